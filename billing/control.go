@@ -50,10 +50,12 @@ type controlRequest struct {
 	Status   store.AccountStatus `json:"status,omitzero"`
 	Change   *KeyChange          `json:"change,omitempty"`
 	Usage    *report.SumQuery    `json:"usage,omitempty"`
-	Review   *NewReview          `json:"review,omitempty"`
-	Hide     bool                `json:"hide,omitempty"`
-	Most     int                 `json:"most,omitempty"`
-	Open     bool                `json:"open,omitempty"`
+
+	Statement *report.StatementQuery `json:"statement,omitempty"`
+	Review    *NewReview             `json:"review,omitempty"`
+	Hide      bool                   `json:"hide,omitempty"`
+	Most      int                    `json:"most,omitempty"`
+	Open      bool                   `json:"open,omitempty"`
 }
 
 type controlResponse struct {
@@ -63,22 +65,24 @@ type controlResponse struct {
 	Accounts []AccountInfo `json:"accounts,omitempty"`
 	Info     AccountInfo   `json:"info,omitzero"`
 	Usage    []report.Sum  `json:"usage,omitempty"`
-	Balance  Nano          `json:"balance,omitzero"`
-	Applied  bool          `json:"applied,omitempty"`
-	Key      KeyInfo       `json:"key,omitzero"`
-	Keys     []KeyInfo     `json:"keys,omitempty"`
-	Secret   string        `json:"secret,omitempty"`
-	Report   store.Report  `json:"report,omitzero"`
-	Backup   BackupInfo    `json:"backup,omitzero"`
-	Review   ReviewInfo    `json:"review,omitzero"`
-	Reviews  []ReviewInfo  `json:"reviews,omitempty"`
-	Job      JobInfo       `json:"job,omitzero"`
-	Jobs     []JobInfo     `json:"jobs,omitempty"`
-	Wallet   WalletInfo    `json:"wallet,omitzero"`
-	Wallets  []WalletInfo  `json:"wallets,omitempty"`
-	Link     WalletLink    `json:"link,omitzero"`
-	Payment  PaymentInfo   `json:"payment,omitzero"`
-	Payments []PaymentInfo `json:"payments,omitempty"`
+
+	Statement *report.Statement `json:"statement,omitempty"`
+	Balance   Nano              `json:"balance,omitzero"`
+	Applied   bool              `json:"applied,omitempty"`
+	Key       KeyInfo           `json:"key,omitzero"`
+	Keys      []KeyInfo         `json:"keys,omitempty"`
+	Secret    string            `json:"secret,omitempty"`
+	Report    store.Report      `json:"report,omitzero"`
+	Backup    BackupInfo        `json:"backup,omitzero"`
+	Review    ReviewInfo        `json:"review,omitzero"`
+	Reviews   []ReviewInfo      `json:"reviews,omitempty"`
+	Job       JobInfo           `json:"job,omitzero"`
+	Jobs      []JobInfo         `json:"jobs,omitempty"`
+	Wallet    WalletInfo        `json:"wallet,omitzero"`
+	Wallets   []WalletInfo      `json:"wallets,omitempty"`
+	Link      WalletLink        `json:"link,omitzero"`
+	Payment   PaymentInfo       `json:"payment,omitzero"`
+	Payments  []PaymentInfo     `json:"payments,omitempty"`
 }
 
 // knownErrors keep their identity across the socket.
@@ -241,6 +245,12 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 			return errors.New("cannot report usage: the request says not which")
 		}
 		res.Usage, err = op.UsageReport(*q.Usage)
+	case "statement":
+		if q.Statement == nil {
+			err = errors.New("no statement is asked for")
+			break
+		}
+		res.Statement, err = op.Statement(*q.Statement)
 	case "set_allowance":
 		res.Account, err = op.SetAllowance(q.Account, q.Amount)
 	case "create_key":
@@ -438,11 +448,6 @@ func (c *controlClient) SetStatus(account string, s store.AccountStatus) (Accoun
 func (c *controlClient) ChangeKey(id string, change KeyChange) (KeyInfo, error) {
 	res, err := c.call(&controlRequest{Op: "change_key", ID: id, Change: &change})
 	return res.Key, err
-}
-
-func (c *controlClient) UsageReport(q report.SumQuery) ([]report.Sum, error) {
-	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
-	return res.Usage, err
 }
 
 func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {

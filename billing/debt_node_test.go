@@ -109,6 +109,7 @@ func (d *debtNodes) audit() {
 			d.t.Errorf("node %d: %s", i, fault)
 		}
 	}
+	statementsAddUp(d.t, d.nodes[0])
 }
 
 // "One node knew that I owed, and the others went on selling."

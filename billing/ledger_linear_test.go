@@ -412,6 +412,7 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 			t.Error(fault)
 		}
 	}
+	statementsAddUp(t, nodes[0])
 	denied := 0
 	for _, r := range runs {
 		denied += r.denied()

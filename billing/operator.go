@@ -22,7 +22,8 @@ type Operator interface {
 	// nothing (applied is false); an empty ref is always a new credit. DIEM are
 	// for the current UTC day.
 	Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
-	// Refund is a credit of what a request cost; it needs a ref.
+	// Refund is a credit of what a request cost; it needs a ref. One that begins with the id of
+	// a request counts under the model and key of that.
 	Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
 	// SetAllowance gives an account DIEM for each UTC day.
 	SetAllowance(account string, daily Nano) (Account, error)
@@ -39,6 +40,8 @@ type Operator interface {
 	ChangeKey(id string, c KeyChange) (KeyInfo, error)
 	// UsageReport adds up what accounts used.
 	UsageReport(report.SumQuery) ([]report.Sum, error)
+	// Statement lists a part of what moved the balance of an account.
+	Statement(report.StatementQuery) (*report.Statement, error)
 	// AddReview adds what somebody says of a character; HideReview hides it, or shows
 	// it again; ReviewList lists what is said of one, or of all with "".
 	AddReview(NewReview) (ReviewInfo, error)
@@ -135,7 +138,7 @@ func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
 		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs),
 		Allowance: row.DIEMDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
 		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]}, Held: held,
-		Spent: spent.Total(), Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
+		Spent: spent.Total() - row.Refunded, Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
 	}
 }
 
@@ -182,6 +185,11 @@ func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied 
 			money.MaxCredit)
 	}
 	c.Account, c.Day, c.NowUs = a.no, day, l.now()/1000
+	if c.Refund {
+		if c.Charge, err = l.chargeNamed(a, c.Ref); err != nil {
+			return 0, false, fmt.Errorf("cannot look for the request of the refund: %w", err)
+		}
+	}
 	applied, err = l.store.Credit(c)
 	if err != nil {
 		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, err)

@@ -257,7 +257,7 @@ func TestAuditUnderLoad(t *testing.T) {
 	}
 	for range 5 {
 		time.Sleep(20 * time.Millisecond)
-		f.recount()
+		f.audit()
 	}
 	close(stop)
 	wg.Wait()

@@ -3,9 +3,11 @@ package billing
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/report"
 	"farebox/billing/store"
 )
@@ -29,12 +31,65 @@ func (l *Ledger) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 		}
 		account = a.no
 	}
-	if l.journal != nil {
-		if err := l.project.catchUp(); err != nil {
-			return nil, fmt.Errorf("cannot bring the usage up to date: %w", err)
-		}
+	if err := l.catchUp(); err != nil {
+		return nil, err
 	}
 	return l.reports.Sum(q, account)
+}
+
+// catchUp brings what this process has charged into the store.
+func (l *Ledger) catchUp() error {
+	if l.journal == nil {
+		return nil
+	}
+	if err := l.project.catchUp(); err != nil {
+		return fmt.Errorf("cannot bring the usage up to date: %w", err)
+	}
+	return nil
+}
+
+// Statement lists a part of what moved the balance of an account, in the order of the
+// store's books. All charges of this process are in it.
+func (l *Ledger) Statement(q report.StatementQuery) (*report.Statement, error) {
+	a, err := l.findAccount(q.Account)
+	if err != nil {
+		return nil, err
+	}
+	if q.After == 0 {
+		if err := l.catchUp(); err != nil {
+			return nil, err
+		}
+	}
+	return l.Reports(a).Statement(q)
+}
+
+// chargeNamed is the charge of the request whose id a reference begins with; nil: it is none.
+func (l *Ledger) chargeNamed(a *AccountState, ref string) (r *journal.Record, err error) {
+	id, ok := store.RequestOf(ref)
+	if !ok {
+		return nil, nil
+	}
+	if err := l.catchUp(); err != nil {
+		return nil, err
+	}
+	err = l.store.Report(context.Background(), func(q *store.Query) (err error) {
+		r, err = q.Charge(a.no, id)
+		return err
+	})
+	return r, err
+}
+
+func (c *controlClient) UsageReport(q report.SumQuery) ([]report.Sum, error) {
+	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
+	return res.Usage, err
+}
+
+func (c *controlClient) Statement(q report.StatementQuery) (*report.Statement, error) {
+	res, err := c.call(&controlRequest{Op: "statement", Statement: &q})
+	if err == nil && res.Statement == nil {
+		err = errors.New("the running farebox is older and knows no statements; ask one of its own version")
+	}
+	return res.Statement, err
 }
 
 // reportSource is what reports need of a ledger.

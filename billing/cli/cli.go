@@ -16,7 +16,7 @@ import (
 
 // Commands are the operator's.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), nodeCommand(), characterCommand(),
+	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), statementCommand(), nodeCommand(), characterCommand(),
 		jobCommand(), walletCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
 }
 

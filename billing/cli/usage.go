@@ -18,8 +18,9 @@ func usageCommand() *cobra.Command {
 	var asCSV bool
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Report usage across accounts, by account, model, key or day", Args: cobra.NoArgs,
-		Long: `Adds up requests, tokens and what was charged for them, of the UTC days --from to --to, both included.
-UNITS are pictures and blockchain credits. What accounts paid of their debts is no usage and not in it.`,
+		Long: `Adds up requests, tokens and what they cost, of the UTC days --from to --to, both included.
+UNITS are pictures and blockchain credits. Sums are net: a refund counts on its own day, under the model and key of
+its charge, so that a day may be negative; debt of a request counts when it is paid.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := usageQuery(account, from, to, by, time.Now().UTC())
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
-//	amounts by currency, shortfall, debt
+//	amounts by currency, shortfall, debt, what it is if it is no charge
 const (
 	hasDIEM = 1 << iota
 	hasBundled
@@ -23,7 +23,7 @@ const (
 	hasShortfall
 	hasReasoning // in version 1: also cached and written tokens
 	hasLines     // in version 1: the upstream reported the usage
-	_            // in version 1: the usage was counted
+	hasMoved     // in version 1: the usage was counted
 	hasDebt
 )
 
@@ -50,6 +50,9 @@ func (r *Record) appendCharge(d []byte) []byte {
 	}
 	if r.Reasoning != 0 {
 		bits |= hasReasoning
+	}
+	if r.Moved != 0 {
+		bits |= hasMoved
 	}
 	sold := r.Lines.All()
 	if len(sold) > 0 {
@@ -87,6 +90,9 @@ func (r *Record) appendCharge(d []byte) []byte {
 	if r.Debt != 0 {
 		d = binary.AppendUvarint(d, uint64(r.Debt))
 	}
+	if r.Moved != 0 {
+		d = append(d, byte(r.Moved))
+	}
 	return d
 }
 
@@ -117,6 +123,11 @@ func (r *Record) readCharge(d *numbers, before SoldBefore) {
 	}
 	if bits&hasDebt != 0 {
 		r.Debt = d.nano()
+	}
+	r.Moved = 0
+	if bits&hasMoved != 0 && flags&ofLines != 0 {
+		r.Moved = Moved(d.byte())
+		d.bad = d.bad || r.Moved == 0 || r.Moved >= movedEnd
 	}
 }
 

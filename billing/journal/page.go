@@ -196,3 +196,18 @@ func (s *Pages) List() []*Page {
 	}
 	return s.all
 }
+
+// Bytes is the record by itself, for ReadRecord.
+func (r *Record) Bytes() []byte {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+MaxRecord), r.Seq)
+	return b[:8+r.Put(b[8:cap(b)])]
+}
+
+// ReadRecord reads what Bytes gave.
+func ReadRecord(b []byte, before SoldBefore) (r *Record, err error) {
+	r = &Record{}
+	if len(b) < 8 || r.Get(b[8:], binary.LittleEndian.Uint64(b), before) != len(b)-8 {
+		return nil, errors.New("a record in the store is damaged")
+	}
+	return r, nil
+}

@@ -32,7 +32,7 @@ const (
 const (
 	sizeHead = 18
 	// MaxRecord is more than the largest record: a settlement of eight lines whose
-	// every number has its longest form has 279 bytes.
+	// every number has its longest form has 280 bytes.
 	MaxRecord = 288
 	// longSize in the kind adds 256 to the size.
 	longSize = 1 << 7
@@ -76,6 +76,28 @@ type Record struct {
 	TookMs    uint32
 	Lines     money.Lines // what was sold
 	Reasoning int64       // tokens of the output that were not shown
+	Moved     Moved
+}
+
+// Moved says what a record of consumption is that is no charge. Such records are in no
+// journal: the store makes them (store/moved.go).
+type Moved uint8
+
+// The numbers are stored.
+const (
+	Charged  Moved = iota
+	Refunded       // of a charge, given back
+	Repaid         // of what a request left owed
+	Waived         // of a charge: it came too late, and the house has paid
+	movedEnd
+)
+
+// Sign is 1 where the record takes from an account, and -1 where it gives back.
+func (m Moved) Sign() int64 {
+	if m == Refunded || m == Waived {
+		return -1
+	}
+	return 1
 }
 
 // Tokens are those of a request for text or embeddings.

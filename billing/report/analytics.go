@@ -140,7 +140,7 @@ func (s *Analytics) read(q *store.Query, account uint32) (
 	}
 	models, keys = map[soldModel]*ModelSpend{}, map[int64]*KeySpend{}
 	var u rollupRow
-	err = q.Each(func(rows *sql.Rows) error {
+	add := func(rows *sql.Rows) error {
 		if err := u.scan(rows); err != nil {
 			return err
 		}
@@ -169,8 +169,13 @@ func (s *Analytics) read(q *store.Query, account uint32) (
 		m.Spend.Add(n)
 		m.Daily[day].Add(n)
 		return nil
-	}, s.statement(q, account), account, calendar.Date(s.First), calendar.Date(s.Last))
-	return models, keys, err
+	}
+	for _, text := range []string{s.statement(q, account), strings.Replace(sqlDays, "usage_day", "usage_moved", 1)} {
+		if err := q.Each(add, text, account, calendar.Date(s.First), calendar.Date(s.Last)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return models, keys, nil
 }
 
 // statement keeps the database from looking up each row by the index on days

@@ -15,15 +15,17 @@ type Entry struct {
 	Kind     money.Kind
 	Units    int64
 	Price    money.Pico // a unit
-	Amount   money.Nano // what was taken, not negative
+	Amount   money.Nano // what was taken; negative: what was given back
 	Currency money.Currency
+	Moved    journal.Moved
+	Debt     money.Nano // what the whole request left owed
 
-	RequestID          [16]byte
+	RequestID          [16]byte // all 0: it is not known
 	TookMs             uint32
 	Prompt, Completion int64 // tokens of the whole request, where tokens were sold
 
-	ModelNo uint32
-	At      Position
+	ModelNo, KeyNo uint32
+	At             Position
 }
 
 // Position is where an entry stands among all of its account: by time,
@@ -56,17 +58,17 @@ func byPosition(a, b Entry) int { return a.At.Compare(b.At) }
 func AppendEntries(to []Entry, r *journal.Record, node uint32, place int) []Entry {
 	var s journal.Shares
 	r.Spread(&s)
-	us, sold := r.TimeNs/1000, r.Sold()
+	us, sold, sign := r.TimeNs/1000, r.Sold(), r.Moved.Sign()
 	prompt, completion := r.Tokens()
 	for _, x := range s.All() {
 		if place != journal.AnyPlace && place != int(x.Place) {
 			continue
 		}
 		to = append(to, Entry{
-			AtUs: us, Kind: x.Kind, Units: x.Units, Price: sold[x.Line].Price, Amount: x.Amount,
-			Currency:  money.SpendOrder[x.Place],
+			AtUs: us, Kind: x.Kind, Units: sign * x.Units, Price: sold[x.Line].Price, Amount: money.Nano(sign) * x.Amount,
+			Currency: money.SpendOrder[x.Place], Moved: r.Moved, Debt: r.Debt,
 			RequestID: r.RequestID, TookMs: r.TookMs, Prompt: prompt, Completion: completion,
-			ModelNo: r.Model, At: Position{Us: us, Node: node, Seq: r.Seq,
+			ModelNo: r.Model, KeyNo: r.Key, At: Position{Us: us, Node: node, Seq: r.Seq,
 				Line: x.Line*money.Currencies + x.Place},
 		})
 	}

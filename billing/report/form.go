@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
 )
@@ -11,7 +12,24 @@ import (
 // How entries are written, exactly and from integers (addendum 17.2).
 
 // SKU is the name of what was sold.
-func (e *Entry) SKU() string { return e.Kind.SKU(e.Model) }
+func (e *Entry) SKU() string {
+	if e.ModelNo == 0 && e.Moved != journal.Charged {
+		return "account" // of no request that is known
+	}
+	return e.Kind.SKU(e.Model)
+}
+
+// Notes say what the entry is.
+func (e *Entry) Notes() string { return notes[e.Moved] }
+
+var notes = [...]string{journal.Charged: "API Inference", journal.Refunded: "Refund",
+	journal.Repaid: "Payment of debt", journal.Waived: "Charge waived"}
+
+// OfRequest says whether the request is known that the entry is of.
+func (e *Entry) OfRequest() bool { return e.Moved == journal.Charged || e.RequestID != [16]byte{} }
+
+// CountsTokens says whether the entry has the tokens of its request.
+func (e *Entry) CountsTokens() bool { return e.Moved == journal.Charged && e.Kind.OfTokens() }
 
 // AppendPrice appends the price in USD, of a million where the kind is counted
 // by the million.
@@ -20,7 +38,7 @@ func (e *Entry) AppendPrice(b []byte) []byte { return e.Kind.AppendPrice(b, e.Pr
 // AppendUnits appends the units, in millions where the kind is counted so.
 func (e *Entry) AppendUnits(b []byte) []byte { return e.Kind.AppendUnits(b, e.Units) }
 
-// AppendAmount appends the change of the balance: a charge is negative.
+// AppendAmount appends the change of the balance: a charge is negative, a refund positive.
 func (e *Entry) AppendAmount(b []byte) []byte { return appendNano(b, -e.Amount) }
 
 // appendNano appends an amount.

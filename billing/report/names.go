@@ -15,7 +15,7 @@ func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(no uint32
 		m = *known
 	}
 	for no := range wanted {
-		if _, ok := m[no]; ok {
+		if _, ok := m[no]; ok || no == 0 {
 			continue
 		}
 		var err error
@@ -26,7 +26,7 @@ func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(no uint32
 		break
 	}
 	return func(no uint32) string {
-		if n, ok := m[no]; ok {
+		if n, ok := m[no]; ok || no == 0 {
 			return n
 		}
 		// A model whose registration failed has only its number.

@@ -20,7 +20,7 @@ type SumQuery struct {
 	By       string    `json:"by"` // account, model, key or day
 }
 
-// Sum is one row of a report: what was charged, not what was paid of debt.
+// Sum is one row of a report: what was charged and not given back, and what was paid of debt.
 type Sum struct {
 	ID                 string `json:"id"`   // of the account, key or model, or the day
 	Name               string `json:"name"` // of the account or model, or what the key is for
@@ -116,7 +116,8 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			return nil
 		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}),
 			CAST(sum(u.amount) AS {I64})
-			FROM usage_day u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
+			FROM (SELECT account, api_key, day, model, kind, currency, requests, units, amount FROM usage_day UNION ALL
+			SELECT account, api_key, day, model, kind, currency, requests, units, amount FROM usage_moved) u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
 			LEFT JOIN model m ON m.no = u.model
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
 			GROUP BY 1, 2, 3, 4, 5`,

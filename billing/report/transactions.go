@@ -97,10 +97,17 @@ func (a Account) transactions(q *store.Query, limit, offset int, t *Transactions
 	return a.nameCharges(q, t.List, charges.Entries)
 }
 
-// chargeOf is the transaction of a line of a request. Its model is not named yet.
+// chargeOf is the transaction of a line of consumption. Its model is not named yet.
 func (a Account) chargeOf(e *Entry) Transaction {
-	return Transaction{ID: a.transactionID(fmt.Sprintf("charge %d %d %d", e.At.Node, e.At.Seq, e.At.Line)),
-		Type: "CHARGE", Amount: -e.Amount, AtUs: e.AtUs, Request: &e.RequestID}
+	t := Transaction{ID: a.transactionID(fmt.Sprintf("charge %d %d %d", e.At.Node, e.At.Seq, e.At.Line)),
+		Type: "CHARGE", Amount: -e.Amount, AtUs: e.AtUs}
+	if e.Moved.Sign() < 0 {
+		t.Type = "REFUND"
+	}
+	if e.OfRequest() {
+		t.Request = &e.RequestID
+	}
+	return t
 }
 
 // transactionID is an id that says nothing of the ledger, and is always the same.
@@ -120,24 +127,22 @@ func (a Account) nameCharges(q *store.Query, page []Transaction, entries []Entry
 		names[&entries[i].RequestID] = entries[i].Model
 	}
 	for i := range page {
-		page[i].Model = names[page[i].Request]
+		if page[i].Request != nil {
+			page[i].Model = names[page[i].Request]
+		}
 	}
 	return nil
 }
 
-// moved are the newest transactions that are no charges.
+// moved are the newest transactions that are no consumption.
 func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) {
 	err = q.Each(func(rows *sql.Rows) error {
 		var t Transaction
 		var id int64
 		var kind, ref string
 		err := rows.Scan(&id, &t.AtUs, &kind, &ref, &t.Amount)
-		t.Type = "CHARGE" // a correction, or what paid a debt
-		reversed := strings.HasPrefix(ref, "payment:") && strings.HasSuffix(ref, ":reversed")
-		switch {
-		case kind == "REFUND":
-			t.Type = kind
-		case kind == "TOP_UP", t.Amount > 0, reversed:
+		t.Type = "CHARGE" // a correction, a reversed payment, or the payment of what they left owed
+		if kind == "TOP_UP" || t.Amount > 0 {
 			t.Type = "TOP_UP"
 		}
 		if payment, rest, ok := strings.Cut(strings.TrimPrefix(ref, "payment:"), ":"); ok && rest == "1" &&
@@ -148,8 +153,10 @@ func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) 
 		}
 		all = append(all, t)
 		return err
-	}, `SELECT e.id, e.ts_us, e.kind, coalesce(e.ref, ''), p.amount FROM posting p JOIN entry e ON e.id = p.entry
-		WHERE p.account = $1 AND p.moved <> 0 AND p.currency = 1 ORDER BY p.entry DESC LIMIT $2`, a.No, most)
+	}, `SELECT e.id, e.ts_us, e.kind, coalesce(e.ref, ''), CASE WHEN e.kind = 'DEBT' THEN -p.corrected ELSE p.amount END
+		FROM posting p JOIN entry e ON e.id = p.entry
+		WHERE p.account = $1 AND p.moved <> 0 AND p.currency = 1 AND p.amount <> 0 AND e.kind <> 'REFUND'
+		AND (e.kind <> 'DEBT' OR p.corrected <> 0) ORDER BY p.entry DESC LIMIT $2`, a.No, most)
 	return all, err
 }
 
@@ -180,7 +187,7 @@ func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 		}
 		return nil
 	}, "SELECT e.node, e.seq_first, e.seq_last, -p.amount FROM "+last+` JOIN posting p ON p.entry = e.id
-		AND p.book = 'customer' AND p.account = $1 AND p.currency = 1 WHERE e.kind = 'CHARGE'`, x.account)
+		AND p.book IN ('customer', 'late') AND p.account = $1 AND p.currency = 1 WHERE e.kind = 'CHARGE'`, x.account)
 	if err != nil {
 		return 0, false, err
 	}

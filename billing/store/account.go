@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -42,7 +43,8 @@ const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
   CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
   CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64}),
-  coalesce(max(CASE WHEN granted > 0 THEN 1 END), 0)
+  coalesce(max(CASE WHEN granted > 0 THEN 1 END), 0),
+  (SELECT CAST(coalesce(sum(s.refunded), 0) AS {I64}) FROM account_sum s WHERE s.account = a.no)
   FROM account a LEFT JOIN bucket b ON b.account = a.no `
 
 const (
@@ -56,7 +58,7 @@ func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	err := scan(&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs, &booked, &last,
 		&r.Avail[money.InDIEM], &r.Avail[money.InBundled], &r.Avail[money.InUSD],
 		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM],
-		&r.Spent[money.InBundled], &r.Spent[money.InUSD], &granted)
+		&r.Spent[money.InBundled], &r.Spent[money.InUSD], &granted, &r.Refunded)
 	r.Paid = granted > 0 || r.DIEMDaily > 0
 	if err == nil && booked == 0 {
 		r.Avail[money.InDIEM] += r.DIEMDaily
@@ -128,9 +130,25 @@ func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
 		if err := t.grant(id, book, c.Account, c.Currency, day, c.Amount); err != nil {
 			return err
 		}
+		if c.Refund {
+			if err := t.refund(id, c.NowUs, c.refund()); err != nil {
+				return err
+			}
+		}
 		return t.collectNow(c.Account, c.Day, c.NowUs)
 	})
 	return applied && err == nil, err
+}
+
+// refund is what an operator gives back: of the request of Charge, where that is known.
+func (c *Credit) refund() journal.Record {
+	back := journal.Record{Account: c.Account}
+	if c.Charge != nil {
+		back = repaidOf(c.Charge, money.Parts{})
+	}
+	back.Moved, back.Amounts = journal.Refunded, money.Parts{}
+	back.Amounts[money.PlaceOf(c.Currency)] = c.Amount
+	return back
 }
 
 // sameCredit refuses a ref that belongs to another credit.
@@ -149,15 +167,15 @@ func (t *tx) sameCredit(c *Credit, kind string) error {
 }
 
 type bookEntry struct {
-	kind, ref, memo string
-	nowUs           int64
+	kind, ref, memo, reason string
+	nowUs                   int64
 }
 
 // entry begins an entry; 0 when its ref was used before.
 func (t *tx) entry(e *bookEntry) (id int64, err error) {
 	ref := sql.NullString{String: e.ref, Valid: e.ref != ""}
-	err = t.Row("INSERT INTO entry(ts_us, kind, ref, memo) VALUES($1, $2, $3, $4) ON CONFLICT(ref) DO NOTHING "+
-		"RETURNING id", e.nowUs, e.kind, ref, e.memo).Scan(&id)
+	err = t.Row("INSERT INTO entry(ts_us, kind, ref, memo, reason) VALUES($1, $2, $3, $4, $5) "+
+		"ON CONFLICT(ref) DO NOTHING RETURNING id", e.nowUs, e.kind, ref, e.memo, e.reason).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -166,24 +184,25 @@ func (t *tx) entry(e *bookEntry) (id int64, err error) {
 
 // grant books an entry that gives an account money from a book of the house.
 func (t *tx) grant(entry int64, house string, account uint32, c money.Currency, day int64, amount money.Nano) error {
-	var balance money.Nano
-	err := t.Row(`INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, $2, $3, $4, $4)
-		ON CONFLICT(account, currency, day) DO UPDATE SET granted = bucket.granted + excluded.granted, avail = bucket.avail + excluded.avail
-		RETURNING avail + escrow`, account, int64(c), day, int64(amount)).Scan(&balance)
+	_, err := t.exec(`INSERT INTO bucket(account, currency, day, granted, avail) VALUES($1, $2, $3, $4, $4)
+		ON CONFLICT(account, currency, day) DO UPDATE SET granted = bucket.granted + excluded.granted, avail = bucket.avail + excluded.avail`,
+		account, int64(c), day, int64(amount))
 	if err != nil {
 		return err
 	}
-	return t.post(entry, house, account, c, amount, balance)
+	return t.post(entry, house, account, c, amount)
 }
 
 // post writes the two postings of an entry that moves amount from a book of the
 // house to a customer.
-func (t *tx) post(entry int64, house string, account uint32, c money.Currency, amount, balance money.Nano) error {
-	_, err := t.exec(`INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved)
-		VALUES($1, 'customer', $2, $3, $4, $5, 1), ($1, $6, 0, $3, $7, NULL, 0)`,
-		entry, account, int64(c), int64(amount), int64(balance), house, -int64(amount))
+func (t *tx) post(entry int64, house string, account uint32, c money.Currency, amount money.Nano) error {
+	if err := t.postCustomers(entry, false, []posting{{account, money.PlaceOf(c), amount}}); err != nil {
+		return err
+	}
 	t.pay(house, c, -amount)
-	return err
+	postings := t.bulk(sqlHousePosting)
+	postings.add(entry, house, uint32(0), int64(c), -int64(amount))
+	return postings.flush()
 }
 
 // allow books the DIEM allowance of an account for a day, once.
@@ -194,7 +213,8 @@ func (t *tx) allow(account uint32, day int32, nowUs int64) error {
 	if err != nil || daily == 0 {
 		return noRow(err)
 	}
-	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + calendar.DateText(day), nowUs: nowUs})
+	entry, err := t.entry(&bookEntry{kind: "GRANT", ref: "diem:" + id + ":" + calendar.DateText(day),
+		reason: "the allowance of " + calendar.DateText(day), nowUs: nowUs})
 	if err != nil || entry == 0 {
 		return err
 	}
@@ -272,9 +292,9 @@ func (s *sqlStore) StaleDIEM(before int32) (list []StaleDIEM, err error) {
 // breakage.
 func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
 	return s.write(func(t *tx) error {
-		var left, escrow money.Nano
-		err := t.Row("SELECT avail, escrow FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}",
-			account, calendar.Date(day)).Scan(&left, &escrow)
+		var left money.Nano
+		err := t.Row("SELECT avail FROM bucket WHERE account = $1 AND currency = 2 AND day = $2 {LOCK}",
+			account, calendar.Date(day)).Scan(&left)
 		if err != nil || left == 0 {
 			return noRow(err)
 		}
@@ -282,10 +302,11 @@ func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
 			"AND day = $2", account, calendar.Date(day), int64(left)); err != nil {
 			return err
 		}
-		id, err := t.entry(&bookEntry{kind: "EXPIRE", nowUs: nowUs})
+		id, err := t.entry(&bookEntry{kind: "EXPIRE", reason: "left of the allowance of " + calendar.DateText(day),
+			nowUs: nowUs})
 		if err != nil {
 			return err
 		}
-		return t.post(id, "breakage", account, money.DIEM, -left, escrow)
+		return t.post(id, "breakage", account, money.DIEM, -left)
 	})
 }

@@ -16,20 +16,13 @@ import (
 const (
 	sqlCharge = "UPDATE bucket SET avail = avail - $4, spent = spent + $4 WHERE account = $1 AND currency = $2 AND " +
 		"day = $3"
-	sqlPosting = `INSERT INTO posting(entry, book, account, currency, amount, balance_after)
-		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
-		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day)
-		FROM {FROM entry i, account i, currency i, amount i, day i}`
-	// sqlMovedPosting is sqlPosting for what is no charge.
-	sqlMovedPosting = `INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved)
-		SELECT u.entry, 'customer', u.account, u.currency, u.amount,
-		(SELECT b.avail + b.escrow FROM bucket b WHERE b.account = u.account AND b.currency = u.currency AND b.day = u.day), 1
-		FROM {FROM entry i, account i, currency i, amount i, day i}`
 	sqlHousePosting = "INSERT INTO posting(entry, book, account, currency, amount) {ROWS itiii}"
-	sqlUsageDay     = `INSERT INTO usage_day(account, api_key, day, model, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiii}
-		ON CONFLICT(account, api_key, day, model, currency, kind) DO UPDATE SET requests = usage_day.requests + excluded.requests,
-		units = usage_day.units + excluded.units, amount = usage_day.amount + excluded.amount,
-		last_us = CASE WHEN excluded.last_us > usage_day.last_us THEN excluded.last_us ELSE usage_day.last_us END`
+	sqlUsageDay     = "INSERT INTO usage_day AS d" + sqlAddDay
+	sqlUsageMoved   = "INSERT INTO usage_moved AS d" + sqlAddDay
+	sqlAddDay       = `(account, api_key, day, model, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiii}
+		ON CONFLICT(account, api_key, day, model, currency, kind) DO UPDATE SET requests = d.requests + excluded.requests,
+		units = d.units + excluded.units, amount = d.amount + excluded.amount,
+		last_us = CASE WHEN excluded.last_us > d.last_us THEN excluded.last_us ELSE d.last_us END`
 	sqlProgress = `INSERT INTO open_progress(node, hold, seq, record) {ROWS iiib}
 		ON CONFLICT(node, hold) DO UPDATE SET seq = excluded.seq, record = excluded.record`
 	sqlResolved = "DELETE FROM open_progress WHERE node = $1 AND hold = $2"
@@ -108,9 +101,10 @@ func (t *tx) applyCharges(b *Batch) error {
 	if err := t.payJobs(b, c); err != nil {
 		return err
 	}
-	if err := t.postCharges(entry, sqlPosting, c); err != nil {
+	if err := t.postCharges(entry, true, c); err != nil {
 		return err
 	}
+	t.waive(entry, b, c.list)
 	return t.postHouse(entry, b, c)
 }
 
@@ -147,7 +141,7 @@ type charge struct {
 	place   int
 	day     int32 // of DIEM
 	amount  money.Nano
-	late    money.Nano // of it, what neither a lease nor the bucket had
+	late    money.Nano // of it, what neither a lease nor the bucket had: the house waives it
 	noted   money.Nano // of that, what jobs have cost (payJobs)
 }
 
@@ -175,7 +169,6 @@ type charged struct {
 // applyDays writes the daily usage and gives what it cost.
 func (t *tx) applyDays(b *Batch) (*charged, error) {
 	c := &charged{}
-	days := t.bulk(sqlUsageDay)
 	from := 0 // first charge of the account
 	for i := range b.Rollups {
 		u := &b.Rollups[i]
@@ -184,22 +177,33 @@ func (t *tx) applyDays(b *Batch) (*charged, error) {
 		}
 		var total money.Parts
 		for s := range b.Each(u) {
-			days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
-				int64(s.kind), s.requests, s.units, int64(s.Amount), u.lastUs)
 			total[s.Place] += s.Amount
 		}
 		for place, n := range total {
-			c.add(from, u.Account, place, u.Day, n)
+			if n != 0 || place == money.InUSD && b.Debt[u.Account] != 0 {
+				c.add(from, u.Account, place, u.Day, n)
+			}
 		}
 		c.addKey(u, &total)
 	}
+	days := t.bulk(sqlUsageDay)
+	b.addDays(days)
 	return c, days.flush()
 }
 
-func (c *charged) add(from int, account uint32, place int, day int32, n money.Nano) {
-	if n == 0 {
-		return
+// addDays adds the rows of daily usage.
+func (b *Batch) addDays(days *bulk) {
+	for i := range b.Rollups {
+		u := &b.Rollups[i]
+		for s := range b.Each(u) {
+			days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
+				int64(s.kind), s.requests, s.units, int64(s.Amount), u.lastUs)
+		}
 	}
+}
+
+// add counts a charge. One of nothing stands for what only became debt.
+func (c *charged) add(from int, account uint32, place int, day int32, n money.Nano) {
 	if place != money.InDIEM {
 		day = 0
 	}
@@ -228,7 +232,7 @@ func (t *tx) spend(c *charged, nowUs int64) error {
 	for i := range c.list {
 		e := &c.list[i]
 		currency, allowed := money.SpendOrder[e.place], false
-		for {
+		for e.amount != 0 {
 			res, err := t.exec(sqlCharge, e.account, int64(currency), e.date(), int64(e.amount))
 			if err != nil {
 				return fmt.Errorf("cannot charge %s %s to account %d: %w", e.amount, currency, e.account, err)
@@ -251,32 +255,22 @@ func (t *tx) spend(c *charged, nowUs int64) error {
 }
 
 // postCharges books the customers' side: one posting an account and currency.
-// Its balance is that of the latest day.
-func (t *tx) postCharges(entry int64, text string, c *charged) error {
-	b := t.bulk(text)
-	for i := 0; i < len(c.list); {
-		account := c.list[i].account
-		var paid money.Parts
-		var latest int32
-		for ; i < len(c.list) && c.list[i].account == account; i++ {
-			e := &c.list[i]
-			paid[e.place] += e.amount - e.late
-			if e.place == money.InDIEM {
-				latest = max(latest, e.day)
-			}
+func (t *tx) postCharges(entry int64, charges bool, c *charged) error {
+	var postings []posting
+	for i := range c.list {
+		e := &c.list[i]
+		last := len(postings) - 1
+		for last >= 0 && postings[last].account == e.account && postings[last].place != e.place {
+			last--
 		}
-		for place, n := range paid {
-			if n == 0 {
-				continue
-			}
-			date := int64(0)
-			if place == money.InDIEM {
-				date = calendar.Date(latest)
-			}
-			b.add(entry, account, int64(money.SpendOrder[place]), -int64(n), date)
+		if last < 0 || postings[last].account != e.account {
+			postings = append(postings, posting{account: e.account, place: e.place})
+			last = len(postings) - 1
 		}
+		postings[last].amount -= e.amount - e.late
 	}
-	return b.flush()
+	sortPostings(postings)
+	return t.postCustomers(entry, charges, postings)
 }
 
 // postHouse books the other side: revenue, what accounts owe of it, and what late
@@ -294,6 +288,9 @@ func (t *tx) postHouse(entry int64, b *Batch, c *charged) error {
 		lost("shortfall", account, money.USD, n)
 	}
 	owed, err := t.owe(entry, bulk, b.Debt)
+	if err == nil {
+		err = t.oweFor(b.owing)
+	}
 	if err != nil {
 		return err
 	}

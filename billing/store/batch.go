@@ -27,6 +27,7 @@ type Batch struct {
 	Known       map[uint64]bool           // holds whose progress is in the store
 	Resolved    []uint64                  // of known
 	jobs        []jobCharge
+	owing       []journal.Record // those that left debt
 }
 
 type rollupKey struct {
@@ -81,7 +82,7 @@ func (b *Batch) Begin(last uint64) {
 	clear(b.Payments)
 	b.Rollups, b.sums = b.Rollups[:0], b.sums[:0]
 	b.Resolved = b.Resolved[:0]
-	b.jobs = b.jobs[:0]
+	b.jobs, b.owing = b.jobs[:0], b.owing[:0]
 }
 
 func (b *Batch) Empty() bool { return b.Last < b.First }
@@ -121,8 +122,11 @@ func (b *Batch) charge(r *journal.Record) {
 	r.Spread(&s)
 	for _, x := range s.All() {
 		sum := b.sum(u, x.Place, x.Kind)
-		sum.units += x.Units
-		sum.Amount += x.Amount
+		sum.units += r.Moved.Sign() * x.Units
+		sum.Amount += money.Nano(r.Moved.Sign()) * x.Amount
+	}
+	if r.Moved != journal.Charged {
+		return
 	}
 	b.sum(u, uint8(s.First), s.Last).requests++
 	if r.Shortfall > 0 {
@@ -130,6 +134,7 @@ func (b *Batch) charge(r *journal.Record) {
 	}
 	if r.Debt > 0 {
 		b.Debt[r.Account] += r.Debt
+		b.owing = append(b.owing, *r)
 	}
 }
 

@@ -69,6 +69,7 @@ type AccountCount struct {
 	dailyPrint, detailPrint usagePrint
 	dailyCount, detailCount int64
 	credited, granted       money.Parts
+	movedAccount
 }
 
 type BucketID struct {
@@ -109,6 +110,7 @@ func (c *AccountCount) compare(no uint32, r *Report, detail bool) {
 	if detail && c.dailyCount != c.detailCount {
 		r.Fault("account %d: %d requests by days, %d by requests", no, c.dailyCount, c.detailCount)
 	}
+	c.compareMoved(no, r)
 	if c.credited != c.granted {
 		r.Fault("account %d: %v credited by entries, %v granted by balances", no, c.credited, c.granted)
 	}

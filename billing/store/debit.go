@@ -18,6 +18,7 @@ type Debit struct {
 	Owed      money.Nano // of amount, what becomes debt; on a shared store the store finds it
 	MayOwe    bool
 	Ref, Memo string
+	Reason    string
 	NowUs     int64
 }
 
@@ -52,7 +53,7 @@ func (t *tx) debit(d *Debit) (done bool, err error) {
 			return false, err
 		}
 	}
-	id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.Ref, memo: d.Memo, nowUs: d.NowUs})
+	id, err := t.entry(&bookEntry{kind: "ADJUST", ref: d.Ref, memo: d.Memo, reason: d.Reason, nowUs: d.NowUs})
 	if err != nil || id == 0 {
 		return false, err
 	}
@@ -63,22 +64,22 @@ func (t *tx) debit(d *Debit) (done bool, err error) {
 	postings := t.bulk(sqlHousePosting)
 	corrections := map[money.Currency]money.Nano{d.Currency: take}
 	if take > 0 {
-		var balance money.Nano
-		if err := t.Row(`UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3
-			RETURNING avail + escrow`, d.Account, int64(d.Currency), day, int64(take)).Scan(&balance); err != nil {
+		if _, err := t.exec("UPDATE bucket SET granted = granted - $4, avail = avail - $4 WHERE account = $1 AND currency = $2 AND day = $3",
+			d.Account, int64(d.Currency), day, int64(take)); err != nil {
 			return false, err
 		}
-		if _, err := t.exec("INSERT INTO posting(entry, book, account, currency, amount, balance_after, moved) "+
-			"VALUES($1, 'customer', $2, $3, $4, $5, 1)",
-			id, d.Account, int64(d.Currency), -int64(take), int64(balance)); err != nil {
-			return false, err
-		}
+	}
+	if err := t.postCustomers(id, false, []posting{{d.Account, money.PlaceOf(d.Currency), -take}}); err != nil {
+		return false, err
 	}
 	if owed := d.Amount - take; owed > 0 {
 		if _, err := t.owe(id, postings, map[uint32]money.Nano{d.Account: owed}); err != nil {
 			return false, err
 		}
 		corrections[money.USD] += owed
+		if _, err := t.exec("INSERT INTO owed(account, record, amount) VALUES($1, $2, $3)", d.Account, []byte{}, int64(owed)); err != nil {
+			return false, err
+		}
 	}
 	for _, c := range money.SpendOrder {
 		if n := corrections[c]; n != 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"farebox/billing/calendar"
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -40,6 +41,17 @@ func (t *tx) owe(entry int64, postings *bulk, more map[uint32]money.Nano) (sum m
 	return sum, rows.flush()
 }
 
+// oweFor notes which charges left debt.
+func (t *tx) oweFor(list []journal.Record) error {
+	rows := t.bulk(sqlOweMore)
+	for i := range list {
+		r := list[i]
+		r.Kind = journal.Settle
+		rows.add(r.Account, r.Bytes(), int64(r.Debt))
+	}
+	return rows.flush()
+}
+
 // repaid is what accounts pay of their debts in one entry.
 type repaid struct {
 	list []charge
@@ -65,12 +77,12 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 	if len(p.list) == 0 {
 		return nil
 	}
-	entry, err := t.entry(&bookEntry{kind: paidEntry, nowUs: nowUs})
+	entry, err := t.entry(&bookEntry{kind: paidEntry, reason: "debt of earlier requests is paid first", nowUs: nowUs})
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(p.list, func(a, b charge) int { return comparePlaces(a.id(), b.id()) })
-	if err := t.postCharges(entry, sqlMovedPosting, &charged{list: p.list}); err != nil {
+	if err := t.postCharges(entry, false, &charged{list: p.list}); err != nil {
 		return err
 	}
 	postings := t.bulk(sqlHousePosting)
@@ -79,6 +91,9 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 		paid := p.by[account]
 		n := paid.Total()
 		if _, err := t.exec(sqlPaid, account, int64(n)); err != nil {
+			return err
+		}
+		if err := t.repay(entry, account, *paid, nowUs); err != nil {
 			return err
 		}
 		t.pay(debtBook, money.USD, n)

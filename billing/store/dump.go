@@ -53,11 +53,15 @@ var dumped = []dumpTable{
 		"last_used_us"}},
 	{"model", []string{"no", "id", "type"}},
 	{"bucket", []string{"account", "currency", "day", "granted", "avail", "escrow", "spent", "expired"}},
-	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node"}},
-	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after", "moved"}},
+	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node", "reason"}},
+	{"posting", []string{"entry", "book", "account", "currency", "amount", "balance_after", "moved", "no", "corrected"}},
+	{"account_sum", []string{"account", "currency", "postings", "balance", "refunded"}},
+	{"owed", []string{"no", "account", "record", "amount"}},
 	{"house", []string{"book", "currency", "balance"}},
 	{"debt", []string{"account", "incurred", "paid"}},
 	{"usage_day", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount",
+		"last_us"}},
+	{"usage_moved", []string{"account", "api_key", "day", "model", "currency", "kind", "requests", "units", "amount",
 		"last_us"}},
 	{"usage_page", []string{"account", "node", "seq_first", "seq_last", "first_us", "last_us", "requests", "data",
 		"entries_diem", "entries_bundled", "entries_usd"}},
@@ -69,7 +73,7 @@ var dumped = []dumpTable{
 	{"review", []string{"no", "id", "slug", "account", "rating", "locale", "message", "created_us", "hidden_us"}},
 	{"character_use", []string{"slug", "account", "first_us"}},
 	{"character_sum", []string{"slug", "imports"}},
-	{"job", strings.Split(strings.ReplaceAll(jobColumns, " ", ""), ",")},
+	{"job", strings.Split(strings.ReplaceAll(jobColumns, " ", "")+",charge", ",")},
 	{"key_back", []string{"account", "api_key", "day", "currency", "amount"}},
 	{"voice", strings.Split(strings.ReplaceAll(voiceColumns, " ", ""), ",")},
 	{"payment", strings.Split(strings.ReplaceAll(paymentColumns, " ", ""), ",")},
@@ -377,6 +381,15 @@ func (l *loader) finish() error {
 	if l.q.s.before, err = l.q.loadBefore(); err != nil {
 		return err
 	}
+	if l.head.Schema < 11 {
+		t := &tx{Tx: l.q.tx, Query: *l.q}
+		if _, err := t.exec("INSERT INTO applied(node, sink, inc, seq) VALUES(0, 'usage', 0, 0)"); err != nil {
+			return err
+		}
+		if err := t.numberPostings(); err != nil {
+			return err
+		}
+	}
 	statements := []string{
 		// Whoever was at a payment is not there any more.
 		"UPDATE payment SET lease_us = 0, next_us = CASE WHEN " + paymentLeft + " THEN 0 ELSE next_us END",
@@ -392,11 +405,12 @@ func (l *loader) finish() error {
 		// Numbers of nodes must not come again: their records would collide.
 		statements = append(statements,
 			`INSERT INTO node(no, id, name, inc, started_us, expires_us, ended)
-			SELECT node, 'restored-' || CAST(node AS TEXT), 'restored', max(inc), 0, 0, 1 FROM applied GROUP BY node ON CONFLICT DO NOTHING`,
+			SELECT node, 'restored-' || CAST(node AS TEXT), 'restored', max(inc), 0, 0, 1 FROM applied WHERE node > 0 GROUP BY node ON CONFLICT DO NOTHING`,
 			"DELETE FROM open_progress",
 			"SELECT setval(pg_get_serial_sequence('account', 'no'), (SELECT coalesce(max(no), 1) FROM account))",
 			"SELECT setval(pg_get_serial_sequence('api_key', 'no'), (SELECT coalesce(max(no), 1) FROM api_key))",
 			"SELECT setval(pg_get_serial_sequence('entry', 'id'), (SELECT coalesce(max(id), 1) FROM entry))",
+			"SELECT setval(pg_get_serial_sequence('owed', 'no'), (SELECT coalesce(max(no), 1) FROM owed))",
 			"SELECT setval(pg_get_serial_sequence('violation', 'no'), (SELECT coalesce(max(no), 1) FROM violation))",
 			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))")
 	} else {

@@ -57,7 +57,7 @@ func (r *Recount) countCursors(q *Query) error {
 		return nil
 	}, `SELECT a.node, count(*), min(a.inc), max(a.inc), coalesce(max(n.inc), max(a.inc)),
 		coalesce(max(CASE WHEN sink = 'usage' THEN seq END), 0), coalesce(max(CASE WHEN sink = 'ledger' THEN seq END), 0)
-		FROM applied a LEFT JOIN node n ON n.no = a.node GROUP BY a.node`)
+		FROM applied a LEFT JOIN node n ON n.no = a.node WHERE a.node > 0 GROUP BY a.node`)
 	if err != nil {
 		return err
 	}

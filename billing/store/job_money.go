@@ -21,13 +21,14 @@ type jobCharge struct {
 	day     int32
 	timeUs  int64
 	amounts money.Parts
+	record  []byte
 }
 
 func (b *Batch) chargeJob(r *journal.Record) {
-	b.jobs = append(b.jobs, jobCharge{r.Hold, r.Account, r.Day, r.TimeNs / 1000, r.Amounts})
+	b.jobs = append(b.jobs, jobCharge{r.Hold, r.Account, r.Day, r.TimeNs / 1000, r.Amounts, r.Bytes()})
 }
 
-const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_bundled = $6, paid_usd = $7
+const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_bundled = $6, paid_usd = $7, charge = $8
 	WHERE node = $1 AND hold = $2 AND paid_us = 0`
 
 // lockJobs keeps refunds away from the jobs of a batch until it is booked.
@@ -51,7 +52,7 @@ func (t *tx) payJobs(b *Batch, c *charged) error {
 			paid[place] -= c.takeLate(j, place, paid[place])
 		}
 		if _, err := t.exec(sqlPaidJob, t.s.node, j.hold, max(1, j.timeUs), calendar.Date(j.day),
-			int64(paid[money.InDIEM]), int64(paid[money.InBundled]), int64(paid[money.InUSD])); err != nil {
+			int64(paid[money.InDIEM]), int64(paid[money.InBundled]), int64(paid[money.InUSD]), j.record); err != nil {
 			return fmt.Errorf("cannot note what the job of hold %d cost: %w", j.hold, err)
 		}
 	}
@@ -128,6 +129,10 @@ func (s *sqlStore) RefundJob(id string, day int32, nowUs int64) (r *JobRow, err 
 func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 	limits := t.bulk(`INSERT INTO key_back(account, api_key, day, currency, amount) {ROWS iiiii}
 		ON CONFLICT(account, api_key, day, currency) DO UPDATE SET amount = key_back.amount + excluded.amount`)
+	charge, err := t.chargeOfJob(r)
+	if err != nil {
+		return err
+	}
 	r.Back, r.BackUs = money.Parts{}, nowUs
 	for place, n := range r.Paid {
 		if n == 0 {
@@ -141,7 +146,8 @@ func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 			}
 			date = calendar.Date(day)
 		}
-		entry, err := t.entry(&bookEntry{kind: "REFUND", ref: jobRef(r.ID, currency), memo: "job " + r.ID, nowUs: nowUs})
+		entry, err := t.entry(&bookEntry{kind: "REFUND", ref: jobRef(r.ID, currency), memo: "job " + r.ID,
+			reason: r.whyRefunded(), nowUs: nowUs})
 		if err == nil && entry == 0 {
 			err = errors.New("its reference is used already")
 		}
@@ -149,6 +155,9 @@ func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 			return err
 		}
 		if err := t.grant(entry, "refunds", r.Account, currency, date, n); err != nil {
+			return err
+		}
+		if err := t.refund(entry, nowUs, refundOf(charge, place, n)); err != nil {
 			return err
 		}
 		r.Back[place] = n
@@ -162,6 +171,32 @@ func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 	}
 	t.change(ChangeCredit, r.Account, 0)
 	return t.collectNow(r.Account, day, nowUs)
+}
+
+// whyRefunded is the reason of the entry that refunds a job.
+func (r *JobRow) whyRefunded() string {
+	if r.Code == "" {
+		return "the job was not done"
+	}
+	return "the job ended with " + r.Code
+}
+
+// chargeOfJob is the charge of a job. Jobs from before version 11 have it in the detail.
+func (t *tx) chargeOfJob(r *JobRow) (*journal.Record, error) {
+	var kept []byte
+	if err := t.Row("SELECT charge FROM job WHERE id = $1", r.ID).Scan(&kept); err != nil {
+		return nil, err
+	}
+	if len(kept) > 0 {
+		return journal.ReadRecord(kept, t.s.before)
+	}
+	charge, err := t.chargeOf(r.Account, r.Node, r.Hold)
+	if err != nil || charge != nil {
+		return charge, err
+	}
+	charge = &journal.Record{Account: r.Account, Key: uint32(r.Key)}
+	err = t.Row("SELECT coalesce(max(no), 0) FROM model WHERE id = $1", r.Model).Scan(&charge.Model)
+	return charge, err
 }
 
 // jobAt is where the charge of a job stands.

@@ -261,7 +261,7 @@ func (s *sqlStore) CreditPayment(c *PaymentCredit) (row *PaymentRow, applied boo
 			return err
 		}
 		entry, err := t.entry(&bookEntry{kind: "TOP_UP", ref: paymentRef(c.ID, c.Epoch), memo: c.Transaction,
-			nowUs: c.NowUs})
+			reason: "a wallet has paid", nowUs: c.NowUs})
 		if err == nil && entry == 0 {
 			err = errors.New("its reference is used already")
 		}
@@ -326,8 +326,8 @@ func (s *sqlStore) ReversePayment(c *PaymentReversal) (row *PaymentRow, applied 
 			return nil
 		}
 		done, err := t.debit(&Debit{Account: row.Account, Currency: money.USD, Day: c.Day, Amount: row.Amount, Owed: c.Owed,
-			MayOwe: true, Ref: paymentRef(c.ID, c.Epoch) + paymentBack, Memo: "the chain has lost " + row.Transaction,
-			NowUs: c.NowUs})
+			MayOwe: true, Ref: paymentRef(c.ID, c.Epoch) + paymentBack, Memo: row.Transaction,
+			Reason: "the chain has lost the payment", NowUs: c.NowUs})
 		if err == nil && !done {
 			err = errors.New("its reference is used already")
 		}

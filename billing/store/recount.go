@@ -28,7 +28,7 @@ func recountOn(q *Query, pinned func()) (*Recount, error) {
 		return nil, err
 	}
 	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages,
-		r.countSums, r.countLeases, r.countCursors, r.countFeed, r.countJobs, r.countPayments} {
+		r.countSums, r.countMoved, r.countLeases, r.countCursors, r.countFeed, r.countJobs, r.countPayments} {
 		if err := count(q); err != nil {
 			return nil, err
 		}
@@ -168,6 +168,9 @@ func (r *Recount) countPostings(q *Query) error {
 			c.paidOff += sum
 		case book == debtBook:
 			c.corrected -= sum
+		case kind == "REFUND":
+			c.credited[money.PlaceOf(currency)] += sum
+			c.refunded[money.PlaceOf(currency)] += sum
 		case kind == paidEntry:
 			c.repaid[money.PlaceOf(currency)] -= sum
 		case book == "late":
@@ -237,6 +240,15 @@ func (r *Recount) countPages(q *Query) error {
 				r.fault("account %d: record %d of node %d is in the usage twice", p.Account, rec.Seq, p.Node)
 			}
 			last[at] = rec.Seq
+			if (p.Node == storeNode) != (rec.Moved != journal.Charged) {
+				r.fault("account %d: record %d of node %d is no charge, or is one of the store itself", p.Account, rec.Seq,
+					p.Node)
+			}
+			if rec.Moved != journal.Charged {
+				found.Note(rec)
+				c.addMoved(rec)
+				return nil
+			}
 			if rec.Flags&journal.FlagJob != 0 {
 				r.jobs[jobAt{p.Node, rec.Hold}] = rec.Amounts
 			}

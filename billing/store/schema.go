@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 10
+const Version = 11
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + postingNo
 
 // usageDay is what version 5 made anew: daily usage by what was sold.
 const usageDay = `
@@ -268,6 +268,40 @@ ALTER TABLE payment ADD COLUMN share_net {I64} NOT NULL DEFAULT 0;
 CREATE INDEX payment_share ON payment(state, share_account, share_net, wallet) WHERE ` + paymentOpen + `;
 `
 
+// schema11 is what version 11 added: every movement of a balance in the order of its
+// booking, and consumption that is no charge (moved.go).
+const schema11 = `
+-- Why an entry was made, where its memo says what for.
+ALTER TABLE entry ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+-- The number of a customer's posting among those of its account and currency. Its
+-- balance_after is what the account has in all buckets of the currency then.
+ALTER TABLE posting ADD COLUMN no {I64};
+-- Of a payment of debt, what a correction had left owed: it is no consumption.
+ALTER TABLE posting ADD COLUMN corrected {I64} NOT NULL DEFAULT 0;
+CREATE TABLE account_sum(
+  account {I64} NOT NULL, currency {I64} NOT NULL, postings {I64} NOT NULL, balance {I64} NOT NULL,
+  refunded {I64} NOT NULL DEFAULT 0, PRIMARY KEY(account, currency)) {KEYED};
+-- What counts as consumption besides charges, by the day of its entry, as in usage_day:
+-- what was given back (negative), and debt that was paid. Its detail is in usage_page,
+-- as that of node 0, whose cursor numbers it.
+CREATE TABLE usage_moved(
+  account {I64} NOT NULL, api_key {I64} NOT NULL, day {I64} NOT NULL, model {I64} NOT NULL, currency {I64} NOT NULL, kind {I64} NOT NULL,
+  requests {I64} NOT NULL, units {I64} NOT NULL, amount {I64} NOT NULL, last_us {I64} NOT NULL,
+  PRIMARY KEY(account, api_key, day, model, currency, kind)) {KEYED};
+CREATE INDEX usage_moved_day ON usage_moved(account, day);
+INSERT INTO applied(node, sink, inc, seq) VALUES(0, 'usage', 0, 0);
+-- What accounts owe, the oldest first: the charge that left it, or nothing for a correction.
+CREATE TABLE owed(no {ID}, account {I64} NOT NULL, record {BLOB} NOT NULL, amount {I64} NOT NULL CHECK(amount > 0)) {TABLE};
+CREATE INDEX owed_account ON owed(account, no);
+-- The charge of a job, for what it gives back.
+ALTER TABLE job ADD COLUMN charge {BLOB};
+`
+
+// postingNo comes when all postings have their numbers.
+const postingNo = `
+CREATE UNIQUE INDEX IF NOT EXISTS posting_no ON posting(account, currency, no) WHERE book = 'customer';
+`
+
 // fence lets processes of an older farebox book nothing any more: it does not
 // know what this one writes. Their nodes come back with this one, and their
 // journals, too.
@@ -304,10 +338,10 @@ DROP TABLE open_progress1;
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
 ` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence,
-	schema10 + fence}
+	schema10 + fence, schema11 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
-var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays}
+var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays, 11: (*tx).numberPostings}
 
 // unattended refuses a migration under the feet of processes that still work
 // with the schema as it is.

@@ -19,7 +19,7 @@ import (
 // the SQL that SQLite, PostgreSQL and CockroachDB have in common. What differs
 // is a dialect. Writers lock in this order, so that none waits for another in
 // a circle: cursor or node, job, key, usage_day, buckets by account, currency and
-// day, leases, quotas, then house and change at the end of the transaction.
+// day, leases, quotas, sums of accounts, then what moved, house and change at the end of the transaction.
 type sqlStore struct {
 	dialect        *dialect
 	writer, reader *sql.DB
@@ -163,7 +163,8 @@ type tx struct {
 	Query
 	house   map[houseID]money.Nano
 	changes []Change
-	failed  error // of a bulk: the first, what fails after it says less
+	moved   []journal.Record // consumption besides charges (moved.go)
+	failed  error            // of a bulk: the first, what fails after it says less
 }
 
 type houseID struct {
@@ -315,6 +316,9 @@ const (
 
 // finish writes the rows that all writers meet in, as late as can be.
 func (t *tx) finish() error {
+	if err := t.writeMoved(); err != nil {
+		return fmt.Errorf("cannot record consumption besides charges: %w", err)
+	}
 	ids := make([]houseID, 0, len(t.house))
 	for id, n := range t.house {
 		if n != 0 {

@@ -97,6 +97,7 @@ type AccountRow struct {
 	Avail     money.Parts // leased to nobody; DIEM: of the asked day
 	Leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
+	Refunded  money.Nano  // of that, in all currencies
 	Debt      money.Nano  // what it owes
 	Paid      bool        // it was ever credited, in any currency, or has an allowance
 	Status    AccountStatus
@@ -127,7 +128,8 @@ type Credit struct {
 	Day       int32 // whose DIEM
 	Amount    money.Nano
 	Ref, Memo string
-	Refund    bool // of what a request cost: kind REFUND, from the book refunds
+	Refund    bool            // of what a request cost: kind REFUND, from the book refunds
+	Charge    *journal.Record // of that request; nil: it is not known
 	NowUs     int64
 }
 

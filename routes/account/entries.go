@@ -12,9 +12,6 @@ import (
 // How entries of usage are written (addendum 17.2). Every number is formatted
 // from an integer.
 
-// usageNote is what the entries of API requests say.
-const usageNote = "API Inference"
-
 func appendEntries(b []byte, entries []report.Entry) []byte {
 	b = append(b, '[')
 	for i := range entries {
@@ -38,10 +35,14 @@ func appendEntry(b []byte, e *report.Entry) []byte {
 	b = e.AppendAmount(b)
 	b = append(b, `,"currency":"`...)
 	b = append(b, e.Currency.String()...)
-	b = append(b, `","notes":"`+usageNote+`","inferenceDetails":{"requestId":"`...)
+	b = append(append(b, `","notes":"`...), e.Notes()...)
+	if !e.OfRequest() {
+		return append(b, `","inferenceDetails":null}`...)
+	}
+	b = append(b, `","inferenceDetails":{"requestId":"`...)
 	b = e.AppendRequestID(b)
 	b = strconv.AppendUint(append(b, `","inferenceExecutionTime":`...), uint64(e.TookMs), 10)
-	if !e.Kind.OfTokens() {
+	if !e.CountsTokens() {
 		return append(b, `,"promptTokens":null,"completionTokens":null}}`...)
 	}
 	b = strconv.AppendInt(append(b, `,"promptTokens":`...), e.Prompt, 10)
@@ -67,10 +68,14 @@ func entriesCSV(entries []report.Entry) []byte {
 		b = append(e.AppendUnits(b), ',')
 		b = append(e.AppendAmount(b), ',')
 		b = append(append(b, e.Currency.String()...), ',')
-		b = append(append(b, usageNote...), ',')
+		b = append(append(b, e.Notes()...), ',')
+		if !e.OfRequest() {
+			b = append(b, ",,,\r\n"...)
+			continue
+		}
 		b = append(e.AppendRequestID(b), ',')
 		b = append(strconv.AppendUint(b, uint64(e.TookMs), 10), ',')
-		if !e.Kind.OfTokens() {
+		if !e.CountsTokens() {
 			b = append(b, ",\r\n"...)
 			continue
 		}
