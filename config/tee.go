@@ -60,6 +60,11 @@ type Enclave struct {
 	// Accept and GPU, if written, stand in the place of tee.tcb_accept and tee.gpu.
 	Accept []string `yaml:"tcb_accept"`
 	GPU    string   `yaml:"gpu"`
+	// HasGPU says that the enclaves have graphics processors: then reports without evidence
+	// of them are not verified. Not written, this is learned: from a report that says so,
+	// and from evidence that an enclave gave before; then gpu: nras or local of the model,
+	// or false here, take reports without evidence all the same.
+	HasGPU *bool `yaml:"has_gpu"`
 	// Pin are measurements that it must have, each one of a list, in hexadecimal digits:
 	// mrtd, rtmr0 to rtmr3, mr_config_id, compose_hash.
 	Pin map[string][]string `yaml:"pin"`

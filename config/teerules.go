@@ -99,6 +99,9 @@ func (v *validator) enclave(path string, m *Model, e *Enclave) {
 	if e.GPU != "" {
 		v.oneOf(path+".gpu", e.GPU, gpuPolicies...)
 	}
+	if e.HasGPU != nil && *e.HasGPU && e.GPU == "off" {
+		v.wrong(path+".has_gpu", "gpu: off does not look at graphics processors; expected another gpu:, or no has_gpu")
+	}
 	v.tcbStates(path+".tcb_accept", e.Accept)
 	if *e.Encrypted && !strings.HasPrefix(m.ID, E2EEPrefix) && !v.c.TEE.AnyModelID {
 		v.wrong(path+".encrypted", "clients encrypt to models whose id begins with %s; expected such an id, "+

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -97,14 +98,17 @@ func checkEnclave(out io.Writer, s *tee.Setup, u *tee.Upstream, p *tee.Policy) b
 	return printVerdict(out, v)
 }
 
-// printVerdict shows each check, and says whether all hold.
+// printVerdict shows each check, and says whether all that were made hold.
 func printVerdict(out io.Writer, v *tee.Verification) bool {
 	for _, c := range v.Checks {
-		if c.Err != nil {
-			fmt.Fprintf(out, "  FAILS  %-26s %v\n", c.Name, c.Err)
-			continue
+		switch {
+		case c.Err != nil:
+			fmt.Fprintf(out, "  FAILS        %-26s %v\n", c.Name, c.Err)
+		case c.Unmade != "":
+			fmt.Fprintf(out, "  not checked: %-26s %s\n", c.Name, c.Unmade)
+		default:
+			fmt.Fprintf(out, "  holds        %s\n", c.Name)
 		}
-		fmt.Fprintf(out, "  holds  %s\n", c.Name)
 	}
 	r := gjson.ParseBytes(v.JSON())
 	fmt.Fprintf(out, "  platform %s %s, quote of version %d, judged in %d ms\n", r.Get("tdx.tcbStatus"),
@@ -114,11 +118,15 @@ func printVerdict(out io.Writer, v *tee.Verification) bool {
 	if v.TestRoot() {
 		fmt.Fprintln(out, "  the root is one of a test: this proves nothing")
 	}
+	left := ""
+	if names := v.NotChecked(); len(names) > 0 {
+		left = "; not checked: " + strings.Join(names, ", ")
+	}
 	if !v.Verified() {
-		fmt.Fprintln(out, "  verified: false")
+		fmt.Fprintln(out, "  verified: false"+left)
 		return false
 	}
-	fmt.Fprintf(out, "  verified: true, until %s\n", v.Until.UTC().Format(time.RFC3339))
+	fmt.Fprintf(out, "  verified: true, until %s%s\n", v.Until.UTC().Format(time.RFC3339), left)
 	return true
 }
 
@@ -127,6 +135,7 @@ const maxSaved = 8 << 20
 
 func teeVerifyCommand() *cobra.Command {
 	var nonce, at, collateral, policy string
+	var of config.Enclave
 	cfg := config.TEE{}
 	cmd := &cobra.Command{
 		Use: "verify FILE", Short: "Judge a saved report without a gateway: the answer of GET /tee/attestation",
@@ -135,7 +144,10 @@ func teeVerifyCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.GPU = policy
-			return verifyFile(cmd.OutOrStdout(), &cfg, &saved{args[0], nonce, at, collateral})
+			if cmd.Flags().Changed("gpu") { // it holds whatever the report says that it has
+				of.GPU = policy
+			}
+			return verifyFile(cmd.OutOrStdout(), &cfg, &of, &saved{args[0], nonce, at, collateral})
 		},
 	}
 	f := cmd.Flags()
@@ -160,7 +172,7 @@ func (o oneFile) Collateral(context.Context, [6]byte, string) (*tdx.Collateral, 
 	return o.c, nil
 }
 
-func verifyFile(out io.Writer, cfg *config.TEE, s *saved) error {
+func verifyFile(out io.Writer, cfg *config.TEE, of *config.Enclave, s *saved) error {
 	raw, err := readSaved(s.file)
 	if err != nil {
 		return err
@@ -207,7 +219,7 @@ func verifyFile(out io.Writer, cfg *config.TEE, s *saved) error {
 		}
 		setup.Judge.Collaterals = oneFile{c}
 	}
-	policy, err := setup.Policy(&config.Enclave{})
+	policy, err := setup.Policy(of)
 	if err != nil {
 		return err
 	}

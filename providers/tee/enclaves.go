@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Enclave struct {
 	address  [20]byte             // of who signs, as proven last
 	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
 	plain    int64                // how often it did
+	hasGPU   bool                 // it has proven to have graphics processors
 	asked    time.Time            // when it was asked last because of a key that was not known
 	under    chan struct{}        // closed when the look that is under way ends; nil: none is
 	wake     chan struct{}        // has it looked at soon
@@ -39,8 +41,23 @@ type Standing struct {
 	Verified bool
 	Until    time.Time
 	Failed   []string // names of the checks that did not hold, or unreachable
-	Status   string   // of the platform
-	Turned   time.Time
+	// NotChecked are names of the checks that were not made.
+	NotChecked []string
+	Status     string // of the platform
+	Turned     time.Time
+}
+
+// Expected is what is asked of the enclave: its policy, and graphics processors once it has
+// proven to have some.
+func (e *Enclave) Expected() *Policy {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.hasGPU || e.Policy.HasGPU {
+		return e.Policy
+	}
+	p := *e.Policy
+	p.HasGPU = true
+	return &p
 }
 
 const (
@@ -65,7 +82,7 @@ func (e *Enclave) GoOn(before *Enclave) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
 	e.now, e.keys, e.betrayed, e.address = before.now, maps.Clone(before.keys), before.betrayed, before.address
-	e.plain = before.plain
+	e.plain, e.hasGPU = before.plain, before.hasGPU
 }
 
 // Watch looks after enclaves: it attests each of them again and again for our own sake,
@@ -191,7 +208,7 @@ func (w *Watch) Look(e *Enclave) {
 		w.missed(e, err)
 		return
 	}
-	_, v, tried := w.Judge.First(ctx, candidates, nonce, e.Policy)
+	_, v, tried := w.Judge.First(ctx, candidates, nonce, e.Expected())
 	if v.unjudged() {
 		w.missed(e, gpu.ErrAway)
 		return
@@ -200,7 +217,7 @@ func (w *Watch) Look(e *Enclave) {
 	// Others stand behind the same upstream. Clients may have been told of any of them, by
 	// another node.
 	for _, raw := range candidates[tried:] {
-		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Policy))
+		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Expected()))
 	}
 }
 
@@ -251,7 +268,7 @@ func (w *Watch) missed(e *Enclave, err error) {
 func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Standing{At: v.At, Verified: v.Verified(), Until: v.Until, Failed: v.Failed()}
+	s := Standing{At: v.At, Verified: v.Verified(), Until: v.Until, Failed: v.Failed(), NotChecked: v.NotChecked()}
 	if v.verdict != nil {
 		s.Status = v.verdict.Status
 	}
@@ -262,6 +279,7 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 		if v.Key != nil {
 			e.learn(v.Key.String(), v.At)
 		}
+		e.hasGPU = e.hasGPU || v.Holds(CheckDevices)
 	}
 	e.turn(w, s)
 }
@@ -280,14 +298,17 @@ func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 // turn sets the standing, and says so where it turns. The caller has mu.
 func (e *Enclave) turn(w *Watch, s Standing) {
 	s.Turned = e.now.Turned
-	if e.now.At.IsZero() || e.now.Verified != s.Verified {
+	turned := e.now.At.IsZero() || e.now.Verified != s.Verified
+	if turned {
 		s.Turned = s.At
+	}
+	if turned || s.Verified && !slices.Equal(e.now.NotChecked, s.NotChecked) {
 		event := w.Log.Info()
 		if !s.Verified {
 			event = w.Log.Error()
 		}
 		event.Str("model", e.Model).Str("upstream", e.Name).Bool("verified", s.Verified).Strs("failed", s.Failed).
-			Str("tcb_status", s.Status).Msg("tee: the verdict about an enclave")
+			Strs("not_checked", s.NotChecked).Str("tcb_status", s.Status).Msg("tee: the verdict about an enclave")
 	}
 	e.now = s
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +37,20 @@ type Policy struct {
 	TDX     tdx.Policy
 	Devices gpu.Root
 	GPU     string
+	// HasGPU says that the enclave has graphics processors: by the config, or since it has
+	// proven so before. A report without evidence of them is not verified then.
+	HasGPU bool
+	// BareGPU says that the config takes reports without evidence, whatever else says that
+	// there are graphics processors.
+	BareGPU bool
 	Scope   string // ModelInstance, Aggregator
 	Pins    []Pin  // measurements that it must have
+}
+
+// needsGPU says that a report must have evidence of graphics processors. shown: the report
+// itself says that there are some.
+func (p *Policy) needsGPU(shown bool) bool {
+	return p.GPU == GPURequire || p.GPU != GPUOff && !p.BareGPU && (p.HasGPU || shown)
 }
 
 // PinNames are the measurements that can be pinned.
@@ -78,7 +91,7 @@ var (
 	errShownKey  = errors.New("the key that the report shows is none, or not the one of its address")
 	errReportKey = errors.New("the quote was made for another key")
 	errNonce     = errors.New("the quote answers another nonce")
-	errNoDevices = errors.New("the report has no evidence of graphics processors")
+	errNoDevices = errors.New("the report has no evidence of graphics processors, which this model has")
 	errCompose   = errors.New("the report has a composition that is none, or can be read in two ways")
 	errBroken    = errors.New("the report cannot be judged")
 	errScope     = errors.New("what is attested is a gateway before models, not where the model runs")
@@ -96,6 +109,7 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 				v.quote = nil
 			}
 		}
+		v.complete()
 		v.Took = time.Since(began)
 	}()
 	var doc scan.Document
@@ -109,13 +123,17 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	}
 	v.note(CheckKeyBinding, v.bindKey(r))
 	v.note(CheckNonce, v.bindNonce(nonce))
+	v.required = p.needsGPU(saysGPU(gjson.ParseBytes(report)))
 	j.devices(ctx, v, r.get("nvidia_payload"), nonce)
-	if len(p.Pins) > 0 {
-		v.note(CheckPins, v.pinned())
-	}
+	v.pins()
 	v.log(r)
-	if p.Scope == ModelInstance {
+	switch p.Scope {
+	case ModelInstance:
 		v.note(CheckScope, ofInstance(gjson.ParseBytes(report)))
+	case Aggregator:
+		v.skip(CheckScope, "scope: aggregator attests a gateway before the models, not where the model runs")
+	default:
+		v.skip(CheckScope, "nothing says whether the model or a gateway before it is attested")
 	}
 	return v
 }
@@ -222,13 +240,33 @@ func (v *Verification) bindNonce(nonce [32]byte) error {
 	return nil
 }
 
+// saysGPU says that a report claims graphics processors. The claim is not covered by the
+// quote: a host that hides them hides this, too.
+func saysGPU(report gjson.Result) bool {
+	for _, path := range []string{"vm_config", "info.vm_config"} {
+		c := report.Get(path)
+		if c.Type == gjson.String {
+			c = gjson.Parse(c.Str) // a text that is JSON again
+		}
+		if c.Get("num_gpus").Num > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // devices checks the evidence of graphics processors as the policy asks.
 func (j *Judge) devices(ctx context.Context, v *Verification, payload gjson.Result, nonce [32]byte) {
 	if payload.Type != gjson.String || payload.Str == "" {
-		if payload.Exists() && payload.Type != gjson.Null && payload.Type != gjson.String {
+		switch {
+		case payload.Exists() && payload.Type != gjson.Null && payload.Type != gjson.String:
 			v.note(CheckDevices, errors.New("the evidence of graphics processors is not a text"))
-		} else if v.policy.GPU == GPURequire {
+		case v.required:
 			v.note(CheckDevices, errNoDevices)
+		default:
+			for _, name := range []string{CheckDevices, CheckDeviceNonce, CheckJudged} {
+				v.skip(name, "the report has no evidence of graphics processors, and gpu: "+v.policy.GPU+" asks for none")
+			}
 		}
 		return
 	}
@@ -256,6 +294,7 @@ func (j *Judge) devices(ctx context.Context, v *Verification, payload gjson.Resu
 	}
 	v.note(CheckDeviceNonce, nil)
 	if v.policy.GPU == GPULocal {
+		v.skip(CheckJudged, "gpu: local does not ask NVIDIA's service")
 		return
 	}
 	if j.Remote == nil {
@@ -285,6 +324,26 @@ func (v *Verification) measurement(name string) []byte {
 	return nil
 }
 
+// pins checks the measurements that are pinned, and tells those that are not.
+func (v *Verification) pins() {
+	var free []string
+	for _, name := range PinNames {
+		if !slices.ContainsFunc(v.policy.Pins, func(p Pin) bool {
+			return p.Name == name || p.Name == "mr_config_id" && name == "compose_hash" // which it has
+		}) {
+			free = append(free, name)
+		}
+	}
+	if len(v.policy.Pins) == 0 {
+		v.skip(CheckPins, "nothing is pinned: any software may run in the enclave")
+		return
+	}
+	v.note(CheckPins, v.pinned())
+	if len(free) > 0 {
+		v.skip(CheckOtherPins, strings.Join(free, ", ")+" are not pinned")
+	}
+}
+
 func (v *Verification) pinned() error {
 	for _, pin := range v.policy.Pins {
 		got, ok := v.measurement(pin.Name), false
@@ -300,7 +359,9 @@ func (v *Verification) pinned() error {
 
 // log checks the event log and the composition, where the report has them.
 func (v *Verification) log(r members) {
-	if text := r.get("event_log"); text.Exists() && text.Type != gjson.Null && text.Raw != `""` && text.Raw != "[]" {
+	if text := r.get("event_log"); !text.Exists() || text.Type == gjson.Null || text.Raw == `""` || text.Raw == "[]" {
+		v.skip(CheckLog, "the report has no event log")
+	} else {
 		events, err := tdx.ReadEvents([]byte(text.Raw))
 		if err == nil {
 			err = v.quote.Body.Replay(events)
@@ -311,7 +372,12 @@ func (v *Verification) log(r members) {
 		}
 	}
 	compose, err := composition(r.get("info").Get("tcb_info"))
-	if err == nil && compose.Type != gjson.String || v.quote.Body.MRConfigID == [48]byte{} {
+	switch {
+	case v.quote.Body.MRConfigID == [48]byte{}:
+		v.skip(CheckCompose, "the quote names no composition")
+		return
+	case err == nil && compose.Type != gjson.String:
+		v.skip(CheckCompose, "the report shows no composition")
 		return
 	}
 	if err == nil {

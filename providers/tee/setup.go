@@ -138,6 +138,11 @@ func (s *Setup) Policy(e *config.Enclave) (*Policy, error) {
 	if e.GPU != "" {
 		p.GPU = e.GPU
 	}
+	if e.HasGPU != nil {
+		p.HasGPU, p.BareGPU = *e.HasGPU, !*e.HasGPU
+	} else {
+		p.BareGPU = e.GPU == GPURemote || e.GPU == GPULocal
+	}
 	for _, name := range PinNames {
 		values, ok := e.Pin[name]
 		if !ok {

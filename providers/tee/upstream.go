@@ -68,7 +68,7 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 // Ours are members of a report that clients are told by us, whatever an upstream says in
 // them, and OursOfSignature those of a signature.
 var (
-	Ours = []string{"verified", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",
+	Ours = []string{"verified", "not_checked", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",
 		"server_verification", "candidates_evaluated", "candidates_available", "signing_public_key", "signing_key",
 		"test_root"}
 	OursOfSignature = []string{"model", "upstream_model", "request_id", "requested_request_id", "tee_provider",

@@ -3,6 +3,7 @@ package tee
 import (
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"farebox/providers/tee/seal"
@@ -23,10 +24,16 @@ const (
 	CheckDeviceNonce = "gpu_nonce_bound"
 	CheckJudged      = "gpu_judged" // by NVIDIA's service
 	CheckPins        = "measurements_pinned"
+	CheckOtherPins   = "other_measurements" // those that are not pinned; it is never made
 	CheckLog         = "event_log"
 	CheckCompose     = "compose"
 	CheckScope       = "scope"
 )
+
+// made are the checks that every report is put to; what follows a check that fails may stay
+// undone.
+var made = slices.Concat([]string{CheckQuote}, tdx.Checks, []string{CheckKeyBinding, CheckNonce, CheckDevices, CheckDeviceNonce,
+	CheckJudged, CheckPins, CheckLog, CheckCompose, CheckScope})
 
 // Verification is what was found of a report.
 type Verification struct {
@@ -42,7 +49,8 @@ type Verification struct {
 
 	quote    *tdx.Quote
 	verdict  *tdx.Verdict
-	devices  int // that gave evidence
+	devices  int  // that gave evidence
+	required bool // the report must have evidence of graphics processors
 	judged   bool
 	away     bool   // NVIDIA's service did not answer
 	replayed string // true, false, unavailable
@@ -70,7 +78,7 @@ func (v *Verification) unjudged() bool {
 func (v *Verification) Holds(name string) bool {
 	for _, c := range v.Checks {
 		if c.Name == name {
-			return c.Err == nil
+			return c.Holds()
 		}
 	}
 	return false
@@ -87,12 +95,37 @@ func (v *Verification) Failed() []string {
 	return names
 }
 
+// NotChecked are the names of the checks that were not made, in their order.
+func (v *Verification) NotChecked() []string {
+	names := []string{}
+	for _, c := range v.Checks {
+		if c.Unmade != "" {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // TestRoot says that it rests on a root that is not Intel's, and proves nothing.
 func (v *Verification) TestRoot() bool { return v.policy.TDX.Root != tdx.Intel }
 
 func (v *Verification) note(name string, err error) bool {
 	v.Checks = append(v.Checks, Check{Name: name, Err: err})
 	return err == nil
+}
+
+// skip notes a check that is not made, and why.
+func (v *Verification) skip(name, why string) {
+	v.Checks = append(v.Checks, Check{Name: name, Unmade: why})
+}
+
+// complete notes the checks that were not come to.
+func (v *Verification) complete() {
+	for _, name := range made {
+		if !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Name == name }) {
+			v.skip(name, "an earlier check did not hold")
+		}
+	}
 }
 
 // why is the first reason of those checks that were made; empty: they hold.
@@ -160,11 +193,15 @@ type (
 		Accept       []string `json:"tcb_accept"`
 		GPU          string   `json:"gpu"`
 		Measurements bool     `json:"measurements"`
+		GPURequired  bool     `json:"gpu_required"`
+		Pinned       []string `json:"pinned"`
 	}
 	shownCheck struct {
 		Name  string `json:"name"`
 		Holds bool   `json:"holds"`
+		State string `json:"state"` // passed, failed, not_checked
 		Error string `json:"error,omitempty"`
+		Why   string `json:"reason,omitempty"` // of what was not checked
 	}
 	shown struct {
 		TDX         shownTDX      `json:"tdx"`
@@ -181,6 +218,7 @@ type (
 		Compose     string        `json:"composeBinding"`
 		Checks      []shownCheck  `json:"checks"`
 		Failed      []string      `json:"failed"`
+		NotChecked  []string      `json:"notChecked"` // each with its reason
 		TestRoot    bool          `json:"testRoot,omitempty"`
 	}
 )
@@ -191,8 +229,8 @@ const isoMs = "2006-01-02T15:04:05.000Z"
 func (v *Verification) JSON() []byte {
 	s := shown{
 		TDX: v.shownTDX(), At: v.At.UTC().Format(isoMs), TookMs: v.Took.Milliseconds(),
-		Policy: shownPolicy{v.policy.TDX.Accept, v.policy.GPU, len(v.policy.Pins) > 0}, Scope: v.policy.Scope,
-		Log: v.replayed, Compose: v.composed, Failed: v.Failed(), TestRoot: v.TestRoot(),
+		Policy: v.shownPolicy(), Scope: v.policy.Scope,
+		Log: v.replayed, Compose: v.composed, Failed: v.Failed(), NotChecked: []string{}, TestRoot: v.TestRoot(),
 		Address: shownAddress{Bound: v.Holds(CheckKeyBinding), Error: v.why(CheckKeyBinding)},
 		Nonce:   shownNonce{v.Holds(CheckNonce), "raw", v.why(CheckNonce)},
 	}
@@ -202,15 +240,19 @@ func (v *Verification) JSON() []byte {
 	if !v.Until.IsZero() {
 		s.Until = v.Until.UTC().Format(isoMs)
 	}
-	if v.devices > 0 || v.policy.GPU == GPURequire {
-		ok := v.Holds(CheckDevices) && (v.policy.GPU != GPURemote || v.Holds(CheckJudged))
+	if v.devices > 0 || v.required {
+		ok := v.Holds(CheckDevices) && (v.policy.GPU == GPULocal || v.Holds(CheckJudged))
 		s.Devices = &shownDevices{ok, v.Holds(CheckDevices), v.policy.GPU, v.why(CheckDevices, CheckJudged)}
 		s.DeviceNonce = &shownNonce{v.Holds(CheckDeviceNonce), "nvidia_payload", v.why(CheckDeviceNonce)}
 	}
 	for _, c := range v.Checks {
-		one := shownCheck{Name: c.Name, Holds: c.Err == nil}
-		if c.Err != nil {
-			one.Error = c.Err.Error()
+		one := shownCheck{Name: c.Name, Holds: c.Holds(), State: "passed", Why: c.Unmade}
+		switch {
+		case c.Err != nil:
+			one.State, one.Error = "failed", c.Err.Error()
+		case c.Unmade != "":
+			one.State = "not_checked"
+			s.NotChecked = append(s.NotChecked, c.Name+": "+c.Unmade)
 		}
 		s.Checks = append(s.Checks, one)
 	}
@@ -219,6 +261,15 @@ func (v *Verification) JSON() []byte {
 		panic("tee: a verification cannot be written as JSON: " + err.Error())
 	}
 	return raw
+}
+
+func (v *Verification) shownPolicy() shownPolicy {
+	p := v.policy
+	s := shownPolicy{Accept: p.TDX.Accept, GPU: p.GPU, Measurements: len(p.Pins) > 0, GPURequired: v.required, Pinned: []string{}}
+	for _, pin := range p.Pins {
+		s.Pinned = append(s.Pinned, pin.Name)
+	}
+	return s
 }
 
 func (v *Verification) shownTDX() (s shownTDX) {

@@ -132,7 +132,7 @@ func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, erro
 			return errBusy
 		}
 		defer place.Done()
-		report, found, tried := v.watch.Judge.First(ctx, candidates, nonce, e.Policy)
+		report, found, tried := v.watch.Judge.First(ctx, candidates, nonce, e.Expected())
 		p = &proof{e, report, found, tried, len(candidates)}
 		return nil
 	})
@@ -162,6 +162,11 @@ func setOf(names []string) map[string]bool {
 func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source string) []byte {
 	b := append(make([]byte, 0, len(p.report)+4096), `{"verified":`...)
 	b = strconv.AppendBool(b, p.found.Verified())
+	b = append(b, `,"not_checked":[`...)
+	for i, name := range p.found.NotChecked() {
+		b = routes.AppendString(routes.Comma(b, i), name)
+	}
+	b = append(b, ']')
 	text := hex.EncodeToString(nonce[:])
 	b = routes.AppendString(append(b, `,"nonce":`...), text)
 	b = routes.AppendString(append(b, `,"nonce_source":`...), source)

@@ -23,6 +23,9 @@ func (v *view) writeMetrics(w io.Writer) {
 		for _, name := range s.Failed {
 			fmt.Fprintf(w, "farebox_tee_failed_check{%s,check=%q} 1\n", labels, name)
 		}
+		for _, name := range s.NotChecked {
+			fmt.Fprintf(w, "farebox_tee_not_checked{%s,check=%q} 1\n", labels, name)
+		}
 		keys, plain := e.Counts()
 		fmt.Fprintf(w, "farebox_tee_proven_keys{%s} %d\nfarebox_tee_plain_answers_total{%s} %d\n", labels, keys, labels, plain)
 	}

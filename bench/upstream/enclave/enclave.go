@@ -23,6 +23,7 @@ const (
 	OldModule    = "old-module"   // its TDX module has known holes
 	GPUFail      = "gpu-fail"     // evidence of its devices is not signed by them
 	GPUNonce     = "gpu-nonce"    // evidence of its devices answers an earlier question
+	NoGPU        = "no-gpu"       // it hides the evidence of its devices
 	WrongLog     = "wrong-log"    // its event log is not the one of its registers
 	PlainReply   = "plain-reply"  // it answers in the clear
 	ForgedSig    = "forged-sig"   // somebody else signed for the answer
@@ -35,7 +36,7 @@ const (
 )
 
 // Lies are all but those of devices' judges.
-var Lies = []string{Honest, Debug, StaleNonce, SwapKey, SwapAddress, OldModule, GPUFail, GPUNonce, WrongLog, PlainReply,
+var Lies = []string{Honest, Debug, StaleNonce, SwapKey, SwapAddress, OldModule, GPUFail, GPUNonce, NoGPU, WrongLog, PlainReply,
 	ForgedSig, WrongHash, NoUsage, NoHeader, NoSignature}
 
 // Options of an Enclave; the zero value is an honest one.
@@ -44,6 +45,8 @@ type Options struct {
 	JudgeLie string // of the judge of devices: fail, nonce, forged, expired
 	Version  int    // of quotes; default 4
 	Devices  int    // default 1; below 0: none
+	// VMConfig is what a report says of the machine; default {"spec_version":1}.
+	VMConfig string
 	Key      string // bearer token; empty: none is asked for
 	Now      func() time.Time
 	// CollateralFor is how long what is published holds; default 30 days.
@@ -104,6 +107,9 @@ func New(o Options) (*Enclave, error) {
 	}
 	if o.Devices == 0 {
 		o.Devices = 1
+	}
+	if o.VMConfig == "" {
+		o.VMConfig = `{"spec_version":1}`
 	}
 	e := &Enclave{o: o, lie: o.Lie, answers: map[string]signed{}, calls: map[string]int{}}
 	var err error

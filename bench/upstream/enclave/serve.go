@@ -115,10 +115,10 @@ func (e *Enclave) reported(nonce [32]byte) (object, error) {
 	body := object{
 		"signing_address": "0x" + hex.EncodeToString(address), "signing_algo": "ecdsa",
 		"signing_public_key": hex.EncodeToString(key[1:]), "request_nonce": asked, "intel_quote": hex.EncodeToString(quote),
-		"event_log": e.shown(lie), "vm_config": `{"spec_version":1}`,
+		"event_log": e.shown(lie), "vm_config": e.o.VMConfig,
 		"info": object{"app_name": "farebox-test", "tcb_info": object{"app_compose": e.compose}},
 	}
-	if len(e.devices.each) > 0 {
+	if len(e.devices.each) > 0 && lie != NoGPU {
 		if lie == GPUNonce {
 			rand.Read(nonce[:])
 		}

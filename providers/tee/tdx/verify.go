@@ -16,7 +16,12 @@ import (
 type Check struct {
 	Name string
 	Err  error
+	// Unmade is why the check was not made; empty: it was made.
+	Unmade string
 }
+
+// Holds says that the check was made and holds.
+func (c *Check) Holds() bool { return c.Err == nil && c.Unmade == "" }
 
 // Names of the checks, in their order.
 const (
@@ -30,6 +35,10 @@ const (
 	CheckTCB        = "tcb_status"
 	CheckDebug      = "debug_off"
 )
+
+// Checks are the names of all checks of a quote.
+var Checks = []string{CheckChain, CheckRevocation, CheckQE, CheckKey, CheckSignature, CheckTCBInfo, CheckQEIdentity,
+	CheckTCB, CheckDebug}
 
 // Verdict is what was found of a quote.
 type Verdict struct {
@@ -53,11 +62,11 @@ func (v *Verdict) Valid() bool {
 // Holds says that a check was made and holds.
 func (v *Verdict) Holds(name string) bool {
 	at := slices.IndexFunc(v.Checks, func(c Check) bool { return c.Name == name })
-	return at >= 0 && v.Checks[at].Err == nil
+	return at >= 0 && v.Checks[at].Holds()
 }
 
 func (v *Verdict) note(name string, err error) bool {
-	v.Checks = append(v.Checks, Check{name, err})
+	v.Checks = append(v.Checks, Check{Name: name, Err: err})
 	return err == nil
 }
 
