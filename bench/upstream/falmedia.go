@@ -107,8 +107,15 @@ func (c *conn) falStatus(x *exchange, o *order, at string) (int, bool, error) {
 	case jobOdd:
 		status, code = "RECONSIDERING", 200
 	}
+	more := ""
+	if o.Cancelled {
+		more = `,"error":"Request was cancelled","error_type":"client_cancelled","metrics":{}`
+		if o.Charged {
+			more = strings.Replace(more, "{}", `{"inference_time":1.5}`, 1)
+		}
+	}
 	body := `{"status":"` + status + `","request_id":"` + o.ID + `","response_url":"` + c.addressOf(x, at) +
-		`","logs":null,"queue_position":0}`
+		`","logs":null,"queue_position":0` + more + `}`
 	if o.sc.Job == "twice" {
 		body = `{"status":"COMPLETED",` + body[1:]
 	}
@@ -121,7 +128,7 @@ func (c *conn) falStop(x *exchange, o *order) (int, bool, error) {
 		return c.sayJob(x, 500, `{"detail":"cancellation failed"}`)
 	case !stopped:
 		return c.sayJob(x, 400, `{"status":"ALREADY_COMPLETED"}`)
-	case free:
+	case free && o.sc.Job != "late_cancel":
 		return c.sayJob(x, 200, `{"status":"OK"}`)
 	}
 	return c.sayJob(x, 202, `{"status":"CANCELLATION_REQUESTED"}`)

@@ -223,6 +223,7 @@ func (c *conn) stop(o *order) (stopped, free bool) {
 		return true, !o.Charged
 	}
 	o.Cancelled = true
+	o.Charged = o.Charged || o.sc.Job == "race"
 	return true, !o.Charged
 }
 

@@ -42,7 +42,7 @@ func (c *conn) prediction(x *exchange, path string, asked gjson.Result) (int, bo
 		status := "canceled"
 		if stopped, free := c.stop(o); !stopped {
 			status = "succeeded"
-		} else if free {
+		} else if free && o.sc.Job != "late_cancel" {
 			status = "aborted"
 		}
 		return c.sayJob(x, 200, c.predicted(x, o, base, status))
@@ -111,9 +111,13 @@ func (c *conn) predicted(x *exchange, o *order, base, status string) string {
 	case "processing":
 		logs = jsonText("Loading\n 25%|##5       | 5/20\n 50%|#####     | 10/20\n")
 	}
+	started, metrics := "null", "{}"
+	if o.Charged {
+		started, metrics = `"2026-01-01T00:00:01Z"`, `{"predict_time":1.5}`
+	}
 	at := base + "/predictions/" + o.ID
 	return `{"id":"` + o.ID + `","model":"sim/model","version":"hidden","input":{"prompt":` + jsonText(o.Prompt) +
 		`},"logs":` + logs + `,"output":` + output + `,"error":` + failed + `,"status":"` + status +
-		`","created_at":"2026-01-01T00:00:00Z","urls":{"get":"` + c.addressOf(x, at) + `","cancel":"` +
-		c.addressOf(x, at+"/cancel") + `"},"metrics":{}}`
+		`","created_at":"2026-01-01T00:00:00Z","started_at":` + started + `,"urls":{"get":"` + c.addressOf(x, at) + `","cancel":"` +
+		c.addressOf(x, at+"/cancel") + `"},"metrics":` + metrics + `}`
 }

@@ -55,7 +55,8 @@ type Scenario struct {
 	// made twice), swallow (it is taken, and the answer lost), fail (it fails in the end),
 	// odd (its status is none of the known ones), stuck (it never ends), foreign (addresses
 	// lead to another host), wrongtype (the file is none), untyped (its type is not said),
-	// refuse_cancel, twice (members stand twice), inline (the result is a data URL).
+	// refuse_cancel, late_cancel (a cancellation is only asked for: how it ended stands in the
+	// status), race (the run begins as it is cancelled), twice (members stand twice), inline (the result is a data URL).
 	Job string
 
 	Status     int
@@ -149,7 +150,8 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"polls": count(func(s *Scenario) *Count { return &s.Polls }),
 	"at":    oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
 	"job": oneOf(func(s *Scenario) *string { return &s.Job }, "forget", "double", "swallow", "fail", "odd", "stuck",
-		"foreign", "wrongtype", "untyped", "refuse_cancel", "twice", "inline"),
+		"foreign", "wrongtype", "untyped", "refuse_cancel", "late_cancel", "race", "twice",
+		"inline"),
 	"endless":     flag(func(s *Scenario) *bool { return &s.Endless }),
 	"status":      number(func(s *Scenario) *int { return &s.Status }),
 	"kind":        oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),

@@ -36,9 +36,28 @@ type Dialect interface {
 	Polled(s *Step, r *Reply, h *Handle, t *Target) (*Standing, error)
 	// Cancel fills s with the request to stop; false: there is none.
 	Cancel(s *Step, h *Handle, t *Target) bool
-	// Cancelled reads an answer of any status to it: whether the upstream has confirmed
-	// that it charges nothing. An error means that it is to be asked again.
-	Cancelled(r *Reply, t *Target) (free bool, err error)
+	// Cancelled reads an answer of any status to it. With Asking it has filled s with a
+	// further question, as Polled does. An error means that all of it is to be asked again.
+	Cancelled(s *Step, r *Reply, h *Handle, t *Target) (Stop, error)
+}
+
+// Stop is what a cancellation came to.
+type Stop uint8
+
+// Only what the upstream itself confirms is Free: the run had not begun, and it charges
+// nothing. A client chooses the moment of a cancellation, so that nothing else counts.
+const (
+	Asking Stop = iota
+	Free
+	Charged // or nobody knows
+)
+
+// FreeIf is Free where the upstream has confirmed it.
+func FreeIf(confirmed bool) Stop {
+	if confirmed {
+		return Free
+	}
+	return Charged
 }
 
 // Terms are how a target takes orders.

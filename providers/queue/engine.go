@@ -192,12 +192,19 @@ func (e *Engine) Cancel(ctx context.Context, t Task) (free bool, err error) {
 	if !to.Dialect.Cancel(s, h, to) {
 		return false, nil
 	}
-	r, _, err := e.ask(ctx, to, s, t.ID)
-	if err != nil {
-		return false, err
+	for range maxParts {
+		r, _, err := e.ask(ctx, to, s, t.ID)
+		if err != nil {
+			return false, err
+		}
+		s = new(Step)
+		stop, err := to.Dialect.Cancelled(s, r, h, to)
+		r.close()
+		if err != nil || stop != Asking {
+			return stop == Free && err == nil, err
+		}
 	}
-	defer r.close()
-	return to.Dialect.Cancelled(r, to)
+	return false, errors.New("the upstream leads from one question to the next")
 }
 
 // Own is a Dialect whose results may lie at the target itself.

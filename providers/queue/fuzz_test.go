@@ -57,8 +57,12 @@ func FuzzAnswers(f *testing.F) {
 			at, err := d.speaks.Polled(s, r, h, to)
 			checkStanding(t, at, err, s)
 		}
-		if free, err := d.speaks.Cancelled(r, to); free && (err != nil || status/100 != 2) {
-			t.Error("free, and", err, status)
+		for part := range 4 {
+			r.Part = part
+			stop, err := d.speaks.Cancelled(new(queue.Step), r, h, to)
+			if stop == queue.Free && (err != nil || status/100 != 2) {
+				t.Error("free, and", err, status)
+			}
 		}
 	})
 }

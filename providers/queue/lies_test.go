@@ -176,6 +176,15 @@ func TestOnlyAConfirmedCancellationIsFree(t *testing.T) {
 		if free, err := cancel("polls=5", 0); !free || err != nil {
 			t.Error("in the queue:", free, err)
 		}
+		if free, err := cancel("job=late_cancel polls=5", 0); !free || err != nil {
+			t.Error("in the queue, by its end:", free, err)
+		}
+		if free, err := cancel("job=race polls=5", 0); free || err != nil {
+			t.Error("while it begins:", free, err)
+		}
+		if free, err := cancel("job=late_cancel polls=2", 2); free || err != nil {
+			t.Error("while it runs, by its end:", free, err)
+		}
 		if free, err := cancel("job=stuck polls=1", 2); free || err != nil {
 			t.Error("while it runs:", free, err)
 		}

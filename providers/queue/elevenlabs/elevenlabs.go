@@ -128,4 +128,6 @@ func (Dialect) Polled(*queue.Step, *queue.Reply, *queue.Handle, *queue.Target) (
 func (Dialect) Cancel(*queue.Step, *queue.Handle, *queue.Target) bool { return false }
 
 // Cancelled is never asked.
-func (Dialect) Cancelled(*queue.Reply, *queue.Target) (bool, error) { return false, nil }
+func (Dialect) Cancelled(*queue.Step, *queue.Reply, *queue.Handle, *queue.Target) (queue.Stop, error) {
+	return queue.Charged, nil
+}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,23 +153,63 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, 
 	return queue.Unanswered(r, h, grace)
 }
 
-// Cancel takes the job from the queue, or tells its runner.
-func (Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
-	s.Request = proxy.Request{Method: "PUT", Path: path(h.Cancel, h, t, "/cancel")}
+// The parts of a cancellation. What the queue answers to it does not always tell whether the
+// run had begun, so that the status is asked before and after it.
+const (
+	partBefore = iota
+	partQueued // it is cancelled, and waited in the queue before
+	partBegun  // it is cancelled, and ran before, or nobody knows
+	partAfter
+)
+
+// Cancel asks for the status first.
+func (d Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
+	d.Poll(s, h, t)
+	s.Part = partBefore
 	return true
 }
 
-// Cancelled reads {status}. Only what was removed from the queue was not begun; a runner
-// that is told to stop has worked.
-func (Dialect) Cancelled(r *queue.Reply, _ *queue.Target) (bool, error) {
-	switch status := queue.Text(queue.Members(r.Body)["status"]); status {
-	case "OK":
-		return r.Status/100 == 2, nil
-	case "CANCELLATION_REQUESTED", "ALREADY_COMPLETED", "NOT_FOUND":
-		return false, nil
+// Cancelled goes through the parts. A run is over for nothing where the queue says that it
+// took the job out (OK), or, of one that waited, that it ended by our cancellation without a
+// second at a runner. All else has to be taken for work that is charged.
+func (d Dialect) Cancelled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (queue.Stop, error) {
+	m := queue.Members(r.Body)
+	status := queue.Text(m["status"])
+	switch {
+	case r.Part == partBefore, r.Part == partAfter:
+		return d.cancelling(s, r, h, t, m)
+	case status == "OK" && r.Status/100 == 2:
+		return queue.Free, nil
+	case status == "CANCELLATION_REQUESTED", status == "ALREADY_COMPLETED", m["success"] != nil && r.Status/100 == 2:
+		if r.Part == partBegun {
+			return queue.Charged, nil
+		}
+		d.Poll(s, h, t)
+		s.Part = partAfter
+		return queue.Asking, nil
+	case status == "NOT_FOUND", r.Status == 404, r.Status == 410, r.Status == 400:
+		return queue.Charged, nil
 	}
-	if r.Status == 404 || r.Status == 410 || r.Status == 400 {
-		return false, nil
+	return queue.Charged, fmt.Errorf("the upstream answered a cancellation with status %d", r.Status)
+}
+
+// cancelling reads the status before or after a cancellation.
+func (Dialect) cancelling(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target, m map[string][]byte) (
+	queue.Stop, error) {
+	status := queue.Text(m["status"])
+	switch {
+	case r.Status/100 == 2 && status == "COMPLETED": // maybe by a cancellation whose answer was lost
+		seconds, err := strconv.ParseFloat(string(queue.Members(m["metrics"])["inference_time"]), 64)
+		worked := queue.Members(m["metrics"])["inference_time"] != nil && (err != nil || seconds != 0)
+		return queue.FreeIf(queue.Text(m["error_type"]) == "client_cancelled" && !worked), nil
+	case r.Part == partAfter && status == "IN_QUEUE":
+		return queue.Charged, errors.New("the upstream has not cancelled the job yet")
+	case r.Part == partAfter:
+		return queue.Charged, nil
 	}
-	return false, fmt.Errorf("the upstream answered a cancellation with status %d", r.Status)
+	if s.Part = partBegun; r.Status/100 == 2 && status == "IN_QUEUE" {
+		s.Part = partQueued
+	}
+	s.Request = proxy.Request{Method: "PUT", Path: path(h.Cancel, h, t, "/cancel")}
+	return queue.Asking, nil
 }

@@ -219,13 +219,13 @@ func (Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
 }
 
 // Cancelled reads {success}. That a job was not charged has to be said.
-func (Dialect) Cancelled(r *queue.Reply, _ *queue.Target) (bool, error) {
+func (Dialect) Cancelled(_ *queue.Step, r *queue.Reply, _ *queue.Handle, _ *queue.Target) (queue.Stop, error) {
 	m := queue.Members(r.Body)
 	switch {
 	case r.Status == 404 || r.Status == 410:
-		return false, nil
+		return queue.Charged, nil
 	case r.Status/100 != 2 || string(m["success"]) == "false":
-		return false, fmt.Errorf("the upstream answered a release with status %d", r.Status)
+		return queue.Charged, fmt.Errorf("the upstream answered a release with status %d", r.Status)
 	}
-	return string(m["credits_refunded"]) == "true", nil
+	return queue.FreeIf(string(m["credits_refunded"]) == "true"), nil
 }

@@ -10,6 +10,7 @@ package replicate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -161,14 +162,18 @@ func (Dialect) Cancel(s *queue.Step, h *queue.Handle, _ *queue.Target) bool {
 	return true
 }
 
-// Cancelled reads the prediction: only one that was aborted before it could start is not
-// charged.
-func (Dialect) Cancelled(r *queue.Reply, _ *queue.Target) (bool, error) {
-	switch {
+// Cancelled reads the prediction. One that was aborted, or cancelled before it had a start,
+// is not charged.
+func (Dialect) Cancelled(_ *queue.Step, r *queue.Reply, _ *queue.Handle, _ *queue.Target) (queue.Stop, error) {
+	m := queue.Members(r.Body)
+	switch status := queue.Text(m["status"]); {
+	case r.Status/100 == 2 && status == "starting": // it will be cancelled, or has just begun
+		return queue.Charged, errors.New("the upstream has not cancelled the prediction yet")
 	case r.Status/100 == 2:
-		return queue.Text(queue.Members(r.Body)["status"]) == "aborted", nil
+		unbegun := status == "canceled" && string(m["started_at"]) == "null" && queue.Members(m["metrics"])["predict_time"] == nil
+		return queue.FreeIf(status == "aborted" || unbegun), nil
 	case r.Status == 404 || r.Status == 410 || r.Status == 400 || r.Status == 422:
-		return false, nil
+		return queue.Charged, nil
 	}
-	return false, fmt.Errorf("the upstream answered a cancellation with status %d", r.Status)
+	return queue.Charged, fmt.Errorf("the upstream answered a cancellation with status %d", r.Status)
 }
