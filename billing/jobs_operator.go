@@ -72,7 +72,7 @@ func (l *Ledger) JobList(account string, most int) ([]JobInfo, error) {
 	if most < 1 || most > mostJobs {
 		return nil, fmt.Errorf("cannot list %d jobs: expected 1 to %d", most, mostJobs)
 	}
-	rows, err := l.store.Jobs(no, most)
+	rows, err := l.store.Jobs(no, store.JobPlace{}, most)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the jobs: %w", err)
 	}

@@ -102,7 +102,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	g.openPayments(&o)
 	if o.Media != nil {
 		g.openJobs(&o, cfg)
-		capabilities = append(slices.Clone(capabilities), &jobHooks{g})
+		capabilities = append(slices.Clone(capabilities), &jobHooks{g}, &jobList{g})
 		g.capabilities = capabilities
 	}
 	for _, of := range capabilities {

@@ -66,5 +66,8 @@ func AppendJobProgress(b []byte, v *job.View) []byte {
 // AppendJobLink appends where what was made is fetched, and until when.
 func AppendJobLink(b []byte, v *job.View) []byte {
 	b = AppendString(append(b, `,"url":`...), v.URL)
-	return AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format("2006-01-02T15:04:05.000Z"))
+	return AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(isoMillis))
 }
+
+// isoMillis is how times are written in answers about jobs.
+const isoMillis = "2006-01-02T15:04:05.000Z"

@@ -119,8 +119,7 @@ func (h *jobHooks) serve(c *Call) *Error {
 	if err != nil || len(raw) != hookBytes || !hmac.Equal(raw[16:], h.g.hookMAC(raw[:16])) {
 		return NoEndpoint(c.Ctx)
 	}
-	x := hex.EncodeToString(raw[:16])
-	h.g.jobs.Poke(x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:])
+	h.g.jobs.Poke(formatUUID(raw[:16]))
 	c.Ctx.Response.Header.SetContentType("application/json")
 	c.Ctx.Response.SetBodyString("{}")
 	return nil

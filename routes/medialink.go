@@ -10,7 +10,7 @@ import (
 // Shelf is what is known of jobs by who serves what they made to everybody with a link.
 type Shelf interface {
 	Job(id string) (*store.JobRow, error)
-	Jobs(account uint32, most int) ([]*store.JobRow, error)
+	Jobs(account uint32, behind store.JobPlace, most int) ([]*store.JobRow, error)
 	JobCounts(account uint32) (store.JobCounts, error)
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) store.LinkUse) error

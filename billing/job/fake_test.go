@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -112,6 +113,23 @@ func (s *session) Job(id string) (r *store.JobRow, err error) {
 		err = store.ErrNoRow
 	}
 	return r, err
+}
+
+func (s *session) Jobs(account uint32, behind store.JobPlace, most int) (list []*store.JobRow, err error) {
+	err = s.read(func() {
+		for _, o := range s.rows {
+			at := o.Place()
+			if o.Account == account && (behind == store.JobPlace{} || at.CreatedUs < behind.CreatedUs ||
+				at.CreatedUs == behind.CreatedUs && at.ID < behind.ID) {
+				c := *o
+				list = append(list, &c)
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b *store.JobRow) int {
+		return cmp.Or(cmp.Compare(b.CreatedUs, a.CreatedUs), cmp.Compare(b.ID, a.ID))
+	})
+	return list[:min(most, len(list))], err
 }
 
 func left(r *store.JobRow) bool { return !r.State.Terminal() || r.Cancel || r.MediaType != "" }

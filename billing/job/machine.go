@@ -18,6 +18,7 @@ type Store interface {
 	AddJob(r *store.JobRow, sinceUs int64) (existing *store.JobRow, err error)
 	DropJob(r *store.JobRow) (gone bool, err error)
 	Job(id string) (*store.JobRow, error)
+	Jobs(account uint32, behind store.JobPlace, most int) ([]*store.JobRow, error)
 	JobsOf(owner uint32) ([]*store.JobRow, error)
 	UpdateJob(r *store.JobRow, from ...store.JobState) (ok bool, err error)
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/billing/store"
 )
 
@@ -27,6 +28,10 @@ type View struct {
 	Code, Message         string
 	Suggestion, Recommend string
 	Refunded              bool
+
+	// Price is what it cost, once that is in the books.
+	Price  money.Nano
+	Priced bool
 
 	// Of a completed one.
 	MediaType  string
@@ -59,28 +64,74 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	if err != nil {
 		return nil, err
 	}
-	if r.Account != account || r.Kind != kind || r.Model != model && (r.Named == "" || r.Named != model) || r.ReleasedUs != 0 ||
-		r.State == store.JobCompleted && r.MediaType == "" ||
-		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro() {
+	if r.Account != account || r.Kind != kind || r.Model != model && (r.Named == "" || r.Named != model) || !known(r) {
 		return nil, nil
 	}
+	v := m.view(key, r)
+	if !r.State.Terminal() && !m.poke(key) && m.o.Shared && r.PokedUs == 0 {
+		m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
+	}
+	return v, nil
+}
+
+// known says that the customer of a job still has it: it was not let go, and is not over.
+func known(r *store.JobRow) bool {
+	over := r.State == store.JobCompleted && r.MediaType == "" ||
+		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro()
+	return r.ReleasedUs == 0 && !over
+}
+
+// view is what may be known of a row.
+func (m *Machine) view(key id, r *store.JobRow) *View {
 	v := &View{ID: r.ID, Kind: r.Kind, Model: r.Model, State: r.State, Began: time.UnixMicro(r.CreatedUs),
 		Code: r.Code, Message: r.Error, Suggestion: r.Suggestion, Recommend: r.Recommend, Refunded: refunded(r),
 		MediaType: r.MediaType, MediaBytes: r.MediaBytes, Detail: r.Detail, ExpiresAt: time.UnixMicro(r.ExpiresUs),
-		Revoked: r.LinksUs != 0, Average: m.Average(r.Model)}
+		Revoked: r.LinksUs != 0, Average: m.Average(r.Model), Price: r.Paid.Total(), Priced: r.PaidUs != 0}
 	if r.State.Terminal() {
 		v.Took = time.UnixMicro(r.EndedUs).Sub(v.Began)
 		if r.State == store.JobCompleted {
 			v.Progress = 100
 		}
-		return v, nil
+		return v
 	}
 	v.Took = max(now().Sub(v.Began), 0)
 	v.Progress = m.progress(key, v)
-	if !m.poke(key) && m.o.Shared && r.PokedUs == 0 {
-		m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
+	return v
+}
+
+const (
+	// maxLooked is how many jobs of an account are looked at for one page of its list, and
+	// lookedAtOnce how many are read at a time.
+	maxLooked    = 2000
+	lookedAtOnce = 200
+)
+
+// List gives jobs of an account that are wanted, newest first, at most most of them, from
+// behind a place on. It looks at maxLooked jobs at most, so that a page may have fewer, or
+// none. next is where the next page begins; the zero place: there is none.
+func (m *Machine) List(account uint32, behind store.JobPlace, most int, wanted func(*store.JobRow) bool) (
+	list []*View, next store.JobPlace, err error) {
+	for looked := 0; looked < maxLooked; {
+		rows, err := m.o.Store.Jobs(account, behind, lookedAtOnce)
+		if err != nil {
+			return nil, next, err
+		}
+		for _, r := range rows {
+			behind = r.Place()
+			key, ok := parseID(r.ID)
+			if !ok || !known(r) || !wanted(r) {
+				continue
+			}
+			if list = append(list, m.view(key, r)); len(list) == most {
+				return list, behind, nil
+			}
+		}
+		if len(rows) < lookedAtOnce {
+			return list, store.JobPlace{}, nil
+		}
+		looked += len(rows)
 	}
-	return v, nil
+	return list, behind, nil
 }
 
 // progress is what an upstream says of a job, or what the time does.

@@ -145,7 +145,7 @@ func conformJobStates(c *conform, a uint32) {
 	update("cancelled", JobFailed)
 	_, err = c.UpdateJob(r)
 	c.say("from nothing: %s", fail(err))
-	list, err := c.Jobs(a, 1)
+	list, err := c.Jobs(a, JobPlace{}, 1)
 	c.sayJobs("newest", list, err)
 }
 
@@ -159,7 +159,7 @@ func conformJobLists(c *conform, a, b uint32) {
 		for _, account := range []uint32{a, b, 99} {
 			counts, err := c.JobCounts(account)
 			c.say("  %d has %+v %s", account, counts, fail(err))
-			list, err := c.Jobs(account, 10)
+			list, err := c.Jobs(account, JobPlace{}, 10)
 			c.sayJobs("  its jobs", list, err)
 		}
 		list, err := c.ExpiredJobs(1, conformUs+80, 10)

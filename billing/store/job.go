@@ -144,9 +144,19 @@ type JobStore interface {
 	// those that are paid, given back if they were owed, and without media. A job whose
 	// charge has not come yet stays, since its node may come back with it.
 	PurgeJobs(beforeUs int64, most int) (n int, err error)
-	// Jobs lists jobs of an account, or of all with 0, newest first, for operators.
-	Jobs(account uint32, most int) ([]*JobRow, error)
+	// Jobs lists jobs of an account, or of all with 0, newest first, from behind a place on.
+	// Order and Detail are left out.
+	Jobs(account uint32, behind JobPlace, most int) ([]*JobRow, error)
 }
+
+// JobPlace is the place of a job in a list; the zero one is before all.
+type JobPlace struct {
+	CreatedUs int64
+	ID        string
+}
+
+// Place is where a job stands in a list.
+func (r *JobRow) Place() JobPlace { return JobPlace{r.CreatedUs, r.ID} }
 
 // refundStore gives back what jobs cost that came to nothing.
 type refundStore interface {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -322,6 +323,13 @@ func (s *sqlStore) PurgeJobs(beforeUs int64, most int) (int, error) {
 		AND (owed = 0 OR back_us > 0) AND media_type = '' AND cancel = 0 ORDER BY ended_us LIMIT $2)`, beforeUs, most)
 }
 
-func (s *sqlStore) Jobs(account uint32, most int) ([]*JobRow, error) {
-	return s.jobs(sqlJobList+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id LIMIT $2", account, most)
+func (s *sqlStore) Jobs(account uint32, behind JobPlace, most int) ([]*JobRow, error) {
+	if behind == (JobPlace{}) {
+		behind.CreatedUs = math.MaxInt64
+	}
+	text, args := "created_us <= $1 AND (created_us < $1 OR id < $2)", []any{behind.CreatedUs, behind.ID, most}
+	if account != 0 { // so that it is found by job_account
+		text, args = text+" AND account = $4", append(args, account)
+	}
+	return s.jobs(sqlJobList+text+" ORDER BY created_us DESC, id DESC LIMIT $3", args...)
 }

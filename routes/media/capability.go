@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/media"
@@ -114,7 +115,7 @@ func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
 				"is the directory, or the prefix in the bucket, that of another service? If the ledger is the right " +
 				"one, remove the files yourself")
 	}
-	rows, err := of.shelf.Jobs(0, mostRows)
+	rows, err := of.shelf.Jobs(0, store.JobPlace{}, mostRows)
 	if err != nil {
 		return
 	}

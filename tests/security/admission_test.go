@@ -173,6 +173,7 @@ func asks(t *testing.T, site string) map[string]ask {
 		"GET /media/{id}":                   get("/media/none"),
 		"HEAD /media/{id}":                  get("/media/none"),
 		"DELETE /media/{id}":                get("/media/none"),
+		"GET /jobs":                         get(),
 		"POST /jobs/hook/{token}":           ask{path: "/jobs/hook/none", kind: "application/json", body: `{}`, free: true},
 		"GET /tee/attestation":              get("/tee/attestation?model=chat"),
 		"GET /tee/signature":                get("/tee/signature?model=chat&request_id=none"),

@@ -103,10 +103,16 @@ func start(t *testing.T, jobs, media, groups string) *cinema {
 // startWith starts one with further upstreams and models.
 func startWith(t *testing.T, jobs, media, groups, upstreams, models string) *cinema {
 	t.Helper()
+	return startOn(t, "", jobs, media, groups, upstreams, models)
+}
+
+// startOn starts one on a store; empty: an embedded one.
+func startOn(t *testing.T, store, jobs, media, groups, upstreams, models string) *cinema {
+	t.Helper()
 	s := &cinema{sim: rig.StartUpstream(t, upstream.Options{Keep: 256}), media: filepath.Join(t.TempDir(), "media")}
 	text := strings.Replace(videoConfig, "models:\n", strings.TrimPrefix(upstreams, "\n")+"models:\n", 1) +
 		strings.TrimPrefix(models, "\n")
-	s.Gateway = rig.StartGateway(t, fmt.Sprintf(text, strings.TrimSuffix(s.sim.URL, "/v1"), s.media, jobs, groups, media))
+	s.Gateway = rig.StartGatewayOn(t, store, fmt.Sprintf(text, strings.TrimSuffix(s.sim.URL, "/v1"), s.media, jobs, groups, media))
 	t.Cleanup(func() { s.CLI("verify") })
 	return s
 }
