@@ -147,6 +147,10 @@ func conformJobStates(c *conform, a uint32) {
 	c.say("from nothing: %s", fail(err))
 	list, err := c.Jobs(a, JobPlace{}, 1)
 	c.sayJobs("newest", list, err)
+	if len(list) > 0 {
+		list, err = c.Jobs(a, list[0].Place(), 10)
+	}
+	c.sayJobs("behind it", list, err)
 }
 
 func conformJobLists(c *conform, a, b uint32) {
