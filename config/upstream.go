@@ -59,7 +59,8 @@ type Upstream struct {
 	// completion.
 	Responses bool `yaml:"responses"`
 	// Links says which links in chat messages are passed on to this upstream,
-	// which may follow them: public (default), any or none.
+	// which may follow them: public (default), any or none. Orders of videos have the
+	// public addresses where their links end, or, with none, data URLs alone.
 	Links string `yaml:"links"`
 }
 

@@ -14,7 +14,7 @@ func takesJobs(kind queue.Kind) func(t *Target, options map[string]string) {
 		t.Jobs = &queue.Target{
 			Upstream: u.Name, Model: t.Name, Kind: kind, Dialect: dialects[u.Config.Spoken()].jobs,
 			Proxy: u.Proxy, Base: u.Config.EndpointURL(), Options: options,
-			Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+			NoLinks: u.Config.Links == "none", Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 		}
 	}
 }

@@ -97,14 +97,51 @@ func parse(rawURL string) (*url.URL, error) {
 	return u, check(u)
 }
 
-// Allowed says whether a link leads to where clients may send others: each address of
-// its host is one that would be fetched from here. It protects who follows the link
-// later only as far as names keep their addresses.
-func (c *Client) Allowed(ctx context.Context, rawURL string) error {
+// Final is where a link ends, behind its redirects: the address that others may be given in
+// its place. Each hop is one that is fetched from here, and each address of the last host is
+// public. The body is not read, and its status does not matter. Without a redirect it is the
+// link as it was. It protects who follows the address later only as far as names keep their
+// addresses and servers keep their word.
+func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	u, err := parse(rawURL)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.allowed(ctx, u)
 	}
+	if err != nil {
+		return "", err
+	}
+	place, err := take(ctx, c.turns, c.o.Limit)
+	if err != nil {
+		return "", err
+	}
+	defer place.Done()
+	inner, cancel := fair.WithLimit(ctx, c.o.Limit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(inner, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return "", &Error{Reason: BadURL}
+	}
+	r.Header.Set("User-Agent", "farebox/1")
+	r.Header.Set("Accept", "*/*")
+	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Set("Range", "bytes=0-0")
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return "", ended(ctx, err)
+	}
+	_ = resp.Body.Close()
+	switch last := resp.Request.URL; {
+	case resp.StatusCode/100 == 3: // a redirect that others may read in another way
+		return "", &Error{Reason: BadStatus}
+	case last.String() == u.String():
+		return rawURL, nil
+	default:
+		return last.String(), c.allowed(ctx, last)
+	}
+}
+
+// allowed says that each address of a host is one that would be fetched from here.
+func (c *Client) allowed(ctx context.Context, u *url.URL) (err error) {
 	host := strings.TrimSuffix(u.Hostname(), ".")
 	list := make([]netip.Addr, 1)
 	if list[0], err = netip.ParseAddr(host); err != nil {

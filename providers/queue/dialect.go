@@ -153,6 +153,8 @@ type Target struct {
 	// Options are the dialect's own settings as the operator wrote them; Names and each
 	// dialect list the keys.
 	Options map[string]string
+	// NoLinks says that the upstream is given data URLs alone.
+	NoLinks bool
 	// Breaker is its health; Weight and Priority say when it is asked.
 	Breaker          *health.Breaker
 	Weight, Priority int
@@ -167,6 +169,21 @@ type byPriority struct{}
 func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
 func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
+
+// reach says why t cannot carry out o; nil: it can.
+func (t *Target) reach(o *Order) (cannot *dialect.Unsupported) {
+	if t.NoLinks {
+		o.Links(func(member string, link *string) {
+			if cannot == nil && !strings.HasPrefix(strings.ToLower((*link)[:min(5, len(*link))]), "data:") {
+				cannot = &dialect.Unsupported{Path: member, Text: member + ": must be a data URL; this model follows no links."}
+			}
+		})
+	}
+	if cannot == nil {
+		cannot = t.Dialect.Reach(o, t)
+	}
+	return cannot
+}
 
 // maxOwn is the longest path that is kept of an address.
 const maxOwn = 512

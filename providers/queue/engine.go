@@ -91,7 +91,7 @@ func New(o Options) *Engine {
 func (e *Engine) Reach(model string, o *Order) *Refused {
 	no := offline()
 	for _, t := range e.o.Targets(model) {
-		cannot := t.Dialect.Reach(o, t)
+		cannot := t.reach(o)
 		if cannot == nil {
 			return nil
 		}

@@ -1,5 +1,7 @@
 package queue
 
+import "strconv"
+
 // Kind is what is made.
 type Kind string
 
@@ -63,4 +65,37 @@ type Element struct {
 type Frame struct {
 	Image string `json:"image"`
 	Index int    `json:"index"`
+}
+
+// Links gives each link or data URL of an order, with the member of a client's body that it
+// stands in, to be read or replaced.
+func (o *Order) Links(each func(member string, link *string)) {
+	one := func(member string, link *string) {
+		if *link != "" {
+			each(member, link)
+		}
+	}
+	list := func(member string, links []string) {
+		for i := range links {
+			one(member+"."+strconv.Itoa(i), &links[i])
+		}
+	}
+	one("image_url", &o.Image)
+	one("end_image_url", &o.EndImage)
+	one("audio_url", &o.Sound)
+	one("video_url", &o.Footage)
+	list("reference_image_urls", o.Images)
+	list("reference_video_urls", o.Videos)
+	list("reference_audio_urls", o.Sounds)
+	list("reference_document_urls", o.Documents)
+	list("scene_image_urls", o.Scenes)
+	for i := range o.Elements {
+		e, at := &o.Elements[i], "elements."+strconv.Itoa(i)
+		one(at+".frontal_image_url", &e.Front)
+		list(at+".reference_image_urls", e.Others)
+		one(at+".video_url", &e.Video)
+	}
+	for i := range o.Keyframes {
+		one("keyframes."+strconv.Itoa(i)+".image_url", &o.Keyframes[i].Image)
+	}
 }

@@ -143,7 +143,7 @@ func (w *work) unknown(err error) *Unknown {
 
 // Fits is attempt.Work.
 func (w *work) Fits(t *Target, _ int64) bool {
-	cannot := t.Dialect.Reach(&w.order, t)
+	cannot := t.reach(&w.order)
 	if cannot != nil && w.no == nil {
 		w.no = &Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
 	}

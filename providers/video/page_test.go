@@ -44,7 +44,7 @@ func (w web) Part(_ context.Context, link string, _, length int64) (fetch.Part, 
 	return fetch.Part{Bytes: []byte(b)[:min(int64(len(b)), length)], Size: int64(len(b))}, nil
 }
 
-func (w web) Allowed(context.Context, string) error { return nil }
+func (w web) Final(_ context.Context, link string) (string, error) { return link, nil }
 
 // A page that leads to a page leads nowhere: one step is taken, and no more.
 func TestOneStepFromAPageIsTaken(t *testing.T) {

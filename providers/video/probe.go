@@ -31,7 +31,7 @@ var (
 // Fetcher reads from links; *fetch.Client is one.
 type Fetcher interface {
 	Part(ctx context.Context, link string, from, length int64) (fetch.Part, error)
-	Allowed(ctx context.Context, link string) error
+	Final(ctx context.Context, link string) (string, error)
 }
 
 // Prober looks into what links lead to.
@@ -62,8 +62,11 @@ func NewProber(f Fetcher) *Prober {
 	return &Prober{from: f, turns: fair.NewTurns(maxReaders, maxWaiters)}
 }
 
-// Allowed says whether a link may be given to upstreams.
-func (p *Prober) Allowed(ctx context.Context, link string) error { return p.from.Allowed(ctx, link) }
+// Final is the address that upstreams may be given in the place of a link: where its
+// redirects end.
+func (p *Prober) Final(ctx context.Context, link string) (string, error) {
+	return p.from.Final(ctx, link)
+}
 
 // Read says what a file is.
 func Read(file []byte) (Media, error) {

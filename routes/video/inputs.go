@@ -31,6 +31,8 @@ type input struct {
 	role role
 	path string
 	text string
+	// Where its redirects end, of a link.
+	final string
 	// What it was found to be: of sound and films.
 	media video.Media
 }

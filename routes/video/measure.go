@@ -99,14 +99,18 @@ func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	return nil
 }
 
-// follow looks into one link. Pictures and documents are not fetched: it is enough to
-// know that their address is public.
+// follow looks into one link: its upstream is given the address where its redirects end, so
+// that no redirect leads it elsewhere. What pictures and documents are is not looked at.
 func (in *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	if len(in.text) > maxLink || !hasScheme(in.text, "http://") && !hasScheme(in.text, "https://") {
 		return in.wrong("must be a link that begins with https:// or http://, or a data URL.")
 	}
-	if in.role == still || in.role == document {
-		return in.unfetched(p.Allowed(ctx, in.text))
+	final, err := p.Final(ctx, in.text)
+	if err != nil {
+		return in.unfetched(err)
+	}
+	if in.final = final; in.role == still || in.role == document {
+		return nil
 	}
 	most := int64(maxClip)
 	switch in.role {
@@ -115,7 +119,7 @@ func (in *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	case footage:
 		most = 0
 	}
-	m, err := p.Probe(ctx, in.text, most)
+	m, err := p.Probe(ctx, final, most)
 	in.media = m
 	if errors.Is(err, video.ErrSize) && most > 0 {
 		return in.tooLarge(most)

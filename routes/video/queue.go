@@ -1,6 +1,7 @@
 package video
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -135,6 +136,12 @@ func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
 		return false, e
 	}
+	j.order.Links(func(_ string, link *string) {
+		at := slices.IndexFunc(j.inputs, func(in input) bool { return in.text == *link })
+		if at >= 0 && j.inputs[at].final != "" {
+			*link = j.inputs[at].final
+		}
+	})
 	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
 	lines := j.bill.lines()
 	if e := j.call.Cover(lines.Cost()); e != nil {
