@@ -56,7 +56,7 @@ func (d *realDesk) Offer(network string) string { return d.Facilitators.Offer(ne
 func (d *realDesk) Prepare(ctx context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
 	order, no, err := d.Desk.Prepare(ctx, (*x402.Payment)(p))
 	if no != nil {
-		return nil, &payment.Refusal{Code: no.Code, Reason: no.Reason}, nil
+		return order, &payment.Refusal{Code: no.Code, Reason: no.Reason}, nil
 	}
 	return order, nil, disagreement(err)
 }

@@ -107,6 +107,40 @@ func (s *stage) has(want money.Nano) {
 	audits(s.t, s.l)
 }
 
+// "Somebody else settled my authorization before you heard of it, and you told me to sign a
+// new one": what the chain has is credited, once, however often and where it is sent.
+func TestPaymentThatSomebodyElseMadeIsCreditedOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.world.mu.Lock()
+	s.world.pay("pay_a", s.world.coin("pay_a"))
+	s.world.coin("pay_b").spent = true
+	s.world.mu.Unlock()
+	machines := []*Machine{s.Machine, s.machine(s.l)}
+	endings := make(chan Ending, 16)
+	for i := range cap(endings) {
+		go func() {
+			endings <- machines[i%2].Submit(context.Background(), payment("pay_a"), fair.Owner{}).Ending
+		}()
+	}
+	for range cap(endings) {
+		if e := <-endings; e != Credited && e != InProgress {
+			t.Errorf("it ended %s", EndingNames[e])
+		}
+	}
+	s.submit(payment("pay_a"), Credited)
+	if out := s.submit(payment("pay_b"), Refused); out.Refusal.Reason != reasonUsed {
+		t.Errorf("a nonce that was used for something else: %+v", out.Refusal)
+	}
+	if _, err := s.l.Payments().Payment("pay_b"); err == nil {
+		t.Error("there is a row of what never was paid")
+	}
+	if s.world.settles != 0 {
+		t.Errorf("facilitators were asked %d times", s.world.settles)
+	}
+	s.has(5_000_000_000)
+}
+
 // "I sent my payment twice because the answer was slow, and the second time it said that
 // somebody had stolen it": a repeat gets the first answer, for a day; another payment
 // with its nonce does not.

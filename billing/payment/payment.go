@@ -34,7 +34,8 @@ type Payment struct {
 type Desk interface {
 	// Prepare asks the chain, before the payment is written down, whether it could
 	// still be spent and is covered, and gives Order with what Find begins at. Where
-	// it says refused, nobody is sent anything.
+	// it says refused, nobody is sent anything; an order beside that is of a payment that
+	// the chain has already, exactly as it was signed, whoever brought it there.
 	Prepare(ctx context.Context, p *Payment) (order []byte, refused *Refusal, err error)
 	// Verify and Settle ask the facilitator that the payment belongs to. What they
 	// give is a hint for the payer and for Find.

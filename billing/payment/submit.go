@@ -112,7 +112,7 @@ func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
 	case err != nil:
 		m.noteDesk("prepare", p.ID, err)
 		return Outcome{Ending: NotSent}
-	case no != nil:
+	case no != nil && order == nil:
 		return m.unlessKnown(p, no)
 	}
 	row := m.rowOf(p, order)
@@ -125,6 +125,10 @@ func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
 		return Outcome{Ending: NotSent} // it may be there; then it is watched
 	case existing != nil:
 		return m.again(p, existing) // another node was faster
+	}
+	if no != nil {
+		// Somebody else brought it onto the chain, or its row is lost.
+		return m.goOn(row, Outcome{Ending: Unknown})
 	}
 	return m.verify(row)
 }
@@ -186,16 +190,22 @@ func (m *Machine) again(p *Payment, row *store.PaymentRow) Outcome {
 	case !ok:
 		return Outcome{Ending: InProgress, Transaction: row.Transaction}
 	}
+	return m.goOn(row, m.unsent(row))
+}
+
+// goOn asks the chain about a payment that it may have already. unknown is the outcome
+// where the chain does not tell.
+func (m *Machine) goOn(row *store.PaymentRow, unknown Outcome) Outcome {
 	f, err := m.find(row)
 	if err != nil {
 		m.put(row, m.t.lookMin)
-		return m.unsent(row)
+		return unknown
 	}
 	if out, decided := m.decide(row, f); decided {
 		return out
 	}
 	if f.Fate == Paid { // not deep enough
-		return m.await(row, Reply{OK: true}, false)
+		return m.await(row, Reply{Unclear: true}, false)
 	}
 	return m.verify(row)
 }

@@ -89,7 +89,10 @@ func (w *world) Prepare(_ context.Context, p *Payment) (order []byte, no *Refusa
 		return nil, nil, errLost
 	}
 	c := w.coin(p.ID)
-	if c.at != 0 || c.spent {
+	switch {
+	case c.at != 0: // somebody else brought it there
+		return []byte("order of " + p.ID), &Refusal{Code: codeVerification, Reason: reasonUsed}, nil
+	case c.spent:
 		return nil, &Refusal{Code: codeVerification, Reason: reasonUsed}, nil
 	}
 	return []byte("order of " + p.ID), nil, nil

@@ -25,6 +25,9 @@ type Order struct {
 	// Since is where the chain stood before anybody was sent the payment: a block, or
 	// a slot. 0: it was not asked yet.
 	Since int64 `json:"since,omitempty"`
+	// Past says that the chain had it before we heard of it: Since is where it can have
+	// come at the earliest.
+	Past bool `json:"past,omitempty"`
 }
 
 // EVMOrder is an authorization and who signed it.

@@ -151,8 +151,8 @@ func told(c *routes.Call, p *x402.Payment, out *payment.Outcome) *routes.Error {
 			"with the same payment, or read the balance. Do not sign another one for it.", known), retryPending)
 	case payment.NotSent, payment.Full:
 		known.Retry = "same payment"
-		return later(detailed(503, "X402_UNAVAILABLE", "The payment could not be sent right now, and no money was moved; "+
-			"send the same payment again later.", known), retryUnsent)
+		return later(detailed(503, "X402_UNAVAILABLE", "The payment could not be sent right now; send the same payment "+
+			"again later. Do not sign another one for it.", known), retryUnsent)
 	}
 	known.Retry = "same payment"
 	return later(detailed(504, "SETTLEMENT_TIMEOUT", "It is not known yet whether the payment was settled. If it was, "+

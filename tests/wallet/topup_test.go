@@ -174,7 +174,8 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 	}
 }
 
-// A wallet without the funds, and one whose nonce is used, are told so by the chain.
+// A wallet without the funds, and one that took its authorization back, are told so by the
+// chain.
 func TestTheChainSaysWhatCannotBePaid(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -187,14 +188,17 @@ func TestTheChainSaysWhatCannotBePaid(t *testing.T) {
 			t.Errorf("a wallet without funds is answered %s", r)
 		}
 	}
-	// Its authorization bought something elsewhere, or was taken back.
-	p := chain.NewPayer()
+	// It signed two authorizations with a nonce, of which the chain took the other one; or
+	// took its authorization back.
+	p, q := chain.NewPayer(), chain.NewPayer()
 	used := s.sign(p, 5*usd)
-	if _, err := s.evm.Pay(used.auth, p.SignAuthorization(s.evm, used.auth)); err != nil {
+	other := used.auth
+	other.Value = 6 * usd
+	if _, err := s.evm.Pay(other, p.SignAuthorization(s.evm, other)); err != nil {
 		t.Fatal(err)
 	}
-	cancelled := s.sign(p, 5*usd)
-	s.evm.Cancel(p.Address, cancelled.auth.Nonce)
+	cancelled := s.sign(q, 5*usd)
+	s.evm.Cancel(q.Address, cancelled.auth.Nonce)
 	s.evm.Wait()
 	s.evm.Wait()
 	for name, payment := range map[string]*signed{"used": used, "cancelled": cancelled} {
@@ -202,8 +206,14 @@ func TestTheChainSaysWhatCannotBePaid(t *testing.T) {
 			t.Errorf("%s: %s", name, r)
 		}
 	}
-	if r := s.balance(p); r.status != 404 {
-		t.Errorf("the wallet has a ledger: %s", r)
+	for _, p := range []*chain.Payer{p, q} {
+		if r := s.balance(p); r.status != 404 {
+			t.Errorf("the wallet has a ledger: %s", r)
+		}
+	}
+	// The one that the chain took is credited, though the other one was refused.
+	if r := s.pay(s.signAuthorization(p, other)); r.status != 200 {
+		t.Errorf("the one that was paid is answered %s", r)
 	}
 	if n := s.facilitator.Calls("settle"); n != 0 {
 		t.Errorf("the facilitator was asked to settle %d times", n)

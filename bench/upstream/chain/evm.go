@@ -69,6 +69,7 @@ type Move struct {
 	Block     int64
 	Gone      bool // a reorganisation took it off the chain
 	Cancelled bool // nothing moved: the wallet took the authorization back
+	Plain     bool // nobody signed an authorization: the payer sent it
 }
 
 // NewEVM begins a chain.
@@ -194,6 +195,15 @@ func (e *EVM) Pay(a Authorization, signature []byte) (hash string, err error) {
 	e.balance[a.From] = e.has(a.From) - a.Value
 	e.balance[a.To] = e.has(a.To) + a.Value
 	return e.add(&Move{Authorization: a}), nil
+}
+
+// Transfer sends units without an authorization, as a wallet does.
+func (e *EVM) Transfer(from, to string, units int64) (hash string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a := Authorization{From: strings.ToLower(from), To: strings.ToLower(to), Value: units, Nonce: RandomNonce()}
+	e.balance[a.From], e.balance[a.To] = e.has(a.From)-units, e.has(a.To)+units
+	return e.add(&Move{Authorization: a, Plain: true})
 }
 
 // Cancel takes an authorization back, which is a wallet's right.

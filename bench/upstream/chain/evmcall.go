@@ -214,10 +214,11 @@ func (e *EVM) entries(m *Move) []map[string]any {
 	if m.Cancelled {
 		return []map[string]any{entry(0, "0x", topicCancelled, from, m.Nonce)}
 	}
-	return []map[string]any{
-		entry(0, "0x", topicUsed, from, m.Nonce),
-		entry(1, hexOf(number(m.Value)), topicTransfer, from, hexOf(word(unhex(m.To)))),
+	moved := entry(1, hexOf(number(m.Value)), topicTransfer, from, hexOf(word(unhex(m.To))))
+	if m.Plain {
+		return []map[string]any{moved}
 	}
+	return []map[string]any{entry(0, "0x", topicUsed, from, m.Nonce), moved}
 }
 
 // logFilter is the argument of eth_getLogs.

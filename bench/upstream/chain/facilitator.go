@@ -150,6 +150,12 @@ func (f *Facilitator) feePayers() []ed25519.PrivateKey {
 
 func nameOf(key ed25519.PrivateKey) string { return base58.Encode(key.Public().(ed25519.PublicKey)) }
 
+// Bring lands a transaction for somebody who asks for it directly.
+func (f *Facilitator) Bring(wire []byte) (signature string, err error) {
+	keys := f.feePayers()
+	return f.Solana.Pay(wire, keys[len(keys)-1])
+}
+
 // FeePayer is the one in use.
 func (f *Facilitator) FeePayer() string {
 	keys := f.feePayers()

@@ -126,6 +126,11 @@ func (p *Payer) Transaction(o Order) []byte {
 	return bytes.Join([][]byte{{2}, make([]byte, signatureOnCurve), ed25519.Sign(p.solana, body), body}, nil)
 }
 
+// Bring lands a transaction whose fee this wallet pays.
+func (p *Payer) Bring(s *Solana, wire []byte) (signature string, err error) {
+	return s.Pay(wire, p.solana)
+}
+
 // SolanaPayload is what a client sends of a transaction.
 func SolanaPayload(wire []byte) map[string]any {
 	return map[string]any{"transaction": base64.StdEncoding.EncodeToString(wire)}

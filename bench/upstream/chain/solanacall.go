@@ -225,10 +225,15 @@ func (n *solanaNode) signatures() Reply {
 	}
 	out := []any{}
 	told := n.told()
+	passed := o.Before == ""
 	for i := len(told) - 1; i >= 0 && len(out) < o.Limit; i-- {
 		l := &told[i]
 		if l.Signature == o.Until {
 			break
+		}
+		if !passed {
+			passed = l.Signature == o.Before
+			continue
 		}
 		if l.Slot > n.slot() || !slices.Contains(l.keys, address) {
 			continue

@@ -44,12 +44,13 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 
 // Standing is a payment before anybody was sent it.
 type Standing struct {
-	// Used says that the chain has it already, or its nonce: it buys nothing any more.
+	// Used says that the chain has it already, or its nonce. What Find says of it counts,
+	// and nothing else here does.
 	Used    bool
 	Covered bool // the payer has the money
 	// Expired says that the chain would not take it.
 	Expired bool
-	// Since is where Find begins to look.
+	// Since is where Find begins to look, which for one that is Used is in the past.
 	Since int64
 }
 

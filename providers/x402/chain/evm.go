@@ -30,6 +30,8 @@ const (
 	// verifies P-256 by itself takes about a million.
 	contractGas = "0x4c4b40"
 	reverted    = 3 // code of a call that a contract ended
+	// firstStep is how many blocks back a search for a time begins.
+	firstStep = 1024
 	// moment is how long a node that is behind the head it told is given.
 	moment = 300 * time.Millisecond
 )
@@ -166,6 +168,45 @@ func (c *Chain) block(ctx context.Context, n *node, tag string) (height, unix in
 	return height, unix, nil
 }
 
+// blockAt is the first block of at least that time, or the head where all are earlier.
+// Headers are all that it takes, which every node has of all blocks.
+func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64) (int64, error) {
+	if headUnix < unix {
+		return head, nil
+	}
+	// low is earlier than unix, and high is not.
+	low, lowUnix, high, highUnix := int64(-1), int64(0), head, headUnix
+	for step := int64(firstStep); high > 0 && low < 0; step *= 4 {
+		at := max(0, head-step)
+		_, t, err := c.block(ctx, n, hex(at))
+		switch {
+		case err != nil:
+			return 0, err
+		case t < unix:
+			low, lowUnix = at, t
+		default:
+			high, highUnix = at, t
+		}
+	}
+	for guess := true; high-low > 1; guess = !guess {
+		at := low + (high-low)/2
+		if guess && low >= 0 && highUnix > lowUnix { // blocks come about evenly
+			at = low + int64(float64(high-low)*float64(unix-lowUnix)/float64(highUnix-lowUnix))
+			at = min(max(at, low+1), high-1)
+		}
+		_, t, err := c.block(ctx, n, hex(at))
+		switch {
+		case err != nil:
+			return 0, err
+		case t < unix:
+			low, lowUnix = at, t
+		default:
+			high, highUnix = at, t
+		}
+	}
+	return high, nil
+}
+
 // lookEVM is Look at one node.
 func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s Standing, err error) {
 	a, _, _, asset, err := parts(o)
@@ -178,6 +219,12 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s Standing
 	}
 	s.Used, err = soon(ctx, func() (bool, error) { return c.used(ctx, n, asset, &a, head) })
 	if err != nil {
+		return s, err
+	}
+	if s.Used {
+		// Nobody signs for longer, so that it was not used before.
+		until, _ := a.ValidBefore.Int()
+		s.Since, err = c.blockAt(ctx, n, until-int64(x402.MostLife/time.Second), head, unix)
 		return s, err
 	}
 	balance, err := soon(ctx, func() (evm.Word, error) {

@@ -104,7 +104,17 @@ func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string
 			return f, nil
 		}
 	}
-	l, err := s.log(ctx, max(0, o.Since-backlog))
+	last := s.head
+	if over(&a, unix) { // it was used before that time
+		until, _ := a.ValidBefore.Int()
+		if at, err := c.blockAt(ctx, n, until, s.head, unix); err == nil {
+			last = at
+		}
+	}
+	l, err := s.log(ctx, max(0, o.Since-backlog), last)
+	if errors.Is(err, errNothing) && o.Past {
+		return s.spent(reasonElsewhere, 0), nil // long before
+	}
 	if err != nil {
 		return fate{}, err
 	}
@@ -206,11 +216,14 @@ func (s *search) pays(logs []eventLog) bool {
 
 var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
 
-// log finds what the nonce was used with, between a block and the head. Most payments
+// errNothing is of a nonce that is used, where nothing says by what.
+var errNothing = fmt.Errorf("%w: nothing says what used the nonce", errView)
+
+// log finds what the nonce was used with, between two blocks. Most payments
 // are recent, so that one question does; what is older, or more than the node gives at
 // once, is narrowed by the states of old blocks where it has them.
-func (s *search) log(ctx context.Context, from int64) (*eventLog, error) {
-	low, high := s.narrow(ctx, from-1, s.head, span)
+func (s *search) log(ctx context.Context, from, last int64) (*eventLog, error) {
+	low, high := s.narrow(ctx, from-1, last, span)
 	wide := int64(span)
 	if high-low <= span {
 		l, err := s.logs(ctx, low+1, high)
@@ -218,7 +231,7 @@ func (s *search) log(ctx context.Context, from int64) (*eventLog, error) {
 			return l, err
 		}
 		if err == nil {
-			return nil, errView // it is used, and nothing says by what
+			return nil, errNothing
 		}
 		low, high = s.narrow(ctx, low, high, 1)
 		wide = max(1, (high-low)/spanShrink)
@@ -245,7 +258,7 @@ func (s *search) backwards(ctx context.Context, low, high, wide int64) (*eventLo
 			high = first - 1
 		}
 	}
-	return nil, errView
+	return nil, errNothing
 }
 
 // narrow halves the blocks in which the nonce can have been used until they are few,

@@ -32,6 +32,8 @@ const (
 	known = 32
 	// candidates bounds the transactions that are looked at in one search.
 	candidates = 128
+	// pastCandidates bounds them where a payment may have come at any time before.
+	pastCandidates = 32
 	// badParams is the code of an account that is not there.
 	badParams = -32602
 )
@@ -101,7 +103,12 @@ func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s Stand
 	at := *o
 	at.Since = s.Since
 	there, err := c.listedFate(ctx, n, &at, t)
-	s.Used = err == nil && there != nil
+	if err == nil && there == nil && s.Expired {
+		there, err = c.pastFate(ctx, n, &at, t)
+	}
+	if err == nil && there != nil {
+		return Standing{Used: true, Since: there.block}, nil
+	}
 	return s, err
 }
 
@@ -162,6 +169,23 @@ func opened(f *fate) fate {
 // listedFate looks for a transaction among those of the account that pays, around the
 // slot in which it was submitted; nil: it is not there.
 func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
+	return c.fateAmong(ctx, n, o, t, o.Since-window, o.Since+window, candidates)
+}
+
+// pastFate looks for a transaction whose blockhash is too old among the last ones of the
+// account that pays; nil: it is not there.
+func (c *Chain) pastFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
+	f, err := c.fateAmong(ctx, n, o, t, 0, o.Since-window-1, pastCandidates)
+	if errors.Is(err, errTooFar) {
+		err = nil
+	}
+	return f, err
+}
+
+// fateAmong looks for a transaction between two slots, among so many of the account that
+// pays.
+func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction, first, last int64,
+	most int) (*fate, error) {
 	raw, err := n.ask(ctx, "getSignaturesForAddress", fmt.Sprintf(`[%q,{"limit":%d,"commitment":"confirmed"}]`,
 		o.Solana.Source, listed), listMost)
 	if err != nil {
@@ -176,10 +200,10 @@ func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.T
 	}
 	looked := 0
 	for _, one := range list {
-		if one.Slot < o.Since-window || one.Slot > o.Since+window {
+		if one.Slot < first || one.Slot > last {
 			continue
 		}
-		if looked++; looked > candidates {
+		if looked++; looked > most {
 			return nil, errTooFar
 		}
 		f, err := c.fateOf(ctx, n, t, one.Signature)
@@ -187,7 +211,7 @@ func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.T
 			return f, err
 		}
 	}
-	if len(list) == listed && list[len(list)-1].Slot >= o.Since-window {
+	if len(list) == listed && list[len(list)-1].Slot >= first {
 		return nil, errTooFar
 	}
 	return nil, nil

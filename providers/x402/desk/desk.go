@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"farebox/config"
 	"farebox/providers/rpc"
@@ -80,50 +81,77 @@ func no(reason string) *x402.Refusal {
 
 // Prepare asks the chain, before anybody else hears of a payment, whether it could still be
 // spent and is covered, and gives its Order with what Find begins at. Where it is refused,
-// nobody is to be sent anything.
+// nobody is to be sent anything; an Order beside a refusal is of a payment that the chain
+// has already, exactly as it was signed, whoever brought it there.
 func (d *Desk) Prepare(ctx context.Context, p *x402.Payment) ([]byte, *x402.Refusal, error) {
 	o, c, err := d.order(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.Solana != nil {
-		// Not earlier: a payment that is known already is not refused because its fee
-		// payer is not any more, or because no facilitator was asked yet.
-		switch pays, err := d.Facilitators.Takes(ctx, o.Network, o.Solana.FeePayer); {
-		case err != nil:
-			return nil, nil, err
-		case !pays:
-			return nil, no(x402.ReasonFeePayer), nil
+	s, err := c.Look(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.Used {
+		if refused, err := d.refuse(ctx, p, o, s); refused != nil || err != nil {
+			return nil, refused, err
 		}
 	}
-	s, err := c.Look(ctx, o)
+	if refused, err := signed(ctx, c, o); refused != nil || err != nil {
+		return nil, refused, err
+	}
+	o.Past = s.Used
+	text, err := o.At(s.Since)
+	if err != nil || !s.Used {
+		return text, nil, err
+	}
+	o.Since = s.Since
+	f, err := c.Find(ctx, o, "")
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case s.Used:
+	case f.Fate != x402.Paid:
 		return nil, no(x402.ReasonNonceUsed), nil
-	case s.Expired && o.EVM != nil:
-		return nil, no(x402.ReasonExpired), nil
+	}
+	return text, no(x402.ReasonNonceUsed), nil
+}
+
+// refuse says why a payment that is not on the chain would not come onto it.
+func (d *Desk) refuse(ctx context.Context, p *x402.Payment, o *x402.Order, s chain.Standing) (*x402.Refusal, error) {
+	if o.Solana != nil {
+		// Not earlier: a payment that the chain has is not refused because its fee payer
+		// is not any more, or because no facilitator was asked yet.
+		switch pays, err := d.Facilitators.Takes(ctx, o.Network, o.Solana.FeePayer); {
+		case err != nil:
+			return nil, err
+		case !pays:
+			return no(x402.ReasonFeePayer), nil
+		}
+	}
+	switch {
+	case o.EVM != nil && (s.Expired || time.Until(p.Expires) < x402.LeastLife):
+		return no(x402.ReasonExpired), nil
 	case s.Expired:
-		return nil, no(x402.ReasonBlockhash), nil
+		return no(x402.ReasonBlockhash), nil
 	case !s.Covered:
-		return nil, no(x402.ReasonFunds), nil
+		return no(x402.ReasonFunds), nil
 	}
-	if o.EVM != nil && o.EVM.Contract {
-		a, digest, signature, err := o.Authorization()
-		if err != nil {
-			return nil, nil, err
-		}
-		signed, err := c.Signed(ctx, a.From, digest, signature)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !signed {
-			return nil, no(x402.ReasonSignature), nil
-		}
+	return nil, nil
+}
+
+// signed refuses a payment that the contract of its wallet did not sign.
+func signed(ctx context.Context, c *chain.Chain, o *x402.Order) (*x402.Refusal, error) {
+	if o.EVM == nil || !o.EVM.Contract {
+		return nil, nil
 	}
-	text, err := o.At(s.Since)
-	return text, nil, err
+	a, digest, signature, err := o.Authorization()
+	if err != nil {
+		return nil, err
+	}
+	if ok, err := c.Signed(ctx, a.From, digest, signature); err != nil || ok {
+		return nil, err
+	}
+	return no(x402.ReasonSignature), nil
 }
 
 func (d *Desk) question(p *x402.Payment) (*facilitator.Question, error) {
