@@ -13,6 +13,7 @@ import (
 	"farebox/config"
 	"farebox/providers/credential"
 	"farebox/providers/media"
+	"farebox/providers/x402/desk"
 )
 
 // Commands are those about what is behind the gateway.
@@ -42,13 +43,14 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			if online {
-				return errors.Join(tryMedia(cmd.OutOrStdout(), cfg), askUpstreams(cmd.OutOrStdout(), cfg))
+				return errors.Join(tryMedia(cmd.OutOrStdout(), cfg), askUpstreams(cmd.OutOrStdout(), cfg),
+					askTokens(cmd.Context(), cmd.OutOrStdout(), cfg))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&online, "online", false,
-		"also ask every upstream once, which costs no tokens, and try the media store, and say what is wrong with them")
+		"also ask every upstream once, which costs no tokens, try the media store, and compare tokens of x402 with their chains, and say what is wrong with them")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -67,6 +69,31 @@ func askUpstreams(out io.Writer, cfg *config.Config) error {
 	}
 	if bad > 0 {
 		return fmt.Errorf("%d of %d upstreams cannot be used as they are configured", bad, len(all))
+	}
+	return nil
+}
+
+// askTokens prints whether the tokens that wallets pay with are as the config says.
+func askTokens(ctx context.Context, out io.Writer, cfg *config.Config) error {
+	if cfg.X402 == nil {
+		return nil
+	}
+	d, done, err := desk.Alone(cfg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	bad, found := 0, d.CheckTokens(ctx)
+	for _, network := range slices.Sorted(maps.Keys(found)) {
+		if err := found[network]; err != nil {
+			bad++
+			fmt.Fprintf(out, "  x402 %s: %v\n", network, err)
+			continue
+		}
+		fmt.Fprintf(out, "  x402 %s: the token is as the config says\n", network)
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d networks of x402 cannot take payments as they are configured", bad, len(found))
 	}
 	return nil
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/config"
-	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/desk"
-	"farebox/proxy"
 )
 
 // maxKeyFile is far more than a private key has.
@@ -63,18 +61,11 @@ func x402TestCommand() *cobra.Command {
 }
 
 func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, keyFile, amount string) error {
-	networks, err := rpc.NewNetworks(cfg, nil)
-	if err != nil {
-		return err
-	}
-	defer networks.Close(nil)
-	px := proxy.New(proxy.Options{})
-	defer px.Close()
-	d, err := desk.New(cfg.X402, networks, px, nil)
+	d, done, err := desk.Alone(cfg)
 	if err != nil {
 		return fmt.Errorf("cannot try payments: %w", err)
 	}
-	defer d.Close(nil)
+	defer done()
 	if keyFile == "" {
 		return askFacilitators(ctx, out, d, network)
 	}

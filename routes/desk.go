@@ -35,6 +35,7 @@ type WalletDesk interface {
 type realDesk struct {
 	*desk.Desk
 	meters *facilitatorMeters
+	tokens tokenWatch
 }
 
 func (g *Gateway) newRealDesk(cfg *config.Config, catalog *providers.Catalog, before WalletDesk) (WalletDesk, error) {
@@ -46,7 +47,9 @@ func (g *Gateway) newRealDesk(cfg *config.Config, catalog *providers.Catalog, be
 	if err != nil {
 		return nil, err
 	}
-	return &realDesk{d, g.facilitators}, nil
+	r := &realDesk{Desk: d, meters: g.facilitators}
+	r.tokens.log = g.log
+	return r, nil
 }
 
 // Offer is x402.FeePayers.
@@ -95,8 +98,15 @@ const (
 	_ = uint(x402.Over-x402.Fate(payment.Over)) + uint(x402.Fate(payment.Over)-x402.Over)
 )
 
+// Start is WalletDesk.
+func (d *realDesk) Start() {
+	d.Desk.Start()
+	d.tokens.start(d.CheckTokens)
+}
+
 // Close is WalletDesk.
 func (d *realDesk) Close(next WalletDesk) {
+	d.tokens.close()
 	if n, ok := next.(*realDesk); ok {
 		d.Desk.Close(n.Desk)
 		return
@@ -110,6 +120,7 @@ func (d *realDesk) WriteMetrics(w io.Writer) {
 		metrics.WriteGaugeFloat64(w, `farebox_facilitator_up{facilitator="`+one.Name+`"}`,
 			oneIf(one.Known && one.Err == ""))
 	}
+	d.tokens.writeMetrics(w)
 }
 
 // facilitatorMeters are what facilitators did with what they were asked.

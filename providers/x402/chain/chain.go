@@ -21,6 +21,7 @@ type Chain struct {
 	*witnesses
 	asset         wallet.Address
 	separator     evm.Word
+	name, version string // of the domain that separator is of
 	reference     string // behind the colon of its name
 	confirmations int64
 	finalDepth    int64
@@ -32,7 +33,8 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 		return nil, fmt.Errorf("cannot ask what happens on %s: there is no network %q in rpc.networks", c.Network, c.RPC)
 	}
 	_, reference, _ := strings.Cut(c.Network, ":")
-	chain := &Chain{asset: terms.Asset, separator: terms.Separator(), reference: reference,
+	chain := &Chain{asset: terms.Asset, separator: terms.Separator(), name: c.Name, version: c.Version,
+		reference:     reference,
 		confirmations: c.Confirmations, finalDepth: c.FinalDepth,
 		witnesses: &witnesses{network: network, proxy: p, need: max(1, c.Witnesses), sound: map[string]time.Time{}}}
 	chain.check = chain.checkEVM

@@ -41,13 +41,8 @@ var errView = errors.New("its answers do not fit together")
 
 // checkEVM says whether a node is on our chain and has our token there.
 func (c *Chain) checkEVM(ctx context.Context, n *node) error {
-	raw, err := n.ask(ctx, "eth_chainId", `[]`, callMost)
-	if err != nil {
+	if err := c.checkID(ctx, n); err != nil {
 		return err
-	}
-	var id string
-	if json.Unmarshal(raw, &id) != nil || !c.isChain(quantity(id)) {
-		return errors.New("it is on another chain")
 	}
 	separator, err := c.word(ctx, n, c.asset, evm.SeparatorCall(), "latest")
 	if err != nil {
@@ -61,8 +56,24 @@ func (c *Chain) checkEVM(ctx context.Context, n *node) error {
 	if err != nil {
 		return fmt.Errorf("it does not tell the decimals of the token: %w", err)
 	}
-	if decimals != (evm.Word{31: 6}) {
+	if decimals != sixDecimals {
 		return errors.New("its token has another number of decimals; expected an asset with 6")
+	}
+	return nil
+}
+
+// sixDecimals are those of every token that is taken.
+var sixDecimals = evm.Word{31: 6}
+
+// checkID says whether a node is on our chain.
+func (c *Chain) checkID(ctx context.Context, n *node) error {
+	raw, err := n.ask(ctx, "eth_chainId", `[]`, callMost)
+	if err != nil {
+		return err
+	}
+	var id string
+	if json.Unmarshal(raw, &id) != nil || !c.isChain(quantity(id)) {
+		return errors.New("it is on another chain")
 	}
 	return nil
 }
@@ -253,6 +264,11 @@ func over(a *evm.Authorization, unix int64) bool {
 	return fits && unix >= until
 }
 
+// isRevert says that a contract ended a call, and not the node.
+func isRevert(e *rpc.CallError) bool {
+	return e.Code == reverted || strings.Contains(e.Message, "revert")
+}
+
 // signed is Signed at one node.
 func (c *Chain) signed(ctx context.Context, n *node, who wallet.Address, hash [32]byte, signature []byte) (bool,
 	error) {
@@ -270,7 +286,7 @@ func (c *Chain) signed(ctx context.Context, n *node, who wallet.Address, hash [3
 	answer, err := c.call(ctx, n, who, evm.SignedCall(hash, signature), `,"gas":"`+contractGas+`"`, "latest")
 	var said *rpc.CallError
 	switch {
-	case errors.As(err, &said) && (said.Code == reverted || strings.Contains(said.Message, "revert")):
+	case errors.As(err, &said) && isRevert(said):
 		return false, nil
 	case err != nil:
 		return false, err

@@ -49,6 +49,33 @@ func New(c *config.X402, networks *rpc.Networks, p *proxy.Proxy, before *Desk) (
 	return d, nil
 }
 
+// Alone is a Desk for a command, with connections of its own, which close ends.
+func Alone(cfg *config.Config) (d *Desk, close func(), err error) {
+	networks, err := rpc.NewNetworks(cfg, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	px := proxy.New(proxy.Options{})
+	if d, err = New(cfg.X402, networks, px, nil); err != nil {
+		px.Close()
+		networks.Close(nil)
+		return nil, nil, err
+	}
+	return d, func() { d.Close(nil); px.Close(); networks.Close(nil) }, nil
+}
+
+// CheckTokens compares the token of every EVM network with what its chain says: a
+// *chain.TokenError says what is wrong, any other error that its nodes do not tell.
+func (d *Desk) CheckTokens(ctx context.Context) map[string]error {
+	found := map[string]error{}
+	for _, n := range d.Terms.Networks {
+		if n.EVM() {
+			found[n.Name] = d.chains[n.Name].CheckToken(ctx)
+		}
+	}
+	return found
+}
+
 // Start has facilitators asked in the background what they support.
 func (d *Desk) Start() { d.Facilitators.Start() }
 

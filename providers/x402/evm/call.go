@@ -10,6 +10,9 @@ var (
 	balanceOf          = [4]byte{0x70, 0xa0, 0x82, 0x31}
 	domainSeparator    = [4]byte{0x36, 0x44, 0xe5, 0x15}
 	decimals           = [4]byte{0x31, 0x3c, 0xe5, 0x67}
+	tokenName          = [4]byte{0x06, 0xfd, 0xde, 0x03}
+	tokenVersion       = [4]byte{0x54, 0xfd, 0x4d, 0x50}
+	eip712Domain       = [4]byte{0x84, 0xb0, 0x19, 0x6e}
 	isValidSignature   = [4]byte{0x16, 0x26, 0xba, 0x7e}
 )
 
@@ -55,6 +58,34 @@ func SeparatorCall() []byte { return call(domainSeparator) }
 
 // DecimalsCall asks a token what its unit is.
 func DecimalsCall() []byte { return call(decimals) }
+
+// NameCall and VersionCall ask a token what it calls itself; DomainCall asks for the whole
+// of its domain (EIP-5267), which not every token tells.
+func NameCall() []byte    { return call(tokenName) }
+func VersionCall() []byte { return call(tokenVersion) }
+func DomainCall() []byte  { return call(eip712Domain) }
+
+// Text is the string that the word at an index of an answer points to.
+func Text(answer []byte, index int) (text string, ok bool) {
+	at, ok := place(answer, index*len(Word{}))
+	if !ok {
+		return "", false
+	}
+	size, ok := place(answer, at)
+	if !ok || size > len(answer)-at-len(Word{}) {
+		return "", false
+	}
+	return string(answer[at+len(Word{}):][:size]), true
+}
+
+// place reads a word of an answer that is an offset or a length.
+func place(answer []byte, at int) (n int, ok bool) {
+	if at < 0 || at > len(answer)-len(Word{}) {
+		return 0, false
+	}
+	v, fits := WordNumber(Word(answer[at:])).Int()
+	return int(v), fits && v <= int64(len(answer))
+}
 
 // SignedCall asks a contract wallet whether it signed a hash.
 func SignedCall(hash Word, signature []byte) []byte {
