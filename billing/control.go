@@ -56,6 +56,7 @@ type controlRequest struct {
 	Hide      bool                   `json:"hide,omitempty"`
 	Most      int                    `json:"most,omitempty"`
 	Open      bool                   `json:"open,omitempty"`
+	Payment   *ProvenPayment         `json:"payment,omitempty"`
 }
 
 type controlResponse struct {
@@ -291,6 +292,11 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Payment, err = op.PaymentOf(q.ID)
 	case "credit_payment", "drop_payment":
 		res.Payment, err = op.ResolvePayment(q.ID, q.Op == "credit_payment", q.Name, q.Memo)
+	case "assign_payment":
+		if q.Payment == nil {
+			return errors.New("cannot assign a payment: the request has none")
+		}
+		res.Payment, err = op.AssignPayment(*q.Payment, q.Account, q.Name, q.Memo)
 	case "verify":
 		res.Report, err = op.Verify()
 	case "backup":

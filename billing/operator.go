@@ -63,6 +63,8 @@ type Operator interface {
 	PaymentList(wallet string, open bool, most int) ([]PaymentInfo, error)
 	PaymentOf(id string) (PaymentInfo, error)
 	ResolvePayment(id string, credit bool, by, reason string) (PaymentInfo, error)
+	// AssignPayment credits what reached pay_to otherwise to a wallet or an account.
+	AssignPayment(p ProvenPayment, to, by, reason string) (PaymentInfo, error)
 	// Verify recounts the books.
 	Verify() (store.Report, error)
 	// Backup writes the store to a new file.

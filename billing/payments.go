@@ -6,6 +6,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config"
 )
 
 // Payments are the payments of wallets, for who drives them (billing/payment). What
@@ -80,7 +81,9 @@ func (l *Ledger) creditPayment(c *store.PaymentCredit, row *store.PaymentRow, ac
 	}
 	credit := *c
 	credit.Account, credit.Day, credit.NowUs = a.no, day, l.now()/1000
-	credit.Key = l.walletKeyRow(row.Wallet, a.no)
+	if config.IsWallet(row.Wallet) {
+		credit.Key = l.walletKeyRow(row.Wallet, a.no)
+	}
 	after, applied, err = l.store.CreditPayment(&credit)
 	if err != nil && l.alone() {
 		// Nobody else writes to this store: if it is credited now, this was it.
@@ -91,7 +94,9 @@ func (l *Ledger) creditPayment(c *store.PaymentCredit, row *store.PaymentRow, ac
 	if err != nil {
 		return nil, false, err
 	}
-	l.expectWalletKey(credit.Key)
+	if credit.Key != nil {
+		l.expectWalletKey(credit.Key)
+	}
 	switch {
 	case a.lease != nil:
 		l.node.see(a)

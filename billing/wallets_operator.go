@@ -95,13 +95,7 @@ func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (Paym
 	fail := func(err error) (PaymentInfo, error) {
 		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", id, err)
 	}
-	if by == "" || reason == "" {
-		return fail(errors.New("the books keep who decides, and why: give both"))
-	}
-	if len(by) > maxMemo || len(reason) > maxMemo {
-		return fail(fmt.Errorf("who and why may have at most %d bytes", maxMemo))
-	}
-	if err := errors.Join(checkText("name", by), checkText("reason", reason)); err != nil {
+	if err := checkDecision(by, reason); err != nil {
 		return fail(err)
 	}
 	p := l.Payments()
@@ -115,8 +109,7 @@ func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (Paym
 		return fail(ErrDecided)
 	}
 	// For a moment nobody else is at it, whatever the chain says meanwhile.
-	const moment = int64(60 * 1e6)
-	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+moment, p.NowUs()); err != nil || !ok {
+	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+decisionUs, p.NowUs()); err != nil || !ok {
 		return fail(errors.Join(err, ErrPaymentBusy))
 	}
 	if credit {
@@ -133,6 +126,20 @@ func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (Paym
 		return fail(err)
 	}
 	return l.PaymentOf(id)
+}
+
+// decisionUs is how long nobody else is at a payment that an operator decides.
+const decisionUs = int64(60 * 1e6)
+
+// checkDecision checks who decides a payment, and why.
+func checkDecision(by, reason string) error {
+	if by == "" || reason == "" {
+		return errors.New("the books keep who decides, and why: give both")
+	}
+	if len(by) > maxMemo || len(reason) > maxMemo {
+		return fmt.Errorf("who and why may have at most %d bytes", maxMemo)
+	}
+	return errors.Join(checkText("name", by), checkText("reason", reason))
 }
 
 func (l *Ledger) resolveCredit(row *store.PaymentRow, resolved string) error {

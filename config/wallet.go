@@ -23,7 +23,8 @@ func walletName(text string) string {
 	return text
 }
 
-func isWallet(text string) bool { return isEVMAddress(text) || isSolanaAddress(text) }
+// IsWallet says that text is the address of a wallet.
+func IsWallet(text string) bool { return isEVMAddress(text) || isSolanaAddress(text) }
 
 // isEVMAddress says that text is an address. Capitals among small letters are a checksum
 // that must be right: it is what finds the slip of a finger in where money goes.

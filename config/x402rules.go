@@ -104,7 +104,7 @@ func (v *validator) wallets(path string, list []string) {
 		return
 	}
 	for i, address := range list {
-		if at := fmt.Sprintf("%s[%d]", path, i); !isWallet(address) {
+		if at := fmt.Sprintf("%s[%d]", path, i); !IsWallet(address) {
 			v.wrong(at, "%s is not a wallet address; %s, or %s", v.shown(at), evmExpected,
 				strings.TrimPrefix(solanaExpected, "expected "))
 		}

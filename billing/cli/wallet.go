@@ -19,7 +19,7 @@ func walletCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "wallet",
 		Short: "List wallets and their payments, link wallets to accounts, also beside a running server"}
 	cmd.AddCommand(f.listWallets(), f.showWallet(), f.listPayments(), f.showPayment(), f.resolvePayment(),
-		f.linkWallet(), f.unlinkWallet())
+		f.listTransfers(), f.assignTransfer(), f.linkWallet(), f.unlinkWallet())
 	return f.register(cmd)
 }
 

@@ -40,7 +40,7 @@ func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentF
 type PaymentRow struct {
 	ID             string
 	Network, Asset string
-	Wallet         string
+	Wallet         string // whom it is for; of what an operator assigned, an account's name
 	Account        uint32 // that was credited last; 0: none was
 	Units          int64  // of the asset
 	Amount         money.Nano
@@ -70,8 +70,8 @@ type PaymentRow struct {
 type PaymentCredit struct {
 	ID          string
 	Epoch       int64
-	Account     uint32 // of the wallet, or that it is linked to; ErrStale if it is another one by now
-	Key         *KeyRow
+	Account     uint32  // of the wallet, or that it is linked to; ErrStale if it is another one by now
+	Key         *KeyRow // nil: it is credited to an account that is no wallet's
 	Transaction string
 	Final       bool   // it needs no other look
 	Resolved    string // by an operator

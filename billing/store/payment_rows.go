@@ -272,8 +272,10 @@ func (s *sqlStore) CreditPayment(c *PaymentCredit) (row *PaymentRow, applied boo
 		if err := t.grant(entry, "cash", c.Account, money.USD, 0, row.Amount); err != nil {
 			return err
 		}
-		if err := t.haveWalletKey(c.Key); err != nil {
-			return err
+		if c.Key != nil {
+			if err := t.haveWalletKey(c.Key); err != nil {
+				return err
+			}
 		}
 		if err := t.collectNow(c.Account, c.Day, c.NowUs); err != nil {
 			return err

@@ -22,6 +22,7 @@ type Order struct {
 	Requirement Requirement  `json:"requirement"`
 	EVM         *EVMOrder    `json:"evm,omitempty"`
 	Solana      *SolanaOrder `json:"solana,omitempty"`
+	Moved       *MovedOrder  `json:"moved,omitempty"`
 	// Since is where the chain stood before anybody was sent the payment: a block, or
 	// a slot. 0: it was not asked yet.
 	Since int64 `json:"since,omitempty"`
@@ -51,6 +52,12 @@ type SolanaOrder struct {
 	FeePayer    string `json:"fee_payer"`
 }
 
+// MovedOrder is money that is on the chain already, and nobody signed to us for it.
+type MovedOrder struct {
+	Transaction string `json:"transaction"`
+	Index       int    `json:"index"` // on EVM: of the log among those of the transaction
+}
+
 func newEVMOrder(a *evm.Authorization, digest evm.Word, signature []byte, contract bool) *EVMOrder {
 	return &EVMOrder{From: a.From.Checksummed(), To: a.To.Checksummed(), Value: a.Value.String(),
 		ValidAfter: a.ValidAfter.String(), ValidBefore: a.ValidBefore.String(), Nonce: evm.Hex(a.Nonce[:]),
@@ -73,7 +80,13 @@ func ParseOrder(text []byte) (*Order, error) {
 	if err := json.Unmarshal(text, o); err != nil {
 		return nil, fmt.Errorf("cannot read the order of a payment: %w", err)
 	}
-	if (o.EVM == nil) == (o.Solana == nil) || o.Network == "" || o.Units <= 0 {
+	kinds := 0
+	for _, is := range [...]bool{o.EVM != nil, o.Solana != nil, o.Moved != nil} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds != 1 || o.Network == "" || o.Units <= 0 {
 		return nil, errors.New("cannot read the order of a payment: it is none of this version's")
 	}
 	return o, nil
@@ -129,6 +142,9 @@ func (o *Order) Body() ([]byte, error) {
 		Payload     payload     `json:"payload"`
 	}
 	var p payload
+	if o.Moved != nil {
+		return nil, errors.New("cannot send a payment that nobody signed: it is on the chain already")
+	}
 	if e := o.EVM; e != nil {
 		p.Signature = e.Signature
 		p.Authorization = &authorization{e.From, e.To, e.Value, e.ValidAfter, e.ValidBefore, e.Nonce}

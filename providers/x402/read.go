@@ -128,7 +128,7 @@ func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*Payment, err
 	until, _ := a.ValidBefore.Int()
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: a.From.String(), Units: units,
 		Requirement: n.Requirement(units), EVM: newEVMOrder(a, digest, signature, contract)}
-	return o.payment(fmt.Sprintf("evm:%s:%s:%s:%x", strings.TrimPrefix(n.Name, "eip155:"), o.Asset, o.Payer, a.Nonce),
+	return o.payment(n.evmIdentity(o.Payer, evm.Hex(a.Nonce[:])),
 		sha256.Sum256(append([]byte("evm payment:"), digest[:]...)), time.Unix(until, 0).UTC())
 }
 
@@ -267,7 +267,7 @@ func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error
 		Units: int64(p.Units), Requirement: r, Solana: &SolanaOrder{Transaction: base64.StdEncoding.EncodeToString(wire),
 			Source: p.Source.String(), FeePayer: p.FeePayer.String()}}
 	sum := sha256.Sum256(tx.Message)
-	return o.payment(fmt.Sprintf("svm:%x", sum), sha256.Sum256(append([]byte("svm payment:"), tx.Message...)), time.Time{})
+	return o.payment(solanaIdentity(sum), sha256.Sum256(append([]byte("svm payment:"), tx.Message...)), time.Time{})
 }
 
 func (n *Network) solanaRefusal(err error) *Refusal {

@@ -19,7 +19,7 @@ import (
 // concurrent use.
 type Chain struct {
 	*witnesses
-	asset         wallet.Address
+	asset, payTo  wallet.Address
 	separator     evm.Word
 	name, version string // of the domain that separator is of
 	reference     string // behind the colon of its name
@@ -33,7 +33,7 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 		return nil, fmt.Errorf("cannot ask what happens on %s: there is no network %q in rpc.networks", c.Network, c.RPC)
 	}
 	_, reference, _ := strings.Cut(c.Network, ":")
-	chain := &Chain{asset: terms.Asset, separator: terms.Separator(), name: c.Name, version: c.Version,
+	chain := &Chain{asset: terms.Asset, payTo: terms.PayTo, separator: terms.Separator(), name: c.Name, version: c.Version,
 		reference:     reference,
 		confirmations: c.Confirmations, finalDepth: c.FinalDepth,
 		witnesses: &witnesses{network: network, proxy: p, need: max(1, c.Witnesses), sound: map[string]time.Time{}}}
@@ -95,8 +95,13 @@ type fate struct {
 // Find asks what became of a payment. transaction is where a facilitator says it is.
 func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (x402.Finding, error) {
 	look := c.findEVM
-	if o.Solana != nil {
+	switch {
+	case o.Solana != nil:
 		look = c.findSolana
+	case o.Moved != nil && c.evm():
+		look = c.findMoved
+	case o.Moved != nil:
+		look = c.findMovedSolana
 	}
 	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (fate, error) {
 		return look(ctx, n, o, transaction)
@@ -120,6 +125,14 @@ func (c *Chain) Signed(ctx context.Context, who wallet.Address, hash [32]byte, s
 		return c.signed(ctx, n, who, hash, signature)
 	}, func(a, b bool) bool { return a == b })
 	return err == nil && views[0], err
+}
+
+// evm says that the network is one of EVM.
+func (c *Chain) evm() bool { return c.asset.Family() == wallet.EVM }
+
+// alone are the nodes where the first answer is enough: what they say decides nothing.
+func (c *Chain) alone() *witnesses {
+	return &witnesses{network: c.network, proxy: c.proxy, need: 1, check: c.check, sound: map[string]time.Time{}}
 }
 
 // isChain says that a node of EVM names our chain.

@@ -164,6 +164,33 @@ func (s *search) spent(reason string, block int64) fate {
 // depth counts the block itself.
 func (s *search) depth(block int64) int64 { return s.head - block + 1 }
 
+// mined is what became of a transaction.
+type mined struct {
+	TransactionHash, BlockNumber, Status string
+	Logs                                 eventLogs
+	block                                int64
+}
+
+// receiptOf asks for a transaction; nil: the chain does not have it.
+func receiptOf(ctx context.Context, n *node, hash string) (*mined, error) {
+	raw, err := n.ask(ctx, "eth_getTransactionReceipt", fmt.Sprintf(`[%q]`, hash), receiptMost)
+	if err != nil {
+		return nil, err
+	}
+	var r *mined
+	if json.Unmarshal(raw, &r) != nil {
+		return nil, errView
+	}
+	if r == nil {
+		return nil, nil
+	}
+	var ok bool
+	if r.block, ok = number(r.BlockNumber); !ok || !strings.EqualFold(r.TransactionHash, hash) {
+		return nil, errView
+	}
+	return r, nil
+}
+
 // receipt is what a transaction did with the nonce. An error says that it is not the
 // one which used it.
 //
@@ -171,22 +198,14 @@ func (s *search) depth(block int64) int64 { return s.head - block + 1 }
 // for. Only that one counts: a transaction may hold another authorization's transfer
 // of the same amount, which pays for that one.
 func (s *search) receipt(ctx context.Context, hash string) (fate, error) {
-	raw, err := s.ask(ctx, "eth_getTransactionReceipt", fmt.Sprintf(`[%q]`, hash), receiptMost)
+	r, err := receiptOf(ctx, s.node, hash)
 	if err != nil {
 		return fate{}, err
 	}
-	var r struct {
-		TransactionHash, BlockNumber, Status string
-		Logs                                 eventLogs
-	}
-	if json.Unmarshal(raw, &r) != nil {
+	if r == nil || r.Status != "0x1" || r.block > s.head {
 		return fate{}, errView
 	}
-	block, ok := number(r.BlockNumber)
-	if !ok || !strings.EqualFold(r.TransactionHash, hash) || r.Status != "0x1" || block > s.head {
-		return fate{}, errView
-	}
-	used := -1
+	block, used := r.block, -1
 	for i := range r.Logs {
 		if r.Logs[i].is(s.asset, evm.AuthorizationUsed, evm.Topic(s.a.From), s.a.Nonce) {
 			used = i

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mr-tron/base58"
 
@@ -291,8 +290,7 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 // Blockhash is one that a transaction can be made with. Which node names it decides
 // nothing: with one that is none the payment is not taken.
 func (c *Chain) Blockhash(ctx context.Context) (hash [32]byte, err error) {
-	alone := &witnesses{network: c.network, proxy: c.proxy, need: 1, check: c.check, sound: map[string]time.Time{}}
-	views, err := agreed(ctx, alone, func(ctx context.Context, n *node) ([32]byte, error) {
+	views, err := agreed(ctx, c.alone(), func(ctx context.Context, n *node) ([32]byte, error) {
 		raw, err := n.ask(ctx, "getLatestBlockhash", `[{"commitment":"confirmed"}]`, callMost)
 		if err != nil {
 			return hash, err

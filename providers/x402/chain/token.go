@@ -27,7 +27,7 @@ type token struct {
 // CheckToken compares the token of an EVM network with what its nodes say. A *TokenError
 // says what is wrong and what to write; any other error, that it is not known.
 func (c *Chain) CheckToken(ctx context.Context) error {
-	if c.separator == (evm.Word{}) { // on Solana nothing is signed for a domain
+	if !c.evm() { // on Solana nothing is signed for a domain
 		return nil
 	}
 	// Witnesses have this token, so that other ones are asked than for payments.

@@ -2,7 +2,9 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"farebox/config"
@@ -74,6 +76,72 @@ func (d *Desk) CheckTokens(ctx context.Context) map[string]error {
 		}
 	}
 	return found
+}
+
+// Transfer is money that reached pay_to, and the payment that it is or would be.
+type Transfer struct {
+	chain.Listed
+	Payment *x402.Payment
+}
+
+// Transfers lists what reached pay_to on a network between two times, by the word of one
+// node.
+func (d *Desk) Transfers(ctx context.Context, network string, since, until time.Time,
+	told func(chain.Scan)) ([]Transfer, error) {
+	n, err := d.network(network)
+	if err != nil {
+		return nil, err
+	}
+	listed, err := d.chains[n.Name].Transfers(ctx, since, until, told)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Transfer, len(listed))
+	for i := range listed {
+		list[i].Listed = listed[i]
+		if list[i].Payment, err = n.Payment(&listed[i].Transfer); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Proven is a transfer to pay_to as all witnesses of a network have it, deep enough to be
+// credited. index tells several of a transaction apart; -1 where there is one.
+func (d *Desk) Proven(ctx context.Context, network, transaction string, index int) (*x402.Payment, x402.Finding,
+	error) {
+	n, err := d.network(network)
+	if err != nil {
+		return nil, x402.Finding{}, err
+	}
+	list, err := d.chains[n.Name].TransfersOf(ctx, transaction)
+	if err != nil {
+		return nil, x402.Finding{}, err
+	}
+	if index >= 0 {
+		list = slices.DeleteFunc(list, func(t x402.Transfer) bool { return t.Index != index })
+	}
+	if len(list) != 1 {
+		return nil, x402.Finding{}, fmt.Errorf("%d transfers to pay_to in the transaction are meant; expected one, by its "+
+			"--index", len(list))
+	}
+	p, err := n.Payment(&list[0])
+	if err != nil {
+		return nil, x402.Finding{}, err
+	}
+	f, err := d.Find(ctx, p, transaction)
+	if err == nil && (f.Fate != x402.Paid || !f.Settled) {
+		err = errors.New("it is not deep enough in the chain yet, or the chain has lost it; try again later")
+	}
+	return p, f, err
+}
+
+func (d *Desk) network(name string) (*x402.Network, error) {
+	n := d.Terms.Network(name)
+	if n == nil {
+		return nil, fmt.Errorf("%q is none of x402.networks; expected one of them", name)
+	}
+	return n, nil
 }
 
 // Start has facilitators asked in the background what they support.

@@ -66,9 +66,9 @@ type try struct {
 }
 
 func (t *try) supported(network string) (string, error) {
-	n := t.Terms.Network(network)
-	if n == nil {
-		return "", fmt.Errorf("%q is none of x402.networks; expected one of them", network)
+	n, err := t.network(network)
+	if err != nil {
+		return "", err
 	}
 	var good, bad []string
 	for name, err := range t.Facilitators.Ask(t.ctx, n.Name) {

@@ -54,6 +54,12 @@ func Associated(owner, tokenProgram, mint wallet.Address) wallet.Address {
 	return wallet.Address{} // of one in 2^256
 }
 
+// Accounts are those in which an owner may have a token, whichever program it is of.
+func Accounts(owner, mint wallet.Address) []wallet.Address {
+	return []wallet.Address{Associated(owner, wallet.SolanaAddress(token), mint),
+		Associated(owner, wallet.SolanaAddress(token2022), mint)}
+}
+
 // Payment is what a transaction pays.
 type Payment struct {
 	FeePayer, Payer, Mint, Source, Destination, TokenProgram wallet.Address

@@ -38,6 +38,25 @@ type Instruction struct {
 	Data     []byte
 }
 
+// Outline is what is signed of any transaction of the chain, its own keys and how many of
+// them sign: also of one that Parse refuses.
+func Outline(wire []byte) (message []byte, keys [][keySize]byte, signers int, err error) {
+	r := &reader{rest: wire}
+	r.take(r.count() * signatureSize)
+	message = bytes.Clone(r.rest)
+	if signers = r.byte(); signers >= versioned {
+		signers = r.byte()
+	}
+	r.take(2)
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		keys = append(keys, [keySize]byte(r.take(keySize)))
+	}
+	if r.err == nil && (signers < 1 || signers > len(keys)) {
+		r.fail("it has fewer keys than signers")
+	}
+	return message, keys, signers, r.err
+}
+
 // ErrTransaction begins every error of Parse.
 var ErrTransaction = errors.New("is not a transaction that can be taken")
 
