@@ -27,6 +27,10 @@ const (
 	// and Go clients sign, and ten minutes for clocks that differ. Until it expires, the
 	// payment may take a place that others need.
 	MostLife = 70 * time.Minute
+	// MostPast is how long ago an authorization may have expired that the chain may have:
+	// a store may be restored from a backup, and what is older may be of somebody who had
+	// the address of pay_to before.
+	MostPast = 7 * 24 * time.Hour
 	// maxSignature of a contract wallet.
 	maxSignature = 4 << 10
 )
@@ -195,6 +199,10 @@ func (n *Network) rules(a *evm.Authorization, now time.Time) *Refusal {
 	}
 	if from, fits := a.ValidAfter.Int(); !fits || from >= now.Unix() {
 		return unverified(ReasonNotYetValid, "the authorization is not valid yet; expected validAfter in the past")
+	}
+	if until, fits := a.ValidBefore.Int(); fits && until < now.Add(-MostPast).Unix() {
+		return unverified(ReasonExpired, "the authorization expired long ago; expected validBefore at least 10 seconds from "+
+			"now")
 	}
 	if until, fits := a.ValidBefore.Int(); !fits || until > now.Add(MostLife).Unix() {
 		return unverified(ReasonTooLong, "the authorization holds for too long; expected validBefore at most "+

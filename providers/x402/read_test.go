@@ -231,6 +231,8 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 		return encoded(v2(p))
 	}
 	for name, c := range map[string]struct{ header, reason string }{
+		"expired long ago": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() - 604_801) }),
+			ReasonExpired},
 		"not valid yet": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.NumberOf(now.Unix()) }),
 			ReasonNotYetValid},
 		"never valid": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.WordNumber(evm.Word{0: 1}) }),

@@ -324,7 +324,7 @@ func TestLookSeesNonceAndMoney(t *testing.T) {
 		{number(0), number(7_000_000), Standing{Covered: true, Since: head}, true},
 		{number(0), number(6_999_999), Standing{Since: head}, true},
 		{number(0), `"0x` + strings.Repeat("f", 64) + `"`, Standing{Covered: true, Since: head}, true},
-		{number(1), number(7_000_000), Standing{Used: true, Covered: true, Since: head}, true},
+		{number(1), number(7_000_000), Standing{Used: true, Since: head - 4100}, true}, // 70 minutes before it ends
 		{number(2), number(7_000_000), Standing{}, false},
 		{`"0x"`, number(7_000_000), Standing{}, false},
 		{number(0), `"0x01"`, Standing{}, false},

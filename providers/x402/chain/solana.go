@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mr-tron/base58"
 
@@ -33,6 +34,9 @@ const (
 	candidates = 128
 	// pastCandidates bounds them where a payment may have come at any time before.
 	pastCandidates = 32
+	// pastSlots is how far back: as long as x402.MostPast, with two and a half slots a
+	// second.
+	pastSlots = int64(x402.MostPast/time.Second) * 5 / 2
 	// badParams is the code of an account that is not there.
 	badParams = -32602
 )
@@ -174,7 +178,7 @@ func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.T
 // pastFate looks for a transaction whose blockhash is too old among the last ones of the
 // account that pays; nil: it is not there.
 func (c *Chain) pastFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
-	f, err := c.fateAmong(ctx, n, o, t, 0, o.Since-window-1, pastCandidates)
+	f, err := c.fateAmong(ctx, n, o, t, o.Since-pastSlots, o.Since-window-1, pastCandidates)
 	if errors.Is(err, errTooFar) {
 		err = nil
 	}

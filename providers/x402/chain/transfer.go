@@ -110,7 +110,8 @@ func (l *eventLog) from(asset, to wallet.Address) (from wallet.Address, ok bool)
 		return from, false
 	}
 	who, ok := evm.ParseWord(l.Topics[1])
-	return wallet.EVMAddress([20]byte(who[12:])), ok && l.is(asset, evm.Transfer, who, evm.Topic(to))
+	from = wallet.EVMAddress([20]byte(who[12:]))
+	return from, ok && l.is(asset, evm.Transfer, evm.Topic(from), evm.Topic(to))
 }
 
 // nonce is that of the authorization which made the transfer behind its log; empty: it is
