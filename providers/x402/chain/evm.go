@@ -187,16 +187,18 @@ func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64
 	}
 	// low is earlier than unix, and high is not.
 	low, lowUnix, high, highUnix := int64(-1), int64(0), head, headUnix
-	for step := int64(firstStep); high > 0 && low < 0; step *= 4 {
-		at := max(0, head-step)
+	look := func(at int64) error {
 		_, t, err := c.block(ctx, n, hex(at))
-		switch {
-		case err != nil:
-			return 0, err
-		case t < unix:
+		if t < unix {
 			low, lowUnix = at, t
-		default:
+		} else {
 			high, highUnix = at, t
+		}
+		return err
+	}
+	for step := int64(firstStep); high > 0 && low < 0; step *= 4 {
+		if err := look(max(0, head-step)); err != nil {
+			return 0, err
 		}
 	}
 	for guess := true; high-low > 1; guess = !guess {
@@ -205,14 +207,8 @@ func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64
 			at = low + int64(float64(high-low)*float64(unix-lowUnix)/float64(highUnix-lowUnix))
 			at = min(max(at, low+1), high-1)
 		}
-		_, t, err := c.block(ctx, n, hex(at))
-		switch {
-		case err != nil:
+		if err := look(at); err != nil {
 			return 0, err
-		case t < unix:
-			low, lowUnix = at, t
-		default:
-			high, highUnix = at, t
 		}
 	}
 	return high, nil

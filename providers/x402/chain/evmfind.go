@@ -299,19 +299,25 @@ func (s *search) narrow(ctx context.Context, low, high, few int64) (int64, int64
 	return low, high
 }
 
+// logsOf asks for what a contract logged in some blocks.
+func logsOf(ctx context.Context, n *node, contract wallet.Address, first, last int64, topics string, most int) (
+	list eventLogs, err error) {
+	raw, err := n.ask(ctx, "eth_getLogs", fmt.Sprintf(`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":%s}]`,
+		contract.String(), hex(first), hex(last), topics), most)
+	if err == nil && json.Unmarshal(raw, &list) != nil {
+		err = errView
+	}
+	return list, err
+}
+
 // logs asks for the log of the nonce in some blocks; nil: it is not there.
 func (s *search) logs(ctx context.Context, first, last int64) (*eventLog, error) {
 	from := evm.Topic(s.a.From)
-	raw, err := s.ask(ctx, "eth_getLogs", fmt.Sprintf(
-		`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":[[%q,%q],%q,%q]}]`, s.asset.String(), hex(first), hex(last),
+	list, err := logsOf(ctx, s.node, s.asset, first, last, fmt.Sprintf(`[[%q,%q],%q,%q]`,
 		evm.Hex(evm.AuthorizationUsed[:]), evm.Hex(evm.AuthorizationCanceled[:]), evm.Hex(from[:]),
 		evm.Hex(s.a.Nonce[:])), logsMost)
 	if err != nil {
 		return nil, err
-	}
-	var list eventLogs
-	if json.Unmarshal(raw, &list) != nil {
-		return nil, errView
 	}
 	for i := range list {
 		l := &list[i]

@@ -220,35 +220,49 @@ func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Tr
 	return nil, nil
 }
 
+// landing is a transaction that is in a block, and what it did.
+type landing struct {
+	Slot        int64
+	Transaction []string
+	Meta        *struct {
+		Err                                 json.RawMessage
+		PreTokenBalances, PostTokenBalances balances
+		LoadedAddresses                     struct{ Writable, Readonly []string }
+	}
+}
+
+// transactionOf asks for one, with its bytes; nil: the chain does not have it.
+func transactionOf(ctx context.Context, n *node, signature string) (t *landing, wire []byte, err error) {
+	raw, err := n.ask(ctx, "getTransaction", fmt.Sprintf(
+		`[%q,{"encoding":"base64","commitment":"confirmed","maxSupportedTransactionVersion":0}]`, signature),
+		transactionMost)
+	if err != nil {
+		return nil, nil, err
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return nil, nil, errView
+	}
+	if t == nil {
+		return nil, nil, nil
+	}
+	if len(t.Transaction) != 2 || t.Transaction[1] != "base64" || t.Meta == nil {
+		return nil, nil, errView
+	}
+	if wire, err = base64.StdEncoding.DecodeString(t.Transaction[0]); err != nil {
+		return nil, nil, errView
+	}
+	return t, wire, nil
+}
+
 // fateOf is what a transaction did if it is the one that was signed, byte for byte;
 // nil: it is another one.
 func (c *Chain) fateOf(ctx context.Context, n *node, t *svm.Transaction, signature string) (*fate, error) {
 	if b, err := base58.Decode(signature); err != nil || len(b) != 64 {
 		return nil, errView
 	}
-	raw, err := n.ask(ctx, "getTransaction", fmt.Sprintf(
-		`[%q,{"encoding":"base64","commitment":"confirmed","maxSupportedTransactionVersion":0}]`, signature),
-		transactionMost)
-	if err != nil {
+	answer, wire, err := transactionOf(ctx, n, signature)
+	if err != nil || answer == nil {
 		return nil, err
-	}
-	var answer *struct {
-		Slot        int64
-		Transaction []string
-		Meta        *struct{ Err json.RawMessage }
-	}
-	if json.Unmarshal(raw, &answer) != nil {
-		return nil, errView
-	}
-	if answer == nil {
-		return nil, nil
-	}
-	if len(answer.Transaction) != 2 || answer.Transaction[1] != "base64" || answer.Meta == nil {
-		return nil, errView
-	}
-	wire, err := base64.StdEncoding.DecodeString(answer.Transaction[0])
-	if err != nil {
-		return nil, errView
 	}
 	got, err := svm.Parse(wire)
 	if err != nil || !bytes.Equal(got.Message, t.Message) {

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,13 +128,17 @@ func (l *eventLog) nonce(asset, from wallet.Address, behind *eventLog) string {
 	return evm.Hex(nonce[:])
 }
 
+// ends are the token of an order and whom it pays, which the config may have changed since.
+func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
+	if asset, err = wallet.ParseAddress(o.Asset); err == nil {
+		payTo, err = wallet.ParseAddress(o.PayTo)
+	}
+	return asset, payTo, err
+}
+
 // findMoved is Find at one node for a transfer that nobody signed to us for.
 func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
-	asset, err := wallet.ParseAddress(o.Asset)
-	if err != nil {
-		return fate{}, err
-	}
-	payTo, err := wallet.ParseAddress(o.PayTo)
+	asset, payTo, err := ends(o)
 	if err != nil {
 		return fate{}, err
 	}
@@ -209,14 +212,10 @@ func (c *Chain) listEVM(ctx context.Context, since, until time.Time, told func(S
 // moving are the transactions of some blocks that moved the token to pay_to.
 func (c *Chain) moving(ctx context.Context, n *node, first, last int64) (hashes []string, err error) {
 	to := evm.Topic(c.payTo)
-	raw, err := n.ask(ctx, "eth_getLogs", fmt.Sprintf(`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":[%q,null,%q]}]`,
-		c.asset.String(), hex(first), hex(last), evm.Hex(evm.Transfer[:]), evm.Hex(to[:])), transferLogs)
+	list, err := logsOf(ctx, n, c.asset, first, last, fmt.Sprintf(`[%q,null,%q]`, evm.Hex(evm.Transfer[:]),
+		evm.Hex(to[:])), transferLogs)
 	if err != nil {
 		return nil, err
-	}
-	var list eventLogs
-	if json.Unmarshal(raw, &list) != nil {
-		return nil, errView
 	}
 	for i := range list {
 		block, ok := number(list[i].BlockNumber)

@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,33 +58,9 @@ func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.
 	if b, err := base58.Decode(signature); err != nil || len(b) != 64 || len(signature) > 88 {
 		return nil, errors.New("this is no signature of a transaction; expected 64 bytes as base58")
 	}
-	raw, err := n.ask(ctx, "getTransaction", fmt.Sprintf(
-		`[%q,{"encoding":"base64","commitment":"confirmed","maxSupportedTransactionVersion":0}]`, signature),
-		transactionMost)
-	if err != nil {
+	answer, wire, err := transactionOf(ctx, n, signature)
+	if err != nil || answer == nil {
 		return nil, err
-	}
-	var answer *struct {
-		Slot        int64
-		Transaction []string
-		Meta        *struct {
-			Err                                 json.RawMessage
-			PreTokenBalances, PostTokenBalances balances
-			LoadedAddresses                     struct{ Writable, Readonly []string }
-		}
-	}
-	if json.Unmarshal(raw, &answer) != nil {
-		return nil, errView
-	}
-	if answer == nil {
-		return nil, nil
-	}
-	if len(answer.Transaction) != 2 || answer.Transaction[1] != "base64" || answer.Meta == nil {
-		return nil, errView
-	}
-	wire, err := base64.StdEncoding.DecodeString(answer.Transaction[0])
-	if err != nil {
-		return nil, errView
 	}
 	message, keys, signers, err := svm.Outline(wire)
 	if err != nil {
@@ -118,11 +93,7 @@ func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([
 
 // findMovedSolana is Find at one node for a transfer that nobody signed to us for.
 func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
-	mint, err := wallet.ParseAddress(o.Asset)
-	if err != nil {
-		return fate{}, err
-	}
-	payTo, err := wallet.ParseAddress(o.PayTo)
+	mint, payTo, err := ends(o)
 	if err != nil {
 		return fate{}, err
 	}
