@@ -4,6 +4,9 @@
 // as the operator wants have the same. A node that lies, lags, hangs or talks without
 // end costs bounded time and memory, and decides nothing by itself.
 //
+// What reached pay_to otherwise is listed by the word of one node, and proven by all
+// witnesses before anybody is credited.
+//
 // Nodes that are on another chain, or whose token is another one, are no witnesses.
 //
 // What may not enter: facilitators, credit.
