@@ -119,6 +119,33 @@ func (d *Document) Member(parent int32, id int) int32 {
 	return -1
 }
 
+// Named is how many members of the object Fields[i], -1 for the top one, its Shape names.
+func (d *Document) Named(i int32) (n int32) {
+	end := int32(len(d.Fields))
+	if i >= 0 {
+		end = d.Fields[i].Next
+	}
+	for i++; i < end; i = d.Fields[i].Next {
+		n++
+	}
+	return n
+}
+
+// AllNamed says that every object that a Shape asks for has no other members than those
+// that it names; if not, i is the first one that has, -1 for the top object.
+func (d *Document) AllNamed() (i int32, all bool) {
+	if int(d.Named(-1)) != d.Members {
+		return -1, false
+	}
+	for i := range d.Fields {
+		f := &d.Fields[i]
+		if f.Kind == Object && (f.Name < 0 || f.Shape.Child(int(f.Name)) != nil) && d.Named(int32(i)) != f.Len {
+			return int32(i), false
+		}
+	}
+	return 0, true
+}
+
 // Reset forgets the body; what grew beyond ordinary requests is given back.
 func (d *Document) Reset() {
 	if cap(d.Fields) > keepFields {
@@ -162,17 +189,30 @@ type Span struct{ From, To int }
 // members out of their object and leaves valid JSON. fields are indices in
 // Fields of members of one object, ascending; neighbours are cut as one.
 func (d *Document) AppendCuts(dst []Span, body []byte, fields ...int32) []Span {
-	for i := 0; i < len(fields); {
-		first, last := &d.Fields[fields[i]], &d.Fields[fields[i]]
-		end, more := afterComma(body, int(last.To))
-		for i++; more && i < len(fields) && int(d.Fields[fields[i]].KeyFrom) == end; i++ {
-			last = &d.Fields[fields[i]]
-			end, more = afterComma(body, int(last.To))
+	return appendCuts(dst, body, len(fields), func(i int) Span {
+		f := &d.Fields[fields[i]]
+		return Span{int(f.KeyFrom), int(f.To)}
+	})
+}
+
+// AppendCuts is that of Document for members of which no Shape knows, each from its key's
+// opening quote to the end of its value.
+func AppendCuts(dst []Span, body []byte, members ...Span) []Span {
+	return appendCuts(dst, body, len(members), func(i int) Span { return members[i] })
+}
+
+func appendCuts(dst []Span, body []byte, n int, member func(i int) Span) []Span {
+	for i := 0; i < n; {
+		from, last := member(i).From, member(i).To
+		end, more := afterComma(body, last)
+		for i++; more && i < n && member(i).From == end; i++ {
+			last = member(i).To
+			end, more = afterComma(body, last)
 		}
-		from, to := int(first.KeyFrom), end
+		to := end
 		if !more {
 			// The last member goes: so does the comma before the run, if any.
-			to = int(last.To)
+			to = last
 			before := from - 1
 			for space(body[before]) {
 				before--

@@ -16,10 +16,12 @@ var (
 	inf         = math.Inf(1)
 	efforts     = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	verbosities = []string{"low", "medium", "high", "auto"}
+	details     = []string{"auto", "low", "high", "original"}
 	anything    = routes.String | routes.Number | routes.Bool | routes.Null | routes.Object | routes.Array
 )
 
-// top are the rules of a body's own members. Members that are not here pass through.
+// top are the rules of a body's own members. Members that are not here say nothing, or
+// are checked as those of the chat body.
 var top = map[string]*routes.Rule{
 	"model":               {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256},
 	"input":               {Kinds: routes.String | routes.Array, Required: true, NonEmpty: true},
@@ -41,6 +43,11 @@ var top = map[string]*routes.Rule{
 	"web_search":          {Kinds: routes.Bool},
 	"user":                {Kinds: routes.String},
 	"prompt_cache_key":    {Kinds: routes.String},
+
+	"prompt_cache_retention": {Kinds: routes.String},
+	"service_tier":           {Kinds: routes.String},
+	"safety_identifier":      {Kinds: routes.String},
+	"client_metadata":        {Kinds: routes.Object},
 }
 
 // nested are the rules of members of objects inside a body.
@@ -66,6 +73,25 @@ var nested = map[string]*routes.Rule{
 	"tools.parameters":        {Kinds: routes.Object},
 	"tools.strict":            {Kinds: routes.Bool},
 	"tools.function":          {Kinds: routes.Object},
+	"tools.custom":            {Kinds: routes.Object},
+	"tools.format":            {Kinds: routes.Object},
+
+	"tool_choice.function.name":        {Kinds: routes.String, NonEmpty: true},
+	"tool_choice.custom":               {Kinds: routes.Object},
+	"tool_choice.custom.name":          {Kinds: routes.String, NonEmpty: true},
+	"tool_choice.tools.type":           {Kinds: routes.String, Required: true},
+	"tool_choice.tools.name":           {Kinds: routes.String, NonEmpty: true},
+	"tool_choice.tools.function":       {Kinds: routes.Object},
+	"tool_choice.tools.function.name":  {Kinds: routes.String, NonEmpty: true},
+	"tool_choice.tools.custom":         {Kinds: routes.Object},
+	"tool_choice.tools.custom.name":    {Kinds: routes.String, NonEmpty: true},
+	"tools.allowed_x_handles":          {Kinds: routes.Array},
+	"tools.excluded_x_handles":         {Kinds: routes.Array},
+	"tools.from_date":                  {Kinds: routes.String},
+	"tools.to_date":                    {Kinds: routes.String},
+	"tools.enable_image_understanding": {Kinds: routes.Bool},
+	"tools.enable_video_understanding": {Kinds: routes.Bool},
+
 	"input.type":              {Kinds: routes.String},
 	"input.role":              {Kinds: routes.String, Enum: []string{"user", "assistant", "system", "developer"}},
 	"input.content":           {Kinds: routes.String | routes.Array},
@@ -77,21 +103,35 @@ var nested = map[string]*routes.Rule{
 	"input.name":              {Kinds: routes.String, NonEmpty: true},
 	"input.arguments":         {Kinds: routes.String},
 	"input.output":            {Kinds: anything},
+	"input.input":             {Kinds: routes.String},
+	"input.phase":             {Kinds: routes.String},
+	"input.namespace":         {Kinds: routes.String},
 	"input.content.type":      {Kinds: routes.String, Required: true},
 	"input.content.text":      {Kinds: routes.String},
 	"input.content.refusal":   {Kinds: routes.String},
 	"input.content.image_url": {Kinds: routes.String | routes.Object, NonEmpty: true},
-	"input.content.detail":    {Kinds: routes.String, Enum: []string{"auto", "low", "high", "original"}},
+	"input.content.detail":    {Kinds: routes.String, Enum: details},
 	"input.content.file_data": {Kinds: routes.String, NonEmpty: true},
 	"input.content.filename":  {Kinds: routes.String},
 	"input.content.file_url":  {Kinds: routes.String, NonEmpty: true},
 	"input.content.file":      {Kinds: routes.Object},
+
+	"input.content.cache_control.type": {Kinds: routes.String},
+	"input.content.cache_control.ttl":  {Kinds: routes.String},
+	"input.content.image_url.url":      {Kinds: routes.String},
+	"input.content.image_url.detail":   {Kinds: routes.String, Enum: details},
 }
+
+// ofInner are the rules of the members of a tool's function or custom, too.
+var ofInner = []string{"name", "description", "parameters", "strict", "format"}
 
 // book is what a body must be under a config: its brand's words stand in it.
 func book(cfg *config.Config) *routes.Rulebook {
 	rules := maps.Clone(top)
 	maps.Copy(rules, nested)
+	for _, name := range ofInner {
+		rules["tools.function."+name], rules["tools.custom."+name] = nested["tools."+name], nested["tools."+name]
+	}
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
 		rules[word+"_parameters"] = &routes.Rule{Kinds: routes.Object}
 		for member, rule := range parameters {
@@ -99,7 +139,7 @@ func book(cfg *config.Config) *routes.Rulebook {
 		}
 		rules[word+"_parameters.include_"+word+"_system_prompt"] = &routes.Rule{Kinds: routes.Bool}
 	}
-	return routes.NewRulebook(form.Shape(cfg.Brand, cfg.BrandAliases, cfg.Drops()), rules)
+	return routes.NewRulebook(form.Shape(cfg.Brand, cfg.BrandAliases), rules)
 }
 
 // parameters are the rules of those <brand>_parameters that have an effect (addendum

@@ -37,6 +37,7 @@ models:
     capabilities: { reasoning: true, reasoning_effort: [low, high], tools: true, response_schema: true, vision: true }
     price: { input: 1, output: 2 }
     targets: [{ upstream: takes, model: gpt-5 }]
+  - { <<: *model, id: files, capabilities: { reasoning: true, tools: true, files: true }, targets: [{ upstream: takes, model: gpt-5 }] }
   - &long { <<: *model, id: same, max_completion_tokens: 20000, targets: [{ upstream: takes }] }
   - { <<: *long, id: plain, targets: [{ upstream: openai }] }
   - { <<: *model, id: openai, targets: [{ upstream: openai, model: gpt-5 }] }

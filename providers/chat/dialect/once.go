@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 
 	"farebox/proxy/scan"
 )
@@ -25,4 +26,18 @@ func SkimLoose(doc *scan.Document, data []byte, shape *scan.Shape) ([]byte, erro
 		return data, err
 	}
 	return once, doc.Skim(once, shape)
+}
+
+// Reread scans what was written for an upstream as strictly as what clients write. Each
+// object in it must have members that the Shape names only, each once: an upstream's
+// parser could take another one of two for what was priced.
+func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {
+	if err := s.Doc.SkimStrict(written, shape); err != nil {
+		return fmt.Errorf("what was written for the upstream cannot be sent: %w", err)
+	}
+	if i, all := s.Doc.AllNamed(); !all {
+		return fmt.Errorf("what was written for the upstream cannot be sent: %q has a member that is not known",
+			s.Doc.Path(i))
+	}
+	return nil
 }

@@ -366,11 +366,10 @@ func appendInput(dst, escaped []byte) []byte {
 	from := len(dst)
 	dst = dialect.AppendUnescaped(dst, escaped)
 	text := bytes.TrimSpace(dst[from:])
-	var doc scan.Document
 	switch {
 	case len(text) == 0:
 		return append(dst[:from], "{}"...)
-	case doc.SkimStrict(text, entryShape) == nil:
+	case dialect.IsObject(text):
 		return append(dst[:from], text...)
 	}
 	dst = append(append(dst[:from], `{"arguments":"`...), escaped...)

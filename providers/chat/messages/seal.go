@@ -3,7 +3,7 @@ package messages
 import (
 	"encoding/base64"
 
-	"farebox/proxy/scan"
+	"farebox/providers/chat/dialect"
 )
 
 // Seal begins the signatures of thoughts that are not Anthropic's own: what follows is
@@ -21,8 +21,6 @@ func seal(dst, entry []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(dst, Seal...), entry)
 }
 
-var entryShape = scan.NewShape(scan.Members(nil, "type")...)
-
 // unseal takes the entry out. It goes into a body of ours, and comes from a client.
 func unseal(sealed []byte) (entry []byte, ok bool) {
 	if len(sealed) > maxSealed {
@@ -32,6 +30,5 @@ func unseal(sealed []byte) (entry []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	var doc scan.Document
-	return entry, doc.SkimStrict(entry, entryShape) == nil
+	return dialect.AppendThought(nil, entry)
 }

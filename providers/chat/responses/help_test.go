@@ -16,7 +16,7 @@ var (
 	sdk      = &Options{Brand: "svc", Aliases: []string{"other"}, Extras: true}
 	spec     = &Options{Brand: "svc", Aliases: []string{"other"}, Spec: true}
 	plain    = &Options{Brand: "svc", Aliases: []string{"other"}}
-	ownShape = Shape("svc", []string{"other"}, []string{"service_tier"})
+	ownShape = Shape("svc", []string{"other"})
 	chatBook = dialect.ChatShape("svc", []string{"other"}, []string{"service_tier"})
 )
 

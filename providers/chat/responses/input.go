@@ -50,8 +50,10 @@ var itemKinds = [...]string{"message", "function_call", "function_call_output", 
 	"custom_tool_call_output", "web_search_call", "item_reference"}
 
 // kind is an item's type; messages may leave it out.
-func (f *Form) kind(i int32) string {
-	t := f.text(f.doc.Member(i, ItemType))
+func (f *Form) kind(i int32) string { return kindOfItem(f.body, f.doc, i) }
+
+func kindOfItem(body []byte, doc *scan.Document, i int32) string {
+	t := text(body, doc, doc.Member(i, ItemType))
 	for _, kind := range itemKinds {
 		if string(t) == kind {
 			return kind // without a copy
@@ -60,9 +62,9 @@ func (f *Form) kind(i int32) string {
 	switch {
 	case t != nil:
 		return string(t)
-	case f.doc.Member(i, ItemRole) >= 0:
+	case doc.Member(i, ItemRole) >= 0:
 		return "message"
-	case f.doc.Member(i, ItemID) >= 0 && f.doc.Member(i, ItemContent) < 0:
+	case doc.Member(i, ItemID) >= 0 && doc.Member(i, ItemContent) < 0:
 		return "item_reference"
 	}
 	return "message"
@@ -281,22 +283,9 @@ func (f *Form) part(p int32, assistant bool) {
 			return
 		}
 	case "input_audio", "video_url":
-		member := PartInputAudio
-		if string(kind) == "video_url" {
-			member = PartVideoURL
-		}
-		value := f.raw(f.doc.Member(p, member))
-		if value == nil {
-			f.problem(f.path(p, string(kind)), "is required in a part of type "+string(kind)+".")
+		if !f.carrier(p, string(kind)) {
 			return
 		}
-		if value[0] == '"' && member == PartVideoURL {
-			f.begin(`"video_url","video_url":{"url":`, value)
-			f.b = append(f.b, '}')
-			break
-		}
-		f.begin(`"`, kind)
-		f.b = append(append(append(append(f.b, `","`...), kind...), `":`...), value...)
 	case "":
 		f.problem(f.path(p, "type"), "is required.")
 		return
@@ -305,10 +294,36 @@ func (f *Form) part(p int32, assistant bool) {
 			"refusal, input_image or input_file.")
 		return
 	}
-	if cache := f.raw(f.doc.Member(p, PartCacheControl)); cache != nil {
-		f.b = append(append(f.b, `,"cache_control":`...), cache...)
+	if cache := f.doc.Member(p, PartCacheControl); cache >= 0 && f.doc.Fields[cache].Kind == scan.Object {
+		f.add(`"cache_control":{`, nil)
+		f.pick(cache, named{`"type":`, CacheType}, named{`"ttl":`, CacheTTL})
+		f.b = append(f.b, '}')
 	}
 	f.b = append(f.b, '}')
+}
+
+// carrier writes sound or a video, which stands in an object.
+func (f *Form) carrier(p int32, kind string) bool {
+	at, members := f.doc.Member(p, PartInputAudio), []named{{`"data":`, AudioData}, {`"format":`, AudioKind}}
+	if kind == "video_url" {
+		at, members = f.doc.Member(p, PartVideoURL), []named{{`"url":`, VideoURL}}
+	}
+	switch value := f.raw(at); {
+	case value == nil:
+		f.problem(f.path(p, kind), "is required in a part of type "+kind+".")
+		return false
+	case value[0] == '"' && kind == "video_url":
+		f.begin(`"video_url","video_url":{"url":`, value)
+	case value[0] != '{':
+		f.problem(f.path(p, kind), "must be an object.")
+		return false
+	default:
+		f.begin(`"`, []byte(kind))
+		f.b = append(append(append(f.b, `","`...), kind...), `":{`...)
+		f.pick(at, members...)
+	}
+	f.b = append(f.b, '}')
+	return true
 }
 
 // begin writes the beginning of a part, up to a value.
@@ -334,8 +349,7 @@ func (f *Form) image(p int32) bool {
 		f.problem(f.path(at, "url"), "is required.")
 		return false
 	case link[0] == '{':
-		f.begin(`"image_url","image_url":`, link)
-		return true
+		link, detail = f.raw(f.doc.Member(at, ImageURL)), f.raw(f.doc.Member(at, ImageDetail))
 	}
 	f.begin(`"image_url","image_url":{"url":`, link)
 	if detail != nil {
@@ -347,148 +361,34 @@ func (f *Form) image(p int32) bool {
 
 // file writes a file part: its data, or where it is.
 func (f *Form) file(p int32) bool {
-	at, inner := p, f.doc.Member(p, PartFile)
-	data, name, id := PartFileData, PartFilename, PartFileID
-	if inner >= 0 {
-		at, data, name, id = inner, FileData, FileName, FileID
+	at, id := p, PartFileID
+	if inner := f.doc.Member(p, PartFile); inner >= 0 {
+		at, id = inner, FileID
 	}
-	if f.raw(f.doc.Member(at, id)) != nil {
+	if f.raw(f.doc.Member(at, id)) != nil || f.raw(f.doc.Member(p, PartFileID)) != nil {
 		f.problem(f.path(at, "file_id"), "files that are kept at a provider cannot be used; send file_data or file_url.")
 		return false
 	}
-	link := f.raw(f.doc.Member(at, data))
-	if link == nil && inner < 0 {
-		link = f.raw(f.doc.Member(p, PartFileURL))
-	}
+	link, name := filePart(f.body, f.doc, p)
 	if link == nil {
 		f.problem(f.path(at, "file_data"), "is required in a part of type input_file, or file_url.")
 		return false
 	}
 	f.begin(`"file","file":{"file_data":`, link)
-	if name := f.raw(f.doc.Member(at, name)); name != nil {
+	if name != nil {
 		f.b = append(append(f.b, `,"filename":`...), name...)
 	}
 	f.b = append(f.b, '}')
 	return true
 }
 
-// calls writes the calls of a run of items.
-func (f *Form) calls() {
-	f.b = append(f.b, `,"tool_calls":[`...)
-	message, n := f.places[len(f.places)-1].message, int32(0)
-	for _, i := range f.run {
-		kind, input, missing := "function", f.raw(f.doc.Member(i, ItemArguments)), "arguments"
-		switch f.kind(i) {
-		case "function_call":
-		case "custom_tool_call":
-			kind, input, missing = "custom", f.raw(f.doc.Member(i, ItemInput)), "input"
-		default:
-			continue
-		}
-		id, name := f.raw(f.doc.Member(i, ItemCallID)), f.raw(f.doc.Member(i, ItemName))
-		switch {
-		case id == nil:
-			f.problem(f.path(i, "call_id"), "is required in a "+f.kind(i)+".")
-		case name == nil:
-			f.problem(f.path(i, "name"), "is required in a "+f.kind(i)+".")
-		case input == nil:
-			f.problem(f.path(i, missing), "is required in a "+f.kind(i)+".")
-		}
-		f.comma()
-		f.places = append(f.places, place{message, n, f.doc.Fields[i].Elem})
-		n++
-		f.b = append(append(f.b, `{"id":`...), orNull(id)...)
-		f.b = append(append(append(f.b, `,"type":"`...), kind...), `","`...)
-		f.b = append(append(append(f.b, kind...), `":{"name":`...), orNull(name)...)
-		if kind == "custom" {
-			f.b = append(f.b, `,"input":`...)
-		} else {
-			f.b = append(f.b, `,"arguments":`...)
-		}
-		f.b = append(append(f.b, orNull(input)...), "}}"...)
+// filePart is the data of a file part, or where the file is, and its name.
+func filePart(body []byte, doc *scan.Document, p int32) (link, name []byte) {
+	if inner := doc.Member(p, PartFile); inner >= 0 {
+		return raw(body, doc, doc.Member(inner, FileData)), raw(body, doc, doc.Member(inner, FileName))
 	}
-	f.b = append(f.b, ']')
-}
-
-// output writes the result of a call: a text, text parts, or any JSON as its text.
-func (f *Form) output(i int32) {
-	id, at := f.raw(f.doc.Member(i, ItemCallID)), f.doc.Member(i, ItemOutput)
-	switch {
-	case id == nil:
-		f.problem(f.path(i, "call_id"), "is required in a "+f.kind(i)+".")
-	case at < 0:
-		f.problem(f.path(i, "output"), "is required in a "+f.kind(i)+".")
+	if link = raw(body, doc, doc.Member(p, PartFileData)); link == nil {
+		link = raw(body, doc, doc.Member(p, PartFileURL))
 	}
-	f.message(`{"role":"tool","tool_call_id":`, f.doc.Fields[i].Elem)
-	f.b = append(append(f.b, orNull(id)...), `,"content":`...)
-	value := nullText
-	if at >= 0 {
-		value = f.doc.Fields[at].Raw(f.body)
-	}
-	switch {
-	case value[0] == '"':
-		f.b = append(f.b, value...)
-	case value[0] == '[' && arePartsOf(value):
-		from := len(f.b)
-		f.b = append(f.b, '[')
-		f.outputParts(i, value)
-		f.b = append(f.b, ']')
-		f.plain(from)
-	default:
-		f.b = dialect.AppendString(f.b, value)
-	}
-	f.b = append(f.b, '}')
-}
-
-// outputParts writes the texts of a result in parts.
-func (f *Form) outputParts(i int32, list []byte) {
-	eachPart(list, func(kind, words []byte) {
-		switch string(kind) {
-		case "input_text", "output_text", "text":
-			f.begin(`"text","text":`, orNull(words))
-			f.b = append(f.b, '}')
-		default:
-			f.problem(f.path(i, "output"), "the result of a call is text here; a part of type "+excerpt(kind)+
-				" cannot be given to the model.")
-		}
-	})
-}
-
-// arePartsOf says that a list is one of content parts, and no other JSON.
-func arePartsOf(list []byte) bool {
-	n, all := 0, true
-	eachPart(list, func(kind, _ []byte) {
-		n++
-		switch string(kind) {
-		case "input_text", "output_text", "text", "input_image", "image_url", "input_file", "file", "input_audio":
-		default:
-			all = false
-		}
-	})
-	return n > 0 && all
-}
-
-// eachPart calls do with the type and the text of every element.
-func eachPart(list []byte, do func(kind, words []byte)) {
-	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
-		if !ok {
-			return
-		}
-		at = to
-		var kind, words []byte
-		part := list[from:to]
-		var m dialect.Member
-		for k, ok := 1, part[0] == '{'; ok; {
-			if k, ok = dialect.NextMember(part, k, &m); ok && part[m.From] == '"' {
-				switch string(m.Key) {
-				case "type":
-					kind = part[m.From+1 : m.To-1]
-				case "text":
-					words = part[m.From:m.To]
-				}
-			}
-		}
-		do(kind, words)
-	}
+	return link, raw(body, doc, doc.Member(p, PartFilename))
 }

@@ -64,7 +64,11 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 		same(t, name, sentOf(t, c, targetOf(c, "there", "service_tier")), want)
 	}
 	const cap = `"max_output_tokens":100,`
-	f("a text", `{"model":"m","input":"Hi","x":{"y":1}}`, `{`+`"store":false,`+cap+`"model":"there","input":"Hi","x":{"y":1}}`)
+	f("a text", `{"model":"m","input":"Hi","top_k":5}`, `{`+`"store":false,`+cap+`"model":"there","input":"Hi","top_k":5}`)
+	f("what is not known", `{ "x":1,"model":"m", "y" : {"z":[1]} , "input":"Hi","w":[],"store":false,"v":2}`,
+		`{`+cap+`"model":"there","input":"Hi","store":false}`)
+	f("what has more done", `{"model":"m","store":false,"input":"Hi","context_management":[{"type":"compaction"}],"y":1}`,
+		`{`+cap+`"model":"there","store":false,"input":"Hi"}`)
 	f("what is cut", `{"previous_response_id":"resp_1","model":"m","conversation":{"id":"c"},"background":true,"user":"u",
 		"input":"Hi","store":true,"fallbacks":[{"model":"dear"}],"svc_parameters":{},"other_parameters":{},"n":1,"stop":null,
 		"seed":1,"web_search":false,"anon_user_id":"x","service_tier":"priority","metadata":{"a":"b"},"include":["x"]}`,

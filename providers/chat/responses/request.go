@@ -9,7 +9,8 @@ import (
 )
 
 // Request is the body as that of a chat completion. It is valid until the Form is
-// released. Where there are Problems it is not to be sent.
+// released. Where there are Problems it is not to be sent. It has members that are known
+// here only: servers of chat completions refuse what only the form itself has.
 func (f *Form) Request() []byte {
 	f.b, f.places, f.said = append(f.b[:0], '{'), f.places[:0], false
 	f.copy(`"model":`, TopModel)
@@ -18,16 +19,23 @@ func (f *Form) Request() []byte {
 	f.copy(`"max_completion_tokens":`, TopMaxOutputTokens)
 	f.copy(`"temperature":`, TopTemperature)
 	f.copy(`"top_p":`, TopTopP)
-	f.copy(`"reasoning":`, TopReasoning)
+	f.reasoning()
 	f.copy(`"fallbacks":`, TopFallbacks)
 	f.copy(`"user":`, TopUser)
 	f.copy(`"anon_user_id":`, TopAnonUserID)
 	f.copy(`"prompt_cache_key":`, TopPromptCacheKey)
+	f.copy(`"prompt_cache_retention":`, TopPromptCacheRetention)
+	f.copy(`"safety_identifier":`, TopSafetyIdentifier)
+	f.copy(`"service_tier":`, TopServiceTier)
+	f.copy(`"top_k":`, TopTopK)
+	f.copy(`"min_p":`, TopMinP)
+	f.copy(`"frequency_penalty":`, TopFrequencyPenalty)
+	f.copy(`"presence_penalty":`, TopPresencePenalty)
+	f.copy(`"repetition_penalty":`, TopRepetitionPenalty)
 	f.tools()
 	f.format()
 	f.logprobs()
 	f.brands()
-	f.others()
 	f.b = append(f.b, '}')
 	return f.b
 }
@@ -47,6 +55,31 @@ func (f *Form) copy(name string, id int) {
 	}
 }
 
+// named is a member that has the same name in both bodies.
+type named struct {
+	name string // with its quotes and its colon
+	id   int
+}
+
+// pick writes those members of an object that are there.
+func (f *Form) pick(object int32, members ...named) {
+	for _, m := range members {
+		if value := f.raw(f.member(object, m.id)); value != nil {
+			f.add(m.name, value)
+		}
+	}
+}
+
+// reasoning writes the effort. Chat completions have no word for the rest of it alone.
+func (f *Form) reasoning() {
+	at := f.doc.TopIndex(TopReasoning)
+	if f.raw(f.member(at, ReasoningEffort)) != nil {
+		f.add(`"reasoning":{`, nil)
+		f.pick(at, named{`"effort":`, ReasoningEffort}, named{`"summary":`, ReasoningSummary})
+		f.b = append(f.b, '}')
+	}
+}
+
 // format writes what text says: the form of the answer, and how long it is to be.
 func (f *Form) format() {
 	at := f.doc.TopIndex(TopText)
@@ -57,15 +90,8 @@ func (f *Form) format() {
 	switch kind := f.text(f.member(format, FormatType)); string(kind) {
 	case "json_schema":
 		f.add(`"response_format":`, []byte(`{"type":"json_schema","json_schema":{`))
-		for _, m := range [...]struct {
-			name string
-			id   int
-		}{{`"name":`, FormatName}, {`"description":`, FormatDescription}, {`"schema":`, FormatSchema},
-			{`"strict":`, FormatStrict}} {
-			if value := f.raw(f.member(format, m.id)); value != nil {
-				f.add(m.name, value)
-			}
-		}
+		f.pick(format, named{`"name":`, FormatName}, named{`"description":`, FormatDescription},
+			named{`"schema":`, FormatSchema}, named{`"strict":`, FormatStrict})
 		f.b = append(f.b, "}}"...)
 	case "json_object":
 		f.add(`"response_format":`, []byte(`{"type":"json_object"}`))
@@ -148,31 +174,6 @@ func (f *Form) word(n int) string {
 		return f.o.Brand
 	}
 	return f.o.Aliases[n-1]
-}
-
-// others passes on what is not known here, as chat completions do.
-func (f *Form) others() {
-	known, ours := 0, TopBrand+1+len(f.o.Aliases)
-	fields := f.doc.Fields
-	if len(fields) == 0 {
-		return
-	}
-	shape := fields[0].Shape // that of any top member
-	for i := int32(0); i < int32(len(fields)); i = fields[i].Next {
-		if int(fields[i].Name) < ours {
-			known++
-		}
-	}
-	if known == f.doc.Members {
-		return
-	}
-	var m dialect.Member
-	for i, ok := dialect.NextMember(f.body, f.doc.Open, &m); ok; i, ok = dialect.NextMember(f.body, i, &m) {
-		if id := shape.ID(string(m.Key)); id < 0 || id >= ours {
-			f.add(`"`, nil)
-			f.b = append(append(append(f.b, m.Key...), `":`...), f.body[m.From:m.To]...)
-		}
-	}
 }
 
 // Check notes what no chat body can say and no rule of a single member finds.

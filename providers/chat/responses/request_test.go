@@ -29,8 +29,9 @@ func TestBodiesBecomeChatBodies(t *testing.T) {
 	f("what has no effect", `{"model":"m","input":"Hi","previous_response_id":"resp_1","store":true,"background":true,
 		"n":3,"stop":["x"],"seed":1,"truncation":"auto","metadata":{"a":"b"},"stream_options":{"include_obfuscation":false},
 		"max_tool_calls":3,"include":["reasoning.encrypted_content"],"temperature":null}`, `{"model":"m",`+user+`}`)
-	f("what is not known", `{"model":"m","input":"Hi","service_tier":"flex","x":{"y":[1]}}`,
-		`{"model":"m",`+user+`,"service_tier":"flex","x":{"y":[1]}}`)
+	f("what is not known", `{"model":"m","input":"Hi","service_tier":"flex","x":{"y":[1]},"client_metadata":{"a":"b"},
+		"context_management":[{"type":"compaction"}],"reasoning":{"summary":"auto","context":"all_turns"}}`,
+		`{"model":"m",`+user+`,"service_tier":"flex"}`)
 	f("messages", `{"model":"m","input":[{"role":"user","content":"a"},{"type":"message","role":"developer",
 		"content":[{"type":"input_text","text":"b"}]},{"role":"system","content":[{"type":"text","text":"c"},
 		{"type":"input_text","text":"d","cache_control":{"type":"ephemeral"}}]},{"id":"msg_1","status":"completed",
@@ -112,8 +113,8 @@ func TestBodiesBecomeChatBodies(t *testing.T) {
 	f("no tools", `{"model":"m","input":"Hi","tools":[],"tool_choice":"auto","parallel_tool_calls":true}`,
 		`{"model":"m",`+user+`}`)
 	f("searches", `{"model":"m","input":"Hi","tools":[{"type":"web_search_preview","search_context_size":"low"},
-		{"type":"x_search","from_date":"2026-01-01"},{"type":"web_search"}]}`, `{"model":"m",`+user+
-		`,"tools":[{"type":"web_search","search_context_size":"low"},{"type":"x_search","from_date":"2026-01-01"},
+		{"type":"x_search","from_date":"2026-01-01","max_results":99},{"type":"web_search"}]}`, `{"model":"m",`+user+
+		`,"tools":[{"type":"web_search"},{"type":"x_search","from_date":"2026-01-01"},
 		{"type":"web_search"}]}`)
 	f("a format", `{"model":"m","input":"Hi","text":{"verbosity":"low","format":{"type":"json_schema","name":"n",
 		"schema":{"type":"object"},"strict":true}}}`, `{"model":"m",`+user+`,"verbosity":"low","response_format":

@@ -2,15 +2,13 @@ package responses
 
 import (
 	"slices"
-	"strings"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 
 // Ids of the members of a body that somebody reads. The <brand>_parameters objects
-// follow from TopBrand on, in the order of the brand word and its aliases, and behind
-// them what some upstream is not sent.
+// follow from TopBrand on, in the order of the brand word and its aliases.
 const (
 	TopModel = iota
 	TopInput
@@ -52,6 +50,16 @@ const (
 	TopVerbosity
 	TopReasoningEffort
 	TopAnonUserID
+	TopServiceTier
+	TopSafetyIdentifier
+	TopPromptCacheRetention
+	TopClientMetadata
+	TopContextManagement
+	TopTopK
+	TopMinP
+	TopFrequencyPenalty
+	TopPresencePenalty
+	TopRepetitionPenalty
 	TopBrand
 )
 
@@ -69,6 +77,8 @@ const (
 	ItemArguments
 	ItemOutput
 	ItemInput
+	ItemPhase
+	ItemNamespace
 )
 
 // Ids of the members of a content part.
@@ -97,17 +107,42 @@ const (
 	ToolStrict
 	ToolFunction
 	ToolCustom
+	ToolFormat
+	ToolSearchFrom // the first member of x_search
+)
 
-	ChoiceType     = 0
-	ChoiceName     = 1
-	ChoiceFunction = 2
-	ChoiceMode     = 3
-	ChoiceTools    = 4
+// Ids of the members of a tool_choice. The first ones are those of the tools in it, too.
+const (
+	ChoiceType = iota
+	ChoiceName
+	ChoiceFunction
+	ChoiceCustom
+	ChoiceMode
+	ChoiceTools
+)
+
+// Ids of the members of a tool's function, and of its custom.
+const (
+	InnerName = iota
+	InnerDescription
+	InnerParameters
+	InnerStrict
+	InnerFormat
 )
 
 // Ids of the members of small objects.
 const (
-	ImageURL = 0 // image_url as an object
+	ImageURL    = 0 // image_url as an object
+	ImageDetail = 1
+	AudioData   = 0 // input_audio
+	AudioKind   = 1
+	VideoURL    = 0 // video_url as an object
+	CacheType   = 0 // cache_control
+	CacheTTL    = 1
+
+	ReasoningEffort  = 0
+	ReasoningSummary = 1
+
 	FileData = 0 // file, as chat completions write it
 	FileName = 1
 	FileID   = 2
@@ -133,24 +168,33 @@ var brandMembers = []string{
 	"include_search_results_in_stream",
 }
 
+// searchMembers are those of the tool x_search (addendum 6.2).
+var searchMembers = []string{"allowed_x_handles", "excluded_x_handles", "from_date", "to_date",
+	"enable_image_understanding", "enable_video_understanding"}
+
 // Shape is every member of a body that somebody validates, prices, translates or
-// changes, with the parameter objects of one brand and its aliases, and the members
-// that some upstream is not sent.
-func Shape(brand string, aliases, drops []string) *scan.Shape {
+// changes, with the parameter objects of one brand and its aliases. No upstream is sent
+// any other top member.
+func Shape(brand string, aliases []string) *scan.Shape {
 	type below = map[string]*scan.Shape
 	shape := func(in below, names ...string) *scan.Shape { return scan.NewShape(scan.Members(in, names...)...) }
 	part := shape(below{
-		"image_url": shape(nil, "url"), "file": shape(nil, "file_data", "filename", "file_id"),
+		"image_url": shape(nil, "url", "detail"), "file": shape(nil, "file_data", "filename", "file_id"),
+		"input_audio": shape(nil, "data", "format"), "video_url": shape(nil, "url"),
+		"cache_control": shape(nil, "type", "ttl"),
 	}, "type", "text", "refusal", "image_url", "detail", "file_id", "file_data", "filename", "file_url", "input_audio",
 		"video_url", "file", "cache_control")
-	function := shape(nil, "name", "description", "parameters", "strict")
-	named := shape(nil, "name")
+	inner := shape(nil, "name", "description", "parameters", "strict", "format")
+	named := below{"function": shape(nil, "name"), "custom": shape(nil, "name")}
 	members := scan.Members(below{
 		"input": shape(below{"content": part}, "type", "role", "content", "id", "status", "summary",
-			"encrypted_content", "call_id", "name", "arguments", "output", "input"),
-		"tools": shape(below{"function": function, "custom": named}, "type", "name", "description", "parameters",
-			"strict", "function", "custom"),
-		"tool_choice": shape(below{"function": named}, "type", "name", "function", "mode", "tools"),
+			"encrypted_content", "call_id", "name", "arguments", "output", "input", "phase", "namespace"),
+		"tools": shape(below{"function": inner, "custom": inner}, append([]string{"type", "name", "description",
+			"parameters", "strict", "function", "custom", "format"}, searchMembers...)...),
+		"tool_choice": shape(below{
+			"function": named["function"], "custom": named["custom"],
+			"tools": shape(named, "type", "name", "function", "custom"),
+		}, "type", "name", "function", "custom", "mode", "tools"),
 		"text": shape(below{"format": shape(nil, "type", "name", "schema", "strict", "description")}, "format",
 			"verbosity"),
 		"reasoning": shape(nil, "effort", "summary"), "fallbacks": shape(nil, "model"),
@@ -159,16 +203,12 @@ func Shape(brand string, aliases, drops []string) *scan.Shape {
 		"web_search", "user", "stream_options", "previous_response_id", "conversation", "background", "store", "n",
 		"stop", "seed", "max_tool_calls", "prompt", "prompt_cache_key", "messages", "max_tokens",
 		"max_completion_tokens", "response_format", "functions", "function_call", "logprobs", "verbosity",
-		"reasoning_effort", "anon_user_id")
+		"reasoning_effort", "anon_user_id", "service_tier", "safety_identifier", "prompt_cache_retention",
+		"client_metadata", "context_management", "top_k", "min_p", "frequency_penalty", "presence_penalty",
+		"repetition_penalty")
 	for _, word := range append([]string{brand}, aliases...) {
 		own := append(slices.Clone(brandMembers), "include_"+word+"_system_prompt")
 		members = append(members, scan.Member{Name: word + "_parameters", Child: shape(nil, own...)})
-	}
-	for _, name := range drops {
-		// A variant of a guarded name never passes the scan.
-		if !slices.ContainsFunc(members, func(m scan.Member) bool { return strings.EqualFold(m.Name, name) }) {
-			members = append(members, scan.Member{Name: name})
-		}
 	}
 	return scan.NewShape(members...)
 }

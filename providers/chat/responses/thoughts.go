@@ -49,9 +49,10 @@ func (f *Form) sealed(data []byte) []byte {
 		if !ok {
 			return out
 		}
-		if at = to; out[from] != '{' {
+		if _, ok := dialect.AppendThought(nil, out[from:to]); !ok {
 			return nil
 		}
+		at = to
 	}
 }
 
@@ -98,10 +99,13 @@ func (f *Form) eachThought(i int32, do func(words []byte)) {
 		}
 		return
 	}
-	list := f.raw(f.doc.Member(i, ItemSummary))
-	if len(list) == 0 || list[0] != '[' {
-		return
+	if list := f.raw(f.doc.Member(i, ItemSummary)); len(list) > 0 && list[0] == '[' {
+		eachSummary(list, do)
 	}
+}
+
+// eachSummary calls do with the texts of a summary, as they stand between their quotes.
+func eachSummary(list []byte, do func(words []byte)) {
 	for at := 1; ; {
 		from, to, ok := dialect.NextElement(list, at)
 		if !ok {
@@ -162,7 +166,8 @@ func (f *Form) details(i int32, begun bool) bool {
 		at = to
 		entry()
 		one := list[from:to]
-		f.b = append(f.b, one[:len(one)-1]...)
+		f.b, _ = dialect.AppendThought(f.b, one)
+		f.b = f.b[:len(f.b)-1]
 		// A streamed entry has no text of its own: the item's summary is that.
 		if string(stringIn(one, "type")) == "reasoning.text" && stringIn(one, "text") == nil {
 			f.b = append(f.b, `,"text":"`...)

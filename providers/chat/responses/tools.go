@@ -2,9 +2,7 @@ package responses
 
 import (
 	"bytes"
-	"strings"
 
-	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 
@@ -41,71 +39,74 @@ func (f *Form) tools() {
 
 // tool writes one tool, and says whether it is one that the client carries out.
 func (f *Form) tool(i int32) (function bool) {
-	kind := f.text(f.doc.Member(i, ToolType))
-	switch string(kind) {
-	case "function":
-		if at := f.doc.Member(i, ToolFunction); at >= 0 && f.doc.Fields[at].Kind == scan.Object {
-			f.b = append(f.b, f.doc.Fields[i].Raw(f.body)...)
-			return true
-		}
-		f.b = append(f.b, `{"type":"function","function":{`...)
-		f.add(`"name":`, orNull(f.raw(f.doc.Member(i, ToolName))))
-		for _, m := range [...]struct {
-			name string
-			id   int
-		}{{`"description":`, ToolDescription}, {`"parameters":`, ToolParameters}, {`"strict":`, ToolStrict}} {
-			if value := f.raw(f.doc.Member(i, m.id)); value != nil {
+	kind := string(f.text(f.doc.Member(i, ToolType)))
+	switch kind {
+	case "function", "custom":
+		f.b = append(append(f.b, `{"type":"`...), kind...)
+		f.b = append(append(append(f.b, `","`...), kind...), `":{"name":`...)
+		f.b = append(f.b, orNull(f.raw(toolMember(f.doc, i, kind, ToolName)))...)
+		for _, m := range toolMembers[kind] {
+			if value := f.raw(toolMember(f.doc, i, kind, m.id)); value != nil {
 				f.add(m.name, value)
 			}
 		}
 		f.b = append(f.b, "}}"...)
 		return true
-	case "custom":
-		if f.doc.Member(i, ToolCustom) >= 0 {
-			f.b = append(f.b, f.doc.Fields[i].Raw(f.body)...)
-			return true
-		}
-		f.b = append(f.b, `{"type":"custom","custom":`...)
-		f.without(f.doc.Fields[i].Raw(f.body), "type")
-		f.b = append(f.b, '}')
-		return true
 	case "x_search":
-		f.b = append(f.b, f.doc.Fields[i].Raw(f.body)...)
-		return false
-	}
-	if isWebSearch(kind) {
-		f.b = append(f.b, `{"type":"web_search"`...)
-		from := len(f.b)
-		f.without(f.doc.Fields[i].Raw(f.body), "type")
-		// Its other members stand behind the type.
-		if f.b[from] = ','; len(f.b) == from+len("{}") {
-			f.b = append(f.b[:from], '}')
+		f.b = append(f.b, `{"type":"x_search"`...)
+		for n, name := range searchMembers {
+			if value := f.raw(f.doc.Member(i, ToolSearchFrom+n)); value != nil {
+				f.b = append(append(append(f.b, `,"`...), name...), `":`...)
+				f.b = append(f.b, value...)
+			}
 		}
+		f.b = append(f.b, '}')
 		return false
 	}
-	f.b = append(f.b, f.doc.Fields[i].Raw(f.body)...)
-	f.problem(f.path(i, "type"), "tools of type "+excerpt(kind)+" are not offered here; use function, web_search or "+
-		"x_search.")
+	if !isWebSearch([]byte(kind)) {
+		f.problem(f.path(i, "type"), "tools of type "+excerpt([]byte(kind))+" are not offered here; use function, "+
+			"web_search or x_search.")
+	}
+	// It is carried out here, which no other member of it changes.
+	f.b = append(f.b, `{"type":"web_search"}`...)
 	return false
+}
+
+// toolMembers are those of a tool of the client's own beside its name, by its kind.
+var toolMembers = map[string][]named{
+	"function": {{`"description":`, ToolDescription}, {`"parameters":`, ToolParameters}, {`"strict":`, ToolStrict}},
+	"custom":   {{`"description":`, ToolDescription}, {`"format":`, ToolFormat}},
+}
+
+// toolMember is the index of a member of a tool of the client's own: of the object that
+// chat completions have for that, else of the tool itself; -1: there is none.
+func toolMember(doc *scan.Document, i int32, kind string, id int) int32 {
+	inner := doc.Member(i, ToolFunction)
+	if kind == "custom" {
+		inner = doc.Member(i, ToolCustom)
+	}
+	if inner < 0 || doc.Fields[inner].Kind != scan.Object {
+		return doc.Member(i, id)
+	}
+	switch id {
+	case ToolName:
+		id = InnerName
+	case ToolDescription:
+		id = InnerDescription
+	case ToolParameters:
+		id = InnerParameters
+	case ToolStrict:
+		id = InnerStrict
+	case ToolFormat:
+		id = InnerFormat
+	}
+	return doc.Member(inner, id)
 }
 
 // isWebSearch knows the names that OpenAI's packages have for the tool over time, such
 // as web_search_preview_2025_03_11.
 func isWebSearch(kind []byte) bool {
 	return bytes.Equal(kind, []byte("web_search")) || bytes.HasPrefix(kind, []byte("web_search_"))
-}
-
-// without writes an object but for one member.
-func (f *Form) without(object []byte, name string) {
-	f.b = append(f.b, '{')
-	var m dialect.Member
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
-		if string(m.Key) != name {
-			f.add(`"`, nil)
-			f.b = append(append(append(f.b, m.Key...), `":`...), object[m.From:m.To]...)
-		}
-	}
-	f.b = append(f.b, '}')
 }
 
 // toolChoice writes who chooses.
@@ -118,30 +119,44 @@ func (f *Form) toolChoice() {
 		f.copy(`"tool_choice":`, TopToolChoice)
 		return
 	}
-	name := f.raw(f.doc.Member(at, ChoiceName))
-	switch kind := f.text(f.doc.Member(at, ChoiceType)); string(kind) {
-	case "function":
-		if f.doc.Member(at, ChoiceFunction) >= 0 {
-			f.copy(`"tool_choice":`, TopToolChoice)
-			return
-		}
+	switch kind := string(f.text(f.doc.Member(at, ChoiceType))); kind {
+	case "function", "custom":
+		name := f.raw(chosenName(f.doc, at, kind))
 		if name == nil {
-			f.problem("tool_choice.name", "is required in a tool_choice of type function.")
+			f.problem("tool_choice.name", "is required in a tool_choice of type "+kind+".")
 			return
 		}
-		f.add(`"tool_choice":`, []byte(`{"type":"function","function":{"name":`))
-		f.b = append(append(f.b, name...), "}}"...)
-	case "custom":
-		f.add(`"tool_choice":`, []byte(`{"type":"custom","custom":{"name":`))
-		f.b = append(append(f.b, orNull(name)...), "}}"...)
+		f.add(`"tool_choice":`, nil)
+		f.chosen(kind, name)
 	case "allowed_tools":
 		f.allowedTools(at)
 	case "auto", "none", "required":
-		f.add(`"tool_choice":"`, kind)
+		f.add(`"tool_choice":"`, []byte(kind))
 		f.b = append(f.b, '"')
 	default:
-		f.problem("tool_choice.type", excerpt(kind)+" cannot be chosen here; choose a function, or auto, none or required.")
+		f.problem("tool_choice.type", excerpt([]byte(kind))+
+			" cannot be chosen here; choose a function, or auto, none or required.")
 	}
+}
+
+// chosenName is the index of the name in a tool_choice, or in one of the tools in it, -1:
+// there is none.
+func chosenName(doc *scan.Document, at int32, kind string) int32 {
+	inner := doc.Member(at, ChoiceFunction)
+	if kind == "custom" {
+		inner = doc.Member(at, ChoiceCustom)
+	}
+	if inner >= 0 && doc.Fields[inner].Kind == scan.Object {
+		return doc.Member(inner, InnerName)
+	}
+	return doc.Member(at, ChoiceName)
+}
+
+// chosen writes a tool that is chosen, as chat completions do.
+func (f *Form) chosen(kind string, name []byte) {
+	f.b = append(append(f.b, `{"type":"`...), kind...)
+	f.b = append(append(append(f.b, `","`...), kind...), `":{"name":`...)
+	f.b = append(append(f.b, name...), "}}"...)
 }
 
 // allowedTools writes the tools that may be called, each in the form of chat completions.
@@ -152,35 +167,16 @@ func (f *Form) allowedTools(at int32) {
 	}
 	f.add(`"tool_choice":`, []byte(`{"type":"allowed_tools","allowed_tools":{"mode":`))
 	f.b = append(append(f.b, orNull(f.raw(f.doc.Member(at, ChoiceMode)))...), `,"tools":[`...)
-	list := f.raw(f.doc.Member(at, ChoiceTools))
-	for i, first := 1, true; len(list) > 1 && list[0] == '['; first = false {
-		from, to, ok := dialect.NextElement(list, i)
-		if !ok {
-			break
+	list := f.doc.Member(at, ChoiceTools)
+	for i := list + 1; list >= 0 && i < f.doc.Fields[list].Next; i = f.doc.Fields[i].Next {
+		kind := string(f.text(f.doc.Member(i, ChoiceType)))
+		name := f.raw(chosenName(f.doc, i, kind))
+		if name == nil || kind != "function" && kind != "custom" {
+			f.problem(f.path(i, ""), "must be a tool of type function with its name.")
+			continue
 		}
-		if i = to; !first {
-			f.b = append(f.b, ',')
-		}
-		tool := list[from:to]
-		var kind, name []byte
-		var m dialect.Member
-		for k, ok := 0, tool[0] == '{'; ok; {
-			if k, ok = dialect.NextMember(tool, max(k, 1), &m); ok {
-				switch string(m.Key) {
-				case "type":
-					kind = tool[m.From:m.To]
-				case "name":
-					name = tool[m.From:m.To]
-				}
-			}
-		}
-		if word := strings.Trim(string(kind), `"`); name != nil && (word == "function" || word == "custom") {
-			f.b = append(append(append(f.b, `{"type":"`...), word...), `","`...)
-			f.b = append(append(append(f.b, word...), `":{"name":`...), name...)
-			f.b = append(f.b, "}}"...)
-		} else {
-			f.b = append(f.b, tool...)
-		}
+		f.comma()
+		f.chosen(kind, name)
 	}
 	f.b = append(f.b, "]}}"...)
 }
