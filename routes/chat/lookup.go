@@ -381,6 +381,9 @@ func (c *inference) builtIns() (patches []proxy.Patch) {
 			ours = append(ours, t)
 		case "x_search":
 			lacks = false
+			if doc.Named(t) != doc.Fields[t].Len {
+				patches = c.put(patches, t, c.xSearch(t))
+			}
 		}
 	}
 	switch left := int(list.Len) - len(ours); {
@@ -403,6 +406,18 @@ func (c *inference) builtIns() (patches []proxy.Patch) {
 		patches = append(patches, proxy.Patch{From: cut.From, To: cut.To})
 	}
 	return patches
+}
+
+// xSearch is a tool x_search with the members that are known: what others would have the
+// upstream find is not paid for.
+func (c *inference) xSearch(t int32) string {
+	tool := `{"type":"x_search"`
+	for n, name := range dialect.SearchMembers {
+		if i := c.chat.Doc.Member(t, dialect.ToolSearch+n); i >= 0 {
+			tool += `,"` + name + `":` + string(c.chat.Doc.Fields[i].Raw(c.chat.Body))
+		}
+	}
+	return tool + "}"
 }
 
 // put replaces the value of a field.

@@ -52,6 +52,9 @@ func checkMessages(v *routes.Validator) (use features) {
 				v.Missing(path("content"), "string or array", "is required.")
 			}
 		}
+		if v.Member(i, dialect.MessageAudio) != nil {
+			v.Wrong(path("audio"), "sound that is kept at a provider cannot be used; leave it out.")
+		}
 		if content == nil || content.Kind != scan.Array {
 			continue
 		}
@@ -107,6 +110,13 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 		if v.Member(i, need) == nil {
 			v.Missing(path+"."+part.Name(need), v.Book.Rule(part, need).Kinds.String(),
 				"is required in a part of type "+string(kind)+".")
+		}
+		const kept = "files that are kept at a provider cannot be used; send their data."
+		if v.Member(i, dialect.PartFileID) != nil {
+			v.Wrong(path+".file_id", kept)
+		}
+		if at := v.Doc.Member(i, dialect.PartFile); at >= 0 && v.Member(at, dialect.FileID) != nil {
+			v.Wrong(path+".file.file_id", kept)
 		}
 	}
 	for _, limit := range [...]struct {

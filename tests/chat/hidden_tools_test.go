@@ -47,9 +47,9 @@ func TestNoHostedToolHidesInAFunction(t *testing.T) {
 					continue
 				}
 				reached++
-				if sent := sim.Latest(t).Body; status == 200 || status == 400 {
-					if _, err := readAlike(sent); err != nil {
-						t.Errorf("%s arrived as %s: %v", body, sent, err)
+				if sent := sim.Latest(t); status == 200 || status == 400 {
+					if _, err := readAlike(sent.Path, sent.Body); err != nil {
+						t.Errorf("%s arrived as %s: %v", body, sent.Body, err)
 					}
 				} else {
 					t.Errorf("%s is answered %d %s", body, status, answer)

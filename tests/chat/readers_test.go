@@ -77,8 +77,9 @@ type bought struct {
 	Kept                   []string // what the upstream has kept from other requests
 }
 
-// buy says what one reader finds in a body of any form.
-func buy(r *reader, body []byte) (*bought, error) {
+// buy says what one reader finds in a body at a path. Top members that no chat completion
+// has pass there, as the specification says.
+func buy(r *reader, path string, body []byte) (*bought, error) {
 	root, err := r.read(body)
 	object, ok := root.(map[string]any)
 	if err != nil || !ok {
@@ -108,11 +109,20 @@ func buy(r *reader, body []byte) (*bought, error) {
 	}
 	b.Tools = kinds(object["tools"])
 	b.Choice = kinds(object["tool_choice"])
-	for _, name := range []string{"input", "messages", "system", "contents", "instructions"} {
-		b.collect("", object[name])
+	prompts := []string{"input", "messages", "system", "contents", "instructions"}
+	var keeps []string
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		prompts = prompts[1:2]
+	case strings.HasSuffix(path, "/responses"):
+		keeps = []string{"context_management", "previous_response_id", "conversation", "prompt"}
+	default:
+		keeps = []string{"container", "diagnostics", "thread"}
 	}
-	for _, name := range []string{"context_management", "previous_response_id", "conversation", "prompt", "container",
-		"mcp_servers"} {
+	for _, name := range prompts {
+		b.turns(object[name], strings.HasSuffix(path, "/responses"))
+	}
+	for _, name := range keeps {
 		if v, there := object[name]; there && v != nil {
 			b.Kept = append(b.Kept, name)
 		}
@@ -140,50 +150,89 @@ func kinds(v any) (list []string) {
 				list = append(list, name)
 			}
 		}
-		for _, name := range []string{"tools", "allowed_tools"} {
-			list = append(list, kinds(v[name])...)
+		if kind := v["type"]; kind == "allowed_tools" || kind == "namespace" {
+			list = append(append(list, kinds(v["tools"])...), kinds(v["allowed_tools"])...)
 		}
 	}
 	return list
 }
 
-// collect finds media, and what stands for something that is kept elsewhere.
-func (b *bought) collect(name string, v any) {
-	switch v := v.(type) {
-	case string:
-		switch {
-		case strings.EqualFold(name, "arguments"), strings.EqualFold(name, "text"), strings.EqualFold(name, "content"),
-			strings.EqualFold(name, "output"):
-		case strings.HasPrefix(v, "http"), strings.HasPrefix(v, "data:"):
-			b.Media = append(b.Media, v)
-		case strings.EqualFold(name, "file_id"):
-			b.Kept = append(b.Kept, v)
-		}
-	case []any:
-		for _, element := range v {
-			b.collect(name, element)
-		}
-	case map[string]any:
-		switch kind := fmt.Sprint(v["type"]); {
-		case kind == "item_reference", kind == "web_search_call", kind == "reasoning" && v["encrypted_content"] == nil &&
-			v["id"] != nil:
+// readOf are the members that are read of a part of some kind, and of what they hold. The
+// parts of Gemini have no kind.
+var readOf = map[string][]string{
+	"": {"inlinedata", "filedata"}, "image_url": {"image_url", "file_id"}, "video_url": {"video_url"},
+	"input_audio": {"input_audio"}, "file": {"file", "file_id"}, "input_image": {"image_url", "file_id"},
+	"input_file": {"file_data", "file_url", "file_id"}, "image": {"source"}, "document": {"source"},
+	"tool_result": {"content"}, "search_result": {"content"}, "container_upload": {"file_id"},
+}
+
+// turns finds the media of items and messages, and items that stand for something that is
+// kept elsewhere.
+func (b *bought) turns(v any, items bool) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, item := range list {
+		turn, _ := item.(map[string]any)
+		kind := fmt.Sprint(turn["type"])
+		if items && (kind == "item_reference" || kind == "web_search_call" || kind == "reasoning" &&
+			turn["encrypted_content"] == nil && turn["id"] != nil) {
 			b.Kept = append(b.Kept, kind)
 		}
-		for member, value := range v {
-			if strings.EqualFold(member, "arguments") || strings.EqualFold(member, "args") ||
-				strings.EqualFold(member, "parameters") {
-				continue // the client's own
-			}
-			b.collect(member, value)
+		for _, name := range []string{"content", "parts", "output"} {
+			b.parts(turn[name])
 		}
 	}
 }
 
-// readAlike is what all readers find in a body; they must find the same.
-func readAlike(body []byte) (*bought, error) {
+func (b *bought) parts(v any) {
+	list, _ := v.([]any)
+	for _, element := range list {
+		part, _ := element.(map[string]any)
+		kind, _ := part["type"].(string)
+		for member, value := range part {
+			if member = strings.ToLower(member); slices.Contains(readOf[kind], member) {
+				b.carrier(member, value)
+			}
+		}
+	}
+}
+
+// carried are the members that are read of what carries a part's data.
+var carried = map[string][]string{
+	"image_url": {"url"}, "video_url": {"url"}, "input_audio": {"data"}, "inlinedata": {"data"}, "filedata": {"fileuri"},
+	"file": {"file_data", "file_id"}, "source": {"url", "data", "file_id", "content"},
+}
+
+// carrier notes a link, data or an id, or those in an object.
+func (b *bought) carrier(name string, v any) {
+	switch v := v.(type) {
+	case string:
+		switch name {
+		case "content": // a text
+		case "file_id":
+			b.Kept = append(b.Kept, v)
+		default:
+			b.Media = append(b.Media, v)
+		}
+	case []any:
+		b.parts(v)
+	case map[string]any:
+		for member, value := range v {
+			if member = strings.ToLower(member); slices.Contains(carried[name], member) {
+				b.carrier(member, value)
+			}
+		}
+	}
+}
+
+// readAlike is what all readers find in a body; they must find the same, and nothing that is
+// not sold.
+func readAlike(path string, body []byte) (*bought, error) {
 	var alike *bought
 	for i := range readers {
-		b, err := buy(&readers[i], body)
+		b, err := buy(&readers[i], path, body)
 		if err != nil {
 			return nil, err
 		}

@@ -59,13 +59,14 @@ func TestSearchesOfXArePaidByTheResult(t *testing.T) {
 		members, want string
 		found, paid   int
 	}{
-		"a parameter":             {`,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 3, 3},
-		"a tool":                  {`,"tools":[{"type":"x_search"}]`, `"tools":[{"type":"x_search"}]`, 0, 0},
-		"beside functions":        {`,"tools":[ ` + function + `],"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}, ` + function + `]`, 1, 1},
-		"more than was held":      {`,"tools":[` + function + `,{"type":"x_search"}]`, `"tools":[` + function + `,{"type":"x_search"}]`, 900, 4},
-		"tools that are null":     {`,"tools":null,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 2, 2},
-		"none":                    {``, ``, 3, 0},
-		"a parameter of a stream": {`,"stream":true,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 2, 2},
+		"a parameter":              {`,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 3, 3},
+		"a tool":                   {`,"tools":[{"type":"x_search"}]`, `"tools":[{"type":"x_search"}]`, 0, 0},
+		"members that are unknown": {`,"tools":[{"type":"x_search","from_date":"2026-01-01","max_results":50}]`, `"tools":[{"type":"x_search","from_date":"2026-01-01"}]`, 1, 1},
+		"beside functions":         {`,"tools":[ ` + function + `],"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}, ` + function + `]`, 1, 1},
+		"more than was held":       {`,"tools":[` + function + `,{"type":"x_search"}]`, `"tools":[` + function + `,{"type":"x_search"}]`, 900, 4},
+		"tools that are null":      {`,"tools":null,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 2, 2},
+		"none":                     {``, ``, 3, 0},
+		"a parameter of a stream":  {`,"stream":true,"svc_parameters":{"enable_x_search":true}`, `"tools":[{"type":"x_search"}]`, 2, 2},
 	} {
 		found = c.found
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", strings.Repeat("word ", 50), c.members))

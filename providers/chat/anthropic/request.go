@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
 	"farebox/proxy"
 	"farebox/proxy/scan"
 )
@@ -26,12 +27,15 @@ const (
 // the answer (n, logprobs, json_object) is refused, and so is whatever the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
+	w := &request{c: c, s: s, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
 		drops: t.Upstream.Drops}
 	w.write(t)
 	s.Buf = w.b
 	if w.err != nil {
 		return w.err
+	}
+	if err := s.Reread(w.b, messages.Shape); err != nil {
+		return err
 	}
 	r.Path, r.Body, r.Patches, r.Accept = messagesPath, w.b, r.Patches[:0], acceptJSON
 	if c.Stream {
@@ -43,6 +47,7 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 // request is one body being written.
 type request struct {
 	c    *dialect.Chat
+	s    *dialect.Scratch
 	doc  *scan.Document
 	body []byte
 	b    []byte
@@ -320,6 +325,8 @@ func (w *request) tool(at, f int32) {
 	w.b = append(w.b, '}')
 }
 
+var schemaShape = scan.NewShape(scan.Members(nil, "type")...)
+
 // parameters writes a function's schema, which must say that it is an object's.
 func (w *request) parameters(f int32) {
 	p := w.doc.Member(f, dialect.FunctionParameters)
@@ -328,12 +335,12 @@ func (w *request) parameters(f int32) {
 		return
 	}
 	raw := w.c.Raw(p)
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
-		if string(m.Key) != "type" {
-			continue
-		}
-		if string(raw[m.From:m.To]) != `"object"` {
+	if w.s.Doc.Skim(raw, schemaShape) != nil {
+		w.fail(w.doc.Path(p), "This model takes function parameters with one type, spelled type.")
+		return
+	}
+	if kind, ok := w.s.Doc.Top(0); ok {
+		if string(kind.Raw(raw)) != `"object"` {
 			w.fail(w.doc.Path(p), "This model takes function parameters of type object only.")
 		}
 		w.member("input_schema", raw)

@@ -32,7 +32,11 @@ func SkimLoose(doc *scan.Document, data []byte, shape *scan.Shape) ([]byte, erro
 // object in it must have members that the Shape names only, each once: an upstream's
 // parser could take another one of two for what was priced.
 func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {
-	if err := s.Doc.SkimStrict(written, shape); err != nil {
+	err := s.Doc.SkimStrict(written, shape)
+	if e, ok := err.(*scan.Error); ok && (e.Reason == scan.TooMany || e.Reason == scan.TooDeep) {
+		return &Unsupported{Path: "messages", Text: "messages: have more parts, or deeper ones, than this model takes."}
+	}
+	if err != nil {
 		return fmt.Errorf("what was written for the upstream cannot be sent: %w", err)
 	}
 	if i, all := s.Doc.AllNamed(); !all {

@@ -74,6 +74,7 @@ const (
 	MessageReasoningDetails
 	MessageThoughtSignature
 	MessageCacheControl
+	MessageAudio
 )
 
 // Ids of the members of a content part.
@@ -87,6 +88,7 @@ const (
 	PartCacheControl
 	PartRefusal
 	PartCitations
+	PartFileID
 )
 
 // Ids of the members of the object that a part carries.
@@ -96,6 +98,7 @@ const (
 	AudioKind  = 1
 	FileData   = 0 // file
 	FileName   = 1
+	FileID     = 2
 	CallID     = 0 // tool_calls
 	CallType   = 1
 	CallTarget = 2 // its function
@@ -104,6 +107,7 @@ const (
 	ToolType   = 0 // tools
 	ToolTarget = 1 // its function
 	ToolCache  = 2
+	ToolSearch = 3 // the first member of x_search
 )
 
 // Ids of the members of tools[].function.
@@ -149,18 +153,18 @@ func nested(in below, list ...string) *scan.Shape { return scan.NewShape(scan.Me
 // routes or changes, with the parameter objects of one brand and its aliases,
 // and the members that some upstream is not sent (drops).
 func ChatShape(brand string, aliases, drops []string) *scan.Shape {
-	link := names("url")
 	part := nested(below{
-		"image_url": link, "input_audio": names("data", "format"), "video_url": link,
-		"file": names("file_data", "filename"), "cache_control": cacheShape, "citations": names("enabled"),
-	}, "type", "text", "image_url", "input_audio", "video_url", "file", "cache_control", "refusal", "citations")
+		"image_url": names("url", "detail"), "input_audio": names("data", "format"), "video_url": names("url"),
+		"file": names("file_data", "filename", "file_id"), "cache_control": cacheShape, "citations": names("enabled"),
+	}, "type", "text", "image_url", "input_audio", "video_url", "file", "cache_control", "refusal", "citations",
+		"file_id")
 	call := nested(below{"function": names("name", "arguments")}, "id", "type", "function")
 	message := nested(below{"content": part, "tool_calls": call, "cache_control": cacheShape},
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning_details",
-		"thought_signature", "cache_control")
+		"thought_signature", "cache_control", "audio")
 	tool := nested(below{
 		"function": names("name", "description", "parameters", "strict"), "cache_control": cacheShape,
-	}, "type", "function", "cache_control")
+	}, append([]string{"type", "function", "cache_control"}, SearchMembers...)...)
 	members := scan.Members(below{
 		"messages": message, "stream_options": names("include_usage"),
 		"reasoning": names("effort", "summary", "enabled"), "tools": tool,
@@ -184,6 +188,10 @@ func ChatShape(brand string, aliases, drops []string) *scan.Shape {
 	}
 	return scan.NewShape(members...)
 }
+
+// SearchMembers are those of the tool x_search (addendum 6.2), from ToolSearch on.
+var SearchMembers = []string{"allowed_x_handles", "excluded_x_handles", "from_date", "to_date",
+	"enable_image_understanding", "enable_video_understanding"}
 
 // cacheShape is cache_control, wherever a body may have it.
 var cacheShape = names("type", "ttl")

@@ -33,6 +33,9 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 	if w.err != nil {
 		return w.err
 	}
+	if err := s.Reread(w.b[from:], bodyShape); err != nil {
+		return err
+	}
 	r.Path, r.Body, r.Patches, r.Accept = w.b[:from:from], w.b[from:], r.Patches[:0], acceptJSON
 	if c.Stream {
 		r.Accept = acceptStream

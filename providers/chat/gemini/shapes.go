@@ -16,6 +16,28 @@ var (
 	}, "candidates", "usageMetadata", "promptFeedback", "responseId", "error")...)
 )
 
+// bodyShape is every member of what is written for an upstream.
+var bodyShape = func() *scan.Shape {
+	type below = map[string]*scan.Shape
+	shape := func(in below, names ...string) *scan.Shape { return scan.NewShape(scan.Members(in, names...)...) }
+	turn := shape(below{"parts": shape(below{
+		"inlineData": dataShape, "fileData": shape(nil, "mimeType", "fileUri"), "functionCall": callShape,
+		"functionResponse": shape(nil, "id", "name", "response"),
+	}, "text", "thought", "thoughtSignature", "inlineData", "fileData", "functionCall", "functionResponse")}, "role", "parts")
+	function := shape(nil, "name", "description", "parametersJsonSchema")
+	return shape(below{
+		"contents": turn, "systemInstruction": turn, "tools": shape(below{"functionDeclarations": function},
+			"functionDeclarations"),
+		"toolConfig": shape(below{"functionCallingConfig": shape(nil, "mode", "allowedFunctionNames")},
+			"functionCallingConfig"),
+		"generationConfig": shape(below{
+			"thinkingConfig": shape(nil, "includeThoughts", "thinkingLevel", "thinkingBudget"),
+		}, "maxOutputTokens", "candidateCount", "temperature", "topP", "topK", "presencePenalty", "frequencyPenalty",
+			"seed", "stopSequences", "responseLogprobs", "logprobs", "responseMimeType", "responseJsonSchema",
+			"thinkingConfig"),
+	}, "contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
+}()
+
 const (
 	answerCandidates = iota
 	answerUsage

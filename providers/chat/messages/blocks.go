@@ -42,6 +42,7 @@ func (r *reader) strangeBlock(b int32, kind string) {
 	switch kind {
 	case "search_result":
 		r.untold(r.doc.Path(b)+".type", "search_result")
+		r.texts(r.member(b, BlockContent))
 	case "":
 		r.no(r.doc.Path(b)+".type", "is required.")
 	default:
@@ -57,9 +58,14 @@ func (r *reader) cites(b int32) {
 }
 
 // cache writes the mark for caching of a block.
-func (r *reader) cache(b int32) {
-	if i := r.member(b, BlockCache); r.isObject(i) {
-		r.put("cache_control", r.raw(i))
+func (r *reader) cache(b int32) { r.mark(r.member(b, BlockCache)) }
+
+// mark writes a mark for caching, if it is one.
+func (r *reader) mark(i int32) {
+	if r.isObject(i) {
+		r.b = append(r.b, `,"cache_control":{"type":"ephemeral"`...)
+		r.put("ttl", r.raw(r.member(i, CacheTTL)))
+		r.b = append(r.b, '}')
 	}
 }
 
@@ -74,10 +80,15 @@ func (r *reader) source(b int32, carrier, member string) {
 	}
 	r.strange(s)
 	path := r.doc.Path(s)
+	const kept = "files are those of the provider's account that all customers of this service share; send the data itself."
 	r.b = append(append(append(r.b, `,"`...), carrier...), `":{"`...)
 	r.b = append(append(r.b, member...), `":"`...)
 	data, media := r.text(r.member(s, SourceData)), r.text(r.member(s, SourceMedia))
-	switch kind := string(r.text(r.member(s, SourceType))); kind {
+	kind := string(r.text(r.member(s, SourceType)))
+	if kind != "file" && r.member(s, SourceFile) >= 0 {
+		r.no(path+".file_id", kept)
+	}
+	switch kind {
 	case "base64":
 		if len(data) == 0 || len(media) == 0 {
 			r.no(path, "must have media_type and data.")
@@ -98,8 +109,7 @@ func (r *reader) source(b int32, carrier, member string) {
 	case "content":
 		r.parts(s, carrier)
 	case "file":
-		r.no(path+".type", "files are those of the provider's account that all customers of this service share; "+
-			"send the data itself.")
+		r.no(path+".type", kept)
 	default:
 		r.no(path+".type", "must be base64, url, text or content.")
 	}

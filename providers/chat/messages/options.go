@@ -59,9 +59,7 @@ func (r *reader) function(t int32) {
 		r.b = append(r.b, `,"strict":true`...)
 	}
 	r.b = append(r.b, '}')
-	if i := r.member(t, ToolCache); r.isObject(i) {
-		r.put("cache_control", r.raw(i))
-	}
+	r.mark(r.member(t, ToolCache))
 	r.b = append(r.b, '}')
 	path := r.doc.Path(t)
 	if r.isTrue(r.member(t, ToolDeferred)) {

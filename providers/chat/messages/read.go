@@ -147,9 +147,7 @@ func (r *reader) options() {
 	if user := r.text(r.member(r.doc.TopIndex(TopMetadata), MetadataUser)); user != nil {
 		r.b = append(append(append(r.b, `,"user":"`...), user...), '"')
 	}
-	if i := r.doc.TopIndex(TopCache); r.isObject(i) {
-		r.put("cache_control", r.raw(i))
-	}
+	r.mark(r.doc.TopIndex(TopCache))
 }
 
 // maxStops is how many stop sequences chat completions take.
@@ -212,11 +210,7 @@ func (r *reader) edits(context int32) {
 
 // unknown refuses top members that are not known here: what they would cost is not.
 func (r *reader) unknown() {
-	known := 0
-	for i := int32(0); i < int32(len(r.doc.Fields)); i = r.doc.Fields[i].Next {
-		known++
-	}
-	if known == r.doc.Members {
+	if int(r.doc.Named(-1)) == r.doc.Members {
 		return
 	}
 	var m dialect.Member
@@ -235,15 +229,12 @@ func (r *reader) strange(i int32) {
 	if !r.isObject(i) || r.f.untold != nil {
 		return
 	}
-	f, known := &r.doc.Fields[i], int32(0)
-	for c := i + 1; c < f.Next; c = r.doc.Fields[c].Next {
-		known++
-	}
+	f := &r.doc.Fields[i]
 	shape := f.Shape
 	if f.Elem < 0 {
 		shape = shape.Child(int(f.Name))
 	}
-	if known == f.Len || shape == nil {
+	if r.doc.Named(i) == f.Len || shape == nil {
 		return
 	}
 	raw := f.Raw(r.body)

@@ -168,10 +168,6 @@ var brandMembers = []string{
 	"include_search_results_in_stream",
 }
 
-// searchMembers are those of the tool x_search (addendum 6.2).
-var searchMembers = []string{"allowed_x_handles", "excluded_x_handles", "from_date", "to_date",
-	"enable_image_understanding", "enable_video_understanding"}
-
 // Shape is every member of a body that somebody validates, prices, translates or
 // changes, with the parameter objects of one brand and its aliases. No upstream is sent
 // any other top member.
@@ -190,7 +186,7 @@ func Shape(brand string, aliases []string) *scan.Shape {
 		"input": shape(below{"content": part}, "type", "role", "content", "id", "status", "summary",
 			"encrypted_content", "call_id", "name", "arguments", "output", "input", "phase", "namespace"),
 		"tools": shape(below{"function": inner, "custom": inner}, append([]string{"type", "name", "description",
-			"parameters", "strict", "function", "custom", "format"}, searchMembers...)...),
+			"parameters", "strict", "function", "custom", "format"}, dialect.SearchMembers...)...),
 		"tool_choice": shape(below{
 			"function": named["function"], "custom": named["custom"],
 			"tools": shape(named, "type", "name", "function", "custom"),

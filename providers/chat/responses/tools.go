@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
 
@@ -54,7 +55,7 @@ func (f *Form) tool(i int32) (function bool) {
 		return true
 	case "x_search":
 		f.b = append(f.b, `{"type":"x_search"`...)
-		for n, name := range searchMembers {
+		for n, name := range dialect.SearchMembers {
 			if value := f.raw(f.doc.Member(i, ToolSearchFrom+n)); value != nil {
 				f.b = append(append(append(f.b, `,"`...), name...), `":`...)
 				f.b = append(f.b, value...)
