@@ -63,7 +63,8 @@ use --key, one after the other.`,
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil,
 		"NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), "+
 			"generate, generate_stream (a Gemini upstream), "+
-			"embeddings, images, transcription, speech, speech_stream, music, video, rpc")
+			"embeddings, images, transcription, speech, speech_stream, music, video, rpc, "+
+			"hidden_tools (/responses of an upstream that takes them itself; its own tools hide in functions)")
 	fl.StringSliceVar(&f.liars, "liars", nil, "lies to try; default: all")
 	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to leave; default: all")
 	fl.StringVar(&f.amount, "amount", "1", "USD that an account begins with")

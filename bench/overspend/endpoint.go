@@ -13,8 +13,8 @@ import (
 type Endpoint struct {
 	Name string
 	Path string
-	// Dialect is that of the upstream behind it: openai, anthropic, gemini, embeddings, sound,
-	// speech, job; "": it has no lies about text.
+	// Dialect is that of the upstream behind it: openai, anthropic, gemini, responses,
+	// embeddings, sound, speech, job; "": it has no lies about text.
 	Dialect string
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
@@ -53,10 +53,31 @@ var Endpoints = []Endpoint{
 		return map[string]any{"model": e.Model, "prompt": directive + " rain on a roof",
 			"duration": fmt.Sprintf("%ds", jobSeconds)}
 	}},
+	{Name: "hidden_tools", Path: "/responses", Dialect: "responses", body: hiddenTools},
 	{Name: "rpc", Path: "/crypto/rpc/", body: func(_ *Endpoint, directive string, _ int) map[string]any {
 		return map[string]any{"jsonrpc": "2.0", "id": directive, "method": "eth_getBalance",
 			"params": []string{"0x1", "latest"}}
 	}},
+}
+
+// hosted are tools that an upstream carries out itself, each call at a price, which a client
+// hides in functions of its own. hostedPrice is that of one call in 1e-9 USD, where no other
+// is given.
+var hosted = []string{"web_search", "code_interpreter", "image_generation", "file_search", "mcp", "shell"}
+
+const hostedPrice = 10_000_000
+
+func hiddenTools(e *Endpoint, directive string, cap int) map[string]any {
+	body := map[string]any{"model": e.Model, "input": directive + " the small river moves past old stone houses"}
+	var tools []any
+	for _, kind := range hosted {
+		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": "my_" + kind,
+			"type": kind}})
+	}
+	if body["tools"] = tools; cap > 0 {
+		body["max_output_tokens"] = cap
+	}
+	return body
 }
 
 // jobSeconds is how long what is ordered lasts.
@@ -78,8 +99,11 @@ func EndpointNamed(name, model string, price upstream.Price) (Endpoint, error) {
 	}
 	e := list[0]
 	e.Model, e.Price = model, price
-	if e.Name == "rpc" {
+	switch {
+	case e.Name == "rpc":
 		e.Path += model
+	case e.Name == "hidden_tools" && price.Unit == 0:
+		e.Price.Unit = hostedPrice
 	}
 	return e, nil
 }

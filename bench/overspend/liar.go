@@ -88,6 +88,8 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 	switch {
 	case e.Dialect == "":
 		return "tokens=1", l.Name == "honest"
+	case e.Dialect == "responses": // it is the client that lies
+		return "tokens=200 hosted=1", l.Name == "honest"
 	case e.Dialect == "sound":
 		return l.sound, l.sound != ""
 	case e.Dialect == "embeddings":

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -10,7 +11,10 @@ import (
 // responses answers POST /v1/responses (OpenAI).
 func (c *conn) responses(x *exchange, asked gjson.Result) (int, bool, error) {
 	streamed := x.begin("responses", asked)
-	if f, bad := responsesFault(c.req.body, asked); bad {
+	if x.sc.Hosted {
+		x.units = hostedTools(c.req.body)
+	}
+	if f, bad := responsesFault(c.req.body, asked); bad && x.units == 0 {
 		return c.refuse(x, false, 400, f)
 	}
 	a := c.answerFor(asked, x)
@@ -27,6 +31,21 @@ func (c *conn) responses(x *exchange, asked gjson.Result) (int, bool, error) {
 	}
 	x.tally.CompletionTokens, x.tally.ReasoningTokens = a.completion()
 	return c.sendBody(x, a.response())
+}
+
+// hostedTools is how many tools a body has that the server itself carries out, by a reader
+// that takes the last of two members, in any letters, as many do. Each call costs a unit.
+func hostedTools(body []byte) (n int64) {
+	var asked struct{ Tools []struct{ Type string } }
+	if json.Unmarshal(body, &asked) != nil {
+		return 0
+	}
+	for _, tool := range asked.Tools {
+		if tool.Type != "function" && tool.Type != "custom" {
+			n++
+		}
+	}
+	return n
 }
 
 // includes says that the request wants something more in its answer.

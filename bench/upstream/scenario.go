@@ -83,6 +83,7 @@ type Scenario struct {
 	Echo      string        // the whole content
 	Heard     string        // how many seconds a transcription says that its sound has; none: it does not say
 	Finish    string        // of Google's answers: their finishReason; of responses: failed, content_filter
+	Hosted    bool          // tools of the server's own that stand in a body of responses are carried out
 	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
 }
 
@@ -177,6 +178,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"finish":     word(func(s *Scenario) *string { return &s.Finish }),
 	"echo":       word(func(s *Scenario) *string { return &s.Echo }),
 	"heard":      word(func(s *Scenario) *string { return &s.Heard }),
+	"hosted":     flag(func(s *Scenario) *bool { return &s.Hosted }),
 	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
 }
 

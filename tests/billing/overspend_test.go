@@ -43,6 +43,7 @@ upstreams:
   - { name: fal, dialect: fal, base_url: "%[3]s/fal", key: k, breaker: { failures: 0 }, max_connections: 4096 }
   - { name: replicate, dialect: replicate, base_url: %[2]s, key: k, breaker: { failures: 0 }, max_connections: 4096 }
   - { name: queue, dialect: native, base_url: %[2]s, key: k, breaker: { failures: 0 }, max_connections: 4096 }
+  - { name: responses, base_url: %[2]s, responses: true, breaker: { failures: 0 }, max_connections: 4096 }
   - { name: gemini, dialect: gemini, base_url: %[2]s, breaker: { failures: 0 }, max_connections: 4096 }
 models:
   - id: over-openai
@@ -66,6 +67,13 @@ models:
     capabilities: { reasoning: true }
     price: { input: 1, output: 10 }
     targets: [{ upstream: gemini, model: gemini-2.5-flash }]
+  - id: over-responses
+    tier: unlimited
+    context_tokens: 128000
+    max_completion_tokens: 8000
+    capabilities: { reasoning: true, tools: true }
+    price: { input: 1, output: 10 }
+    targets: [{ upstream: responses, model: sim-chat }]
   - id: over-embedding
     type: embedding
     tier: unlimited
@@ -127,6 +135,7 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 		"messages_stream": "over-anthropic", "generate": "over-gemini", "generate_stream": "over-gemini",
 		"embeddings": "over-embedding", "images": "over-image", "transcription": "over-sound", "rpc": "ethereum-sepolia",
 		"speech": "over-speech", "speech_stream": "over-speech", "music": "over-music", "video": "over-video",
+		"hidden_tools": "over-responses",
 	}
 	prices := map[string]upstream.Price{"embeddings": {Prompt: 1000}, "images": {Unit: 1_000_000},
 		"transcription": {Unit: 1_000_000}, "rpc": {Unit: 14_000}, "speech": {Unit: 15_000},
@@ -147,7 +156,7 @@ func overspendEndpoints(t testing.TB, names ...string) []overspend.Endpoint {
 }
 
 var allEndpoints = []string{"chat", "chat_stream", "messages", "messages_stream", "generate",
-	"generate_stream", "embeddings", "images", "transcription", "speech", "speech_stream", "rpc"}
+	"generate_stream", "embeddings", "images", "transcription", "speech", "speech_stream", "hidden_tools", "rpc"}
 
 // overspendBooks open accounts through the operator's side of a ledger, inside
 // this process: hundreds of cells would wait long for hundreds of commands.
