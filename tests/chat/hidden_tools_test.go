@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"strings"
 	"testing"
 
 	"farebox/bench/upstream"
@@ -106,6 +107,39 @@ func TestNoIDAloneReachesTheUpstream(t *testing.T) {
 			t.Errorf("%s is answered %d %s", c.items, status, answer)
 		} else if got := string(sim.Latest(t).Body); got != want {
 			t.Errorf("sent    %s\narrived %s\nwant    %s", c.items, got, want)
+		}
+	}
+}
+
+// What others left in the operator's account is refused by its name in chats and messages.
+func TestNoFileOfTheAccountIsTakenBesideData(t *testing.T) {
+	t.Parallel()
+	c, g, key := startHidden(t)
+	user := func(part string) string {
+		return `{"role":"user","content":[{"type":"text","text":"hi"},` + part + `]}`
+	}
+	f := func(path, messages, want string) {
+		t.Helper()
+		model := map[string]string{"/chat/completions": "openai", "/messages": "anthropic"}[path]
+		status, _, answer := g.Post(path, key, `{"model":"`+model+`","max_tokens":20,"messages":[`+messages+`]}`)
+		if status != 400 || !strings.Contains(string(answer), want) {
+			t.Errorf("%s is answered %d %s, expected 400 with %q", messages, status, answer, want)
+		}
+	}
+	f("/chat/completions", user(`{"type":"file","file":{"file_data":"data:application/pdf;base64,aGk=","file_id":"file-1"}}`),
+		"messages.0.content.1.file.file_id")
+	f("/chat/completions", user(`{"type":"image_url","image_url":{"url":"https://x.example/"},"file_id":"file-1"}`),
+		"messages.0.content.1.file_id")
+	f("/chat/completions", `{"role":"assistant","content":"a","audio":{"id":"audio_1"}},{"role":"user","content":"b"}`,
+		"messages.0.audio")
+	f("/messages", user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk=","file_id":"f"}}`),
+		"messages.0.content.1.source.file_id")
+	f("/messages", user(`{"type":"search_result","source":"x","title":"t","content":[{"type":"image","source":{"type":`+
+		`"file","file_id":"f"}}]}`), "messages.0.content.1.content.0.type")
+	c.Idle(t)
+	for _, sent := range c.Last() {
+		if !strings.Contains(sent.Path, "token") {
+			t.Errorf("%s reached %s", sent.Body, sent.Path)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
 
@@ -116,6 +117,24 @@ func TestWhatTheDialectCannotSayIsRefused(t *testing.T) {
 		body, err := sent(t, c)
 		if u, ok := err.(*dialect.Unsupported); !ok || u.Text == "" {
 			t.Errorf("%s: %v, %s", part, err, body)
+		}
+	}
+}
+
+// A type is written before a schema that has none, so that it may not hide one.
+func TestASchemaHasItsTypeOnce(t *testing.T) {
+	for parameters, ok := range map[string]bool{
+		`{"properties":{}}`: true, `{"properties":{"type":{},"Type":{}}}`: true, `{"type":"object"}`: true,
+		`{"type":"array"}`: false, `{"type":"object","type":"array"}`: false, `{"t\u0079pe":"array"}`: false,
+		`{"Type":"array","properties":{}}`: false,
+	} {
+		c := chatOf(t, `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":`+
+			`{"name":"f","parameters":`+parameters+`}}]}`)
+		body, err := sent(t, c)
+		var no *dialect.Unsupported
+		if (err == nil) != ok || err != nil && (!errors.As(err, &no) || no.Path != "tools.0.function.parameters") ||
+			ok && strings.Count(body, `"type":"object"`) != 1 {
+			t.Errorf("%s: %v %s", parameters, err, body)
 		}
 	}
 }

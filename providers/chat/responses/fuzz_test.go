@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/providers/chat/dialect"
+	"farebox/proxy"
 	"farebox/proxy/scan"
 )
 
@@ -36,13 +38,15 @@ func FuzzRequest(f *testing.F) {
 			made := form.Request()
 			var again scan.Document
 			if err := again.SkimStrict(made, chatBook); err != nil && len(form.Problems()) == 0 {
-				// A member that is unknown twice, or in other letters, is for the chat's scan to refuse.
-				if e := err.(*scan.Error); e.Reason != scan.Duplicate && e.Reason != scan.Variant && e.Reason != scan.TooDeep {
+				if e := err.(*scan.Error); e.Reason != scan.TooDeep {
 					t.Fatalf("%s\nbecame\n%s\n%v", body, made, err)
 				}
 			}
 			if len(form.Problems()) == 0 && !json.Valid(made) && json.Valid(body) {
 				t.Fatalf("%s\nbecame\n%s", body, made)
+			}
+			if len(form.Problems()) == 0 && len(doc.Fields) > 0 && json.Valid(body) {
+				sentAsRead(t, body, doc)
 			}
 			for _, path := range []string{"messages.0.content.1.image_url.url", "messages.1.tool_calls.0.function", "tools.0.function"} {
 				form.Path(path)
@@ -53,6 +57,32 @@ func FuzzRequest(f *testing.F) {
 			form.Release()
 		}
 	})
+}
+
+// sentAsRead fails unless what goes to an upstream of the form itself is read by the scan,
+// without members that are not known, and has the client's own tools only.
+func sentAsRead(t *testing.T, body []byte, doc *scan.Document) {
+	t.Helper()
+	c := &dialect.Chat{Told: body, ToldDoc: doc, MaxCompletion: 9, Model: &dialect.Model{ID: "m"}}
+	var r proxy.Request
+	var s dialect.Scratch
+	if (Native{}).Request(&r, c, targetOf(c, "there"), &s) != nil {
+		return
+	}
+	sent := proxy.AppendPatched(nil, body, r.Patches)
+	var again scan.Document
+	if err := again.SkimStrict(sent, ownShape); err != nil || !json.Valid(sent) {
+		t.Fatalf("%s\nis sent as\n%s\n%v", body, sent, err)
+	}
+	if int(again.Named(-1)) != again.Members {
+		t.Fatalf("%s\nis sent with what is not known:\n%s", body, sent)
+	}
+	tools := again.TopIndex(TopTools)
+	for i := tools + 1; tools >= 0 && i < again.Fields[tools].Next; i = again.Fields[i].Next {
+		if kind := string(text(sent, &again, again.Member(i, ToolType))); kind != "function" && kind != "custom" {
+			t.Fatalf("%s\nis sent with a tool %q:\n%s", body, kind, sent)
+		}
+	}
 }
 
 // FuzzStream gives a form whatever an upstream may send, in pieces and at once.
