@@ -120,7 +120,7 @@ func (d *realDesk) WriteMetrics(w io.Writer) {
 		metrics.WriteGaugeFloat64(w, `farebox_facilitator_up{facilitator="`+one.Name+`"}`,
 			oneIf(one.Known && one.Err == ""))
 	}
-	d.tokens.writeMetrics(w)
+	d.tokens.writeMetrics(w, d.Terms.Networks)
 }
 
 // facilitatorMeters are what facilitators did with what they were asked.

@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"farebox/providers/x402"
 	"farebox/providers/x402/chain"
 )
 
@@ -92,10 +93,13 @@ func (t *tokenWatch) note(network string, err error) (known bool) {
 	return true
 }
 
-func (t *tokenWatch) writeMetrics(w io.Writer) {
+// writeMetrics tells which tokens are known to be wrong.
+func (t *tokenWatch) writeMetrics(w io.Writer, networks []*x402.Network) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for network, err := range t.wrong {
-		metrics.WriteGaugeFloat64(w, `farebox_x402_token_wrong{network="`+network+`"}`, oneIf(err != nil))
+	for _, n := range networks {
+		if n.EVM() {
+			metrics.WriteGaugeFloat64(w, `farebox_x402_token_wrong{network="`+n.Name+`"}`, oneIf(t.wrong[n.Name] != nil))
+		}
 	}
 }

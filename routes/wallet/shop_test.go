@@ -76,7 +76,10 @@ func (d *desk) Prepare(_ context.Context, p *payment.Payment) ([]byte, *payment.
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.prepared++
-	return p.Order, d.refuse, d.away
+	if d.refuse != nil {
+		return nil, d.refuse, d.away
+	}
+	return p.Order, nil, d.away
 }
 
 func (d *desk) Verify(context.Context, *payment.Payment) (payment.Reply, error) {
