@@ -56,6 +56,8 @@ var Liars = []Liar{
 	{Name: "said_audio", stream: "tokens=200 said_in=audio usage=none", only: "openai"},
 	{Name: "said_refusal", stream: "tokens=200 said_in=refusal usage=none", only: "openai"},
 	{Name: "said_unknown", stream: "tokens=200 said_in=unknown usage=none"},
+	{Name: "draws", stream: "tokens=200 draws=1000000", only: "openai gemini"},
+	{Name: "draws_silently", stream: "tokens=200 draws=1000000 usage=none", only: "openai gemini"},
 	{Name: "never_ending", stream: "tokens=1000000000 ignore_cap=1", whole: "endless=1"},
 	{Name: "sound_breaks_off", only: "speech", speech: "cut=rst cut_after=6000", breaks: true},
 	{Name: "sound_is_cut_short", only: "speech", speech: "truncate=1", breaks: true},

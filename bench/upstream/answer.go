@@ -27,6 +27,7 @@ type choice struct {
 	reasoning text
 	content   text
 	tools     []toolCall
+	draws     int64  // bytes of a picture behind the content
 	finish    string // stop, length, tool_calls
 }
 
@@ -51,6 +52,7 @@ const (
 	stepContent
 	stepTool // a tool call starts; text is its name
 	stepArgs
+	stepPicture
 )
 
 const (
@@ -79,7 +81,11 @@ func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 	}
 	choices := min(max(1, int(asked.Get("n").Int())), maxChoices)
 	for i := range choices {
-		a.choices = append(a.choices, a.choose(s, n+uint64(i)))
+		ch := a.choose(s, n+uint64(i))
+		if x.endpoint == "chat" || x.google {
+			ch.draws = x.sc.Draws
+		}
+		a.choices = append(a.choices, ch)
 	}
 	x.answer = a
 	x.tally.PromptTokens, x.tally.CachedTokens, x.tally.WrittenTokens = a.prompt, a.cached(), a.written()
@@ -265,6 +271,12 @@ func (ch *choice) at(i int) (step, bool) {
 	} else {
 		i -= n
 	}
+	if ch.draws > 0 {
+		if i == 0 {
+			return step{kind: stepPicture, tokens: ch.pictured()}, true
+		}
+		i--
+	}
 	for t, call := range ch.tools {
 		if i == 0 {
 			return step{kind: stepTool, tool: t, text: call.name, tokens: CountText(call.name)}, true
@@ -285,7 +297,7 @@ func (a *answer) completion() (total, reasoning int64) {
 	for i := range a.choices {
 		ch := &a.choices[i]
 		reasoning += int64(ch.reasoning.Len())
-		total += int64(ch.reasoning.Len() + ch.content.Len())
+		total += int64(ch.reasoning.Len()+ch.content.Len()) + ch.pictured()
 		for _, call := range ch.tools {
 			total += CountText(call.name) + int64(call.args.Len())
 		}

@@ -228,6 +228,9 @@ func (g *googleAnswer) candidate(out []byte, i int) []byte {
 		}
 		parts = append(parts, part)
 	}
+	if ch.draws > 0 {
+		parts = append(parts, ch.googlePicture())
+	}
 	for k := range ch.tools {
 		parts = append(parts, g.callPart(nil, &ch.tools[k], k == 0))
 	}
@@ -363,6 +366,8 @@ func (s *googleStream) step(st step) error {
 	case stepTool:
 		part = s.g.callPart(nil, &s.a.choices[st.choice].tools[st.tool], st.tool == 0)
 		tokens += int64(s.a.choices[st.choice].tools[st.tool].args.Len())
+	case stepPicture:
+		part = s.a.choices[st.choice].googlePicture()
 	case stepArgs:
 		return nil
 	}

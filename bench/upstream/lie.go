@@ -80,6 +80,24 @@ func (s *Scenario) appendSaid(dst []byte, text string) []byte {
 	return append(dst, end...)
 }
 
+// pictured is what a picture is worth: vendors sell those of 1 MB as about 1,200 tokens.
+func (ch *choice) pictured() int64 { return ch.draws / 1024 }
+
+// picture is that picture.
+func (ch *choice) picture() string {
+	return base64.StdEncoding.EncodeToString(padPNG(paint(64, 64, "png", 1), int(ch.draws)*3/4))
+}
+
+// openaiPicture is its member of a message or delta, as OpenRouter has it.
+func (ch *choice) openaiPicture() string {
+	return `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + ch.picture() + `"},"index":0}]`
+}
+
+// googlePicture is its part, as Gemini has it.
+func (ch *choice) googlePicture() []byte {
+	return []byte(`{"inlineData": {"mimeType": "image/png","data": "` + ch.picture() + `"}}`)
+}
+
 // redacted is the cipher text of so many tokens of thinking.
 func redacted(tokens int) string {
 	return base64.StdEncoding.EncodeToString(appendText(nil, words{list: plainWords, n: tokens}))

@@ -70,6 +70,9 @@ func (a *answer) openai() []byte {
 			out = append(out, `,"`+a.sc.thoughtMember()+`":`...)
 			out = appendString(out, string(appendText(nil, ch.reasoning)))
 		}
+		if ch.draws > 0 {
+			out = append(out, ","+ch.openaiPicture()...)
+		}
 		if len(ch.tools) > 0 {
 			out = append(out, `,"tool_calls":[`...)
 			for k, call := range ch.tools {

@@ -77,6 +77,7 @@ type Scenario struct {
 	HiddenIn  string        // where usage tells them: inside (the completion), beside (it), total, nowhere
 	ThoughtAs string        // member of visible reasoning: reasoning_content, reasoning, thinking, redacted
 	SaidIn    string        // member of the text: content, array, function_call, audio, refusal, unknown
+	Draws     int64         // bytes of a picture beside the text, as OpenRouter gives it
 	IgnoreCap bool          // the request's cap does not hold
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
 	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
@@ -172,6 +173,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 		"thinking", "redacted"),
 	"said_in": oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio",
 		"refusal", "unknown"),
+	"draws":      whole(func(s *Scenario) *int64 { return &s.Draws }),
 	"ignore_cap": flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
 	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
 	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),

@@ -149,6 +149,9 @@ func (s *chatStream) step(st step) error {
 		b = appendString(b, st.text)
 		b = append(b, `}}]}`...)
 	}
+	if st.kind == stepPicture {
+		b = append(b, "{"+s.a.choices[st.choice].openaiPicture()+"}"...)
+	}
 	s.buf = b
 	var said text
 	if st.kind == stepContent {

@@ -158,6 +158,9 @@ func (c *inference) readWhole() attempt.Verdict {
 	if whole {
 		most = maxTranslated
 	}
+	if c.x.ContentLength() > maxRelayed {
+		return c.broken()
+	}
 	body, cause, err := c.x.ReadAll(c.answer[:0], most)
 	if err == proxy.ErrTooLarge && !whole {
 		if len(body) == 0 {

@@ -52,9 +52,13 @@ type inference struct {
 	covered    int64       // completion tokens that the hold pays for
 	cut        bool        // the money ran out
 	endless    bool        // the answer went on far beyond its cap
+	cap        []byte      // …and this ends it as the model should have
+	sized      bool        // its length was told: it comes to its end
+	size, line int64       // bytes of it so far, and where its last event ended
 	counted    int64       // tokens of the prompt's text, where they were counted
 	finished   bool        // the model came to its end
 	finishing  atomic.Bool // the same, for the watcher
+	marked     bool        // the cost of the whole answer is in the journal
 	likely     int64       // prompt tokens by estimate
 	progressNs int64
 	nextMark   int64
@@ -155,7 +159,8 @@ func (c *inference) Recycle() {
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
 	c.full, c.lowered, c.carries, c.toEnd = false, false, false, false
-	c.cut, c.endless, c.finished = false, false, false
+	c.cut, c.endless, c.cap, c.finished = false, false, nil, false
+	c.sized, c.marked, c.size, c.line = false, false, 0, 0
 	c.finishing.Store(false)
 	c.enclave.reset()
 	c.tail = c.tail[:0]

@@ -40,6 +40,7 @@ func (c *inference) relayLarge() {
 		c.call.CompressRelayed()
 	}
 	c.stream = providers.NewBodyMeter(&c.chat, c.target)
+	c.sized = c.x.ContentLength() >= 0 // at most maxRelayed
 	c.enclave.stream, _ = c.stream.(dialect.Enclosed)
 	c.attach()
 }
@@ -65,6 +66,10 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	} else {
 		out = c.stream.Pass(p)
 	}
+	produced := c.stream.Produced()
+	if c.size += int64(len(p)); produced >= c.nextMark || c.size > maxLine {
+		out = c.bound(out, produced)
+	}
 	if len(c.tells) > 0 && !c.stream.Failed() {
 		out = c.announced(out)
 	}
@@ -82,25 +87,52 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 		c.finished = true
 		c.finishing.Store(true)
 	}
-	produced := c.stream.Produced()
+	if c.finished && !c.marked && c.stream.Done() {
+		c.markEnd()
+	}
 	if produced >= c.covered && !c.extend(produced) {
 		c.cut = true
 		return out, true
 	}
 	if produced >= c.nextMark {
 		c.nextMark = produced + progressStep
-		if most := c.chat.Cap + c.chat.Cap/8 + capSlack; c.chat.Cap > 0 && produced > most && c.stream.Exceeds(most) {
-			c.endless = true
-			return out, true
-		}
 		c.progress(produced)
 	}
-	return out, false
+	return out, c.endless
 }
 
-// capSlack is how many tokens and events an answer may have above its cap and
-// an eighth of it before it is ended: events without text count, too.
-const capSlack = 64
+const (
+	// capSlack is how many tokens and events an answer may have above its cap and
+	// an eighth of it before it is ended: events without text count, too.
+	capSlack = 64
+	// maxLine bounds an event behind the first maxLine bytes of a stream, maxRelayed the
+	// whole answer: pictures, sound and files have no other bound.
+	maxLine    = 32 << 20
+	maxRelayed = 256 << 20
+)
+
+// bound ends an answer that goes on far beyond its cap, with the finish_reason length
+// where that can be written. A whole answer is delivered whole where its end is known, and
+// where it cannot be ended: what exceeds the cap is not charged. Answers without bounds are
+// broken off.
+func (c *inference) bound(out []byte, produced int64) []byte {
+	if c.line == 0 || c.stream.AtBoundary() {
+		c.line = c.size
+	}
+	most := c.chat.Cap + c.chat.Cap/8 + capSlack
+	if c.chat.Cap > 0 && produced > most && !c.sized && c.stream.Exceeds(most) {
+		if short, end := c.stream.Cut(out); end != nil {
+			c.endless, c.cap = true, end
+			return short
+		}
+		c.endless = c.chat.Stream && c.stream.AtBoundary()
+	}
+	if !c.sized && (c.chat.Stream && c.size-c.line > maxLine || c.size > maxRelayed) {
+		c.endless = true
+	}
+	c.chat.BrokenOff = c.endless
+	return out
+}
 
 // progress journals the cost so far, at most every progressEvery. A stream that
 // has produced nothing costs nothing (addendum 19.2), after a crash, too; nor
@@ -114,6 +146,19 @@ func (c *inference) progress(produced int64) {
 	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
 	c.lookup.bill(&sold, 0)
 	c.call.Hold().Progress(&sold)
+}
+
+// markEnd journals the cost of an answer whose end is about to go out, so that a crash
+// between that and its settlement charges the same.
+func (c *inference) markEnd() {
+	c.marked = true
+	if c.stream.Failed() || c.call.Keeps() {
+		return
+	}
+	u := c.stream.Usage()
+	if sold, cost := c.costOf(&u, 0); cost > 0 {
+		c.call.Hold().Progress(&sold)
+	}
 }
 
 // extend makes the hold pay for more than produced tokens, or reports that the
@@ -166,6 +211,8 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 		flags, c.call.Cause, complete = journal.FlagIncomplete, codeUnsealed, false
 	case c.cut:
 		flags, c.call.Cause = journal.FlagCut, "insufficient_balance"
+	case c.cap != nil:
+		c.call.Cause = "beyond_cap"
 	case c.endless:
 		flags, c.call.Cause, complete = journal.FlagIncomplete, "beyond_cap", false
 	case gone:
@@ -211,6 +258,11 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 		return c.endWith(&notSealed), true
 	case c.cut:
 		return c.endWith(&spent), true
+	case c.cap != nil && c.told == nil:
+		return c.cap, true
+	case c.cap != nil:
+		c.tail = slices.Clone(c.told.Pass(c.cap))
+		return append(c.tail, c.told.Finish()...), true
 	case complete && c.told != nil:
 		c.tail = slices.Clone(c.told.Pass(c.tail))
 		return append(c.tail, c.told.Finish()...), true

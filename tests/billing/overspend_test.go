@@ -409,6 +409,12 @@ var exact = map[string]bool{"speech": true, "speech_stream": true, "transcriptio
 // rounding is in 1e-9 USD a request.
 const rounding = 2
 
+// drawnAway says that a picture that came whole did not reach its client, or cost more than
+// its maker told.
+func drawnAway(c *overspend.Cell) bool {
+	return c.Liar == "draws" && c.Leaver == "stays" && (c.Failed > 0 || c.Above > rounding*c.Let)
+}
+
 // forNothing says that a client is charged more than what was made is worth, or for what is
 // of no use. Who leaves is not asked what he would have got, but of a job it makes no
 // difference whether its client has left.
@@ -446,6 +452,8 @@ func judge(t *testing.T, r *overspend.Result) {
 		case c.Overdraw > 0:
 			t.Errorf("%s: charged %s, which is %s more than there was", name, rig.Money(c.Charged),
 				rig.Money(c.Overdraw))
+		case drawnAway(c):
+			t.Errorf("%s: %d of %d failed, charged %s above what was made", name, c.Failed, c.Sent, rig.Money(c.Above))
 		case forNothing(c):
 			t.Errorf("%s: charged %s for what was worth %s; truth %+v %s", name, rig.Money(c.Charged), rig.Money(c.Real),
 				c.Made, c.Note)

@@ -240,6 +240,17 @@ func (s *stream) Exceeds(most int64) bool {
 	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
 }
 
+// Cut is dialect.Stream.
+func (s *stream) Cut(out []byte) (short, tail []byte) {
+	if s.done || s.failed || !s.role {
+		return out, nil
+	}
+	s.out, s.finish = nil, "length"
+	s.end()
+	tail, s.out = s.out, out
+	return out, tail
+}
+
 // AtBoundary is always true: only whole events are written.
 func (s *stream) AtBoundary() bool { return true }
 func (s *stream) Done() bool       { return s.done }

@@ -36,6 +36,8 @@ type Chat struct {
 	// Cap is the most completion tokens of all choices together, MostPrompt the
 	// most prompt tokens, that are charged whatever the upstream reports; 0: any.
 	Cap, MostPrompt int64
+	// BrokenOff says that we ended the answer ourselves, with an error.
+	BrokenOff bool
 	// ClientMaxTokens says that the body has max_tokens, which we let pass for
 	// max_completion_tokens.
 	ClientMaxTokens bool

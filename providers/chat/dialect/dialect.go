@@ -40,9 +40,13 @@ type Stream interface {
 	// Produced is about how many completion tokens there were so far, at least
 	// one for each event with data.
 	Produced() int64
-	// Exceeds says that more than most completion tokens were delivered, by our
-	// own count.
+	// Exceeds says that more than most completion tokens of known text, or more events,
+	// were delivered.
 	Exceeds(most int64) bool
+	// Cut ends an answer that goes on beyond its cap as the model should have: with the
+	// finish_reason length. short is what stays of what Pass just returned, tail stands
+	// behind it and ends the answer; nil: it cannot be ended here.
+	Cut(out []byte) (short, tail []byte)
 	// AtBoundary says that an event may be written after what Pass returned.
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.

@@ -29,6 +29,8 @@ const (
 	// common languages have 4 to 6 bytes, upstreams that send several at once
 	// have 15 and more.
 	wordBytes = 12
+	// longDelta is the shortest delta of which a part is kept.
+	longDelta = 64
 	// tokenBytes is the average length of a token.
 	tokenBytes = 4
 )
@@ -52,14 +54,19 @@ type Produced struct {
 	keptDeltas, keptBytes int64 // of what is in text
 
 	text  []byte // runs: key, length, bytes; the last run's length is not written yet
-	run   int    // where the last run's bytes begin
-	key   uint16 // of the last run
 	small *[smallText]byte
 	large *[largeText]byte
+	run   int32  // where the last run's bytes begin
+	key   uint16 // of the last run
 	full  bool
+
+	sources int32 // bytes of what the model was given, at most sourceBytes
 
 	looked int64 // no need to count before the estimate is above this
 	hidden int64 // bytes of reasoning that was sealed
+
+	unknown int64 // bytes of text that may be none
+	worth   int64 // of what is no text, in 1/mediaBytes tokens, where no usage was told
 }
 
 // Add notes one delta; escaped is what stands between the quotes.
@@ -84,62 +91,57 @@ func (p *Produced) AddSealed(key uint16, bytes int64) {
 	}
 }
 
-// Texts takes the texts of an answer, as they stand between their quotes.
-type Texts interface {
-	Add(key uint16, escaped []byte)
+// AddUnknown is Texts.
+func (p *Produced) AddUnknown(key uint16, escaped []byte) {
+	p.unknown += int64(len(escaped))
+	p.Add(key, escaped)
 }
 
-// AddStrings gives to every string value in a piece of JSON, whatever its
-// place: what an upstream delivers in a member that is not known here was
-// produced, too.
-func AddStrings(to Texts, key uint16, raw []byte) {
-	var name []byte
-	for i := 0; i < len(raw); {
-		n := bytes.IndexByte(raw[i:], '"')
-		if n < 0 {
-			return
-		}
-		from := i + n
-		end := SkipString(raw, from)
-		if end < 0 {
-			return
-		}
-		text := raw[from+1 : end-1]
-		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
-			name, i = text, next+1
-			continue
-		}
-		i = end
-		if len(text) > 0 && IsText(name) {
-			to.Add(key, text)
-		}
+// known is how many of counted tokens are of what is known to be text.
+func (p *Produced) known(tokens int64) int64 {
+	if p.unknown == 0 || p.bytes == 0 {
+		return tokens
+	}
+	return tokens * (p.bytes - p.unknown) / p.bytes
+}
+
+// AddMedia is Texts.
+func (p *Produced) AddMedia(n, worth int64) {
+	p.worth += n * worth
+}
+
+// AddSource is Texts.
+func (p *Produced) AddSource(n int64) {
+	free := min(n, sourceBytes-int64(p.sources))
+	p.sources += int32(free)
+	if n > free {
+		p.beside(n - free)
 	}
 }
 
-// IsText says whether the strings of a member inside a delta or message are
-// text that a model wrote. Others name things, or are opaque: sealed thoughts
-// and sound have many more bytes than tokens.
-func IsText(name []byte) bool {
-	switch string(name) {
-	case "type", "role", "name", "id", "index", "format", "data", "signature", "thought_signature", "encrypted_content":
-		return false
-	}
-	return true
+// beside notes text of so many bytes that is not kept.
+func (p *Produced) beside(n int64) {
+	p.deltas++
+	p.bytes += n
+	p.unknown += n
 }
+
+// Worth is how many tokens what is no text stands for where no usage was told.
+func (p *Produced) Worth() int64 { return p.worth / mediaBytes }
 
 // IsReasoning says whether a key is that of reasoning.
 func IsReasoning(key uint16) bool { return key>>6&3 == KindReasoning }
 
-// Exceeds says whether there were more than most tokens. It counts exactly
+// Exceeds says whether what is known to be text had more than most tokens. It counts exactly
 // where the estimate says so, at most once for each eighth of most.
 func (p *Produced) Exceeds(most int64, vocabulary string) bool {
-	estimate := p.Estimate()
+	estimate := p.known(p.texts())
 	if estimate <= max(most, p.looked) {
 		return false
 	}
 	p.looked = estimate + most/8
 	tokens, _, _ := p.Count(vocabulary)
-	return tokens > most
+	return p.known(tokens) > most
 }
 
 // keep is Add where a run begins or room is needed.
@@ -150,17 +152,18 @@ func (p *Produced) keep(key uint16, escaped []byte) {
 	need := len(p.text) + runHead + len(escaped)
 	if need > cap(p.text) && !p.grow(need) {
 		p.full = true
-		if len(p.text) > 0 || !p.grow(largeText) {
+		if len(escaped) < longDelta || cap(p.text) < largeText && !p.grow(largeText) ||
+			len(p.text)+runHead >= largeText {
 			return
 		}
-		// The first delta alone is too large: its beginning stands for it all.
-		escaped = escaped[:largeText-runHead]
+		// The beginning of a long delta stands for it all.
+		escaped = escaped[:largeText-runHead-len(p.text)]
 		p.keptDeltas--
 	}
 	if key != p.key || p.run == 0 {
 		p.endRun()
 		p.text = append(p.text, byte(key>>8), byte(key), 0, 0)
-		p.run, p.key = len(p.text), key
+		p.run, p.key = int32(len(p.text)), key
 	}
 	p.text = append(p.text, escaped...)
 	p.keptDeltas++
@@ -189,21 +192,39 @@ func (p *Produced) grow(need int) bool {
 
 func (p *Produced) endRun() {
 	if p.run > 0 {
-		n := len(p.text) - p.run
+		n := len(p.text) - int(p.run)
 		p.text[p.run-2], p.text[p.run-1] = byte(n>>8), byte(n)
 	}
 }
 
 // Estimate is about how many tokens there were so far, without tokenising.
-func (p *Produced) Estimate() int64 {
+func (p *Produced) Estimate() int64 { return p.texts() + p.Worth() }
+
+// texts is Estimate without what is no text.
+func (p *Produced) texts() int64 {
 	if p.bytes <= wordBytes*p.deltas {
 		return p.deltas
 	}
 	return max(p.deltas, p.bytes/tokenBytes)
 }
 
-// Empty says that no text was produced.
-func (p *Produced) Empty() bool { return p.deltas == 0 }
+// plain is about how many bytes the text has without the escapes of JSON.
+func (p *Produced) plain() int64 {
+	if bytes.IndexByte(p.text, '\\') < 0 {
+		return p.bytes
+	}
+	plain := int64(len(p.text))
+	for i := 0; i+1 < len(p.text); i++ {
+		if p.text[i] != '\\' {
+			continue
+		}
+		plain--
+		if i++; p.text[i] == 'u' {
+			plain -= 2 // most of such characters have two or three bytes
+		}
+	}
+	return p.bytes * plain / int64(len(p.text))
+}
 
 // Count tokenises what was kept, and has tokenBytes stand for a token of what was sealed.
 // exact says that this was all of it.

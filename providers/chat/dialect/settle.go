@@ -12,21 +12,21 @@ const usageSlack = 64
 // its end (some upstreams send zeros until then), when it names no completion
 // beside a text, or less than half of the text and more than usageSlack tokens
 // short of it. Whatever the count, it stays within what the request allowed.
+//
+// What is no text contradicts no usage, unless that names no completion at all; it is
+// priced by its size where no usage tells. Of an answer that we broke off ourselves
+// (Chat.BrokenOff) only what is known to be text is counted.
 func Settle(reported Usage, final bool, text *Produced, c *Chat) Usage {
 	u := prompt(reported, c)
-	if !final || !u.Seen || MayContradict(text.bytes, u.Completion) || contradicts(text.deltas, u.Completion) {
+	if !final || !u.Seen || u.Completion == 0 && text.worth > 0 || contradicts(text.deltas, u.Completion) ||
+		MayContradict(text.bytes, u.Completion) && MayContradict(text.plain(), u.Completion) {
 		tokens, reasoning, _ := text.Count(c.Vocabulary())
-		u.count(tokens, reasoning, final)
+		worth := text.Worth()
+		if c.BrokenOff {
+			tokens, worth = text.known(tokens), 0
+		}
+		u.count(tokens, worth, reasoning, final)
 	}
-	c.bound(&u)
-	return u
-}
-
-// SettleWhole is Settle for an answer that was read whole, whose text has so
-// many tokens by our count.
-func SettleWhole(reported Usage, tokens, reasoning int64, c *Chat) Usage {
-	u := prompt(reported, c)
-	u.count(tokens, reasoning, true)
 	c.bound(&u)
 	return u
 }
@@ -48,12 +48,14 @@ func prompt(u Usage, c *Chat) Usage {
 	return u
 }
 
-// count takes our count of the text where the usage is missing or cannot be true.
-func (u *Usage) count(tokens, reasoning int64, final bool) {
-	if u.Seen && (final || tokens <= u.Completion) && !contradicts(tokens, u.Completion) {
+// count takes our count of the text, and what all else is worth, where the usage is
+// missing or cannot be true.
+func (u *Usage) count(tokens, worth, reasoning int64, final bool) {
+	if u.Seen && (final && (u.Completion > 0 || worth == 0) || tokens+worth <= u.Completion) &&
+		!contradicts(tokens, u.Completion) {
 		return
 	}
-	u.Completion, u.Estimated = max(u.Completion, tokens), true
+	u.Completion, u.Estimated = max(u.Completion, tokens+worth), true
 	u.Reasoning = max(u.Reasoning, reasoning)
 }
 

@@ -291,6 +291,7 @@ func (r *reply) images(list int32) {
 			r.b = append(r.b, ',')
 		}
 		n++
+		dialect.AddStrings(&r.text, dialect.TextKey(0, dialect.KindContent, 2), r.raw(p.data))
 		r.b = r.appendImage(r.b, p.data)
 	})
 	if n > 0 {

@@ -77,6 +77,7 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 		s.thought(index, ch, p.text, p.signature)
 		return
 	case p.data >= 0:
+		dialect.AddStrings(&s.produced, dialect.TextKey(index, dialect.KindContent, 2), s.raw(p.data))
 		s.open(index)
 		s.out = append(s.appendImage(append(s.out, `"images":[`...), p.data), ']')
 		s.shut()

@@ -207,6 +207,20 @@ func (s *stream) Finished() bool {
 	return s.begun > 0
 }
 
+// Cut is dialect.Stream.
+func (s *stream) Cut(out []byte) (short, tail []byte) {
+	if s.done || s.failed || s.begun == 0 {
+		return out, nil
+	}
+	for i := range s.choices[:s.begun] {
+		s.choices[i].finish, s.choices[i].ended = "length", true
+	}
+	s.out = nil
+	s.end()
+	tail, s.out = s.out, out
+	return out, tail
+}
+
 // AtBoundary is always true: only whole events are written.
 func (s *stream) AtBoundary() bool { return true }
 

@@ -86,11 +86,23 @@ func settle(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) d
 			length += int64(doc.Fields[at].To - doc.Fields[at].From)
 		}
 	}
-	var tokens, reasoning int64
-	if !u.Seen || dialect.MayContradict(length, u.Completion) {
-		tokens, reasoning = count(body, doc, c)
+	if !c.Embedding && (!u.Seen || dialect.MayContradict(length, u.Completion)) {
+		return settleByText(u, body, doc, c)
 	}
-	return dialect.SettleWhole(u, tokens, reasoning, c)
+	return dialect.Settle(u, true, &dialect.Produced{}, c)
+}
+
+// settleByText looks at the text, too.
+func settleByText(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
+	var text dialect.Produced
+	defer text.Release()
+	for i := firstChoice(doc); i >= 0; i = nextChoice(doc, i) {
+		if at := doc.Member(i, choiceMessage); at >= 0 {
+			n := noter{to: &text, choice: int64(doc.Fields[i].Elem)}
+			n.message(doc.Fields[at].Raw(body))
+		}
+	}
+	return dialect.Settle(u, true, &text, c)
 }
 
 func firstChoice(doc *scan.Document) int32 {
@@ -108,35 +120,6 @@ func nextChoice(doc *scan.Document, i int32) int32 {
 	return i
 }
 
-// count tokenises the texts of an answer.
-func count(body []byte, doc *scan.Document, c *dialect.Chat) (tokens, reasoning int64) {
-	text := exactText{vocabulary: c.Vocabulary()}
-	n := noter{to: &text}
-	for i := firstChoice(doc); i >= 0 && !c.Embedding; i = nextChoice(doc, i) {
-		if at := doc.Member(i, choiceMessage); at >= 0 {
-			n.thought = false
-			n.message(doc.Fields[at].Raw(body))
-		}
-	}
-	return text.tokens, text.reasoning
-}
-
-// exactText counts the texts of an answer that is in memory whole.
-type exactText struct {
-	vocabulary        string
-	buf               []byte
-	tokens, reasoning int64
-}
-
-func (x *exactText) Add(key uint16, escaped []byte) {
-	x.buf = dialect.AppendUnescaped(x.buf[:0], escaped)
-	n := dialect.CountTokens(x.vocabulary, x.buf)
-	x.tokens += n
-	if dialect.IsReasoning(key) {
-		x.reasoning += n
-	}
-}
-
 // unusual reads an answer that two decoders could read differently. It was
 // made by the upstream for the client, so it is passed on; only what is no JSON
 // object is refused.
@@ -150,14 +133,15 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 		return nil, u, &dialect.Failed{JSON: body}
 	}
 	dialect.ReadUsage([]byte(gjson.GetBytes(body, "usage").Raw), &u)
-	text := exactText{vocabulary: c.Vocabulary()}
+	var text dialect.Produced
+	defer text.Release()
 	if !c.Embedding {
 		for choice, message := range gjson.GetBytes(body, "choices.#.message").Array() {
 			n := noter{to: &text, choice: int64(choice)}
 			n.message([]byte(message.Raw))
 		}
 	}
-	return body, dialect.SettleWhole(u, text.tokens, text.reasoning, c), nil
+	return body, dialect.Settle(u, true, &text, c), nil
 }
 
 // usageOf reads the usage, wherever it stands: at the top, in a choice

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"sync"
+	"unicode/utf8"
 
 	"farebox/providers/chat/dialect"
 )
@@ -42,13 +43,13 @@ type BodyMeter struct {
 	state   bodyState
 	escaped bool // the last byte of the piece was a backslash that escapes
 	top     uint8
-	holder  uint8 // member of the choice that is open: message or delta
-	// annotations are sources that the model was given, not what it wrote.
-	annotations bool
-	choice      int64
-	call        int64
-	key         [maxKey]byte
-	keyLen      int
+	holder  uint8       // member of the choice that is open: message or delta
+	way     dialect.Way // of the message's member that is open
+	sorter  dialect.Sorter
+	choice  int64
+	call    int64
+	key     [maxKey]byte
+	keyLen  int
 
 	want     wanted // what the open string is
 	capture  int    // depth of the usage object being captured, 0: none
@@ -79,7 +80,7 @@ const (
 	wantRefusal
 	wantCallName
 	wantArguments
-	wantOther // text in a member that is read no further
+	wantOther // any string in a member that is read no further
 	wantModel
 	wantFinish
 	wantID
@@ -155,7 +156,9 @@ func (m *BodyMeter) structure(p []byte, i int) int {
 			return i + 1
 		}
 		m.state = inText
-		m.want = m.wanted()
+		if m.want = m.wanted(); m.want >= wantContent && m.want <= wantOther {
+			m.sorter.Begin(m.wayOf())
+		}
 		if m.want == wantModel && m.rename {
 			// The opening quote went out or is about to; the name follows without.
 			m.escaped = false
@@ -260,7 +263,7 @@ func (m *BodyMeter) name(p []byte, i int) int {
 	if closed {
 		m.state = inValue
 		if m.depth == 4 && m.holder == 1 {
-			m.annotations = m.isKey("annotations")
+			m.way = dialect.WayOf(m.key[:min(m.keyLen, maxKey)])
 		}
 		if m.depth == 1 {
 			switch {
@@ -341,10 +344,21 @@ func (m *BodyMeter) wanted() wanted {
 	case m.depth == 7 && m.holder == 1 && m.isKey("arguments"):
 		return wantArguments
 	}
-	if m.depth >= 4 && m.holder == 1 && !m.annotations && (!known || dialect.IsText(m.key[:m.keyLen])) {
+	if m.depth >= 4 && m.holder == 1 {
 		return wantOther
 	}
 	return nothing
+}
+
+// wayOf is how the string that begins counts.
+func (m *BodyMeter) wayOf() dialect.Way {
+	switch {
+	case m.want != wantOther:
+		return dialect.Written
+	case m.way == dialect.Source:
+		return dialect.Source
+	}
+	return dialect.WayOf(m.key[:min(m.keyLen, maxKey)])
 }
 
 // piece is given a part of a string value, text, which begins at start of p.
@@ -378,8 +392,11 @@ func (m *BodyMeter) piece(p []byte, from, start int, text []byte, closed bool) i
 			from = m.renamed(p, from, start, len(text), closed)
 		}
 	}
-	if m.want >= wantContent && m.want <= wantOther && len(text) > 0 {
-		m.text.Add(dialect.TextKey(max(m.choice, 0), kind, tool), text)
+	if m.want >= wantContent && m.want <= wantOther {
+		key := dialect.TextKey(max(m.choice, 0), kind, tool)
+		if m.sorter.Take(m.text, key, text); closed {
+			m.sorter.End(m.text, key)
+		}
 	}
 	if m.want == wantContent && m.strip {
 		m.copying = true
@@ -429,6 +446,48 @@ func (m *BodyMeter) Produced() int64 { return m.text.Estimate() }
 
 // Exceeds says that the texts have more than most tokens.
 func (m *BodyMeter) Exceeds(most int64) bool { return m.text.Exceeds(most, m.c.Vocabulary()) }
+
+// Cut ends the document inside the text that it is in: what is open is closed, with the
+// finish_reason length and the usage that is charged.
+func (m *BodyMeter) Cut(out []byte) (short, tail []byte) {
+	open := m.state == inText && m.want >= wantContent && m.want <= wantOther && m.depth >= 4
+	if !open || m.broken || m.copying || m.c.Verbatim || m.finished || m.usage.Seen || m.capture > 0 {
+		return out, nil
+	}
+	at := lastPlain(out)
+	if at <= 0 {
+		return out, nil
+	}
+	tail = append(tail, '"')
+	for ; m.depth > 0; m.depth-- {
+		end := byte(']')
+		if m.object() {
+			end = '}'
+		}
+		switch m.depth {
+		case 3: // of the choice
+			tail = append(tail, `,"finish_reason":"length"`...)
+		case 1:
+			u := m.Usage()
+			tail = dialect.AppendUsage(append(tail, `,"usage":`...), &u)
+		}
+		tail = append(tail, end)
+	}
+	return out[:at], tail
+}
+
+// lastPlain is the last place in the text at the end of a piece where a string may end: in
+// front of a byte that begins a character and is no part of an escape; -1: there is none.
+func lastPlain(piece []byte) int {
+	const longest = 12 // escape: a pair of \uXXXX
+	for at := len(piece) - 1; at >= longest && piece[at] != '"'; at-- {
+		if utf8.RuneStart(piece[at]) && bytes.IndexByte(piece[at-longest:at+1], '\\') < 0 &&
+			bytes.IndexByte(piece[at-longest:at], '"') < 0 {
+			return at
+		}
+	}
+	return -1
+}
 
 // ID is the completion's, where it comes from an enclave.
 func (m *BodyMeter) ID() []byte {

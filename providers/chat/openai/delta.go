@@ -109,10 +109,8 @@ func (n *noter) message(object []byte) {
 	}
 }
 
-func (n *noter) add(kind, tool int64, text []byte) {
-	if len(text) > 0 {
-		n.to.Add(dialect.TextKey(n.choice, kind, tool), text)
-	}
+func (n *noter) add(way dialect.Way, kind, tool int64, text []byte) {
+	dialect.AddString(n.to, way, dialect.TextKey(n.choice, kind, tool), text)
 }
 
 func (n *noter) member(data []byte, m *dialect.Member) {
@@ -128,19 +126,17 @@ func (n *noter) member(data []byte, m *dialect.Member) {
 func (n *noter) text(name, text []byte) {
 	switch string(name) {
 	case "content":
-		n.add(dialect.KindContent, 0, text)
+		n.add(dialect.Written, dialect.KindContent, 0, text)
 	case "reasoning_content", "reasoning":
 		// Some servers send the same text under both names.
 		if !n.thought {
 			n.thought = len(text) > 0
-			n.add(dialect.KindReasoning, 0, text)
+			n.add(dialect.Written, dialect.KindReasoning, 0, text)
 		}
 	case "refusal":
-		n.add(dialect.KindContent, 1, text)
+		n.add(dialect.Written, dialect.KindContent, 1, text)
 	default:
-		if dialect.IsText(name) {
-			n.add(dialect.KindContent, 2, text)
-		}
+		n.add(dialect.WayOf(name), dialect.KindContent, 2, text)
 	}
 }
 
@@ -151,8 +147,8 @@ func (n *noter) structure(name, value []byte) {
 	switch {
 	case string(name) == "tool_calls" && value[0] == '[':
 		n.calls(value)
-	case string(name) == "annotations":
-		// Sources that the model was given, not what it wrote.
+	case dialect.WayOf(name) == dialect.Source:
+		n.to.AddSource(int64(len(value)))
 	case string(name) == "reasoning_details":
 		if !n.thought {
 			dialect.AddStrings(n.to, dialect.TextKey(n.choice, dialect.KindReasoning, 0), value)
@@ -197,9 +193,9 @@ func (n *noter) call(call []byte) {
 		}
 		text := function[m.From+1 : m.To-1]
 		if string(m.Key) == "name" {
-			n.add(dialect.KindToolName, index, text)
+			n.add(dialect.Written, dialect.KindToolName, index, text)
 		} else {
-			n.add(dialect.KindToolInput, index, text)
+			n.add(dialect.Written, dialect.KindToolInput, index, text)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
 
 	"farebox/providers/chat/dialect"
@@ -202,15 +203,20 @@ func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide && 
 
 // tell writes that event.
 func (s *stream) tell() {
-	s.spans, s.priced = s.spans[:0], false // those of the event before
 	u := s.Usage()
+	s.identify()
+	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
+	s.out = append(s.c.AppendCost(s.out, &u), "}\n\n"...)
+}
+
+// identify begins an event of ours with what the first one of the answer had.
+func (s *stream) identify() {
+	s.spans, s.priced = s.spans[:0], false // those of the event before
 	s.out = append(s.out, "data: "...)
 	if len(s.ident) == 0 {
 		s.ident = append(s.ident, `{"object":"chat.completion.chunk",`...)
 	}
 	s.splice(s.ident)
-	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
-	s.out = append(s.c.AppendCost(s.out, &u), "}\n\n"...)
 }
 
 // readFully judges an event that is not like the one before it.
@@ -349,6 +355,25 @@ func (s *stream) Produced() int64 {
 
 func (s *stream) Exceeds(most int64) bool {
 	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+}
+
+// Cut is dialect.Stream.
+func (s *stream) Cut(out []byte) (short, tail []byte) {
+	if s.events.Large() || s.c.Verbatim || s.done || s.failed {
+		return out, nil
+	}
+	passed := s.out
+	s.out = nil
+	for i := range s.choices {
+		s.identify()
+		s.out = strconv.AppendInt(append(s.out, `"choices":[{"index":`...), i, 10)
+		s.out = append(s.out, `,"delta":{},"logprobs":null,"finish_reason":"length"}]}`+"\n\n"...)
+	}
+	if !s.hide {
+		s.tell()
+	}
+	tail, s.out = append(s.out, dialect.DoneEvent...), passed
+	return out, tail
 }
 
 func (s *stream) AtBoundary() bool { return !s.events.Large() }

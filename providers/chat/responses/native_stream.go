@@ -267,6 +267,9 @@ func (s *nativeStream) Exceeds(most int64) bool {
 	return s.chunks > most || s.meter.produced.Exceeds(most, s.c.Vocabulary())
 }
 
+// Cut ends nothing: the last event would have to repeat the whole answer.
+func (s *nativeStream) Cut(out []byte) (short, tail []byte) { return out, nil }
+
 // AtBoundary is always true: only whole events are passed on.
 func (s *nativeStream) AtBoundary() bool   { return true }
 func (s *nativeStream) Done() bool         { return s.done }

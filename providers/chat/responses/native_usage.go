@@ -79,6 +79,8 @@ type meter struct {
 	produced dialect.Produced
 	told     [seenWays]int64 // bytes
 	counted  int64           // the most of told
+	media    [seenWays]int64 // bytes that are no text
+	drawn    int64           // the most of media
 }
 
 // see notes a text, which stands as between its quotes.
@@ -130,4 +132,14 @@ type wayOf struct {
 	way seen
 }
 
-func (w wayOf) Add(key uint16, words []byte) { w.m.see(w.way, key, words) }
+func (w wayOf) Add(key uint16, words []byte)        { w.m.see(w.way, key, words) }
+func (w wayOf) AddUnknown(key uint16, words []byte) { w.m.see(w.way, key, words) }
+func (w wayOf) AddSource(n int64)                   { w.m.produced.AddSource(n) }
+
+func (w wayOf) AddMedia(n, worth int64) {
+	w.m.media[w.way] += n
+	if more := w.m.media[w.way] - w.m.drawn; more > 0 {
+		w.m.drawn = w.m.media[w.way]
+		w.m.produced.AddMedia(min(more, n), worth)
+	}
+}
