@@ -212,3 +212,66 @@ func TestAWholeAnswerBeyondItsCapIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// An event without an end was passed on for ever: what is not text had no bound.
+func TestAnEventWithoutAnEndIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	u := rig.StartRaw(t, nil)
+	g := rig.StartGateway(t, fmt.Sprintf(drawnConfig, u.URL))
+	g.NewAccount("a", "10")
+	key := g.Key("a")
+	for name, line := range map[string]string{"a comment": ": ", "a picture": `data: {"id":"1","choices":[{"index":0,` +
+		`"delta":{"images":[{"image_url":{"url":"data:image/png;base64,`} {
+		u.Answer(func(c net.Conn, _ string) {
+			_, _ = io.WriteString(c, rig.SSEChunked+rig.SSEChunk(rig.GoodChunk)+rig.SSEChunk(line))
+			block := rig.SSEChunk(strings.Repeat("A", 1<<20))
+			for range 256 {
+				if _, err := io.WriteString(c, block); err != nil {
+					return
+				}
+			}
+		})
+		before := g.Settled()["a"].Spent
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("draws", "Draw", `,"stream":true`))
+		n, err := io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		if err == nil || n > 80<<20 {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		if spent := g.Settled()["a"].Spent - before; spent > 100*2000 {
+			t.Errorf("%s: charged %s", name, spent)
+		}
+	}
+}
+
+// A stream whose [DONE] has arrived is paid, also when farebox is killed before the
+// upstream ends its answer.
+func TestAStreamThatWasDoneIsPaidAfterAKill(t *testing.T) {
+	t.Parallel()
+	u := rig.StartRaw(t, nil)
+	g := rig.StartGateway(t, fmt.Sprintf(drawnConfig, u.URL))
+	g.NewAccount("a", "10")
+	key := g.Key("a")
+	for _, usage := range []string{"," + usageOf8, ""} {
+		u.Answer(func(c net.Conn, _ string) {
+			_, _ = io.WriteString(c, rig.SSEChunked+rig.SSEChunk(streamOf(`{"content":"four words of text"}`, usage)))
+			_, _ = io.ReadAll(c)
+		})
+		before := g.Settled()["a"].Spent
+		res := g.Open("POST", "/chat/completions", key, rig.Ask("draws", "Draw", `,"stream":true`))
+		var text []byte
+		for piece := make([]byte, 4096); !strings.Contains(string(text), "[DONE]"); {
+			n, err := res.Body.Read(piece)
+			if text = append(text, piece[:n]...); err != nil {
+				t.Fatalf("%v after %s", err, text)
+			}
+		}
+		g.Kill()
+		_ = res.Body.Close()
+		g.Start()
+		spent := g.Settled()["a"].Spent - before
+		if usage != "" && spent != 5*1000+80*2000 || spent < 4*2000 {
+			t.Errorf("usage %q: charged %s", usage, spent)
+		}
+	}
+}
