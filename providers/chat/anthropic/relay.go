@@ -76,6 +76,7 @@ func (r *relay) Pass(p []byte) []byte {
 // relayed reads an event and says that it goes on as it is.
 func (r *relay) relayed() bool {
 	data := r.events.Data
+	r.meter.produced.Event(r.events.To-r.events.From, data)
 	switch {
 	case len(data) == 0 && r.events.To-r.events.From == 1:
 		return !r.anew // the LF of a CR LF goes where the CR went

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"hash/crc32"
 	"sync"
 )
 
@@ -60,7 +61,8 @@ type Produced struct {
 	key   uint16 // of the last run
 	full  bool
 
-	sources int32 // bytes of what the model was given, at most sourceBytes
+	sources int32  // bytes of what the model was given, at most sourceBytes
+	around  uint32 // checksum of what stood around the last texts
 
 	looked int64 // no need to count before the estimate is above this
 	hidden int64 // bytes of reasoning that was sealed
@@ -116,6 +118,31 @@ func (p *Produced) AddSource(n int64) {
 	p.sources += int32(free)
 	if n > free {
 		p.beside(n - free)
+	}
+}
+
+// Event takes an event of so many bytes and its data: its name, its id and comments count
+// as sources do, beyond what is usual.
+func (p *Produced) Event(size int, data []byte) {
+	switch rest := size - len(data); {
+	case rest > aroundBytes:
+		p.AddSource(int64(rest - aroundBytes))
+	case len(data) == 0 && rest > 2:
+		p.AddSource(int64(rest))
+	}
+}
+
+// Around takes what stands before and behind the texts of an event. What is more than
+// usual counts as sources do, unless it is that of the event before.
+func (p *Produced) Around(before, behind []byte) {
+	n := len(before) + len(behind)
+	if n <= aroundBytes {
+		return
+	}
+	sum := crc32.Update(crc32.ChecksumIEEE(before), crc32.IEEETable, behind)
+	if sum != p.around {
+		p.around = sum
+		p.AddSource(int64(n - aroundBytes))
 	}
 }
 

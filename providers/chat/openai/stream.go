@@ -150,6 +150,7 @@ func (s *stream) read() verdict {
 	if s.c.Sealed && !s.bare() {
 		return unsealed
 	}
+	s.produced.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
 		// lines behind what did not go out are part of it.
@@ -228,8 +229,11 @@ func (s *stream) readFully(data []byte) verdict {
 	s.spans = s.spans[:0]
 	s.priced = s.c.Cost != nil && usage >= 0 && s.final && usageAt(data, usage) >= 0
 	var d delta
-	n := 0
+	n, from, to := 0, len(data), len(data)
 	for at := 0; s.nextDelta(data, at, &d); at = d.end {
+		if to = d.end; n == 0 {
+			from = d.begin
+		}
 		n++
 		if d.finished {
 			s.finished = true
@@ -237,6 +241,9 @@ func (s *stream) readFully(data []byte) verdict {
 				return failure
 			}
 		}
+	}
+	if !s.c.True(s.c.Doc.TopIndex(dialect.ChatLogprobs)) {
+		s.produced.Around(data[:from], data[min(to, len(data)):])
 	}
 	switch {
 	case n == 1 && !d.finished && s.choices == 1 && !s.strip:

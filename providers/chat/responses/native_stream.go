@@ -79,6 +79,7 @@ func (s *nativeStream) Pass(p []byte) []byte {
 // stands before it.
 func (s *nativeStream) read(src []byte, from int) (written bool) {
 	data := s.events.Data
+	s.meter.produced.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 && s.wrote {
 		// Empty lines behind what went out with line ends of ours are part of it.
 		if first := src[s.events.From]; first == '\n' || first == '\r' {
