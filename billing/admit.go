@@ -300,9 +300,9 @@ func (a *AccountState) free(nodes int64) Nano {
 
 // reach is how much of want the account and the key could pay for now.
 func (a *AccountState) reach(k *Key, want Nano) Nano {
-	take, _ := a.allot(k, want, 1, 0)
-	elsewhere := a.elsewhere()
-	return min(want, take.Total()+elsewhere.Total())
+	all, diem, usd := a.everywhere(k.use)
+	take, _ := a.divide(&all, diem, usd, want, 1)
+	return take.Total()
 }
 
 // divide is allot for given money and what the key's limits leave.
@@ -394,15 +394,6 @@ func (k *Key) HasRoom(nowNs int64) bool {
 	defer a.mu.Unlock()
 	a.roll(day)
 	k.use.roll(a.day)
-	diem, usd := k.use.room()
-	have := a.avail
-	if a.lease != nil {
-		p := a.elsewhere()
-		have.Add(&p)
-	}
-	if q := k.use.lease; q != nil {
-		diem += q.unleased[money.InDIEM] + q.others[money.InDIEM]
-		usd += q.unleased[money.InUSD] + q.others[money.InUSD]
-	}
+	have, diem, usd := a.everywhere(k.use)
 	return have[money.InDIEM] > 0 && diem > 0 || have[money.InBundled]+have[money.InUSD] > 0 && usd > 0
 }

@@ -126,7 +126,7 @@ func (l *Ledger) debitShared(a *AccountState, d *store.Debit) (applied bool, err
 			applied, err = l.store.Debit(d)
 			break
 		}
-		if err := l.store.(store.Shared).Recall(a.no); err != nil {
+		if _, err := l.store.(store.Shared).Recall(0, a.no); err != nil {
 			return false, err
 		}
 		time.Sleep(debitPause)

@@ -112,17 +112,17 @@ func (c *fakeConn) Grant(op uint64, wants []store.Want) ([]store.Funds, error) {
 	})
 }
 
-func (c *fakeConn) Return(op uint64, rests []store.Want) ([]store.Funds, error) {
+func (c *fakeConn) Return(op uint64, rests []store.Want, recalls ...uint64) ([]store.Funds, error) {
 	return c.operate("Return", op, rests, func(at *Nano, rest Nano, _ Nano) Nano {
 		got := min(rest, *at)
 		*at -= got
 		return -got
-	})
+	}, recalls...)
 }
 
 // operate carries out a lease operation once.
 func (c *fakeConn) operate(call string, op uint64, wants []store.Want,
-	move func(at *Nano, n, left Nano) Nano) (list []store.Funds, err error) {
+	move func(at *Nano, n, left Nano) Nano, recalls ...uint64) (list []store.Funds, err error) {
 	err = c.as(call, func(n *fakeNode) error {
 		if n.reclaims != c.reclaims.Load() {
 			return store.ErrReclaimed
@@ -148,6 +148,9 @@ func (c *fakeConn) operate(call string, op uint64, wants []store.Want,
 			}
 		}
 		n.op, n.answer = op, list
+		for _, no := range recalls {
+			c.db.answered[no] = append(c.db.answered[no], n.No)
+		}
 		return nil
 	})
 	return list, err
@@ -322,6 +325,44 @@ func (c *fakeConn) Changes(after uint64) (list []store.Change, err error) {
 	return list, err
 }
 
-func (c *fakeConn) Recall(account uint32) error {
-	return c.as("Recall", func(*fakeNode) error { c.db.change(store.ChangeRecall, account, 0); return nil })
+func (c *fakeConn) Recall(but uint32, accounts ...uint32) (list []store.Recall, err error) {
+	err = c.as("Recall", func(*fakeNode) error {
+		for _, no := range accounts {
+			c.db.change(store.ChangeRecall, no, int64(but))
+			list = append(list, store.Recall{Account: no, No: uint64(len(c.db.changes)), Nodes: c.holders(no)})
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (c *fakeConn) Recalled(list []store.Recall) (found []store.Recalled, err error) {
+	err = c.as("Recalled", func(*fakeNode) error {
+		for _, r := range list {
+			found = append(found, store.Recalled{Nodes: c.holders(r.Account), Answered: c.db.answered[r.No]})
+		}
+		return nil
+	})
+	return found, err
+}
+
+// holders are the other nodes with a session that have leases of an account.
+func (c *fakeConn) holders(account uint32) (list []uint32) {
+	db := c.db
+	for _, n := range db.nodes {
+		if n.No == c.no || n.Left || n.ExpiresUs <= db.clock()/1000 {
+			continue
+		}
+		has := false
+		for id, amount := range db.leases {
+			has = has || id.node == n.No && id.account == account && amount > 0
+		}
+		for id, amount := range db.quotas {
+			has = has || id.node == n.No && db.keys[id.key-1].Account == account && amount > 0
+		}
+		if has {
+			list = append(list, n.No)
+		}
+	}
+	return list
 }

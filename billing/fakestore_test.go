@@ -29,6 +29,7 @@ type fakeStore struct {
 	used     map[fakeUse]Nano // by key, currency group and day
 	nodes    []*fakeNode
 	changes  []store.Change
+	answered map[uint64][]uint32 // recalls, by nodes
 	charged  money.Parts
 	debts    map[uint32]*fakeDebt
 	short    Nano
@@ -80,6 +81,7 @@ func newFakeStore(clock func() int64) *fakeStore {
 		clock: clock, refs: map[string]bool{}, daily: map[uint32]Nano{}, buckets: map[fakeBucket]*fakeMoney{},
 		leases: map[fakeLease]Nano{},
 		quotas: map[fakeQuota]Nano{}, debts: map[uint32]*fakeDebt{}, used: map[fakeUse]Nano{}, seen: map[string]bool{},
+		answered: map[uint64][]uint32{},
 	}
 }
 

@@ -38,7 +38,7 @@ func (n *node) changed(c *store.Change) error {
 	case store.ChangeKey:
 		return n.reloadKey(c.Key)
 	case store.ChangeRecall:
-		n.recalled(c.Account)
+		n.recalled(c)
 	case store.ChangeAccount, store.ChangeCredit, store.ChangeAllowance, store.ChangeDebt:
 		a := n.l.loaded(c.Account)
 		if a == nil {
@@ -109,22 +109,4 @@ func (n *node) reload() error {
 	}
 	n.feed.last = b.Feed
 	return nil
-}
-
-// recalled gives back what is free here of an account that another node is
-// short of. Requests that wait here for the same money do not keep it: too
-// little on each of two nodes would help neither; together it goes to the first
-// that asks.
-func (n *node) recalled(account uint32) {
-	a := n.l.loaded(account)
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.lease.ownRecalls > 0 {
-		a.lease.ownRecalls--
-		return
-	}
-	a.lease.give(a, giveAll)
 }

@@ -90,73 +90,79 @@ func (h *Hold) Reach() Nano { return h.reach }
 
 // Extend holds more for the same request, all or nothing.
 func (h *Hold) Extend(more Nano) bool {
-	if !h.Open() || more < 0 {
-		return false
+	if more <= 0 {
+		return more == 0 && h.Open()
 	}
-	if more == 0 {
-		return true
-	}
-	if n := h.ledger.node; n != nil && !n.mayExtend() {
-		return false
-	}
-	if h.extend(more) {
-		return true
-	}
-	if n := h.ledger.node; n != nil {
-		return n.extend(h, more)
-	}
-	return false
+	return h.ExtendUpTo(more, more) == more
 }
 
-func (h *Hold) extend(more Nano) bool {
+// ExtendUpTo holds as much of more for the same request as there is, but not
+// less than least, and says how much that was: 0 where there is too little.
+func (h *Hold) ExtendUpTo(more, least Nano) (got Nano) {
+	if !h.Open() || more <= 0 {
+		return 0
+	}
+	n := h.ledger.node
+	if n == nil {
+		return h.extend(more, least)
+	}
+	if !n.mayExtend() {
+		return 0
+	}
+	if got = h.extend(more, more); got == 0 {
+		got = n.extend(h, more, least)
+	}
+	return got
+}
+
+func (h *Hold) extend(more, least Nano) (got Nano) {
 	a := h.key.Account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.state.Load() != holdOpen {
-		return false
+		return 0
 	}
 	now := h.ledger.now()
 	a.roll(h.ledger.day(now))
 	h.key.use.roll(a.day)
-	take, ok := a.allotMore(h, more)
-	if !ok {
-		return false
+	take := a.allotMore(h, more, least)
+	if got = take.Total(); got == 0 {
+		return 0
 	}
-	rec := journal.Record{Kind: journal.Extend, TimeNs: now, Hold: h.id, Account: a.no, Held: more}
-	if err := h.ledger.journal.Append(&rec, more); err != nil {
-		return false
+	rec := journal.Record{Kind: journal.Extend, TimeNs: now, Hold: h.id, Account: a.no, Held: got}
+	if err := h.ledger.journal.Append(&rec, got); err != nil {
+		return 0
 	}
 	a.give(h, &take)
 	if u := h.key.use; !u.counts(h) && u.mostUSD != money.MaxCredit {
 		// It belongs to a period that is over, and nobody knows what is left of
 		// that: what this pays for is charged as debt, which no limit counts.
-		h.beyond += more
+		h.beyond += got
 	}
 	if a.lease != nil {
 		a.lease.took(a, more)
 	}
-	return true
+	return got
 }
 
 // allotMore is allot for a hold that is open already. Across midnight the DIEM
 // of the new day and the key's new period stay out of it: the hold belongs to
 // the day in which it was opened.
-func (a *AccountState) allotMore(h *Hold, more Nano) (money.Parts, bool) {
+func (a *AccountState) allotMore(h *Hold, more, least Nano) (take money.Parts) {
 	if h.day == a.day {
-		take, code := a.allot(h.key, more, more, 0)
-		return take, code == Admitted
+		take, _ = a.allot(h.key, more, least, 0)
+		return take
+	}
+	u := h.key.use
+	if _, usd := u.room(); u.counts(h) {
+		more = min(more, usd)
 	}
 	free := a.avail
 	free[money.InDIEM] = 0
-	take := free.Take(more)
-	if take.Total() < more {
-		return money.Parts{}, false
+	if free.Total() < least || more < least {
+		return take
 	}
-	u := h.key.use
-	if _, usd := u.room(); u.counts(h) && usd < more {
-		return money.Parts{}, false
-	}
-	return take, true
+	return free.Take(more)
 }
 
 // Progress records what to charge should this process die before the request
@@ -373,6 +379,9 @@ func (h *Hold) resolve(a *AccountState, now, tokens, credits int64) {
 		h.ledger.redis.Correct(&h.windows, h.rate, h.keyRate, now, tokens-h.tokens)
 	}
 	a.unlink(h)
+	if a.lease != nil {
+		a.lease.freed(a)
+	}
 }
 
 // record is a settlement or progress of this hold, without amounts.

@@ -28,8 +28,7 @@ type lease struct {
 	giving     bool // in the node's queue for a return
 	giveAmount Nano // how much goes back; giveAll: what is free
 	looking    bool // in the node's queue for a look
-	recalledNs int64
-	ownRecalls int        // not yet seen in the feed
+	recalls    recalls
 	debt       Nano       // of the account in the store, as last heard
 	marks      []debtMark // oldest first
 
@@ -195,17 +194,26 @@ func (s *lease) took(a *AccountState, want Nano) {
 }
 
 // aim is how much should be free here: what the account's requests of late
-// need, but no more than this node's share of what is free at all.
+// need, but no more than this node's share of what is free at all, and nothing
+// that other nodes ask for.
 func (s *lease) aim(free Nano) Nano {
+	if s.contended() {
+		return 0
+	}
 	return min(s.target, (free+s.unleased.Total())/Nano(2*max(1, s.node.live.Load())))
 }
 
 // wants is what the account should lease now: what requests wait for, and a
-// slice to go on with. Earlier currencies first, as they are spent.
+// slice to go on with where no other node is short of it. Earlier currencies
+// first, as they are spent.
 func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 	w := store.Want{Account: a.no, Day: a.day}
 	share := Nano(2 * max(1, s.node.live.Load()))
 	need, ahead := s.need, s.target
+	contended := s.contended()
+	if contended {
+		ahead = 0
+	}
 	for i := range w.Amounts {
 		if i == money.InDIEM && s.newDay {
 			w.Amounts[i] = need + ahead // the answer tells what there is
@@ -237,11 +245,15 @@ func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 		q := u.lease
 		diem, usd := u.room()
 		w := store.Want{Account: a.no, Key: q.key, Period: u.quota.period}
+		slice := sliceHolds * q.need
+		if contended {
+			slice = 0
+		}
 		if q.usd && usd < q.need {
-			w.Amounts[money.InUSD] = q.need - usd + min(q.unleased[money.InUSD]/share, sliceHolds*q.need)
+			w.Amounts[money.InUSD] = q.need - usd + min(q.unleased[money.InUSD]/share, slice)
 		}
 		if q.diem && diem < q.need {
-			w.Amounts[money.InDIEM] = q.need - diem + min(q.unleased[money.InDIEM]/share, sliceHolds*q.need)
+			w.Amounts[money.InDIEM] = q.need - diem + min(q.unleased[money.InDIEM]/share, slice)
 		}
 		if w.Amounts != (money.Parts{}) {
 			list = append(list, w)

@@ -27,6 +27,7 @@ type leaseQueue struct {
 	asking  []*AccountState
 	giving  []*AccountState
 	looking []*AccountState
+	calling []*AccountState
 	active  []*AccountState // admitted something of late
 	round   *round          // that will try what is queued now
 	woken   chan struct{}
@@ -40,11 +41,12 @@ type round struct {
 
 // operation is a Grant or a Return whose outcome is not known yet.
 type operation struct {
-	no     uint64
-	give   bool
-	wants  []store.Want
-	owners []*AccountState // of wants
-	tried  bool            // and without an answer
+	no      uint64
+	give    bool
+	wants   []store.Want
+	owners  []*AccountState // of wants
+	recalls []uint64        // that it answers
+	tried   bool            // and without an answer
 	// applied is what had come to the store before it was asked the first time.
 	applied uint64
 }
@@ -62,10 +64,11 @@ func (q *leaseQueue) init(n *node) {
 
 func newRound() *round { return &round{tried: make(chan struct{})} }
 
-// ask, give, look and list queue an account; the caller holds its mutex.
+// ask, give, look, call and list queue an account; the caller holds its mutex.
 func (q *leaseQueue) ask(a *AccountState)  { q.add(&q.asking, a, &a.lease.asking) }
 func (q *leaseQueue) give(a *AccountState) { q.add(&q.giving, a, &a.lease.giving) }
 func (q *leaseQueue) look(a *AccountState) { q.add(&q.looking, a, &a.lease.looking) }
+func (q *leaseQueue) call(a *AccountState) { q.add(&q.calling, a, &a.lease.recalls.calling) }
 
 func (q *leaseQueue) list(a *AccountState) {
 	q.mu.Lock()
@@ -130,7 +133,7 @@ func (q *leaseQueue) step() (answered bool) {
 		return q.n.recount()
 	}
 	// What others wait for goes first.
-	return q.lookAll() && q.giveAll() && q.askAll()
+	return q.lookAll() && q.giveAll() && q.recallAll() && q.askAll()
 }
 
 // take empties a list of what is queued, or takes the first of it.
@@ -152,6 +155,7 @@ func (q *leaseQueue) giveAll() bool {
 	return q.sweep(o, &q.giving, func(a *AccountState) {
 		a.lease.giving = false
 		o.wants = a.lease.gives(a, o.wants)
+		o.recalls, a.lease.recalls.asked = append(o.recalls, a.lease.recalls.asked...), nil
 	})
 }
 
@@ -183,7 +187,7 @@ func (o *operation) own(a *AccountState) {
 }
 
 func (q *leaseQueue) begin(o *operation) bool {
-	if len(o.wants) == 0 {
+	if len(o.wants) == 0 && len(o.recalls) == 0 {
 		return true
 	}
 	q.op++
@@ -198,11 +202,13 @@ func (q *leaseQueue) finish() bool {
 	if o == nil {
 		return true
 	}
-	do := q.n.store.Grant
+	var list []store.Funds
+	var err error
 	if o.give {
-		do = q.n.store.Return
+		list, err = q.n.store.Return(o.no, o.wants, o.recalls...)
+	} else {
+		list, err = q.n.store.Grant(o.no, o.wants)
 	}
-	list, err := do(o.no, o.wants)
 	q.n.heard(err)
 	if errors.Is(err, store.ErrReclaimed) {
 		_, _ = q.n.beat() // it says the same, and lets the node go on
@@ -239,11 +245,18 @@ func (q *leaseQueue) lookAll() bool {
 	}
 	byNo := make(map[uint32]*AccountState, len(list))
 	accounts := make([]uint32, len(list))
+	var open []*recall
 	for i, a := range list {
 		accounts[i], byNo[a.no] = a.no, a
 		a.mu.Lock()
 		a.lease.looking = false
+		if r := a.lease.recalls.sent; r != nil && r.No != 0 && !r.done {
+			open = append(open, r)
+		}
 		a.mu.Unlock()
+	}
+	if !q.hear(open, byNo) {
+		return false
 	}
 	applied := q.n.applied()
 	found, err := q.n.store.Funds(accounts, q.n.day.Load())

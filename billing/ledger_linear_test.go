@@ -209,7 +209,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 			case InsufficientBalance, InDebt:
 				// On a busy machine money can be on its way for longer than requests
 				// wait. Whoever is told at once is told the truth.
-				return linearResult{late: l.node != nil && time.Since(began) >= l.node.t.recall}
+				return linearResult{late: l.node != nil && time.Since(began) >= l.node.t.rivals}
 			case StoreAway:
 				if r.faults {
 					return linearResult{away: true}
@@ -328,7 +328,7 @@ func twoNodesAreLinearizable(t *testing.T, histories int) {
 		for i := range histories {
 			t.Run(fmt.Sprint("faults=", faults, "/", i), func(t *testing.T) {
 				t.Parallel()
-				c := newCluster(t, 2, func(c *cluster) { c.times.recall = 2 * time.Second })
+				c := newCluster(t, 2)
 				r := newLinearRun(t, c.nodes)
 				if r.faults = faults; faults {
 					for i, conn := range c.conns {
@@ -388,7 +388,8 @@ func TestTwoNodesOnPostgreSQLAreLinearizable(t *testing.T) {
 	t.Parallel()
 	times := nodeTimes{
 		beat: 200 * time.Millisecond, ttl: 30 * time.Second, poll: 20 * time.Millisecond, keep: 50 * time.Millisecond,
-		idle: time.Second, ask: 30 * time.Second, recall: 3 * time.Second,
+		idle: time.Second, ask: 30 * time.Second, recall: 5 * time.Second,
+		rivals: 3 * time.Second,
 	}
 	nodes := nodesOn(t, servers.Database(t), 2, func(_ int, o *Options) { o.times = times })
 	runs := make([]*linearRun, 6)

@@ -64,7 +64,8 @@ type nodeTimes struct {
 	keep   time.Duration // between looks at the leases in use
 	idle   time.Duration // what was not needed for so long goes back
 	ask    time.Duration // how long a request waits for the store's answer
-	recall time.Duration // how long a request waits for what other nodes give back
+	recall time.Duration // how long a request waits for the answers of other nodes at most
+	rivals time.Duration // how long it asks them again, since their requests may take the same money
 	mono   func() int64  // monotonic clock, ns
 
 	// A manual node has no goroutines; pause runs the others while it waits.
@@ -74,7 +75,8 @@ type nodeTimes struct {
 
 var defaultTimes = nodeTimes{
 	beat: 5 * time.Second, ttl: 30 * time.Second, poll: 100 * time.Millisecond, keep: 500 * time.Millisecond,
-	idle: 5 * time.Second, ask: 3 * time.Second, recall: 350 * time.Millisecond,
+	idle: 5 * time.Second, ask: 3 * time.Second, recall: 5 * time.Second,
+	rivals: 350 * time.Millisecond,
 }
 
 // relaxedShare of the session's time is how long a relaxed node opens holds

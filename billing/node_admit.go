@@ -11,9 +11,7 @@ import (
 // while a node has enough.
 
 const (
-	// recallApart is how often a node asks the others for one account.
-	recallApart = 100 * time.Millisecond
-	// lookApart is how often it looks whether they gave something back.
+	// lookApart is how often a request looks whether something came back.
 	lookApart = 20 * time.Millisecond
 	// asksAtOnce is how often it asks for what it has heard is leased to nobody
 	// before it waits as for what others have: somebody else may take it each
@@ -40,15 +38,16 @@ func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 }
 
 // extend is admit for more of a hold that is open.
-func (n *node) extend(h *Hold, more Nano) (ok bool) {
-	if !n.mayExtend() {
-		return false
-	}
-	n.seek(h.key, more, more, func(bool) bool {
-		ok = h.extend(more)
-		return ok || !h.Open()
+func (n *node) extend(h *Hold, more, least Nano) (got Nano) {
+	n.seek(h.key, more, least, func(final bool) bool {
+		enough := more
+		if final {
+			enough = least
+		}
+		got = h.extend(more, enough)
+		return got > 0 || !h.Open()
 	})
-	return ok
+	return got
 }
 
 // cover fetches what a request cost beyond its hold, before it is charged: all
@@ -82,48 +81,50 @@ func (h *Hold) missing(cost Nano) Nano {
 }
 
 // seek tries again after each answer of the store until try says that it is
-// done, for as long as more can come. The last try is final: it takes what is
-// there. false: the store did not answer.
+// done, for as long as more can come: from what is leased to nobody, then from
+// other nodes. The last try is final: it takes what is there. false: the store,
+// or a node that has leases, did not answer.
 func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) (answered bool) {
 	a := k.Account
 	want = min(want, wantMost)
 	least = min(max(least, 1), want)
 	a.wait(k, want)
 	defer a.wait(k, -want)
-	end := n.t.mono() + int64(n.t.recall)
-	for asked := 0; ; {
-		asked++
+	var r *recall
+	var rivals, end int64 // until when
+	recalls := 0
+	for asked := 1; ; asked++ {
 		if !n.ask(a) {
 			try(true)
 			return false
 		}
 		if try(false) {
+			a.helped(r)
 			return true
 		}
-		for {
-			from := a.sources(k, want)
-			more := from.left && asked < asksAtOnce
-			// The wait is for others; what is leased to nobody is asked for also after it,
-			// however long the store took to answer.
-			if from.reach < least || !more && (!from.left && !from.others || n.t.mono() >= end) {
-				try(true)
-				return true
-			}
-			if more {
-				break
-			}
-			asked = 0
-			if from.here >= least {
-				// A smaller hold is possible; the whole is worth half the wait.
-				end = min(end, n.t.mono()+int64(n.t.recall)/2)
-				least = from.here + 1
-			}
-			n.recall(a)
-			n.sleep(lookApart)
-			if !n.see(a) {
-				try(true)
-				return false
-			}
+		from := a.sources(k, want)
+		if from.reach < least || !from.left && !from.others {
+			try(true)
+			return true
+		}
+		if from.left && asked < asksAtOnce {
+			continue
+		}
+		now := n.t.mono()
+		if r == nil {
+			rivals, end = now+int64(n.t.rivals), now+int64(n.t.recall)
+			r, recalls = a.recall(), 1
+		} else if done, more := a.over(r); done && (now < rivals || more && now < end) {
+			// Requests of other nodes may have taken what came back, and not used it.
+			r, recalls = a.recall(), recalls+1
+		} else if done || now >= end {
+			try(true)
+			return done || recalls > 1
+		}
+		asked = 0
+		if !n.awaitRecall(k, want, r, end) {
+			try(true)
+			return false
 		}
 	}
 }
@@ -132,7 +133,6 @@ func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) 
 type sources struct {
 	left   bool       // leased to nobody
 	others bool       // leased to other nodes
-	here   Nano       // what a hold could take at once
 	reach  Nano       // the most it could take if everything free came here
 	reason DenialCode // why it could not even then; InsufficientBalance when it could
 }
@@ -147,7 +147,6 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 		quota.Add(&u.lease.unleased)
 	}
 	take, _ := a.allot(k, want, 1, 0)
-	f.here = take.Total()
 	rest := want
 	for i := range take {
 		if rest -= take[i]; rest <= 0 {
@@ -166,18 +165,8 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 			break
 		}
 	}
-	all := a.avail
-	all.Add(&s.unleased)
-	all.Add(&s.others)
-	if sum := s.handedIn(); sum > 0 {
-		f.others = true
-		all[money.InUSD] = money.AddNano(all[money.InUSD], sum)
-	}
-	diem, usd := u.room()
-	if q := u.lease; q != nil {
-		diem = money.AddNano(diem, quota[money.InDIEM]+q.others[money.InDIEM])
-		usd = money.AddNano(usd, quota[money.InUSD]+q.others[money.InUSD])
-	}
+	f.others = f.others || s.handedIn() > 0
+	all, diem, usd := a.everywhere(u)
 	f.reach = min(all[money.InDIEM], diem) + min(all[money.InBundled]+all[money.InUSD], usd)
 	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {
 		f.reason = InsufficientBalance // others need it themselves
@@ -185,32 +174,38 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	return f
 }
 
-// recall asks the other nodes for what they do not need of an account.
-func (n *node) recall(a *AccountState) {
-	a.mu.Lock()
-	s, now := a.lease, n.t.mono()
-	due := now-s.recalledNs >= int64(recallApart) || s.recalledNs == 0
-	if due {
-		s.recalledNs = now
-		s.ownRecalls++
+// everywhere is what the account has free, here or elsewhere, and what the limits
+// of a key leave of it. The caller holds the account's mutex.
+func (a *AccountState) everywhere(u *keyUse) (all money.Parts, diem, usd Nano) {
+	all = a.avail
+	diem, usd = u.room()
+	s, q := a.lease, u.lease
+	if s == nil {
+		return all, diem, usd
 	}
-	a.mu.Unlock()
-	if !due {
-		return
+	all.Add(&s.unleased)
+	all.Add(&s.others)
+	all[money.InUSD] = money.AddNano(all[money.InUSD], s.handedIn())
+	if q != nil {
+		rests := s.restsOf(u)
+		rests.Add(&q.unleased)
+		rests.Add(&q.others)
+		diem, usd = money.AddNano(diem, rests[money.InDIEM]), money.AddNano(usd, rests[money.InUSD])
 	}
-	if err := n.store.Recall(a.no); err != nil {
-		n.heard(err)
-	}
+	return all, diem, usd
 }
 
 // wait counts what requests wait for.
 func (a *AccountState) wait(k *Key, want Nano) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lease.need += want
+	s := a.lease
+	if s.need += want; s.need == 0 {
+		s.freed(a) // what was fetched and is too little
+	}
 	if u := k.use; u.lease != nil {
 		u.lease.need += want
-		a.lease.limit(u)
+		s.limit(u)
 	}
 }
 

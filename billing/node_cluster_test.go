@@ -24,6 +24,7 @@ type cluster struct {
 var quickTimes = nodeTimes{
 	beat: 20 * time.Millisecond, ttl: 400 * time.Millisecond, poll: 5 * time.Millisecond, keep: 20 * time.Millisecond,
 	idle: 300 * time.Millisecond, ask: 5 * time.Second, recall: 5 * time.Second,
+	rivals: 2 * time.Second,
 }
 
 func newCluster(t *testing.T, n int, adjust ...func(*cluster)) *cluster {

@@ -36,8 +36,9 @@ type Hold interface {
 	// Granted is what is held, Reach what more the account could give.
 	Granted() money.Nano
 	Reach() money.Nano
-	// Extend holds more, or says that the account cannot.
-	Extend(more money.Nano) bool
+	// ExtendUpTo holds as much of more as there is, and says how much; 0 where that
+	// is less than least.
+	ExtendUpTo(more, least money.Nano) (got money.Nano)
 	// Progress journals what a crash is to charge.
 	Progress(sold *money.Lines)
 	// Foresee is how a cost would be paid.

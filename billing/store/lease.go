@@ -19,8 +19,16 @@ func (s *postgresStore) Grant(op uint64, wants []Want) ([]Funds, error) {
 	return s.operate(op, wants, (*tx).grantLeases)
 }
 
-func (s *postgresStore) Return(op uint64, rests []Want) ([]Funds, error) {
-	return s.operate(op, rests, (*tx).returnLeases)
+func (s *postgresStore) Return(op uint64, rests []Want, recalls ...uint64) ([]Funds, error) {
+	return s.operate(op, rests, func(t *tx, rests []Want, moved []money.Parts) error {
+		for _, no := range recalls {
+			t.change(changeAnswered, s.node, int64(no))
+		}
+		if len(rests) == 0 {
+			return nil
+		}
+		return t.returnLeases(rests, moved)
+	})
 }
 
 // operate runs one operation on leases, once: done again, it gives the answer

@@ -258,11 +258,4 @@ func (s *postgresStore) Changes(after uint64) ([]Change, error) {
 	})
 }
 
-func (s *postgresStore) Recall(account uint32) error {
-	return s.writeFor(leaseTimeout, func(t *tx) error {
-		t.change(ChangeRecall, account, 0)
-		return nil
-	})
-}
-
 var _ Shared = (*postgresStore)(nil)

@@ -203,7 +203,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 				account := accounts[(w+i)%len(accounts)]
 				var err error
 				if i%2 == 0 {
-					err = n.Recall(account)
+					_, err = n.Recall(0, account)
 				} else {
 					_, err = n.Credit(&Credit{Account: account, Currency: money.USD, Amount: 1,
 						Ref: fmt.Sprint(w, "-", i), NowUs: 1})

@@ -35,8 +35,9 @@ type Shared interface {
 
 	// Grant leases what is wanted, as far as there is enough: never below 0.
 	Grant(op uint64, wants []Want) ([]Funds, error)
-	// Return gives back unspent rests, at most what is leased.
-	Return(op uint64, rests []Want) ([]Funds, error)
+	// Return gives back unspent rests, at most what is leased, and with that answers
+	// recalls, whose numbers it is given: what is free here has come back then.
+	Return(op uint64, rests []Want, recalls ...uint64) ([]Funds, error)
 	// LastOp is the number of the last operation.
 	LastOp() (uint64, error)
 	// Funds gives for each account its money (key 0) with the DIEM of day, and a
@@ -55,8 +56,11 @@ type Shared interface {
 	// Changes gives what changed after a number, in order and without gaps; a
 	// change is there as soon as its transaction has committed.
 	Changes(after uint64) ([]Change, error)
-	// Recall asks all nodes for what they do not need of an account: a change.
-	Recall(account uint32) error
+	// Recall asks all nodes but one for what they do not need of accounts: a change
+	// for each of them.
+	Recall(but uint32, accounts ...uint32) ([]Recall, error)
+	// Recalled says what came of recalls, in their order.
+	Recalled(list []Recall) ([]Recalled, error)
 }
 
 // ErrFenced says that another process goes on as this node.
@@ -93,6 +97,19 @@ type Funds struct {
 	Debt        money.Nano  // what the account owes; with key 0
 }
 
+// Recall is a question to the nodes for what they do not need of an account.
+type Recall struct {
+	Account uint32
+	No      uint64   // of the change
+	Nodes   []uint32 // with a session that had leases of the account when they were asked
+}
+
+// Recalled is what came of a recall so far.
+type Recalled struct {
+	Nodes    []uint32 // with a session that have leases of the account now
+	Answered []uint32
+}
+
 // Reclaimed is a node whose leases were taken back.
 type Reclaimed struct {
 	No     uint32
@@ -116,10 +133,11 @@ const (
 	ChangeAccount   ChangeKind = 1 + iota // made or changed
 	ChangeKey                             // made, changed or revoked
 	ChangeCredit                          // money came in
-	ChangeRecall                          // a node needs what others do not
+	ChangeRecall                          // a node, which Key names, needs what others do not
 	ChangeAllowance                       // of DIEM
 	changePepper
-	ChangeDebt // the account owes more or less
+	ChangeDebt     // the account owes more or less
+	changeAnswered // a node, which Account names, has answered the recall of the number in Key
 )
 
 // Change is an entry of the feed.

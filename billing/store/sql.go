@@ -164,6 +164,7 @@ type tx struct {
 	house   map[houseID]money.Nano
 	changes []Change
 	moved   []journal.Record // consumption besides charges (moved.go)
+	last    uint64           // number of the last of changes, once they are written
 	failed  error            // of a bulk: the first, what fails after it says less
 }
 
@@ -337,12 +338,11 @@ func (t *tx) finish() error {
 	if len(t.changes) == 0 {
 		return nil
 	}
-	var last uint64
-	if err := t.Row(sqlCount, len(t.changes)).Scan(&last); err != nil {
+	if err := t.Row(sqlCount, len(t.changes)).Scan(&t.last); err != nil {
 		return err
 	}
 	for i, c := range t.changes {
-		if _, err := t.exec(sqlChange, last-uint64(len(t.changes)-1-i), int64(c.Kind), c.Account, c.Key); err != nil {
+		if _, err := t.exec(sqlChange, t.last-uint64(len(t.changes)-1-i), int64(c.Kind), c.Account, c.Key); err != nil {
 			return err
 		}
 	}

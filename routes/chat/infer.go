@@ -211,8 +211,9 @@ func (c *inference) cover() *routes.Error {
 	more := func(tokens int64) money.Nano {
 		return money.AddNano(fixed, money.Worst(price, 0, tokens)) - hold.Granted()
 	}
-	for c.covered = ahead; more(c.covered) > 0 && !hold.Extend(more(c.covered)); c.covered = max(c.covered/2, least) {
-		if c.covered <= least {
+	c.covered = ahead
+	if need := more(ahead); need > 0 && hold.ExtendUpTo(need, more(least)) < need {
+		if more(least) > 0 {
 			usd, diem, _ := c.call.Key.BalanceAt(c.call.StartNs)
 			no := billing.Denial{Code: billing.InsufficientBalance}
 			if usd+diem >= more(least) {
@@ -220,6 +221,7 @@ func (c *inference) cover() *routes.Error {
 			}
 			return c.call.Denied(&no)
 		}
+		c.covered = min(ahead, money.Affords(price, hold.Granted()-fixed))
 	}
 	most := want
 	switch reach := hold.Reach(); {

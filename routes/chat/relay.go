@@ -170,16 +170,11 @@ func (c *inference) extend(produced int64) bool {
 		return true
 	}
 	behind := max(0, produced-c.covered)
-	rest := c.chat.Cap - c.covered - behind
-	for step := min(c.call.Config().Billing.SliceTokens, max(0, rest)); ; step /= 4 {
-		more := min(behind+step, c.chat.Cap-c.covered)
-		if c.call.Hold().Extend(money.Worst(price, 0, more)) {
-			c.covered += more
-			return true
-		}
-		if step < leastCompletion {
-			break
-		}
+	more := min(behind+c.call.Config().Billing.SliceTokens, c.chat.Cap-c.covered)
+	least := min(behind+leastCompletion/4, more)
+	if got := c.call.Hold().ExtendUpTo(money.Worst(price, 0, more), money.Worst(price, 0, least)); got > 0 {
+		c.covered += min(more, money.Affords(price, got))
+		return true
 	}
 	// The prompt was held at a generous bound; what it did not use still pays
 	// for output.

@@ -79,12 +79,18 @@ func (c *Cluster) NewNode(name string) *Gateway {
 // StartCluster starts so many nodes on a PostgreSQL database and a Redis.
 func StartCluster(t *testing.T, nodes int) *Cluster {
 	t.Helper()
-	c := &Cluster{
-		T: t, Postgres: servers.Database(t), Redis: servers.StartRedis(t).Addr,
-		Sim: StartUpstream(t, upstream.Options{}),
-	}
+	c := NewCluster(t)
 	for i := range nodes {
 		c.StartNode(fmt.Sprintf("n%d", i+1))
 	}
 	return c
+}
+
+// NewCluster is StartCluster without nodes.
+func NewCluster(t *testing.T) *Cluster {
+	t.Helper()
+	return &Cluster{
+		T: t, Postgres: servers.Database(t), Redis: servers.StartRedis(t).Addr,
+		Sim: StartUpstream(t, upstream.Options{}),
+	}
 }
