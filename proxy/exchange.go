@@ -79,6 +79,9 @@ func (x *Exchange) ContentLength() int64 {
 	return x.head.length
 }
 
+// Reused says that the connection had answered others before.
+func (x *Exchange) Reused() bool { return x.link != nil && x.link.reused }
+
 // Header is the value of the answer's first field of that name, nil when there
 // is none; valid until Reset. Nothing of the head goes to the client by itself.
 func (x *Exchange) Header(name string) []byte { return x.head.get(name) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 
 	"farebox/providers/chat/dialect"
@@ -179,7 +180,7 @@ func servePanics(t *testing.T) *panicRig {
 		switch {
 		case r.URL.Path == "/":
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+gjson.GetBytes(body, "id").Raw+`,"result":"0x1"}`)
 		case bytes.Contains(body, []byte(`"stream":true`)):
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, panicEvents)

@@ -1,7 +1,7 @@
 package rpc
 
 import (
-	"bytes"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,6 +32,9 @@ type attempt struct {
 
 	node    *Node
 	request proxy.Request
+	first   int64         // id of the first call that was asked; those behind it count up
+	patches []proxy.Patch // that put the ids into the question
+	digits  []byte        // of the ids
 }
 
 var attempts = sync.Pool{New: func() any { return new(attempt) }}
@@ -85,7 +88,7 @@ var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behi
 type question struct {
 	method *Method // nil: a batch
 	body   []byte
-	id     []byte        // of the call in the body, and so of the answer
+	ids    []span        // where the ids of its calls stand, or are put in
 	wait   time.Duration // for the answer to begin
 	within time.Duration // for all of it, however it trickles
 	kept   time.Duration // of the request's time, for questions that come after
@@ -96,7 +99,9 @@ type question struct {
 func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
-	a.request = proxy.Request{Path: u.path, Body: q.body, ID: t.ID, Accept: "application/json", FirstByte: q.wait}
+	a.number(&q)
+	a.request = proxy.Request{Path: u.path, Body: q.body, Patches: a.patches, ID: t.ID, Accept: "application/json",
+		FirstByte: q.wait}
 	client := t.Ctx
 	if t.Alone {
 		client = nil
@@ -132,7 +137,7 @@ func (a *attempt) ask(t *Trip, u *Node, q question) reply {
 			return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
 		case long && a.judge.Known() && !done:
 			a.large = true
-			if a.judge.Answers[0].IDTo != 0 && !a.isFor(q.id) {
+			if a.judge.Answers[0].IDTo != 0 && a.callOf(0) < 0 {
 				return a.stray()
 			}
 			return a.judged(r, status, Final, q.method)
@@ -144,8 +149,11 @@ func (a *attempt) ask(t *Trip, u *Node, q question) reply {
 // whole judges an answer that was read to its end.
 func (a *attempt) whole(r reply, status int, q question) reply {
 	single := a.judge.Complete() && !a.judge.Array
-	if single && !a.isFor(q.id) {
-		return a.stray()
+	if single && a.callOf(0) < 0 {
+		if !a.nameless(0) {
+			return a.stray()
+		}
+		a.x.Distrust()
 	}
 	if cause, err := a.x.Finish(); err != nil {
 		return a.broken(cause)
@@ -165,15 +173,26 @@ func (a *attempt) whole(r reply, status int, q question) reply {
 	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
 }
 
-// isFor says that a single answer is for the call of that id. An error may have
-// none: its node could not read so far.
-func (a *attempt) isFor(id []byte) bool {
-	answer := &a.judge.Answers[0]
-	if answer.flags&answerLongID != 0 {
-		return false
+// read reads a whole answer of at most so many bytes to a question of our own.
+func (a *attempt) read(most int) error {
+	for done := false; !done; {
+		if a.buf, done = a.x.More(a.buf); len(a.buf) > most {
+			a.x.Close()
+			return errLong
+		}
 	}
-	got := a.judge.ID(0)
-	return bytes.Equal(got, id) || answer.Failed() && (answer.IDTo == 0 || string(got) == "null")
+	a.judge.Write(a.buf)
+	single := a.judge.Complete() && !a.judge.Array
+	if single && a.callOf(0) < 0 {
+		a.x.Distrust()
+	}
+	if _, err := a.x.Finish(); err != nil {
+		return errMute
+	}
+	if !single || a.callOf(0) < 0 {
+		return fmt.Errorf("%w (status %d)", errMute, a.x.Status())
+	}
+	return nil
 }
 
 // stray refuses the answer to another call. What stands on its connection next

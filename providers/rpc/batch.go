@@ -12,15 +12,10 @@ import (
 // one by one where none does. The answer is always an array with an answer for
 // each call, in the order of the calls.
 func (j *Job) batch(now int64) Result {
-	body := j.Body
-	if !j.Untouched {
-		j.body = j.appendBatch(j.body[:0])
-		body = j.body
-	}
-	c := &j.asking
+	c, q := &j.asking, j.question()
+	q.wait = j.from.Network.timeout(j.Class())
 	*c = asking{j: j, i: -1}
-	c.run(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)},
-		question{body: body, wait: j.from.Network.timeout(j.Class())}, now)
+	c.run(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}, q, now)
 	j.Attempts += c.asked
 	switch {
 	case c.over && c.last.kind == answered:
@@ -81,7 +76,7 @@ func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
 		most = maxRefusal
 	}
 	cause := a.readAll(most, false)
-	if cause == proxy.None && status < 300 && j.strays(a) {
+	if cause == proxy.None && a.strays() && status < 300 {
 		return a.stray()
 	}
 	if cause == proxy.None {
@@ -121,31 +116,27 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 // strays says that what was read has no answer to any of the calls, but some to
 // others. Where only some of it is for others, the rest counts; but what comes
 // next on such a connection is nobody's.
-func (j *Job) strays(a *attempt) bool {
+func (a *attempt) strays() bool {
 	if !a.judge.Complete() {
 		return false
-	}
-	if !a.judge.Array {
-		return len(j.Calls) == 1 && !a.isFor(j.sentID(nil, 0))
 	}
 	ours, others := 0, 0
 	for at := range a.judge.Answers {
 		switch {
-		case j.callOf(a, at, at) >= 0:
+		case a.callOf(at) >= 0:
 			ours++
-		case !a.judge.Answers[at].Failed() || string(a.judge.ID(at)) != "null":
+			continue
+		case !a.nameless(at):
 			others++
 		}
-	}
-	if others > 0 {
 		a.x.Distrust()
 	}
-	return others > 0 && ours == 0
+	return others > 0 && ours == 0 && (a.judge.Array || len(a.patches) == 1 || !a.judge.Answers[0].Failed())
 }
 
 // wholeRefusal says that the array has one error for all calls together.
 func (j *Job) wholeRefusal(a *attempt) bool {
-	return len(a.judge.Answers) == 1 && len(j.Calls) > 1 && a.judge.Answers[0].Failed() && j.callOf(a, 0, 0) < 0
+	return len(a.judge.Answers) == 1 && len(j.Calls) > 1 && a.judge.Answers[0].Failed() && a.callOf(0) < 0
 }
 
 // batchRefusal classifies an answer that is no array of answers.
@@ -175,32 +166,13 @@ func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 	return r
 }
 
-// callOf finds the call that an answer is for, -1 when it is for none. Most
-// nodes answer in order, so that is looked at first.
-func (j *Job) callOf(a *attempt, answer, hint int) int {
-	if a.judge.Answers[answer].flags&answerLongID != 0 || a.judge.Answers[answer].IDTo == 0 {
-		return -1
-	}
-	id := a.judge.ID(answer)
-	var number [20]byte
-	if hint < len(j.Calls) && string(j.sentID(number[:0], hint)) == string(id) {
-		return hint
-	}
-	for i := range j.Calls {
-		if string(j.sentID(number[:0], i)) == string(id) {
-			return i
-		}
-	}
-	return -1
-}
-
 // assemble makes the client's answer of a node's array: as it came when it is
 // what it should be, and else put together by the calls' ids. Calls that the
 // node was too busy for, or does not know, are asked elsewhere.
 func (j *Job) assemble(u *Node, now int64) Result {
 	a := j.main
 	place := j.match(a)
-	asIs := j.Untouched && a.judge.Array && len(a.judge.Answers) == len(j.Calls)
+	asIs := a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
 	var perhaps []sent      // transactions that may be where they should be
 	own := map[int][]byte{} // answers of ours
@@ -244,9 +216,9 @@ func (j *Job) assemble(u *Node, now int64) Result {
 	j.noteWrite(u)
 	if asIs && len(again)+len(own) == 0 {
 		if a.spool.inMemory() {
-			return Result{Body: a.buf}
+			return Result{Body: j.finish()}
 		}
-		return j.compose(pieces{{spool: &a.spool, to: a.spool.size}}, nil)
+		return j.compose(j.renamed(a), nil)
 	}
 	parts := make([]part, len(j.Calls))
 	defer closeParts(parts)
@@ -273,6 +245,17 @@ func (j *Job) assemble(u *Node, now int64) Result {
 }
 
 var comma = []byte{','}
+
+// renamed is a node's array, with an answer to each call in order, under the clients' ids.
+func (j *Job) renamed(a *attempt) (list pieces) {
+	from := int64(0)
+	for i := range a.judge.Answers {
+		n := &a.judge.Answers[i]
+		list = append(list, piece{spool: &a.spool, from: from, to: n.IDFrom}, piece{text: j.ID(i)})
+		from = n.IDTo
+	}
+	return append(list, piece{spool: &a.spool, from: from, to: a.spool.size})
+}
 
 // part is the answer of a call that was asked by itself.
 type part struct {
@@ -334,7 +317,7 @@ func (j *Job) match(a *attempt) []int {
 		return place
 	}
 	for at := range a.judge.Answers {
-		if i := j.callOf(a, at, at); i >= 0 && place[i] < 0 {
+		if i := a.callOf(at); i >= 0 && place[i] < 0 {
 			place[i] = at
 		}
 	}

@@ -75,9 +75,11 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 	one := func(i int) {
 		a := attempts.Get().(*attempt)
 		defer func() { a.release() }()
-		r := j.call(new(asking), &a, i, j.appendSingle(nil, i), defaultID, not, now)
+		var q question
+		q.add(j.MethodName(i), j.Params(i))
+		r := j.call(new(asking), &a, i, q, not, now)
 		if r.Cause == proxy.None {
-			r.Cause = a.keep(&parts[i], n, j.from.Owner)
+			r.Cause = a.keep(&parts[i], n, n.batchMemory/MaxBatch, j.from.Owner)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -136,21 +138,21 @@ func sideBySide(n, parallel int, f func(i int)) {
 }
 
 // keep moves the answer of a single call into a part, and reads a large one to
-// its end.
-func (a *attempt) keep(p *part, n *Network, o fair.Owner) proxy.Cause {
+// its end; so much of it stays in memory.
+func (a *attempt) keep(p *part, n *Network, memory int, o fair.Owner) proxy.Cause {
 	if !a.large {
 		p.spool = spool{mem: slices.Clone(a.buf), most: len(a.buf), size: int64(len(a.buf))}
 		p.answer, p.done = a.judge.Answers[0], true
 		return proxy.None
 	}
 	a.large = false
-	a.spool = spool{most: n.batchMemory / MaxBatch, room: n.room, owner: o}
+	a.spool = spool{most: memory, room: n.room, owner: o}
 	if a.spool.write(a.buf) != nil {
 		a.x.Close()
 		return proxy.NoFreeConn
 	}
 	cause := a.readAll(n.batchMost, true)
-	if cause == proxy.None && a.judge.Complete() && !a.isFor(defaultID) {
+	if cause == proxy.None && a.judge.Complete() && a.callOf(0) < 0 {
 		return a.stray().cause
 	}
 	if cause == proxy.None {

@@ -161,8 +161,8 @@ func (u *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
 	m := f.Find([]byte(chainMethods[f.Name]))
 	a := attempts.Get().(*attempt)
 	defer a.release()
-	id := ownID()
-	q := question{method: m, body: appendCall(nil, []byte(m.Name), nil, id), id: id, wait: headWait, within: headWait}
+	q := ownQuestion(m, m.Name, "")
+	q.wait, q.within = headWait, headWait
 	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return "", false
 	}

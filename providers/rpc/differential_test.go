@@ -22,14 +22,7 @@ func TestNodesRunWhatWasPriced(t *testing.T) {
 			continue
 		}
 		taken++
-		sent := body
-		switch {
-		case r.Untouched:
-		case r.Batch:
-			sent = r.appendBatch(nil)
-		default:
-			sent = r.appendSingle(nil, 0)
-		}
+		sent := r.sentBy(new(attempt))
 		for name, read := range map[string]func([]byte) ([]string, error){"geth": likeGeth,
 			"javascript": likeJavaScript, "first": likeFirst} {
 			methods, err := read(sent)

@@ -4,10 +4,10 @@
 // A [Request] is scanned once, without allocating, and refused where two JSON
 // parsers could read it differently: what a node runs must be what was priced.
 // [Method] tables say which methods a family of chains has, what each costs and
-// whether it may be repeated. A safe body goes to the node as it came; any
-// other is rebuilt from its parts (rebuild.go). A [Judge] reads answers while
-// they stream and finds their ids, verdicts and ends; [Match] puts the answers
-// of a batch back into the order of its calls. [Classify] tells a node's answer
+// whether it may be repeated. A safe body goes to the node as it came, under ids of
+// ours (ids.go); any other is rebuilt from its parts (rebuild.go). A [Judge] reads answers while
+// they stream and finds their ids, verdicts and ends; the answers of a batch are put
+// back into the order of its calls. [Classify] tells a node's answer
 // from a node that is busy, broken or without the method. A [Network] has the
 // upstreams of one chain with their weights, healths, heads and what was learnt
 // of them; one that keeps answers has a cache for what cannot change (cache.go).

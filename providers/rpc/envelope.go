@@ -24,8 +24,7 @@ type Call struct {
 	Method *Method // set by Resolve
 
 	object, method, params, id span
-	plain                      bool  // can go upstream byte for byte
-	number                     int64 // of a plain id that is a number, else -1
+	plain                      bool // can go upstream byte for byte but for its id
 }
 
 type span struct{ from, to int32 }
@@ -39,8 +38,8 @@ type Request struct {
 	Body  []byte
 	Batch bool
 	Calls []Call
-	// Untouched says that Body may go to a node as it came: nothing in it can
-	// be read in two ways, and nodes give its ids back byte for byte.
+	// Untouched says that Body may go to a node as it came but for the ids:
+	// nothing in it can be read in two ways.
 	Untouched bool
 
 	fault Fault
@@ -106,7 +105,6 @@ func (r *Request) Scan(body []byte) *Fault {
 	for i := range r.Calls {
 		r.Untouched = r.Untouched && r.Calls[i].plain
 	}
-	r.Untouched = r.Untouched && r.distinct()
 	return nil
 }
 
@@ -159,7 +157,7 @@ const (
 // call reads one object from its brace on; depth counts it. -1: refused.
 func (r *Request) call(body []byte, i, depth int) int {
 	n := len(r.Calls)
-	r.Calls = append(r.Calls, Call{number: -1, plain: true})
+	r.Calls = append(r.Calls, Call{plain: true})
 	c := &r.Calls[n]
 	c.object.from = int32(i)
 	seen := 0
@@ -303,9 +301,6 @@ func (r *Request) value(c *Call, n, member int, body []byte, i, depth int) int {
 		default:
 			r.refuse("invalid_type", n, "id", "must be a string, a number or null")
 			return -1
-		}
-		if c.number = canonical(v.of(body)); c.number < 0 && !plainText(v.of(body)) {
-			c.plain = false
 		}
 	default:
 		c.plain = false

@@ -10,6 +10,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/config"
 	"farebox/providers/health"
+	"farebox/proxy"
 )
 
 // offline is a job whose node is called in the process, to try many requests.
@@ -42,18 +43,11 @@ func (o *offline) ask(body []byte, f *upstream.NodeFaults) (answer, sent []byte,
 	}
 	j.from = Trip{Network: o.at.of}
 	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
-	sent = j.Body
-	switch {
-	case j.Untouched:
-	case j.Batch:
-		sent = j.appendBatch(nil)
-	default:
-		sent = j.appendSingle(nil, 0)
-	}
 	j.main = attempts.Get().(*attempt)
 	a := j.main
 	a.reset()
 	a.node = o.at
+	sent = j.sentBy(a)
 	a.buf = o.node.Answer(sent, f)
 	a.spool = spool{mem: a.buf}
 	a.judge.Write(a.buf)
@@ -62,6 +56,13 @@ func (o *offline) ask(body []byte, f *upstream.NodeFaults) (answer, sent []byte,
 	}
 	j.settleCall(a, 0, o.at)
 	return j.finish(), sent, nil
+}
+
+// sentBy is what an attempt sends to its node.
+func (r *Request) sentBy(a *attempt) []byte {
+	q := r.outgoing(nil, nil)
+	a.number(&q)
+	return proxy.AppendPatched(nil, q.body, a.patches)
 }
 
 // Ids, params and results of every request come back byte for byte: the

@@ -182,19 +182,12 @@ func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag str
 func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
-	id := ownID()
-	body := appendCall(nil, []byte("eth_getBlockByNumber"), []byte(`["`+tag+`",false]`), id)
-	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: headWait,
-		within: headWait}); !ok {
+	q := ownQuestion(nil, "eth_getBlockByNumber", `["`+tag+`",false]`)
+	q.wait, q.within = headWait, headWait
+	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, q); !ok {
 		return finalBlock{}, false
 	}
-	var err error
-	if a.buf, _, err = a.x.Body(a.buf[:0], maxFinalAnswer); err != nil {
-		a.x.Close()
-		return finalBlock{}, false
-	}
-	a.judge.Write(a.buf)
-	if a.x.Status() >= 300 || !a.judge.Complete() || a.judge.Array || a.judge.Answers[0].Failed() || !a.isFor(id) {
+	if a.read(maxFinalAnswer) != nil || a.x.Status() >= 300 || a.judge.Answers[0].Failed() {
 		return finalBlock{}, false
 	}
 	return readBlock(a.result())

@@ -109,9 +109,8 @@ func (u *Node) current(nowNs int64) bool {
 func (u *Node) askHead(p *proxy.Proxy, f *Family) (int64, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
-	id := ownID()
-	q := question{method: f.Head, body: appendCall(nil, []byte(f.Head.Name), nil, id), id: id, wait: headWait,
-		within: headWait}
+	q := ownQuestion(f.Head, f.Head.Name, "")
+	q.wait, q.within = headWait, headWait
 	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return 0, false
 	}

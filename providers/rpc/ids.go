@@ -1,89 +1,72 @@
 package rpc
 
 import (
-	"hash/maphash"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync/atomic"
+
+	"farebox/proxy"
 )
 
-// maxPlainID is the longest text id that goes upstream as it is.
-const maxPlainID = 128
+// Each call goes to a node under an id of ours that no other call to any node has, and
+// its answer goes to the client under the client's own. Clients use the same ids, most
+// begin with 1: an answer that a node gives twice would pass for the answer to the next
+// call on the connection, which may be another customer's.
 
 // defaultID is the id of a call without one (interface.md, JSON-RPC).
 var defaultID = []byte("1")
 
-// ownIDs counts our own questions from a place on where no client does: an
-// answer that a node gives twice must never pass for the one to a client's call
-// behind it on the same connection, and most clients begin with 1.
-var ownIDs atomic.Int64
+// ids counts them. They are integers below 2^53, which every node gives back byte for
+// byte, and all have idDigits digits.
+var ids = func() *atomic.Int64 {
+	n := new(atomic.Int64)
+	n.Store(1<<52 + rand.Int64N(1<<51))
+	return n
+}()
 
-func ownID() []byte { return strconv.AppendInt(nil, 1<<52+ownIDs.Add(1), 10) }
+const idDigits = 16
 
-// canonical is the value of a number that every node gives back byte for byte:
-// an integer without sign below 2^53. -1: it is none.
-func canonical(id []byte) int64 {
-	if len(id) == 0 || len(id) > 16 || id[0] == '0' && len(id) > 1 {
+// number gives the calls of a question ids of their own.
+func (a *attempt) number(q *question) {
+	n := len(q.ids)
+	a.first = ids.Add(int64(n)) - int64(n)
+	a.digits, a.patches = slices.Grow(a.digits[:0], n*idDigits), a.patches[:0]
+	for i, at := range q.ids {
+		from := len(a.digits)
+		a.digits = strconv.AppendInt(a.digits, a.first+int64(i), 10)
+		a.patches = append(a.patches, proxy.Patch{From: int(at.from), To: int(at.to), With: a.digits[from:]})
+	}
+}
+
+// callOf finds the call that an answer is for, -1 when it is for none of the question's.
+func (a *attempt) callOf(answer int) int {
+	if a.judge.Answers[answer].IDTo == 0 {
 		return -1
 	}
-	n := int64(0)
+	id := integer(a.judge.ID(answer))
+	if id < a.first || id >= a.first+int64(len(a.patches)) {
+		return -1
+	}
+	return int(id - a.first)
+}
+
+// nameless says that an answer is an error without an id: its node could not read so far.
+func (a *attempt) nameless(answer int) bool {
+	n := &a.judge.Answers[answer]
+	return n.Failed() && (n.IDFrom == 0 || n.IDTo != 0 && string(a.judge.ID(answer)) == "null")
+}
+
+// integer is the value of an id of idDigits digits. -1: it is none.
+func integer(id []byte) (n int64) {
+	if len(id) != idDigits {
+		return -1
+	}
 	for _, c := range id {
 		if c-'0' > 9 {
 			return -1
 		}
 		n = n*10 + int64(c-'0')
 	}
-	if n >= 1<<53 {
-		return -1
-	}
 	return n
-}
-
-// plainText says that a string id survives every node: printable ASCII without
-// escapes, and without < > &, which encoders in Go write as escapes.
-func plainText(id []byte) bool {
-	if len(id) < 2 || len(id) > maxPlainID+2 || id[0] != '"' {
-		return false
-	}
-	for _, c := range id[1 : len(id)-1] {
-		if c < ' ' || c > '~' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
-}
-
-var idSeed = maphash.MakeSeed()
-
-// distinct says that no two calls have the same id. Clients mostly count up.
-func (r *Request) distinct() bool {
-	if len(r.Calls) < 2 || !r.Untouched {
-		return true
-	}
-	last, rising := int64(-1), true
-	for i := range r.Calls {
-		n := r.Calls[i].number
-		if n <= last {
-			rising = false
-			break
-		}
-		last = n
-	}
-	if rising {
-		return true
-	}
-	const slots = 256 // a power of two above twice MaxBatch
-	var table [slots]uint8
-	for i := range r.Calls {
-		id := r.ID(i)
-		for at := maphash.Bytes(idSeed, id) % slots; ; at = (at + 1) % slots {
-			if table[at] == 0 {
-				table[at] = uint8(i + 1)
-				break
-			}
-			if string(r.ID(int(table[at]-1))) == string(id) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -42,6 +42,7 @@ type Job struct {
 	asking asking // for a single call, or for the whole batch
 	main   *attempt
 	body   []byte // as sent, when it was rebuilt
+	ids    []span // where its ids stand
 	out    []byte // the answer, when it was put together
 	// place of each call's answer in that of a batch (match).
 	place  []int
@@ -174,14 +175,13 @@ func (j *Job) single(now int64) Result {
 			return Result{Body: body}
 		}
 	}
-	body := j.Body
-	if !j.Untouched {
-		j.body = j.appendSingle(j.body[:0], 0)
-		body = j.body
-	}
-	r := j.call(&j.asking, &j.main, 0, body, j.singleID(), nil, now)
+	r := j.call(&j.asking, &j.main, 0, j.question(), nil, now)
 	j.Attempts = r.attempts
-	if r.Cause == proxy.None && !r.Large {
+	switch {
+	case r.Cause != proxy.None:
+	case r.Large && j.main.judge.Answers[0].IDTo == 0 && j.main.x.Reused():
+		return j.held()
+	case !r.Large:
 		if kept != nil {
 			kept.store(j, j.main, time.Now().UnixNano())
 		}
@@ -190,22 +190,49 @@ func (j *Job) single(now int64) Result {
 	return r
 }
 
-// singleID is the id under which a single call goes to nodes.
-func (j *Job) singleID() []byte {
-	if j.Untouched {
-		return j.ID(0)
+// held reads a large answer to its end before any of it goes out. Its id comes last, and
+// the connection had answered others before: it may be an answer of theirs once more.
+func (j *Job) held() Result {
+	n, parts := j.from.Network, make([]part, 1)
+	defer closeParts(parts)
+	if cause := j.main.keep(&parts[0], n, n.batchMemory/heldShare, j.from.Owner); cause != proxy.None {
+		j.Verdicts[0] = Unanswered
+		j.leave(0, cause, true)
+		return Result{Cause: cause}
 	}
-	return defaultID
+	return j.compose(pieces(nil).answer(&parts[0].spool, &parts[0].answer, j.ID(0)), parts)
 }
 
-// finish is a single call's answer with the client's id.
+// heldShare is the part of the memory for a batch's answer that a single one may take.
+const heldShare = 8
+
+// finish is what the node said, under the clients' ids. It is written over what the node
+// said, unless an id is longer than the one that stands there.
 func (j *Job) finish() []byte {
 	a := j.main
-	if id := j.ID(0); string(a.judge.ID(0)) != string(id) {
-		j.out = appendAnswer(j.out[:0], a.buf, &a.judge.Answers[0], id)
-		return j.out
+	said, b, own := a.buf, a.buf[:0], true
+	for i := range a.judge.Answers {
+		n := &a.judge.Answers[i]
+		if n.IDTo == 0 {
+			j.out = appendAnswer(j.out[:0], said, n, j.ID(i)) // an error for the only call
+			return j.out
+		}
+		own = own && int64(len(j.ID(i))) <= n.IDTo-n.IDFrom
 	}
-	return a.buf
+	if !own {
+		b = j.out[:0]
+	}
+	from := int64(0)
+	for i := range a.judge.Answers {
+		n := &a.judge.Answers[i]
+		b = append(append(b, said[from:n.IDFrom]...), j.ID(i)...)
+		from = n.IDTo
+	}
+	b = append(b, said[from:]...)
+	if !own {
+		j.out = b
+	}
+	return b
 }
 
 // asking is one call, or a whole batch, on its way from node to node: the
@@ -294,14 +321,14 @@ func (c *asking) then(v policy.Verdict) policy.Verdict {
 }
 
 // call asks nodes for call i until one answers, and leaves the answer in *at,
-// which may become another attempt. body has the call under id. not is a node that
-// had its turn. Calls of a batch that is split run side by side.
-func (j *Job) call(c *asking, at **attempt, i int, body, id []byte, not *Node, now int64) (res Result) {
+// which may become another attempt. q has the call alone. not is a node that had its
+// turn. Calls of a batch that is split run side by side.
+func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now int64) (res Result) {
 	m := j.Calls[i].Method
 	*c = asking{j: j, at: at, i: i}
 	defer func() { res.attempts += c.asked }()
-	c.run(want{method: m, account: j.account, pinned: j.pinned(now), not: not},
-		question{method: m, body: body, id: id, wait: j.from.Network.timeout(m.Class), kept: j.keptToLook(i)}, now)
+	q.method, q.wait, q.kept = m, j.from.Network.timeout(m.Class), j.keptToLook(i)
+	c.run(want{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
 	if !c.over {
 		if by := c.landed(c.perhaps); by != nil {
 			return j.taken(*at, i, by, c.hash)

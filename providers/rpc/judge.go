@@ -1,14 +1,16 @@
 package rpc
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 const (
 	// maxAnswerDepth is how deep an answer may be nested: a call trace has two
 	// levels for each of the EVM's 1024 calls.
 	maxAnswerDepth = 4096
-	// keptID is the longest id of an answer that is kept to be compared; the
-	// longest that is sent has maxPlainID and its quotes.
-	keptID = 160
+	// keptID is how much of an answer's id is kept: more than ids of ours have.
+	keptID = 2 * idDigits
 	// keptError is how much of an error object is kept to be classified. Nodes
 	// write code and message before the data.
 	keptError = 2 << 10
@@ -27,7 +29,6 @@ const (
 	answerResult   = 1 << iota // has a result that is not null
 	answerNull                 // has a result that is null
 	answerError                // has an error that is not null
-	answerLongID               // its id is longer than was kept
 	answerComplete             // ended with its brace
 
 	answerIDSeen // has had the member; a second one is a different answer to every parser
@@ -52,9 +53,10 @@ func (a *Answer) valid() bool {
 
 // Judge reads a node's response as it streams, each byte once, in pieces of any
 // size, and finds the answers in it. It checks the envelope by the whole grammar
-// and everything below by brackets and strings, so that an answer that breaks
-// off or is garbled is known for what it is. The zero value is ready; Reset
-// makes it so again.
+// and everything below by brackets, strings and control bytes, so that an answer that
+// breaks off or is garbled is known for what it is. An answer whose members another
+// parser may read differently is refused: a name that is written with an escape, or
+// is one of ours in other case. The zero value is ready; Reset makes it so again.
 type Judge struct {
 	Answers []Answer
 	// Array says that the response is an array of answers.
@@ -206,7 +208,7 @@ func (j *Judge) step(c byte, at int64) bool {
 		return c == '"'
 	case wantColon:
 		j.state = wantValue
-		return c == ':'
+		return c == ':' && j.nameMember()
 	case wantValue:
 		return j.beginValue(c, at)
 	case afterValue:
@@ -256,18 +258,13 @@ func (j *Judge) end(at int64) bool {
 func (j *Judge) inKey(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		c := p[i]
-		if j.text == textEscaped {
-			j.text = textPlain
-			j.keyLen = len(j.key) + 1
-			continue
-		}
-		switch {
-		case c == '"':
-			j.nameMember()
+		if c == '"' {
 			j.state = wantColon
 			return i + 1
-		case c == '\\':
-			j.text = textEscaped
+		}
+		if c == '\\' || c < ' ' {
+			j.state = judgeFailed
+			return len(p)
 		}
 		if j.keyLen < len(j.key) {
 			j.key[j.keyLen] = c
@@ -277,20 +274,26 @@ func (j *Judge) inKey(p []byte, i int) int {
 	return i
 }
 
-func (j *Judge) nameMember() {
+// nameMember finds out which member comes; false: parsers differ in that.
+func (j *Judge) nameMember() bool {
 	j.member = otherMember
 	if j.keyLen > len(j.key) {
-		return
+		return true
 	}
-	switch string(j.key[:j.keyLen]) {
-	case "id":
-		j.member = idMember
-	case "result":
-		j.member = resultMember
-	case "error":
-		j.member = errorMember
+	key := j.key[:j.keyLen]
+	for i, name := range answerMembers {
+		if string(key) == name {
+			j.member = idMember + uint8(i)
+			return true
+		}
+		if len(key) == len(name) && foldASCII(key, name) {
+			return false
+		}
 	}
+	return true
 }
+
+var answerMembers = [...]string{"id", "result", "error"} // from idMember on
 
 func (j *Judge) beginValue(c byte, at int64) bool {
 	a := &j.Answers[len(j.Answers)-1]
@@ -362,9 +365,6 @@ func (j *Judge) note(p []byte) {
 	a := &j.Answers[len(j.Answers)-1]
 	if room := most - int(j.value.to-j.value.from); len(p) > room {
 		p = p[:room]
-		if j.member == idMember {
-			a.flags |= answerLongID
-		}
 	}
 	j.keep = append(j.keep, p...)
 	j.value.to = int32(len(j.keep))
@@ -423,6 +423,10 @@ func (j *Judge) string(p []byte, i int) int {
 			if (len(p)-slash)&1 == 1 {
 				j.text = textEscaped
 			}
+			if hasControl(p[from:]) {
+				j.state = judgeFailed
+				return len(p)
+			}
 			j.note(p[from:])
 			return len(p)
 		}
@@ -435,6 +439,10 @@ func (j *Judge) string(p []byte, i int) int {
 		if (quote-slash)&1 == 0 {
 			break
 		}
+	}
+	if hasControl(p[from:i]) {
+		j.state = judgeFailed
+		return len(p)
 	}
 	j.note(p[from:i])
 	if j.state == inText {
@@ -459,6 +467,10 @@ func (j *Judge) deep(p []byte, i int) int {
 		case '"':
 			// Most strings end in the same piece and have no escapes.
 			if n := bytes.IndexByte(p[i:], '"'); n >= 0 && (n == 0 || p[i+n-1] != '\\') {
+				if hasControl(p[i : i+n]) {
+					j.state = judgeFailed
+					return len(p)
+				}
 				i += n + 1
 				continue
 			}
@@ -471,7 +483,7 @@ func (j *Judge) deep(p []byte, i int) int {
 				return len(p)
 			}
 			j.push(c)
-		default:
+		case '}', ']':
 			j.depth--
 			if open := j.bits[j.depth>>6]&(1<<(j.depth&63)) != 0; open != (c == '}') {
 				j.state = judgeFailed
@@ -482,15 +494,39 @@ func (j *Judge) deep(p []byte, i int) int {
 				j.endValue(j.at + int64(i))
 				return i
 			}
+		default: // a control byte
+			j.state = judgeFailed
+			return len(p)
 		}
 	}
 	j.note(p[from:])
 	return i
 }
 
+// bracketByte are the bytes that mean something between the strings of a container, and
+// those that no JSON has there.
 var bracketByte = func() (t [256]bool) {
+	for c := range byte(' ') {
+		t[c] = c != '\t' && c != '\n' && c != '\r'
+	}
 	for _, c := range []byte(`"{}[]`) {
 		t[c] = true
 	}
 	return t
 }()
+
+// hasControl says that a string has a byte below 0x20, which JSON writes as an escape.
+func hasControl(p []byte) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(p) >= 8; p = p[8:] {
+		if x := binary.LittleEndian.Uint64(p); (x-' '*ones)&^x&high != 0 {
+			return true
+		}
+	}
+	for _, c := range p {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
+}

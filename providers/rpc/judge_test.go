@@ -23,7 +23,7 @@ func inPieces(j *Judge, response string, size int) bool {
 // However a response is cut up, its answers, ids and errors are found.
 func TestJudgeReadsAnyPieces(t *testing.T) {
 	response := ` [{"jsonrpc":"2.0","id":"a\"\\","result":{"id":5,"x":"\\\"}{[","y":[1,{"error":null}]}}, {"id" : 12 ,"error":{"code":-32000,"message":"no \"}\" funds"}},` +
-		`{"result":null,"id":null},{"result":null,"error":{"code":3},"id":7},{"\u0069d":1,"result":"x"}] ` + "\n"
+		`{"result":null,"id":null},{"result":null,"error":{"code":3},"id":7},{"x":1,"result":"x"}] ` + "\n"
 	var j Judge
 	for size := 1; size <= len(response); size++ {
 		if !inPieces(&j, response, size) || !j.Array || len(j.Answers) != 5 {
@@ -59,6 +59,10 @@ func TestJudgeRefuses(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
+		// What other parsers read as an error beside the result, or do not read at all.
+		`{"id":1,"result":1,"\u0065rror":{"code":1}}`, `{"id":1,"result":1,"ERROR":{"code":1}}`, `{"Id":1,"result":1}`,
+		"{\"id\":1,\"result\":\"a\x00b\"}", "{\"id\":1,\"result\":[\"a long string with a\nline\"]}",
+		"{\"id\":1,\"result\":[1,\x01 2]}", "{\"id\":1,\"result\":[\"\\\"\x1f\"]}", "{\"id\":1,\"a\tb\":1,\"result\":1}",
 		good + "x", good + good, good + ",", `{}`, `{"id":1}`, `{"id":1,"result":[}]}`, `{"id":1,"result":{]}}`,
 		`{"id":[1],"result":1}`, `{"id":1 "result":1}`,
 		`{"id":1,"result":1,}`, `{"id":1,"result":}`, `[1]`, `[{"id":1,"result":1},]`, `[,]`,
@@ -79,14 +83,18 @@ func TestJudgeRefuses(t *testing.T) {
 // A large answer gets the client's id wherever the node has its own, and
 // however the answer is cut up.
 func TestLensPutsTheClientsID(t *testing.T) {
-	for _, response := range []string{
-		`{"jsonrpc":"2.0","id":1,"result":[{"id":9},"1"]}`, `{"jsonrpc":"2.0","result":[{"id":9},"1"],"id":1}` + "\n",
-		`{"id" : "1" ,"result":[{"id":9},"1"]}`,
-		`{"jsonrpc":"2.0","result":[{"id":9},"1"]} `, `{"result":[{"id":9},"1"],"id":null}`,
-		`{"id":7,"result":[{"id":9},"1"]}`,
+	for response, ours := range map[string]bool{
+		`{"jsonrpc":"2.0","id":4503599627370496,"result":[{"id":9},"1"]}`:        true,
+		`{"jsonrpc":"2.0","result":[{"id":9},"1"],"id":4503599627370496}` + "\n": true,
+		`{"id" : 4503599627370496 ,"result":[{"id":9},"1"]}`:                     true,
+		`{"id" : "4503599627370496" ,"result":[{"id":9},"1"]}`:                   false,
+		`{"jsonrpc":"2.0","result":[{"id":9},"1"]} `:                             false,
+		`{"result":[{"id":9},"1"],"id":null}`:                                    false,
+		`{"id":4503599627370497,"result":[{"id":9},"1"]}`:                        false,
+		`{"id":7,"result":[{"id":9},"1"]}`:                                       false,
 	} {
 		for size := 1; size <= len(response)+1; size++ {
-			job := &Job{main: new(attempt)}
+			job := &Job{main: &attempt{first: 4503599627370496, patches: make([]proxy.Patch, 1)}}
 			whole := false
 			l := lens{job: job, id: []byte(`"client \u00e9"`), end: func(_ proxy.Cause, good bool) { whole = good }}
 			var out bytes.Buffer
@@ -97,8 +105,8 @@ func TestLensPutsTheClientsID(t *testing.T) {
 				}
 				out.Write(p)
 			}
-			if _, clean := l.End(proxy.None); !clean || !whole {
-				t.Errorf("%q in pieces of %d is not whole", response, size)
+			if _, clean := l.End(proxy.None); clean != ours || whole != ours {
+				t.Errorf("%q in pieces of %d: whole is %v", response, size, whole)
 			}
 			var got struct {
 				ID     json.RawMessage
@@ -154,7 +162,7 @@ func FuzzScan(f *testing.F) {
 		if !json.Valid(body) {
 			t.Fatalf("%q is taken, and no JSON", body)
 		}
-		sent := r.appendBatch(nil)
+		sent := r.sentBy(new(attempt))
 		if !json.Valid(sent) {
 			t.Fatalf("%q would be sent as %q", body, sent)
 		}

@@ -1,44 +1,60 @@
 package rpc
 
-import "strconv"
-
-// appendCall appends a request with exactly the members that every node reads
-// alike. params may be nil.
-func appendCall(b, method, params, id []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, id...)
+// add appends a call with exactly the members that every node reads alike. params may
+// be empty. The id is put in when the question is sent.
+func (q *question) add(method, params []byte) {
+	b := append(q.body, `{"jsonrpc":"2.0","id":`...)
+	at := int32(len(b))
+	q.ids = append(q.ids, span{at, at})
 	b = append(b, `,"method":"`...)
 	b = append(b, method...)
 	b = append(b, '"')
-	if params != nil {
+	if len(params) > 0 {
 		b = append(b, `,"params":`...)
 		b = append(b, params...)
 	}
-	return append(b, '}')
+	q.body = append(b, '}')
 }
 
-// appendSingle appends call i as a request of its own under id 1.
-func (r *Request) appendSingle(b []byte, i int) []byte {
-	return appendCall(b, r.MethodName(i), r.Params(i), defaultID)
+// ownQuestion is a question of the gateway's own.
+func ownQuestion(m *Method, method, params string) question {
+	q := question{method: m}
+	q.add([]byte(method), []byte(params))
+	return q
 }
 
-// appendBatch appends all calls under their numbers as ids.
-func (r *Request) appendBatch(b []byte) []byte {
-	var id [20]byte
-	b = append(b, '[')
+// outgoing is the request as it goes to nodes: its body, or its calls rebuilt in b
+// without all that nodes may read in two ways.
+func (r *Request) outgoing(b []byte, ids []span) question {
+	q := question{body: b, ids: ids}
+	if r.Untouched {
+		for i := range r.Calls {
+			q.ids = append(q.ids, r.Calls[i].id)
+		}
+		q.body = r.Body
+		return q
+	}
+	if r.Batch {
+		q.body = append(q.body, '[')
+	}
 	for i := range r.Calls {
 		if i > 0 {
-			b = append(b, ',')
+			q.body = append(q.body, ',')
 		}
-		b = appendCall(b, r.MethodName(i), r.Params(i), strconv.AppendInt(id[:0], int64(i), 10))
+		q.add(r.MethodName(i), r.Params(i))
 	}
-	return append(b, ']')
+	if r.Batch {
+		q.body = append(q.body, ']')
+	}
+	return q
 }
 
-// sentID is the id under which call i went to the node.
-func (r *Request) sentID(b []byte, i int) []byte {
-	if r.Untouched {
-		return r.ID(i)
+// question is what goes to the nodes for all calls together. Its memory is the job's.
+func (j *Job) question() question {
+	q := j.outgoing(j.body[:0], j.ids[:0])
+	if !j.Untouched {
+		j.body = q.body
 	}
-	return strconv.AppendInt(b[:0], int64(i), 10)
+	j.ids = q.ids
+	return q
 }

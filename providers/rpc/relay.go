@@ -28,7 +28,7 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 // cannot be taken for complete. done is called when all is over; it may Reset.
 func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole bool), done func(proxy.Outcome)) {
 	l := &j.lens
-	*l = lens{job: j, id: j.ID(0), sent: j.singleID(), end: end, buf: l.buf[:0]}
+	*l = lens{job: j, id: j.ID(0), end: end, buf: l.buf[:0]}
 	// What was read ahead has been judged; it is judged again as it passes.
 	j.main.judge.Reset()
 	j.main.x.Unbound() // from here on it takes as long as the client does
@@ -37,13 +37,12 @@ func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole 
 
 // lens is the judge as a proxy.Lens. It puts the client's id where the node's is.
 type lens struct {
-	job  *Job
-	id   []byte
-	sent []byte // the id that the node was given; nil: whatever it gives back is right
-	end  func(cause proxy.Cause, whole bool)
-	buf  []byte
-	at   int64 // of the answer, passed so far
-	put  bool  // the client's id went out
+	job *Job
+	id  []byte
+	end func(cause proxy.Cause, whole bool)
+	buf []byte
+	at  int64 // of the answer, passed so far
+	put bool  // the client's id went out
 }
 
 // Pass is proxy.Lens.
@@ -87,9 +86,6 @@ func (l *lens) pass(p []byte) (out []byte, stop bool) {
 	if a.IDTo != 0 {
 		end = a.IDTo
 		l.put = true
-		if a.IDFrom >= from && string(j.ID(0)) == string(l.id) {
-			return p, false
-		}
 	}
 	l.buf = append(l.buf[:0], p[:begin-from]...)
 	if l.put {
@@ -104,7 +100,7 @@ func (l *lens) pass(p []byte) (out []byte, stop bool) {
 func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
 	a := l.job.main
 	whole := cause == proxy.None && a.judge.Complete() && !a.judge.Answers[0].Failed()
-	if whole && l.sent != nil && !a.isFor(l.sent) {
+	if whole && a.callOf(0) < 0 {
 		a.x.Distrust()
 		whole = false
 	}

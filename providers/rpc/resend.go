@@ -90,9 +90,8 @@ func (j *Job) landed(first *Node, hash []byte) *Node {
 	look := attempts.Get().(*attempt)
 	defer look.release()
 	pick := t.Network.pick(want{method: m, account: j.account, pinned: first})
-	id := ownID()
-	body := appendCall(nil, []byte(m.Name), append(append([]byte{'['}, hash...), ']'), id)
-	q := question{method: m, body: body, id: id, wait: lookWait}
+	q := ownQuestion(m, m.Name, "["+string(hash)+"]")
+	q.wait = lookWait
 	for turn := range lookNodes {
 		now := time.Now().UnixNano()
 		// A node that drips leaves the other as much.

@@ -74,21 +74,13 @@ func (u *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, 
 			result, err = nil, errMute
 		}
 	}()
-	id := ownID()
-	body := appendCall(nil, []byte(method), []byte(params), id)
-	if r, ok := a.open(&Trip{Proxy: p, Alone: true}, u, question{body: body, id: id, wait: wait, within: wait}); !ok {
+	q := ownQuestion(nil, method, params)
+	q.wait, q.within = wait, wait
+	if r, ok := a.open(&Trip{Proxy: p, Alone: true}, u, q); !ok {
 		return nil, fmt.Errorf("%w (%s)", errMute, r.cause)
 	}
-	if a.buf, _, err = a.x.Body(a.buf[:0], most); err != nil {
-		a.x.Close()
-		if errors.Is(err, proxy.ErrTooLarge) {
-			return nil, errLong
-		}
-		return nil, errMute
-	}
-	a.judge.Write(a.buf)
-	if !a.judge.Complete() || a.judge.Array || !a.isFor(id) {
-		return nil, fmt.Errorf("%w (status %d)", errMute, a.x.Status())
+	if err := a.read(most); err != nil {
+		return nil, err
 	}
 	if a.judge.Answers[0].Failed() {
 		return nil, callError(a.buf)

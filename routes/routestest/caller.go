@@ -76,7 +76,24 @@ func CallerWith(t testing.TB, config string, answer []byte, path, head, body str
 	return call
 }
 
-// echo answers every request on c with the same bytes.
+// nodeID is what an answer has in the place of the id of a blockchain call, which is
+// another one in each request.
+const nodeID = "0000000000000000"
+
+// fillIDs puts the ids of a request into its answer.
+func fillIDs(answer, body []byte) {
+	const name = `"id":`
+	for at := 0; ; at += len(nodeID) {
+		i, k := bytes.Index(answer[at:], []byte(name)), bytes.Index(body, []byte(name))
+		if i < 0 || k < 0 || len(answer) < at+i+len(name+nodeID) || len(body) < k+len(name+nodeID) {
+			return
+		}
+		at, body = at+i+len(name), body[k+len(name):]
+		copy(answer[at:], body[:len(nodeID)])
+	}
+}
+
+// echo answers every request on c with the same bytes; a blockchain call under its id.
 func echo(c net.Conn, answer []byte) {
 	defer func() { _ = c.Close() }()
 	buf := make([]byte, 64<<10)
@@ -102,6 +119,9 @@ func echo(c net.Conn, answer []byte) {
 		}
 		if n < at+4+size {
 			continue
+		}
+		if bytes.Contains(buf[at:n], []byte("jsonrpc")) {
+			fillIDs(answer, buf[at:n])
 		}
 		n = 0
 		if _, err := c.Write(answer); err != nil {

@@ -32,6 +32,8 @@ func batchOf(n int, item func(id string) string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
+// rpcAllocations has a node give an answer under the ids that it is asked; end is what
+// the client gets.
 func rpcAllocations(t *testing.T, body, answer, end string) float64 {
 	t.Helper()
 	whole := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(answer)) +
@@ -41,21 +43,21 @@ func rpcAllocations(t *testing.T, body, answer, end string) float64 {
 }
 
 func TestBlockchainCallAllocatesNothing(t *testing.T) {
-	const answer = `{"jsonrpc":"2.0","id":1,"result":"0x1"}`
-	if n := rpcAllocations(t, `{"id":1,`+allocCallBody, answer, answer); n != 0 {
+	const answer = `{"jsonrpc":"2.0","id":0000000000000000,"result":"0x1"}`
+	if n := rpcAllocations(t, `{"id":1,`+allocCallBody, answer, strings.Replace(answer, "0000000000000000", "1", 1)); n != 0 {
 		t.Errorf("a call allocates %v times", n)
 	}
 	if n := rpcAllocations(t, `{"id":18446744073709551615,`+allocCallBody, answer,
-		strings.Replace(answer, "1", "18446744073709551615", 1)); n != 0 {
+		strings.Replace(answer, "0000000000000000", "18446744073709551615", 1)); n != 0 {
 		t.Errorf("a call whose id is put back allocates %v times", n)
 	}
 }
 
 func TestBatchAllocatesTheSameForAnyNumberOfCalls(t *testing.T) {
 	batch := func(n int) float64 {
-		answer := batchOf(n, func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":"0x1"}` })
+		answer := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":"0x1"}` }
 		return rpcAllocations(t, batchOf(n, func(id string) string { return `{"id":` + id + `,` + allocCallBody }),
-			answer, answer)
+			batchOf(n, func(string) string { return answer("0000000000000000") }), batchOf(n, answer))
 	}
 	few, many := batch(2), batch(100)
 	if few > 0 || many > 0 {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/routes/routestest"
 	"farebox/routes/rpc"
 )
@@ -14,9 +16,10 @@ import (
 // nodes at his cost.
 func TestPrivateNetworksAreNotSold(t *testing.T) {
 	asked := make(chan struct{}, 16)
-	up := routestest.Upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+	up := routestest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
+		body, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+gjson.GetBytes(body, "id").Raw+`,"result":"0x1"}`)
 	})
 	rig := routestest.Start(t, `
 log: { level: error }

@@ -285,6 +285,11 @@ func TestOurOwnQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// under is the answer to a call of id 1, under the id that a node was asked.
+func under(body, answer string) string {
+	return strings.Replace(answer, `"id":1,`, `"id":`+idOf(body)+",", 1)
+}
+
 // startSaying is a node that answers every request with what say makes of it.
 func startSaying(t *testing.T, say func(body string) string) string {
 	t.Helper()
@@ -303,7 +308,9 @@ func TestAnswersThatContradictThemselvesAreNoSuccess(t *testing.T) {
 	t.Parallel()
 	large := `["` + strings.Repeat("x", 1<<20) + `"]`
 	var answer atomic.Value
-	c := startHostile(t, 0, "", startSaying(t, func(string) string { return answer.Load().(string) }))
+	c := startHostile(t, 0, "", startSaying(t, func(body string) string {
+		return under(body, answer.Load().(string))
+	}))
 	const call = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{}]}`
 	for _, f := range []struct {
 		said   string

@@ -89,9 +89,9 @@ func startDrippingOn(t *testing.T, method, other string) string {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if !bytes.Contains(body, []byte(method)) {
-			answer := other
+			answer := under(string(body), other)
 			if body[0] == '[' {
-				answer = "[" + other + "]"
+				answer = "[" + answer + "]"
 			}
 			_, _ = io.WriteString(w, answer)
 			return
