@@ -295,6 +295,9 @@ CREATE TABLE owed(no {ID}, account {I64} NOT NULL, record {BLOB} NOT NULL, amoun
 CREATE INDEX owed_account ON owed(account, no);
 -- The charge of a job, for what it gives back.
 ALTER TABLE job ADD COLUMN charge {BLOB};
+-- Lists of jobs go on behind a place.
+DROP INDEX job_account;
+CREATE INDEX job_account ON job(account, created_us, id);
 `
 
 // postingNo comes when all postings have their numbers.
