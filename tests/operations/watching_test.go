@@ -32,7 +32,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	tell(rig.StartCluster(t, 1).Nodes[0])
 	sim := rig.StartUpstream(t, upstream.Options{})
 	tell(rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
-		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)))
+		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)+paidByWallets))
 	tell(beforeAnEnclave(t))
 
 	dir := filepath.Join("config", "deploy")
@@ -117,3 +117,12 @@ models:
 	g.MetricIs("farebox_tee_collateral_ends_timestamp_seconds", func(v float64) bool { return v > 0 })
 	return g
 }
+
+// paidByWallets is a network of x402 whose node is away.
+const paidByWallets = `
+rpc: { networks: [{ name: base-mainnet, upstreams: [{ name: away, url: "http://127.0.0.1:1" }] }] }
+x402:
+  sign_in: { domains: [shop.test] }
+  networks: [{ network: base, rpc: base-mainnet, pay_to: "0x2670B922ef37C7Df47158725C0CC407b5382293F" }]
+  facilitators: [{ name: away, url: "http://127.0.0.1:1" }]
+`
