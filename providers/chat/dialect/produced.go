@@ -124,11 +124,8 @@ func (p *Produced) AddSource(n int64) {
 // Event takes an event of so many bytes and its data: its name, its id and comments count
 // as sources do, beyond what is usual.
 func (p *Produced) Event(size int, data []byte) {
-	switch rest := size - len(data); {
-	case rest > aroundBytes:
-		p.AddSource(int64(rest - aroundBytes))
-	case len(data) == 0 && rest > 2:
-		p.AddSource(int64(rest))
+	if rest := size - len(data); rest > aroundBytes || len(data) == 0 && rest > 2 {
+		p.AddSource(int64(rest - min(len(data), aroundBytes)))
 	}
 }
 

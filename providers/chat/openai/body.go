@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"sync"
-	"unicode/utf8"
 
 	"farebox/providers/chat/dialect"
 )
@@ -446,48 +445,6 @@ func (m *BodyMeter) Produced() int64 { return m.text.Estimate() }
 
 // Exceeds says that the texts have more than most tokens.
 func (m *BodyMeter) Exceeds(most int64) bool { return m.text.Exceeds(most, m.c.Vocabulary()) }
-
-// Cut ends the document inside the text that it is in: what is open is closed, with the
-// finish_reason length and the usage that is charged.
-func (m *BodyMeter) Cut(out []byte) (short, tail []byte) {
-	open := m.state == inText && m.want >= wantContent && m.want <= wantOther && m.depth >= 4
-	if !open || m.broken || m.copying || m.c.Verbatim || m.finished || m.usage.Seen || m.capture > 0 {
-		return out, nil
-	}
-	at := lastPlain(out)
-	if at <= 0 {
-		return out, nil
-	}
-	tail = append(tail, '"')
-	for ; m.depth > 0; m.depth-- {
-		end := byte(']')
-		if m.object() {
-			end = '}'
-		}
-		switch m.depth {
-		case 3: // of the choice
-			tail = append(tail, `,"finish_reason":"length"`...)
-		case 1:
-			u := m.Usage()
-			tail = dialect.AppendUsage(append(tail, `,"usage":`...), &u)
-		}
-		tail = append(tail, end)
-	}
-	return out[:at], tail
-}
-
-// lastPlain is the last place in the text at the end of a piece where a string may end: in
-// front of a byte that begins a character and is no part of an escape; -1: there is none.
-func lastPlain(piece []byte) int {
-	const longest = 12 // escape: a pair of \uXXXX
-	for at := len(piece) - 1; at >= longest && piece[at] != '"'; at-- {
-		if utf8.RuneStart(piece[at]) && bytes.IndexByte(piece[at-longest:at+1], '\\') < 0 &&
-			bytes.IndexByte(piece[at-longest:at], '"') < 0 {
-			return at
-		}
-	}
-	return -1
-}
 
 // ID is the completion's, where it comes from an enclave.
 func (m *BodyMeter) ID() []byte {

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"strconv"
 	"sync"
 
 	"farebox/providers/chat/dialect"
@@ -362,25 +361,6 @@ func (s *stream) Produced() int64 {
 
 func (s *stream) Exceeds(most int64) bool {
 	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
-}
-
-// Cut is dialect.Stream.
-func (s *stream) Cut(out []byte) (short, tail []byte) {
-	if s.events.Large() || s.c.Verbatim || s.done || s.failed {
-		return out, nil
-	}
-	passed := s.out
-	s.out = nil
-	for i := range s.choices {
-		s.identify()
-		s.out = strconv.AppendInt(append(s.out, `"choices":[{"index":`...), i, 10)
-		s.out = append(s.out, `,"delta":{},"logprobs":null,"finish_reason":"length"}]}`+"\n\n"...)
-	}
-	if !s.hide {
-		s.tell()
-	}
-	tail, s.out = append(s.out, dialect.DoneEvent...), passed
-	return out, tail
 }
 
 func (s *stream) AtBoundary() bool { return !s.events.Large() }
