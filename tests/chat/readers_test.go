@@ -199,8 +199,8 @@ func (b *bought) parts(v any) {
 	}
 }
 
-// carried are the members that are read of what carries a part's data.
-var carried = map[string][]string{
+// dataMembers are the members that are read of what carries a part's data.
+var dataMembers = map[string][]string{
 	"image_url": {"url"}, "video_url": {"url"}, "input_audio": {"data"}, "inlinedata": {"data"}, "filedata": {"fileuri"},
 	"file": {"file_data", "file_id"}, "source": {"url", "data", "file_id", "content"},
 }
@@ -220,7 +220,7 @@ func (b *bought) carrier(name string, v any) {
 		b.parts(v)
 	case map[string]any:
 		for member, value := range v {
-			if member = strings.ToLower(member); slices.Contains(carried[name], member) {
+			if member = strings.ToLower(member); slices.Contains(dataMembers[name], member) {
 				b.carrier(member, value)
 			}
 		}
