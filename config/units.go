@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -98,9 +99,13 @@ func (n Nano) String() string { return string(AppendDecimal(nil, int64(n), nanoD
 // reader takes an amount for a float.
 func (n Nano) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads a decimal with up to 9 decimals.
+// UnmarshalText reads what MarshalText wrote: a decimal with up to 9 decimals, negative
+// where money was taken or given back.
 func (n *Nano) UnmarshalText(b []byte) (err error) {
-	*n, err = ParseNano(string(b))
+	digits, negative := bytes.CutPrefix(b, []byte("-"))
+	if *n, err = ParseNano(string(digits)); negative {
+		*n = -*n
+	}
 	return err
 }
 

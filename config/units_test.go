@@ -40,6 +40,13 @@ func TestAmountsSurviveBeingWrittenAndRead(t *testing.T) {
 		if got, err := ParseNano(Nano(v).String()); err != nil || got != Nano(v) {
 			t.Fatalf("%d becomes %s becomes %d (%v)", v, Nano(v), got, err)
 		}
+		for _, n := range []Nano{Nano(v), -Nano(v)} {
+			text, _ := n.MarshalText()
+			var got Nano
+			if err := got.UnmarshalText(text); err != nil || got != n {
+				t.Fatalf("%d becomes %s becomes %d (%v)", n, text, got, err)
+			}
+		}
 		if got, err := ParsePrice(Pico(v).PerMillion()); err != nil || got != Pico(v) {
 			t.Fatalf("%d becomes %s becomes %d (%v)", v, Pico(v).PerMillion(), got, err)
 		}
