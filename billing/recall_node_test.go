@@ -19,7 +19,7 @@ func TestMoneyOfOtherNodesIsFoundOnABusyMachine(t *testing.T) {
 func TestLongMoneyOfOtherNodesIsFoundOnABusyMachine(t *testing.T) {
 	for range 2 {
 		for nodes := 2; nodes <= 3; nodes++ {
-			findsMoney(t, nodes, 1000)
+			findsMoney(t, nodes, 100)
 		}
 	}
 }

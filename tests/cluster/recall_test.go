@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,15 @@ func TestRequestsInTurnFindWhatTheOtherNodeHas(t *testing.T) {
 	requestsInTurn(t, 2, 24, 1)
 }
 
+// With FAREBOX_CALLS as many calls, and twice, for each number of nodes.
 func TestLongRequestsInTurnFindWhatOtherNodesHave(t *testing.T) {
-	for range 2 {
+	times, accounts := 1, 1
+	if calls, err := strconv.Atoi(os.Getenv("FAREBOX_CALLS")); err == nil {
+		times, accounts = 2, calls/200
+	}
+	for range times {
 		for nodes := 2; nodes <= 3; nodes++ {
-			requestsInTurn(t, nodes, 100, 5)
+			requestsInTurn(t, nodes, 100, accounts)
 		}
 	}
 }
