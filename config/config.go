@@ -254,7 +254,7 @@ type Leases struct {
 // Drain caps answers that are read on after their client left.
 type Drain struct {
 	Streams int           `yaml:"streams"` // at the same time; default 100
-	Bytes   Size          `yaml:"bytes"`   // per answer; default 1MB
+	Bytes   Size          `yaml:"bytes"`   // per answer; default 8MB: a drawn picture has 1 to 4
 	Time    time.Duration `yaml:"time"`    // per answer; default 2m
 }
 

@@ -65,7 +65,7 @@ func newConfig() *Config {
 			DefaultCap:     16384,
 			SliceTokens:    1024,
 			OnClientGone:   "abort",
-			Drain:          Drain{Streams: 100, Bytes: 1 << 20, Time: 2 * time.Minute},
+			Drain:          Drain{Streams: 100, Bytes: 8 << 20, Time: 2 * time.Minute},
 			Leases:         Leases{Reclaim: "strict", Grace: 15 * time.Minute},
 			ImageTokens:    1600,
 		},

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"encoding/base64"
+	"strconv"
 	"sync"
 )
 
@@ -61,4 +62,10 @@ func (c *conn) benchImage(path []byte) []byte {
 		return benchEdited()
 	}
 	return nil
+}
+
+func benchWhole(body []byte) []byte {
+	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " +
+		strconv.Itoa(len(body)) + "\r\n\r\n"
+	return append([]byte(head), body...)
 }

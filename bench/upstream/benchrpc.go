@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The measured path of blockchain calls: a body posted to BenchRPCPath is not
-// parsed, and its answer is prepared. Faults, states and other methods are in
+// The measured path of blockchain calls: of a body posted to BenchRPCPath only the ids are
+// read, and the rest of its answer is prepared. Faults, states and other methods are in
 // Node, which is not made for speed.
 
 // BenchRPCPath is where the measured node listens.
@@ -36,14 +36,10 @@ var (
 
 var (
 	benchRPCLogsMark = []byte(`"eth_getLogs"`)
-	benchRPCOne      = benchWhole([]byte(`{"jsonrpc":"2.0","id":1,` + benchRPCResult))
-	benchRPCMany     = benchWhole(
-		benchBatch(func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,` + benchRPCResult }))
-	benchRPCHead = []byte("HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: " +
-		"application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
-		chunkOf(`{"jsonrpc":"2.0","id":1,"result":[`))
-	benchRPCPiece = benchLogs()
-	benchRPCEnd   = []byte(chunkOf(`null]}`) + "0\r\n\r\n")
+	benchRPCID       = []byte(`"id":`)
+	benchRPCHead     = "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\n"
+	benchRPCPiece    = benchLogs()
+	benchRPCEnd      = []byte(chunkOf(`null]}`) + "0\r\n\r\n")
 )
 
 func benchBatch(call func(id string) string) []byte {
@@ -57,12 +53,6 @@ func benchBatch(call func(id string) string) []byte {
 	return append(b, ']')
 }
 
-func benchWhole(body []byte) []byte {
-	head := "HTTP/1.1 200 OK\r\nServer: simulated-upstream\r\nContent-Type: application/json\r\nContent-Length: " +
-		strconv.Itoa(len(body)) + "\r\n\r\n"
-	return append([]byte(head), body...)
-}
-
 // benchLogs is a chunk of about benchRPCChunk bytes of logs.
 func benchLogs() []byte {
 	log := string(largeLog)
@@ -72,19 +62,48 @@ func benchLogs() []byte {
 // serveBenchRPC answers a call on the measured path.
 func (c *conn) serveBenchRPC() bool {
 	body := bytes.TrimLeft(c.req.body, " \t\r\n")
-	answer := benchRPCOne
-	switch {
-	case len(body) > 0 && body[0] == '[':
-		answer = benchRPCMany
-	case bytes.Contains(body[:min(len(body), benchLook)], benchRPCLogsMark):
-		return c.benchRPCLarge()
+	many := len(body) > 0 && body[0] == '['
+	if !many && bytes.Contains(body[:min(len(body), benchLook)], benchRPCLogsMark) {
+		id, _ := nextBenchID(body)
+		return c.benchRPCLarge(id)
 	}
-	_, err := c.nc.Write(answer)
+	answer := c.rpc[:0]
+	if many {
+		answer = append(answer, '[')
+	}
+	for id, rest := nextBenchID(body); id != nil; id, rest = nextBenchID(rest) {
+		if len(answer) > 1 {
+			answer = append(answer, ',')
+		}
+		answer = append(append(append(answer, `{"jsonrpc":"2.0","id":`...), id...), `,`+benchRPCResult...)
+	}
+	if many {
+		answer = append(answer, ']')
+	}
+	c.rpc = answer
+	head := strconv.AppendInt(append(c.out[:0], benchRPCHead+"Content-Length: "...), int64(len(answer)), 10)
+	c.out = append(append(head, "\r\n\r\n"...), answer...)
+	_, err := c.nc.Write(c.out)
 	return err == nil
 }
 
-func (c *conn) benchRPCLarge() bool {
-	if _, err := c.nc.Write(benchRPCHead); err != nil {
+// nextBenchID finds the next id in a body, and what comes behind it; nil: there is none.
+func nextBenchID(body []byte) (id, rest []byte) {
+	at := bytes.Index(body, benchRPCID)
+	if at < 0 {
+		return nil, nil
+	}
+	body = body[at+len(benchRPCID):]
+	end := bytes.IndexAny(body, ",}")
+	if end < 0 {
+		return nil, nil
+	}
+	return bytes.TrimSpace(body[:end]), body[end:]
+}
+
+func (c *conn) benchRPCLarge(id []byte) bool {
+	head := benchRPCHead + "Transfer-Encoding: chunked\r\n\r\n" + chunkOf(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":[`)
+	if _, err := c.nc.Write([]byte(head)); err != nil {
 		return false
 	}
 	for sent := 0; sent < BenchRPCLarge; sent += len(benchRPCPiece) {

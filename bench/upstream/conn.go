@@ -20,6 +20,7 @@ type conn struct {
 	used, held int // c.in[used:held] was read and not yet handled
 	req        request
 	out        []byte      // the next write
+	rpc        []byte      // the next answer on the measured path of calls
 	extra      [][2]string // further headers of the next answer
 	timer      *time.Timer
 	wire       wire

@@ -38,7 +38,7 @@ func TestAnHonestFetchWaitsForOneRunningFetch(t *testing.T) {
 			defer stop()
 			for range 20 {
 				all.Go(func() {
-					_, err := c.Do(ctx, Ask{URL: u, Most: 9})
+					_, err := c.Do(ctx, Ask{URL: u, Most: 9, Limit: 400 * time.Millisecond})
 					if !errors.Is(err, context.Canceled) && reason(err) != "slow" && reason(err) != "busy" {
 						t.Error(err)
 					}
@@ -47,7 +47,7 @@ func TestAnHonestFetchWaitsForOneRunningFetch(t *testing.T) {
 			for slow.Load() < 2 {
 				time.Sleep(time.Millisecond)
 			}
-			// The running ones end after 600 ms: longer than the honest one may take itself.
+			// The running ones end after 400 ms: longer than the honest one may take itself.
 			limited, cancel := fair.WithLimit(fair.With(t.Context(), fair.Paid(2)), 300*time.Millisecond)
 			defer cancel()
 			a, err := c.Do(limited, Ask{URL: u + "/honest", Most: 9, Limit: 300 * time.Millisecond})
