@@ -165,6 +165,7 @@ func (g *Gateway) WriteConfig(text string) {
 
 // TryStart is Start for what may not start: it waits until farebox is ready.
 func (g *Gateway) TryStart() error {
+	printed := len(g.out.String())
 	if err := g.launch(); err != nil {
 		return err
 	}
@@ -179,7 +180,8 @@ func (g *Gateway) TryStart() error {
 			continue
 		}
 		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
+		// Another process may have taken the address: this one must say that it listens.
+		if res.StatusCode == http.StatusOK && strings.Contains(g.out.String()[printed:], "  listening  ") {
 			return nil
 		}
 	}
