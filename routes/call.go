@@ -54,6 +54,7 @@ type Call struct {
 	// lead is held by a request with an idempotency key (idempotency.go).
 	lead  *replay.Lead
 	kept  replay.Answer // of a request with a lead, until it is charged
+	doubt bool          // it may have changed something outside
 	Sold  Bill          // what it came to
 	meter *fair.Meter   // of work in children; nil: there was none
 	// finishes says that it holds a slot in Gateway.finishes, since it goes on
@@ -282,7 +283,7 @@ func (c *Call) release() {
 	defer func() {
 		if c.lead != nil {
 			// Without an answer that was kept it is as if it had not been.
-			c.lead.Forget()
+			c.endLead()
 			c.lead = nil
 		}
 	}()
@@ -336,7 +337,7 @@ func (c *Call) reset() {
 		c.zip.release()
 		c.zip = nil
 	}
-	c.relaying = false
+	c.relaying, c.doubt = false, false
 	c.Status, c.errCode, c.Hint, c.Cause, c.Upstream = 0, "", "", "", ""
 	c.Attempts, c.Tried, c.Streams = 0, c.Tried[:0], false
 	c.Charged, c.shortfall, c.Settled, c.Took, c.FirstByte = 0, 0, false, 0, 0

@@ -46,8 +46,8 @@ func (c *Call) lookUp(t Terms) (*replay.Answer, *Error) {
 				"carried out."})
 	}
 	lead, answer, err := c.g.ledger.Idempotency().Begin(&replay.Claim{
-		Account: c.Key.Account.No(), Owner: c.Owner(), Key: key, Fingerprint: fingerprint(&c.Ctx.Request),
-		Patience: t.Patience, Wait: keyedWait, Write: t.Writes,
+		Account: c.Key.Account.No(), Caller: c.Key.No, Owner: c.Owner(), Key: key,
+		Fingerprint: fingerprint(&c.Ctx.Request), Patience: t.Patience, Wait: keyedWait, Write: t.Writes,
 	})
 	if err != nil {
 		return nil, keyRefused(err)
@@ -211,9 +211,23 @@ func (c *Call) charge(s *billing.Settlement) {
 		c.Charged, c.shortfall = c.hold.Settle(*s)
 	case s.Cost == 0 && (s.Flags&journal.FlagIncomplete != 0 || s.Flags&journal.FlagAborted != 0 && c.lead.Lost()):
 		c.hold.Void(s.Now)
-		c.lead.Forget()
+		c.endLead()
 	default:
 		c.Charged, c.shortfall = c.hold.SettleKept(*s, c.lead, &c.kept)
+	}
+}
+
+// NothingDone says that what the request changes outside has not been changed: a keyed
+// one can be tried again though it writes.
+func (c *Call) NothingDone() { c.doubt = false }
+
+// endLead ends a keyed request without an answer that was kept. It is as if it had not
+// been, unless it may have changed something outside.
+func (c *Call) endLead() {
+	if c.doubt {
+		c.lead.Doubt()
+	} else {
+		c.lead.Forget()
 	}
 }
 
@@ -245,6 +259,11 @@ func keyRefused(err error) *Error {
 			Message: "The first request with this " + headerKey +
 				" is still under way; retry later with the same key.",
 			RetryAfter: RetrySoon, Uncounted: true}
+	case errors.Is(err, replay.ErrUnknown):
+		return &Error{Status: 409, Code: "IDEMPOTENT_OUTCOME_UNKNOWN",
+			Message: "The first request with this " + headerKey + " was sent on, and its answer was lost: whether it " +
+				"was carried out is not known. It was not charged, and is not carried out again under this key. Find out " +
+				"whether it took effect; use a new key to send it again."}
 	case errors.Is(err, replay.ErrFull):
 		return &Error{Status: 503, Code: "IDEMPOTENCY_STORE_FULL", Message: "This account has its share of the kept " +
 			"answers for requests with an " + headerKey + "; nothing was carried out. Earlier ones expire with time; " +

@@ -48,7 +48,7 @@ type Hold interface {
 // Terms are what holds for repeats with the same idempotency key.
 type Terms struct {
 	Patience time.Duration // how long carrying it out can take
-	Writes   bool          // it changes something outside
+	Writes   bool          // it changes something outside, and must not be carried out twice
 	Compress bool          // the answer is compressed where the client takes that
 }
 
@@ -93,6 +93,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 		}
 		return nil
 	}
+	c.doubt = t.Writes // until NothingDone
 	relayed, e := w.CarryOut()
 	if e != nil {
 		return e

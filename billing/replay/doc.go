@@ -3,8 +3,8 @@
 //
 // [Keys.Begin] takes a [Claim] and gives the [Answer] of the first request with
 // this key, or a [Lead]. It writes nothing, since the request may yet be refused.
-// An admitted one claims its key with [Lead.Claim], and ends in [Lead.Keep] or
-// [Lead.Forget]. Answers are kept in files beside the journal (files.go), or in
+// An admitted one claims its key with [Lead.Claim], and ends in [Lead.Keep], [Lead.Forget]
+// or, where it may have changed something outside, [Lead.Doubt]. Answers are kept in files beside the journal (files.go), or in
 // Redis when the nodes share one (redis.go). Keys and bytes are shared by owner
 // (package fair, shares.go).
 //

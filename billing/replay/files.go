@@ -272,8 +272,8 @@ func (f *fileStore) past(hour uint32, nowMs int64) bool {
 
 func (f *fileStore) find(p *record) (*record, error) {
 	found, err := f.look(p.id)
-	if found != nil && found.kind == kindPending && found.fingerprint == p.fingerprint {
-		return nil, err // whoever led it here is dead: otherwise nobody would ask
+	if found != nil && found.yields(p) { // whoever led it here is dead: otherwise nobody would ask
+		return nil, err
 	}
 	return found, err
 }

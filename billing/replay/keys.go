@@ -38,7 +38,7 @@ type Keys struct {
 type store interface {
 	// find gives what stands in the way of p, nil for nothing, and writes nothing. A
 	// pending request whose process is dead does not stand in the way of its own
-	// repetition.
+	// repetition, unless it writes.
 	find(p *record) (*record, error)
 	// begin writes p down, unless find gives something: then it gives that. errFull
 	// says that the owner of p has its share of the store.
@@ -58,7 +58,10 @@ var (
 	ErrBusy     = errors.New("the first request with this idempotency key is still under way")
 	ErrTooLarge = errors.New("the first answer under this idempotency key was too large to keep")
 	ErrAway     = errors.New("idempotency keys cannot be looked up now")
-	ErrFull     = errors.New("the owner of the request has its share of all idempotency keys")
+	// ErrUnknown says that the first request may have changed what it changes outside: its
+	// process died, or its answer was lost.
+	ErrUnknown = errors.New("whether the first request with this idempotency key was carried out is not known")
+	ErrFull    = errors.New("the owner of the request has its share of all idempotency keys")
 	// ErrLost says that another node claimed the key first.
 	ErrLost = errors.New("another node carries the keyed request out")
 
@@ -159,6 +162,7 @@ type requestID = [16]byte
 // Claim is a request with a key.
 type Claim struct {
 	Account uint32     // its number
+	Caller  int64      // number of the account's API key: another one has keys of its own
 	Owner   fair.Owner // whose share of the store the key and its answer use
 	Key     []byte     // valid by ValidKey
 	// Fingerprint is a hash of all that makes the request what it is: its path
@@ -169,17 +173,20 @@ type Claim struct {
 	Patience time.Duration
 	// Wait is how long to wait for a leader.
 	Wait time.Duration
-	// Write says that the request changes something outside: it is on disk as
-	// begun before Lead.Claim returns.
+	// Write says that the request changes something outside, and must not be carried
+	// out twice: it is on disk as begun before Lead.Claim returns, and what is known of
+	// it then outlives its process.
 	Write bool
 }
 
 // RequestID is the id under which the request is charged. It is made of the
-// account and the key, so that all tries of a request have the same.
+// account, its API key and the idempotency key, so that all tries of a request have
+// the same, and no API key gets what was answered to another.
 func (c *Claim) RequestID() [16]byte {
 	b := make([]byte, 0, 32+MaxKeyLength)
 	b = append(b, "farebox idempotency\x00"...)
 	b = binary.LittleEndian.AppendUint32(b, c.Account)
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.Caller))
 	b = append(b, c.Key...)
 	sum := sha256.Sum256(b)
 	return requestID(sum[:16])

@@ -7,7 +7,7 @@ import (
 )
 
 // Lead is the right to carry a keyed request out, once Claim has written it down, and
-// then the duty. It ends in exactly one Keep or Forget; a second end changes nothing.
+// then the duty. It ends in exactly one Keep, Doubt or Forget; a second end changes nothing.
 // One goroutine has it.
 type Lead struct {
 	keys    *Keys
@@ -24,8 +24,12 @@ type Lead struct {
 }
 
 func (k *Keys) newLead(id requestID, f *flight, c *Claim) *Lead {
+	flags := byte(0)
+	if c.Write {
+		flags = flagWrites
+	}
 	return &Lead{keys: k, flight: f, until: time.Now().Add(c.Wait), durable: c.Write, pending: &record{
-		kind: kindPending, id: id, fingerprint: c.Fingerprint, owner: c.Owner, token: rand.Uint64(), node: k.node,
+		kind: kindPending, flags: flags, id: id, fingerprint: c.Fingerprint, owner: c.Owner, token: rand.Uint64(), node: k.node,
 		boot: k.boot, patienceMs: uint32(min((c.Patience+patienceSlack)/time.Millisecond, 1<<31)),
 	}}
 }
@@ -87,6 +91,8 @@ func (l *Lead) find(deadline <-chan time.Time) (*Answer, error) {
 				k.stats.replayed.Add(1)
 			}
 			return a, err
+		case found.orphan:
+			return nil, ErrUnknown
 		}
 		select {
 		case <-time.After(pause):
@@ -180,6 +186,21 @@ func (l *Lead) keep(hold uint64, a *Answer) error {
 	err := l.finish(l.done(hold, a))
 	l.kept = err == nil
 	return err
+}
+
+// Doubt ends a request that writes without an answer: it may have been carried out, and
+// is not again. Its hold is the caller's to void.
+func (l *Lead) Doubt() {
+	if l.ended || !l.claimed {
+		l.Forget()
+		return
+	}
+	r := *l.pending
+	r.kind, r.flags = kindDone, r.flags|flagUnknown
+	if err := l.finish(&r); err != nil && !errors.Is(err, errTaken) && !errors.Is(err, errLater) {
+		l.keys.log.Warn().Err(err).Hex("request_id", l.pending.id[:]).
+			Msg("the end of a keyed request could not be written down; its key is in use until it expires")
+	}
 }
 
 // Forget ends the request as if it had not been: the next one with its key is

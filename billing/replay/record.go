@@ -23,6 +23,8 @@ const (
 	flagTooLarge   = 1 << iota // the answer was too large to be kept
 	flagCompressed             // its body is in S2 form
 	flagOwned                  // its head has an owner
+	flagWrites                 // it changes something outside: it is carried out once at most
+	flagUnknown                // whether it was carried out is not known; there is no answer
 )
 
 // record is what is known of a key: in files and in Redis a head of fixed
@@ -52,8 +54,19 @@ type record struct {
 	boot        uint64
 	owner       fair.Owner // stored with flagOwned
 
-	rest  []byte // what follows the head; nil when it was not read
-	ageMs int64  // since it was written, where the store knows
+	rest   []byte // what follows the head; nil when it was not read
+	ageMs  int64  // since it was written, where the store knows
+	orphan bool   // it is pending, writes, and its process is dead
+}
+
+// yields says that a pending record whose process is dead makes way for its own
+// repetition, p. One that writes does not: it may have been carried out.
+func (r *record) yields(p *record) bool {
+	if r.kind != kindPending || r.fingerprint != p.fingerprint {
+		return false
+	}
+	r.orphan = r.flags&flagWrites != 0
+	return !r.orphan
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -181,7 +194,10 @@ var errUnreadable = errors.New("a kept answer cannot be read")
 // answer is what r keeps, with a body of at most so many bytes. The result has
 // memory of its own or that of r.
 func (r *record) answer(most int) (*Answer, error) {
-	if r.flags&flagTooLarge != 0 {
+	switch {
+	case r.flags&flagUnknown != 0:
+		return nil, ErrUnknown
+	case r.flags&flagTooLarge != 0:
 		return nil, ErrTooLarge
 	}
 	n, rest := number(r.rest)

@@ -152,9 +152,10 @@ func (r *redisStore) read(answer *redis.Cmd) (found *record, text string, err er
 	return found, text, nil
 }
 
-// stale says that a record does not stand in the way of p: its leader is dead.
+// stale says that a record does not stand in the way of p: its leader is dead, and it
+// does not write.
 func (r *redisStore) stale(found, p *record) bool {
-	return found.kind == kindPending && found.fingerprint == p.fingerprint && r.dead(found)
+	return found.kind == kindPending && r.dead(found) && found.yields(p)
 }
 
 func (r *redisStore) begin(p *record, _ bool) (*record, error) {

@@ -52,6 +52,7 @@ type Cloning struct {
 	By       *Target
 	Failure  dialect.Failure // where Cause is none
 	Cause    proxy.Cause
+	Begun    bool // a target may have made a voice, though it did not say so
 	Attempts int
 	Tried    []attempt.Tried
 
@@ -80,6 +81,7 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 		if c.Voice = t.Cloner.Cloned(body); c.Voice != "" && len(c.Voice) <= maxVoiceID {
 			return attempt.Judge(200, 0)
 		}
+		c.Begun = true
 		c.Voice, c.Failure = "", failed(textBroken)
 		c.Failure.Code = "INFERENCE_FAILED"
 		v = c.Failure.Verdict
@@ -98,7 +100,7 @@ func (c *Cloning) ask(t *Target, r *proxy.Request, most int) (status int, body [
 	res := c.Proxy.Ask(nil, x, max(time.Millisecond, time.Until(c.ends)), t.Proxy, r)
 	if c.Cause = res.Cause; res.Cause != proxy.None {
 		if v = attempt.Lost(res.Cause); res.Sent {
-			v.Do = attempt.Fail // it may have begun
+			v.Do, c.Begun = attempt.Fail, true
 		}
 		return 0, nil, v
 	}
@@ -110,7 +112,7 @@ func (c *Cloning) ask(t *Target, r *proxy.Request, most int) (status int, body [
 	case err != nil:
 		c.Cause = cause
 		v = attempt.Lost(cause)
-		v.Do = attempt.Fail
+		v.Do, c.Begun = attempt.Fail, true
 		return res.Status, nil, v
 	}
 	if res.Status < 200 || res.Status >= 300 {

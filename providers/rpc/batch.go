@@ -36,7 +36,7 @@ func (c *asking) tryBatch(u *Node) (v policy.Verdict) {
 	j := c.j
 	c.asked++
 	r := j.askBatch(j.main, u, c.q)
-	c.node, c.last, c.begun = u, r, c.begun || r.maybe
+	c.note(u, r, j.Class())
 	switch r.kind {
 	case refused, unbatched:
 		// Whether it is the batch or what is in it, the calls will tell one by one.

@@ -34,6 +34,7 @@ type Job struct {
 	// Verdicts of the calls, after Run.
 	Verdicts []Verdict
 	Cached   bool   // the answer was kept from another request
+	Begun    bool   // a node may have run a call that changes the chain
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
 	// Tee is shown what goes out of a large answer; nil: nobody.
@@ -58,6 +59,18 @@ type Job struct {
 func (j *Job) Writes() bool {
 	for i := range j.Calls {
 		if j.Calls[i].Method.Class == Write {
+			return true
+		}
+	}
+	return false
+}
+
+// Once says that some call changes the chain and must not be sent twice: it is no signed
+// transaction that a chain knows by its hash.
+func (j *Job) Once(f *Family) bool {
+	for i := range j.Calls {
+		m := j.Calls[i].Method
+		if m.Class == Write && (!m.Raw || transactionHash(f, j.Params(i)) == nil) {
 			return true
 		}
 	}
@@ -153,7 +166,7 @@ func (j *Job) Reset() {
 	if cap(j.lookup.key) > keptBuffer {
 		j.lookup.key = nil
 	}
-	j.Cached, j.lookup = false, lookup{key: j.lookup.key[:0]}
+	j.Cached, j.Begun, j.lookup = false, false, lookup{key: j.lookup.key[:0]}
 }
 
 // pinned is the node that the account reads from after a transaction.
@@ -290,7 +303,7 @@ func (c *asking) Try(u *Node) policy.Verdict {
 		r = (*c.at).askPaced(t, u, c.q, c.nowNs)
 		v = u.verdict(r)
 	}
-	c.node, c.last, c.begun = by, r, c.begun || r.maybe
+	c.note(by, r, m.Class)
 	if m.Raw && c.hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
 		c.hash = transactionHash(t.Network.Family, c.j.Params(c.i))
 	}
@@ -310,6 +323,14 @@ func (c *asking) Try(u *Node) policy.Verdict {
 		c.over = true
 	}
 	return c.then(v)
+}
+
+// note keeps what a node replied. Calls of a batch with a write run one after the other.
+func (c *asking) note(u *Node, r reply, class Class) {
+	c.node, c.last, c.begun = u, r, c.begun || r.maybe
+	if class == Write && (r.maybe || r.kind == answered) {
+		c.j.Begun = true
+	}
 }
 
 // then is a verdict with what follows from it.

@@ -167,15 +167,11 @@ func (v *cloning) Admit(again bool) *routes.Error {
 
 // CarryOut has the voice cloned, whether or not its client stays, and keeps it.
 func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
-	if e := v.listen(); e != nil {
-		return false, e
-	}
 	c, voices := v.call, v.of.gateway.Voices()
 	account := c.Key.Account.No()
-	if list, err := voices.Voices(account); err != nil {
-		return false, voicesAway()
-	} else if living(list, time.Now().UnixMicro()) >= store.MaxVoices {
-		return false, manyVoices()
+	if e := v.ready(voices, account); e != nil {
+		c.NothingDone()
+		return false, e
 	}
 	id := newVoice()
 	v.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
@@ -186,13 +182,18 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 		c.Upstream, c.Router = v.made.By.Upstream, v.made.By.Router
 	}
 	if v.made.Voice == "" {
+		if !v.made.Begun {
+			c.NothingDone()
+		}
 		return false, v.failed()
 	}
 	now := time.Now()
 	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: v.made.By.Upstream, Voice: v.made.Voice,
 		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: expiry(v.spec, now).UnixMicro()}
 	if err := voices.AddVoice(row); err != nil {
-		audio.Forget(c.Proxy(), v.made.By, v.made.Voice)
+		if audio.Forget(c.Proxy(), v.made.By, v.made.Voice) {
+			c.NothingDone()
+		}
 		if errors.Is(err, store.ErrManyVoices) {
 			return false, manyVoices()
 		}
@@ -204,6 +205,21 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 	v.body = routes.AppendString([]byte(`{"id":`), id)
 	v.body = append(routes.AppendString(append(v.body, `,"model":`...), c.Model.ID), '}')
 	return false, nil
+}
+
+// ready checks the sample and the account's voices, before anything is sent.
+func (v *cloning) ready(voices store.VoiceStore, account uint32) *routes.Error {
+	if e := v.listen(); e != nil {
+		return e
+	}
+	list, err := voices.Voices(account)
+	switch {
+	case err != nil:
+		return voicesAway()
+	case living(list, time.Now().UnixMicro()) >= store.MaxVoices:
+		return manyVoices()
+	}
+	return nil
 }
 
 // living is how many voices have not expired: those that an upstream does not delete are

@@ -71,7 +71,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e := r.read(network); e != nil {
 		return e
 	}
-	return call.Sell(r, routes.Terms{Patience: patience, Writes: r.job.Writes()})
+	return call.Sell(r, routes.Terms{Patience: patience, Writes: call.Keyed() && r.job.Once(network.Family)})
 }
 
 // read checks the envelope and finds the methods of all calls.
@@ -190,6 +190,7 @@ func (r *request) limited(d *billing.Denial) *routes.Error {
 // arrives.
 func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	if e := r.occupy(); e != nil {
+		r.call.NothingDone()
 		return false, e
 	}
 	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.Take(r.call.Owner(), 1)
@@ -200,6 +201,9 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	r.call.Attempts = r.job.Attempts
 	if r.result.Cause != proxy.None {
 		r.call.Cause = r.result.Cause.String()
+		if !r.job.Begun {
+			r.call.NothingDone()
+		}
 		r.leave()
 		return false, r.unreachable(&r.result)
 	}
@@ -232,6 +236,9 @@ func (r *request) unreachable(res *rpc.Result) *routes.Error {
 		e.RetryAfter = max(e.RetryAfter, routes.RetrySoon)
 	default:
 		e.Message = "The nodes of " + r.network.Name + " gave no usable answer; nothing was charged."
+	}
+	if r.job.Begun {
+		e.Message += " Whether a call that changes the chain was carried out is not known."
 	}
 	return e
 }

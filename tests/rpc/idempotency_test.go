@@ -266,6 +266,90 @@ func TestKeysOutliveARestartOfTheGateway(t *testing.T) {
 	})
 }
 
+// A keyed write was under way when the gateway was killed, and its repetition ran it a
+// second time at the node.
+func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
+	t.Parallel()
+	const write = `{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`
+	withKeys(t, func(t *testing.T, c *chain) {
+		unknown := func(when, key, body string) {
+			t.Helper()
+			if _, answer := c.must(key, body, 409); !strings.Contains(answer, "not known") {
+				t.Errorf("%s: %s", when, answer)
+			}
+		}
+		ran := func(want int) {
+			t.Helper()
+			if s := c.nodes[0].Stats(); s.Calls["eth_sendUserOperation"] != want {
+				t.Errorf("the node ran %d writes, want %d", s.Calls["eth_sendUserOperation"], want)
+			}
+		}
+		c.nodes[0].Fault(upstream.NodeFaults{Delay: 2 * time.Second})
+		batch := "[" + keyedRead + "," + write + "]"
+		var all sync.WaitGroup
+		for key, body := range map[string]string{"killed": write, "batch": batch, "read": keyedRead} {
+			all.Go(func() {
+				if status, _, answer, err := c.keyed(key, body); err == nil {
+					t.Errorf("%s was answered before the kill: %d %s", key, status, answer)
+				}
+			})
+		}
+		time.Sleep(time.Second) // the node has them
+		c.Kill()
+		all.Wait()
+		rig.Await(t, "the node ran the writes", func() bool {
+			return c.nodes[0].Stats().Calls["eth_sendUserOperation"] == 2
+		})
+		c.nodes[0].Fault(upstream.NodeFaults{})
+		c.Start()
+		for range 2 {
+			unknown("after the kill", "killed", write)
+			unknown("after the kill", "batch", batch)
+			c.must("killed", keyedRead, 400)
+			if err := c.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			c.Start()
+		}
+		ran(2)
+		c.must("read", keyedRead, 200) // a read may run again
+		c.spent(20)
+
+		// The same holds when only the answer is lost.
+		c.nodes[0].Fault(upstream.NodeFaults{Drop: true})
+		if _, answer := c.must("lost", write, 500); !strings.Contains(answer, "not known") {
+			t.Errorf("the client whose answer was lost is told %s", answer)
+		}
+		unknown("after a lost answer", "lost", write)
+		ran(3)
+		// What the node refused may be tried again.
+		c.nodes[0].Fault(upstream.NodeFaults{Status: 503})
+		c.must("refused", write, 500)
+		c.nodes[0].Fault(upstream.NodeFaults{})
+		c.must("refused", write, 200)
+		ran(4)
+		c.spent(40)
+		c.CLI("verify")
+	})
+}
+
+// A key whose limit was used up read what another key of the account had been answered.
+func TestAnAPIKeyHasIdempotencyKeysOfItsOwn(t *testing.T) {
+	t.Parallel()
+	withKeys(t, func(t *testing.T, c *chain) {
+		_, first := c.must("k", keyedRead, 200)
+		other := *c
+		other.key = c.Key("rich", "--limit-usd", "0.000001", "--limit-period", "LIFETIME")
+		if _, answer := other.must("k", keyedRead, 402); strings.Contains(answer, "jsonrpc") {
+			t.Errorf("the other key reads %s", answer)
+		}
+		if header, again := c.must("k", keyedRead, 200); again != first || header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("the first key reads %s", again)
+		}
+		c.spent(20)
+	})
+}
+
 // Without Redis no request with a key is carried out, those without go on.
 func TestKeyedCallsWithoutRedis(t *testing.T) {
 	t.Parallel()
