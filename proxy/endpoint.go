@@ -101,6 +101,10 @@ func (l *link) undrain() {
 // quiet says that the connection is open and that nothing has come on it. What
 // stands there before a request was sent is somebody else's answer, whoever the
 // upstream believes it is for.
+//
+// An answer that an upstream sends twice may also come after the next request was sent.
+// HTTP/1.1 has nothing that tells it from the right one; a dialect whose answers repeat an
+// id of ours has (providers/rpc).
 func (l *link) quiet() bool {
 	if l.probe != nil {
 		return l.probe.quiet(l.Conn)
