@@ -353,9 +353,6 @@ func (k *jobKills) charges(l *Ledger, jobs int) {
 	k.t.Helper()
 	seen := map[uint64]bool{}
 	for _, r := range (&fixture{Ledger: l, t: k.t}).allUsage(k.t) {
-		if r.Moved != journal.Charged {
-			continue
-		}
 		if r.Flags&journal.FlagJob == 0 || seen[r.Hold] {
 			k.t.Errorf("a charge that is none of a job, or a second one: %+v", r)
 		}

@@ -205,7 +205,8 @@ func killedRounds(t *testing.T, rounds int) {
 		settled, cut, extra)
 }
 
-// allUsage unpacks every page.
+// allUsage unpacks every page and gives the charges: what was given back, and debt that was
+// paid, are records of the same requests.
 func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 	t.Helper()
 	if err := f.project.drain(); err != nil {
@@ -223,7 +224,9 @@ func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 			t.Fatal(err)
 		}
 		if err := p.Each(nil, func(r *journal.Record) error {
-			list = append(list, *r)
+			if r.Moved == journal.Charged {
+				list = append(list, *r)
+			}
 			return nil
 		}); err != nil {
 			t.Fatal(err)

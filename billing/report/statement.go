@@ -74,8 +74,12 @@ func (l *StatementLine) Consumption() bool {
 	return false
 }
 
-// statementMost is how many postings a part looks at.
-const statementMost = 1000
+// statementMost is how many postings a part looks at, and statementRecords after how many
+// records it ends with a posting: a posting of charges has those of a whole batch.
+const (
+	statementMost    = 1000
+	statementRecords = 10_000
+)
 
 // Statement reads a part of the statement of the account.
 func (a Account) Statement(q StatementQuery) (s *Statement, err error) {
@@ -113,6 +117,7 @@ type book struct {
 	from, to int64                // Unix µs
 	latest   map[uint32]uint64    // of each node, the last record that may lie before to
 	pages    map[uint32]*openPage // the last page of each node that was opened
+	looked   int                  // records
 }
 
 // openPage is a page with its records that matter here.
@@ -162,6 +167,10 @@ func (b *book) read(q *StatementQuery, s *Statement) error {
 	for i := range list {
 		if err := b.lines(&list[i], s); err != nil {
 			return err
+		}
+		if b.looked >= statementRecords && i+1 < len(list) {
+			s.Next = list[i].no
+			return nil
 		}
 	}
 	if len(list) == q.Most {
@@ -346,6 +355,7 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 	}
 	owes := b.place == money.InUSD
 	err := b.eachRecord(p.node, p.first, p.last, func(r *journal.Record) {
+		b.looked++
 		if p.node == 0 && r.Hold != uint64(p.id) || r.Amounts[b.place] == 0 && !owes {
 			return
 		}
