@@ -313,8 +313,9 @@ func (b *book) page(node uint32, first, last uint64) (*openPage, error) {
 	err := b.Each(func(rows *sql.Rows) error {
 		pages++
 		return rows.Scan(&page.First, &page.Last, &page.Requests, &page.Data)
-	}, `SELECT seq_first, seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_last >= $3
-		AND seq_first <= $4 ORDER BY seq_first LIMIT 1`, b.account, node, int64(first), int64(last))
+	}, `SELECT seq_first, seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first >= coalesce(
+		(SELECT max(seq_first) FROM usage_page WHERE account = $1 AND node = $2 AND seq_first <= $3), $3)
+		AND seq_last >= $3 AND seq_first <= $4 ORDER BY seq_first LIMIT 1`, b.account, node, int64(first), int64(last))
 	if pages == 0 || err != nil {
 		return nil, err
 	}
