@@ -34,7 +34,7 @@ type recalls struct {
 	until int64    // of the monotonic clock: the account is contended
 }
 
-// recall is one question and what came of it. Guarded by the account's mutex.
+// recall is one question to other nodes and its state. The account's mutex guards it.
 type recall struct {
 	store.Recall // No is 0 while it is not sent
 	sentNs       int64
@@ -138,7 +138,7 @@ func (q *leaseQueue) recallAll() bool {
 	return err == nil || errors.Is(err, store.ErrFenced)
 }
 
-// hear asks what came of recalls.
+// hear reads from the store which nodes have answered recalls.
 func (q *leaseQueue) hear(open []*recall, byNo map[uint32]*AccountState) bool {
 	if len(open) == 0 {
 		return true

@@ -87,7 +87,7 @@ func (c *conn) serveBenchRPC() bool {
 	return err == nil
 }
 
-// nextBenchID finds the next id in a body, and what comes behind it; nil: there is none.
+// nextBenchID returns the next id in a body and the rest of the body, or nil at its end.
 func nextBenchID(body []byte) (id, rest []byte) {
 	at := bytes.Index(body, benchRPCID)
 	if at < 0 {

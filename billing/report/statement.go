@@ -30,7 +30,7 @@ type StatementQuery struct {
 type Statement struct {
 	Opening money.Nano      `json:"opening"` // only of the first part
 	Lines   []StatementLine `json:"lines"`
-	Next    int64           `json:"next,omitempty"` // After of the next part; 0: there is none
+	Next    int64           `json:"next,omitempty"` // After of the next part; 0: this is the last
 }
 
 // StatementLine is one movement.
@@ -306,7 +306,7 @@ func (b *book) eachRecord(node uint32, first, last uint64, do func(*journal.Reco
 	return nil
 }
 
-// page opens the page that has the first of some records; nil: there is none.
+// page opens the first page with records from first to last, or returns nil.
 func (b *book) page(node uint32, first, last uint64) (*openPage, error) {
 	page := journal.Page{Account: b.account, Node: node}
 	pages := 0
