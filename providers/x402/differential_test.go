@@ -91,10 +91,17 @@ func TestLongPaymentsAreReadAsTheirPackagesDo(t *testing.T) {
 	taken, own, wrong := map[string]int{}, map[string]int{}, 0
 	for i, theirs := range askPackages(t, headers) {
 		p, err := terms.Read(headers[i], now)
-		if err == nil && p.Network == solana && !theirs.Taken {
-			// The Desk asks who pays its fees, once it knows that the payment is new.
-			if o, broken := ParseOrder(p.Order); broken == nil && o.Solana.FeePayer != solanaWallet(9).Address().String() {
+		// The Desk refuses these once it knows that the chain does not have them.
+		if err == nil && !theirs.Taken {
+			o, broken := ParseOrder(p.Order)
+			switch {
+			case broken != nil:
+				t.Fatal(broken)
+			case o.Solana != nil && o.Solana.FeePayer != solanaWallet(9).Address().String():
 				own["another fee payer, refused by the Desk"]++
+				continue
+			case o.EVM != nil && p.Expires.Sub(now) < LeastLife:
+				own["expired, refused by the Desk"]++
 				continue
 			}
 		}
