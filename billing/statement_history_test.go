@@ -306,8 +306,13 @@ func (s *histories) faults(h *history) (list []string) {
 		}
 	}
 	cost, refunded := h.cost, h.refunded
-	var jobsPaid, jobsBack Nano
+	// A node knows what an account owes while the account is in use; the store knows always.
+	var jobsPaid, jobsBack, owes Nano
 	err := s.f.store.Report(context.Background(), func(q *store.Query) error {
+		if err := q.Row(`SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1`,
+			h.key.Account.no).Scan(&owes); err != nil {
+			return err
+		}
 		return q.Row(`SELECT CAST(coalesce(sum(paid_diem + paid_bundled + paid_usd), 0) AS {I64}),
 			CAST(coalesce(sum(back_diem + back_bundled + back_usd), 0) AS {I64}) FROM job WHERE account = $1`, h.key.Account.no).
 			Scan(&jobsPaid, &jobsBack)
@@ -332,7 +337,7 @@ func (s *histories) faults(h *history) (list []string) {
 		{"reversed", owed[report.LineReverse] - sums[report.LineReverse], h.reversed},
 		{"charged", owed[report.LineCharge] - sums[report.LineCharge] - sums[report.LineWaived], cost},
 		{"paid of debt", sums[report.LineDebt] + sums[report.LineCorrection], owed[report.LineDebt] + owed[report.LineCorrection]},
-		{"owed", all, h.key.Owed()},
+		{"owed", all, owes},
 	} {
 		if c.got != c.want {
 			list = append(list, fmt.Sprintf("%s %s by its statement, by the driver %s", c.what, c.got, c.want))
