@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"farebox/config/fair"
 )
 
 // dial connects and, for https, completes the handshake: a lazy one would run
@@ -36,7 +38,11 @@ func (t *Endpoint) dial(ctx context.Context) (*link, error) {
 
 // connect finds a connection for the exchange, an idle one or a new one.
 func (x *Exchange) connect(t *Endpoint, nowNs int64, fresh bool) (Cause, error) {
-	l, cause := t.take(nowNs, fresh)
+	var owner fair.Owner
+	if client := ClientOf(x.client); client != nil {
+		owner = client.Owner
+	}
+	l, cause := t.take(nowNs, owner, fresh)
 	if cause != None {
 		return cause, errNoFreeConn
 	}
@@ -62,6 +68,7 @@ func (x *Exchange) connect(t *Endpoint, nowNs int64, fresh bool) (Cause, error) 
 			t.drop(l)
 			return ConnectFailed, errUnasked
 		}
+		l.owner = owner
 	}
 	x.endpoint, x.link = t, l
 	return x.attach(l, nil), nil

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/config/fair"
 )
 
 // upstream is a scripted server: serve is given each connection and how many
@@ -233,7 +235,10 @@ func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gatew
 		so.MaxBody = 64 << 20
 	}
 	so.Logger = g.log
-	g.s = NewServer(func(ctx *fasthttp.RequestCtx) { handler(g, ctx) }, so)
+	g.s = NewServer(func(ctx *fasthttp.RequestCtx) {
+		ClientOf(ctx.Conn()).Owner = fair.Paid(1)
+		handler(g, ctx)
+	}, so)
 	ln, err := Listen("127.0.0.1:0", "", "")
 	if err != nil {
 		t.Fatal(err)

@@ -199,8 +199,8 @@ func (g *guard) mayDrain() bool {
 		var most time.Duration
 		most, g.drain.draining = g.drain.may()
 		g.drain.may = nil
-		if client := ClientOf(g.client); g.drain.draining && client != nil && g.link != nil {
-			g.drain.draining = g.link.drain(client.Owner)
+		if g.drain.draining && g.link != nil {
+			g.drain.draining = g.link.drain()
 		}
 		if g.drain.draining && most > 0 {
 			g.total.Store(g.w.due(most))

@@ -11,13 +11,19 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"farebox/tests/rig"
 )
@@ -141,4 +147,103 @@ models:
 	f("a moment later", nil, false)
 	f("over TLS, right behind the answer", secure, true)
 	f("over TLS, a moment later", secure, false)
+}
+
+// stuttering is an upstream that sends every third answer again, 0 to 5 ms later. The
+// text of an answer is the question. conns counts its connections.
+func stuttering(t *testing.T) (addr string, conns *atomic.Int64) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	conns = new(atomic.Int64)
+	var answers atomic.Int64
+	serve := func(c net.Conn) {
+		defer func() { _ = c.Close() }()
+		for r := bufio.NewReader(c); ; {
+			req, err := http.ReadRequest(r)
+			if err != nil {
+				return
+			}
+			body, _ := io.ReadAll(req.Body)
+			text := fmt.Sprintf(`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,`+
+				`"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,`+
+				`"completion_tokens":5,"total_tokens":10}}`, gjson.GetBytes(body, "messages.0.content").Raw)
+			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				len(text), text)
+			if _, err = io.WriteString(c, answer); err == nil && answers.Add(1)%3 == 0 {
+				time.Sleep(time.Duration(mathrand.IntN(5000)) * time.Microsecond)
+				_, err = io.WriteString(c, answer)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			go serve(c)
+		}
+	}()
+	return ln.Addr().String(), conns
+}
+
+func TestALateSecondAnswerReachesNoOtherAccount(t *testing.T) { stutter(t, 3000) }
+
+// As many requests as FAREBOX_CALLS says.
+func TestLongLateSecondAnswersReachNoOtherAccount(t *testing.T) {
+	requests := int64(20_000)
+	if n, err := strconv.ParseInt(os.Getenv("FAREBOX_CALLS"), 10, 64); err == nil {
+		requests = n
+	}
+	stutter(t, requests)
+}
+
+func stutter(t *testing.T, requests int64) {
+	t.Parallel()
+	const accounts = 4
+	addr, conns := stuttering(t)
+	g := rig.StartGateway(t, fmt.Sprintf(`
+log: { level: warn, format: json }
+upstreams:
+  - { name: only, base_url: "http://%s", breaker: { failures: 0 } }
+models:
+  - { id: m, tier: unlimited, context_tokens: 8192, price: free, targets: [{ upstream: only }] }
+`, addr))
+	var asked, astray, own atomic.Int64
+	var wg sync.WaitGroup
+	for i := range accounts {
+		name := fmt.Sprint("account-", i)
+		g.NewAccount(name, "1")
+		for key, client := g.Key(name), 0; client < 2; client++ { // the second one changes nothing for others
+			wg.Go(func() {
+				for n := asked.Add(1); n <= requests; n = asked.Add(1) {
+					question := fmt.Sprintf("%s asks %d", name, n)
+					status, _, answer := g.Post("/chat/completions", key,
+						`{"model":"m","messages":[{"role":"user","content":"`+question+`"}]}`)
+					switch text := gjson.GetBytes(answer, "choices.0.message.content").String(); {
+					case status != 200:
+						t.Errorf("%s: status %d %s", question, status, answer)
+					case !strings.HasPrefix(text, name):
+						astray.Add(1)
+					case text != question:
+						own.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("of %d answers %d reached another account, %d another request of the same account; %d connections",
+		requests, astray.Load(), own.Load(), conns.Load())
+	if astray.Load() > 0 {
+		t.Errorf("%d of %d answers reached another account", astray.Load(), requests)
+	}
 }
