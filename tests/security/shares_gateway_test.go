@@ -253,16 +253,13 @@ func (s *shares) makeCallers() {
 	s.t.Helper()
 	s.NewAccount("honest", "1000")
 	s.NewAccount("greedy", "1000")
-	admin := s.Key("honest", "--type", "ADMIN")
 	s.honest = caller{s.Key("honest"), "198.51.100.200"}
 	colds := 16
 	if s.long {
 		colds = 200
 	}
 	for range colds {
-		var made struct{ Data struct{ APIKey string } }
-		s.Must(200, "POST", "/api_keys", admin, `{"apiKeyType":"INFERENCE","description":"cold"}`, &made)
-		s.cold = append(s.cold, made.Data.APIKey)
+		s.cold = append(s.cold, s.Key("honest"))
 	}
 	paid := greedy{name: "one paid account", paid: true, callers: []caller{{s.Key("greedy"), "198.51.100.1"}}}
 	near := greedy{name: "50 unpaid accounts of one /64"}
