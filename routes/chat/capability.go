@@ -54,22 +54,24 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 
 // view is what one config says of text models.
 type view struct {
-	book      *routes.Rulebook // of chat bodies
-	meters    []*modelMeters   // by catalog index of the model
-	capHeader []byte           // which cap on completion tokens was sent
-	webHeader []byte           // what was looked up
-	schemas   *schema.Checker  // nil: every upstream sees to schemas itself
-	tee       teeNames         // of answers from enclaves
-	seals     []sealNames      // of requests that are encrypted, by the brand's words
+	book       *routes.Rulebook // of chat bodies
+	meters     []*modelMeters   // by catalog index of the model
+	capHeader  []byte           // which cap on completion tokens was sent
+	webHeader  []byte           // what was looked up
+	leftHeader []byte           // what the translation of a request left out
+	schemas    *schema.Checker  // nil: every upstream sees to schemas itself
+	tee        teeNames         // of answers from enclaves
+	seals      []sealNames      // of requests that are encrypted, by the brand's words
 }
 
 // Load is routes.Loader.
 func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
 	v := &view{
-		book:      chatBook(cfg),
-		capHeader: routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
-		webHeader: routes.BrandHeader(cfg.Brand, "web-search"),
-		tee:       newTEENames(cfg.Brand),
+		book:       chatBook(cfg),
+		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
+		webHeader:  routes.BrandHeader(cfg.Brand, "web-search"),
+		leftHeader: routes.BrandHeader(cfg.Brand, "left-out"),
+		tee:        newTEENames(cfg.Brand),
 	}
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
 		v.seals = append(v.seals, newSealNames(word))
@@ -77,7 +79,7 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, befor
 	for _, m := range catalog.Models() {
 		v.meters = append(v.meters, of.metersOf(m.ID))
 	}
-	headers := [][]byte{v.capHeader}
+	headers := [][]byte{v.capHeader, v.leftHeader}
 	if cfg.Augment != (config.Augment{}) {
 		headers = append(headers, v.webHeader)
 	}

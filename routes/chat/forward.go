@@ -63,6 +63,7 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 		c.unsupported = no
 		return false
 	}
+	c.chat.LeftOut = c.abridged(t)
 	err := c.speaks(t).Request(&c.request, &c.chat, t, c.scratch)
 	// What one dialect cannot say another one may: the next target is asked.
 	if err != nil && !errors.As(err, &c.unsupported) {

@@ -114,6 +114,9 @@ func (c *inference) KeepAnswer() {
 	if c.lookup != nil {
 		headers = append(headers, replay.Header{Name: string(c.view.webHeader), Value: c.lookup.outcome()})
 	}
+	if left := c.chat.LeftOut.String(); left != "" {
+		headers = append(headers, replay.Header{Name: string(c.view.leftHeader), Value: left})
+	}
 	c.call.Keep(routes.JSONType, c.reply.out, headers...)
 	if c.call.Status == 422 {
 		c.call.KeepStatus(422)
@@ -123,6 +126,7 @@ func (c *inference) KeepAnswer() {
 // Respond makes the answer the response.
 func (c *inference) Respond() {
 	c.setCap()
+	c.setLeftOut()
 	c.setLookup()
 	c.setEnclave()
 	r := &c.call.Ctx.Response
@@ -470,6 +474,19 @@ func (c *inference) setCap() {
 	if c.lowered || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
 		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
 			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+	}
+}
+
+// setLeftOut tells the client what the translation of its request left out, and counts
+// it for the operator.
+func (c *inference) setLeftOut() {
+	left := c.chat.LeftOut.All()
+	if len(left) == 0 {
+		return
+	}
+	c.call.Ctx.Response.Header.SetCanonical(c.view.leftHeader, routes.ViewBytes(c.chat.LeftOut.String()))
+	for _, name := range left {
+		c.of.gateway.Metrics().GetOrCreateCounter(`farebox_left_out_total{name="` + string(name) + `"}`).Inc()
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *inference) relayLarge() {
 
 func (c *inference) attach() {
 	c.progressNs = c.call.StartNs
-	c.call.KeepRelayed(c.view.webHeader)
+	c.call.KeepRelayed(c.view.webHeader, c.view.leftHeader)
 	c.x.Relay(c.call.Ctx, c, c.call.OnDone)
 	c.call.Relays()
 }

@@ -89,6 +89,14 @@ func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	return nil
 }
 
+// abridged is what the chat body leaves out of what the client asked in its own form.
+func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
+	if f, ok := c.chat.Form.(dialect.Abridged); ok && c.nativeOf(t) == nil {
+		left = *f.LeftOut()
+	}
+	return left
+}
+
 // tellable refuses what none of the model's targets can be told, before anything is
 // done for it.
 func (c *inference) tellable() *routes.Error {

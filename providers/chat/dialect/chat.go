@@ -54,6 +54,9 @@ type Chat struct {
 	// Verbatim says that the model runs in an enclave, which signs for the bytes: of the
 	// request only what must be is changed, of the answer nothing.
 	Verbatim bool
+	// LeftOut is what the request that was made for the target leaves out. Every
+	// translator adds to it.
+	LeftOut LeftOut
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.
 	Sealed bool

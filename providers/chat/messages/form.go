@@ -17,6 +17,7 @@ type Form struct {
 	stops          []byte
 	hides          bool // thoughts are not shown
 	untold         *dialect.Unsupported
+	left           dialect.LeftOut
 
 	// Brand is the word in <brand>_parameters, which tell what was searched.
 	Brand string
@@ -31,6 +32,9 @@ func (*Form) Kind() dialect.FormKind { return dialect.Messages }
 
 // Untold is dialect.Partial's.
 func (f *Form) Untold() *dialect.Unsupported { return f.untold }
+
+// LeftOut is dialect.Abridged's.
+func (f *Form) LeftOut() *dialect.LeftOut { return &f.left }
 
 // Beta is the value of the header anthropic-beta for an upstream.
 func (f *Form) Beta() string { return f.Betas }

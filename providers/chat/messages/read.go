@@ -193,8 +193,8 @@ func (r *reader) reach() {
 	}
 }
 
-// edits takes those that clear a prompt. Compaction asks a model beside the one that
-// is paid for.
+// edits takes those that clear a prompt. A chat body goes on without them: its prompt is
+// sent whole. Compaction asks a model beside the one that is paid for.
 func (r *reader) edits(context int32) {
 	list := r.member(context, EditList)
 	r.each(list, func(e int32) {
@@ -202,10 +202,10 @@ func (r *reader) edits(context int32) {
 		if !bytes.HasPrefix(kind, []byte("clear_")) {
 			r.no(r.doc.Path(e)+".type", "only edits that clear tool uses or thinking are sold here.")
 		}
+		if keeps := r.text(r.member(e, EditKeep)); string(keeps) != "all" {
+			r.f.left.Add("context_management")
+		}
 	})
-	if r.isArray(list) && r.doc.Fields[list].Len > 0 {
-		r.untold("context_management", "the editing of prompts")
-	}
 }
 
 // unknown refuses top members that are not known here: what they would cost is not.

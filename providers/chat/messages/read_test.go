@@ -130,7 +130,6 @@ func TestReadLeavesToNatives(t *testing.T) {
 		"tools.0.input_examples":               with(`"tools":[{"name":"f","input_schema":{"type":"object"},"input_examples":[{}]}]`),
 		"tools.0.novel":                        with(`"tools":[{"name":"f","input_schema":{"type":"object"},"novel":1}]`),
 		"thinking.type":                        with(`"thinking":{"type":"between_tools"}`),
-		"context_management":                   with(`"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}`),
 		"output_config.task_budget":            with(`"output_config":{"task_budget":{"type":"tokens","total":20000}}`),
 		"messages.0.content.0.type":            talk(`{"role":"user","content":[{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}]}`),
 		"messages.0.content.0.citations":       talk(`{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"},"citations":{"enabled":true}}]}`),

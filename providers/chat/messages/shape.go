@@ -94,6 +94,7 @@ const (
 	MetadataUser = 0
 	EditList     = 0 // context_management.edits
 	EditType     = 0
+	EditKeep     = 1
 	EnabledFlag  = 0 // citations
 )
 
@@ -134,7 +135,7 @@ var Shape = func() *scan.Shape {
 		"thinking":      names("type", "budget_tokens", "display"),
 		"output_config": nested(below{"format": format}, "effort", "format"),
 		"output_format": format, "cache_control": cacheShape,
-		"context_management": nested(below{"edits": names("type")}, "edits"),
+		"context_management": nested(below{"edits": names("type", "keep")}, "edits"),
 	}, "model", "messages", "max_tokens", "system", "stream", "metadata", "stop_sequences", "temperature", "top_p",
 		"top_k", "tools", "tool_choice", "thinking", "output_config", "output_format", "cache_control", "service_tier",
 		"context_management", "speed", "inference_geo", "container", "mcp_servers", "diagnostics",
