@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,8 +197,10 @@ func TestTheCapOfAnEncryptedChatIsTold(t *testing.T) {
 const theEnd = "end"
 
 // slow is an upstream that sends events as they come through a channel.
-func slow(t *testing.T, events <-chan string) *httptest.Server {
+func slow(t *testing.T, events <-chan string, answering *sync.WaitGroup) *httptest.Server {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.Add(1)
+		defer answering.Done()
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-E2EE-Applied", "true")
@@ -243,8 +246,8 @@ func startSlow(t *testing.T) (*sealing, chan<- string) {
 		t.Fatal(err)
 	}
 	events := make(chan string)
-	up := slow(t, events)
 	s := &sealing{t: t, one: e, two: e}
+	up := slow(t, events, &s.answering)
 	s.known = &known{proven: map[string]string{e.Public(): "one"}, away: map[string]bool{}}
 	s.start(strings.TrimPrefix(up.URL, "http://"), up.URL)
 	return s, events
@@ -317,6 +320,7 @@ func TestWhatAClientMayHaveCausedBetraysNobody(t *testing.T) {
 			!strings.Contains(answer, "e2ee_plaintext_response") {
 			t.Errorf("%d %s", status, answer)
 		}
+		s.answering.Wait() // it would take the next answer's event
 	}
 	if _, betrayed := s.known.noted(); len(betrayed) != 0 {
 		t.Errorf("noted %v", betrayed)

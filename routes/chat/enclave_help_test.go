@@ -127,6 +127,8 @@ type sealing struct {
 	one, two *enclave.Enclave
 	known    *known
 	client   *enclave.Client
+
+	answering sync.WaitGroup // the slow enclave's requests
 }
 
 func newEnclave(t *testing.T, o enclave.Options) (e *enclave.Enclave, base string) {

@@ -50,6 +50,9 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 		told.Body = named(&v)
 		return of.texts.Sell(call, told)
 	}
+	if model := asked(call, &v); model != nil && !model.Chat.Capabilities.WebSearch {
+		f.Searchless()
+	}
 	f.Check()
 	told.Body = f.Request()
 	for _, p := range f.Problems() {
@@ -70,6 +73,13 @@ func named(v *routes.Validator) []byte {
 	return append(body, '}')
 }
 
+// asked is the model that a body names, nil: there is none.
+func asked(call *routes.Call, v *routes.Validator) *providers.Model {
+	name, _ := providers.SplitSuffix(v.Text(-1, form.TopModel))
+	model, _ := call.Catalog().Resolve(name, "text")
+	return model
+}
+
 // encrypted begins the names of models that answer in ciphertext only.
 var encrypted = []byte("e2ee-")
 
@@ -77,9 +87,7 @@ var encrypted = []byte("e2ee-")
 // asking has no room for (interface.md, Responses), also those that are not there; and
 // others that run in enclaves, whose answers must not be told anew.
 func refuseEncrypted(call *routes.Call, v *routes.Validator) *routes.Error {
-	name := v.Text(-1, form.TopModel)
-	own, _ := providers.SplitSuffix(name)
-	model, _ := call.Catalog().Resolve(own, "text")
+	name, model := v.Text(-1, form.TopModel), asked(call, v)
 	if !bytes.HasPrefix(name, encrypted) && (model == nil ||
 		model.Chat.Enclave == nil && !bytes.HasPrefix([]byte(model.ID), encrypted)) {
 		return nil

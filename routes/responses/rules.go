@@ -3,6 +3,7 @@ package responses
 import (
 	"maps"
 	"math"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -75,12 +76,16 @@ var nested = map[string]*routes.Rule{
 	"tools.function":          {Kinds: routes.Object},
 	"tools.custom":            {Kinds: routes.Object},
 	"tools.format":            {Kinds: routes.Object},
+	"tools.tools":             {Kinds: routes.Array, Length: 1024},
+	"tools.execution":         {Kinds: routes.String, Enum: []string{"client", "server"}},
 
 	"tool_choice.function.name":        {Kinds: routes.String, NonEmpty: true},
 	"tool_choice.custom":               {Kinds: routes.Object},
 	"tool_choice.custom.name":          {Kinds: routes.String, NonEmpty: true},
 	"tool_choice.tools.type":           {Kinds: routes.String, Required: true},
 	"tool_choice.tools.name":           {Kinds: routes.String, NonEmpty: true},
+	"tool_choice.namespace":            {Kinds: routes.String},
+	"tool_choice.tools.namespace":      {Kinds: routes.String},
 	"tool_choice.tools.function":       {Kinds: routes.Object},
 	"tool_choice.tools.function.name":  {Kinds: routes.String, NonEmpty: true},
 	"tool_choice.tools.custom":         {Kinds: routes.Object},
@@ -101,11 +106,14 @@ var nested = map[string]*routes.Rule{
 	"input.encrypted_content": {Kinds: routes.String},
 	"input.call_id":           {Kinds: routes.String, NonEmpty: true},
 	"input.name":              {Kinds: routes.String, NonEmpty: true},
-	"input.arguments":         {Kinds: routes.String},
+	"input.arguments":         {Kinds: routes.String | routes.Object},
 	"input.output":            {Kinds: anything},
 	"input.input":             {Kinds: routes.String},
 	"input.phase":             {Kinds: routes.String},
 	"input.namespace":         {Kinds: routes.String},
+	"input.tools":             {Kinds: routes.Array, Length: 1024},
+	"input.action":            {Kinds: routes.Object},
+	"input.execution":         {Kinds: routes.String, Enum: []string{"client", "server"}},
 	"input.content.type":      {Kinds: routes.String, Required: true},
 	"input.content.text":      {Kinds: routes.String},
 	"input.content.refusal":   {Kinds: routes.String},
@@ -132,6 +140,16 @@ func book(cfg *config.Config) *routes.Rulebook {
 	for _, name := range ofInner {
 		rules["tools.function."+name], rules["tools.custom."+name] = nested["tools."+name], nested["tools."+name]
 	}
+	// The tools of a namespace, and those that items of the input add.
+	for _, list := range []string{"tools.tools.", "input.tools.", "input.tools.tools."} {
+		for path, rule := range maps.Clone(rules) {
+			if member, ok := strings.CutPrefix(path, "tools."); ok && strings.Count(path, ".") <= 2 &&
+				!strings.HasPrefix(member, "tools") {
+				rules[list+member] = rule
+			}
+		}
+	}
+	rules["input.tools.tools"] = nested["tools.tools"]
 	for _, word := range append([]string{cfg.Brand}, cfg.BrandAliases...) {
 		rules[word+"_parameters"] = &routes.Rule{Kinds: routes.Object}
 		for member, rule := range parameters {

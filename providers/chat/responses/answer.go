@@ -158,8 +158,9 @@ func (a *answer) calls(list []byte) {
 			ids = append(ids, id)
 		}
 		it.callID = append(it.callID, id...)
-		it.name = append(it.name, stringIn(function, "name")...)
+		a.f.nameCall(it, stringIn(function, "name"))
 		it.text = append(it.text, input...)
+		it.unwrap()
 		a.end(a.last())
 	})
 }

@@ -2,51 +2,106 @@ package responses
 
 import "farebox/providers/chat/dialect"
 
-// calls writes the calls of a run of items.
+// isCall says whether an item is a call of a tool that the client carries out.
+func isCall(kind string) bool {
+	switch kind {
+	case "function_call", "custom_tool_call", "tool_search_call", "local_shell_call":
+		return true
+	}
+	return false
+}
+
+// calls writes the calls of a run of items, each as one of the function that stands for its
+// tool.
 func (f *Form) calls() {
 	f.b = append(f.b, `,"tool_calls":[`...)
 	message, n := f.places[len(f.places)-1].message, int32(0)
 	for _, i := range f.run {
-		kind, input, missing := "function", f.raw(f.doc.Member(i, ItemArguments)), "arguments"
-		switch f.kind(i) {
-		case "function_call":
-		case "custom_tool_call":
-			kind, input, missing = "custom", f.raw(f.doc.Member(i, ItemInput)), "input"
-		default:
+		kind := f.kind(i)
+		if !isCall(kind) {
 			continue
 		}
-		id, name := f.raw(f.doc.Member(i, ItemCallID)), f.raw(f.doc.Member(i, ItemName))
-		switch {
-		case id == nil:
-			f.problem(f.path(i, "call_id"), "is required in a "+f.kind(i)+".")
-		case name == nil:
-			f.problem(f.path(i, "name"), "is required in a "+f.kind(i)+".")
-		case input == nil:
-			f.problem(f.path(i, missing), "is required in a "+f.kind(i)+".")
+		id := f.raw(f.doc.Member(i, ItemCallID))
+		if id == nil && kind == "local_shell_call" {
+			id = f.raw(f.doc.Member(i, ItemID))
 		}
 		f.comma()
 		f.places = append(f.places, place{message, n, f.doc.Fields[i].Elem})
 		n++
 		f.b = append(append(f.b, `{"id":`...), orNull(id)...)
-		f.b = append(append(append(f.b, `,"type":"`...), kind...), `","`...)
-		f.b = append(append(append(f.b, kind...), `":{"name":`...), orNull(name)...)
-		if kind == "custom" {
-			f.b = append(f.b, `,"input":`...)
-		} else {
-			f.b = append(f.b, `,"arguments":`...)
-		}
-		f.b = append(append(f.b, orNull(input)...), "}}"...)
+		f.b = append(f.b, `,"type":"function","function":{"name":`...)
+		f.called(i, kind, id != nil)
+		f.b = append(f.b, "}}"...)
 	}
 	f.b = append(f.b, ']')
+}
+
+// called writes a call's name and its arguments. Of what is missing it names the first.
+func (f *Form) called(i int32, kind string, known bool) {
+	of, name := functionTool, f.text(f.doc.Member(i, ItemName))
+	member, id := "arguments", ItemArguments
+	switch kind {
+	case "custom_tool_call":
+		of, member, id = customTool, "input", ItemInput
+	case "tool_search_call":
+		of, name = searchTool, []byte("tool_search")
+	case "local_shell_call":
+		of, name = shellTool, []byte("local_shell")
+		member, id = "action", ItemAction
+	}
+	at := f.doc.Member(i, id)
+	input := f.raw(at)
+	switch {
+	case !known:
+		f.problem(f.path(i, "call_id"), "is required in a "+kind+".")
+	case name == nil:
+		f.problem(f.path(i, "name"), "is required in a "+kind+".")
+	case input == nil:
+		f.problem(f.path(i, member), "is required in a "+kind+".")
+	case of == functionTool && input[0] != '"':
+		f.problem(f.path(i, member), "must be a string.")
+	}
+	f.b = append(f.function(f.b, of, f.text(f.doc.Member(i, ItemNamespace)), name), `,"arguments":`...)
+	switch {
+	case of == customTool:
+		text := append(append([]byte(`{"input":`), orNull(input)...), '}')
+		f.b = dialect.AppendString(f.b, text)
+	case input != nil && input[0] == '{':
+		f.b = dialect.AppendString(f.b, input)
+	default:
+		f.b = append(f.b, orNull(input)...)
+	}
+}
+
+// found writes the names of the tools that the client has found.
+func (f *Form) found(i int32) {
+	f.b = append(f.b, `"Tools found:`...)
+	list := f.doc.Member(i, ItemTools)
+	n := 0
+	for k := range f.table {
+		t := &f.table[k]
+		if list >= 0 && t.at > list && t.at < f.doc.Fields[list].Next {
+			f.b = dialect.AppendEscaped(append(f.b, ' '), t.flat)
+			n++
+		}
+	}
+	if n == 0 {
+		f.b = append(f.b, " none that is new."...)
+	}
+	f.b = append(f.b, '"')
 }
 
 // output writes the result of a call: a text, text parts, or any JSON as its text.
 func (f *Form) output(i int32) {
 	id, at := f.raw(f.doc.Member(i, ItemCallID)), f.doc.Member(i, ItemOutput)
+	kind := f.kind(i)
+	if id == nil && kind == "local_shell_call_output" {
+		id = f.raw(f.doc.Member(i, ItemID))
+	}
 	switch {
 	case id == nil:
 		f.problem(f.path(i, "call_id"), "is required in a "+f.kind(i)+".")
-	case at < 0:
+	case at < 0 && kind != "tool_search_output":
 		f.problem(f.path(i, "output"), "is required in a "+f.kind(i)+".")
 	}
 	f.message(`{"role":"tool","tool_call_id":`, f.doc.Fields[i].Elem)
@@ -56,6 +111,8 @@ func (f *Form) output(i int32) {
 		value = f.doc.Fields[at].Raw(f.body)
 	}
 	switch {
+	case kind == "tool_search_output":
+		f.found(i)
 	case value[0] == '"':
 		f.b = append(f.b, value...)
 	case value[0] == '[' && arePartsOf(value):
@@ -70,13 +127,18 @@ func (f *Form) output(i int32) {
 	f.b = append(f.b, '}')
 }
 
-// outputParts writes the texts of a result in parts.
+// outputParts writes the texts of a result in parts. Pictures are left out.
 func (f *Form) outputParts(i int32, list []byte) {
 	eachPart(list, func(kind, words []byte) {
 		switch string(kind) {
 		case "input_text", "output_text", "text":
 			f.begin(`"text","text":`, orNull(words))
 			f.b = append(f.b, '}')
+		case "input_image", "image_url":
+			// The model is told, so that it does not take the result for an empty one.
+			f.begin(`"text","text":`, []byte(`"(An image, which is not shown to this model.)"`))
+			f.b = append(f.b, '}')
+			f.leave("output.input_image")
 		default:
 			f.problem(f.path(i, "output"), "the result of a call is text here; a part of type "+excerpt(kind)+
 				" cannot be given to the model.")

@@ -366,17 +366,19 @@ func (s *stream) call(entry []byte) {
 	}
 	s.identify(it, id)
 	if !it.opened && len(name) > 0 {
-		it.name = append(it.name, name...)
+		s.f.nameCall(it, name)
 		s.show(it)
 	}
 	switch {
 	case len(input) == 0:
-	case it.opened:
+	case it.opened && !it.wrapped:
 		s.delta(it, input, plainTail)
 	default:
-		if s.kept += len(input); s.kept <= maxKept {
-			it.text = append(it.text, input...)
+		if s.kept += len(input); s.kept > maxKept {
+			s.tooLong()
+			return
 		}
+		it.text = append(it.text, input...)
 	}
 }
 
@@ -385,7 +387,7 @@ func (s *stream) call(entry []byte) {
 func (s *stream) callOf(index int64, id, name []byte) *item {
 	for i := len(s.items) - 1; i >= 0; i-- {
 		it := &s.items[i]
-		if it.kind != callItem && it.kind != customItem || index >= 0 && it.call != index {
+		if !it.isCall() || index >= 0 && it.call != index {
 			continue
 		}
 		if len(id) > 0 && len(name) > 0 && len(it.callID) > 0 && !bytes.Equal(id, it.callID) {

@@ -25,6 +25,9 @@ type Options struct {
 // keepForm is the most memory that a reused Form keeps.
 const keepForm = 64 << 10
 
+// keepTools is how many tools a reused Form keeps room for.
+const keepTools = 256
+
 var forms = sync.Pool{New: func() any { return new(Form) }}
 
 // Form is one request in the form of POST /responses.
@@ -42,6 +45,12 @@ type Form struct {
 	decoded  []byte
 	number   int64 // of the next event of an upstream that speaks the form itself
 	problems []dialect.Unsupported
+
+	table      []tool  // those that the client carries out
+	names      []byte  // of theirs
+	wrote      []int32 // where the tools of the chat body are declared
+	left       dialect.LeftOut
+	searchless bool
 }
 
 // place says of which input item a message, or a call in it, was made.
@@ -58,7 +67,11 @@ func NewForm(o *Options, body []byte, doc *scan.Document, id []byte, created int
 
 // Release gives the Form back, and with it the chat body; neither may be used afterwards.
 func (f *Form) Release() {
-	fresh := Form{id: f.id[:0], b: f.b[:0], places: f.places[:0], run: f.run[:0], decoded: f.decoded[:0]}
+	fresh := Form{id: f.id[:0], b: f.b[:0], places: f.places[:0], run: f.run[:0], decoded: f.decoded[:0],
+		table: f.table[:0], names: f.names[:0], wrote: f.wrote[:0]}
+	if cap(fresh.names) > keepForm || cap(fresh.table) > keepTools {
+		fresh.names, fresh.table, fresh.wrote = nil, nil, nil
+	}
 	if cap(fresh.b) > keepForm {
 		fresh.b = nil
 	}
@@ -68,6 +81,12 @@ func (f *Form) Release() {
 	*f = fresh
 	forms.Put(f)
 }
+
+// Searchless says that the model cannot search, so that web_search is left out.
+func (f *Form) Searchless() { f.searchless = true }
+
+// LeftOut is dialect.Abridged's.
+func (f *Form) LeftOut() *dialect.LeftOut { return &f.left }
 
 // Kind is dialect.Form.
 func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
@@ -125,7 +144,16 @@ func (f *Form) Path(chat string) string {
 		}
 	}
 	if rest, ok := strings.CutPrefix(chat, "tools."); ok {
-		return "tools." + strings.Replace(rest, ".function", "", 1)
+		digits, rest, _ := strings.Cut(strings.Replace(rest, ".function", "", 1), ".")
+		n, err := strconv.Atoi(digits)
+		path := "tools." + digits
+		if err == nil && n >= 0 && n < len(f.wrote) {
+			path = f.doc.Path(f.wrote[n])
+		}
+		if rest != "" {
+			path += "." + rest
+		}
+		return path
 	}
 	if strings.HasSuffix(chat, "_parameters.enable_web_search") && f.doc.TopIndex(TopWebSearch) >= 0 {
 		return "web_search"

@@ -47,7 +47,8 @@ func (f *Form) message(head string, item int32) {
 
 // itemKinds are the items that are taken.
 var itemKinds = [...]string{"message", "function_call", "function_call_output", "reasoning", "custom_tool_call",
-	"custom_tool_call_output", "web_search_call", "item_reference"}
+	"custom_tool_call_output", "web_search_call", "item_reference", "tool_search_call", "tool_search_output",
+	"additional_tools", "local_shell_call", "local_shell_call_output"}
 
 // kind is an item's type; messages may leave it out.
 func (f *Form) kind(i int32) string { return kindOfItem(f.body, f.doc, i) }
@@ -82,15 +83,19 @@ func (f *Form) item(i, end int32) (next int32) {
 			return f.assistant(i, end)
 		}
 		f.spoken(i)
-	case "reasoning", "function_call", "custom_tool_call":
+	case "reasoning", "function_call", "custom_tool_call", "tool_search_call", "local_shell_call":
 		return f.assistant(i, end)
-	case "function_call_output", "custom_tool_call_output":
+	case "function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output":
 		f.output(i)
+	case "additional_tools":
+		// They are among the tools.
 	case "web_search_call":
 		// What was found is not in it: it tells the client that there was a search.
 	case "item_reference":
 		f.problem(f.path(i, ""), "nothing is kept between requests, so that an item_reference refers to nothing; "+
 			"send the item itself.")
+	case "compaction", "image_generation_call", "code_interpreter_call", "file_search_call", "mcp_call", "mcp_list_tools":
+		f.leave(kind)
 	default:
 		f.problem(f.path(i, "type"), excerpt([]byte(kind))+" is not an item that is taken here; expected message, "+
 			"reasoning, function_call or function_call_output.")
@@ -135,7 +140,7 @@ items:
 			if said && !called {
 				break items // it was thought before what follows
 			}
-		case "function_call", "custom_tool_call":
+		case "function_call", "custom_tool_call", "tool_search_call", "local_shell_call":
 			called = true
 		case "web_search_call":
 			continue

@@ -15,10 +15,12 @@ const (
 	callItem
 	customItem
 	searchItem
+	toolSearchItem
+	shellItem
 )
 
 // idHeads stand before the ids of items.
-var idHeads = [...]string{"rs_", "msg_", "fc_", "ctc_", "ws_"}
+var idHeads = [...]string{"rs_", "msg_", "fc_", "ctc_", "ws_", "tsc_", "lsh_"}
 
 // partKind is what the last part of a message is.
 type partKind uint8
@@ -52,6 +54,8 @@ type item struct {
 
 	call         int64 // of a call: its index in the completion
 	callID, name []byte
+	space        []byte // the namespace of the tool
+	wrapped      bool   // text is the arguments of a function that stands for another tool
 
 	sources []byte // of a search, with commas between
 	failed  bool
@@ -62,14 +66,14 @@ func (it *item) reset(kind itemKind, index int) {
 	*it = item{
 		kind: kind, index: index, head: it.head[:0], text: it.text[:0], parts: it.parts[:0],
 		annotations: it.annotations[:0], logprobs: it.logprobs[:0], details: it.details[:0], callID: it.callID[:0],
-		name: it.name[:0], sources: it.sources[:0],
+		name: it.name[:0], sources: it.sources[:0], space: it.space[:0],
 	}
 }
 
 // held is how much memory an item holds.
 func (it *item) held() int {
 	return cap(it.head) + cap(it.text) + cap(it.parts) + cap(it.annotations) + cap(it.logprobs) + cap(it.details) +
-		cap(it.callID) + cap(it.name) + cap(it.sources)
+		cap(it.callID) + cap(it.name) + cap(it.sources) + cap(it.space)
 }
 
 // appendID appends the item's id: of the request, the kind and its place.
@@ -136,15 +140,26 @@ func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte
 			}
 		}
 		dst = append(dst, ']')
+	case toolSearchItem, shellItem:
+		dst = f.appendCallID(append(dst, `,"call_id":"`...), it)
+		if it.kind == toolSearchItem {
+			dst = append(dst, `","type":"tool_search_call","execution":"client","arguments":`...)
+		} else {
+			dst = append(dst, `","type":"local_shell_call","action":`...)
+		}
+		dst = it.appendObject(dst, bare)
 	case callItem, customItem:
 		dst = f.appendCallID(append(dst, `,"call_id":"`...), it)
 		dst = append(append(dst, `","name":"`...), it.name...)
+		if len(it.space) > 0 {
+			dst = append(append(dst, `","namespace":"`...), it.space...)
+		}
 		if it.kind == callItem {
 			dst = append(dst, `","type":"function_call","arguments":"`...)
 		} else {
 			dst = append(dst, `","type":"custom_tool_call","input":"`...)
 		}
-		if !bare {
+		if !bare && !it.wrapped {
 			dst = append(dst, it.text...)
 		}
 		dst = append(dst, '"')

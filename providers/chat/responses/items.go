@@ -195,6 +195,11 @@ func (s *stream) end(it *item, status string) {
 		// Its parts go into the item, which is why the item is whole before it is written.
 		s.endPart(it)
 	case callItem, customItem:
+		if it.unwrap() && len(it.text) > 0 {
+			s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+			s.number++
+			s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)
+		}
 		if !s.spec {
 			if it.kind == callItem {
 				s.event("response.function_call_arguments.done")
@@ -208,6 +213,8 @@ func (s *stream) end(it *item, status string) {
 			}
 			s.endEvent()
 		}
+	case toolSearchItem, shellItem:
+		it.unwrap()
 	}
 	it.closed = status == "completed"
 	s.event("response.output_item.done")
@@ -225,7 +232,7 @@ func (s *stream) show(it *item) {
 	default:
 		s.deltaHead(it, "response.custom_tool_call_input.delta", "")
 	}
-	if len(it.text) > 0 {
+	if len(it.text) > 0 && !it.wrapped {
 		s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
 		s.number++
 		s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)

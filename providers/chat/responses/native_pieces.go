@@ -13,8 +13,14 @@ import (
 // as that the last of two members holds. It has the members of these Shapes, each once.
 var (
 	toolPiece   = pieceOf(nil, "type", "name", "description", "parameters", "strict", "format")
-	choicePiece = pieceOf(map[string]*scan.Shape{"tools": pieceOf(nil, "type", "name")}, "type", "name", "mode", "tools")
-	partPiece   = pieceOf(map[string]*scan.Shape{
+	spacePiece  = pieceOf(map[string]*scan.Shape{"tools": toolPiece}, "type", "name", "description", "tools")
+	clientPiece = pieceOf(nil, "type", "execution", "description", "parameters")
+	toolsPiece  = pieceOf(map[string]*scan.Shape{"list": pieceOf(map[string]*scan.Shape{"tools": toolPiece}, "type", "name",
+		"description", "parameters", "strict", "format", "tools", "execution")}, "list")
+	actionPiece = pieceOf(nil, "type", "command", "timeout_ms", "working_directory", "env", "user")
+	choicePiece = pieceOf(map[string]*scan.Shape{"tools": pieceOf(nil, "type", "name", "namespace")}, "type", "name",
+		"mode", "tools", "namespace")
+	partPiece = pieceOf(map[string]*scan.Shape{
 		"input_audio": pieceOf(nil, "data", "format"), "video_url": pieceOf(nil, "url"),
 	}, "type", "text", "refusal", "image_url", "detail", "file_data", "file_url", "filename", "input_audio", "video_url")
 	listPiece = pieceOf(map[string]*scan.Shape{"list": partPiece}, "list")
@@ -70,39 +76,84 @@ func (p *patcher) has(i int32, ids ...int) bool {
 	return n == f.Len
 }
 
-// tools writes functions in this form's own spelling. Tools that the upstream would
-// carry out at the operator's cost have no price and are not sent.
+// tools writes the client's own tools in this form's spelling. Tools that the upstream
+// would carry out at the operator's cost have no price and are left out.
 func (p *patcher) tools() {
 	list := p.doc.TopIndex(TopTools)
-	end := int32(0)
 	if list >= 0 && p.doc.Fields[list].Kind == scan.Array {
-		end = p.doc.Fields[list].Next
-	}
-	for i := list + 1; i < end; i = p.doc.Fields[i].Next {
-		kind := string(p.text(p.doc.Member(i, ToolType)))
-		if kind != "function" && kind != "custom" {
-			at := p.doc.Path(i) + ".type"
-			p.err = &dialect.Unsupported{Path: at,
-				Text: at + ": tools of type " + excerpt([]byte(kind)) + " are not offered here."}
-			return
-		}
-		if !p.has(i, ToolType, ToolName, ToolDescription, ToolParameters, ToolStrict, ToolFormat) {
-			p.tool(i, kind)
+		for i := list + 1; i < p.doc.Fields[list].Next; i = p.doc.Fields[i].Next {
+			if !p.clients(i) {
+				p.c.LeftOut.Add(omission(string(p.text(p.doc.Member(i, ToolType)))))
+				p.without(list, i)
+				continue
+			}
+			p.tool(i)
 		}
 	}
 	p.choice()
 }
 
-// tool writes one as this form has it.
-func (p *patcher) tool(i int32, kind string) {
-	p.object(i, toolPiece, func(dst []byte) []byte {
-		dst = append(append(append(dst, `{"type":"`...), kind...), `","name":`...)
-		dst = append(dst, orNull(p.raw(toolMember(p.doc, i, kind, ToolName)))...)
+// clients says whether the client carries a tool out.
+func (p *patcher) clients(i int32) bool {
+	if p.doc.Fields[i].Kind != scan.Object {
+		return false
+	}
+	switch string(p.text(p.doc.Member(i, ToolType))) {
+	case "function", "custom", "namespace", "local_shell":
+		return true
+	case "tool_search":
+		return string(p.text(p.doc.Member(i, ToolExecution))) == "client"
+	}
+	return false
+}
+
+// tool writes a tool that is not as this form has it.
+func (p *patcher) tool(i int32) {
+	shape := toolPiece
+	switch string(p.text(p.doc.Member(i, ToolType))) {
+	case "function", "custom":
+		if p.has(i, ToolType, ToolName, ToolDescription, ToolParameters, ToolStrict, ToolFormat) {
+			return
+		}
+	case "namespace":
+		shape = spacePiece
+	case "tool_search":
+		shape = clientPiece
+	}
+	p.object(i, shape, func(dst []byte) []byte { return p.appendTool(dst, i) })
+}
+
+// appendTool appends a tool of the client's own with the members that this form has.
+func (p *patcher) appendTool(dst []byte, i int32) []byte {
+	kind := string(p.text(p.doc.Member(i, ToolType)))
+	dst = append(append(append(dst, `{"type":"`...), kind...), '"')
+	switch kind {
+	case "function", "custom":
+		dst = appendMember(dst, `"name":`, orNull(p.raw(toolMember(p.doc, i, kind, ToolName))))
 		for _, m := range toolMembers[kind] {
 			dst = appendMember(dst, m.name, p.raw(toolMember(p.doc, i, kind, m.id)))
 		}
-		return append(dst, '}')
-	})
+	case "namespace":
+		dst = appendMember(dst, `"name":`, orNull(p.raw(p.doc.Member(i, ToolName))))
+		dst = appendMember(dst, `"description":`, p.raw(p.doc.Member(i, ToolDescription)))
+		dst = p.appendTools(append(dst, `,"tools":`...), p.doc.Member(i, ToolTools), false)
+	case "tool_search":
+		dst = append(dst, `,"execution":"client"`...)
+		dst = appendMember(dst, `"description":`, p.raw(p.doc.Member(i, ToolDescription)))
+		dst = appendMember(dst, `"parameters":`, p.raw(p.doc.Member(i, ToolParameters)))
+	}
+	return append(dst, '}')
+}
+
+// appendTools appends the client's own tools of a list.
+func (p *patcher) appendTools(dst []byte, list int32, spaces bool) []byte {
+	dst = append(dst, '[')
+	for i := list + 1; list >= 0 && i < p.doc.Fields[list].Next; i = p.doc.Fields[i].Next {
+		if kind := string(p.text(p.doc.Member(i, ToolType))); p.clients(i) && (spaces || kind != "namespace") {
+			dst = p.appendTool(appendComma(dst), i)
+		}
+	}
+	return append(dst, ']')
 }
 
 // choice writes who chooses among the tools.
@@ -112,11 +163,19 @@ func (p *patcher) choice() {
 		return
 	}
 	one := func(dst []byte, i int32, kind string) []byte {
-		dst = append(append(append(dst, `{"type":"`...), kind...), `","name":`...)
-		return append(append(dst, orNull(p.raw(chosenName(p.doc, i, kind)))...), '}')
+		dst = append(append(append(dst, `{"type":"`...), kind...), '"')
+		if kind != "local_shell" {
+			dst = appendMember(dst, `"name":`, orNull(p.raw(chosenName(p.doc, i, kind))))
+			space := ChosenNamespace
+			if i == at {
+				space = ChoiceNamespace
+			}
+			dst = appendMember(dst, `"namespace":`, p.raw(p.doc.Member(i, space)))
+		}
+		return append(dst, '}')
 	}
 	switch kind := string(p.text(p.doc.Member(at, ChoiceType))); kind {
-	case "function", "custom":
+	case "function", "custom", "local_shell":
 		p.object(at, choicePiece, func(dst []byte) []byte { return one(dst, at, kind) })
 	case "allowed_tools":
 		list := p.doc.Member(at, ChoiceTools)
@@ -144,6 +203,11 @@ var itemMembers = map[string][]int{
 	"custom_tool_call":        {ItemType, ItemID, ItemStatus, ItemCallID, ItemName, ItemNamespace, ItemInput},
 	"function_call_output":    {ItemType, ItemID, ItemStatus, ItemCallID, ItemOutput},
 	"custom_tool_call_output": {ItemType, ItemID, ItemStatus, ItemCallID, ItemOutput},
+	"tool_search_call":        {ItemType, ItemID, ItemStatus, ItemCallID, ItemArguments, ItemExecution},
+	"tool_search_output":      {ItemType, ItemID, ItemStatus, ItemCallID, ItemTools, ItemExecution},
+	"additional_tools":        {ItemType, ItemID, ItemRole, ItemTools},
+	"local_shell_call":        {ItemType, ItemID, ItemStatus, ItemCallID, ItemAction},
+	"local_shell_call_output": {ItemType, ItemID, ItemStatus, ItemCallID, ItemOutput},
 }
 
 // input writes items and parts in this form's own spelling, and takes out those that this
@@ -192,8 +256,14 @@ func (p *patcher) item(i int32, kind string, members []int) {
 		})
 	}
 	switch kind {
-	case "function_call_output", "custom_tool_call_output":
+	case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
 		p.result(p.doc.Member(i, ItemOutput))
+		return
+	case "tool_search_output", "additional_tools":
+		p.toolList(p.doc.Member(i, ItemTools))
+		return
+	case "local_shell_call":
+		p.action(p.doc.Member(i, ItemAction))
 		return
 	case "reasoning":
 		p.summary(p.doc.Member(i, ItemSummary))
@@ -215,6 +285,30 @@ func (p *patcher) item(i int32, kind string, members []int) {
 			p.part(at, assistant)
 		}
 	}
+}
+
+// toolList writes the tools of an item.
+func (p *patcher) toolList(list int32) {
+	if list < 0 || p.doc.Fields[list].Kind != scan.Array {
+		return
+	}
+	const head, tail = `{"list":`, `}`
+	text := p.write(func(dst []byte) []byte {
+		return append(p.appendTools(append(dst, head...), list, true), tail...)
+	})
+	p.reread(list, text, toolsPiece, len(head), len(tail))
+}
+
+// action writes what a call of local_shell carried out.
+func (p *patcher) action(i int32) {
+	action := p.raw(i)
+	p.object(i, actionPiece, func(dst []byte) []byte {
+		dst = append(dst, `{"type":"exec"`...)
+		for _, name := range []string{"command", "timeout_ms", "working_directory", "env", "user"} {
+			dst = appendMember(dst, `"`+name+`":`, memberOf(action, name))
+		}
+		return append(dst, '}')
+	})
 }
 
 // without takes an element out of a list.

@@ -118,11 +118,13 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 			func(c *dialect.Chat) { c.AskedCompletion = 100 })
 	}
 
-	c = nativeOf(t, `{"model":"m","input":"Hi","tools":[{"type":"web_search"}]}`)
-	var no *dialect.Unsupported
-	err := Native{}.Request(&proxy.Request{}, c, targetOf(c, "m"), &dialect.Scratch{})
-	if !errors.As(err, &no) || no.Path != "tools.0.type" {
-		t.Errorf("%v", err)
+	c = nativeOf(t, `{"model":"m","store":false,"max_output_tokens":100,"input":"Hi","tools":[{"type":"web_search"},
+		{"type":"function","name":"f"},{"type":"mcp"},{"type":"tool_search"}]}`)
+	c.AskedCompletion = 100
+	same(t, "tools that the upstream carries out", sentOf(t, c, targetOf(c, "there")), `{"model":"there","store":false,
+		"max_output_tokens":100,"input":"Hi","tools":[{"type":"function","name":"f"}]}`)
+	if got := c.LeftOut.String(); got != "tools.web_search, tools.mcp, tools.tool_search" {
+		t.Errorf("left out are %s", got)
 	}
 }
 

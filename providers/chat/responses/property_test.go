@@ -283,7 +283,7 @@ func TestWhatCannotBeSaidIsNamedAnywhere(t *testing.T) {
 		case 4:
 			item, want = inMessage(`{"type":"input_image"}`), place+".content.1.image_url"
 		case 5:
-			item = `{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"x"}]}`
+			item = `{"type":"function_call_output","call_id":"c","output":[{"type":"input_audio","data":"x"}]}`
 			want = place + ".output"
 		case 6:
 			member, want = `"prompt":{"id":"pmpt_1"}`, "prompt"

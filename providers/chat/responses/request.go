@@ -13,6 +13,7 @@ import (
 // here only: servers of chat completions refuse what only the form itself has.
 func (f *Form) Request() []byte {
 	f.b, f.places, f.said = append(f.b[:0], '{'), f.places[:0], false
+	f.declare()
 	f.copy(`"model":`, TopModel)
 	f.messages()
 	f.copy(`"stream":`, TopStream)

@@ -163,11 +163,9 @@ func TestWhatCannotBeSaidIsNamed(t *testing.T) {
 		"input.0.content.5.file_data")
 	f(sdk, `"input":[{"role":"user"},{"role":"assistant"},{"type":"message","content":"x"}]`,
 		"input.0.content", "input.1.content", "input.2.role")
-	f(sdk, `"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"x"}]}]`,
+	f(sdk, `"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_file","file_id":"x"}]}]`,
 		"input.0.output")
-	for _, tool := range []string{"code_interpreter", "file_search", "computer_use_preview", "mcp", "image_generation"} {
-		f(sdk, `"input":"x","tools":[{"type":"web_search"},{"type":"`+tool+`"}]`, "tools.1.type")
-	}
+	f(sdk, `"input":"x","tools":[{"type":"mcp"}],"tool_choice":"required"`, "tool_choice")
 	f(sdk, `"input":"x","tool_choice":{"type":"file_search"}`, "tool_choice.type")
 	f(sdk, `"input":"x","tool_choice":{"type":"function"}`, "tool_choice.name")
 	f(plain, `"input":"x","tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]}`, "tool_choice.type")

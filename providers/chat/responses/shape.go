@@ -79,6 +79,9 @@ const (
 	ItemInput
 	ItemPhase
 	ItemNamespace
+	ItemTools
+	ItemAction
+	ItemExecution
 )
 
 // Ids of the members of a content part.
@@ -108,6 +111,8 @@ const (
 	ToolFunction
 	ToolCustom
 	ToolFormat
+	ToolTools
+	ToolExecution
 	ToolSearchFrom // the first member of x_search
 )
 
@@ -119,7 +124,11 @@ const (
 	ChoiceCustom
 	ChoiceMode
 	ChoiceTools
+	ChoiceNamespace
 )
+
+// ChosenNamespace is that of the tools in a tool_choice.
+const ChosenNamespace = 4
 
 // Ids of the members of a tool's function, and of its custom.
 const (
@@ -181,16 +190,21 @@ func Shape(brand string, aliases []string) *scan.Shape {
 	}, "type", "text", "refusal", "image_url", "detail", "file_id", "file_data", "filename", "file_url", "input_audio",
 		"video_url", "file", "cache_control")
 	inner := shape(nil, "name", "description", "parameters", "strict", "format")
+	ofTool := append([]string{"type", "name", "description", "parameters", "strict", "function", "custom", "format",
+		"tools", "execution"}, dialect.SearchMembers...)
+	tools := shape(below{
+		"function": inner, "custom": inner, "tools": shape(below{"function": inner, "custom": inner}, ofTool...),
+	}, ofTool...)
 	named := below{"function": shape(nil, "name"), "custom": shape(nil, "name")}
 	members := scan.Members(below{
-		"input": shape(below{"content": part}, "type", "role", "content", "id", "status", "summary",
-			"encrypted_content", "call_id", "name", "arguments", "output", "input", "phase", "namespace"),
-		"tools": shape(below{"function": inner, "custom": inner}, append([]string{"type", "name", "description",
-			"parameters", "strict", "function", "custom", "format"}, dialect.SearchMembers...)...),
+		"input": shape(below{"content": part, "tools": tools}, "type", "role", "content", "id", "status", "summary",
+			"encrypted_content", "call_id", "name", "arguments", "output", "input", "phase", "namespace", "tools", "action",
+			"execution"),
+		"tools": tools,
 		"tool_choice": shape(below{
 			"function": named["function"], "custom": named["custom"],
-			"tools": shape(named, "type", "name", "function", "custom"),
-		}, "type", "name", "function", "custom", "mode", "tools"),
+			"tools": shape(named, "type", "name", "function", "custom", "namespace"),
+		}, "type", "name", "function", "custom", "mode", "tools", "namespace"),
 		"text": shape(below{"format": shape(nil, "type", "name", "schema", "strict", "description")}, "format",
 			"verbosity"),
 		"reasoning": shape(nil, "effort", "summary"), "fallbacks": shape(nil, "model"),

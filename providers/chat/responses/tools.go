@@ -10,67 +10,105 @@ import (
 // tools writes the tools, who may choose among them and how many at once. Without
 // tools there is nothing to choose, and chat completions want none of it said.
 func (f *Form) tools() {
-	list := f.doc.TopIndex(TopTools)
-	if list < 0 || f.doc.Fields[list].Kind != scan.Array || f.doc.Fields[list].Len == 0 {
-		if choice := f.text(f.doc.TopIndex(TopToolChoice)); choice == nil || string(choice) == "required" {
-			f.toolChoice()
-		}
-		return
-	}
+	f.wrote = f.wrote[:0]
+	from := len(f.b)
 	f.add(`"tools":`, []byte{'['})
-	first, functions := true, false
-	for i := list + 1; i < f.doc.Fields[list].Next; i = f.doc.Fields[i].Next {
+	for i := range f.table {
+		f.comma()
+		f.wrote = append(f.wrote, f.table[i].at)
+		f.tool(&f.table[i])
+	}
+	list := f.doc.TopIndex(TopTools)
+	for i := list + 1; list >= 0 && i < f.doc.Fields[list].Next; i = f.doc.Fields[i].Next {
 		if f.doc.Fields[i].Kind != scan.Object {
 			continue
 		}
-		if !first {
-			f.b = append(f.b, ',')
+		if kind := string(f.text(f.doc.Member(i, ToolType))); f.searches(kind) {
+			f.comma()
+			f.wrote = append(f.wrote, i)
+			f.search(i, kind)
 		}
-		first = false
-		functions = f.tool(i) || functions
 	}
 	f.b = append(f.b, ']')
-	if functions {
+	choice := string(f.text(f.doc.TopIndex(TopToolChoice)))
+	if len(f.wrote) == 0 {
+		f.b = f.b[:from]
+		if list >= 0 && len(f.left.All()) > 0 && choice == "required" {
+			f.problem("tool_choice", "none of the tools is offered here, so that none can be required.")
+		}
+	}
+	if len(f.table) > 0 {
 		f.copy(`"parallel_tool_calls":`, TopParallelToolCalls)
 	}
-	if choice := f.text(f.doc.TopIndex(TopToolChoice)); functions || choice == nil || string(choice) == "required" {
+	if len(f.table) > 0 || choice == "" || choice == "required" {
 		f.toolChoice()
 	}
 }
 
-// tool writes one tool, and says whether it is one that the client carries out.
-func (f *Form) tool(i int32) (function bool) {
-	kind := string(f.text(f.doc.Member(i, ToolType)))
-	switch kind {
-	case "function", "custom":
-		f.b = append(append(f.b, `{"type":"`...), kind...)
-		f.b = append(append(append(f.b, `","`...), kind...), `":{"name":`...)
-		f.b = append(f.b, orNull(f.raw(toolMember(f.doc, i, kind, ToolName)))...)
-		for _, m := range toolMembers[kind] {
-			if value := f.raw(toolMember(f.doc, i, kind, m.id)); value != nil {
+// search writes a tool that is carried out here. No other member of web_search changes that.
+func (f *Form) search(i int32, kind string) {
+	if kind != "x_search" {
+		f.b = append(f.b, `{"type":"web_search"}`...)
+		return
+	}
+	f.b = append(f.b, `{"type":"x_search"`...)
+	for n, name := range dialect.SearchMembers {
+		if value := f.raw(f.doc.Member(i, ToolSearchFrom+n)); value != nil {
+			f.b = append(append(append(f.b, `,"`...), name...), `":`...)
+			f.b = append(f.b, value...)
+		}
+	}
+	f.b = append(f.b, '}')
+}
+
+// shellSchema is what a model says of a command, as members of local_shell_call's action.
+const shellSchema = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},` +
+	`"description":"The program and its arguments."},"timeout_ms":{"type":"integer"},` +
+	`"working_directory":{"type":"string"},"env":{"type":"object","additionalProperties":{"type":"string"}}},` +
+	`"required":["command"]}`
+
+// inputSchema is that of a tool whose input is one text.
+const inputSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],` +
+	`"additionalProperties":false}`
+
+// tool writes the function that stands for a tool.
+func (f *Form) tool(t *tool) {
+	f.b = dialect.AppendString(append(f.b, `{"type":"function","function":{"name":`...), t.flat)
+	switch t.kind {
+	case functionTool:
+		for _, m := range toolMembers["function"] {
+			if value := f.raw(toolMember(f.doc, t.at, "function", m.id)); value != nil {
 				f.add(m.name, value)
 			}
 		}
-		f.b = append(f.b, "}}"...)
-		return true
-	case "x_search":
-		f.b = append(f.b, `{"type":"x_search"`...)
-		for n, name := range dialect.SearchMembers {
-			if value := f.raw(f.doc.Member(i, ToolSearchFrom+n)); value != nil {
-				f.b = append(append(append(f.b, `,"`...), name...), `":`...)
-				f.b = append(f.b, value...)
-			}
-		}
-		f.b = append(f.b, '}')
-		return false
+	case customTool:
+		f.describeInput(t.at)
+		f.add(`"parameters":`, []byte(inputSchema))
+	case searchTool:
+		f.pick(t.at, named{`"description":`, ToolDescription}, named{`"parameters":`, ToolParameters})
+	case shellTool:
+		f.add(`"description":`, []byte(`"Runs a command on the user's computer."`))
+		f.add(`"parameters":`, []byte(shellSchema))
 	}
-	if !isWebSearch([]byte(kind)) {
-		f.problem(f.path(i, "type"), "tools of type "+excerpt([]byte(kind))+" are not offered here; use function, "+
-			"web_search or x_search.")
+	f.b = append(f.b, "}}"...)
+}
+
+// describeInput writes the description of a tool whose input is one text, with the grammar
+// that the text must follow.
+func (f *Form) describeInput(at int32) {
+	words := f.text(toolMember(f.doc, at, "custom", ToolDescription))
+	format := f.raw(toolMember(f.doc, at, "custom", ToolFormat))
+	grammar := stringIn(format, "definition")
+	f.add(`"description":"`, words)
+	if len(words) > 0 {
+		f.b = append(f.b, `\n\n`...)
 	}
-	// It is carried out here, which no other member of it changes.
-	f.b = append(f.b, `{"type":"web_search"}`...)
-	return false
+	f.b = append(f.b, `The member input is the whole input of the tool as one text.`...)
+	if len(grammar) > 0 {
+		f.b = append(append(f.b, ` It follows this grammar (`...), stringIn(format, "syntax")...)
+		f.b = append(append(f.b, `):\n`...), grammar...)
+	}
+	f.b = append(f.b, '"')
 }
 
 // toolMembers are those of a tool of the client's own beside its name, by its kind.
@@ -122,13 +160,16 @@ func (f *Form) toolChoice() {
 	}
 	switch kind := string(f.text(f.doc.Member(at, ChoiceType))); kind {
 	case "function", "custom":
-		name := f.raw(chosenName(f.doc, at, kind))
+		name := f.text(chosenName(f.doc, at, kind))
 		if name == nil {
 			f.problem("tool_choice.name", "is required in a tool_choice of type "+kind+".")
 			return
 		}
 		f.add(`"tool_choice":`, nil)
-		f.chosen(kind, name)
+		f.chosen(kind, f.text(f.doc.Member(at, ChoiceNamespace)), name)
+	case "local_shell":
+		f.add(`"tool_choice":`, nil)
+		f.chosen(kind, nil, []byte(kind))
 	case "allowed_tools":
 		f.allowedTools(at)
 	case "auto", "none", "required":
@@ -153,11 +194,17 @@ func chosenName(doc *scan.Document, at int32, kind string) int32 {
 	return doc.Member(at, ChoiceName)
 }
 
-// chosen writes a tool that is chosen, as chat completions do.
-func (f *Form) chosen(kind string, name []byte) {
-	f.b = append(append(f.b, `{"type":"`...), kind...)
-	f.b = append(append(append(f.b, `","`...), kind...), `":{"name":`...)
-	f.b = append(append(f.b, name...), "}}"...)
+// chosen writes the function that stands for a chosen tool.
+func (f *Form) chosen(kind string, space, name []byte) {
+	of := functionTool
+	switch kind {
+	case "custom":
+		of = customTool
+	case "local_shell":
+		of = shellTool
+	}
+	f.b = f.function(append(f.b, `{"type":"function","function":{"name":`...), of, space, name)
+	f.b = append(f.b, "}}"...)
 }
 
 // allowedTools writes the tools that may be called, each in the form of chat completions.
@@ -171,13 +218,13 @@ func (f *Form) allowedTools(at int32) {
 	list := f.doc.Member(at, ChoiceTools)
 	for i := list + 1; list >= 0 && i < f.doc.Fields[list].Next; i = f.doc.Fields[i].Next {
 		kind := string(f.text(f.doc.Member(i, ChoiceType)))
-		name := f.raw(chosenName(f.doc, i, kind))
+		name := f.text(chosenName(f.doc, i, kind))
 		if name == nil || kind != "function" && kind != "custom" {
 			f.problem(f.path(i, ""), "must be a tool of type function with its name.")
 			continue
 		}
 		f.comma()
-		f.chosen(kind, name)
+		f.chosen(kind, f.text(f.doc.Member(i, ChosenNamespace)), name)
 	}
 	f.b = append(f.b, "]}}"...)
 }

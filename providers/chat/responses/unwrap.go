@@ -1,0 +1,109 @@
+package responses
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"farebox/providers/chat/dialect"
+)
+
+// nameCall gives a call its name, and makes it one of the client's tool that the function
+// stands for. flat stands as between the quotes of a JSON string.
+func (f *Form) nameCall(it *item, flat []byte) {
+	t := f.toolOf(flat)
+	if t == nil || it.kind != callItem {
+		it.name = append(it.name, flat...)
+		return
+	}
+	it.kind, it.wrapped = callKinds[t.kind], t.kind != functionTool
+	it.name = dialect.AppendEscaped(it.name, t.name)
+	it.space = dialect.AppendEscaped(it.space, t.space)
+}
+
+// isCall says whether an item is a call of a tool that the client carries out.
+func (it *item) isCall() bool {
+	switch it.kind {
+	case callItem, customItem, toolSearchItem, shellItem:
+		return true
+	}
+	return false
+}
+
+// unwrap makes the text of a call what its tool is given: the text of a custom tool, or an
+// object. Until then it is the arguments of a function, as between the quotes of a JSON
+// string. A model may write arguments that are no JSON; a custom tool is given them as they
+// are.
+func (it *item) unwrap() (did bool) {
+	if !it.wrapped {
+		return false
+	}
+	it.wrapped = false
+	arguments := dialect.AppendUnescaped(nil, it.text)
+	object := bytes.TrimSpace(arguments)
+	if !json.Valid(object) || object[0] != '{' {
+		object = nil
+	}
+	switch it.kind {
+	case customItem:
+		if input := memberOf(object, "input"); len(input) > 1 && input[0] == '"' {
+			it.text = append(it.text[:0], input[1:len(input)-1]...)
+		}
+	case toolSearchItem:
+		it.text = appendCompact(it.text[:0], object)
+	case shellItem:
+		it.text = appendAction(it.text[:0], object)
+	}
+	return true
+}
+
+// appendCompact appends an object without spaces: events have no line breaks.
+func appendCompact(dst, object []byte) []byte {
+	if object == nil {
+		return append(dst, "{}"...)
+	}
+	b := bytes.NewBuffer(dst)
+	_ = json.Compact(b, object) // it is valid
+	return b.Bytes()
+}
+
+// action is what a call of local_shell carries out.
+type action struct {
+	Type      string            `json:"type"`
+	Command   []string          `json:"command"`
+	Timeout   *int64            `json:"timeout_ms,omitempty"`
+	Directory string            `json:"working_directory,omitempty"`
+	Env       map[string]string `json:"env"`
+}
+
+// appendAction appends the action that a model's arguments ask for. Members that are not
+// of their kind are left out.
+func appendAction(dst, object []byte) []byte {
+	a := action{}
+	if object != nil {
+		_ = json.Unmarshal(object, &a) // what cannot be read stays empty
+	}
+	a.Type = "exec"
+	if a.Command == nil {
+		a.Command = []string{}
+	}
+	if a.Env == nil {
+		a.Env = map[string]string{}
+	}
+	text, err := json.Marshal(&a)
+	if err != nil {
+		return append(dst, `{"type":"exec","command":[],"env":{}}`...)
+	}
+	return append(dst, text...)
+}
+
+// appendObject appends the object of a call of tool_search or local_shell; bare: it is not
+// known yet.
+func (it *item) appendObject(dst []byte, bare bool) []byte {
+	switch {
+	case !bare && !it.wrapped && len(it.text) > 0:
+		return append(dst, it.text...)
+	case it.kind == shellItem:
+		return appendAction(dst, nil)
+	}
+	return append(dst, "{}"...)
+}
