@@ -139,8 +139,28 @@ func (c *responseCheck) input(in gjson.Result) {
 			c.id(it, at, head)
 			c.calls[it.Get("call_id").Str] = false
 			c.pending = append(c.pending, it.Get("call_id").Str)
-		case "function_call_output", "custom_tool_call_output":
-			c.required(it, at, "call_id", "output")
+		case "tool_search_call", "local_shell_call":
+			member, head := "arguments", "tsc"
+			if kind == "local_shell_call" {
+				member, head = "action", "lsh"
+			}
+			c.required(it, at, "call_id", member)
+			c.known(it, at+".", "type", "id", "call_id", member, "status", "execution")
+			c.id(it, at, head)
+			c.calls[it.Get("call_id").Str] = false
+			c.pending = append(c.pending, it.Get("call_id").Str)
+		case "additional_tools":
+			c.required(it, at, "tools")
+			c.known(it, at+".", "type", "id", "role", "tools")
+		case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":
+			c.required(it, at, "call_id")
+			if kind == "tool_search_output" {
+				c.required(it, at, "tools")
+				c.known(it, at+".", "type", "id", "call_id", "status", "execution", "tools")
+				c.calls[it.Get("call_id").Str] = true
+				continue
+			}
+			c.required(it, at, "output")
 			id := it.Get("call_id").Str
 			if _, known := c.calls[id]; !known {
 				c.no("input", "", "No tool call found for function call output with call_id %s.", id)
@@ -226,10 +246,10 @@ func (c *responseCheck) message(it gjson.Result, at string) {
 	}
 }
 
-func (c *responseCheck) tools(asked gjson.Result) {
-	names := map[string]bool{}
-	for i, tool := range asked.Get("tools").Array() {
-		at := "tools[" + strconv.Itoa(i) + "]"
+// toolList checks tools, those of a namespace among them.
+func (c *responseCheck) toolList(list gjson.Result, path, of string, names map[string]bool) {
+	for i, tool := range list.Array() {
+		at := path + "[" + strconv.Itoa(i) + "]"
 		c.required(tool, at, "type")
 		switch kind := tool.Get("type").Str; kind {
 		case "function":
@@ -238,13 +258,36 @@ func (c *responseCheck) tools(asked gjson.Result) {
 				"output_schema", "allowed_callers")
 		case "custom":
 			c.required(tool, at, "name")
+			c.known(tool, at+".", "type", "name", "description", "format", "defer_loading")
+		case "namespace":
+			c.required(tool, at, "name", "tools")
+			c.known(tool, at+".", "type", "name", "description", "tools")
+			if of != "" {
+				c.no(at, "invalid_value", "A namespace cannot stand in another one.")
+			}
+			c.toolList(tool.Get("tools"), at+".tools", tool.Get("name").Str, names)
+		case "tool_search":
+			c.known(tool, at+".", "type", "execution", "description", "parameters")
+			if tool.Get("execution").Str != "client" {
+				c.no(at, "unsupported_value", "Tools of type 'tool_search' are disabled for this project.")
+			}
+		case "local_shell":
+			c.known(tool, at+".", "type")
 		default:
 			// They are carried out at the expense of whoever owns the account.
 			c.no(at, "unsupported_value", "Tools of type '%s' are disabled for this project.", kind)
 		}
-		names[tool.Get("name").Str] = true
+		names[of+" "+tool.Get("name").Str] = true
 	}
-	if choice := asked.Get("tool_choice"); choice.Get("type").Str == "function" && !names[choice.Get("name").Str] {
+}
+
+func (c *responseCheck) tools(asked gjson.Result) {
+	names := map[string]bool{}
+	c.toolList(asked.Get("tools"), "tools", "", names)
+	for i, it := range asked.Get("input").Array() {
+		c.toolList(it.Get("tools"), "input["+strconv.Itoa(i)+"].tools", "", names)
+	}
+	if choice := asked.Get("tool_choice"); choice.Get("type").Str == "function" && !names[choice.Get("namespace").Str+" "+choice.Get("name").Str] {
 		c.no("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", choice.Get("name").Str)
 	}
 }

@@ -168,22 +168,13 @@ func TestResponsesReachIntoNoAccount(t *testing.T) {
 		{part(`{"type":"input_file","file_id":"file-1"}`), "input.0.content.0.file_id"},
 		{part(`{"type":"input_image","file_id":"file-1"}`), "input.0.content.0.file_id"},
 		{part(`{"type":"file","file":{"file_id":"file-1"}}`), "input.0.content.0.file.file_id"},
-		{item(`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output",` +
-			`"call_id":"c","output":[{"type":"input_image","file_id":"file-1"}]}`), "input.1.output"},
 		{`"input":"hi","prompt":{"id":"pmpt_1"}`, "prompt"},
-		{tool(`{"type":"file_search","vector_store_ids":["vs_1"]}`), "tools.0.type"},
-		{tool(`{"type":"code_interpreter","container":"cntr_1"}`), "tools.0.type"},
-		{tool(`{"type":"computer_use_preview"}`), "tools.0.type"},
-		{tool(`{"type":"image_generation"}`), "tools.0.type"},
-		{tool(`{"type":"mcp","server_label":"x","connector_id":"c"}`), "tools.0.type"},
-		{tool(`{"type":"local_shell"}`), "tools.0.type"},
-		{tool(`{"type":"function","name":"f"},{"type":"tool_search"}`), "tools.1.type"},
-		{tool(`{"type":"web_search"}`), ""}, // there is no search in this config
+		{tool(`{"type":"file_search","vector_store_ids":["vs_1"]}`) + `,"tool_choice":"required"`, "tool_choice"},
+		{tool(`{"type":"file_search"}`) + `,"tool_choice":{"type":"file_search"}`, "tool_choice.type"},
 		{tool(`{"type":"x_search"}`), ""},
 		{`"input":"hi","tool_choice":{"type":"web_search_preview"}`, "tool_choice"},
 		{`"input":"hi","web_search":true`, ""},
 		{item(`{"type":"mcp_approval_response","approval_request_id":"a","approve":true}`), "input.0.type"},
-		{item(`{"type":"code_interpreter_call","container_id":"c","id":"ci_1"}`), "input.0.type"},
 		{`"input":"hi","fallbacks":[` + strings.Repeat(`{"model":"m"},`, 10) + `{"model":"m"}]`, "fallbacks"},
 		{`"input":"hi","messages":[]`, "messages"},
 		{`"input":"hi","max_tokens":5`, "max_tokens"},
@@ -206,6 +197,33 @@ func TestResponsesReachIntoNoAccount(t *testing.T) {
 	}
 	if a := g.Settled()["a"]; a.Spent != 0 {
 		t.Errorf("%s was charged for what was refused", a.Spent)
+	}
+}
+
+// What an upstream would carry out at the operator's cost, or look up in the operator's
+// account, is left out and named. The upstream refuses it strictly.
+func TestResponsesLeaveOutWhatProvidersCarryOut(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g, key := startResponses(t, sim.URL, "sdk")
+	for body, want := range map[string]string{
+		`"input":"hi","tools":[{"type":"file_search","vector_store_ids":["vs_1"]}]`:             "tools.file_search",
+		`"input":"hi","tools":[{"type":"code_interpreter","container":"cntr_1"}]`:               "tools.code_interpreter",
+		`"input":"hi","tools":[{"type":"computer_use_preview"},{"type":"image_generation"}]`:    "tools.computer_use_preview, tools.image_generation",
+		`"input":"hi","tools":[{"type":"mcp","server_label":"x","connector_id":"c"}]`:           "tools.mcp",
+		`"input":"hi","tools":[{"type":"function","name":"f"},{"type":"tool_search"}]`:          "tools.tool_search",
+		`"input":"hi","tools":[{"type":"web_search"}]`:                                          "tools.web_search",
+		`"input":"hi","tools":[{"type":"local_shell"},{"type":"novel","x":{"type":"mcp"}}]`:     "tools.other",
+		`"input":[{"role":"user","content":"hi"},{"type":"code_interpreter_call","id":"ci_1"}]`: "input.code_interpreter_call",
+		`"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output",` +
+			`"call_id":"c","output":[{"type":"input_image","file_id":"file-1"}]}]`: "input.output.image",
+	} {
+		for _, model := range []string{"own", "openai"} {
+			status, header, answer := g.Post("/responses", key, `{"model":"`+model+`",`+body+`}`)
+			if got := header.Get("X-Svc-Left-Out"); status != 200 || got != want {
+				t.Errorf("%s of %s is answered %d without %q, not %q: %s", body, model, status, got, want, answer)
+			}
+		}
 	}
 }
 

@@ -130,21 +130,26 @@ func (f *Form) output(i int32) {
 // outputParts writes the texts of a result in parts. Pictures are left out.
 func (f *Form) outputParts(i int32, list []byte) {
 	eachPart(list, func(kind, words []byte) {
+		if isImage(kind) {
+			words, kind = []byte(unseen), []byte("text")
+			f.leave("output.input_image")
+		}
 		switch string(kind) {
 		case "input_text", "output_text", "text":
 			f.begin(`"text","text":`, orNull(words))
 			f.b = append(f.b, '}')
-		case "input_image", "image_url":
-			// The model is told, so that it does not take the result for an empty one.
-			f.begin(`"text","text":`, []byte(`"(An image, which is not shown to this model.)"`))
-			f.b = append(f.b, '}')
-			f.leave("output.input_image")
 		default:
 			f.problem(f.path(i, "output"), "the result of a call is text here; a part of type "+excerpt(kind)+
 				" cannot be given to the model.")
 		}
 	})
 }
+
+// unseen stands for a picture in a result, so that the model does not take the result for
+// an empty one.
+const unseen = `"(An image, which is not shown to this model.)"`
+
+func isImage(kind []byte) bool { return string(kind) == "input_image" || string(kind) == "image_url" }
 
 // arePartsOf says that a list is one of content parts, and no other JSON.
 func arePartsOf(list []byte) bool {

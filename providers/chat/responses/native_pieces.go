@@ -236,6 +236,9 @@ func (p *patcher) input() {
 			}
 		}
 		if members == nil {
+			if name := hosted[kind]; name != "" {
+				p.c.LeftOut.Add(name)
+			}
 			p.without(list, i)
 			continue
 		}
@@ -364,7 +367,11 @@ func (p *patcher) result(i int32) {
 	case value[0] == '"':
 	case value[0] == '[' && arePartsOf(value):
 		p.list(i, func(dst []byte) []byte {
-			eachPart(value, func(_, words []byte) {
+			eachPart(value, func(kind, words []byte) {
+				if isImage(kind) {
+					words = []byte(unseen)
+					p.c.LeftOut.Add(omission("output.input_image"))
+				}
 				dst = append(appendComma(dst), `{"type":"input_text","text":`...)
 				dst = append(append(dst, orNull(words)...), '}')
 			})
