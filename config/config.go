@@ -197,6 +197,9 @@ type Compat struct {
 	// Messages serves /messages and /messages/count_tokens, Anthropic's form of asking,
 	// which the specification does not have. Default true.
 	Messages *bool `yaml:"messages"`
+	// V1Alias serves every path of the API below /v1, too, where many clients look for
+	// it. Default true.
+	V1Alias *bool `yaml:"v1_alias"`
 	// JobStatus is how the status of a track or video is written: lower (default) for
 	// processing, failed and completed, or upper for PROCESSING, FAILED and COMPLETED.
 	JobStatus string `yaml:"job_status"`

@@ -36,7 +36,7 @@ func builtinTiers() map[string]Rate {
 
 // newConfig is a Config in which nothing has been written yet.
 func newConfig() *Config {
-	halfCloseGone, messages := true, true
+	halfCloseGone, messages, alias := true, true, true
 	return &Config{
 		Brand:      "svc",
 		Listen:     "127.0.0.1:8080",
@@ -58,7 +58,7 @@ func newConfig() *Config {
 		},
 		CORS: CORS{MaxAge: 10 * time.Minute},
 		Compat: Compat{ErrorShape: "auto", APIKeyList: "array", RPCNetworks: "object", ResponsesEvents: "sdk",
-			Messages: &messages, JobStatus: "lower", JobFailure: "status"},
+			Messages: &messages, V1Alias: &alias, JobStatus: "lower", JobFailure: "status"},
 		Log: Log{Level: "info", Format: "auto", SampleAbove: 100},
 		Billing: Billing{
 			MinimumBalance: 100_000_000, // 0.10 USD

@@ -201,8 +201,8 @@ func (c *Call) errorShape() ErrorShape {
 // Rest is what the request's path has behind the fixed part of its row's, with
 // its escapes resolved; nil where they lead elsewhere.
 func (c *Call) Rest() []byte {
-	below, ok := bytes.CutPrefix(c.Ctx.Path(), ViewBytes(Prefix))
-	rest, follows := bytes.CutPrefix(below, ViewBytes(c.Row.fixed()))
+	path, ok := below(c.Ctx.Path())
+	rest, follows := bytes.CutPrefix(path, ViewBytes(c.Row.fixed()))
 	if !ok || !follows {
 		return nil
 	}

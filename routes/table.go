@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -153,8 +154,20 @@ func Always(b *Rulebook) func(*config.Config) *Rulebook {
 	return func(*config.Config) *Rulebook { return b }
 }
 
-// Prefix stands before every path of the API (interface.md, Versioning).
-const Prefix = "/api/v1"
+// Prefix stands before every path of the API (interface.md, Versioning). Alias is another
+// one that many clients have, unless compat.v1_alias is off.
+const (
+	Prefix = "/api/v1"
+	Alias  = "/v1"
+)
+
+// below is a path without the API's prefix; false: it has none.
+func below(path []byte) ([]byte, bool) {
+	if rest, ok := bytes.CutPrefix(path, ViewBytes(Prefix)); ok {
+		return rest, true
+	}
+	return bytes.CutPrefix(path, ViewBytes(Alias))
+}
 
 // probe is a path beside the API, for those who run the gateway.
 type probe struct {
@@ -217,6 +230,11 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 				paths = append(paths, Prefix+row.fixed()+value)
 			}
 		}
+		if *s.cfg.Compat.V1Alias {
+			for _, path := range slices.Clone(paths) {
+				paths = append(paths, Alias+strings.TrimPrefix(path, Prefix))
+			}
+		}
 		for _, path := range paths {
 			d.serve.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { g.serve(ctx, row) })
 			d.find.Handle(row.Method, path, func(ctx *fasthttp.RequestCtx) { ctx.SetUserValue(foundRow{}, row) })
@@ -252,6 +270,10 @@ func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *Row {
 // missing is the answer to a request without a row: 405 where another method
 // has one.
 func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
+	if isGemini(ctx.Path()) {
+		return &Error{Status: 404, Code: "NOT_FOUND", Message: "Gemini's own API is not spoken here. All chat models " +
+			"answer to clients of OpenAI at " + Prefix + " and of Anthropic at " + strings.TrimSuffix(Prefix, "/v1") + "."}
+	}
 	var allowed []string
 	for method := range d.serve.List() {
 		if found, _ := d.serve.Lookup(method, string(ctx.Request.URI().PathOriginal()), nil); found != nil {
@@ -266,6 +288,18 @@ func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
 	ctx.Response.Header.Set("Allow", allow)
 	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) +
 		" is not allowed here; allowed: " + allow + "."}
+}
+
+// isGemini says whether a path is one of Google's, such as
+// /v1beta/models/gemini-2.5-pro:generateContent.
+func isGemini(path []byte) bool {
+	_, method, _ := bytes.Cut(path, []byte("/models/"))
+	_, verb, _ := bytes.Cut(method, []byte(":"))
+	switch string(verb) {
+	case "generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents", "predict":
+		return true
+	}
+	return bytes.Contains(path, []byte("/v1beta/")) || bytes.Contains(path, []byte("/v1alpha/"))
 }
 
 // NoEndpoint is the answer to a path that there is not.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/config"
 )
 
 // offering is a capability without anything.
@@ -29,7 +31,9 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 		}
 		g.rows = append(g.rows, row)
 	}
-	d := g.newDirectory(&snapshot{views: []View{{Own: networks}}})
+	alias := true
+	d := g.newDirectory(&snapshot{views: []View{{Own: networks}},
+		cfg: &config.Config{Compat: config.Compat{V1Alias: &alias}}})
 	for _, c := range []struct{ method, path, row string }{
 		{"POST", "/crypto/rpc/base-mainnet", "/crypto/rpc/{network}"},
 		{"POST", "/crypto/rpc/ethereum-mainnet", "/crypto/rpc/{network}"},
@@ -56,6 +60,9 @@ func TestPathsOfNetworksLeadToTheirRow(t *testing.T) {
 			ctx := &fasthttp.RequestCtx{}
 			note(ctx)
 			got = ctx.UserValue(foundRow{}).(*Row).Path
+		}
+		if serve, _ := d.serve.Lookup(c.method, Alias+c.path, nil); (serve != nil) != (got != "") {
+			t.Errorf("%s %s has the row %q, and another one below %s", c.method, c.path, got, Alias)
 		}
 		if serve, _ := d.serve.Lookup(c.method, Prefix+c.path, nil); (serve != nil) != (got != "") {
 			t.Errorf("%s %s: is served: %v, its row is %q", c.method, c.path, serve != nil, got)
