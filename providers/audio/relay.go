@@ -2,6 +2,7 @@ package audio
 
 import (
 	"bytes"
+	"encoding/base64"
 
 	"github.com/valyala/fasthttp"
 
@@ -24,13 +25,17 @@ type lens struct {
 	most int64 // bytes that the sound may have
 	n    int64
 	tail []byte // of an answer of events
+
+	out  []byte  // events that are made here
+	rest [2]byte // of the sound, until three bytes are there
+	left int     // how many of them
 }
 
 // Relay makes the sound ctx's response body, of at most so many bytes. done is called
 // when all is over; it may Reset.
 func (k *Talk) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
 	l := &k.lens
-	*l = lens{k: k, to: to, most: most, tail: l.tail[:0]}
+	*l = lens{k: k, to: to, most: most, tail: l.tail[:0], out: l.out[:0]}
 	k.x.Relay(ctx, l, done)
 }
 
@@ -48,8 +53,12 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 			return nil, true
 		}
 	}
-	if l.k.speech.Events {
+	if l.k.events() {
 		l.keep(p)
+	}
+	if l.k.wraps {
+		l.out = l.wrap(l.out[:0], out)
+		out = l.out
 	}
 	l.to.Pass(out)
 	return out, false
@@ -96,7 +105,7 @@ func (l *lens) Next() (more bool, cause proxy.Cause) {
 func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
 	r := &l.k.series
 	whole := l.k.x.Whole() && !r.left() && !r.broken && (r.begun || !r.on) &&
-		(!l.k.speech.Events || bytes.Contains(l.tail, eventDone))
+		(!l.k.events() || bytes.Contains(l.tail, eventDone))
 	switch {
 	case cause == proxy.Cut:
 		cause = proxy.UpstreamMalformed
@@ -104,9 +113,45 @@ func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
 		cause = proxy.UpstreamTruncated
 	}
 	l.k.report(cause)
+	if l.out = l.out[:0]; l.k.wraps && whole && cause == proxy.None {
+		l.out = l.finish(l.out)
+		l.to.Pass(l.out)
+	}
 	l.to.End(cause, whole)
-	return nil, cause == proxy.None
+	return l.out, cause == proxy.None
 }
+
+// wrap appends an event with the next bytes of the sound. Its text is whole groups of
+// three bytes, so that clients may join the texts.
+func (l *lens) wrap(dst, p []byte) []byte {
+	if l.left+len(p) < 3 {
+		l.left += copy(l.rest[l.left:], p)
+		return dst
+	}
+	dst = append(dst, eventHead...)
+	if l.left > 0 {
+		var group [3]byte
+		n := copy(group[copy(group[:], l.rest[:l.left]):], p)
+		dst, p = base64.StdEncoding.AppendEncode(dst, group[:]), p[n:]
+	}
+	whole := len(p) - len(p)%3
+	dst = base64.StdEncoding.AppendEncode(dst, p[:whole])
+	l.left = copy(l.rest[:], p[whole:])
+	return append(dst, "\"}\n\n"...)
+}
+
+// finish appends the last bytes of the sound and the event that ends it. Speech is sold by
+// its text, so that it has no tokens.
+func (l *lens) finish(dst []byte) []byte {
+	if l.left > 0 {
+		dst = base64.StdEncoding.AppendEncode(append(dst, eventHead...), l.rest[:l.left])
+		dst = append(dst, "\"}\n\n"...)
+	}
+	return append(dst, `data: {"type":"speech.audio.done","usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}}`+
+		"\n\n"...)
+}
+
+const eventHead = `data: {"type":"speech.audio.delta","audio":"`
 
 var (
 	_ proxy.Identity = (*lens)(nil)

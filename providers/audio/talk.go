@@ -58,6 +58,8 @@ type Talk struct {
 	head    []byte // first bytes, where they had to be gathered
 	words   []byte // of a refusal
 	series  series
+	wraps   bool   // the upstream sends sound, and the client gets events
+	plain   Speech // what such an upstream is asked
 	lens    lens
 }
 
@@ -106,7 +108,8 @@ func (k *Talk) Reset() {
 	clear(k.targets)
 	k.series.reset()
 	k.targets, k.scratch, k.head, k.words = k.targets[:0], k.scratch[:0], k.head[:0], k.words[:0]
-	k.lens = lens{tail: k.lens.tail[:0]}
+	k.lens = lens{tail: k.lens.tail[:0], out: k.lens.out[:0]}
+	k.wraps, k.plain = false, Speech{}
 	k.Attempts, k.Tried, k.Target, k.Result, k.Sent = 0, k.Tried[:0], nil, proxy.Result{}, false
 	k.Unsupported, k.Refused, k.Failure, k.Cause = nil, false, dialect.Failure{}, proxy.None
 	k.trip, k.speech, k.request, k.picker = Trip{}, nil, proxy.Request{}, Picker{}
@@ -123,6 +126,11 @@ func (k *Talk) Fits(t *Target, now int64) bool {
 		return false
 	}
 	s := k.speech
+	if k.wraps = s.Events && t.Options["sse"] != "true"; k.wraps {
+		k.plain = *s
+		k.plain.Events = false
+		s = &k.plain
+	}
 	k.series.begin(s, t)
 	if k.series.on {
 		s = &k.series.piece
@@ -191,8 +199,11 @@ func (k *Talk) judge() attempt.Verdict {
 	}
 }
 
+// events says whether the upstream answers with events.
+func (k *Talk) events() bool { return k.speech.Events && !k.wraps }
+
 func (k *Talk) sniff(head []byte, done bool) sniffed {
-	if k.speech.Events {
+	if k.events() {
 		return sniffEvents(k.x.ContentType(), head, done)
 	}
 	kind := sniff(k.speech.Format, k.x.ContentType(), head, done)
@@ -215,7 +226,7 @@ func (k *Talk) sound(head []byte) attempt.Verdict {
 // spoken reads an answer of 2xx that is text: an error in its place.
 func (k *Talk) spoken(begun []byte) attempt.Verdict {
 	head := append([]byte(nil), begun...)
-	if k.speech.Events {
+	if k.events() {
 		if words := eventWords(head); words != nil {
 			return k.refusal(dialect.ErrorStatus(words), 0, words)
 		}
