@@ -200,7 +200,18 @@ func (a *answer) wantsTool() bool {
 	case "none":
 		return false
 	}
-	return a.sc.Tool != "" && a.sc.Tool != "0"
+	return a.sc.Tool != "" && a.sc.Tool != "0" && !(a.sc.Rounds.Set && a.rounds() >= a.sc.Rounds.N)
+}
+
+// rounds is how many turns of the conversation are results of tools.
+func (a *answer) rounds() (n int) {
+	for _, m := range append(a.asked.Get("messages").Array(), a.asked.Get("input").Array()...) {
+		if m.Get("role").Str == "tool" || strings.HasSuffix(m.Get("type").Str, "_call_output") ||
+			m.Get(`content.#(type=="tool_result")`).Exists() {
+			n++
+		}
+	}
+	return n
 }
 
 // toolCalls calls the named tool, or the first; with the scenario tool=all

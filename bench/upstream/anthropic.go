@@ -21,7 +21,7 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	case len(c.req.content) > 0 && !bytes.HasPrefix(bytes.ToLower(c.req.content), []byte("application/json")):
 		return bad("Content-Type: must be application/json")
 	}
-	if fault := messagesFault(asked); fault != "" {
+	if fault := messagesFault(asked, string(c.req.betas)); fault != "" {
 		return bad(fault)
 	}
 	a := c.answerFor(asked, x)
@@ -46,7 +46,7 @@ func (c *conn) countTokens(x *exchange, asked gjson.Result) (int, bool, error) {
 	if !gjson.ValidBytes(c.req.body) || !asked.IsObject() || len(c.req.anthropic) == 0 {
 		return c.refuse(x, true, 400, failure{text: "The request body is not valid JSON"})
 	}
-	if fault := countFault(asked); fault != "" {
+	if fault := countFault(asked, string(c.req.betas)); fault != "" {
 		return c.refuse(x, true, 400, failure{text: fault})
 	}
 	n := CountPrompt(c.req.body) + CountText(asked.Get("tools").Raw)

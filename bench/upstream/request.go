@@ -27,6 +27,7 @@ type request struct {
 	key       []byte
 	sim       []byte
 	anthropic []byte // anthropic-version
+	betas     []byte // anthropic-beta
 	content   []byte // content-type
 	accept    []byte
 	scheme    string // how the key came: bearer, key, or the name of its header
@@ -197,6 +198,8 @@ func (c *conn) parseHead(head []byte) error {
 			r.sim = value
 		case fold(name, "anthropic-version"):
 			r.anthropic = value
+		case fold(name, "anthropic-beta"):
+			r.betas = value
 		case fold(name, "content-type"):
 			r.content = value
 		case fold(name, "accept"):

@@ -20,6 +20,7 @@ type Scenario struct {
 	Tokens    Count // completion tokens wanted; the request's cap still holds
 	Reasoning Count // reasoning tokens before the content
 	Tool      string
+	Rounds    Count // …until so many turns with results of tools stand in the request
 	Unicode   bool
 	Cached    int64 // part of the prompt reported as read from the cache
 	Written   int64 // part of the prompt reported as written to the cache
@@ -123,6 +124,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
 	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
 	"tool":             word(func(s *Scenario) *string { return &s.Tool }),
+	"rounds":           count(func(s *Scenario) *Count { return &s.Rounds }),
 	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),
 	"cached":           whole(func(s *Scenario) *int64 { return &s.Cached }),
 	"cache_write":      whole(func(s *Scenario) *int64 { return &s.Written }),

@@ -30,21 +30,22 @@ const (
 // strict collects the first fault of one request.
 type strict struct {
 	model  generation
+	betas  string // anthropic-beta
 	fault  string
 	cached int
 }
 
 // messagesFault is why the real server would refuse a Messages request with
 // 400; empty: it would not.
-func messagesFault(asked gjson.Result) string {
-	s := &strict{model: generationOf(asked.Get("model").Str)}
+func messagesFault(asked gjson.Result, betas string) string {
+	s := &strict{model: generationOf(asked.Get("model").Str), betas: betas}
 	s.request(asked)
 	return s.fault
 }
 
 // countFault is the same of a request to count tokens, which asks for no answer.
-func countFault(asked gjson.Result) string {
-	s := &strict{model: generationOf(asked.Get("model").Str)}
+func countFault(asked gjson.Result, betas string) string {
+	s := &strict{model: generationOf(asked.Get("model").Str), betas: betas}
 	s.members("", asked, "model!", "messages!", "system", "tools", "tool_choice", "thinking", "output_config",
 		"cache_control", "context_management")
 	if s.fault == "" {
@@ -142,6 +143,9 @@ func (s *strict) request(asked gjson.Result) {
 		if len(v.Get("user_id").Str) > 256 {
 			s.no("metadata.user_id: String should have at most 256 characters")
 		}
+	}
+	if asked.Get("context_management").Exists() && !strings.Contains(s.betas, "context-management-2025-06-27") {
+		s.no("context_management: Extra inputs are not permitted")
 	}
 	s.stops(asked.Get("stop_sequences"))
 	s.cache("cache_control", asked.Get("cache_control"))

@@ -98,6 +98,9 @@ func (s *strict) messages(asked gjson.Result) {
 		path := "messages." + strconv.Itoa(i)
 		s.members(path, m, "role!", "content!")
 		switch now := m.Get("role").Str; {
+		case now == "system" && i > 0 && strings.Contains(s.betas, "mid-conversation-system-2026-04-07"):
+			s.content(path, m, now, calls, nil, i, false)
+			continue // the turns around it go on
 		case now == "system":
 			s.no(`messages: Unexpected role "system". The Messages API accepts a top-level "system" parameter, not "system" as an input message role.`)
 		case now != "user" && now != "assistant":
@@ -159,6 +162,9 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 		}
 		at := path + ".content." + strconv.Itoa(i)
 		kind := b.Get("type").Str
+		if role == "system" && kind != "text" {
+			s.no("%s.type: Input should be 'text'", at)
+		}
 		if user := role == "user"; user && slices.Contains([]string{"tool_use", "thinking", "redacted_thinking"},
 			kind) ||
 			!user && slices.Contains([]string{"tool_result", "image", "document", "search_result"}, kind) {
@@ -269,6 +275,8 @@ func (s *strict) result(at string, b gjson.Result) {
 		switch kind := part.Get("type").Str; kind {
 		case "text":
 			s.textBlock(path, part, "messages")
+		case "tool_reference":
+			s.members(path, part, "type!", "tool_name!", "cache_control")
 		case "image":
 			s.members(path, part, "type!", "source!", "cache_control")
 			s.source(path+".image.source", part.Get("source"), "image/jpeg", "image/png", "image/gif", "image/webp")

@@ -15,7 +15,7 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 		if !gjson.Valid(body) {
 			t.Fatalf("%s is no JSON", body)
 		}
-		if got := messagesFault(gjson.Parse(body)); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := messagesFault(gjson.Parse(body), ""); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s\n got %q\nwant %q", body, got, want)
 		}
 	}
