@@ -54,7 +54,7 @@ func TestExampleGeminiTakesWhatClientsSend(t *testing.T) {
 		}
 	}
 	f(`"tools":[{"type":"google_search"}]`, 400, "tools.0.type")
-	f(`"parallel_tool_calls":false`+tool, 400, `"parallel_tool_calls"`)
+	f(`"parallel_tool_calls":false`+tool, 200, "")
 	f(`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/gif;base64,aGk="}}]}]`, 400, "image/webp")
 	f(`"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"https://generativelanguage.googleapis.com/v1beta/files/x.pdf"}}]}]`, 400, "data URL")
 	f(`"messages":[{"role":"user","content":"[[sim status=400]] hi"}]`, 400, "temperature")

@@ -54,7 +54,7 @@ func TestExampleClaudeTakesWhatClientsSend(t *testing.T) {
 	f(`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"functions.look:0","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"functions.look:0","content":"x"}],"reasoning_effort":"high","tools":[{"type":"function","function":{"name":"look"}}]`, 200, "")
 
 	f(`"n":2`, 400, `"n"`)
-	f(`"response_format":{"type":"json_object"}`, 400, `"response_format"`)
+	f(`"response_format":{"type":"json_object"}`, 200, "")
 	f(`"stop":["\n"]`, 400, `"stop"`)
 	f(`"temperature":0.5,"top_p":0.5`, 400, `"top_p"`)
 	f(`"temperature":0.5,"reasoning_effort":"high","max_completion_tokens":4000`, 400, `"temperature"`)

@@ -24,7 +24,7 @@ const (
 
 // Request writes the body anew. Hints that the dialect does not have are left
 // out: penalties, seed, metadata but for user_id. What a client would miss in
-// the answer (n, logprobs, json_object) is refused, and so is whatever the
+// the answer (n, logprobs) is refused, and so is whatever the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	w := &request{c: c, s: s, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
@@ -58,7 +58,10 @@ type request struct {
 	// Thinking of this request (thinking.go).
 	think  bool
 	forced bool // tool_choice demands a call
-	cached int  // blocks that are marked for caching
+	// wantsJSON says that the answer shall be a JSON object of no schema, which the dialect
+	// has no word for: it is asked for as one asks a person.
+	wantsJSON bool
+	cached    int // blocks that are marked for caching
 
 	// Turns (turns.go).
 	role    string // of the blocks to come, empty: they stand outside of turns
@@ -133,10 +136,9 @@ func (w *request) refuse() {
 		switch kind := string(w.c.Text(w.doc.Member(i, dialect.FormatType))); {
 		case kind == "json_schema" && w.model.noSchema:
 			w.fail("response_format", "response_format json_schema "+no)
-		case kind == "json_object" && w.model.noSchema:
-			w.fail("response_format", "response_format json_object "+no)
 		case kind == "json_object":
-			w.fail("response_format", "response_format json_object is not available for this model; use json_schema.")
+			w.wantsJSON = true
+			w.c.LeftOut.Add("response_format")
 		}
 	}
 }

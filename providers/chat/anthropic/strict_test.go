@@ -214,7 +214,7 @@ func TestNoTranslationIsRefusedByTheMessagesAPI(t *testing.T) {
 	want := []string{
 		"a custom tool", "a file's link", "a schema of another type", "a tool name with dots", "bad base64", "bmp",
 		"both samplers", "calls at the end",
-		"calls without results", "documents", "five marks", "json_object", "more than one choice",
+		"calls without results", "documents", "five marks", "more than one choice",
 		"nothing but white space", "results behind other words",
 		"results without calls", "the same result twice", "unicode white stop", "white stop",
 	}
@@ -255,7 +255,7 @@ func TestWhatTheMessagesAPICanSayIsTranslated(t *testing.T) {
 	f("claude-sonnet-5-5", hi+`,"reasoning_effort":"none"`, `"thinking":{"type":"between_tools"}`)
 	f("claude-opus-5-5", hi+`,"reasoning_effort":"none"`, `"output_config":{"effort":"low"}`)
 	f("glm-5", hi+`,"reasoning_effort":"medium"`, `"thinking":{"type":"enabled","budget_tokens":5000}`)
-	f("claude-haiku-4-5", hi+`,"n":1,"response_format":{"type":"json_object"}`, "response_format: ")
+	f("claude-haiku-4-5", hi+`,"n":1,"response_format":{"type":"json_object"}`, `"system":[{"type":"text","text":"Answer with one JSON object`)
 	f("claude-haiku-4-5", hi+`,"logprobs":true`, "logprobs: ")
 	f("claude-haiku-4-5", hi+`,"stop":["\n"]`, "stop: ")
 	f("claude-haiku-4-5", `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/jpg;base64,aGk="}}]}]`, `"media_type":"image/jpeg"`)

@@ -34,11 +34,17 @@ func (w *request) system() {
 			w.text(raw, cache)
 		})
 	})
+	if w.wantsJSON {
+		open()
+		w.text([]byte(onlyJSON), -1)
+	}
 	if w.blocks > 0 {
 		w.b = append(w.b, ']')
 	}
 	w.blocks, w.textTo = 0, 0
 }
+
+const onlyJSON = `"Answer with one JSON object and nothing else: no other text, and no code fence around it."`
 
 func (w *request) eachMessage(f func(m int32, role string)) {
 	list := w.doc.TopIndex(dialect.ChatMessages)

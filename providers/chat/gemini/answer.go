@@ -20,6 +20,8 @@ type reply struct {
 	b    []byte
 	id   []byte
 	text dialect.Produced // for an upstream that reports no usage
+
+	single bool // one call of a tool is wanted
 }
 
 // Answer writes the chat completion for a whole answer.
@@ -29,7 +31,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	if err := s.Doc.Skim(body, answerShape); err != nil {
 		return nil, u, fmt.Errorf("cannot read the answer: %w", err)
 	}
-	r := reply{read: read{&s.Doc, body}, c: c, b: s.Out[:0]}
+	r := reply{read: read{&s.Doc, body}, c: c, b: s.Out[:0], single: wantsOne(c)}
 	defer r.text.Release()
 	if i := s.Doc.TopIndex(answerError); i >= 0 && s.Doc.Fields[i].Kind == scan.Object {
 		return nil, u, &dialect.Failed{JSON: body}
@@ -121,11 +123,17 @@ func (r *reply) eachPart(list int32, f func(p *part)) {
 	if list < 0 {
 		return
 	}
+	called := false
 	for i := list + 1; i < r.doc.Fields[list].Next; i = r.doc.Fields[i].Next {
-		if r.doc.Fields[i].Kind == scan.Object {
-			p := r.part(i)
-			f(&p)
+		if r.doc.Fields[i].Kind != scan.Object {
+			continue
 		}
+		p := r.part(i)
+		if p.call >= 0 && called && r.single {
+			continue
+		}
+		called = called || p.call >= 0
+		f(&p)
 	}
 }
 

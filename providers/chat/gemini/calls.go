@@ -7,6 +7,16 @@ import (
 	"farebox/proxy/scan"
 )
 
+// wantsOne says that the client takes one call of a tool at a time. The dialect has no
+// word for it, so that the calls behind the first one are cut off the answer.
+func wantsOne(c *dialect.Chat) bool {
+	if c.Embedding {
+		return false
+	}
+	i := c.Doc.TopIndex(dialect.ChatParallelToolCalls)
+	return i >= 0 && c.Doc.Fields[i].Kind == scan.False
+}
+
 // call is one tool call of the conversation, in JSON strings of the client's.
 type call struct {
 	id, name []byte

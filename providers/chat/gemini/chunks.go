@@ -140,13 +140,13 @@ func (s *stream) thought(index int64, ch *choice, text, signature []byte) {
 }
 
 // detail sends what a client must send back for the model to go on thinking; call
-// is the call that it belongs to, -1: none.
+// is the call to come that it belongs to, -1: none.
 func (s *stream) detail(index int64, ch *choice, head string, value []byte, call int32) {
 	s.open(index)
 	s.out = append(s.out, `"reasoning_details":[{`...)
 	if call >= 0 {
 		s.out = append(s.out, `"id":"`...)
-		s.out = append(s.appendCallID(s.out, call, s.id, index, ch.calls-1), `",`...)
+		s.out = append(s.appendCallID(s.out, call, s.id, index, ch.calls), `",`...)
 	}
 	s.out = append(append(append(s.out, head...), value...), `","format":"`+thoughtFormat+`","index":`...)
 	s.out = append(strconv.AppendInt(s.out, ch.details, 10), "}]"...)
@@ -159,8 +159,15 @@ func (s *stream) detail(index int64, ch *choice, head string, value []byte, call
 	s.shut()
 }
 
-// call sends a whole call: its id and name, and all arguments in one piece.
+// call sends a whole call: its id and name, and all arguments in one piece. Its signature
+// goes before it, where other forms have thoughts.
 func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
+	if s.single && ch.calls > 0 {
+		return
+	}
+	if len(signature) > 0 {
+		s.detail(index, ch, `"type":"reasoning.encrypted","data":"`, signature, call)
+	}
 	n := ch.calls
 	ch.calls++
 	name := s.string(s.doc.Member(call, callName))
@@ -178,9 +185,6 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	s.produced.Add(dialect.TextKey(index, dialect.KindToolInput, n), s.out[from:])
 	s.out = append(s.out, `"}}]`...)
 	s.shut()
-	if len(signature) > 0 {
-		s.detail(index, ch, `"type":"reasoning.encrypted","data":"`, signature, call)
-	}
 }
 
 // sources sends where the text comes from. Places are told while every character

@@ -132,14 +132,6 @@ func (w *request) refuse() {
 	if i := w.top(dialect.ChatStopTokenIDs); i >= 0 && w.doc.Fields[i].Kind == scan.Array && w.doc.Fields[i].Len > 0 {
 		w.fail("stop_token_ids", "stop_token_ids "+no)
 	}
-	if i := w.top(dialect.ChatParallelToolCalls); i >= 0 && w.doc.Fields[i].Kind == scan.False && w.hasTools() {
-		w.fail("parallel_tool_calls", "This model may call several tools at once; leave parallel_tool_calls out.")
-	}
-}
-
-func (w *request) hasTools() bool {
-	i := w.top(dialect.ChatTools)
-	return i >= 0 && w.doc.Fields[i].Kind == scan.Array && w.doc.Fields[i].Len > 0
 }
 
 // maxTokens is the cap on thoughts and answer together; 0: there is none.

@@ -203,7 +203,6 @@ func TestWhatTheDialectCannotSayIsRefused(t *testing.T) {
 	f(older, `"stop":[""]`, "stop")
 	f(older, `"top_logprobs":21,"logprobs":true`, "top_logprobs")
 	f(older, `"seed":1.5`, "seed")
-	f(older, `"parallel_tool_calls":false,"tools":[{"type":"function","function":{"name":"a"}}]`, "parallel_tool_calls")
 	f(older, `"tools":[{"type":"custom","custom":{"name":"a"}}]`, "tools.0")
 	f(older, `"tools":[{"type":"function","function":{"name":"1a"}}]`, "tools.0.function.name")
 	f(older, `"tools":[{"type":"function","function":{"name":"a"}}],"tool_choice":{"type":"allowed_tools"}`, "tool_choice")

@@ -30,6 +30,7 @@ type stream struct {
 	told     []byte // the last usage, where it has not been read yet
 	mold     mold
 	scanned  scan.Document
+	single   bool // one call of a tool is wanted
 
 	out  []byte
 	head []byte // of every chunk, up to its choices
@@ -61,7 +62,7 @@ type choice struct {
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.c = c
+	s.c, s.single = c, wantsOne(c)
 	s.events.Most = maxEvent
 	return s
 }

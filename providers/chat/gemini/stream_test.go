@@ -68,8 +68,8 @@ func everythingElse() string {
 	return chunk(role) + chunk(`"reasoning_content":"mi\nnd"`) +
 		chunk(`"content":"the \"small\""`) + chunk(`"content":" r\u00efver 😀"`) +
 		chunk(`"reasoning_details":[{"type":"reasoning.encrypted","data":"dGV4dA==","format":"google-gemini-v1","index":0}],"thought_signature":"dGV4dA=="`) +
-		call("0", "q1", "look", `{\"a\": \"\\\"ü\\\"\"}`) +
 		chunk(`"reasoning_details":[{"id":"q1","type":"reasoning.encrypted","data":"c2ln","format":"google-gemini-v1","index":1}]`) +
+		call("0", "q1", "look", `{\"a\": \"\\\"ü\\\"\"}`) +
 		call("1", "call_r1_1", "go", "{}") + call("2", "call_r1_2", "go", "{}") +
 		chunk(`"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk="}}]`) +
 		chunk(`"annotations":[{"type":"url_citation","url_citation":{"title":"X","url":"https://x"}}]`) +

@@ -212,7 +212,7 @@ func TestNoTranslationIsRefusedByGenerateContent(t *testing.T) {
 	want := []string{
 		"a custom tool", "a file's link", "a tool name with spaces", "bad base64", "calls at the end",
 		"calls without results", "empty stop", "ends with the assistant", "gif", "more than one choice",
-		"nothing but white space", "one call at a time", "results behind other words", "results without calls",
+		"nothing but white space", "results behind other words", "results without calls",
 		"the same result twice",
 	}
 	if slices.Sort(refused); !slices.Equal(refused, want) {
