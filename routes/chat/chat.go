@@ -158,6 +158,11 @@ func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 		return e
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
+		if c.asksMessages() {
+			// Its clients ask for what they know of the name, or for a fixed number.
+			c.clamped, c.chat.Model = true, model
+			return nil
+		}
 		text := strconv.FormatInt(most, 10)
 		return routes.Invalid(routes.Issue{Code: "too_big", Path: "max_completion_tokens", Maximum: text,
 			Message: "max_completion_tokens: must be between 1 and " + text + " for model " + model.ID + ", is " +

@@ -196,6 +196,12 @@ func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	if effort == nil || len(options) == 0 || slices.Contains(options, string(effort)) {
 		return nil
 	}
+	if near := nearest(string(effort), options); near != "" && c.asksMessages() {
+		// Its clients ask for an effort whatever the model knows.
+		c.chat.ReasoningEffort, c.noEffort = []byte(near), string(effort) == "none"
+		c.otherEffort = !c.noEffort
+		return nil
+	}
 	return &routes.Error{
 		Status: 400, Code: "INVALID_REQUEST", Unsupported: true,
 		Message: "Model " + c.call.Model.ID + " does not support the reasoning effort " + string(effort) + ".",
@@ -205,8 +211,29 @@ func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	}
 }
 
-// gateReasoning refuses to make a model reason that does not. That it shall not
-// is said already, in words that such models do not know.
+// nearest is the option below an effort, none excepted, else the one above it; empty: there
+// is none.
+func nearest(effort string, options []string) string {
+	at := slices.Index(efforts, effort)
+	if at < 0 {
+		return ""
+	}
+	for n := at - 1; n > 0; n-- {
+		if slices.Contains(options, efforts[n]) {
+			return efforts[n]
+		}
+	}
+	for _, above := range efforts[at:] {
+		if slices.Contains(options, above) {
+			return above
+		}
+	}
+	return ""
+}
+
+// gateReasoning refuses to make a model reason that does not, but for clients of Messages,
+// which always ask for it. That it shall not is said already, in words that such models do
+// not know.
 func (c *inference) gateReasoning(v *routes.Validator, path string, effort []byte) *routes.Error {
 	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
 		path = "reasoning.enabled"
@@ -215,6 +242,10 @@ func (c *inference) gateReasoning(v *routes.Validator, path string, effort []byt
 		}
 	}
 	if effort != nil && string(effort) != "none" {
+		if c.asksMessages() {
+			c.chat.NoReasoning, c.unreasoned = true, true
+			return nil
+		}
 		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support reasoning.")
 	}
 	c.chat.NoReasoning = true

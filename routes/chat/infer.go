@@ -346,6 +346,9 @@ func (c *inference) rejected() *routes.Error {
 	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
 	}
+	if form, ok := c.chat.Form.(dialect.Overflowing); ok && e.Code == "context_length_exceeded" {
+		e.Message = form.TooLong(c.likely, c.call.Model.Chat.ContextTokens)
+	}
 	switch e.Status {
 	case 400:
 		e.RequestID = e.Param == ""
@@ -467,11 +470,11 @@ func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 	}
 }
 
-// setCap says which cap on completion tokens was sent where the account could
-// not pay for the one that was asked for; of requests whose bytes count, also where none
-// was.
+// setCap says which cap on completion tokens was sent where the account could not pay
+// for the one that was asked for, or the model has not as many; of requests whose bytes
+// count, also where none was.
 func (c *inference) setCap() {
-	if c.lowered || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
+	if c.lowered || c.clamped || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
 		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
 			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}

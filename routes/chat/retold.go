@@ -65,8 +65,8 @@ func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
 // nativeOf is who gives a target the client's own body; nil: the target does not speak
 // the client's form, or is to have something that does not stand in that body.
 func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
-	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking || c.chat.ReasoningEffort != nil ||
-		c.schema != nil && !t.Upstream.Config.EnforcesSchema {
+	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking ||
+		c.chat.ReasoningEffort != nil && !c.noEffort || c.unreasoned || c.schema != nil && !t.Upstream.Config.EnforcesSchema {
 		return nil
 	}
 	return t.Upstream.Natives[c.chat.Form.Kind()]
@@ -89,10 +89,30 @@ func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	return nil
 }
 
+// asksMessages says that the client asked in Anthropic's form.
+func (c *inference) asksMessages() bool {
+	return c.chat.Form != nil && c.chat.Form.Kind() == dialect.Messages
+}
+
 // abridged is what the chat body leaves out of what the client asked in its own form.
 func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
-	if f, ok := c.chat.Form.(dialect.Abridged); ok && c.nativeOf(t) == nil {
+	if c.chat.Form == nil {
+		return left
+	}
+	translated := c.nativeOf(t) == nil
+	if f, ok := c.chat.Form.(dialect.Abridged); ok && translated {
 		left = *f.LeftOut()
+	}
+	for _, changed := range []struct {
+		is   bool
+		name dialect.Omission
+	}{
+		{c.clamped, "max_tokens"}, {c.otherEffort, "output_config.effort"}, {c.unreasoned, "thinking"},
+		{c.noEffort && translated, "thinking"},
+	} {
+		if changed.is {
+			left.Add(changed.name)
+		}
 	}
 	return left
 }

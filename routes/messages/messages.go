@@ -75,7 +75,7 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 	checkStops(&v)
 	f, body, wrong := form.Read(call.Body, &call.Doc)
 	f.Brand = call.Own(of).(string)
-	f.Betas = form.AllowBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
+	f.SetBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
 	told := &routes.Retold{Form: f, Body: body, Issues: v.Issues}
 	if len(told.Issues) == 0 {
 		for _, w := range wrong {

@@ -18,9 +18,9 @@ func TestLeftOutIsTold(t *testing.T) {
 	for _, stream := range []string{"", `"stream":true,`} {
 		for model, want := range map[string]string{"own": "", "openai": "context_management", "google": "context_management"} {
 			for edits, want := range map[string]string{all: "", all + `,{"type":"clear_tool_uses_20250919"}`: want} {
-				status, header, answer := g.Post("/messages", key, `{"model":"`+model+`","max_tokens":20,`+stream+
-					`"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[`+edits+`]}}`)
-				if got := header.Get("X-Svc-Left-Out"); status != 200 || got != want {
+				status, header, answer, err := rig.Try(rig.Client, g.URL+"/messages", key, `{"model":"`+model+`","max_tokens":20,`+stream+
+					`"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[`+edits+`]}}`, "anthropic-beta", claudeBetas)
+				if got := header.Get("X-Svc-Left-Out"); status != 200 || got != want || err != nil {
 					t.Errorf("%s %s is answered %d %s\nand tells %q, want %q", model, edits, status, answer, got, want)
 				}
 				if sent := string(sim.Latest(t).Body); strings.Contains(sent, edits) != (model == "own") {

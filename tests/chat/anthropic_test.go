@@ -115,7 +115,6 @@ func TestMessagesThatAreNotSold(t *testing.T) {
 	}
 	for _, model := range []string{"openai", "google"} {
 		f(model, "stop_sequences", `"stop_sequences":["1","2","3","4","5"]`)
-		f(model, "messages.0.content.0.citations", block(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"hi"},"citations":{"enabled":true}}`))
 		f(model, "messages.0.content.0.type", block(`{"type":"search_result","source":"https://x","title":"X","content":[{"type":"text","text":"x"}]}`))
 	}
 	if n := sim.Idle(t).Requests; n > 0 {

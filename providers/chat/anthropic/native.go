@@ -36,8 +36,14 @@ func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *d
 // tell fills r with the client's own body.
 func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
 	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
-	if f, ok := c.Form.(interface{ Beta() string }); ok && f.Beta() != "" {
-		r.Further = proxy.Fields{{betaHeader, f.Beta()}}
+	if f, ok := c.Form.(*messages.Form); ok {
+		allowed, stripped := f.Beta()
+		if allowed != "" {
+			r.Further = proxy.Fields{{betaHeader, allowed}}
+		}
+		if stripped {
+			c.LeftOut.Add(betaHeader)
+		}
 	}
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
 	p := patcher{c: c, doc: c.ToldDoc, s: s, patches: r.Patches[:0]}
@@ -108,8 +114,10 @@ func (p *patcher) cap() {
 	switch {
 	case err != nil || budget < float64(p.c.MaxCompletion):
 	case p.c.MaxCompletion > leastBudget:
+		p.c.LeftOut.Add("thinking.budget_tokens")
 		p.replace(b, strconv.AppendInt(nil, max(leastBudget, p.c.MaxCompletion*8/10), 10))
 	default:
+		p.c.LeftOut.Add("thinking")
 		p.replace(thinking, []byte(`{"type":"disabled"}`))
 	}
 }

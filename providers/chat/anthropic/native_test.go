@@ -141,15 +141,27 @@ func TestForeignBlocksStayHere(t *testing.T) {
 func TestOnlyKnownBetasGoOut(t *testing.T) {
 	t.Parallel()
 	c := toldOf(t, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}],"stream":true}`)
-	c.Form.(*messages.Form).Betas = messages.AllowBetas([][]byte{[]byte("files-api-2025-04-14, effort-2025-11-24"),
+	c.Form.(*messages.Form).SetBetas([][]byte{[]byte("files-api-2025-04-14, effort-2025-11-24"),
 		[]byte("x\r\ny"), []byte("effort-2025-11-24,claude-code-20250219")})
 	var r proxy.Request
 	if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Further[0] != [2]string{"anthropic-beta", "claude-code-20250219,effort-2025-11-24"} || r.Accept != acceptStream ||
-		string(r.Path) != "/messages" {
-		t.Errorf("%+v", r)
+		string(r.Path) != "/messages" || c.LeftOut.String() != "anthropic-beta" {
+		t.Errorf("%+v, %s is left out", r, &c.LeftOut)
+	}
+	// What costs nothing goes out whole, and a message of the system's brings its own.
+	c = toldOf(t, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`)
+	const all = "claude-code-20250219,context-management-2025-06-27,effort-2025-11-24,interleaved-thinking-2025-05-14," +
+		"mid-conversation-system-2026-04-07,prompt-caching-scope-2026-01-05,thinking-token-count-2026-05-13"
+	for _, given := range []string{all, strings.Replace(all, "mid-conversation-system-2026-04-07,", "", 1)} {
+		c.Form.(*messages.Form).SetBetas([][]byte{[]byte(given)})
+		c.LeftOut = dialect.LeftOut{}
+		if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil || r.Further[0][1] != all ||
+			c.LeftOut.String() != "" {
+			t.Errorf("%v: %q, %s is left out", err, r.Further, &c.LeftOut)
+		}
 	}
 }
 

@@ -41,6 +41,12 @@ type Partial interface {
 	Untold() *Unsupported
 }
 
+// Overflowing is a Form whose clients read the figures out of the text of the error that a
+// prompt is too long, and shorten it by them.
+type Overflowing interface {
+	TooLong(tokens, most int64) string
+}
+
 // Counter is a dialect of a form whose upstreams count the tokens of a prompt for
 // nothing.
 type Counter interface {

@@ -119,7 +119,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	}
 	a.b = append(a.b, `,"content":[`...)
 	a.searches()
-	a.thoughts(said)
+	a.thoughts(said, a.hasCalls(said))
 	a.content(said)
 	called := a.calls(said)
 	a.b = append(a.b, "],"...)
@@ -205,14 +205,39 @@ func appendFound(dst, id []byte, found gjson.Result) []byte {
 	return append(dst, "]}"...)
 }
 
+// hasCalls says that the model calls tools.
+func (a *answer) hasCalls(said int32) bool {
+	list := a.member(said, saidCalls)
+	return list >= 0 && a.doc.Fields[list].Kind == scan.Array && a.doc.Fields[list].Len > 0
+}
+
+// needed writes the sealed thoughts alone: a client that did not ask for thoughts gets
+// those that a model wants back with its calls.
+func (a *answer) needed(details []byte) {
+	var t thought
+	for at, ok := t.next(details, 1); ok; at, ok = t.next(details, at) {
+		if t.sealed() {
+			a.open(`{"type":"redacted_thinking","data":"`)
+			a.b = append(seal(a.b, t.entry), `"}`...)
+		}
+	}
+}
+
 // thoughts writes the reasoning, each piece with what makes it valid.
-func (a *answer) thoughts(said int32) {
+func (a *answer) thoughts(said int32, called bool) {
 	text := a.text(a.member(said, saidReasoning))
 	if text == nil {
 		text = a.text(a.member(said, saidReason))
 	}
 	details := a.raw(a.member(said, saidDetails))
-	if len(details) == 0 || details[0] != '[' {
+	listed := len(details) > 0 && details[0] == '['
+	if !a.f.thinks {
+		if listed && called {
+			a.needed(details)
+		}
+		return
+	}
+	if !listed {
 		a.thought(text, nil)
 		return
 	}
@@ -308,24 +333,23 @@ func (a *answer) content(said int32) {
 		return
 	}
 	a.open(`{"type":"text","text":"`)
-	a.b = append(append(a.b, text...), `","citations":`...)
+	a.b = append(append(a.b, text...), '"')
 	n := 0
 	list := a.raw(a.member(said, saidAnnotations))
 	var c citation
 	for at, ok := c.next(list, 1); ok; at, ok = c.next(list, at) {
 		if n == 0 {
-			a.b = append(a.b, '[')
+			a.b = append(a.b, `,"citations":[`...)
 		} else {
 			a.b = append(a.b, ',')
 		}
 		n++
 		a.b = c.append(a.b)
 	}
-	if n == 0 {
-		a.b = append(a.b, "null}"...)
-		return
+	if n > 0 {
+		a.b = append(a.b, ']')
 	}
-	a.b = append(a.b, "]}"...)
+	a.b = append(a.b, '}')
 }
 
 // joined is the texts of an answer's parts, as they stand between their quotes.

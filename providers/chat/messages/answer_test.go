@@ -37,10 +37,10 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	const stop = `"finish_reason":"stop"`
 	for name, c := range map[string]struct{ message, end, content, stopped string }{
-		"a text":   {`"content":"Hi \"you\"\n"`, stop, `{"type":"text","text":"Hi \"you\"\n","citations":null}`, `"end_turn"`},
+		"a text":   {`"content":"Hi \"you\"\n"`, stop, `{"type":"text","text":"Hi \"you\"\n"}`, `"end_turn"`},
 		"nothing":  {`"content":null`, stop, ``, `"end_turn"`},
-		"too long": {`"content":"a"`, `"finish_reason":"length"`, `{"type":"text","text":"a","citations":null}`, `"max_tokens"`},
-		"parts":    {`"content":[{"type":"text","text":"a\n"},{"type":"text","text":"b"}]`, stop, `{"type":"text","text":"a\nb","citations":null}`, `"end_turn"`},
+		"too long": {`"content":"a"`, `"finish_reason":"length"`, `{"type":"text","text":"a"}`, `"max_tokens"`},
+		"parts":    {`"content":[{"type":"text","text":"a\n"},{"type":"text","text":"b"}]`, stop, `{"type":"text","text":"a\nb"}`, `"end_turn"`},
 		"a call": {
 			`"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\":\"b\\n\"}"}},{"id":"c2","type":"function","function":{"name":"g","arguments":""}},{"id":"c3","type":"function","function":{"name":"h","arguments":"42"}}]`,
 			`"finish_reason":"tool_calls"`,
@@ -51,24 +51,24 @@ func TestAnswer(t *testing.T) {
 			`"content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]`, stop,
 			`{"type":"tool_use","id":"c1","name":"f","input":{},"caller":{"type":"direct"}}`, `"tool_use"`,
 		},
-		"a thought": {`"content":"a","reasoning_content":"hm"`, stop, `{"type":"thinking","thinking":"hm","signature":""},{"type":"text","text":"a","citations":null}`, `"end_turn"`},
+		"a thought": {`"content":"a","reasoning_content":"hm"`, stop, `{"type":"thinking","thinking":"hm","signature":""},{"type":"text","text":"a"}`, `"end_turn"`},
 		"thoughts with signatures": {
 			`"content":"a","reasoning_content":"hmx","reasoning_details":[{"type":"reasoning.text","text":"hm","signature":"s","format":"anthropic-claude-v1","index":0},{"type":"reasoning.encrypted","data":"d","format":"anthropic-claude-v1","index":1},{"type":"reasoning.text","text":"x","signature":"z","format":"anthropic-claude-v1","index":2}]`, stop,
-			`{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"thinking","thinking":"x","signature":"z"},{"type":"text","text":"a","citations":null}`, `"end_turn"`,
+			`{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"thinking","thinking":"x","signature":"z"},{"type":"text","text":"a"}`, `"end_turn"`,
 		},
 		"a signature beside the thought": {
 			`"content":"a","reasoning_content":"hm","reasoning_details":[{"type":"reasoning.text","signature":"s","format":"anthropic-claude-v1","index":0}]`, stop,
-			`{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"a","citations":null}`, `"end_turn"`,
+			`{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"a"}`, `"end_turn"`,
 		},
 		"sources": {
 			`"content":"a","annotations":[{"type":"url_citation","url_citation":{"url":"https://x","title":"T","start_index":0,"end_index":1,"content":"c"}}]`, stop,
 			`{"type":"text","text":"a","citations":[{"type":"web_search_result_location","url":"https://x","title":"T","encrypted_index":"","cited_text":"c"}]}`, `"end_turn"`,
 		},
-		"a refusal": {`"content":null,"refusal":"no"`, `"finish_reason":"content_filter"`, `{"type":"text","text":"no","citations":null}`, `"refusal"`},
+		"a refusal": {`"content":null,"refusal":"no"`, `"finish_reason":"content_filter"`, `{"type":"text","text":"no"}`, `"refusal"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, chat := asked(t, hello)
+			f, chat := asked(t, with(thinking))
 			got, m := message(t, f, chat, completion(c.message, c.end))
 			details := "null"
 			if c.stopped == `"refusal"` {
@@ -127,7 +127,7 @@ func TestAnswerTellsSearches(t *testing.T) {
 func TestThoughtsOfOthersComeBack(t *testing.T) {
 	t.Parallel()
 	const sealed = `[{"type":"reasoning.encrypted","data":"xyz","format":"openai-responses-v1","id":"rs_1","index":0},{"type":"reasoning.text","text":"hm","signature":"s","format":"google-gemini-v1","index":1}]`
-	f, c := asked(t, hello)
+	f, c := asked(t, with(thinking))
 	out, m := message(t, f, c, completion(`"content":"a","reasoning_content":"hm","reasoning_details":`+sealed, `"finish_reason":"stop"`))
 	if len(m.Content) != 3 || m.Content[0].Type != "redacted_thinking" || m.Content[1].Thinking != "hm" {
 		t.Fatal(out)

@@ -10,25 +10,42 @@ import (
 // Others are left out: what a body says under them is refused where it is not known.
 var betas = []string{
 	"claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24", "extended-cache-ttl-2025-04-11",
-	"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14",
+	"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", systemBeta,
 	"model-context-window-exceeded-2025-08-26", "output-128k-2025-02-19", "pdfs-2024-09-25",
-	"prompt-caching-2024-07-31", "structured-outputs-2025-11-13", "task-budgets-2026-03-13",
+	"prompt-caching-2024-07-31", "prompt-caching-scope-2026-01-05", "structured-outputs-2025-11-13",
+	"task-budgets-2026-03-13",
 	"thinking-display-updates-2026-08-18", "thinking-token-count-2026-05-13", "token-counting-2024-11-01",
 	"token-efficient-tools-2025-02-19",
 }
 
-// AllowBetas is what may be passed on of the values of the header anthropic-beta. All
+// systemBeta allows messages of the role system behind the first one.
+const systemBeta = "mid-conversation-system-2026-04-07"
+
+// SetBetas takes what may be passed on of the values of the header anthropic-beta. All
 // of it are words of our own list.
-func AllowBetas(values [][]byte) string {
+func (f *Form) SetBetas(values [][]byte) {
 	var allowed []string
+	allow := func(word string) bool {
+		at := slices.Index(betas, word)
+		if at >= 0 && !slices.Contains(allowed, betas[at]) {
+			allowed = append(allowed, betas[at])
+		}
+		return at >= 0
+	}
 	for _, value := range values {
 		for word := range strings.SplitSeq(string(value), ",") {
-			at := slices.Index(betas, strings.TrimSpace(word))
-			if at >= 0 && !slices.Contains(allowed, betas[at]) {
-				allowed = append(allowed, betas[at])
+			if word = strings.TrimSpace(word); word != "" && !allow(word) {
+				f.stripped = true
 			}
 		}
 	}
+	if f.instructed {
+		allow(systemBeta) // its clients may leave the header to us
+	}
 	slices.Sort(allowed)
-	return strings.Join(allowed, ",")
+	f.betas = strings.Join(allowed, ",")
 }
+
+// Beta is the value of the header anthropic-beta for an upstream; empty: none. stripped
+// says that the client's names more than that.
+func (f *Form) Beta() (allowed string, stripped bool) { return f.betas, f.stripped }

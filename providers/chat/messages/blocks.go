@@ -23,12 +23,15 @@ func (r *reader) block(b int32) {
 		r.cites(b)
 		r.b = append(r.b, `{"type":"file"`...)
 		if r.member(b, BlockContext) >= 0 {
-			r.untold(r.doc.Path(b)+".context", "what is said of a document")
+			r.f.left.Add("messages.content.context")
 		}
 		r.source(b, "file", "file_data")
 	default:
-		// It is counted and priced as what it says; only who knows it is sent it.
-		r.strangeBlock(b, kind)
+		// It is counted and priced as what it says; only who knows it is sent it. The
+		// name of a tool that was found is told to everybody.
+		if kind != "tool_reference" {
+			r.strangeBlock(b, kind)
+		}
 		r.b = append(r.b, `{"type":"text","text":`...)
 		r.b = dialect.AppendString(r.b, r.raw(b))
 	}
@@ -53,7 +56,7 @@ func (r *reader) strangeBlock(b int32, kind string) {
 // cites notes that a block is to be cited from, which chat completions do not have.
 func (r *reader) cites(b int32) {
 	if i := r.member(b, BlockCitations); r.isObject(i) && r.isTrue(r.member(i, EnabledFlag)) {
-		r.untold(r.doc.Path(i), "citing from a document")
+		r.f.left.Add("messages.content.citations")
 	}
 }
 

@@ -66,7 +66,8 @@ func (s *stream) open(k kind) {
 	s.begin()
 	switch k {
 	case kindText:
-		s.out = append(s.out, "{\"type\":\"text\",\"text\":\"\",\"citations\":null}}\n\n"...)
+		s.said = true
+		s.out = append(s.out, "{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
 		s.behead(`{"type":"text_delta","text":"`)
 	case kindThinking:
 		s.out = append(s.out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
@@ -104,14 +105,41 @@ func (s *stream) sign(signature []byte) {
 }
 
 // sealed sends the entry of another maker: as the signature of the open thought, else
-// as one that has no text.
+// as one that has no text. Clients expect thoughts before texts and calls.
 func (s *stream) sealed(entry []byte) {
-	if s.block == kindThinking && s.thought {
+	switch {
+	case s.block == kindThinking && s.thought:
 		s.delta(`{"type":"signature_delta","signature":"`)
 		s.out = append(seal(s.out, entry), "\"}}\n\n"...)
 		s.close()
-		return
+	case s.said || s.called:
+		s.hold(entry)
+	default:
+		s.unseen(entry)
 	}
+}
+
+// hold keeps the entry for the next call, or for the end of an answer with calls. Behind
+// a text alone there is no place for it, and its maker does without.
+func (s *stream) hold(entry []byte) {
+	if len(s.held)+len(entry) <= maxSealed {
+		s.held = append(s.held, entry...)
+		s.ends = append(s.ends, len(s.held))
+	}
+}
+
+// sendHeld sends what was held.
+func (s *stream) sendHeld() {
+	from := 0
+	for _, end := range s.ends {
+		s.unseen(s.held[from:end])
+		from = end
+	}
+	s.held, s.ends = nil, s.ends[:0]
+}
+
+// unseen sends an entry as a thought without a text.
+func (s *stream) unseen(entry []byte) {
 	s.close()
 	s.begin()
 	s.out = append(s.out, `{"type":"redacted_thinking","data":"`...)
@@ -135,6 +163,7 @@ func (s *stream) cite(c *citation) {
 }
 
 func (s *stream) openTool(number int64, id, name []byte) {
+	s.sendHeld()
 	s.close()
 	s.begin()
 	s.out = append(append(s.out, `{"type":"tool_use","id":"`...), id...)
@@ -156,6 +185,9 @@ func (s *stream) end() {
 	if !s.started {
 		s.doc.Reset()
 		s.start(&values{nil, &s.doc})
+	}
+	if s.called {
+		s.sendHeld()
 	}
 	s.close()
 	s.ended = true

@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"strconv"
+
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
 )
@@ -15,14 +17,17 @@ type Form struct {
 	parts, tools   []int32 // blocks that parts and calls were made of, and tools
 	effort, format string  // where the effort and the schema stand
 	stops          []byte
-	hides          bool // thoughts are not shown
+	thinks         bool // thoughts were asked for
+	hides          bool // …but not their texts
 	untold         *dialect.Unsupported
 	left           dialect.LeftOut
 
 	// Brand is the word in <brand>_parameters, which tell what was searched.
 	Brand string
-	// Betas is what the client's anthropic-beta has that may be passed on; empty: nothing.
-	Betas string
+
+	betas      string // what of the client's anthropic-beta may be passed on
+	stripped   bool   // …and that it has more
+	instructed bool   // a message has the role system
 }
 
 var _ dialect.Form = (*Form)(nil)
@@ -36,9 +41,6 @@ func (f *Form) Untold() *dialect.Unsupported { return f.untold }
 // LeftOut is dialect.Abridged's.
 func (f *Form) LeftOut() *dialect.LeftOut { return &f.left }
 
-// Beta is the value of the header anthropic-beta for an upstream.
-func (f *Form) Beta() string { return f.Betas }
-
 // errorType is Anthropic's word for what a stream failed of, by the code of chat
 // completions.
 func errorType(code string) string {
@@ -51,6 +53,13 @@ func errorType(code string) string {
 		return "invalid_request_error"
 	}
 	return "api_error"
+}
+
+// TooLong is dialect.Overflowing's. Claude Code compacts the conversation on this text, and
+// on no other.
+func (*Form) TooLong(tokens, most int64) string {
+	return "prompt is too long: " + strconv.FormatInt(max(tokens, most+1), 10) + " tokens > " +
+		strconv.FormatInt(most, 10) + " maximum"
 }
 
 // AppendError is dialect.Form's.

@@ -74,6 +74,9 @@ func normal(t testing.TB, text string) string {
 
 const hello = `{"model":"m","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`
 
+// thinking asks for thoughts.
+const thinking = `"thinking":{"type":"adaptive"}`
+
 // with puts members into a request.
 func with(members string) string { return hello[:len(hello)-1] + "," + members + "}" }
 

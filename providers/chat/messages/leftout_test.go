@@ -1,6 +1,9 @@
 package messages
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What is left out of a chat body is named, unless its absence changes nothing.
 func TestReadTellsWhatItLeavesOut(t *testing.T) {
@@ -9,14 +12,47 @@ func TestReadTellsWhatItLeavesOut(t *testing.T) {
 	for body, want := range map[string]string{
 		hello:     "",
 		edits(``): "",
-		edits(`{"type":"clear_thinking_20251015","keep":"all"}`):                                     "",
-		edits(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}`):       "context_management",
-		edits(`{"type":"clear_tool_uses_20250919"},{"type":"clear_thinking_20251015","keep":"all"}`): "context_management",
+		edits(`{"type":"clear_thinking_20251015","keep":"all"}`):                                                                                                         "",
+		edits(`{"type":"clear_thinking_20251015","keep":{"type":"thinking_turns","value":1}}`):                                                                           "context_management",
+		edits(`{"type":"clear_tool_uses_20250919"},{"type":"clear_thinking_20251015","keep":"all"}`):                                                                     "context_management",
+		with(`"thinking":{"type":"between_tools"}`):                                                                                                                      "thinking.type",
+		with(`"tools":[{"name":"f","input_schema":{"type":"object"},"input_examples":[{}]}]`):                                                                            "tools.input_examples",
+		with(`"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2"},{"type":"text","text":"Be good"}]`):                                            "x-anthropic-billing-header",
+		talk(`{"role":"user","content":[{"type":"document","context":"c","citations":{"enabled":true},"source":{"type":"text","media_type":"text/plain","data":"x"}}]}`): "messages.content.citations, messages.content.context",
 	} {
 		f, chat, wrong := read(t, body)
 		if got := f.LeftOut().String(); got != want || len(wrong) > 0 || f.Untold() != nil {
 			t.Errorf("%s\ntells %q, refused for %v %v; want %q", body, got, wrong, f.Untold(), want)
 		}
 		chatOf(t, chat)
+	}
+}
+
+// A tool that is searched for is the model's from when a result of the search names it.
+func TestDeferredToolsWaitForTheirSearch(t *testing.T) {
+	t.Parallel()
+	const tools = `"tools":[{"name":"search","input_schema":{"type":"object"}},{"name":"f","defer_loading":true,"input_schema":{"type":"object"}},` +
+		`{"name":"g","defer_loading":true,"input_schema":{"type":"object"}}]`
+	_, before, _ := read(t, with(tools))
+	body := talk(`{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"search","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"tool_reference","tool_name":"g"}]}]}`)
+	f, after, wrong := read(t, body[:len(body)-1]+","+tools+"}")
+	if len(wrong) > 0 || f.Untold() != nil || f.LeftOut().String() != "" {
+		t.Fatal(wrong, f.Untold(), f.LeftOut())
+	}
+	names := func(chat string) string {
+		var list []string
+		for _, name := range []string{"search", "f", "g"} {
+			if strings.Contains(chat, `"function":{"name":"`+name+`","parameters"`) {
+				list = append(list, name)
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	if names(before) != "search" || names(after) != "search g" {
+		t.Errorf("the model has %s, then %s", names(before), names(after))
+	}
+	if !strings.Contains(after, `"tool_call_id":"t","content":[{"type":"text","text":"{\"type\":\"tool_reference\",\"tool_name\":\"g\"}"}]`) {
+		t.Errorf("the result is not told: %s", after)
 	}
 }

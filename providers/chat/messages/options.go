@@ -2,6 +2,7 @@ package messages
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"farebox/providers/chat/dialect"
@@ -13,6 +14,8 @@ func (r *reader) tools() {
 	n, functions := 0, 0
 	r.each(list, func(t int32) {
 		switch kind := r.text(r.member(t, ToolType)); {
+		case r.isTrue(r.member(t, ToolDeferred)) && !r.isFound(t):
+			// The model knows it when a search has found it.
 		case len(kind) == 0 || string(kind) == "custom":
 			r.strange(t)
 			r.openTool(n, t)
@@ -41,6 +44,12 @@ func (r *reader) tools() {
 	}
 }
 
+// isFound says that a result of the conversation names the tool.
+func (r *reader) isFound(t int32) bool {
+	name := r.text(r.member(t, ToolName))
+	return slices.ContainsFunc(r.found, func(found []byte) bool { return bytes.Equal(found, name) })
+}
+
 func (r *reader) openTool(n int, t int32) {
 	r.f.tools = append(r.f.tools, t)
 	if n == 0 {
@@ -62,11 +71,8 @@ func (r *reader) function(t int32) {
 	r.mark(r.member(t, ToolCache))
 	r.b = append(r.b, '}')
 	path := r.doc.Path(t)
-	if r.isTrue(r.member(t, ToolDeferred)) {
-		r.untold(path+".defer_loading", "a tool that is searched for")
-	}
 	if i := r.member(t, ToolExamples); r.isArray(i) && r.doc.Fields[i].Len > 0 {
-		r.untold(path+".input_examples", "examples of a tool's input")
+		r.f.left.Add("tools.input_examples")
 	}
 	if i := r.member(t, ToolCallers); i >= 0 && string(bytes.TrimSpace(r.raw(i))) != `["direct"]` {
 		r.no(path+".allowed_callers", "only direct calls are sold here.")
@@ -142,12 +148,15 @@ func (r *reader) reasoning() {
 	case "disabled":
 		effort = []byte("none")
 	case "between_tools":
-		r.untold("thinking.type", "thinking between calls of tools alone")
+		r.f.thinks = true
+		r.f.left.Add("thinking.type")
 	case "enabled":
+		r.f.thinks = true
 		if effort == nil {
 			effort = r.share(t)
 		}
 	case "adaptive":
+		r.f.thinks = true
 		if effort == nil {
 			effort = []byte("high")
 		}

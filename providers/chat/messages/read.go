@@ -54,7 +54,8 @@ type reader struct {
 	wrong []dialect.Unsupported
 
 	turns   int
-	pending []int32 // pictures and documents in results of tools, for the user's message
+	pending []int32  // pictures and documents in results of tools, for the user's message
+	found   [][]byte // names of tools that a search for tools has found
 }
 
 // top is the text of a top member's value; nil: there is none, or it is null.

@@ -126,14 +126,9 @@ func TestReadLeavesToNatives(t *testing.T) {
 	for path, body := range map[string]string{
 		"stop_sequences":                       with(`"stop_sequences":["a","b","c","d","e"]`),
 		"tools.0.type":                         with(`"tools":[{"type":"bash_20250124","name":"bash"}]`),
-		"tools.0.defer_loading":                with(`"tools":[{"name":"f","input_schema":{"type":"object"},"defer_loading":true}]`),
-		"tools.0.input_examples":               with(`"tools":[{"name":"f","input_schema":{"type":"object"},"input_examples":[{}]}]`),
 		"tools.0.novel":                        with(`"tools":[{"name":"f","input_schema":{"type":"object"},"novel":1}]`),
-		"thinking.type":                        with(`"thinking":{"type":"between_tools"}`),
 		"output_config.task_budget":            with(`"output_config":{"task_budget":{"type":"tokens","total":20000}}`),
 		"messages.0.content.0.type":            talk(`{"role":"user","content":[{"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"x"}]}]}`),
-		"messages.0.content.0.citations":       talk(`{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"},"citations":{"enabled":true}}]}`),
-		"messages.0.content.0.context":         talk(`{"role":"user","content":[{"type":"document","context":"c","source":{"type":"text","media_type":"text/plain","data":"x"}}]}`),
 		"messages.0.content.0.transformations": talk(`{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x"},"transformations":{"a":1}}]}`),
 	} {
 		t.Run(path, func(t *testing.T) {

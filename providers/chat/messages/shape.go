@@ -50,6 +50,7 @@ const (
 	BlockSignature
 	BlockData
 	BlockCaller
+	BlockTool // tool_name
 )
 
 // Ids of the members of smaller objects.
@@ -118,7 +119,7 @@ func blockShape(inner *scan.Shape) *scan.Shape {
 	}
 	in["source"] = nested(source, "type", "media_type", "data", "url", "file_id", "content")
 	return nested(in, "type", "text", "source", "cache_control", "title", "context", "citations", "id", "name",
-		"input", "tool_use_id", "content", "is_error", "thinking", "signature", "data", "caller")
+		"input", "tool_use_id", "content", "is_error", "thinking", "signature", "data", "caller", "tool_name")
 }
 
 // Shape is every member of a body that somebody validates, translates or changes.

@@ -43,6 +43,9 @@ type stream struct {
 	input                  bool   // it had some
 	thought                bool   // the open thought has a text
 	called, searched       bool
+	said                   bool   // a text has begun
+	held                   []byte // sealed thoughts that wait for a call
+	ends                   []int  // …and where each of them ends
 
 	finish, stop []byte
 	usage        dialect.Usage
@@ -171,7 +174,7 @@ func (s *stream) reason(v *values, delta int32) {
 		i = v.member(delta, saidReason)
 	}
 	text := v.text(i)
-	if len(text) == 0 || s.f.hides {
+	if len(text) == 0 || s.f.hides || !s.f.thinks {
 		return
 	}
 	s.open(kindThinking)
@@ -189,6 +192,12 @@ func (s *stream) details(v *values, delta int32, list []byte) {
 	s.reason(v, delta)
 	var t thought
 	for at, ok := t.next(list, 1); ok; at, ok = t.next(list, at) {
+		if !s.f.thinks {
+			if t.sealed() {
+				s.hold(t.entry)
+			}
+			continue
+		}
 		if !said && len(t.text) > 0 && !s.f.hides {
 			s.open(kindThinking)
 			s.thought = true
@@ -256,6 +265,9 @@ func (s *stream) fault(raw []byte) {
 }
 
 func (s *stream) fail(code, message string) {
+	if code == "context_length_exceeded" && s.c.Model != nil {
+		message = s.f.TooLong(s.prompt, s.c.Model.Chat.ContextTokens)
+	}
 	s.out = s.f.AppendError(s.out, code, "", message)
 	s.ended, s.failed = true, true
 }
@@ -287,7 +299,7 @@ func (s *stream) Release() {
 	s.doc.Reset()
 	s.usual.forget()
 	fresh := stream{events: s.events, doc: s.doc, usual: s.usual, out: s.out[:0], head: s.head[:0],
-		finish: s.finish[:0], stop: s.stop[:0], cost: s.cost[:0]}
+		finish: s.finish[:0], stop: s.stop[:0], cost: s.cost[:0], ends: s.ends[:0]}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

@@ -122,7 +122,7 @@ func everything() string {
 
 func TestStream(t *testing.T) {
 	t.Parallel()
-	f, c := asked(t, with(`"stream":true`))
+	f, c := asked(t, with(`"stream":true,`+thinking))
 	m, failed := heard(t, passed(t, f, c, everything()))
 	if failed != "" {
 		t.Fatal(failed)
@@ -141,7 +141,7 @@ func TestStream(t *testing.T) {
 // Wherever a stream is cut, it says the same.
 func TestStreamInPieces(t *testing.T) {
 	t.Parallel()
-	f, c := asked(t, with(`"stream":true`))
+	f, c := asked(t, with(`"stream":true,`+thinking))
 	for _, all := range []string{everything(), strings.ReplaceAll(everything(), "\n", "\r\n"),
 		strings.TrimSuffix(everything(), "\n\n")} {
 		want := passed(t, f, c, all)
@@ -214,7 +214,7 @@ func TestStreamOfStrangeServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, c := asked(t, with(`"stream":true`))
+			f, c := asked(t, with(`"stream":true,`+thinking))
 			m, failed := heard(t, passed(t, f, c, s.in))
 			if got := text(&m); got != s.out || failed != "" {
 				t.Errorf("got  %s %s\nwant %s", got, failed, s.out)
@@ -226,7 +226,7 @@ func TestStreamOfStrangeServers(t *testing.T) {
 // A failure in the middle is the error of that API, and the last event.
 func TestStreamFails(t *testing.T) {
 	t.Parallel()
-	f, c := asked(t, with(`"stream":true`))
+	f, c := asked(t, with(`"stream":true,`+thinking))
 	for in, want := range map[string]string{
 		`{"error":{"message":"busy \"now\"","type":"server_error","code":"model_overloaded","retry_after":30}}`: `overloaded_error: busy "now"`,
 		`{"error":{"message":"x","type":"content_filter_error","code":"content_blocked_by_provider"}}`:          "invalid_request_error: x",
@@ -255,7 +255,7 @@ func TestStreamFails(t *testing.T) {
 // Searches stand before the text, as blocks of their own.
 func TestStreamTellsSearches(t *testing.T) {
 	t.Parallel()
-	f, c := asked(t, with(`"stream":true`))
+	f, c := asked(t, with(`"stream":true,`+thinking))
 	first := strings.Replace(chunk(`"role":"assistant","content":""`, "null", ""), "data: {",
 		`data: {"svc_parameters":{"enable_web_search":"on","web_search_citations":[{"title":"T","url":"https://x"}]},`, 1)
 	m, _ := heard(t, passed(t, f, c, first+chunks(`"content":"a"`)+usageLast+done))

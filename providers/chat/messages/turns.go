@@ -2,6 +2,7 @@ package messages
 
 import (
 	"bytes"
+	"slices"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/scan"
@@ -22,6 +23,7 @@ func (r *reader) messages() {
 		case "assistant":
 			r.assistant(m, content)
 		case "system":
+			r.f.instructed = true
 			r.turn(m, "system")
 			r.content(content, r.texts(content))
 			r.b = append(r.b, '}')
@@ -47,10 +49,24 @@ func (r *reader) system(i int32) {
 	if r.doc.Fields[i].Kind == scan.String && len(r.text(i)) == 0 || r.isArray(i) && r.doc.Fields[i].Len == 0 {
 		return
 	}
+	texts := slices.DeleteFunc(r.texts(i), func(b int32) bool {
+		if !bytes.HasPrefix(r.text(r.member(b, BlockText)), []byte(billing)) {
+			return false
+		}
+		r.f.left.Add("x-anthropic-billing-header")
+		return true
+	})
+	if r.isArray(i) && len(texts) == 0 {
+		return
+	}
 	r.turn(i, "system")
-	r.content(i, r.texts(i))
+	r.content(i, texts)
 	r.b = append(r.b, '}')
 }
+
+// billing begins a block of Claude Code's that is no prompt. It names the version and
+// changes with it, which other makers' caches of prompts do not forgive.
+const billing = "x-anthropic-billing-header:"
 
 // texts are the blocks of a content that may hold text only.
 func (r *reader) texts(content int32) (blocks []int32) {
@@ -152,6 +168,9 @@ func (r *reader) result(b int32) {
 			texts = append(texts, p)
 		case "image", "document":
 			r.pending = append(r.pending, p)
+		case "tool_reference":
+			r.found = append(r.found, r.text(r.member(p, BlockTool)))
+			texts = append(texts, p)
 		default:
 			r.strangeBlock(p, kind)
 			texts = append(texts, p)

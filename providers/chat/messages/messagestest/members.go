@@ -15,10 +15,14 @@ var allowed = map[string]bool{"Message.cost": true, "MessageDeltaEvent.cost": tr
 var nullable = map[string]bool{
 	"Message.Container": true, "Message.Diagnostics": true, "Message.StopDetails": true, "Message.StopReason": true,
 	"Message.StopSequence": true, "MessageDeltaEventDelta.Container": true, "MessageDeltaEventDelta.StopDetails": true,
-	"MessageDeltaEventDelta.StopSequence": true, "TextBlock.Citations": true, "Usage.InferenceGeo": true,
+	"MessageDeltaEventDelta.StopSequence": true, "Usage.InferenceGeo": true,
 	"Usage.ServerToolUse": true, "Usage.Speed": true, "MessageDeltaUsage.ServerToolUse": true,
 	"RefusalStopDetails.Category": true, "RefusalStopDetails.Explanation": true, "WebSearchResultBlock.PageAge": true,
 }
+
+// absent are members that are required, which the AI SDK nevertheless wants to be absent
+// where there is nothing to say.
+var absent = map[string]bool{"TextBlock.Citations": true}
 
 // Members lists what is wrong with the members of a value that anthropic-sdk-go has
 // decoded: required ones that are missing or of another type, and unknown ones.
@@ -72,7 +76,7 @@ func visitStruct(v reflect.Value, wrong *[]string) {
 		name := t.Name() + "." + f.Name
 		required := f.Tag.Get("api") == "required" || f.Tag.Get("default") != ""
 		switch {
-		case field.Raw() == respjson.Omitted && required:
+		case field.Raw() == respjson.Omitted && required && !absent[name]:
 			*wrong = append(*wrong, name+" is missing")
 		case field.Raw() == respjson.Omitted:
 		case field.Raw() == respjson.Null:
