@@ -121,6 +121,7 @@ func (c *inference) bound(out []byte, produced int64) []byte {
 	}
 	most := c.chat.Cap + c.chat.Cap/8 + capSlack
 	if c.chat.Cap > 0 && produced > most && !c.sized && c.stream.Exceeds(most) {
+		c.chat.BrokenOff = true // so that the end tells the usage that is charged
 		if short, end := c.stream.Cut(out); end != nil {
 			c.endless, c.cap = true, end
 			return short

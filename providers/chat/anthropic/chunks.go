@@ -69,6 +69,10 @@ func (s *stream) content(text []byte) {
 }
 
 func (s *stream) openBlock(data []byte) {
+	s.isOpen, s.index = true, 0
+	if i := s.doc.TopIndex(eventIndex); i >= 0 {
+		s.index, _ = dialect.ReadCount(s.doc.Fields[i].Raw(data))
+	}
 	i := s.doc.TopIndex(eventBlock)
 	if i < 0 {
 		return
@@ -197,7 +201,7 @@ func (s *stream) closeBlock() {
 		// A call without input has none to send, but clients parse what came.
 		s.writeArguments([]byte("{}"))
 	}
-	s.block = ""
+	s.block, s.isOpen = "", false
 }
 
 func (s *stream) messageDelta(data []byte) {

@@ -108,6 +108,11 @@ func FuzzAnthropicRelay(f *testing.F) {
 			metered.failed != want.failed || metered.done != want.done {
 			t.Fatalf("%q\nrelayed %+v\ntranslated %+v", input, want, metered)
 		}
+		c := toldOf(t, `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":true}`)
+		s := Native{}.Stream(c, target(c))
+		s.Pass(input)
+		_, _ = s.Cut(nil)
+		s.Release()
 	})
 }
 

@@ -2,11 +2,13 @@ package anthropic
 
 import (
 	"bytes"
+	"strconv"
 	"sync"
 
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
 )
 
 var relays = sync.Pool{New: func() any { return new(relay) }}
@@ -174,13 +176,33 @@ func (r *relay) Finish(complete bool) []byte {
 	r.meter.out = r.meter.out[:0]
 	if r.meter.done && !r.meter.failed && !r.ended {
 		r.ended = true
-		r.out = append(r.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+		r.out = append(r.out, messages.MessageStop...)
 	}
 	return r.out
 }
 
-// Cut ends nothing: the blocks that are open are not known here.
-func (r *relay) Cut(out []byte) (short, tail []byte) { return out, nil }
+// Cut is dialect.Stream. The block that is open ends first.
+func (r *relay) Cut(out []byte) (short, tail []byte) {
+	m := r.meter
+	f, ok := m.c.Form.(*messages.Form)
+	isOpen, stopped := m.isOpen, m.ended // by the message_delta of the upstream
+	if !ok || r.ended {
+		return out, nil
+	}
+	if _, end := m.Cut(nil); end == nil {
+		return out, nil
+	}
+	r.ended = true
+	if isOpen {
+		tail = append(tail, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
+		tail = append(strconv.AppendInt(tail, m.index, 10), "}\n\n"...)
+	}
+	if stopped {
+		return out, append(tail, messages.MessageStop...)
+	}
+	u := m.current()
+	return out, f.AppendCut(tail, &u)
+}
 
 // AtBoundary is always true: only whole events are given on.
 func (r *relay) AtBoundary() bool        { return true }

@@ -60,6 +60,8 @@ type stream struct {
 	begins bool
 
 	block    string // kind of the block that is open
+	isOpen   bool   // a block is, of whatever kind
+	index    int64  // …its number
 	tool     int64  // tool calls so far
 	input    bool   // the open tool call had input
 	thoughts int64  // thinking blocks so far

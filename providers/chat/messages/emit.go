@@ -191,9 +191,7 @@ func (s *stream) end() {
 	}
 	s.close()
 	s.ended = true
-	s.out = append(s.out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	s.out = s.f.appendStop(s.out, s.finish, s.stop, s.called)
-	s.out = append(s.out, `,"container":null},"usage":`...)
+	s.out = s.f.appendStopped(s.out, s.finish, s.stop, s.called)
 	u := s.usage
 	if !u.Seen {
 		u.Prompt = max(u.Prompt, s.prompt)
@@ -202,5 +200,20 @@ func (s *stream) end() {
 	if len(s.cost) > 0 {
 		s.out = append(append(s.out, `,"cost":`...), s.cost...)
 	}
-	s.out = append(s.out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+	s.out = append(s.out, "}\n\n"+MessageStop...)
+}
+
+// MessageStop is the last event of a message.
+const MessageStop = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+
+// appendStopped appends message_delta, which says why the answer ended, up to its usage.
+func (f *Form) appendStopped(dst, finish, stop []byte, called bool) []byte {
+	dst = append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
+	return append(f.appendStop(dst, finish, stop, called), `,"container":null},"usage":`...)
+}
+
+// AppendCut appends the end of a message whose model reached its cap: its blocks have ended.
+func (f *Form) AppendCut(dst []byte, u *dialect.Usage) []byte {
+	dst = f.appendStopped(dst, []byte("length"), nil, false)
+	return append(appendCounts(dst, u, false), "}}\n\n"+MessageStop...)
 }

@@ -69,10 +69,26 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	} {
 		s := Native{}.Stream(upstreams, target)
 		data := []byte(event)
+		s.Pass([]byte(nativeBegin))
+		it := &s.(*nativeStream).outline.items[0]
+		it.text = make([]byte, 0, 64<<10) // its room grows with the answer
 		for range 3000 {
-			s.Pass(data) // its text is kept to a bound
+			s.Pass(data)
 		}
 		gate(name, func() { s.Pass(data) })
+		if n := len(it.text); n < 3000*len(" the") {
+			t.Errorf("%s: %d bytes are known of the item", name, n)
+		}
 		s.Release()
 	}
+	begin, text := []byte(nativeBegin), []byte(nativeText)
+	gate("an answer that is passed through", func() {
+		s := Native{}.Stream(upstreams, target)
+		s.Pass(begin)
+		for range 300 {
+			s.Pass(text)
+		}
+		s.Finish(true)
+		s.Release()
+	})
 }

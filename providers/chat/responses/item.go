@@ -17,6 +17,7 @@ const (
 	searchItem
 	toolSearchItem
 	shellItem
+	otherItem // of a kind that only its upstream knows
 )
 
 // idHeads stand before the ids of items.
@@ -29,6 +30,7 @@ const (
 	noPart partKind = iota
 	textPart
 	refusalPart
+	thoughtPart // of reasoning that is told as content
 )
 
 // item is one item of the output as far as it has come. Texts stand as between the
@@ -38,6 +40,9 @@ type item struct {
 	index  int    // in the output
 	opened bool   // the client knows of it
 	closed bool   // …and that it is whole
+	id     []byte // of an upstream that speaks the form itself; empty: it is made here
+	whole  []byte // the item as that upstream wrote it; empty: it is not whole
+	told   bool   // the text of the last part was told as a whole
 	head   []byte // of its delta events, up to the sequence number
 	text   []byte // of the last part, the summary or the arguments
 
@@ -49,8 +54,9 @@ type item struct {
 	notes       int    // how many
 	logprobs    []byte // of the last part, with commas between
 
-	details []byte // of reasoning, with commas between
-	sealed  bool   // a block of it is over
+	details   []byte // of reasoning, with commas between
+	inContent bool   // its text is content, and no summary
+	sealed    bool   // a block of it is over
 
 	call         int64 // of a call: its index in the completion
 	callID, name []byte
@@ -66,19 +72,22 @@ func (it *item) reset(kind itemKind, index int) {
 	*it = item{
 		kind: kind, index: index, head: it.head[:0], text: it.text[:0], parts: it.parts[:0],
 		annotations: it.annotations[:0], logprobs: it.logprobs[:0], details: it.details[:0], callID: it.callID[:0],
-		name: it.name[:0], sources: it.sources[:0], space: it.space[:0],
+		name: it.name[:0], sources: it.sources[:0], space: it.space[:0], id: it.id[:0], whole: it.whole[:0],
 	}
 }
 
 // held is how much memory an item holds.
 func (it *item) held() int {
 	return cap(it.head) + cap(it.text) + cap(it.parts) + cap(it.annotations) + cap(it.logprobs) + cap(it.details) +
-		cap(it.callID) + cap(it.name) + cap(it.sources) + cap(it.space)
+		cap(it.callID) + cap(it.name) + cap(it.sources) + cap(it.space) + cap(it.id) + cap(it.whole)
 }
 
 // appendID appends the item's id: of the request, the kind and its place.
 func (f *Form) appendID(dst []byte, it *item) []byte {
 	const digits = "0123456789abcdef"
+	if len(it.id) > 0 {
+		return append(dst, it.id...)
+	}
 	dst = append(append(dst, idHeads[it.kind]...), f.id...)
 	return append(dst, digits[it.index>>8&15], digits[it.index>>4&15], digits[it.index&15])
 }
@@ -93,9 +102,15 @@ func (f *Form) appendCallID(dst []byte, it *item) []byte {
 
 // appendPart appends the last part of a message.
 func (it *item) appendPart(dst []byte, spec bool) []byte {
-	if it.part == refusalPart && !spec {
-		dst = append(append(dst, `{"type":"refusal","refusal":"`...), it.text...)
-		return append(dst, `"}`...)
+	head := ""
+	switch {
+	case it.part == refusalPart && !spec:
+		head = `{"type":"refusal","refusal":"`
+	case it.part == thoughtPart:
+		head = `{"type":"reasoning_text","text":"`
+	}
+	if head != "" {
+		return append(append(append(dst, head...), it.text...), `"}`...)
 	}
 	dst = append(append(dst, `{"type":"output_text","text":"`...), it.text...)
 	dst = append(append(append(dst, `","annotations":[`...), it.annotations...), ']')
@@ -107,13 +122,17 @@ func (it *item) appendPart(dst []byte, spec bool) []byte {
 
 // endPart makes room for another part.
 func (it *item) endPart(spec bool) {
-	if it.part == noPart {
-		return
+	if it.part != noPart {
+		it.addPart(func(dst []byte) []byte { return it.appendPart(dst, spec) })
 	}
+}
+
+// addPart puts a part that is whole behind those before it.
+func (it *item) addPart(write func(dst []byte) []byte) {
 	if len(it.parts) > 0 {
 		it.parts = append(it.parts, ',')
 	}
-	it.parts = it.appendPart(it.parts, spec)
+	it.parts = write(it.parts)
 	it.part, it.notes = noPart, 0
 	it.text, it.annotations, it.logprobs = it.text[:0], it.annotations[:0], it.logprobs[:0]
 }
@@ -121,6 +140,9 @@ func (it *item) endPart(spec bool) {
 // appendItem appends an item as it is, with a status. bare leaves out what it has said
 // so far.
 func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte {
+	if len(it.whole) > 0 {
+		return append(dst, it.whole...)
+	}
 	dst = append(f.appendID(append(dst, `{"id":"`...), it), '"')
 	if it.kind != customItem && (it.kind != reasoningItem || !f.o.Spec) {
 		dst = append(append(append(dst, `,"status":"`...), status...), '"')
@@ -178,7 +200,16 @@ func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte
 
 // appendThought appends the rest of a reasoning item behind its type.
 func (f *Form) appendThought(dst []byte, it *item, bare bool) []byte {
+	if it.inContent {
+		dst = append(dst, `],"content":[`...)
+	}
+	if !bare {
+		dst = append(dst, it.parts...)
+	}
 	if len(it.text) > 0 && !bare {
+		if len(it.parts) > 0 {
+			dst = append(dst, ',')
+		}
 		if !f.o.Spec {
 			dst = append(dst, `{"type":"summary_text","text":`...)
 		}

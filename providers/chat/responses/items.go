@@ -15,14 +15,34 @@ func (s *stream) add(kind itemKind) *item {
 		s.tooLong()
 		return nil
 	}
-	if len(s.items) < cap(s.items) {
-		s.items = s.items[:len(s.items)+1]
+	return extend(&s.items, kind)
+}
+
+// extend adds an item to a list, in the memory of one of an earlier answer where there is some.
+func extend(items *[]item, kind itemKind) *item {
+	n := len(*items)
+	if n < cap(*items) {
+		*items = (*items)[:n+1]
 	} else {
-		s.items = append(s.items, item{})
+		*items = append(*items, item{})
 	}
-	it := &s.items[len(s.items)-1]
-	it.reset(kind, len(s.items)-1)
+	it := &(*items)[n]
+	it.reset(kind, n)
 	return it
+}
+
+// reusable are the items of an answer, empty, as the next one may use them.
+func reusable(items []item) []item {
+	items = items[:cap(items)]
+	if len(items) > 8 {
+		return nil
+	}
+	for i := range items {
+		if items[i].held() > keepItems {
+			items[i] = item{}
+		}
+	}
+	return items[:0]
 }
 
 // open tells the client of an item. Items are numbered as they are opened.
@@ -113,12 +133,17 @@ func (s *stream) endPart(it *item) {
 	if it.part == noPart {
 		return
 	}
-	if !s.spec {
-		if it.part == refusalPart {
+	if !s.spec && !it.told {
+		switch it.part {
+		case refusalPart:
 			s.event("response.refusal.done")
 			s.place(it, "content")
 			s.out = append(append(append(s.out, `,"refusal":"`...), it.text...), '"')
-		} else {
+		case thoughtPart:
+			s.event("response.reasoning_text.done")
+			s.place(it, "content")
+			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+		default:
 			s.event("response.output_text.done")
 			s.place(it, "content")
 			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
@@ -181,11 +206,15 @@ func (s *stream) end(it *item, status string) {
 	}
 	switch it.kind {
 	case reasoningItem:
-		if len(it.head) > 0 && !s.spec {
-			s.event("response.reasoning_summary_text.done")
-			s.place(it, "summary")
-			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
-			s.endEvent()
+		if it.inContent {
+			s.endPart(it)
+		} else if (len(it.head) > 0 || it.part != noPart) && !s.spec {
+			if !it.told {
+				s.event("response.reasoning_summary_text.done")
+				s.place(it, "summary")
+				s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+				s.endEvent()
+			}
 			s.event("response.reasoning_summary_part.done")
 			s.place(it, "summary")
 			s.out = append(append(append(s.out, `,"part":{"type":"summary_text","text":"`...), it.text...), `"}`...)
@@ -200,7 +229,7 @@ func (s *stream) end(it *item, status string) {
 			s.number++
 			s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)
 		}
-		if !s.spec {
+		if !s.spec && !it.told {
 			if it.kind == callItem {
 				s.event("response.function_call_arguments.done")
 				s.place(it, "")

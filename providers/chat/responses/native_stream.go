@@ -24,7 +24,9 @@ type nativeStream struct {
 	t      *dialect.Target
 	form   *Form // the client's; nil: none
 
-	out    []byte
+	out     []byte
+	outline outline
+
 	chunks int64 // events with data
 	usage  dialect.Usage
 	done   bool // the event that ends the answer went by
@@ -43,6 +45,7 @@ func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := natives.Get().(*nativeStream)
 	s.c, s.t = c, t
 	s.form, _ = c.Form.(*Form)
+	s.outline.lost, s.outline.usual = s.form == nil, -1
 	return s
 }
 
@@ -102,6 +105,8 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	s.number(data)
 	switch {
 	case bytes.HasSuffix(kind, []byte(".delta")):
+		s.outline.usual = -1
+		s.outline.read(kind, data)
 		if way := keyOf(kind); way >= 0 {
 			s.meter.see(seenDelta, uint16(way), deltaOf(data))
 			s.usual.learn(data, kind, uint16(way))
@@ -117,7 +122,11 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	response := memberOf(data, "response")
 	if len(response) == 0 || response[0] != '{' {
 		s.told(kind, data)
+		s.outline.read(kind, data)
 		return false
+	}
+	if !s.outline.lost {
+		s.outline.created(s.form, response)
 	}
 	r := readResponse(response)
 	var failure *failure
@@ -183,13 +192,16 @@ func deltaOf(data []byte) []byte {
 	return data[from : end-1]
 }
 
+// textNames are the members that tell a text as a whole.
+var textNames = [...]string{"text", "refusal", "arguments", "input"}
+
 // told notes the texts of events that repeat them.
 func (s *nativeStream) told(kind, data []byte) {
 	switch string(kind) {
 	case "response.output_text.done", "response.refusal.done", "response.reasoning_summary_text.done",
 		"response.reasoning_text.done", "response.function_call_arguments.done", "response.custom_tool_call_input.done":
 		key := dialect.TextKey(0, dialect.KindContent, 0)
-		for _, name := range [...]string{"text", "refusal", "arguments", "input"} {
+		for _, name := range textNames {
 			s.meter.see(seenText, key, stringIn(data, name))
 		}
 	case "response.content_part.done", "response.reasoning_summary_part.done":
@@ -268,9 +280,6 @@ func (s *nativeStream) Exceeds(most int64) bool {
 	return s.chunks > most || s.meter.produced.Exceeds(most, s.c.Vocabulary())
 }
 
-// Cut ends nothing: the last event would have to repeat the whole answer.
-func (s *nativeStream) Cut(out []byte) (short, tail []byte) { return out, nil }
-
 // AtBoundary is always true: only whole events are passed on.
 func (s *nativeStream) AtBoundary() bool   { return true }
 func (s *nativeStream) Done() bool         { return s.done }
@@ -283,6 +292,7 @@ func (s *nativeStream) Release() {
 	s.meter.produced.Release()
 	s.usual.head, s.usual.mid = s.usual.head[:0], s.usual.mid[:0]
 	fresh := nativeStream{events: s.events, usual: s.usual, out: s.out[:0]}
+	fresh.outline.id, fresh.outline.items = s.outline.id[:0], reusable(s.outline.items)
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}

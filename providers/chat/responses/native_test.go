@@ -340,6 +340,10 @@ func FuzzNative(f *testing.F) {
 			t.Fatalf("%q became %q", stream, want)
 		}
 		_, _, _ = Native{}.Answer(stream, c, targetOf(c, name), &dialect.Scratch{})
+		s := Native{}.Stream(c, targetOf(c, name))
+		s.Pass(stream)
+		_, _ = s.Cut(nil)
+		s.Release()
 	})
 }
 

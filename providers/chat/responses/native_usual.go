@@ -52,7 +52,11 @@ func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
 	if s.form != nil {
 		s.form.number = number + 1
 	}
-	s.meter.see(seenDelta, u.key, rest[len(u.mid):end-1])
+	words := rest[len(u.mid) : end-1]
+	s.meter.see(seenDelta, u.key, words)
+	if s.outline.usual >= 0 {
+		s.outline.delta(words)
+	}
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 
 // outcome is how a response stands.
 type outcome struct {
+	id     []byte // of an upstream that speaks the form itself; empty: it is made here
 	status string
 	reason string // why it is incomplete; empty: it is not
 	// code and message say why it failed, as between the quotes of JSON strings.
@@ -21,7 +22,11 @@ type outcome struct {
 
 // appendHead appends a response up to its output.
 func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
-	dst = append(append(dst, `{"id":"resp_`...), f.id...)
+	if dst = append(dst, `{"id":"`...); len(o.id) > 0 {
+		dst = append(dst, o.id...)
+	} else {
+		dst = append(append(dst, "resp_"...), f.id...)
+	}
 	dst = strconv.AppendInt(append(dst, `","object":"response","created_at":`...), f.created, 10)
 	dst = append(append(dst, `,"status":"`...), o.status...)
 	dst = append(dst, '"')

@@ -99,21 +99,12 @@ func (s *stream) Release() {
 	s.events.Reset()
 	s.usual.forget()
 	fresh := stream{
-		events: s.events, usual: s.usual, out: s.out[:0], items: s.items[:cap(s.items)], cost: s.cost[:0],
+		events: s.events, usual: s.usual, out: s.out[:0], items: reusable(s.items), cost: s.cost[:0],
 		params: s.params[:0], brand: s.brand[:0],
 	}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}
-	if len(fresh.items) > 8 {
-		fresh.items = nil
-	}
-	for i := range fresh.items {
-		if fresh.items[i].held() > keepItems {
-			fresh.items[i] = item{}
-		}
-	}
-	fresh.items = fresh.items[:0]
 	*s = fresh
 	streams.Put(s)
 }
@@ -147,7 +138,7 @@ func (s *stream) place(it *item, part string) {
 	case "content":
 		s.out = strconv.AppendInt(append(s.out, `,"content_index":`...), int64(it.count-1), 10)
 	case "summary":
-		s.out = append(s.out, `,"summary_index":0`...)
+		s.out = strconv.AppendInt(append(s.out, `,"summary_index":`...), int64(max(0, it.count-1)), 10)
 	}
 }
 

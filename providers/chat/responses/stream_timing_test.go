@@ -57,18 +57,29 @@ func passThrough(b *testing.B, event string) {
 	b.ReportAllocs()
 	const eventsPerAnswer = 300
 	s := Native{}.Stream(c, t)
+	s.Pass([]byte(nativeBegin))
 	n := 0
 	for b.Loop() {
 		if n++; n > eventsPerAnswer {
 			n = 0
 			s.Release()
 			s = Native{}.Stream(c, t)
+			s.Pass([]byte(nativeBegin))
 		}
 		s.Pass(data)
 	}
 }
 
 func BenchmarkNativeText(b *testing.B) { passThrough(b, nativeText) }
+
+// nativeBegin is what stands before the first text.
+const nativeBegin = `data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","status":"in_progress"}}
+
+data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"message","id":"msg_1"}}
+
+data: {"type":"response.content_part.added","sequence_number":2,"output_index":0,"content_index":0,"part":{"type":"output_text"}}
+
+`
 
 const nativeText = "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":12," +
 	"\"item_id\":\"msg_0123456789abcdef\",\"output_index\":0,\"content_index\":0,\"delta\":\" the\",\"logprobs\":[]," +
