@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -56,67 +55,6 @@ func startHidden(t *testing.T) (*clouds, *rig.Gateway, string) {
 	return c, g, g.Key("a")
 }
 
-// pair is a member of an object, whose key stands as it is to be written.
-type pair struct {
-	key   string
-	value any // []pair, []any, or JSON as text
-}
-
-func write(b *strings.Builder, v any) {
-	switch v := v.(type) {
-	case string:
-		b.WriteString(v)
-	case []any:
-		for i, element := range v {
-			b.WriteString(map[bool]string{true: "[", false: ","}[i == 0])
-			write(b, element)
-		}
-		b.WriteString(map[bool]string{true: "[]", false: "]"}[len(v) == 0])
-	case *[]pair:
-		for i, p := range *v {
-			b.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
-			b.WriteString(`"` + p.key + `":`)
-			write(b, p.value)
-		}
-		b.WriteString(map[bool]string{true: "{}", false: "}"}[len(*v) == 0])
-	}
-}
-
-// parse is JSON as pairs. Objects are kept in objects, so that each can be changed.
-func parse(t *testing.T, text string, objects *[]*[]pair) any {
-	t.Helper()
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var value func() any
-	value = func() any {
-		token, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch token {
-		case json.Delim('['):
-			list := []any{}
-			for d.More() {
-				list = append(list, value())
-			}
-			_, _ = d.Token()
-			return list
-		case json.Delim('{'):
-			object := &[]pair{}
-			*objects = append(*objects, object)
-			for d.More() {
-				key, _ := d.Token()
-				*object = append(*object, pair{key.(string), value()})
-			}
-			_, _ = d.Token()
-			return object
-		}
-		raw, _ := json.Marshal(token)
-		return string(raw)
-	}
-	return value()
-}
-
 // honest are requests of each form that use what is priced or checked.
 var honest = map[string]string{
 	"/chat/completions": `{"model":"M","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"hi"},
@@ -154,46 +92,18 @@ var (
 		[{"type":"compaction"}] "1h" "item_reference" "reasoning" "input_file" "assistant" {"type":"item_reference","id":"m"}`)
 )
 
-// spelled is a name as it is, in other letters, with escapes, or both.
-func spelled(r *rand.Rand, name string) string {
-	letters := []byte(name)
-	at := r.IntN(len(letters))
-	if r.IntN(4) == 0 {
-		letters[at] = strings.ToUpper(name)[at]
+// hider hides, in what has a name, the kind of a tool that the upstream would run.
+var hider = rig.Hider{Names: hideNames, Values: hideValues, Draw: func(r *rand.Rand, names []string) (name, value string) {
+	if slices.Contains(names, "name") && r.IntN(2) == 0 {
+		return "type", `"` + hostedTools[r.IntN(len(hostedTools))] + `"`
 	}
-	if r.IntN(3) > 0 {
-		return string(letters)
-	}
-	at = r.IntN(len(letters))
-	return string(letters[:at]) + `\u00` + strconv.FormatInt(int64(letters[at]), 16) + string(letters[at+1:])
-}
+	return "", ""
+}}
 
 // hidden is an honest request in which some members stand once more.
-func hidden(t *testing.T, r *rand.Rand, form, model string) string {
-	var objects []*[]pair
+func hidden(r *rand.Rand, form, model string) string {
 	stream := map[bool]string{true: "true", false: "false"}[r.IntN(2) == 0]
-	root := parse(t, strings.NewReplacer(`"M"`, `"`+model+`"`, "STREAM", stream).Replace(honest[form]), &objects)
-	for range 1 + r.IntN(3) {
-		object := objects[r.IntN(len(objects))]
-		if r.IntN(3) == 0 {
-			object = objects[0]
-		}
-		name := hideNames[r.IntN(len(hideNames))]
-		if len(*object) > 0 && r.IntN(2) == 0 {
-			if own := (*object)[r.IntN(len(*object))].key; !strings.Contains(own, `\`) {
-				name = own
-			}
-		}
-		value := any(hideValues[r.IntN(len(hideValues))])
-		if named := slices.ContainsFunc(*object, func(p pair) bool { return p.key == "name" }); named && r.IntN(2) == 0 {
-			name, value = "type", `"`+hostedTools[r.IntN(len(hostedTools))]+`"`
-		}
-		at := r.IntN(len(*object) + 1)
-		*object = slices.Insert(*object, at, pair{spelled(r, name), value})
-	}
-	var b strings.Builder
-	write(&b, root)
-	return b.String()
+	return hider.JSON(r, strings.NewReplacer(`"M"`, `"`+model+`"`, "STREAM", stream).Replace(honest[form]))
 }
 
 // hide sends so many such requests, and fails for those of which some reader behind the
@@ -206,7 +116,7 @@ func hide(t *testing.T, times uint64) {
 	for n := range times {
 		r := source(n)
 		form, model := forms[r.IntN(len(forms))], hiddenModels[r.IntN(len(hiddenModels))]
-		body := hidden(t, r, form, model)
+		body := hidden(r, form, model)
 		before := c.Stats().Requests
 		status, head, answer := g.Post(form, key, body)
 		if c.WaitIdle(rig.CallLimit); c.Stats().Requests == before {
@@ -254,5 +164,5 @@ func asPriced(sent *upstream.Received, body, model string, status int, contentTy
 // refused, or every reader behind the gateway reads what was priced.
 func TestEveryReaderReadsWhatWasPriced(t *testing.T) {
 	t.Parallel()
-	hide(t, 1500)
+	hide(t, uint64(rig.Calls(1500)))
 }

@@ -5,7 +5,9 @@
 // Must call it, CLI is its operator, Log, Banner and Metric are what it tells.
 // [StartUpstream] is a simulated upstream that knows the truth, [StartRaw] one
 // that answers with bytes as they are, [StartCluster] several nodes on one
-// PostgreSQL and one Redis. [Main] is what TestMain of each package is.
+// PostgreSQL and one Redis. [Main] is what TestMain of each package is. A [Hider]
+// writes bodies that servers may read in several ways, and [Hidden] compares what
+// their upstream reads with what was paid.
 //
 // What a test asserts stays with its subject, and so does a config or a set-up
 // that only one subject has. No test of the product's parts comes here, and

@@ -54,3 +54,11 @@ func Kills(usual int) int {
 	}
 	return usual
 }
+
+// Calls is how many bodies or calls a test tries: FAREBOX_CALLS, or what a usual run takes.
+func Calls(usual int) int {
+	if n, err := strconv.Atoi(os.Getenv("FAREBOX_CALLS")); err == nil && n > 0 {
+		return n
+	}
+	return usual
+}

@@ -1,0 +1,151 @@
+package rig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+)
+
+// Hidden sends bodies of a Hider and compares what their upstream reads with what their
+// account paid.
+type Hidden struct {
+	*Gateway
+	Sim *Simulated
+	Key string // of the account that pays
+	// Body writes one. mark is to be part of an order of a job.
+	Body func(r *rand.Rand, mark string) (path, body, contentType string)
+	// Price is what a server that reads this makes for it, in nano-dollars, or why it must not be
+	// asked for that.
+	Price func(path string, body map[string]any) (int64, error)
+	Jobs  bool // the upstream is asked after the answer
+
+	left, due Money  // as an answer said, and what was sold since
+	sold      string // since then
+}
+
+// Run tries so many bodies, of which some must reach the upstream.
+func (h *Hidden) Run(t *testing.T, times int) {
+	t.Helper()
+	source := Seeded(t)
+	reached, refused, differ := 0, 0, 0
+	h.left = h.balance(t)
+	for n := range times {
+		mark := fmt.Sprintf("order-%d-", n)
+		before := h.Sim.Idle(t).Requests
+		path, body, contentType := h.Body(source(uint64(n)), mark)
+		status, header, answer, err := Try(Client, h.URL+path, h.Key, body, "Content-Type", contentType)
+		if err != nil || status >= 500 || status != 200 && status < 400 {
+			t.Errorf("%d: %s %.2000s is answered %d %.300s %v", n, path, body, status, answer, err)
+		}
+		sent := h.arrived(t, before, mark, status)
+		want, arrived, wrong := Money(0), "", error(nil)
+		for i := range sent {
+			arrived += fmt.Sprintf(" %s %.2000q", sent[i].Path, sent[i].Body)
+			price, err := h.price(&sent[i])
+			want += Money(price)
+			wrong = errors.Join(wrong, err)
+		}
+		if len(sent) > 0 {
+			reached++
+		}
+		if status != 200 {
+			refused++
+			want = 0
+		}
+		story := fmt.Sprintf("%d: %s %.2000s is answered %d, and arrived as%s\n", n, path, body, status, arrived)
+		if err := errors.Join(wrong, h.paid(t, header, want, story)); err != nil {
+			if differ++; differ <= 5 {
+				t.Errorf("%v\n%s", err, story)
+			}
+		}
+	}
+	if err := h.settled(t); err != nil {
+		t.Error(err)
+	}
+	t.Logf("of %d bodies %d reached the upstream, %d were refused, %d differ", times, reached, refused, differ)
+	if reached < times/20 || refused < times/20 {
+		t.Errorf("of %d bodies only %d reached the upstream, and %d were refused", times, reached, refused)
+	}
+}
+
+// paid compares what was sold before with what an answer says of the balance then.
+func (h *Hidden) paid(t *testing.T, header http.Header, want Money, story string) error {
+	said, late := header.Get("X-Svc-Balance-Usd"), false
+	if said != "" {
+		before := Exact(t, json.Number(said))
+		if late = before != h.left-h.due; !late {
+			h.left, h.due, h.sold = before, 0, ""
+		}
+	}
+	h.due += want
+	h.sold += story
+	if late { // some are settled a moment after their answer
+		return h.settled(t)
+	}
+	return nil
+}
+
+// settled compares with the books what was sold since they were compared last.
+func (h *Hidden) settled(t *testing.T) (err error) {
+	now := h.balance(t)
+	for end := time.Now().Add(2 * time.Second); now != h.left-h.due && time.Now().Before(end); now = h.balance(t) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if now != h.left-h.due {
+		err = fmt.Errorf("%s was paid, and what arrived costs %s:\n%s", h.left-now, h.due, h.sold)
+	}
+	h.left, h.due, h.sold = now, 0, ""
+	return err
+}
+
+// balance is what the account has.
+func (h *Hidden) balance(t *testing.T) Money {
+	var b struct{ Balances struct{ USD json.Number } }
+	h.Must(200, "GET", "/billing/balance", h.Key, "", &b)
+	return Exact(t, b.Balances.USD)
+}
+
+// price is what a request costs that reached the upstream. What a server of one's own
+// refuses another one may take: it is read, too.
+func (h *Hidden) price(sent *upstream.Received) (int64, error) {
+	if len(sent.Body) == 0 {
+		return 0, nil
+	}
+	body, err := Once(sent)
+	if err != nil {
+		return 0, err
+	}
+	price, err := h.Price(sent.Path, body)
+	if sent.Status >= 300 {
+		price = 0
+	}
+	return price, err
+}
+
+// arrived is what reached the upstream of a body.
+func (h *Hidden) arrived(t *testing.T, before int64, mark string, status int) (sent []upstream.Received) {
+	if !h.Jobs {
+		n := int(h.Sim.Idle(t).Requests - before)
+		all := h.Sim.Last()
+		return all[len(all)-n:]
+	}
+	look := func() bool {
+		for _, one := range h.Sim.Last() {
+			if strings.Contains(string(one.Body), mark) {
+				sent = append(sent, one)
+			}
+		}
+		return len(sent) > 0
+	}
+	if !look() && status == 200 {
+		Await(t, "the upstream has the order "+mark, look)
+	}
+	return sent
+}
