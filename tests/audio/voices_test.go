@@ -235,11 +235,102 @@ func TestLeavingWhileAVoiceIsMade(t *testing.T) {
 	}
 }
 
+// "My voice was being made when your machine died. I tried again, and it was made twice." Whether
+// it was made nobody knows: the retry is told so, pays nothing, and makes none.
+func TestAVoiceOfUnknownOutcomeIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	up := slowCloner(t)
+	g := rig.StartGateway(t, fmt.Sprintf(voicesConfig, up.URL))
+	s := &speechRig{Gateway: g, key: g.Key(g.NewAccount("a", "10"))}
+	type answer struct {
+		status int
+		text   string
+	}
+	begin := func(key string) chan answer {
+		req := s.cloneRequest(t, t.Context(), s.key, "mimic", sound.Bytes("wav", 6*time.Second))
+		req.Header.Set("Idempotency-Key", key)
+		answers := make(chan answer, 1)
+		go func() {
+			res, err := rig.Client.Do(req)
+			if err != nil {
+				answers <- answer{0, err.Error()}
+				return
+			}
+			defer func() { _ = res.Body.Close() }()
+			text, _ := io.ReadAll(res.Body)
+			answers <- answer{res.StatusCode, string(text)}
+		}()
+		return answers
+	}
+	// ask is one whole request, which may reach the upstream.
+	ask := func(key string) (a answer, reached bool) {
+		answers := begin(key)
+		select {
+		case <-up.asked:
+			up.proceed <- struct{}{}
+			return <-answers, true
+		case a := <-answers:
+			return a, false
+		}
+	}
+	unknown := func(key string) {
+		t.Helper()
+		a, reached := ask(key)
+		if reached || a.status != 409 || !strings.Contains(a.text, "IDEMPOTENT_OUTCOME_UNKNOWN") {
+			t.Errorf("the retry of %s is answered %d %s, and is carried out: %v", key, a.status, a.text, reached)
+		}
+	}
+
+	answers := begin("killed")
+	<-up.asked
+	g.Kill()
+	up.proceed <- struct{}{}
+	if a := <-answers; a.status != 0 {
+		t.Errorf("a process that was killed answered %d %s", a.status, a.text)
+	}
+	g.Start()
+	unknown("killed")
+
+	up.loses.Store(true)
+	if a, reached := ask("lost"); !reached || a.status < 500 {
+		t.Errorf("a voice whose answer was lost is answered %d %s", a.status, a.text)
+	}
+	up.loses.Store(false)
+	unknown("lost")
+
+	up.refuses.Store(true)
+	if a, reached := ask("refused"); !reached || a.status < 400 {
+		t.Errorf("a voice that is refused is answered %d %s", a.status, a.text)
+	}
+	up.refuses.Store(false)
+	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 {
+		t.Errorf("no voice is known to be made, and %s are paid", a.Spent)
+	}
+	for _, key := range []string{"refused", "new"} {
+		if a, reached := ask(key); !reached || a.status != 200 {
+			t.Errorf("a voice under the key %s is answered %d %s", key, a.status, a.text)
+		}
+	}
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			if err := g.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			g.Start()
+		}
+		unknown("killed")
+		unknown("lost")
+	}
+	if a := s.Settled()["a"]; a.Spent != 2*500_000_000 {
+		t.Errorf("two voices cost %s", a.Spent)
+	}
+}
+
 // cloner is an upstream whose voices are made when the test says so.
 type cloner struct {
 	*httptest.Server
 	asked, proceed chan struct{}
-	refuses        atomic.Bool
+	refuses, loses atomic.Bool
 }
 
 func slowCloner(t *testing.T) *cloner {
@@ -254,6 +345,9 @@ func slowCloner(t *testing.T) *cloner {
 		_, _ = io.Copy(io.Discard, r.Body)
 		u.asked <- struct{}{}
 		<-u.proceed
+		if u.loses.Load() {
+			panic(http.ErrAbortHandler)
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if u.refuses.Load() {
 			w.WriteHeader(http.StatusBadRequest)
