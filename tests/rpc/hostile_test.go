@@ -1,13 +1,10 @@
 package rpc
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
+	"iter"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,18 +34,6 @@ func startHostile(t *testing.T, failures int, extra string, urls ...string) *cha
 	c.NewAccount("rich", chainCredit.String())
 	c.key = c.Key("rich")
 	return c
-}
-
-// startSimulated starts a simulated node.
-func startSimulated(t *testing.T, o upstream.NodeOptions) (*upstream.Node, string) {
-	t.Helper()
-	n := upstream.NewNode(o)
-	url, err := n.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.Close)
-	return n, url
 }
 
 // as is the same chain used by another account.
@@ -167,52 +152,23 @@ func TestAMissingMethodIsLearntFromTwoCustomers(t *testing.T) {
 func strayNode(t *testing.T, early bool) string {
 	t.Helper()
 	n := upstream.NewNode(upstream.NodeOptions{})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
 	var count atomic.Int64
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
+	return startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
+		stray := []byte(`{"jsonrpc":"2.0","id":"somebody else's","result":"secret"}`)
+		for body := range bodies {
+			answer := n.Answer(body, &upstream.NodeFaults{})
+			again := count.Add(1)%2 == 0
+			if again && early {
+				_, _ = conn.Write(rawAnswer(stray))
 			}
-			go func() {
-				defer conn.Close()
-				in := bufio.NewReader(conn)
-				stray := []byte(`{"jsonrpc":"2.0","id":"somebody else's","result":"secret"}`)
-				for {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					body, err := io.ReadAll(r.Body)
-					if err != nil {
-						return
-					}
-					answer := n.Answer(body, &upstream.NodeFaults{})
-					again := count.Add(1)%2 == 0
-					if again && early {
-						_, _ = conn.Write(rawAnswer(stray))
-					}
-					_, _ = conn.Write(rawAnswer(answer))
-					if again && !early {
-						time.Sleep(time.Millisecond)
-						_, _ = conn.Write(rawAnswer(answer))
-					}
-					stray = bytes.Clone(answer)
-				}
-			}()
+			_, _ = conn.Write(rawAnswer(answer))
+			if again && !early {
+				time.Sleep(time.Millisecond)
+				_, _ = conn.Write(rawAnswer(answer))
+			}
+			stray = bytes.Clone(answer)
 		}
-	}()
-	return "http://" + ln.Addr().String()
-}
-
-func rawAnswer(body []byte) []byte {
-	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body), body)
+	})
 }
 
 // Of a thousand calls beside answers that belong to others, each gets its own
@@ -285,23 +241,6 @@ func TestOurOwnQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// under is the answer to a call of id 1, under the id that a node was asked.
-func under(body, answer string) string {
-	return strings.Replace(answer, `"id":1,`, `"id":`+idOf(body)+",", 1)
-}
-
-// startSaying is a node that answers every request with what say makes of it.
-func startSaying(t *testing.T, say func(body string) string) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, say(string(body)))
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 // An answer is judged to its end: one that has a second result, or an error
 // behind its result, is no success, however large the result was.
 func TestAnswersThatContradictThemselvesAreNoSuccess(t *testing.T) {
@@ -309,24 +248,38 @@ func TestAnswersThatContradictThemselvesAreNoSuccess(t *testing.T) {
 	large := `["` + strings.Repeat("x", 1<<20) + `"]`
 	var answer atomic.Value
 	c := startHostile(t, 0, "", startSaying(t, func(body string) string {
-		return under(body, answer.Load().(string))
+		said := under(body, answer.Load().(string))
+		if strings.HasPrefix(body, "[") {
+			said = "[" + said + "]"
+		}
+		return said
 	}))
 	const call = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{}]}`
-	for _, f := range []struct {
-		said   string
-		paid   int64 // -1: it is not delivered
-		broken bool  // the connection ends before the answer does
+	answers := []struct {
+		said          string
+		paid, batched int64 // alone and in a batch; -1: it is not delivered
+		broken        bool  // the connection ends before the answer does
 	}{
-		{`{"jsonrpc":"2.0","id":1,"result":1,"result":2}`, -1, false},
-		{`{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":-32000,"message":"no"}}`, 5, false},
-		{`{"jsonrpc":"2.0","id":1,"result":1,"error":null}`, 20, false},
-		{`{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32000,"message":"no"}}`, 5, false},
-		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"error":null}`, 20, false},
-		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"error":{"code":-32000,"message":"no"}}`, 0, true},
-		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"result":1}`, 0, true},
-		{`{"jsonrpc":"2.0","result":` + large + `,"id":2}`, 0, true},
-		{`{"jsonrpc":"2.0","id":2,"result":` + large + `}`, -1, false},
-	} {
+		{`{"jsonrpc":"2.0","id":1,"result":1,"result":2}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":-32000,"message":"no"}}`, 5, 5, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"error":null}`, 20, 20, false},
+		{`{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-32000,"message":"no"}}`, 5, 5, false},
+		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"error":null}`, 20, 20, false},
+		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"error":{"code":-32000,"message":"no"}}`, 0, 5, true},
+		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"result":1}`, 0, -1, true},
+		{`{"jsonrpc":"2.0","result":` + large + `,"id":2}`, 0, -1, true},
+		{`{"jsonrpc":"2.0","id":2,"result":` + large + `}`, -1, -1, false},
+		// Other parsers read an error there, or nothing at all.
+		{`{"jsonrpc":"2.0","id":1,"\u0065rror":{"code":-32000,"message":"no"}}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"\u0065rror":{"code":-32000,"message":"no"}}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"\u0065rror":{"code":-32000,"message":"no"},"result":1}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"err\u006Fr":{"code":-32000,"message":"no"}}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"Error":{"code":-32000,"message":"no"}}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":1,"r\u0065sult":2}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":"a` + "\x00" + `b"}`, -1, -1, false},
+		{`{"jsonrpc":"2.0","id":1,"result":` + large + `,"\u0065rror":{"code":-32000,"message":"no"}}`, 0, -1, true},
+	}
+	for _, f := range answers {
 		name := f.said[:min(40, len(f.said))] + "…" + f.said[max(0, len(f.said)-30):]
 		answer.Store(f.said)
 		before := c.Settled()["rich"].Spent
@@ -347,6 +300,18 @@ func TestAnswersThatContradictThemselvesAreNoSuccess(t *testing.T) {
 			t.Errorf("%s cost %s", name, paid)
 		}
 	}
+	for _, f := range answers { // a batch is judged before any of it goes out
+		answer.Store(f.said)
+		status, header, got := c.rpc("[" + call + "]")
+		if f.batched < 0 && (status != 500 || header.Get("X-Svc-Rpc-Credits") != "") ||
+			f.batched >= 0 && (status != 200 || got != "["+f.said+"]") {
+			t.Errorf("in a batch %.100s: %d %.100s", f.said, status, got)
+		}
+		if f.batched >= 0 {
+			c.charged(header, f.batched)
+		}
+	}
+	c.spent(50 + 55)
 }
 
 // params: null is a call without params, and identity no encoding.

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"strings"
@@ -127,36 +128,19 @@ func TestADrippingAnswerEndsAtTheLimit(t *testing.T) {
 // startDripping is a node that sends a byte of its answer every 200 ms.
 func startDripping(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
+	return startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
+		for range bodies {
+			answer := rawAnswer([]byte(`{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("0", 1000) + `"}`))
+			head := strings.Index(string(answer), "{")
+			if _, err := conn.Write(answer[:head]); err != nil {
 				return
 			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				// An answer that came before its request would be refused as a stray.
-				if _, err := conn.Read(make([]byte, 4096)); err != nil {
+			for _, b := range answer[head:] {
+				time.Sleep(200 * time.Millisecond)
+				if _, err := conn.Write([]byte{b}); err != nil {
 					return
 				}
-				answer := rawAnswer([]byte(`{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("0", 1000) + `"}`))
-				head := strings.Index(string(answer), "{")
-				if _, err := conn.Write(answer[:head]); err != nil {
-					return
-				}
-				for _, b := range answer[head:] {
-					time.Sleep(200 * time.Millisecond)
-					if _, err := conn.Write([]byte{b}); err != nil {
-						return
-					}
-				}
-			}()
+			}
 		}
-	}()
-	return "http://" + ln.Addr().String()
+	})
 }

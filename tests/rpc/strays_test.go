@@ -1,14 +1,10 @@
 package rpc
 
 import (
-	"bufio"
 	"fmt"
-	"io"
+	"iter"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,24 +22,9 @@ import (
 func startTwice(t *testing.T) string {
 	t.Helper()
 	n := upstream.NewNode(upstream.NodeOptions{})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
 	var count atomic.Int64
-	serve := func(conn net.Conn) {
-		defer conn.Close()
-		in := bufio.NewReader(conn)
-		for {
-			r, err := http.ReadRequest(in)
-			if err != nil {
-				return
-			}
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return
-			}
+	return startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
+		for body := range bodies {
 			answer := rawAnswer(n.Answer(body, &upstream.NodeFaults{}))
 			if _, err := conn.Write(answer); err != nil {
 				return
@@ -53,28 +34,14 @@ func startTwice(t *testing.T) string {
 				_, _ = conn.Write(answer)
 			}
 		}
-	}
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go serve(conn)
-		}
-	}()
-	return "http://" + ln.Addr().String()
+	})
 }
 
 func TestAnAnswerThatIsSentTwiceReachesNobodyElse(t *testing.T) { sendTwice(t, 3000) }
 
 // As many calls as FAREBOX_CALLS says.
 func TestLongAnswersThatAreSentTwiceReachNobodyElse(t *testing.T) {
-	calls := int64(20_000)
-	if n, err := strconv.ParseInt(os.Getenv("FAREBOX_CALLS"), 10, 64); err == nil {
-		calls = n
-	}
-	sendTwice(t, calls)
+	sendTwice(t, int64(rig.Calls(20_000)))
 }
 
 func sendTwice(t *testing.T, calls int64) {
@@ -141,53 +108,25 @@ func TestALargeAnswerIsKnownByItsIDBeforeItGoesOut(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("secret ", 40_000)
 	var answers atomic.Int64
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
+	c := startHostile(t, 0, "", startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
+		was := ""
+		for body := range bodies {
+			if was == "" { // as sent again behind the first call's answer
+				was = idOf(string(body))
 			}
-			go func() {
-				defer conn.Close()
-				in := bufio.NewReader(conn)
-				was := ""
-				for {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					body, _ := io.ReadAll(r.Body)
-					id := idOf(string(body))
-					if was == "" { // as sent again behind the first call's answer
-						was = id
-					}
-					answers.Add(1)
-					_, _ = conn.Write(rawAnswer(fmt.Appendf(nil, `{"jsonrpc":"2.0","result":%q,"id":%s}`, secret, was)))
-				}
-			}()
+			answers.Add(1)
+			_, _ = conn.Write(rawAnswer(fmt.Appendf(nil, `{"jsonrpc":"2.0","result":%q,"id":%s}`, secret, was)))
 		}
-	}()
-	c := startHostile(t, 0, "", "http://"+ln.Addr().String())
+	}))
 	const call = `{"jsonrpc":"2.0","id":"mine","method":"eth_call","params":[]}`
 	status, _, answer := c.rpc(call)
 	if want := fmt.Sprintf(`{"jsonrpc":"2.0","result":%q,"id":"mine"}`, secret); status != 200 || answer != want {
 		t.Fatalf("%d %.100s", status, answer)
 	}
 	other := c.as("second")
-	status, _, answer, err = rig.Try(rig.Client, other.URL+"/crypto/rpc/ethereum-sepolia", other.key, call)
+	status, _, answer, err := rig.Try(rig.Client, other.URL+"/crypto/rpc/ethereum-sepolia", other.key, call)
 	if status != 500 || strings.Contains(answer, "secret") || answers.Load() != 2 {
 		t.Errorf("the second customer got %d %v: %.100s", status, err, answer)
 	}
 	c.spent(20)
-}
-
-func idOf(body string) string {
-	_, rest, _ := strings.Cut(body, `"id":`)
-	id, _, _ := strings.Cut(rest, ",")
-	return id
 }
