@@ -196,7 +196,7 @@ func (h *Hider) Form(r *rand.Rand, honest []Field) (body, contentType string) {
 		if r.IntN(8) == 0 { // in the text of another one, behind what some take for a boundary
 			at, line := r.IntN(len(parts)), []string{"\n--" + boundary + "\n", "\r\n--" + boundary + "x\r\n",
 				"\r\n--" + boundary + " \r\n", "\r\n--" + boundary + "--\r\n--" + boundary + "\r\n", "\r--" + boundary + "\r"}[r.IntN(5)]
-			parts[at] += line + part
+			parts[at] += line + part[:min(len(part), 200)] // no second file, which may be heard there
 			continue
 		}
 		parts = slices.Insert(parts, r.IntN(len(parts)+1), part)

@@ -67,7 +67,7 @@ func filmed(model string, body map[string]any, clips map[string]int64) (int64, e
 			upscale_factor video_url reference_video_urls omni_reference_task_type`), name) {
 			return 0, fmt.Errorf("%s is not known", name)
 		}
-		if strings.Contains(fmt.Sprint(v), "http") {
+		if name != "negative_prompt" && strings.Contains(fmt.Sprint(v), "http") {
 			return 0, fmt.Errorf("%s leads to %v", name, v)
 		}
 	}
