@@ -1,12 +1,12 @@
 package chat
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"farebox/tests/rig"
 )
 
 // reader is how a server reads an object that has a member twice, or in other letters.
@@ -20,51 +20,15 @@ var readers = []reader{{name: "the last one wins"}, {name: "the first one wins",
 
 // read decodes JSON as a server does.
 func (r *reader) read(body []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	return r.value(d)
-}
-
-func (r *reader) value(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token {
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			element, err := r.value(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, element)
+	return rig.Decode(body, func(object map[string]any, name string, value any) error {
+		if r.fold {
+			name = strings.ToLower(name)
 		}
-		_, err = d.Token()
-		return list, err
-	case json.Delim('{'):
-		object := map[string]any{}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name := key.(string)
-			if r.fold {
-				name = strings.ToLower(name)
-			}
-			value, err := r.value(d)
-			if err != nil {
-				return nil, err
-			}
-			if _, there := object[name]; !there || !r.first {
-				object[name] = value
-			}
+		if _, there := object[name]; !there || !r.first {
+			object[name] = value
 		}
-		_, err = d.Token()
-		return object, err
-	}
-	return token, nil
+		return nil
+	})
 }
 
 // bought is what a body has an upstream do, as far as it is priced or checked.

@@ -27,12 +27,7 @@ func Once(sent *upstream.Received) (map[string]any, error) {
 	if media == "multipart/form-data" {
 		return formOnce(sent.Body, params["boundary"])
 	}
-	d := json.NewDecoder(bytes.NewReader(sent.Body))
-	d.UseNumber()
-	v, err := once(d)
-	if err == nil && d.More() {
-		err = errors.New("something stands behind the JSON")
-	}
+	v, err := Decode(sent.Body, once)
 	object, ok := v.(map[string]any)
 	if err == nil && !ok {
 		err = errors.New("it is no object")
@@ -44,7 +39,7 @@ func Once(sent *upstream.Received) (map[string]any, error) {
 type File string
 
 func formOnce(body []byte, boundary string) (map[string]any, error) {
-	fields, seen := map[string]any{}, map[string]bool{}
+	fields := map[string]any{}
 	for r := multipart.NewReader(bytes.NewReader(body), boundary); ; {
 		part, err := r.NextRawPart()
 		if err == io.EOF {
@@ -62,20 +57,45 @@ func formOnce(body []byte, boundary string) (map[string]any, error) {
 		if part.FileName() != "" {
 			value = File(content)
 		}
-		list, again := fields[name].([]any)
-		if !again {
-			if err := first(name, seen); err != nil {
-				return nil, err
-			}
-		}
-		if fields[name] = value; again || strings.HasSuffix(name, "[]") || name == "images" {
+		if list, again := fields[name].([]any); again {
 			fields[name] = append(list, value)
+			continue
+		}
+		if strings.HasSuffix(name, "[]") || name == "images" {
+			value = []any{value}
+		}
+		if err := once(fields, name, value); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// once reads a value of which every reader reads the same.
-func once(d *json.Decoder) (any, error) {
+// once puts a name into an object that has it in no letters yet.
+func once(object map[string]any, name string, value any) error {
+	if strings.ContainsRune(name, 0) {
+		return fmt.Errorf("%q ends early for some", name)
+	}
+	for other := range object {
+		if strings.EqualFold(other, name) {
+			return fmt.Errorf("%q is there in two ways", name)
+		}
+	}
+	object[name] = value
+	return nil
+}
+
+// Decode decodes JSON as a server does that puts the members of an object so.
+func Decode(body []byte, put func(object map[string]any, name string, value any) error) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	v, err := decode(d, put)
+	if err == nil && d.More() {
+		err = errors.New("something stands behind the JSON")
+	}
+	return v, err
+}
+
+func decode(d *json.Decoder, put func(object map[string]any, name string, value any) error) (any, error) {
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -84,7 +104,7 @@ func once(d *json.Decoder) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			element, err := once(d)
+			element, err := decode(d, put)
 			if err != nil {
 				return nil, err
 			}
@@ -93,16 +113,17 @@ func once(d *json.Decoder) (any, error) {
 		_, err = d.Token()
 		return list, err
 	case json.Delim('{'):
-		object, seen := map[string]any{}, map[string]bool{}
+		object := map[string]any{}
 		for d.More() {
 			key, err := d.Token()
 			if err != nil {
 				return nil, err
 			}
-			if err := first(key.(string), seen); err != nil {
+			value, err := decode(d, put)
+			if err != nil {
 				return nil, err
 			}
-			if object[key.(string)], err = once(d); err != nil {
+			if err := put(object, key.(string), value); err != nil {
 				return nil, err
 			}
 		}
@@ -110,16 +131,6 @@ func once(d *json.Decoder) (any, error) {
 		return object, err
 	}
 	return token, nil
-}
-
-// first notes a name, and says what is wrong with one that was there in some letters.
-func first(name string, seen map[string]bool) error {
-	folded := strings.ToLower(strings.ToUpper(name)) // some letters have two small ones
-	if seen[folded] || strings.ContainsRune(name, 0) {
-		return fmt.Errorf("%q is there in two ways", name)
-	}
-	seen[folded] = true
-	return nil
 }
 
 // Said is a member as text; empty: there is none. A path leads into objects with dots.

@@ -54,7 +54,7 @@ func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 		return "/video/queue", hider.JSON(r, body+"}"), "application/json"
 	}
 	h.Price = func(_ string, body map[string]any) (int64, error) { return filmed(model, body, clips) }
-	h.Run(t, rig.Calls(120))
+	h.Run(t, rig.Calls(200))
 }
 
 // filmed is the price of what a request has an upstream make.
