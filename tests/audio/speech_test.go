@@ -24,7 +24,7 @@ import (
 const speechConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
-limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 } }
+limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 }, unsupported_features: { count: 0 } }
 upstreams:
   - { name: openai, base_url: "%[1]s", breaker: { failures: 0 }, router: house }
   - { name: labs, dialect: elevenlabs, base_url: "%[1]s", key: k, breaker: { failures: 0 } }

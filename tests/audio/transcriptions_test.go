@@ -30,7 +30,7 @@ const hearingConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
 server: { max_in_flight: 4GB }
-limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 } }
+limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 }, unsupported_features: { count: 0 } }
 upstreams:
   - { name: openai, base_url: "%[1]s/v1", breaker: { failures: 0 }, router: house }
   - { name: second, base_url: "%[1]s/v1", breaker: { failures: 0 } }

@@ -22,7 +22,7 @@ import (
 const voicesConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
-limits: { failed_requests: { count: 0 } }
+limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
 upstreams:
   - { name: labs, dialect: elevenlabs, base_url: "%[1]s", key: k, breaker: { failures: 0 } }
   - { name: native, dialect: native, base_url: "%[1]s", breaker: { failures: 0 } }

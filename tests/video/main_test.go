@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 const videoConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
-limits: { failed_requests: { count: 0 } }
+limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
 jobs: { poll_min: 100ms, poll_max: 300ms %[3]s }
 media: { dir: %[2]q %[5]s }
 public_url: https://films.example
