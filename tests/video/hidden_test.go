@@ -15,7 +15,7 @@ import (
 var hider = rig.Hider{
 	Names: strings.Fields(`model prompt negative_prompt duration seconds num_frames aspect_ratio resolution size upscale_factor audio generate_audio
 		bitrate_mode image_url image end_image_url last_frame_image audio_url video_url video reference_image_urls reference_images
-		reference_video_urls reference_audio_urls elements frontal_image_url scene_image_urls keyframes frame_index omni_reference_task_type
+		reference_video_urls reference_audio_urls elements frontal_image_url frontal_image_url scene_image_urls keyframes frame_index omni_reference_task_type
 		consents webhook webhook_url webhook_events_filter fal_webhook version input n num_videos seed reference_video_total_duration`),
 	Values: strings.Fields(`"5s" "10s" 10 "10" 600 "480p" "1080p" "4K" true false null [] {} ["a"] 4 4.0 "auto" "16:9" "high" "edit"
 		"http://169.254.169.254/" "https://x.example/hook" {"duration":"10s"} ["http://10.0.0.1/"] [{"video_url":"http://10.0.0.1/"}]
@@ -25,11 +25,22 @@ var hider = rig.Hider{
 		omni_reference_task_type="editing" reference_video_urls=[] duration="1\u0020gen"`),
 }
 
+// still is a picture, as far as it is looked at.
+const still = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
+
 // "You price five seconds, and the upstream makes ten." The same for the size, the sound, and
 // what is enlarged.
 func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 	t.Parallel()
-	s := start(t, ", per_account: 100000", "", "")
+	s := startWith(t, ", per_account: 100000", "", "", "", `
+  - id: parts
+    type: video
+    tier: unlimited
+    constraints: { durations: [5s, 10s] }
+    inputs: { image: optional, end_image: optional, reference_images: 2, elements: 2, keyframes: 2, scenes: 2 }
+    price: { second: { any: 0.07 } }
+    targets: [{ upstream: native, model: sim-video }]
+`)
 	s.NewAccount("a", "1000000")
 	clips := map[string]int64{reel(2*time.Second, 400, 24): 2, reel(3*time.Second, 400, 24): 3}
 	var clip []string
@@ -39,7 +50,7 @@ func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 	model := ""
 	h := rig.Hidden{Gateway: s.Gateway, Sim: s.sim, Key: s.Key("a", "--type", "ADMIN"), Jobs: true}
 	h.Body = func(r *rand.Rand, mark string) (path, body, contentType string) {
-		model = []string{"by-second", "by-second", "by-piece", "either", "larger"}[r.IntN(5)]
+		model = []string{"by-second", "by-second", "by-piece", "either", "larger", "parts", "parts"}[r.IntN(7)]
 		body = `{"model":"` + model + `","prompt":"` + mark + `"`
 		switch one := `"` + clip[r.IntN(2)] + `"`; model {
 		case "by-second":
@@ -48,6 +59,9 @@ func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 			body += `,"duration":"5s","resolution":"480p"`
 		case "either":
 			body += `,"duration":"4s","audio":true`
+		case "parts":
+			body += strings.ReplaceAll(`,"duration":"5s","image_url":"PNG","elements":[{"frontal_image_url":"PNG","reference_image_urls":["PNG"]}],`+
+				`"keyframes":[{"image_url":"PNG","frame_index":24}],"scene_image_urls":["PNG"]`, "PNG", still)
 		case "larger":
 			body += `,"video_url":` + one + `,"upscale_factor":2`
 		}
@@ -64,7 +78,8 @@ func filmed(model string, body map[string]any, clips map[string]int64) (int64, e
 	}
 	for name, v := range body {
 		if !slices.Contains(strings.Fields(`model prompt negative_prompt duration resolution audio generate_audio aspect_ratio bitrate_mode
-			upscale_factor video_url reference_video_urls omni_reference_task_type`), name) {
+			upscale_factor video_url reference_video_urls omni_reference_task_type image_url end_image_url elements keyframes
+			scene_image_urls reference_image_urls`), name) {
 			return 0, fmt.Errorf("%s is not known", name)
 		}
 		if name != "negative_prompt" && strings.Contains(fmt.Sprint(v), "http") {
@@ -90,6 +105,13 @@ func filmed(model string, body map[string]any, clips map[string]int64) (int64, e
 			clip += clips[fmt.Sprint(text)]
 		}
 		return seconds*rate + clip*10_100_000, nil
+	case "parts":
+		for _, name := range []string{"image_url", "end_image_url", "elements", "keyframes", "scene_image_urls", "reference_image_urls"} {
+			if left := strings.ReplaceAll(fmt.Sprint(body[name]), still, ""); strings.Contains(left, ":/") || strings.Contains(left, "data:") {
+				return 0, fmt.Errorf("%s leads to %s", name, left)
+			}
+		}
+		return seconds * 70_000_000, nil
 	case "by-piece":
 		return map[bool]int64{true: 85_000_000, false: 170_000_000}[resolution == "480p"], nil
 	case "either":
