@@ -98,8 +98,11 @@ func TestEveryPainterReadsWhatWasPriced(t *testing.T) {
 			body, contentType = hider.Form(r, []rig.Field{{Name: "model", Value: model}, {Name: "prompt", Value: "a hat"}, one})
 		case kind == "edit":
 			path, body = "/image/edit", name+`"prompt":"a hat","resolution":"1K","image":`+coded+`}`
-			if r.IntN(2) == 0 {
+			switch r.IntN(3) {
+			case 0:
 				path, body = "/image/multi-edit", name+`"prompt":"a hat","images":[`+coded+`,`+coded+`]}`
+			case 1:
+				path, body = "/images/edits", name+`"prompt":"a hat","n":1,"image":`+coded+`}`
 			}
 		case form:
 			path, hider.Known = "/image/upscale", takes[""]
