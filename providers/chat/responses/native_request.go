@@ -23,7 +23,7 @@ var (
 var cutHere = []int{
 	TopPreviousResponseID, TopConversation, TopBackground, TopUser, TopFallbacks, TopAnonUserID, TopWebSearch, TopN,
 	TopStop, TopSeed, TopContextManagement, TopPrompt, TopMessages, TopMaxTokens, TopMaxCompletionTokens,
-	TopResponseFormat, TopFunctions, TopFunctionCall, TopLogprobs, TopVerbosity, TopReasoningEffort,
+	TopResponseFormat, TopFunctions, TopFunctionCall, TopLogprobs, TopVerbosity, TopReasoningEffort, TopClientMetadata,
 }
 
 // keptHere are the members that hold what we promise an upstream's operator: what may
