@@ -83,7 +83,7 @@ func TestCodexHasWholeTurns(t *testing.T) {
 				}
 				return codexItems(t, answer)
 			}
-			user := `{"type":"message","role":"user","content":[{"type":"input_text","text":"[[sim tool=` + c.tool + `]] Go on."}]}`
+			user := `{"type":"message","role":"user","content":[{"type":"input_text","text":"[[sim tool=` + c.tool + ` rounds=1]] Go on."}]}`
 			var call gjson.Result
 			history := ""
 			for _, item := range ask(user) {
@@ -106,7 +106,7 @@ func TestCodexHasWholeTurns(t *testing.T) {
 					{"type":"namespace","name":"mcp__web","description":"Pages.","tools":[{"type":"function","name":"get","defer_loading":true,"strict":false,"parameters":{"type":"object"}}]}]}`
 			}
 			said := ""
-			for _, item := range ask(user + history + "," + result + `,{"type":"message","role":"user","content":[{"type":"input_text","text":"And?"}]}`) {
+			for _, item := range ask(user + history + "," + result) {
 				said += item.Get("content.0.text").Str
 			}
 			if said == "" {
