@@ -85,6 +85,6 @@ cover:
 	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
-	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules \
+	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules \
 	  $(CLIENTS)/python/.venv providers/parse/testdata/python/.venv \
 	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2

@@ -238,10 +238,14 @@ func (a *answer) toolCalls(seed uint64) []toolCall {
 		if !schema.Exists() {
 			schema = function.Get("input_schema")
 		}
+		args := a.sc.Args
+		if args == "" {
+			args = exampleJSON(schema)
+		}
 		calls = append(calls, toolCall{
 			id:   fmt.Sprintf("call_%s%d", strconv.FormatUint(mix(seed), 36), len(calls)),
 			name: name,
-			args: tokenise(exampleJSON(schema)),
+			args: tokenise(args),
 		})
 		if a.sc.Tool != "all" {
 			break

@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +22,8 @@ type Scenario struct {
 	Tokens    Count // completion tokens wanted; the request's cap still holds
 	Reasoning Count // reasoning tokens before the content
 	Tool      string
-	Rounds    Count // …until so many turns with results of tools stand in the request
+	Rounds    Count  // …until so many turns with results of tools stand in the request
+	Args      string // of the tool, as JSON in base64url; empty: made of its schema
 	Unicode   bool
 	Cached    int64 // part of the prompt reported as read from the cache
 	Written   int64 // part of the prompt reported as written to the cache
@@ -124,6 +127,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
 	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
 	"tool":             word(func(s *Scenario) *string { return &s.Tool }),
+	"args":             readArgs,
 	"rounds":           count(func(s *Scenario) *Count { return &s.Rounds }),
 	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),
 	"cached":           whole(func(s *Scenario) *int64 { return &s.Cached }),
@@ -288,6 +292,16 @@ func readWhole(v string) (int64, error) {
 
 func word(at func(*Scenario) *string) func(*Scenario, string) error {
 	return setter(at, func(v string) (string, error) { return v, nil })
+}
+
+// readArgs takes JSON in base64url, since directives have no spaces.
+func readArgs(s *Scenario, v string) error {
+	args, err := base64.RawURLEncoding.DecodeString(v)
+	if err != nil || !json.Valid(args) {
+		return errors.New("it is no JSON in base64url")
+	}
+	s.Args = string(args)
+	return nil
 }
 
 func whole(at func(*Scenario) *int64) func(*Scenario, string) error { return setter(at, readWhole) }

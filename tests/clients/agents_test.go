@@ -1,0 +1,199 @@
+package clients
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/upstream"
+	"farebox/tests/rig"
+	"farebox/tests/servers"
+)
+
+// agentsConfig has a model for each dialect; the agents think more of some names.
+const agentsConfig = `
+log: { level: warn, format: json }
+limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
+upstreams:
+  - { name: responses, base_url: "%[1]s/v1", responses: true, breaker: { failures: 0 } }
+  - { name: openai, base_url: "%[1]s/v1", breaker: { failures: 0 } }
+  - { name: anthropic, dialect: anthropic, base_url: "%[1]s/v1", breaker: { failures: 0 } }
+  - { name: gemini, dialect: gemini, base_url: "%[1]s/v1beta", breaker: { failures: 0 } }
+models:
+  - &model
+    id: openai
+    tier: unlimited
+    context_tokens: 200000
+    max_completion_tokens: 16384
+    capabilities: { reasoning: true, reasoning_effort: [low, medium, high], tools: true, response_schema: true, vision: true }
+    price: { input: 1, output: 2 }
+    targets: [{ upstream: openai, model: gpt-5 }]
+  - { <<: *model, id: responses, targets: [{ upstream: responses, model: gpt-5 }] }
+  - { <<: *model, id: anthropic, targets: [{ upstream: anthropic, model: claude-opus-4-5 }] }
+  - { <<: *model, id: gemini, targets: [{ upstream: gemini, model: gemini-3-flash-preview }] }
+  - { <<: *model, id: gpt-5.5 }      # Codex sends custom tools and tool_search
+  - { <<: *model, id: gpt-6-luna }   # Codex sends its lite form
+`
+
+// situation is what an agent is asked, and what shows that it worked.
+type situation struct {
+	name   string
+	call   string // of the simulated model, as tool and JSON
+	rounds int    // of calls; 0: one
+	does   func(folder string) bool
+	wants  string // in what the agent prints; empty: any answer
+}
+
+// wrote says whether an agent's tool wrote to a file so many times.
+func wrote(times int) func(folder string) bool {
+	return func(folder string) bool {
+		text, err := os.ReadFile(filepath.Join(folder, "made.txt"))
+		return err == nil && string(text) == strings.Repeat("farebox\n", times)
+	}
+}
+
+// prompt has the simulated model call a tool, and answer once its result is there.
+func (s *situation) prompt() string {
+	if s.call == "" {
+		return "[[sim echo=the-model-answers]] Say something."
+	}
+	name, args, _ := strings.Cut(s.call, " ")
+	return "[[sim tool=" + name + " rounds=" + strconv.Itoa(max(1, s.rounds)) + " args=" + base64.RawURLEncoding.EncodeToString([]byte(args)) + "]] Do it."
+}
+
+// agent is a command line that people use unmodified, with the settings that README names.
+type agent struct {
+	name       string
+	executable string
+	models     map[string][]situation
+	arguments  []string
+	// settings gives the agent its settings, in its home or as variables.
+	settings func(t *testing.T, home string, set *strings.Replacer) (variables []string)
+}
+
+var agents = []agent{
+	{
+		name: "Codex", executable: "codex",
+		models: map[string][]situation{
+			"openai": codexPlain, "anthropic": codexPlain, "gemini": codexPlain, "responses": codexPlain,
+			"gpt-5.5":    {{name: "patches with a custom tool", call: `apply_patch {"input":"*** Begin Patch\n*** Add File: made.txt\n+farebox\n*** End Patch"}`, does: wrote(1)}},
+			"gpt-6-luna": {{name: "runs its lite form", call: `exec {"input":"text(\"farebox\")"}`}},
+		},
+		arguments: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
+		settings: func(t *testing.T, home string, set *strings.Replacer) []string {
+			text := set.Replace(readmeBlock(t, "### Codex", "toml"))
+			if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return []string{"CODEX_HOME=" + home}
+		},
+	},
+	{
+		name: "Claude Code", executable: "claude",
+		models:    map[string][]situation{"openai": claudePlain, "anthropic": claudePlain, "gemini": claudePlain},
+		arguments: []string{"-p", "--allowedTools=Bash"},
+		settings: func(t *testing.T, _ string, set *strings.Replacer) (variables []string) {
+			for line := range strings.Lines(set.Replace(readmeBlock(t, "### Claude Code", "sh"))) {
+				if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+					variables = append(variables, variable)
+				}
+			}
+			return append(variables, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+		},
+	},
+}
+
+var (
+	codexPlain = []situation{
+		{name: "answers", wants: "the-model-answers"},
+		{name: "runs a command", call: `exec_command {"cmd":"echo farebox > made.txt"}`, does: wrote(1)},
+		{name: "runs a command twice", rounds: 2, call: `exec_command {"cmd":"echo farebox >> made.txt"}`, does: wrote(2)},
+	}
+	claudePlain = []situation{
+		{name: "answers", wants: "the-model-answers"},
+		{name: "runs a command", call: `Bash {"command":"echo farebox > made.txt","description":"Writes a file"}`, does: wrote(1)},
+		{name: "runs a command twice", rounds: 2, call: `Bash {"command":"echo farebox >> made.txt","description":"Writes a file"}`, does: wrote(2)},
+		{name: "is refused a tool", call: `Write {"file_path":"/made.txt","content":"x"}`},
+	}
+)
+
+// readmeBlock is the first block of a language below a heading of README.md.
+func readmeBlock(t *testing.T, heading, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, below, ok := strings.Cut(string(text), "\n"+heading+"\n")
+	_, block, begins := strings.Cut(below, "```"+language+"\n")
+	block, _, ends := strings.Cut(block, "```")
+	if !ok || !begins || !ends {
+		t.Fatalf("README.md has no block of %s below %s", language, heading)
+	}
+	return block
+}
+
+// Codex and Claude Code, as the registry has them, have their answer and a tool's whole
+// turn from a model of each dialect, with the settings that README names.
+func TestLongAgentsWorkAtTheFirstTry(t *testing.T) {
+	bin, err := filepath.Abs(filepath.Join("bench", "clients", "agents", "node_modules", ".bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, fmt.Sprintf(agentsConfig, strings.TrimSuffix(sim.URL, "/v1")))
+	g.NewAccount("a", "1000")
+	key := g.Key("a")
+	var table []string
+	for _, a := range agents {
+		executable := filepath.Join(bin, a.executable)
+		if _, err := os.Stat(executable); err != nil {
+			servers.Missing(t, executable)
+		}
+		for model, situations := range a.models {
+			for _, s := range situations {
+				result := "worked"
+				if out, err := a.run(t, g, executable, key, model, &s); err != nil {
+					result = "failed"
+					t.Errorf("%s on %s: %s: %v\n%s", a.name, model, s.name, err, out)
+				}
+				table = append(table, fmt.Sprintf("| %s | %s | %s | %s |", a.name, model, s.name, result))
+			}
+		}
+	}
+	slices.Sort(table)
+	t.Logf("\n| Agent | Model | Situation | |\n|---|---|---|---|\n%s", strings.Join(table, "\n"))
+	g.Settled()
+	g.CLI("verify")
+}
+
+// run has an agent do one thing in a folder of its own.
+func (a *agent) run(t *testing.T, g *rig.Gateway, executable, key, model string, s *situation) (string, error) {
+	t.Helper()
+	home, folder := t.TempDir(), t.TempDir()
+	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, executable, append(slices.Clone(a.arguments), "--model", model, "--", s.prompt())...)
+	cmd.Dir, cmd.WaitDelay = folder, 5*time.Second
+	cmd.Env = append(a.settings(t, home, set), "HOME="+home, "PATH="+os.Getenv("PATH"), "FAREBOX_KEY="+key, "NO_COLOR=1", "CI=1")
+	said, err := cmd.CombinedOutput()
+	out := strings.ReplaceAll(string(said), s.prompt(), "") // Codex repeats what it was asked
+	switch {
+	case err != nil:
+		return out, err
+	case s.does != nil && !s.does(folder):
+		return out, fmt.Errorf("the tool did nothing")
+	case s.does == nil && len(strings.TrimSpace(out)) == 0, !strings.Contains(out, s.wants):
+		return out, fmt.Errorf("it says nothing")
+	}
+	return "", nil
+}
