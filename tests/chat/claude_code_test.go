@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,6 +90,8 @@ func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	g := rig.StartGateway(t, fmt.Sprintf(messagesConfig, strings.TrimSuffix(sim.URL, "/v1"))+`
   - { <<: *model, id: newest, targets: [{ upstream: anthropic, model: claude-opus-4-8 }] }
+  - { <<: *model, id: sonnet, targets: [{ upstream: anthropic, model: claude-sonnet-4-5 }] }
+  - { <<: *model, id: roomy, max_completion_tokens: 8000, targets: [{ upstream: anthropic, model: claude-sonnet-4-5 }] }
   - { <<: *model, id: older, targets: [{ upstream: google, model: gemini-2.5-flash }] }
   - { <<: *model, id: plain, capabilities: { tools: true }, targets: [{ upstream: openai, model: gpt-4.1 }] }
   - { <<: *model, id: slight, capabilities: { tools: true, reasoning: true, reasoning_effort: [low] }, targets: [{ upstream: openai, model: gpt-5 }] }
@@ -98,7 +101,11 @@ func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 	const billing = "x-anthropic-billing-header"
 	for _, s := range []struct{ model, thinking, left string }{
 		{"own", claudeOld, "max_tokens, thinking.budget_tokens"},
+		{"own", claudeNew, "max_tokens, thinking"}, // there is no room for a budget
 		{"newest", claudeNew, "max_tokens"},
+		{"newest", claudeOld, "max_tokens, thinking.budget_tokens"},
+		{"sonnet", claudeNew, "max_tokens, output_config.effort, thinking"},
+		{"roomy", claudeNew, "max_tokens, output_config.effort"},
 		{"newest:strip_thinking_response=true", claudeNew, billing + ", max_tokens"},
 		{"openai", claudeNew, billing + ", max_tokens"},
 		{"openai", claudeOld, billing + ", max_tokens"},
@@ -116,8 +123,11 @@ func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 		}
 		for round := range 3 {
 			content, header := c.ask(t)
-			kinds := blockKinds(content)
-			if got := header.Get("X-Svc-Left-Out"); got != s.left || header.Get("X-Svc-Max-Completion-Tokens") != "2000" {
+			kinds, most := blockKinds(content), 2000
+			if s.model == "roomy" {
+				most = 8000
+			}
+			if got := header.Get("X-Svc-Left-Out"); got != s.left || header.Get("X-Svc-Max-Completion-Tokens") != strconv.Itoa(most) {
 				t.Errorf("%s: %q is left out, want %q; %v", s.model, got, s.left, header)
 			}
 			want := "tool_use"

@@ -15,7 +15,7 @@ import (
 
 // Native gives an upstream the bodies of Messages as clients wrote them, and clients
 // its answers as they come. What is changed is what the gateway answers for: the
-// model's name, the cap, the operator's prompt, what the operator drops, lifetimes in
+// model's name, the cap, a way to think that the model does not know, the operator's prompt, what the operator drops, lifetimes in
 // the cache that the price is not for, and thoughts that are not Anthropic's own.
 type Native struct{}
 
@@ -48,6 +48,7 @@ func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scrat
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
 	p := patcher{c: c, doc: c.ToldDoc, s: s, patches: r.Patches[:0]}
 	p.model(t)
+	p.think(t)
 	p.cap()
 	p.drop(t)
 	p.system()

@@ -9,7 +9,8 @@ import (
 // they cost nothing beside the tokens, and reach nothing of the operator's account.
 // Others are left out: what a body says under them is refused where it is not known.
 var betas = []string{
-	"claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24", "extended-cache-ttl-2025-04-11",
+	"advanced-tool-use-2025-11-20", "claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24",
+	"extended-cache-ttl-2025-04-11",
 	"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", systemBeta,
 	"model-context-window-exceeded-2025-08-26", "output-128k-2025-02-19", "pdfs-2024-09-25",
 	"prompt-caching-2024-07-31", "prompt-caching-scope-2026-01-05", "structured-outputs-2025-11-13",
