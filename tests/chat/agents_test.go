@@ -1,8 +1,12 @@
 package chat
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
@@ -31,5 +35,120 @@ func TestLeftOutIsTold(t *testing.T) {
 	}
 	if n, _ := g.Metric(`farebox_left_out_total{name="context_management"}`); n != 4 {
 		t.Errorf("%v were counted, want 4", n)
+	}
+}
+
+// Of the features that a client wants to try, those that cost nothing reach Anthropic; that
+// others do not is told. A JSON object without a schema is asked for in words there.
+func TestWhatIsNotPassedOnIsTold(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
+	g, key := startMessages(t, sim.URL)
+	f := func(path, betas, body, left string) {
+		t.Helper()
+		status, header, answer, err := rig.Try(rig.Client, g.URL+path, key, body, "anthropic-beta", betas)
+		if got := header.Get("X-Svc-Left-Out"); err != nil || status != 200 || got != left {
+			t.Errorf("%s is answered %d %s and tells %q, want %q: %v", body, status, answer, got, left, err)
+		}
+	}
+	const hi = `"messages":[{"role":"user","content":"hi"}]`
+	f("/messages", claudeBetas, `{"model":"own","max_tokens":20,`+hi+`}`, "")
+	for _, beta := range strings.Split(claudeBetas, ",") {
+		if head := sim.Latest(t).Head; !strings.Contains(head, beta) {
+			t.Errorf("%s did not arrive in %s", beta, head)
+		}
+	}
+	f("/messages", "context-1m-2025-08-07", `{"model":"own","max_tokens":20,`+hi+`}`, "anthropic-beta")
+	if head := sim.Latest(t).Head; strings.Contains(strings.ToLower(head), "anthropic-beta") {
+		t.Errorf("the head that arrived is %s", head)
+	}
+	f("/chat/completions", "", `{"model":"own",`+hi+`,"response_format":{"type":"json_object"}}`, "response_format")
+	if sent := string(sim.Latest(t).Body); !strings.Contains(sent, "one JSON object") {
+		t.Errorf("the model was asked %s", sent)
+	}
+	f("/chat/completions", "", `{"model":"google",`+hi+`,"response_format":{"type":"json_object"}}`, "")
+}
+
+// A tool that is searched for reaches models of other makers when a result names it;
+// Anthropic is sent all of them, and sees to that itself.
+func TestToolsThatAreSearchedFor(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
+	g, key := startMessages(t, sim.URL)
+	const (
+		ask   = `{"role":"user","content":"look"}`
+		found = ask + `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"ToolSearch","input":{"query":"mail"}}]},` +
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"tool_reference","tool_name":"mail_send"}]}]}`
+		tools = `"tools":[{"name":"ToolSearch","input_schema":{"type":"object"}},{"name":"mail_send","description":"Sends.","defer_loading":true,` +
+			`"input_schema":{"type":"object"}},{"name":"mail_drop","description":"Drops.","defer_loading":true,"input_schema":{"type":"object"}}]`
+	)
+	for _, model := range []string{"own", "openai", "google"} {
+		for messages, want := range map[string]string{ask: "", found: "Sends."} {
+			status, header, answer := g.Post("/messages", key, `{"model":"`+model+`","max_tokens":20,`+tools+`,"messages":[`+messages+`]}`)
+			if status != 200 || header.Get("X-Svc-Left-Out") != "" {
+				t.Fatalf("%s is answered %d %s %v", model, status, answer, header)
+			}
+			sent := string(sim.Latest(t).Body)
+			if model == "own" {
+				want = "Sends. Drops."
+			}
+			for _, text := range []string{"Sends.", "Drops."} {
+				if strings.Contains(sent, text) != strings.Contains(want, text) {
+					t.Errorf("%s was sent %s, want %q", model, sent, want)
+				}
+			}
+		}
+	}
+}
+
+// Claude Code compacts a conversation on one text alone, whatever the upstream said.
+func TestPromptsThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
+	g, key := startMessages(t, sim.URL)
+	text := regexp.MustCompile(`^prompt is too long: (\d+) tokens > 128000 maximum$`)
+	for _, model := range []string{"own", "own:strip_thinking_response=true", "openai", "google"} {
+		for _, stream := range []string{"false", "true"} {
+			status, _, answer := g.Post("/messages", key, `{"model":"`+model+`","max_tokens":20,"stream":`+stream+
+				`,"messages":[{"role":"user","content":"hi [[sim status=400 kind=context]]"}]}`)
+			e := gjson.GetBytes(answer, "error")
+			said := text.FindStringSubmatch(e.Get("message").Str)
+			if status != 400 || e.Get("type").Str != "invalid_request_error" || said == nil || len(said[1]) < 6 || said[1] <= "128000" {
+				t.Errorf("%s, streamed %s: %d %s", model, stream, status, answer)
+			}
+		}
+	}
+}
+
+// Gemini calls as many tools at once as it likes. Who takes one at a time gets the first,
+// and pays for what was made.
+func TestGeminiCallsOneToolAtATime(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
+	g, key := startMessages(t, sim.URL)
+	const ask = `"messages":[{"role":"user","content":"look [[sim tool=all]]"}]`
+	for _, single := range []bool{false, true} {
+		want := map[bool]int{false: 3, true: 1}[single]
+		for _, stream := range []string{"false", "true"} {
+			var tools, functions []string
+			for _, name := range []string{"a", "b", "c"} {
+				tools = append(tools, `{"name":"`+name+`","input_schema":{"type":"object"}}`)
+				functions = append(functions, `{"type":"function","function":{"name":"`+name+`"}}`)
+			}
+			_, _, answer := g.Post("/messages", key, fmt.Sprintf(`{"model":"google","max_tokens":500,"stream":%s,%s,"tools":[%s],`+
+				`"tool_choice":{"type":"auto","disable_parallel_tool_use":%v}}`, stream, ask, strings.Join(tools, ","), single))
+			if n := strings.Count(string(answer), `"type":"tool_use"`); n != want {
+				t.Errorf("one at a time %v: %d calls in %s", single, n, answer)
+			}
+			before := sim.Idle(t).Tokens.CompletionTokens
+			_, _, answer = g.Post("/chat/completions", key, fmt.Sprintf(`{"model":"google","stream":%s,%s,"tools":[%s],"parallel_tool_calls":%v}`,
+				stream, ask, strings.Join(functions, ","), !single))
+			if n := strings.Count(string(answer), `"type":"function"`); n != want || !strings.Contains(string(answer), `"finish_reason":"tool_calls"`) {
+				t.Errorf("one at a time %v: %d calls in %s", single, n, answer)
+			}
+			if made := sim.Idle(t).Tokens.CompletionTokens - before; !strings.Contains(string(answer), fmt.Sprintf(`"completion_tokens":%d,`, made)) {
+				t.Errorf("an answer of %d tokens is told as %s", made, answer)
+			}
+		}
 	}
 }
