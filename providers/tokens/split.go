@@ -74,7 +74,27 @@ func run(s string, i int, any class) int {
 	}
 }
 
+// plainWord is the length of a word of lower-case ASCII letters, behind a space or not, 0
+// where more than such letters has to be looked at. Most words of most texts are plain.
+func plainWord(s string) int {
+	from := 0
+	if s[0] == ' ' {
+		from = 1
+	}
+	end := from
+	for end < len(s) && s[end] >= 'a' && s[end] <= 'z' {
+		end++
+	}
+	if end == from || end < len(s) && (s[end] >= utf8.RuneSelf || s[end] == '\'' || ascii[s[end]]&letter != 0) {
+		return 0
+	}
+	return end
+}
+
 func cl100kWord(s string) int {
+	if n := plainWord(s); n > 0 {
+		return n
+	}
 	if n := contraction(s, 0); n > 0 {
 		return n
 	}
@@ -90,6 +110,9 @@ func cl100kWord(s string) int {
 }
 
 func o200kWord(s string) int {
+	if n := plainWord(s); n > 0 {
+		return n
+	}
 	c, first := at(s, 0)
 	starts := [2]int{first, 0}
 	if c&(newline|letter|number) != 0 {

@@ -7,7 +7,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Model is one model of the catalog, immutable but for Slot.
+// Model is one model of the catalog, immutable but for Slot and Doubts.
 type Model struct {
 	ID     string
 	Config *config.Model
@@ -34,6 +34,8 @@ type Model struct {
 	SystemMessage []byte
 	// ImageTokens is what an attachment counts as in a prompt.
 	ImageTokens int64
+	// Doubts bounds the work for usages that cannot be true.
+	Doubts Doubts
 }
 
 // Target is one upstream that serves a model. Immutable but for Breaker.

@@ -60,6 +60,7 @@ type Produced struct {
 	run   int32  // where the last run's bytes begin
 	key   uint16 // of the last run
 	full  bool
+	doubt doubt // how it is counted where a usage was told
 
 	sources int32  // bytes of what the model was given, at most sourceBytes
 	around  uint32 // checksum of what stood around the last texts

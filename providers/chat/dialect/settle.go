@@ -13,6 +13,9 @@ const usageSlack = 64
 // beside a text, or less than half of the text and more than usageSlack tokens
 // short of it. Whatever the count, it stays within what the request allowed.
 //
+// An upstream whose usage cannot be true may tell such a one for every answer. Above
+// Doubts.mayCount a sample of a long text stands for all of it (Produced.sample).
+//
 // What is no text contradicts no usage, unless that names no completion at all; it is
 // priced by its size where no usage tells. Of an answer that we broke off ourselves
 // (Chat.BrokenOff) only what is known to be text is counted.
@@ -20,7 +23,7 @@ func Settle(reported Usage, final bool, text *Produced, c *Chat) Usage {
 	u := prompt(reported, c)
 	if !final || !u.Seen || u.Completion == 0 && text.worth > 0 || contradicts(text.deltas, u.Completion) ||
 		MayContradict(text.bytes, u.Completion) && MayContradict(text.plain(), u.Completion) {
-		tokens, reasoning, _ := text.Count(c.Vocabulary())
+		tokens, reasoning := text.count(c, final && u.Seen)
 		worth := text.Worth()
 		if c.BrokenOff {
 			tokens, worth = text.known(tokens), 0
