@@ -134,7 +134,7 @@ func shapeFor(setting string, h *fasthttp.RequestHeader) ErrorShape {
 }
 
 var expectObjects = [][]byte{
-	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"),
+	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"), []byte("codex"),
 }
 
 // What an error body may have, whatever the client sent to be told back to it.

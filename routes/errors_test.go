@@ -94,7 +94,7 @@ func TestShapeFollowsSettingAndClient(t *testing.T) {
 		{"auto", "OpenAI/Go 3.95.0", ShapeObject}, {"auto", "OpenAI/JS 7.57.0", ShapeObject},
 		{"auto", "AsyncOpenAI/Python 3.54.0", ShapeObject}, {"auto", "curl/8", ShapeString}, {"auto", "", ShapeString},
 		{"auto", "ai/6.0.1 ai-sdk/provider-utils/4.0.0 runtime/node.js/20", ShapeObject},
-		{"auto", "ai-sdk/openai/3.0.0", ShapeObject}, {"auto", "Agents/Python 0.9.0", ShapeObject},
+		{"auto", "ai-sdk/openai/3.0.0", ShapeObject}, {"auto", "Agents/Python 0.9.0", ShapeObject}, {"auto", "codex_exec/0.169.0", ShapeObject},
 		{"string", "OpenAI/Go 3.95.0", ShapeString}, {"openai", "curl", ShapeObject},
 	} {
 		var h fasthttp.RequestHeader
