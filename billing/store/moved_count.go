@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 
-	"farebox/billing/calendar"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 )
@@ -22,13 +21,7 @@ type movedAccount struct {
 
 func (c *movedAccount) addMoved(r *journal.Record) {
 	c.moved[r.Moved].Add(&r.Amounts)
-	var s journal.Shares
-	r.Spread(&s)
-	id := rollupKey{r.Account, r.Key, r.Model, r.Day}
-	sign := r.Moved.Sign()
-	for _, x := range s.All() {
-		c.movedDetail.add(&id, int(x.Place), x.Kind, 0, sign*x.Units, money.Nano(sign)*x.Amount)
-	}
+	c.movedDetail.addRecord(r)
 }
 
 func (c *AccountCount) compareMoved(no uint32, r *Report) {
@@ -55,26 +48,12 @@ func (c *AccountCount) compareMoved(no uint32, r *Report) {
 }
 
 func (r *Recount) countMoved(q *Query) error {
-	err := q.Each(func(rows *sql.Rows) error {
-		var id rollupKey
-		var date int64
-		var currency money.Currency
-		var kind money.Kind
-		var requests, units int64
-		var amount money.Nano
-		if err := rows.Scan(&id.Account, &id.Key, &date, &id.model, &currency, &kind, &requests, &units,
-			&amount); err != nil {
-			return err
+	err := r.eachUsage(q, "usage_moved", func(c *AccountCount, u *usageRow) {
+		if u.requests != 0 {
+			r.fault("consumption besides charges of account %d with %d requests", u.id.Account, u.requests)
 		}
-		count := r.Accounts[id.Account]
-		if count == nil || requests != 0 {
-			r.fault("consumption besides charges of account %d with %d requests", id.Account, requests)
-			return nil
-		}
-		id.Day = calendar.DayOfDate(date)
-		count.movedDaily.add(&id, money.PlaceOf(currency), kind, 0, units, amount)
-		return nil
-	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM usage_moved")
+		c.movedDaily.add(&u.id, u.place, u.kind, 0, u.units, u.amount)
+	})
 	if err != nil {
 		return err
 	}
@@ -107,33 +86,32 @@ func (r *Recount) countMoved(q *Query) error {
 	if err != nil {
 		return err
 	}
-	err = r.none(q, "account %d: %s in the buckets of %s, by its postings %s",
-		[]any{new(uint32), new(money.Nano), new(money.Currency), new(money.Nano)}, `SELECT account, CAST(sum(held) AS {I64}), currency, CAST(sum(booked) AS {I64}) FROM (
+	no, n, m, held, booked, in := new(uint32), new(int64), new(int64), new(money.Nano), new(money.Nano), new(money.Currency)
+	for _, check := range []struct {
+		fault string
+		into  []any
+		query string
+	}{
+		{"account %d: %s in the buckets of %s, by its postings %s", []any{no, held, in, booked}, `SELECT account, CAST(sum(held) AS {I64}), currency, CAST(sum(booked) AS {I64}) FROM (
 		SELECT account, currency, avail + escrow AS held, 0 AS booked FROM bucket
 		UNION ALL SELECT account, currency, 0, balance FROM account_sum) AS b
-		GROUP BY account, currency HAVING sum(held) <> sum(booked)`)
-	if err != nil {
-		return err
-	}
-	err = r.none(q, "account %d: posting %d in %s is number %d and leaves %s, by all before it %s",
-		[]any{new(uint32), new(int64), new(money.Currency), new(int64), new(money.Nano), new(money.Nano)}, `SELECT account, n, currency, coalesce(no, 0), coalesce(balance_after, 0), CAST(sum AS {I64}) FROM (
+		GROUP BY account, currency HAVING sum(held) <> sum(booked)`},
+		{"account %d: posting %d in %s is number %d and leaves %s, by all before it %s", []any{no, n, in, m, held, booked}, `SELECT account, n, currency, coalesce(no, 0), coalesce(balance_after, 0), CAST(sum AS {I64}) FROM (
 		SELECT account, currency, no, balance_after, row_number() OVER (PARTITION BY account, currency ORDER BY no) AS n,
 			sum(amount) OVER (PARTITION BY account, currency ORDER BY no) AS sum FROM posting WHERE book = 'customer') AS p
-		WHERE no IS NULL OR no <> n OR balance_after IS NULL OR balance_after <> sum`)
-	if err != nil {
-		return err
-	}
-	err = r.none(q, "account %d: %s refunded in %s, counted as %s",
-		[]any{new(uint32), new(money.Nano), new(money.Currency), new(money.Nano)}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
+		WHERE no IS NULL OR no <> n OR balance_after IS NULL OR balance_after <> sum`},
+		{"account %d: %s refunded in %s, counted as %s", []any{no, held, in, booked}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
 		SELECT p.account, p.currency, p.amount AS n, 0 AS counted FROM posting p JOIN entry e ON e.id = p.entry WHERE p.book = 'customer' AND e.kind = 'REFUND'
 		UNION ALL SELECT account, currency, 0, refunded FROM account_sum) AS b
-		GROUP BY account, currency HAVING sum(n) <> sum(counted)`)
-	if err != nil {
-		return err
-	}
-	return r.none(q, "account %d: %d postings in %s, counted as %d",
-		[]any{new(uint32), new(int64), new(money.Currency), new(int64)}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
+		GROUP BY account, currency HAVING sum(n) <> sum(counted)`},
+		{"account %d: %d postings in %s, counted as %d", []any{no, n, in, m}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
 		SELECT account, currency, 1 AS n, 0 AS counted FROM posting WHERE book = 'customer'
 		UNION ALL SELECT account, currency, 0, postings FROM account_sum) AS b
-		GROUP BY account, currency HAVING sum(n) <> sum(counted)`)
+		GROUP BY account, currency HAVING sum(n) <> sum(counted)`},
+	} {
+		if err := r.none(q, check.fault, check.into, check.query); err != nil {
+			return err
+		}
+	}
+	return nil
 }

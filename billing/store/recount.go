@@ -70,6 +70,20 @@ func (p *usagePrint) add(id *rollupKey, place int, kind money.Kind, requests, un
 	}
 }
 
+// addRecord adds the usage of one record. Only charges are requests.
+func (p *usagePrint) addRecord(r *journal.Record) {
+	var s journal.Shares
+	r.Spread(&s)
+	id := rollupKey{r.Account, r.Key, r.Model, r.Day}
+	sign := r.Moved.Sign()
+	for _, x := range s.All() {
+		p.add(&id, int(x.Place), x.Kind, 0, sign*x.Units, money.Nano(sign)*x.Amount)
+	}
+	if r.Moved == journal.Charged {
+		p.add(&id, s.First, s.Last, 1, 0, 0)
+	}
+}
+
 // mix is the finalizer of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
@@ -187,28 +201,40 @@ func (r *Recount) countPostings(q *Query) error {
 }
 
 func (r *Recount) countDays(q *Query) error {
+	return r.eachUsage(q, "usage_day", func(c *AccountCount, u *usageRow) {
+		c.daily[u.place] += u.amount
+		c.dailyCount += u.requests
+		c.dailyPrint.add(&u.id, u.place, u.kind, u.requests, u.units, u.amount)
+	})
+}
+
+// usageRow is a row of usage by day.
+type usageRow struct {
+	id              rollupKey
+	place           int // of its currency
+	kind            money.Kind
+	requests, units int64
+	amount          money.Nano
+}
+
+// eachUsage goes through a table of usage by day.
+func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *usageRow)) error {
 	return q.Each(func(rows *sql.Rows) error {
-		var id rollupKey
+		var u usageRow
 		var date int64
 		var currency money.Currency
-		var kind money.Kind
-		var requests, units int64
-		var amount money.Nano
-		if err := rows.Scan(&id.Account, &id.Key, &date, &id.model, &currency, &kind, &requests, &units,
-			&amount); err != nil {
+		if err := rows.Scan(&u.id.Account, &u.id.Key, &date, &u.id.model, &currency, &u.kind, &u.requests, &u.units,
+			&u.amount); err != nil {
 			return err
 		}
-		count := r.Accounts[id.Account]
-		if count == nil {
-			r.fault("daily usage of account %d, which does not exist", id.Account)
-			return nil
+		u.id.Day, u.place = calendar.DayOfDate(date), money.PlaceOf(currency)
+		if c := r.Accounts[u.id.Account]; c != nil {
+			do(c, &u)
+		} else {
+			r.fault("%s of account %d, which does not exist", table, u.id.Account)
 		}
-		id.Day = calendar.DayOfDate(date)
-		count.daily[money.PlaceOf(currency)] += amount
-		count.dailyCount += requests
-		count.dailyPrint.add(&id, money.PlaceOf(currency), kind, requests, units, amount)
 		return nil
-	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM usage_day")
+	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM "+table)
 }
 
 // countPages opens every page and checks that no record is there twice (I8),
@@ -257,13 +283,7 @@ func (r *Recount) countPages(q *Query) error {
 			c.detailShort += rec.Shortfall
 			c.detailOwed += rec.Debt
 			c.detailCount++
-			var s journal.Shares
-			rec.Spread(&s)
-			id := rollupKey{rec.Account, rec.Key, rec.Model, rec.Day}
-			for _, x := range s.All() {
-				c.detailPrint.add(&id, int(x.Place), x.Kind, 0, x.Units, x.Amount)
-			}
-			c.detailPrint.add(&id, s.First, s.Last, 1, 0, 0)
+			c.detailPrint.addRecord(rec)
 			r.Requests++
 			return nil
 		})
