@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -32,33 +33,22 @@ models:
 // most is the cap of the requests here.
 const most = 300
 
-// startForms starts a gateway before an upstream that answers bytes. ask asks for an
-// answer of at most that many tokens, and says what it cost.
-func startForms(t *testing.T) (u *rig.RawUpstream, ask func(path, stream string) (answer string, spent rig.Money)) {
-	t.Helper()
-	u = rig.StartRaw(t, nil)
-	g := rig.StartGateway(t, fmt.Sprintf(formsConfig, u.URL))
-	g.NewAccount("a", "10")
-	key := g.Key("a")
-	return u, func(path, stream string) (string, rig.Money) {
-		body := `{"model":"claude","messages":[{"role":"user","content":"Talk"}],"max_tokens":%d,"stream":%s}`
-		if path == "/responses" {
-			body = `{"model":"gpt","input":"Talk","max_output_tokens":%d,"stream":%s}`
-		}
-		before := g.Settled()["a"].Spent
-		_, _, answer := g.Post(path, key, fmt.Sprintf(body, most, stream))
-		return string(answer), g.Settled()["a"].Spent - before
+// talk asks in a form for an answer of at most that many tokens.
+func (b *buyer) talk(path, stream string) (answer string, spent rig.Money) {
+	body := `{"model":"claude","messages":[{"role":"user","content":"Talk"}],"max_tokens":%d,"stream":%s}`
+	if path == "/responses" {
+		body = `{"model":"gpt","input":"Talk","max_output_tokens":%d,"stream":%s}`
 	}
+	_, text, spent := b.asks(path, fmt.Sprintf(body, most, stream))
+	return string(text), spent
 }
 
-// goesOn answers with a beginning and then with more, for ever.
-func goesOn(u *rig.RawUpstream, begin []string, more func(n int) string) {
-	u.Answer(func(c net.Conn, _ string) {
+// goesOn has the upstream answer with a beginning and then with more, for ever.
+func (b *buyer) goesOn(begin []string, more func(n int) string) {
+	b.upstream.Answer(func(c net.Conn, _ string) {
 		_, err := io.WriteString(c, rig.SSEChunked+rig.SSEChunk(strings.Join(begin, "")))
-		for n := range 1_000_000 {
-			if _, err = io.WriteString(c, rig.SSEChunk(more(n))); err != nil {
-				return
-			}
+		for n := 0; err == nil; n++ {
+			_, err = io.WriteString(c, rig.SSEChunk(more(n)))
 		}
 	})
 }
@@ -72,7 +62,7 @@ func event(kind, members string, values ...any) string {
 // ask again. It ends as its model should have ended it, and costs what its end tells.
 func TestMessagesEndAtTheirCap(t *testing.T) {
 	t.Parallel()
-	u, ask := startForms(t)
+	b := startBuyer(t, formsConfig)
 	start := event("message_start", `"message":{"id":"msg_1","type":"message","role":"assistant","model":"claude",`+
 		`"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":1}}`)
 	block := func(index int, kind string) string {
@@ -98,16 +88,16 @@ func TestMessagesEndAtTheirCap(t *testing.T) {
 			func(int) string { return add(0, `"input_json_delta","partial_json":" \n"`) }, "tool_use", 100},
 		"many blocks": {nil, func(n int) string { return block(n, `"text","text":" the"`) + stop(n) }, "text text", 100},
 	} {
-		goesOn(u, append([]string{start}, c.begin...), c.more)
-		answer, spent := ask("/messages", "true")
+		b.goesOn(append([]string{start}, c.begin...), c.more)
+		answer, spent := b.talk("/messages", "true")
 		m, failed, err := messagestest.Order(answer)
 		if err != nil || failed {
 			t.Errorf("%s: failed %t, %v: %s", name, failed, err, rig.Last(answer, 500))
 			continue
 		}
 		var kinds []string
-		for _, b := range m.Content {
-			kinds = append(kinds, b.Type)
+		for _, block := range m.Content {
+			kinds = append(kinds, block.Type)
 		}
 		if m.StopReason != "max_tokens" || !strings.HasPrefix(strings.Join(kinds, " "), c.kinds) {
 			t.Errorf("%s: %d blocks %s", name, len(kinds), rig.Last(answer, 500))
@@ -127,7 +117,7 @@ const inProgress = `{"id":"resp_1","object":"response","created_at":1700000000,"
 // The same of responses: what is open ends first, and the last event repeats it all.
 func TestResponsesEndAtTheirCap(t *testing.T) {
 	t.Parallel()
-	u, ask := startForms(t)
+	b := startBuyer(t, formsConfig)
 	const item = `"output_index":%d,"item":{"id":"%s","status":"in_progress",%s}`
 	const part = `"item_id":"%s","output_index":%d,"content_index":0,"part":{"type":"output_text","text":"%s","annotations":[],"logprobs":[]}`
 	const added, done = "response.output_item.added", "response.output_item.done"
@@ -161,8 +151,8 @@ func TestResponsesEndAtTheirCap(t *testing.T) {
 		for i := range begin {
 			begin[i] = numbered(begin[i])
 		}
-		goesOn(u, begin, func(int) string { return numbered(c.more) })
-		answer, spent := ask("/responses", "true")
+		b.goesOn(begin, func(int) string { return numbered(c.more) })
+		answer, spent := b.talk("/responses", "true")
 		r, err := responsestest.Check(answer)
 		if err != nil {
 			t.Errorf("%s: %v: %s", name, err, rig.Last(answer, 1500))
@@ -182,7 +172,7 @@ func TestResponsesEndAtTheirCap(t *testing.T) {
 // cap.
 func TestWholeAnswersInTheirOwnFormAreWhole(t *testing.T) {
 	t.Parallel()
-	u, ask := startForms(t)
+	b := startBuyer(t, formsConfig)
 	text := strings.Repeat(" the", 4*most)
 	for path, body := range map[string]string{
 		"/messages": `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[{"type":"text","text":"` +
@@ -192,9 +182,53 @@ func TestWholeAnswersInTheirOwnFormAreWhole(t *testing.T) {
 			`"usage":{"input_tokens":9,"output_tokens":1200,"total_tokens":1209}}`,
 	} {
 		for _, chunked := range []bool{false, true} {
-			says(u, "application/json", body, chunked)
-			if answer, spent := ask(path, "false"); answer != body || spent != 9*1000+most*2000 {
+			b.says("application/json", body, chunked)
+			if answer, spent := b.talk(path, "false"); answer != body || spent != 9*1000+most*2000 {
 				t.Errorf("%s, chunked %t: charged %s for %d bytes of %d", path, chunked, spent, len(answer), len(body))
+			}
+		}
+	}
+}
+
+// A whole answer far beyond its cap was broken off in the middle of a word, and charged.
+// It comes whole where its length is known, else it ends as the model should have ended it.
+func TestAWholeAnswerBeyondItsCapIsWhole(t *testing.T) {
+	t.Parallel()
+	b := startBuyer(t, drawnConfig)
+	for name, text := range map[string]string{
+		"plain":   strings.Repeat("The small river moves past old stone houses. ", 4000),
+		"escaped": strings.Repeat(`She said \"no\".\n\u0440\u0435\u043a\u0430 `, 4000),
+		"wide":    strings.Repeat("老石屋旁的小河", 6000),
+	} {
+		for _, usage := range []string{"", "," + usageOf8} {
+			for _, chunked := range []bool{false, true} {
+				body := wholeOf(`{"role":"assistant","content":"`+text+`"}`, usage)
+				b.says("application/json", body, chunked)
+				status, answer, spent := b.asks("/chat/completions", rig.Ask("draws", "Talk", `,"max_completion_tokens":3000`))
+				var got struct {
+					Choices []struct {
+						Message struct{ Content string }
+						Finish  string `json:"finish_reason"`
+					}
+					Usage struct {
+						Completion int64 `json:"completion_tokens"`
+					}
+				}
+				if err := json.Unmarshal(answer, &got); err != nil || status != 200 || len(got.Choices) != 1 {
+					t.Errorf("%s, chunked %t: %d, %v: %d bytes, %s", name, chunked, status, err, len(answer),
+						rig.Last(string(answer), 200))
+					continue
+				}
+				cut := len(answer) < len(body)
+				if cut && (got.Choices[0].Finish != "length" || got.Usage.Completion != 3000 || !chunked) {
+					t.Errorf("%s, chunked %t: ends %s", name, chunked, rig.Last(string(answer), 200))
+				}
+				if chunked != cut {
+					t.Errorf("%s, chunked %t: %d bytes of %d", name, chunked, len(answer), len(body))
+				}
+				if spent < 3000*2000 || spent > 3000*2000+100*1000 {
+					t.Errorf("%s, chunked %t: charged %s", name, chunked, spent)
+				}
 			}
 		}
 	}
