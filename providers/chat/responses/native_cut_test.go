@@ -46,6 +46,13 @@ func TestResponsesThatAreCutAreWhole(t *testing.T) {
 		}
 		s.Release()
 	}
+	of := chatOf(t, formOf(t, spec, request))
+	native := Native{}.Stream(of, targetOf(of, "m"))
+	native.Pass([]byte(list[0]))
+	if _, end := native.Cut(nil); !strings.HasSuffix(string(end), done) {
+		t.Errorf("as the specification has it: %s", end)
+	}
+	native.Release()
 }
 
 // Thoughts that an open model tells as content end, too. What does not fit what was told
