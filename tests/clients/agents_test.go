@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
 	"farebox/tests/servers"
@@ -144,40 +146,77 @@ func readmeBlock(t *testing.T, heading, language string) string {
 // Codex and Claude Code, as the registry has them, have their answer and a tool's whole
 // turn from a model of each dialect, with the settings that README names.
 func TestLongAgentsWorkAtTheFirstTry(t *testing.T) {
-	bin, err := filepath.Abs(filepath.Join("bench", "clients", "agents", "node_modules", ".bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(agentsConfig, strings.TrimSuffix(sim.URL, "/v1")))
 	g.NewAccount("a", "1000")
 	key := g.Key("a")
 	var table []string
 	for _, a := range agents {
-		executable := filepath.Join(bin, a.executable)
-		if _, err := os.Stat(executable); err != nil {
-			servers.Missing(t, executable)
-		}
 		for model, situations := range a.models {
 			for _, s := range situations {
-				result := "worked"
-				if out, err := a.run(t, g, executable, key, model, &s); err != nil {
-					result = "failed"
-					t.Errorf("%s on %s: %s: %v\n%s", a.name, model, s.name, err, out)
-				}
-				table = append(table, fmt.Sprintf("| %s | %s | %s | %s |", a.name, model, s.name, result))
+				table = append(table, a.tried(t, g, key, model, &s))
 			}
 		}
 	}
+	shown(t, g, table)
+}
+
+// The demonstration serves them, too: each of its models that takes tools.
+func TestLongAgentsWorkWithTheDemonstration(t *testing.T) {
+	g := startDemonstration(t).Gateway
+	key := g.Key("rich")
+	_, _, catalog := g.Get("/models?type=text", key)
+	var table []string
+	for _, a := range agents {
+		works := &a.models["openai"][1]
+		for _, model := range gjson.GetBytes(catalog, "data.#(model_spec.capabilities.supportsFunctionCalling==true)#.id").Array() {
+			table = append(table, a.tried(t, g, key, model.Str, works))
+		}
+	}
+	if len(table) < 2*len(agents) {
+		t.Errorf("%d models take tools: %s", len(table)/len(agents), catalog)
+	}
+	shown(t, g, table)
+}
+
+// shown compares what worked with the table in agents.md, and recounts the ledger.
+func shown(t *testing.T, g *rig.Gateway, table []string) {
+	t.Helper()
 	slices.Sort(table)
-	t.Logf("\n| Agent | Model | Situation | |\n|---|---|---|---|\n%s", strings.Join(table, "\n"))
+	text := "| Agent | Model | Situation | Result |\n|---|---|---|---|\n" + strings.Join(table, "\n") + "\n"
+	t.Logf("\n%s", text)
+	known, err := os.ReadFile(filepath.Join("tests", "clients", "agents.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(known), text) {
+		t.Errorf("tests/clients/agents.md has another table")
+	}
 	g.Settled()
 	g.CLI("verify")
 }
 
-// run has an agent do one thing in a folder of its own.
-func (a *agent) run(t *testing.T, g *rig.Gateway, executable, key, model string, s *situation) (string, error) {
+// tried is a row of the table.
+func (a *agent) tried(t *testing.T, g *rig.Gateway, key, model string, s *situation) string {
 	t.Helper()
+	result := "worked"
+	if out, err := a.run(t, g, key, model, s); err != nil {
+		result = "failed"
+		t.Errorf("%s on %s: %s: %v\n%s", a.name, model, s.name, err, out)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |", a.name, model, s.name, result)
+}
+
+// run has an agent do one thing in a folder of its own.
+func (a *agent) run(t *testing.T, g *rig.Gateway, key, model string, s *situation) (string, error) {
+	t.Helper()
+	executable, err := filepath.Abs(filepath.Join("bench", "clients", "agents", "node_modules", ".bin", a.executable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(executable); err != nil {
+		servers.Missing(t, executable)
+	}
 	home, folder := t.TempDir(), t.TempDir()
 	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
