@@ -21,6 +21,9 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	case len(c.req.content) > 0 && !bytes.HasPrefix(bytes.ToLower(c.req.content), []byte("application/json")):
 		return bad("Content-Type: must be application/json")
 	}
+	if fault := c.req.betaFault(); fault != "" {
+		return bad(fault)
+	}
 	if fault := messagesFault(asked, string(c.req.betas)); fault != "" {
 		return bad(fault)
 	}

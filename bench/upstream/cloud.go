@@ -125,6 +125,7 @@ func (c *conn) bedrock(path, query string) (string, *refusal) {
 		return to, nil
 	}
 	if to, ok := strings.CutPrefix(path, "/anthropic"); ok && to == "/v1/messages" {
+		c.req.cloud = true
 		return to, nil
 	}
 	return "", &refusal{status: 404, body: `{"message":"Unknown operation"}`,
@@ -168,11 +169,26 @@ func (c *conn) vertex(path, _ string) (string, *refusal) {
 	case asked.Get("stream").Bool() != (method == "streamRawPredict"):
 		return no(400, "INVALID_ARGUMENT", "stream: does not go with the method "+method)
 	}
-	c.req.anthropic = []byte("2023-06-01")
+	c.req.anthropic, c.req.cloud = []byte("2023-06-01"), true
 	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")
 	// A version such as @20250929 is none of the words that say what goes wrong.
 	c.setBody("model", modelVersion.ReplaceAllString(model, "-$1"))
 	return "/v1/messages", nil
+}
+
+// notInClouds are features of Anthropic's own API that clouds refuse the name of.
+var notInClouds = []string{"prompt-caching-scope-2026-01-05", "mid-conversation-system-2026-04-07",
+	"thinking-token-count-2026-05-13", "advanced-tool-use-2025-11-20"}
+
+// betaFault is what a cloud says of a feature that it does not know; empty: it knows all.
+func (r *request) betaFault() string {
+	for _, beta := range notInClouds {
+		if r.cloud && bytes.Contains(r.betas, []byte(beta)) {
+			return "Unexpected value(s) `" + beta + "` for the `anthropic-beta` header. Please consult our documentation " +
+				"at docs.claude.com or try again without the header."
+		}
+	}
+	return ""
 }
 
 // setBody sets a top member of the request.

@@ -28,6 +28,7 @@ type request struct {
 	sim       []byte
 	anthropic []byte // anthropic-version
 	betas     []byte // anthropic-beta
+	cloud     bool   // Anthropic's models are asked for at a cloud's
 	content   []byte // content-type
 	accept    []byte
 	scheme    string // how the key came: bearer, key, or the name of its header

@@ -69,7 +69,11 @@ func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
 		c.chat.ReasoningEffort != nil && !c.noEffort || c.unreasoned || c.schema != nil && !t.Upstream.Config.EnforcesSchema {
 		return nil
 	}
-	return t.Upstream.Natives[c.chat.Form.Kind()]
+	d := t.Upstream.Natives[c.chat.Form.Kind()]
+	if choosy, ok := d.(dialect.Choosy); ok && !choosy.Takes(&c.chat) {
+		return nil
+	}
+	return d
 }
 
 // speaks is how a target is spoken to.

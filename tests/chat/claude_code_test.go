@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -115,51 +114,84 @@ func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 		{"plain", claudeNew, billing + ", max_tokens, thinking"},
 		{"slight", claudeNew, billing + ", max_tokens, output_config.effort"},
 	} {
-		c := &claudeCode{g: g, key: key, model: s.model, thinking: s.thinking}
-		c.messages = []string{`{"role":"user","content":[{"type":"text","text":"<system-reminder>\nToday.\n</system-reminder>"},` +
-			`{"type":"text","text":"What is in it? [[sim tool=Read rounds=2 tokens=24 reasoning=6]]","cache_control":{"type":"ephemeral"}}]}`}
-		if s.thinking == claudeNew {
-			c.messages = append(c.messages, `{"role":"system","content":"The user's name is not known."}`)
+		most := "2000"
+		if s.model == "roomy" {
+			most = "8000"
 		}
-		for round := range 3 {
-			content, header := c.ask(t)
-			kinds, most := blockKinds(content), 2000
-			if s.model == "roomy" {
-				most = 8000
-			}
-			if got := header.Get("X-Svc-Left-Out"); got != s.left || header.Get("X-Svc-Max-Completion-Tokens") != strconv.Itoa(most) {
-				t.Errorf("%s: %q is left out, want %q; %v", s.model, got, s.left, header)
-			}
-			want := "tool_use"
-			if round == 2 {
-				want = "text"
-			}
-			if last := kinds[len(kinds)-1]; last != want {
-				t.Fatalf("%s: round %d ends with %s: %v", s.model, round, last, kinds)
-			}
-			if at := slices.Index(kinds, "text"); at >= 0 && slices.ContainsFunc(kinds[at:], func(kind string) bool { return strings.Contains(kind, "thinking") }) {
-				t.Errorf("%s: a thought stands behind the text: %v", s.model, kinds)
-			}
-			if want == "text" {
-				continue
-			}
-			call := content.Array()[len(kinds)-1]
-			if call.Get("name").Str != "Read" || call.Get("input.file_path").Type != gjson.String {
-				t.Fatalf("%s calls %s", s.model, call.Raw)
-			}
-			result := `"content":[{"type":"text","text":"     1\tpackage main"}]`
-			if round == 1 {
-				result = `"is_error":true,"content":"<tool_use_error>File does not exist.</tool_use_error>"`
-			}
-			c.messages = append(c.messages, `{"role":"user","content":[{"tool_use_id":`+call.Get("id").Raw+`,"type":"tool_result",`+result+
-				`,"cache_control":{"type":"ephemeral"}}]}`)
-		}
-		c.messages = append(c.messages, `{"role":"user","content":[{"type":"text","text":"And now? [[sim tokens=5]]"}]}`)
-		c.ask(t)
+		playClaudeCode(t, &claudeCode{g: g, key: key, model: s.model, thinking: s.thinking}, s.left, most)
 	}
 	for outcome, tally := range sim.Idle(t).Outcomes {
 		if outcome == upstream.Refused && tally.Requests > 0 {
 			t.Errorf("upstreams refused %d requests", tally.Requests)
 		}
 	}
+}
+
+// The clouds that sell Anthropic's models refuse features that they do not know, and are
+// not known to take a message of the system's in the middle.
+func TestClaudeCodeWorksOverClouds(t *testing.T) {
+	t.Parallel()
+	sim := startClouds(t)
+	const claude = `
+  - { id: %[1]s, context_tokens: 100000, max_completion_tokens: 2000, tier: M, price: { input: 1, output: 2 },
+      capabilities: { tools: true, reasoning: true, reasoning_effort: [low, high] }, targets: [{ upstream: %[2]s, model: %[3]s }] }`
+	g := rig.StartGateway(t, sim.config(fmt.Sprintf(claude, "vertex-opus", "vertex-claude", "claude-opus-4-8@20260101")+
+		fmt.Sprintf(claude, "bedrock-opus", "bedrock-claude", "anthropic.claude-opus-4-8")+"\n"))
+	g.NewAccount("a", "100")
+	key := g.Key("a")
+	const billing = "x-anthropic-billing-header"
+	for _, s := range []struct{ model, thinking, left, most string }{
+		{"vertex-opus", claudeOld, "max_tokens, thinking.budget_tokens, anthropic-beta", "2000"},
+		{"vertex-opus", claudeNew, billing + ", max_tokens", "2000"},
+		{"bedrock-opus", claudeOld, "max_tokens, thinking.budget_tokens, anthropic-beta", "2000"},
+		{"bedrock-opus", claudeNew, billing + ", max_tokens", "2000"},
+		{"azure", claudeNew, billing + ", max_tokens, thinking", "1000"},
+		{"bedrock", claudeNew, billing + ", max_tokens, thinking", "1000"},
+		{"vertex", claudeNew, billing + ", max_tokens, thinking", "1000"},
+	} {
+		playClaudeCode(t, &claudeCode{g: g, key: key, model: s.model, thinking: s.thinking}, s.left, s.most)
+	}
+}
+
+// playClaudeCode asks, has two tools called one after the other, reads the answer and asks
+// on. left is what every answer tells to be left out, most the cap that was sent.
+func playClaudeCode(t *testing.T, c *claudeCode, left, most string) {
+	t.Helper()
+	c.messages = []string{`{"role":"user","content":[{"type":"text","text":"<system-reminder>\nToday.\n</system-reminder>"},` +
+		`{"type":"text","text":"What is in it? [[sim tool=Read rounds=2 tokens=24 reasoning=6]]","cache_control":{"type":"ephemeral"}}]}`}
+	if c.thinking == claudeNew {
+		c.messages = append(c.messages, `{"role":"system","content":"The user's name is not known."}`)
+	}
+	for round := range 3 {
+		content, header := c.ask(t)
+		kinds := blockKinds(content)
+		if got := header.Get("X-Svc-Left-Out"); got != left || header.Get("X-Svc-Max-Completion-Tokens") != most {
+			t.Errorf("%s: %q is left out, want %q; %v", c.model, got, left, header)
+		}
+		want := "tool_use"
+		if round == 2 {
+			want = "text"
+		}
+		if last := kinds[len(kinds)-1]; last != want {
+			t.Fatalf("%s: round %d ends with %s: %v", c.model, round, last, kinds)
+		}
+		if at := slices.Index(kinds, "text"); at >= 0 && slices.ContainsFunc(kinds[at:], func(kind string) bool { return strings.Contains(kind, "thinking") }) {
+			t.Errorf("%s: a thought stands behind the text: %v", c.model, kinds)
+		}
+		if want == "text" {
+			continue
+		}
+		call := content.Array()[len(kinds)-1]
+		if call.Get("name").Str != "Read" || call.Get("input.file_path").Type != gjson.String {
+			t.Fatalf("%s calls %s", c.model, call.Raw)
+		}
+		result := `"content":[{"type":"text","text":"     1\tpackage main"}]`
+		if round == 1 {
+			result = `"is_error":true,"content":"<tool_use_error>File does not exist.</tool_use_error>"`
+		}
+		c.messages = append(c.messages, `{"role":"user","content":[{"tool_use_id":`+call.Get("id").Raw+`,"type":"tool_result",`+result+
+			`,"cache_control":{"type":"ephemeral"}}]}`)
+	}
+	c.messages = append(c.messages, `{"role":"user","content":[{"type":"text","text":"And now? [[sim tokens=5]]"}]}`)
+	c.ask(t)
 }

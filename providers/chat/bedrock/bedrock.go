@@ -19,6 +19,7 @@ import (
 	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/openai"
+	"farebox/proxy"
 )
 
 // OpenAI is the endpoint of chat completions.
@@ -46,6 +47,32 @@ func (d OpenAI) Error(status int, retryAfter time.Duration, body []byte) dialect
 func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
 	return d.Dialect.Error(status, retryAfter, body)
+}
+
+// betas are those that the endpoint knows.
+var betas = anthropic.CloudBetas{
+	"advanced-tool-use-2025-11-20":           "tool-search-tool-2025-10-19",
+	"claude-code-20250219":                   "claude-code-20250219",
+	"context-management-2025-06-27":          "context-management-2025-06-27",
+	"effort-2025-11-24":                      "effort-2025-11-24",
+	"fine-grained-tool-streaming-2025-05-14": "fine-grained-tool-streaming-2025-05-14",
+	"interleaved-thinking-2025-05-14":        "interleaved-thinking-2025-05-14",
+	"output-128k-2025-02-19":                 "output-128k-2025-02-19",
+	"structured-outputs-2025-11-13":          "structured-outputs-2025-11-13",
+	"thinking-display-updates-2026-08-18":    "thinking-display-updates-2026-08-18",
+	"token-efficient-tools-2025-02-19":       "token-efficient-tools-2025-02-19",
+}
+
+// Takes is dialect.Choosy's.
+func (Native) Takes(c *dialect.Chat) bool { return !anthropic.Instructs(c) }
+
+// Request is that of messages, with the features that the endpoint knows.
+func (d Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	if err := d.Native.Request(r, c, t, s); err != nil {
+		return err
+	}
+	betas.Keep(r, c)
+	return nil
 }
 
 // Error reads an error answer.

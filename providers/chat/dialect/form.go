@@ -41,6 +41,10 @@ type Partial interface {
 	Untold() *Unsupported
 }
 
+// Choosy is a dialect of a form whose upstreams do not take all that clients write in it.
+// They are asked for a chat completion then.
+type Choosy interface{ Takes(c *Chat) bool }
+
 // Overflowing is a Form whose clients read the figures out of the text of the error that a
 // prompt is too long, and shorten it by them.
 type Overflowing interface {

@@ -47,6 +47,9 @@ func (f *Form) SetBetas(values [][]byte) {
 	f.betas = strings.Join(allowed, ",")
 }
 
+// Instructs says that a message has the role system.
+func (f *Form) Instructs() bool { return f.instructed }
+
 // Beta is the value of the header anthropic-beta for an upstream; empty: none. stripped
 // says that the client's names more than that.
 func (f *Form) Beta() (allowed string, stripped bool) { return f.betas, f.stripped }

@@ -16,11 +16,23 @@ type Native struct{ anthropic.Native }
 
 var _ dialect.Dialect = Native{}
 
+// betas are those that Vertex knows.
+var betas = anthropic.CloudBetas{
+	"advanced-tool-use-2025-11-20":        "tool-search-tool-2025-10-19",
+	"context-management-2025-06-27":       "context-management-2025-06-27",
+	"interleaved-thinking-2025-05-14":     "interleaved-thinking-2025-05-14",
+	"thinking-display-updates-2026-08-18": "thinking-display-updates-2026-08-18",
+}
+
+// Takes is dialect.Choosy's.
+func (Native) Takes(c *dialect.Chat) bool { return !anthropic.Instructs(c) }
+
 // Request is that of messages, with the version in the place of the model.
 func (n Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	if err := n.Native.Request(r, c, t, s); err != nil {
 		return err
 	}
+	betas.Keep(r, c)
 	f := &c.ToldDoc.Fields[c.ToldDoc.TopIndex(messages.TopModel)] // no body is read without one
 	version := proxy.Patch{From: int(f.KeyFrom), To: int(f.To), With: versionMember}
 	at, named := slices.BinarySearchFunc(r.Patches, int(f.From), func(p proxy.Patch, from int) int { return p.From - from })
