@@ -178,7 +178,7 @@ func (c *conn) vertex(path, _ string) (string, *refusal) {
 
 // notInClouds are features of Anthropic's own API that clouds refuse the name of.
 var notInClouds = []string{"prompt-caching-scope-2026-01-05", "mid-conversation-system-2026-04-07",
-	"thinking-token-count-2026-05-13", "advanced-tool-use-2025-11-20"}
+	"mid-conversation-tool-changes-2026-07-01", "thinking-token-count-2026-05-13", "advanced-tool-use-2025-11-20"}
 
 // betaFault is what a cloud says of a feature that it does not know; empty: it knows all.
 func (r *request) betaFault() string {

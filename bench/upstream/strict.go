@@ -270,7 +270,8 @@ func (s *strict) thinking(asked gjson.Result) {
 			"'between_tools', 'disabled', 'enabled'", kind)
 		return
 	}
-	if d := v.Get("display"); d.Exists() && d.Str != "summarized" && d.Str != "omitted" {
+	if d := v.Get("display"); d.Exists() && d.Str != "summarized" && d.Str != "omitted" &&
+		!(d.Str == "updates" && strings.Contains(s.betas, "thinking-display-updates-2026-08-18")) {
 		s.no("thinking.%s.display: Input should be 'summarized' or 'omitted'", kind)
 	}
 	if !slices.Contains(s.model.thinking, kind) {

@@ -98,7 +98,7 @@ func (s *strict) messages(asked gjson.Result) {
 		path := "messages." + strconv.Itoa(i)
 		s.members(path, m, "role!", "content!")
 		switch now := m.Get("role").Str; {
-		case now == "system" && i > 0 && strings.Contains(s.betas, "mid-conversation-system-2026-04-07"):
+		case now == "system" && i > 0 && strings.Contains(s.betas, "mid-conversation-"):
 			s.content(path, m, now, calls, nil, i, false)
 			continue // the turns around it go on
 		case now == "system":

@@ -78,7 +78,7 @@ var ofBody = map[string]*routes.Rule{
 		Kinds: routes.String, Required: true, Enum: []string{"enabled", "adaptive", "disabled", "between_tools"},
 	},
 	"thinking.budget_tokens": {Kinds: routes.Number, Integer: true, Min: 1024, Max: math.Inf(1)},
-	"thinking.display":       {Kinds: routes.String, Enum: []string{"summarized", "omitted"}},
+	"thinking.display":       {Kinds: routes.String, Enum: []string{"summarized", "omitted", "updates"}},
 	"output_config.effort":   {Kinds: routes.String, Enum: []string{"low", "medium", "high", "xhigh", "max"}},
 	"output_config.format":   {Kinds: routes.Object},
 	"metadata.user_id":       {Kinds: routes.String, Length: 256},

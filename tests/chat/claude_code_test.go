@@ -15,7 +15,12 @@ import (
 	"farebox/tests/rig"
 )
 
-// claudeBetas is the header that Claude Code sends.
+// claudeNextBetas are those of its version 2.1.332, which asks for updates of its thoughts.
+const claudeNextBetas = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27," +
+	"mid-conversation-tool-changes-2026-07-01,thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20," +
+	"effort-2025-11-24,thinking-display-updates-2026-08-18"
+
+// claudeBetas is the header that Claude Code 2.1.197 sends.
 const claudeBetas = "claude-code-20250219,interleaved-thinking-2025-05-14,thinking-token-count-2026-05-13," +
 	"context-management-2025-06-27,prompt-caching-scope-2026-01-05,mid-conversation-system-2026-04-07,effort-2025-11-24"
 
@@ -27,11 +32,12 @@ type claudeCode struct {
 	messages   []string
 }
 
-// The members of a request, as Claude Code writes them for a name that it does not know
-// and for one that it knows to think by budget.
+// The members of a request, as Claude Code writes them for a name that it does not know,
+// for one that it knows to think by budget, and where it shows its thoughts.
 const (
-	claudeNew = `"max_tokens":32000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},`
-	claudeOld = `"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31999},`
+	claudeNew  = `"max_tokens":32000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},`
+	claudeOld  = `"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":31999},`
+	claudeNext = `"max_tokens":32000,"thinking":{"type":"adaptive","display":"updates"},"output_config":{"effort":"high"},`
 )
 
 const claudeMark = `,"cache_control":{"type":"ephemeral"}`
@@ -57,7 +63,7 @@ func (c *claudeCode) body() string {
 func (c *claudeCode) ask(t *testing.T) (answer gjson.Result, header http.Header) {
 	t.Helper()
 	status, header, events, err := rig.Try(rig.Client, c.g.URL+"/messages?beta=true", c.key, c.body(), "anthropic-version", "2023-06-01",
-		"anthropic-beta", claudeBetas, "x-app", "cli", "user-agent", "claude-cli/2.1.197 (external, cli)")
+		"anthropic-beta", map[bool]string{true: claudeNextBetas, false: claudeBetas}[c.thinking == claudeNext], "x-app", "cli", "user-agent", "claude-cli/2.1.197 (external, cli)")
 	if err != nil || status != 200 {
 		t.Fatalf("%s is answered %d %s: %v", c.model, status, events, err)
 	}
@@ -103,6 +109,10 @@ func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 		{"own", claudeNew, "max_tokens, thinking"}, // there is no room for a budget
 		{"newest", claudeNew, "max_tokens"},
 		{"newest", claudeOld, "max_tokens, thinking.budget_tokens"},
+		{"newest", claudeNext, "max_tokens"},
+		{"openai", claudeNext, billing + ", max_tokens"},
+		{"google", claudeNext, billing + ", max_tokens"},
+		{"sonnet", claudeNext, "max_tokens, output_config.effort, thinking"},
 		{"sonnet", claudeNew, "max_tokens, output_config.effort, thinking"},
 		{"roomy", claudeNew, "max_tokens, output_config.effort"},
 		{"newest:strip_thinking_response=true", claudeNew, billing + ", max_tokens"},
@@ -144,6 +154,7 @@ func TestClaudeCodeWorksOverClouds(t *testing.T) {
 		{"vertex-opus", claudeOld, "max_tokens, thinking.budget_tokens, anthropic-beta", "2000"},
 		{"vertex-opus", claudeNew, billing + ", max_tokens", "2000"},
 		{"bedrock-opus", claudeOld, "max_tokens, thinking.budget_tokens, anthropic-beta", "2000"},
+		{"vertex-opus", claudeNext, billing + ", max_tokens", "2000"},
 		{"bedrock-opus", claudeNew, billing + ", max_tokens", "2000"},
 		{"azure", claudeNew, billing + ", max_tokens, thinking", "1000"},
 		{"bedrock", claudeNew, billing + ", max_tokens, thinking", "1000"},
@@ -159,7 +170,7 @@ func playClaudeCode(t *testing.T, c *claudeCode, left, most string) {
 	t.Helper()
 	c.messages = []string{`{"role":"user","content":[{"type":"text","text":"<system-reminder>\nToday.\n</system-reminder>"},` +
 		`{"type":"text","text":"What is in it? [[sim tool=Read rounds=2 tokens=24 reasoning=6]]","cache_control":{"type":"ephemeral"}}]}`}
-	if c.thinking == claudeNew {
+	if c.thinking != claudeOld {
 		c.messages = append(c.messages, `{"role":"system","content":"The user's name is not known."}`)
 	}
 	for round := range 3 {

@@ -155,10 +155,11 @@ func TestOnlyKnownBetasGoOut(t *testing.T) {
 	c = toldOf(t, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`)
 	const all = "claude-code-20250219,context-management-2025-06-27,effort-2025-11-24,interleaved-thinking-2025-05-14," +
 		"mid-conversation-system-2026-04-07,prompt-caching-scope-2026-01-05,thinking-token-count-2026-05-13"
-	for _, given := range []string{all, strings.Replace(all, "mid-conversation-system-2026-04-07,", "", 1)} {
+	newer := strings.Replace(all, "mid-conversation-system-2026-04-07", "mid-conversation-tool-changes-2026-07-01", 1)
+	for given, want := range map[string]string{all: all, newer: newer, strings.Replace(all, "mid-conversation-system-2026-04-07,", "", 1): all} {
 		c.Form.(*messages.Form).SetBetas([][]byte{[]byte(given)})
 		c.LeftOut = dialect.LeftOut{}
-		if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil || r.Further[0][1] != all ||
+		if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil || r.Further[0][1] != want ||
 			c.LeftOut.String() != "" {
 			t.Errorf("%v: %q, %s is left out", err, r.Further, &c.LeftOut)
 		}

@@ -11,7 +11,7 @@ import (
 var betas = []string{
 	"advanced-tool-use-2025-11-20", "claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24",
 	"extended-cache-ttl-2025-04-11",
-	"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", systemBeta,
+	"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", systemBeta, toolsBeta,
 	"model-context-window-exceeded-2025-08-26", "output-128k-2025-02-19", "pdfs-2024-09-25",
 	"prompt-caching-2024-07-31", "prompt-caching-scope-2026-01-05", "structured-outputs-2025-11-13",
 	"task-budgets-2026-03-13",
@@ -19,8 +19,12 @@ var betas = []string{
 	"token-efficient-tools-2025-02-19",
 }
 
-// systemBeta allows messages of the role system behind the first one.
-const systemBeta = "mid-conversation-system-2026-04-07"
+// Either of these allows messages of the role system behind the first one. The newer one
+// has tools in them, too, which are not sold here.
+const (
+	systemBeta = "mid-conversation-system-2026-04-07"
+	toolsBeta  = "mid-conversation-tool-changes-2026-07-01"
+)
 
 // SetBetas takes what may be passed on of the values of the header anthropic-beta. All
 // of it are words of our own list.
@@ -40,7 +44,7 @@ func (f *Form) SetBetas(values [][]byte) {
 			}
 		}
 	}
-	if f.instructed {
+	if f.instructed && !slices.Contains(allowed, toolsBeta) {
 		allow(systemBeta) // its clients may leave the header to us
 	}
 	slices.Sort(allowed)
