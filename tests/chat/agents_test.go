@@ -33,8 +33,17 @@ func TestLeftOutIsTold(t *testing.T) {
 			}
 		}
 	}
-	if n, _ := g.Metric(`farebox_left_out_total{name="context_management"}`); n != 4 {
-		t.Errorf("%v were counted, want 4", n)
+	for _, stream := range []string{"", `"stream":true,`} {
+		body := `{"model":"openai","max_tokens":20,` + stream + `"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}}`
+		for _, replayed := range []string{"", "true"} {
+			_, header, answer := g.WithKey("/messages", key, fmt.Sprint("once-", len(stream)), body)
+			if header.Get("X-Svc-Left-Out") != "context_management" || header.Get("Idempotent-Replayed") != replayed {
+				t.Errorf("given again %q: %v %s", replayed, header, answer)
+			}
+		}
+	}
+	if n, _ := g.Metric(`farebox_left_out_total{name="context_management"}`); n != 6 {
+		t.Errorf("%v were counted, want 6", n)
 	}
 }
 

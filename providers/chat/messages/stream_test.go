@@ -237,6 +237,11 @@ func TestStreamFails(t *testing.T) {
 			t.Errorf("%s: %s", in, failed)
 		}
 	}
+	c.Model.Chat.ContextTokens = 200
+	long := `data: {"error":{"message":"x","type":"invalid_request_error","code":"context_length_exceeded"}}` + "\n\n"
+	if _, failed := heard(t, passed(t, f, c, chunks(`"content":"a"`)+long+done)); failed != "invalid_request_error: prompt is too long: 201 tokens > 200 maximum" {
+		t.Errorf("a prompt that is too long: %s", failed)
+	}
 	mixed := chunks(`"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":""}}]`,
 		`"tool_calls":[{"index":1,"id":"d","type":"function","function":{"name":"g","arguments":""}}]`,
 		`"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]`) + done
