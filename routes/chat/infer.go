@@ -346,9 +346,7 @@ func (c *inference) rejected() *routes.Error {
 	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
 	}
-	if form, ok := c.chat.Form.(dialect.Overflowing); ok && e.Code == "context_length_exceeded" {
-		e.Message = form.TooLong(c.likely, c.call.Model.Chat.ContextTokens)
-	}
+	c.sayTooLong(e)
 	switch e.Status {
 	case 400:
 		e.RequestID = e.Param == ""

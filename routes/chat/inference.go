@@ -44,38 +44,40 @@ type inference struct {
 	limit       time.Duration        // for all attempts together, 0: none but the targets' own
 
 	// Stream (relay.go).
-	stream      dialect.Stream
-	full        bool        // the whole cap is held before the model is asked
-	lowered     bool        // the cap is what the account can pay, less than was asked
-	clamped     bool        // the cap is what the model can, less than was asked
-	unreasoned  bool        // the client asked for thoughts, and the model has none
-	noEffort    bool        // the client wants no thoughts, and the model cannot but think
-	otherEffort bool        // the client asked for an effort that the model does not know
-	carries     bool        // the answer is read on when the client leaves
-	toEnd       bool        // …to its end, whoever pays
-	covered     int64       // completion tokens that the hold pays for
-	cut         bool        // the money ran out
-	endless     bool        // the answer went on far beyond its cap
-	cap         []byte      // …and this ends it as the model should have
-	sized       bool        // its length was told: it comes to its end
-	size, line  int64       // bytes of it so far, and where its last event ended
-	counted     int64       // tokens of the prompt's text, where they were counted
-	finished    bool        // the model came to its end
-	finishing   atomic.Bool // the same, for the watcher
-	marked      bool        // the cost of the whole answer is in the journal
-	likely      int64       // prompt tokens by estimate
-	progressNs  int64
-	nextMark    int64
-	tail        []byte
-	onGone      func() (time.Duration, bool)
-	onCost      func(dst []byte, u *dialect.Usage) []byte
-	flags       brandFlags  // of a chat
-	parses      bool        // its file parts become text
-	files       []file      // until they are read
-	lookup      *lookup     // nil: nothing is looked up
-	tells       []byte      // what the first event of a stream is to say
-	shows       bool        // its first delta is to have what was found as a tool call
-	drains      atomic.Bool // it holds a slot in Capability.drains
+	stream     dialect.Stream
+	full       bool        // the whole cap is held before the model is asked
+	lowered    bool        // the cap is what the account can pay, less than was asked
+	carries    bool        // the answer is read on when the client leaves
+	toEnd      bool        // …to its end, whoever pays
+	covered    int64       // completion tokens that the hold pays for
+	cut        bool        // the money ran out
+	endless    bool        // the answer went on far beyond its cap
+	cap        []byte      // …and this ends it as the model should have
+	sized      bool        // its length was told: it comes to its end
+	size, line int64       // bytes of it so far, and where its last event ended
+	counted    int64       // tokens of the prompt's text, where they were counted
+	finished   bool        // the model came to its end
+	finishing  atomic.Bool // the same, for the watcher
+	marked     bool        // the cost of the whole answer is in the journal
+	likely     int64       // prompt tokens by estimate
+	progressNs int64
+	nextMark   int64
+	tail       []byte
+	onGone     func() (time.Duration, bool)
+	onCost     func(dst []byte, u *dialect.Usage) []byte
+	flags      brandFlags  // of a chat
+	parses     bool        // its file parts become text
+	files      []file      // until they are read
+	lookup     *lookup     // nil: nothing is looked up
+	tells      []byte      // what the first event of a stream is to say
+	shows      bool        // its first delta is to have what was found as a tool call
+	drains     atomic.Bool // it holds a slot in Capability.drains
+
+	// What a client of Messages asks beyond the model, and goes without (retold.go).
+	clamped     bool // the cap is what the model can, less than was asked
+	unreasoned  bool // it asked for thoughts, and the model has none
+	otherEffort bool // it asked for an effort that the model does not know
+	noEffort    bool // it wants no thoughts, and the model cannot but think
 
 	enclave enclosure
 }

@@ -121,6 +121,14 @@ func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
 	return left
 }
 
+// sayTooLong gives the refusal of a prompt that is too long the words that clients of the
+// form know.
+func (c *inference) sayTooLong(e *routes.Error) {
+	if form, ok := c.chat.Form.(dialect.Overflowing); ok && e.Code == "context_length_exceeded" {
+		e.Message = form.TooLong(c.likely, c.call.Model.Chat.ContextTokens)
+	}
+}
+
 // tellable refuses what none of the model's targets can be told, before anything is
 // done for it.
 func (c *inference) tellable() *routes.Error {
