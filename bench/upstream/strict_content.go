@@ -162,7 +162,8 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 		}
 		at := path + ".content." + strconv.Itoa(i)
 		kind := b.Get("type").Str
-		if role == "system" && kind != "text" {
+		changes := kind == "tool_addition" || kind == "tool_removal"
+		if role == "system" && kind != "text" && !(changes && strings.Contains(s.betas, "mid-conversation-tool-changes-2026-07-01")) {
 			s.no("%s.type: Input should be 'text'", at)
 		}
 		if user := role == "user"; user && slices.Contains([]string{"tool_use", "thinking", "redacted_thinking"},
@@ -193,6 +194,12 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 			}
 			s.cache(at+".cache_control", b.Get("cache_control"))
 			others = true
+		case "tool_addition", "tool_removal":
+			s.members(at, b, "type!", "tool!")
+			s.members(at+".tool", b.Get("tool"), "type!", "name!")
+			if role != "system" {
+				s.no("%s.type: may stand in a message of the system only", at)
+			}
 		case "tool_use":
 			s.members(at+".tool_use", b, "type!", "id!", "name!", "input!", "cache_control", "caller")
 			id := b.Get("id").Str

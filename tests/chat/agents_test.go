@@ -78,8 +78,8 @@ func TestWhatIsNotPassedOnIsTold(t *testing.T) {
 	f("/chat/completions", "", `{"model":"google",`+hi+`,"response_format":{"type":"json_object"}}`, "")
 }
 
-// A tool that is searched for reaches models of other makers when a result names it;
-// Anthropic is sent all of them, and sees to that itself.
+// A tool that is searched for reaches models of other makers when a result names it, or a
+// message of the system's; Anthropic is sent all of them, and sees to that itself.
 func TestToolsThatAreSearchedFor(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -88,13 +88,15 @@ func TestToolsThatAreSearchedFor(t *testing.T) {
 		ask   = `{"role":"user","content":"look"}`
 		found = ask + `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"ToolSearch","input":{"query":"mail"}}]},` +
 			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"tool_reference","tool_name":"mail_send"}]}]}`
+		added = ask + `,{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_reference","name":"mail_send"}}]}`
 		tools = `"tools":[{"name":"ToolSearch","input_schema":{"type":"object"}},{"name":"mail_send","description":"Sends.","defer_loading":true,` +
 			`"input_schema":{"type":"object"}},{"name":"mail_drop","description":"Drops.","defer_loading":true,"input_schema":{"type":"object"}}]`
 	)
 	for _, model := range []string{"own", "openai", "google"} {
-		for messages, want := range map[string]string{ask: "", found: "Sends."} {
-			status, header, answer := g.Post("/messages", key, `{"model":"`+model+`","max_tokens":20,`+tools+`,"messages":[`+messages+`]}`)
-			if status != 200 || header.Get("X-Svc-Left-Out") != "" {
+		for messages, want := range map[string]string{ask: "", found: "Sends.", added: "Sends."} {
+			status, header, answer, err := rig.Try(rig.Client, g.URL+"/messages", key, `{"model":"`+model+`","max_tokens":20,`+tools+`,"messages":[`+messages+`]}`,
+				"anthropic-beta", claudeNextBetas)
+			if err != nil || status != 200 || header.Get("X-Svc-Left-Out") != "" {
 				t.Fatalf("%s is answered %d %s %v", model, status, answer, header)
 			}
 			sent := string(sim.Latest(t).Body)

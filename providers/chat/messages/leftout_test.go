@@ -52,6 +52,28 @@ func TestDeferredToolsWaitForTheirSearch(t *testing.T) {
 	if names(before) != "search" || names(after) != "search g" {
 		t.Errorf("the model has %s, then %s", names(before), names(after))
 	}
+	change := func(kind, name string) string {
+		return `{"role":"system","content":[{"type":"` + kind + `","tool":{"type":"tool_reference","name":"` + name + `"}}]}`
+	}
+	for changes, want := range map[string]string{
+		change("tool_addition", "f"):                                                                             "search f",
+		change("tool_addition", "f") + "," + change("tool_removal", "f"):                                         "search",
+		change("tool_removal", "search"):                                                                         "",
+		change("tool_removal", "search") + "," + change("tool_addition", "search"):                               "search",
+		`{"role":"system","content":[{"type":"text","text":"so"},{"type":"tool_addition","tool":{"name":"g"}}]}`: "search g",
+	} {
+		body := talk(`{"role":"user","content":"q"},` + changes)
+		f, chat, wrong := read(t, body[:len(body)-1]+","+tools+"}")
+		if names(chat) != want || len(wrong) > 0 || !f.Instructs() || strings.Contains(chat, `"content":[]`) ||
+			strings.Contains(chat, "so") != strings.Contains(changes, "so") {
+			t.Errorf("%s\nis %s, %v; want %q", changes, chat, wrong, want)
+		}
+		chatOf(t, chat)
+	}
+	_, _, wrong = read(t, talk(`{"role":"user","content":"q"},{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"x"}}}]}`))
+	if len(wrong) == 0 || wrong[0].Text != "messages.1.content.0.tool.definition: tools cannot yet be defined in a message." {
+		t.Errorf("a tool that is defined in a message: %v", wrong)
+	}
 	if !strings.Contains(after, `"tool_call_id":"t","content":[{"type":"text","text":"{\"type\":\"tool_reference\",\"tool_name\":\"g\"}"}]`) {
 		t.Errorf("the result is not told: %s", after)
 	}

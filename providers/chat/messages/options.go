@@ -14,8 +14,8 @@ func (r *reader) tools() {
 	n, functions := 0, 0
 	r.each(list, func(t int32) {
 		switch kind := r.text(r.member(t, ToolType)); {
-		case r.isTrue(r.member(t, ToolDeferred)) && !r.isFound(t):
-			// The model knows it when a search has found it.
+		case r.isTrue(r.member(t, ToolDeferred)) && !r.names(r.found, t), r.names(r.gone, t):
+			// The model knows it when a search has found it, and until it is taken away.
 		case len(kind) == 0 || string(kind) == "custom":
 			r.strange(t)
 			r.openTool(n, t)
@@ -44,10 +44,10 @@ func (r *reader) tools() {
 	}
 }
 
-// isFound says that a result of the conversation names the tool.
-func (r *reader) isFound(t int32) bool {
+// names says that a list has the name of the tool.
+func (r *reader) names(list [][]byte, t int32) bool {
 	name := r.text(r.member(t, ToolName))
-	return slices.ContainsFunc(r.found, func(found []byte) bool { return bytes.Equal(found, name) })
+	return slices.ContainsFunc(list, func(other []byte) bool { return bytes.Equal(other, name) })
 }
 
 func (r *reader) openTool(n int, t int32) {

@@ -50,7 +50,8 @@ const (
 	BlockSignature
 	BlockData
 	BlockCaller
-	BlockTool // tool_name
+	BlockTool   // tool_name
+	BlockChange // tool, of an addition or a removal
 )
 
 // Ids of the members of smaller objects.
@@ -92,6 +93,9 @@ const (
 	FormatType   = 0
 	FormatSchema = 1
 
+	ChangeName       = 1
+	ChangeDefinition = 2
+
 	MetadataUser = 0
 	EditList     = 0 // context_management.edits
 	EditType     = 0
@@ -112,14 +116,15 @@ func IsCache(s *scan.Shape) bool { return s == cacheShape }
 
 // blockShape is every member of a content block; inner is that of the blocks in it.
 func blockShape(inner *scan.Shape) *scan.Shape {
-	in := below{"cache_control": cacheShape, "citations": names("enabled")}
+	in := below{"cache_control": cacheShape, "citations": names("enabled"),
+		"tool": names("type", "name", "definition")}
 	source := below{}
 	if inner != nil {
 		in["content"], source["content"] = inner, inner
 	}
 	in["source"] = nested(source, "type", "media_type", "data", "url", "file_id", "content")
 	return nested(in, "type", "text", "source", "cache_control", "title", "context", "citations", "id", "name",
-		"input", "tool_use_id", "content", "is_error", "thinking", "signature", "data", "caller", "tool_name")
+		"input", "tool_use_id", "content", "is_error", "thinking", "signature", "data", "caller", "tool_name", "tool")
 }
 
 // Shape is every member of a body that somebody validates, translates or changes.

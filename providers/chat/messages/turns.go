@@ -24,12 +24,53 @@ func (r *reader) messages() {
 			r.assistant(m, content)
 		case "system":
 			r.f.instructed = true
-			r.turn(m, "system")
-			r.content(content, r.texts(content))
-			r.b = append(r.b, '}')
+			r.instruction(m, content)
 		}
 	})
 	r.b = append(r.b, ']')
+}
+
+// instruction writes a message of the system's. It may have changes of what tools there
+// are beside its texts.
+func (r *reader) instruction(m, content int32) {
+	texts, changes := []int32(nil), 0
+	r.each(content, func(b int32) {
+		switch kind := string(r.text(r.member(b, BlockType))); kind {
+		case "text":
+			texts = append(texts, b)
+		case "tool_addition", "tool_removal":
+			changes++
+			r.change(b, kind == "tool_addition")
+		default:
+			r.no(r.doc.Path(b)+".type", "only text may stand here.")
+		}
+	})
+	if changes > 0 && len(texts) == 0 {
+		return
+	}
+	r.turn(m, "system")
+	r.content(content, texts)
+	r.b = append(r.b, '}')
+}
+
+// change adds a tool that waits among the tools, or takes one away. A tool that is defined
+// here is refused in the words on which Claude Code defines it among the tools.
+func (r *reader) change(b int32, adds bool) {
+	tool := r.member(b, BlockChange)
+	name := r.text(r.member(tool, ChangeName))
+	switch {
+	case r.member(tool, ChangeDefinition) >= 0:
+		r.no(r.doc.Path(tool)+".definition", "tools cannot yet be defined in a message.")
+	case len(name) == 0:
+		r.no(r.doc.Path(b)+".tool", "must have the name of a tool.")
+	}
+	same := func(other []byte) bool { return bytes.Equal(other, name) }
+	r.found, r.gone = slices.DeleteFunc(r.found, same), slices.DeleteFunc(r.gone, same)
+	if adds {
+		r.found = append(r.found, name)
+	} else {
+		r.gone = append(r.gone, name)
+	}
 }
 
 // turn begins a message; field is the client's member that it was made of.
