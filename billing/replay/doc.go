@@ -13,6 +13,9 @@
 // garbage collector to follow. bbolt writes pages and an fsync for each
 // transaction, and has to delete what expires key by key.
 //
+// [Values] keeps small texts in stores of the same kind, which clients may name later:
+// for a window, with files and shares of their own, sealed for one account.
+//
 // It knows nothing of what is asked, so that any endpoint can use it, and of
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).

@@ -85,7 +85,7 @@ const (
 func openFiles(o *Options) (*fileStore, error) {
 	c := &o.Config
 	f := &fileStore{
-		dir: filepath.Join(o.Dir, filesDir), windowMs: c.Window.Milliseconds(), power: o.Power, log: o.Log, now: o.Now,
+		dir: filepath.Join(o.Dir, cmp.Or(o.Folder, filesDir)), windowMs: c.Window.Milliseconds(), power: o.Power, log: o.Log, now: o.Now,
 		keys: fair.NewRoom(int64(c.MaxKeys)), bytes: fair.NewRoom(int64(c.MaxStored)),
 		index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
 	}
@@ -271,7 +271,7 @@ func (f *fileStore) past(hour uint32, nowMs int64) bool {
 }
 
 func (f *fileStore) find(p *record) (*record, error) {
-	found, err := f.look(p.id)
+	found, err := f.read(p.id)
 	if found != nil && found.yields(p) { // whoever led it here is dead: otherwise nobody would ask
 		return nil, err
 	}
@@ -295,7 +295,24 @@ func (f *fileStore) begin(p *record, durable bool) (*record, error) {
 	return nil, nil
 }
 
-func (f *fileStore) look(id requestID) (*record, error) {
+func (f *fileStore) look(ids ...requestID) (list []*record, err error) {
+	list = make([]*record, len(ids))
+	for i, id := range ids {
+		if list[i], err = f.read(id); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (f *fileStore) keep(r *record) error {
+	r.flags |= flagOwned
+	_, _, err := f.append(r, true)
+	return err
+}
+
+// read gives what is known of an id, nil for nothing.
+func (f *fileStore) read(id requestID) (*record, error) {
 	f.mu.Lock()
 	place, k := f.locate(id)
 	f.mu.Unlock()
@@ -342,15 +359,15 @@ func (f *fileStore) finish(p, done *record, _ func()) error {
 	return nil
 }
 
-// append writes a record and makes it the newest of its key. A new request needs space
-// for its key, for its record and for that of its end; an answer without space is kept
+// append writes a record and makes it the newest of its key. A fresh one needs space for
+// its key, for its record and for that of a request's end; an answer without space is kept
 // without its body.
 func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fresh {
 		_, known := f.locate(r.id)
-		if known == nil && !f.keys.Fits(r.owner, 1) || !f.bytes.Fits(r.owner, 2*ownedSize) {
+		if known == nil && !f.keys.Fits(r.owner, 1) || !f.bytes.Fits(r.owner, r.stored()+ownedSize) {
 			return nil, 0, errFull
 		}
 	} else if r.size > 0 && !f.bytes.Fits(r.owner, r.stored()) {

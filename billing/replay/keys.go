@@ -47,8 +47,10 @@ type store interface {
 	// that somebody else has taken the request over. With errLater the store
 	// cannot say now, and calls ended once it has an answer.
 	finish(p, done *record, ended func()) error
-	// look gives what is known of an id, nil for nothing.
-	look(id requestID) (*record, error)
+	// look gives what is known of ids, each nil for nothing.
+	look(ids ...requestID) ([]*record, error)
+	// keep writes down what no request waits for. errFull says that its owner has its share.
+	keep(r *record) error
 	close() error
 }
 
@@ -107,7 +109,8 @@ type Stats struct {
 // Options are what Keys needs.
 type Options struct {
 	Config config.Idempotency // zero: the defaults
-	Dir    string             // of the node's data; files are kept in a directory of their own in it
+	Dir    string             // of the node's data
+	Folder string             // of the files, in Dir; empty: that of the answers
 	Power  bool               // what was kept survives a power cut, too
 	Idle   bool               // for an operator's command: no request will come
 
@@ -247,12 +250,13 @@ func (k *Keys) leave(id requestID, f *flight) {
 // Kept says whether the request of a hold whose process died ended with an
 // answer that was kept.
 func (k *Keys) Kept(id [16]byte, hold uint64) bool {
-	found, err := k.store.look(id)
+	list, err := k.store.look(id)
 	if err != nil {
 		k.log.Error().Err(err).Hex("request_id", id[:]).
 			Msg("cannot find out whether a keyed request was answered when the last process died; it is not charged")
 		return false
 	}
+	found := list[0]
 	return found != nil && found.kind == kindDone && found.node == k.node && found.token == hold
 }
 

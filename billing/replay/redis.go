@@ -54,6 +54,8 @@ const (
 	redisPool  = 32
 	redisCall  = 2 * time.Second // an answer may have megabytes
 	redisAgain = 100 * time.Millisecond
+	// redisKeep is how long an answer waits for what is kept of it and nobody has asked for.
+	redisKeep = 200 * time.Millisecond
 	// finishFor is how long a request waits for its answer to be kept.
 	finishFor = time.Second
 	// awayGrace is how long after it was away no leader is taken for dead: the
@@ -207,21 +209,47 @@ func (r *redisStore) dead(p *record) bool {
 	return settled && p.ageMs > int64(p.patienceMs)
 }
 
-func (r *redisStore) look(id requestID) (*record, error) {
+func (r *redisStore) look(ids ...requestID) ([]*record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
-	b, err := r.client.Get(ctx, r.name(id)[0]).Bytes()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	if err != nil {
+	answers, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, id := range ids {
+			p.Get(ctx, r.name(id)[0])
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
-	found := &record{}
-	if !found.read(b) {
-		return nil, errUnreadable
+	list := make([]*record, len(ids))
+	for i, answer := range answers {
+		b, err := answer.(*redis.StringCmd).Bytes()
+		if errors.Is(err, redis.Nil) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if list[i] = (&record{}); !list[i].read(b) {
+			return nil, errUnreadable
+		}
 	}
-	return found, nil
+	return list, nil
+}
+
+func (r *redisStore) keep(p *record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), redisKeep)
+	defer cancel()
+	fits, err := r.take(ctx, p.owner, r.bucket(p.atMs), share{1, p.stored()})
+	switch {
+	case err != nil:
+		return err
+	case !fits:
+		return errFull
+	}
+	err = r.client.Set(ctx, r.name(p.id)[0], p.bytes(), time.Duration(r.windowMs)*time.Millisecond).Err()
+	r.note(err)
+	return err
 }
 
 func (r *redisStore) finish(p, done *record, ended func()) error {
