@@ -36,6 +36,7 @@ type Ledger struct {
 	project  *projector
 	control  *controlServer
 	keyed    *replay.Keys
+	items    *replay.Values // nil: no items of answers are kept
 	redis    *limits.Limits // the limits of all nodes; nil: limits are this node's own
 	node     *node          // on a shared store
 
@@ -90,6 +91,8 @@ type Options struct {
 	Leases     config.Leases    // on a shared store
 	// Idempotency; zero: the defaults of the config.
 	Idempotency config.Idempotency
+	// ItemReferences is how long items of answers are kept; 0: they are not.
+	ItemReferences time.Duration
 
 	// Wait is for the lock of the directory, when another process is about to end.
 	Wait time.Duration
@@ -303,6 +306,9 @@ func (l *Ledger) abandon() (err error) {
 	if l.keyed != nil {
 		err = l.keyed.Close()
 	}
+	if l.items != nil {
+		err = errors.Join(err, l.items.Close())
+	}
 	if l.registry != nil {
 		l.registry.unknown.Close()
 	}
@@ -412,6 +418,9 @@ func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }
 
 // Idempotency remembers requests that carry a key.
 func (l *Ledger) Idempotency() *replay.Keys { return l.keyed }
+
+// Items are those of answers that requests may refer to; nil: none are kept.
+func (l *Ledger) Items() *replay.Values { return l.items }
 
 // leak voids a hold that its owner forgot.
 func (l *Ledger) leak(h *Hold) {

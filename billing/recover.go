@@ -7,9 +7,11 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/replay"
 	"farebox/billing/store"
+	"farebox/config"
 )
 
-// openReplay opens what is known of requests with an idempotency key.
+// openReplay opens what is known of requests with an idempotency key, and the items of
+// answers that requests may refer to.
 func (l *Ledger) openReplay(o *Options) (err error) {
 	// All nodes of a store have its pepper, and no other store has.
 	store := l.hasher.digest([]byte("idempotency"))
@@ -17,10 +19,18 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 	if l.node != nil {
 		node = l.node.no
 	}
-	l.keyed, err = replay.Open(replay.Options{
+	r := replay.Options{
 		Config: o.Idempotency, Dir: l.dir, Power: o.Durability == "power", Idle: o.idle,
 		Redis: o.Redis, Prefix: fmt.Sprintf("%s:keys:%x:", o.Brand, store[:6]), Node: node, Log: l.log, Now: l.now,
-	})
+	}
+	if r.Config == (config.Idempotency{}) {
+		r.Config = config.DefaultIdempotency()
+	}
+	if l.keyed, err = replay.Open(r); err != nil || o.idle {
+		return err
+	}
+	r.Config.Window, r.Prefix = o.ItemReferences, fmt.Sprintf("%s:items:%x:", o.Brand, store[:6])
+	l.items, err = replay.OpenValues(r, l.DeriveSecret("items of answers"))
 	return err
 }
 

@@ -48,6 +48,8 @@ type Config struct {
 	Redis Redis `yaml:"redis"`
 	// Idempotency remembers requests with a key (idempotency.go).
 	Idempotency Idempotency `yaml:"idempotency"`
+	// Responses is what /responses keeps (responses.go).
+	Responses Responses `yaml:"responses"`
 	// Web3Keys are the rules for API keys that a wallet makes for itself.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
 	// X402 is what wallets may do (x402.go); nil: nothing.

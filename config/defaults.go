@@ -75,6 +75,7 @@ func newConfig() *Config {
 		TEE:         defaultTEE(),
 		Redis:       Redis{Timeout: 30 * time.Millisecond, Away: "local_share"},
 		Idempotency: DefaultIdempotency(),
+		Responses:   Responses{ItemReferences: time.Hour},
 		Jobs:        DefaultJobs(),
 		Fetch:       Fetch{Limit: 20 * time.Second},
 		Media:       DefaultMedia(),

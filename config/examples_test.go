@@ -129,6 +129,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	full.Redis.Addresses = nil
 	f("redis", full.Redis, plain.Redis)
 	f("idempotency", full.Idempotency, plain.Idempotency)
+	f("responses", full.Responses, plain.Responses)
 	f("fetch", []any{len(full.Fetch.Allow), len(full.Fetch.Deny), full.Fetch.Limit}, []any{0, 0, plain.Fetch.Limit})
 	if full.Media.S3 == nil {
 		t.Fatal("full.yaml shows no bucket")

@@ -19,7 +19,8 @@ type Idempotency struct {
 	// MaxStored bounds what all answers take on disk, or in Redis; without room
 	// for an answer only the fact that there was one is kept, as with MaxAnswer.
 	// A paid account has at most seven times what stays free, alone seven eighths,
-	// and so have all other callers together. Default 4GB, 1MB to 1TB.
+	// and so have all other callers together. What Responses keeps has as much again.
+	// Default 4GB, 1MB to 1TB.
 	MaxStored Size `yaml:"max_stored"`
 	// MaxKeys bounds the keys, in memory about 100 bytes each, or in Redis; they are
 	// shared like MaxStored. Requests with a key beyond that get 503. Default

@@ -233,6 +233,7 @@ func Fixed(old, next *Config) []string {
 	differ("images.timeout", old.Images.Timeout, next.Images.Timeout)
 	differ("images.memory", old.Images.Memory, next.Images.Memory)
 	differ("idempotency", old.Idempotency, next.Idempotency)
+	differ("responses", old.Responses, next.Responses)
 	differ("fetch", old.Fetch, next.Fetch)
 	a, b := reflect.ValueOf(old.Server), reflect.ValueOf(next.Server)
 	for i := range a.NumField() {
@@ -248,5 +249,5 @@ func (c *Config) keepFixed(running *Config) {
 	c.Store, c.Durability = running.Store, running.Durability
 	c.Node, c.Billing.Leases = running.Node, running.Billing.Leases
 	c.Server, c.Redis, c.Idempotency = running.Server, running.Redis, running.Idempotency
-	c.Fetch = running.Fetch
+	c.Fetch, c.Responses = running.Fetch, running.Responses
 }

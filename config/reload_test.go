@@ -304,12 +304,13 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	next.Node, next.Billing.Leases = Node{Name: "n", Dir: "d"}, Leases{Reclaim: "relaxed"}
 	next.Redis.Addresses = []string{"r:6379"}
 	next.Idempotency.Malformed = "ignore"
+	next.Responses.ItemReferences = 0
 	next.Fetch.Allow = []string{"10.0.0.0/8"}
 	next.Log.Level, next.SystemPrompt = "debug", "x"
 	got := Fixed(old, next)
 	want := []string{
 		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases",
-		"durability", "redis", "idempotency", "fetch",
+		"durability", "redis", "idempotency", "responses", "fetch",
 		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout",
 		"server.idle_timeout",
 		"server.client_stall", "server.send_buffer", "server.drain_delay", "server.drain_timeout",

@@ -31,6 +31,7 @@ func (v *validator) run() {
 	v.limits()
 	v.redis()
 	v.idempotency()
+	v.responses()
 	v.web3Keys()
 	v.images()
 	v.fetch()
