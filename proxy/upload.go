@@ -165,6 +165,14 @@ func (u *Uploads) Read(ctx *fasthttp.RequestCtx, from Sender) (why Refusal, ok b
 	return 0, true
 }
 
+// Extend counts n more bytes for ctx's request, which its handler has added to the body,
+// up to the request's end.
+func (u *Uploads) Extend(ctx *fasthttp.RequestCtx, o fair.Owner, n int64) (why Refusal, ok bool) {
+	p := &ClientOf(ctx.Conn()).upload
+	p.of, p.from.Owner = u, o
+	return u.count(p, n)
+}
+
 // receive reads until the body is complete.
 func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
 	if why, ok = p.of.fits(p, int64(p.length)); !ok {

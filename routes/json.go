@@ -67,7 +67,11 @@ func (c *Call) ReadJSON(shape *scan.Shape) *Error {
 	if e := c.WantJSON(); e != nil {
 		return e
 	}
-	body := c.Ctx.Request.Body()
+	return c.UseJSON(c.Ctx.Request.Body(), shape)
+}
+
+// UseJSON makes a text the body, also in the place of the client's own.
+func (c *Call) UseJSON(body []byte, shape *scan.Shape) *Error {
 	if len(body) == 0 {
 		return InvalidBody("", "the request body is empty; a JSON object is expected")
 	}

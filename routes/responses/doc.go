@@ -1,5 +1,6 @@
 // Package responses sells chat completions in the form of OpenAI's POST /responses
-// (interface.md, Responses; addendum 6). Nothing is kept between requests.
+// (interface.md, Responses; addendum 6). Items of answers are kept for a while, for
+// references to them (references.go).
 //
 // Capability is what main registers. What a body must be stands in rules.go. The form
 // itself, there and back, is providers/chat/responses; what is sold, and how, is the

@@ -44,7 +44,17 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e := refuseEncrypted(call, &v); e != nil {
 		return e
 	}
+	missed, e := resolve(call, &v)
+	if e != nil {
+		return e
+	}
 	f := form.NewForm(call.Own(of).(*form.Options), call.Body, &call.Doc, call.ID[:], call.Began.Unix())
+	if call.KeepsItems() {
+		f.KeepItems(call)
+	}
+	if missed {
+		f.MissThoughts()
+	}
 	told := &routes.Retold{Form: f, Issues: v.Issues}
 	if len(v.Issues) > 0 {
 		told.Body = named(&v)

@@ -163,8 +163,6 @@ func TestResponsesReachIntoNoAccount(t *testing.T) {
 	item := func(item string) string { return `"input":[` + item + `]` }
 	part := func(part string) string { return item(`{"role":"user","content":[` + part + `]}`) }
 	for _, c := range [][2]string{
-		{item(`{"type":"item_reference","id":"msg_1"}`), "input.0"},
-		{item(`{"id":"msg_1"}`), "input.0"},
 		{part(`{"type":"input_file","file_id":"file-1"}`), "input.0.content.0.file_id"},
 		{part(`{"type":"input_image","file_id":"file-1"}`), "input.0.content.0.file_id"},
 		{part(`{"type":"file","file":{"file_id":"file-1"}}`), "input.0.content.0.file.file_id"},

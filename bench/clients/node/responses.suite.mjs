@@ -258,7 +258,7 @@ describe('what responses refuse', () => {
       const { body } = await refused(create(params), OpenAI.BadRequestError, 400);
       issue(body, field);
     }
-    await refused(create({ input: [{ type: 'item_reference', id: 'msg_1' }] }), OpenAI.BadRequestError, 400);
+    await refused(create({ input: [{ type: 'item_reference', id: 'msg_1' }] }), OpenAI.NotFoundError, 404);
   });
 
   it('is an AuthenticationError for a wrong key', () => refused(create({}, connect('wrong')), OpenAI.AuthenticationError, 401));

@@ -242,7 +242,7 @@ class Refusals(Checks, unittest.TestCase):
         ):
             with self.subTest(field=field):
                 self.check_issue(self.refused(openai.BadRequestError, 400, **params), field)
-        self.refused(openai.BadRequestError, 400, input=[{"type": "item_reference", "id": "msg_1"}])
+        self.refused(openai.NotFoundError, 404, input=[{"type": "item_reference", "id": "msg_1"}])
 
     def test_have_the_packages_types(self):
         with connect("wrong") as stranger, connect(POOR_KEY) as poor:

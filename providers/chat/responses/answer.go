@@ -84,7 +84,9 @@ func (a *answer) end(status string) {
 		a.dst = append(a.dst, ',')
 	}
 	a.n++
+	from := len(a.dst)
 	a.dst = a.f.appendItem(a.dst, &a.next, status, false)
+	a.f.keep(a.dst[from:])
 }
 
 // thoughts writes one reasoning item of all that the model thought.

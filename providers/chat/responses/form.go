@@ -51,6 +51,9 @@ type Form struct {
 	wrote      []int32 // where the tools of the chat body are declared
 	left       dialect.LeftOut
 	searchless bool
+	missed     bool   // a thought that the input refers to is not known
+	keeper     Keeper // nil: no items are kept
+	kept       int    // items
 }
 
 // place says of which input item a message, or a call in it, was made.
@@ -86,7 +89,12 @@ func (f *Form) Release() {
 func (f *Form) Searchless() { f.searchless = true }
 
 // LeftOut is dialect.Abridged's.
-func (f *Form) LeftOut() *dialect.LeftOut { return &f.left }
+func (f *Form) LeftOut() *dialect.LeftOut {
+	if f.missed {
+		f.left.Add(missedThought)
+	}
+	return &f.left
+}
 
 // Kind is dialect.Form.
 func (f *Form) Kind() dialect.FormKind { return dialect.Responses }

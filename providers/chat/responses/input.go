@@ -92,8 +92,7 @@ func (f *Form) item(i, end int32) (next int32) {
 	case "web_search_call":
 		// What was found is not in it: it tells the client that there was a search.
 	case "item_reference":
-		f.problem(f.path(i, ""), "nothing is kept between requests, so that an item_reference refers to nothing; "+
-			"send the item itself.")
+		f.problem(f.path(i, ""), "an item_reference needs an id, and items that are kept; send the item itself.")
 	case "compaction", "image_generation_call", "code_interpreter_call", "file_search_call", "mcp_call", "mcp_list_tools":
 		f.leave(kind)
 	default:

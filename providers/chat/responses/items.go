@@ -248,7 +248,10 @@ func (s *stream) end(it *item, status string) {
 	it.closed = status == "completed"
 	s.event("response.output_item.done")
 	s.out = strconv.AppendInt(append(s.out, `,"output_index":`...), int64(it.index), 10)
-	s.out = s.f.appendItem(append(s.out, `,"item":`...), it, s.statusOf(it, status), false)
+	s.out = append(s.out, `,"item":`...)
+	from := len(s.out)
+	s.out = s.f.appendItem(s.out, it, s.statusOf(it, status), false)
+	s.f.keep(s.out[from:])
 	s.endEvent()
 }
 

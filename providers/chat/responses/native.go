@@ -54,6 +54,9 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	m := meter{}
 	defer m.produced.Release()
 	m.output(r.output, seenWhole)
+	if f, ok := c.Form.(*Form); ok {
+		eachObject(r.output, f.keep)
+	}
 	u = dialect.Settle(u, true, &m.produced, c)
 	if !r.changes(c, t) && u.Seen {
 		return body, u, nil

@@ -218,6 +218,9 @@ func (p *patcher) input() {
 	if list < 0 || p.doc.Fields[list].Kind != scan.Array {
 		return
 	}
+	if f, ok := p.c.Form.(*Form); ok && f.missed {
+		p.c.LeftOut.Add(missedThought)
+	}
 	for i := list + 1; i < p.doc.Fields[list].Next; i = p.doc.Fields[i].Next {
 		if p.doc.Fields[i].Kind != scan.Object {
 			continue

@@ -207,7 +207,9 @@ func (s *nativeStream) told(kind, data []byte) {
 	case "response.content_part.done", "response.reasoning_summary_part.done":
 		s.meter.part(memberOf(data, "part"), seenPart, dialect.TextKey(0, dialect.KindContent, 0))
 	case "response.output_item.done":
-		s.meter.item(memberOf(data, "item"), seenItem)
+		item := memberOf(data, "item")
+		s.meter.item(item, seenItem)
+		s.form.keep(item)
 	case "response.output_item.added":
 		item := memberOf(data, "item")
 		s.meter.see(seenDelta, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))

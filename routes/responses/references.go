@@ -1,0 +1,74 @@
+package responses
+
+import (
+	"strconv"
+
+	form "farebox/providers/chat/responses"
+	"farebox/routes"
+)
+
+const (
+	// maxReferences is how many items of earlier answers a request may refer to, and
+	// foundAtOnce how many are looked up in one step.
+	maxReferences = 2048
+	foundAtOnce   = 32
+)
+
+// resolve puts items of earlier answers in the places of references to them, and reads the
+// body again: what they bring along is checked, held, priced and sent like the client's
+// own words. Nothing is written. A thought that is not known is left out; missed says so.
+func resolve(call *routes.Call, v *routes.Validator) (missed bool, e *routes.Error) {
+	if len(v.Issues) > 0 || !call.KeepsItems() {
+		return false, nil
+	}
+	refs := form.References(call.Body, &call.Doc, maxReferences+1)
+	switch {
+	case len(refs) == 0:
+		return false, nil
+	case len(refs) > maxReferences:
+		return false, routes.Invalid(routes.Issue{Code: "too_big", Path: "input", Maximum: strconv.Itoa(maxReferences),
+			Message: "input: at most " + strconv.Itoa(maxReferences) + " items of type item_reference are taken; send the " +
+				"items themselves."})
+	}
+	items, size := make([][]byte, len(refs)), len(call.Body)
+	for from := 0; from < len(refs); from += foundAtOnce {
+		some := refs[from:min(from+foundAtOnce, len(refs))]
+		ids := make([][]byte, len(some))
+		for i := range some {
+			ids[i] = some[i].ID
+		}
+		found, e := call.FindItems(ids, size)
+		if e != nil {
+			return false, e
+		}
+		for i, item := range found {
+			switch ref := &some[i]; {
+			case ref.ID == nil:
+			case item != nil:
+				items[from+i] = item
+				size += len(item)
+			case ref.Thought():
+				missed = true
+			default:
+				return false, unknownItem(call, ref)
+			}
+		}
+	}
+	body := form.Resolve(call.Body, &call.Doc, refs, items)
+	if e := call.UseJSON(body, v.Book.Root); e != nil {
+		return false, e
+	}
+	*v = routes.Validator{Body: call.Body, Doc: &call.Doc, Book: v.Book}
+	v.CheckAll()
+	check(v)
+	return missed, nil
+}
+
+// unknownItem is the answer to a reference to an item that was not kept, is no longer, or
+// is another account's.
+func unknownItem(call *routes.Call, ref *form.Reference) *routes.Error {
+	path := call.Doc.Path(ref.Field) + ".id"
+	id := routes.Excerpt(ref.ID)
+	return &routes.Error{Status: 404, Code: "ITEM_NOT_FOUND", Message: "Unknown item " + id + "; items of this account's " +
+		"answers can be referred to for some time, unless store was false. Send the item itself.", Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": unknown item " + id + "."}}}
+}
