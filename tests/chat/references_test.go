@@ -79,11 +79,17 @@ func (u *turn) next(items []gjson.Result, how string) string {
 func TestReferencesToItemsOfAnswersWork(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g, key := startResponses(t, sim.URL, "sdk")
+	referring(t, sim, "spec", false, "openai", "anthropic", "google")
+	referring(t, sim, "sdk", true, "own", "openai", "anthropic", "google")
+}
+
+// referring has turns with references in them, also in streams.
+func referring(t *testing.T, sim *rig.Simulated, events string, streams bool, models ...string) {
+	g, key := startResponses(t, sim.URL, events)
 	g.NewAccount("b", "100")
 	stranger := g.Key("b")
-	for _, model := range []string{"own", "openai", "anthropic", "google"} {
-		for _, stream := range []bool{false, true} {
+	for _, model := range models {
+		for _, stream := range []bool{false, true}[:1+map[bool]int{true: 1}[streams]] {
 			u := newTurn(g, key, model, stream)
 			items := u.items(u.user, "")
 			kinds := map[string]bool{}
@@ -123,7 +129,7 @@ func TestReferencesToItemsOfAnswersWork(t *testing.T) {
 			}
 		}
 	}
-	if n, _ := g.Metric(`farebox_items_total{outcome="kept"}`); n < 16 {
+	if n, _ := g.Metric(`farebox_items_total{outcome="kept"}`); n < 8 {
 		t.Errorf("%v items were kept", n)
 	}
 	g.CLI("verify")
@@ -165,6 +171,32 @@ func TestUnknownItemsAreNotFound(t *testing.T) {
 		}
 	}
 	g.CLI("verify")
+}
+
+// What references bring along counts like the client's own bytes, in the limit of one body
+// and in that of all together, which a request gives back at its end.
+func TestItemsCountAsBytesOfTheBody(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, fmt.Sprintf(responsesConfig, strings.TrimSuffix(sim.URL, "/v1"), "sdk")+
+		"server: { max_body: 6KB, max_in_flight: 6KB }\n")
+	g.NewAccount("a", "100")
+	key := g.Key("a")
+	references := ""
+	for _, want := range []int{200, 413} {
+		_, _, answer := g.Post("/responses", key, `{"model":"openai","input":"[[sim tokens=700]] Hello"}`)
+		item := gjson.GetBytes(answer, `output.#(type=="message")`)
+		if n := len(item.Raw); n < 3<<10 || n > 5<<10 {
+			t.Fatalf("the item has %d bytes: %s", n, answer)
+		}
+		references += `{"type":"item_reference","id":` + item.Get("id").Raw + `},`
+		for range 4 {
+			status, _, answer := g.Post("/responses", key, `{"model":"openai","input":[`+references+`{"role":"user","content":"And?"}]}`)
+			if status != want {
+				t.Fatalf("%s is answered %d %s, want %d", references, status, answer, want)
+			}
+		}
+	}
 }
 
 // store: false keeps nothing, and so does item_references: 0.

@@ -55,6 +55,19 @@ func TestEventsDoNotAllocate(t *testing.T) {
 		s.Finish()
 		s.Release()
 	})
+	kept := 0
+	f.KeepItems(keeperFunc(func([]byte, []byte) { kept++ }))
+	gate("an answer whose items are kept", func() {
+		f.kept = 0
+		s := f.Stream(c)
+		s.Pass(first)
+		s.Pass(last)
+		s.Finish()
+		s.Release()
+	})
+	if kept < 200 {
+		t.Errorf("%d items were kept", kept)
+	}
 	rich := formOf(t, sdk, richRequest)
 	gate("a request", func() {
 		again := NewForm(sdk, rich.body, rich.doc, rich.id, 1)
