@@ -133,16 +133,22 @@ func Open(o Options) (*Keys, error) {
 		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now,
 		flights: map[requestID]*flight{},
 	}
-	if o.Redis.Used() {
-		k.store = openRedis(&o, k.boot)
-		return k, nil
+	var err error
+	if k.store, err = openStore(&o, k.boot); err != nil {
+		return nil, err
 	}
-	files, err := openFiles(&o)
+	return k, nil
+}
+
+func openStore(o *Options, boot uint64) (store, error) {
+	if o.Redis.Used() {
+		return openRedis(o, boot), nil
+	}
+	files, err := openFiles(o)
 	if err != nil {
 		return nil, err
 	}
-	k.store = files
-	return k, nil
+	return files, nil
 }
 
 // ValidKey says whether a client may use text as an idempotency key: 1 to 255

@@ -54,20 +54,14 @@ type ValuesStats struct {
 }
 
 // OpenValues opens them; nil without a window, and then what is left on disk is removed.
-func OpenValues(o Options, secret []byte) (*Values, error) {
+func OpenValues(o Options, secret []byte) (v *Values, err error) {
 	if o.Folder = valuesDir; o.Config.Window == 0 {
 		return nil, os.RemoveAll(filepath.Join(o.Dir, valuesDir))
 	}
-	v := &Values{secret: secret, node: o.Node, log: o.Log, now: o.Now}
-	if o.Redis.Used() {
-		v.store = openRedis(&o, 0)
-		return v, nil
-	}
-	files, err := openFiles(&o)
-	if err != nil {
+	v = &Values{secret: secret, node: o.Node, log: o.Log, now: o.Now}
+	if v.store, err = openStore(&o, 0); err != nil {
 		return nil, err
 	}
-	v.store = files
 	return v, nil
 }
 

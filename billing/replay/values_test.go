@@ -20,12 +20,12 @@ import (
 // values are those of a process, with a clock of its own.
 type values struct {
 	*Values
-	t     *testing.T
+	t     testing.TB
 	o     Options
 	nowNs atomic.Int64
 }
 
-func openValues(t *testing.T, r *servers.Redis, adjust func(*config.Idempotency)) *values {
+func openValues(t testing.TB, r *servers.Redis, adjust func(*config.Idempotency)) *values {
 	t.Helper()
 	v := &values{t: t}
 	v.nowNs.Store(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC).UnixNano())

@@ -1,8 +1,12 @@
 package chat
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -281,6 +285,77 @@ func TestItemsOutliveAKillAndExpire(t *testing.T) {
 		}
 	}
 	g.CLI("verify")
+}
+
+// The process is killed as soon as a client has read the id of an item, in the middle of
+// its stream.
+func TestAnItemIsKeptBeforeItsIDIsRead(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g, key := startResponses(t, sim.URL, "sdk")
+	for _, model := range []string{"own", "openai", "anthropic"} {
+		res := g.Open("POST", "/responses", key, `{"model":"`+model+`","stream":true,"reasoning":{"effort":"high"},`+
+			`"input":"[[sim tokens=200 gap_ms=20]] Hello"}`)
+		item := ""
+		for lines := bufio.NewScanner(res.Body); lines.Scan() && item == ""; {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && gjson.Get(data, "type").Str == "response.output_item.done" {
+				item = gjson.Get(data, "item.id").Raw
+			}
+		}
+		g.Kill()
+		_ = res.Body.Close()
+		g.Start()
+		status, header, answer := g.Post("/responses", key, `{"model":"openai","input":[{"role":"user","content":"Hello"},`+
+			`{"type":"item_reference","id":`+item+`},{"role":"user","content":"And?"}]}`)
+		if left := header.Get("X-Svc-Left-Out"); status != 200 || left != "" || item == "" {
+			t.Errorf("%s: item %s is answered %d %s, left out are %q", model, item, status, answer, left)
+		}
+	}
+	g.CLI("verify")
+}
+
+// Items of an upstream that takes the form itself have members of its own. What it gets back
+// is what it would get if the client had sent them.
+func TestItemsOfUpstreamsAreReferredTo(t *testing.T) {
+	t.Parallel()
+	const output = `{"id":"rs_01","type":"reasoning","summary":[],"content":null,"encrypted_content":"gAAA","status":null},` +
+		`{"id":"msg_\u00e91","type":"message","role":"assistant","status":"completed","phase":"commentary","content":[{"type":"output_text",` +
+		`"text":"\u00e9 \"x\"","annotations":[],"logprobs":[]}],"novel":{"a":[1.0]}},` +
+		`{"id":"fc_01","type":"function_call","call_id":"c1","name":"f","namespace":null,"arguments":"{}","status":"completed"}`
+	var last []byte
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		last, _ = io.ReadAll(r.Body)
+		if !gjson.GetBytes(last, "stream").Bool() {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"id":"resp_1","status":"completed","model":"m","output":[`+output+`],"usage":{"input_tokens":5,"output_tokens":3}}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, item := range gjson.Parse("[" + output + "]").Array() {
+			_, _ = fmt.Fprintf(w, "data: {\"type\":\"response.output_item.done\",\"output_index\":%d,\"item\":%s}\n\n", i, item.Raw)
+		}
+		_, _ = io.WriteString(w, "data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"status\":\"completed\","+
+			"\"output\":[],\"usage\":{\"input_tokens\":5,\"output_tokens\":3}}}\n\n")
+	}))
+	t.Cleanup(up.Close)
+	g, key := startResponses(t, up.URL, "sdk")
+	ask := func(stream bool, input string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"model":"own","stream":%v,"max_output_tokens":9,"input":[{"role":"user","content":"Hi"}%s]}`, stream, input)
+		if status, _, answer := g.Post("/responses", key, body); status != 200 {
+			t.Fatalf("%s is answered %d %s", body, status, answer)
+		}
+	}
+	for _, stream := range []bool{false, true} {
+		ask(stream, "")
+		const result = `,{"type":"function_call_output","call_id":"c1","output":"1"}`
+		ask(false, ","+output+result)
+		want := string(last)
+		ask(false, `,{"type":"item_reference","id":"rs_01"},{"type":"item_reference","id":"msg_\u00e91"},{"id":"fc_01"}`+result)
+		if string(last) != want || !strings.Contains(want, "gAAA") {
+			t.Errorf("the upstream got\n%s, want\n%s", last, want)
+		}
+	}
 }
 
 // Answers go on where nothing can be kept: an account that has its share, and a Redis that
