@@ -20,8 +20,9 @@ import (
 // and a client of S3 (1.2). 1 MB are wallets: signatures and payments of two families
 // of chains, facilitators, and the simulated ones of the demonstration; enclaves; 0.2 MB
 // are the attacks on what customers share (bench attack). 0.4 MB are the operator's books
-// (statements, transfers without a payment, their migration) and lists of jobs.
-const mostBinary = 53_800_000
+// (statements, transfers without a payment, their migration) and lists of jobs. 0.3 MB are
+// the tools of agents, the rules of Claude's models, and kept items.
+const mostBinary = 54_300_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."
 func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {
