@@ -47,6 +47,9 @@ type Retold struct {
 	// Issues are what is wrong with the client's own body. What is wrong with Body is
 	// told under the client's names.
 	Issues []Issue
+	// Missing is why a part of the body is not there; nil: all is. Then nothing is carried
+	// out, and only an answer that was kept for the same idempotency key is given.
+	Missing *Error
 }
 
 // BeginAside gives a Call for an Aside. Whoever took it gives it back with EndAside.

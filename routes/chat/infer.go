@@ -164,6 +164,9 @@ func (c *inference) Admit(again bool) *routes.Error {
 	if again {
 		return c.call.AdmitAgain(1)
 	}
+	if c.missing != nil {
+		return c.missing
+	}
 	if c.parses {
 		if e := c.setFilesAside(); e != nil {
 			return e

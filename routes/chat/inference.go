@@ -25,6 +25,7 @@ type inference struct {
 	doc     scan.Document      // of a body that was made of another form's
 	told    dialect.FormStream // the answer in that form; nil: it is the client's as it is
 	native  bool               // the target speaks the client's form
+	missing *routes.Error      // why the request can only be answered again; nil: it is whole
 	schema  []byte             // that whole answers must follow; nil: none, or not for us to check
 	scratch *dialect.Scratch   // until a stream begins
 	request proxy.Request
@@ -154,7 +155,7 @@ func (c *inference) Recycle() {
 	c.releaseStream()
 	c.giveScratch()
 	c.x.Reset()
-	c.native, c.schema = false, nil
+	c.native, c.schema, c.missing = false, nil, nil
 	c.doc.Reset()
 	c.call, c.view = nil, nil
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}

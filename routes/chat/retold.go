@@ -15,6 +15,7 @@ import (
 // and sent; the client's own goes to upstreams that speak its form.
 func (of *Capability) Sell(call *routes.Call, r *routes.Retold) *routes.Error {
 	c := of.begin(call)
+	c.missing = r.Missing
 	c.chat.Form, c.chat.Told, c.chat.ToldDoc = r.Form, call.Body, &call.Doc
 	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, &c.doc, 1
 	v := routes.Validator{Body: r.Body, Doc: &c.doc, Book: c.view.book, Issues: r.Issues}

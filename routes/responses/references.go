@@ -14,23 +14,49 @@ const (
 	foundAtOnce   = 32
 )
 
+// resolved is what references came to.
+type resolved struct {
+	items       [][]byte      // nil for each without one
+	thoughtless bool          // a thought is not known, and left out
+	missing     *routes.Error // why a keyed request cannot be carried out; an answer of it may be kept
+}
+
 // resolve puts items of earlier answers in the places of references to them, and reads the
 // body again: what they bring along is checked, held, priced and sent like the client's
-// own words. Nothing is written. A thought that is not known is left out; missed says so.
-func resolve(call *routes.Call, v *routes.Validator) (missed bool, e *routes.Error) {
+// own words. Nothing is written.
+func resolve(call *routes.Call, v *routes.Validator) (r resolved, e *routes.Error) {
 	if len(v.Issues) > 0 || !call.KeepsItems() {
-		return false, nil
+		return r, nil
 	}
 	refs := form.References(call.Body, &call.Doc, maxReferences+1)
 	switch {
 	case len(refs) == 0:
-		return false, nil
+		return r, nil
 	case len(refs) > maxReferences:
-		return false, routes.Invalid(routes.Issue{Code: "too_big", Path: "input", Maximum: strconv.Itoa(maxReferences),
+		return r, routes.Invalid(routes.Issue{Code: "too_big", Path: "input", Maximum: strconv.Itoa(maxReferences),
 			Message: "input: at most " + strconv.Itoa(maxReferences) + " items of type item_reference are taken; send the " +
 				"items themselves."})
 	}
-	items, size := make([][]byte, len(refs)), len(call.Body)
+	r.items = make([][]byte, len(refs))
+	if e := r.find(call, refs); e != nil {
+		if !call.Keyed() {
+			return r, e
+		}
+		r.missing = e
+	}
+	body := form.Resolve(call.Body, &call.Doc, refs, r.items)
+	if e := call.UseJSON(body, v.Book.Root); e != nil {
+		return r, e
+	}
+	*v = routes.Validator{Body: call.Body, Doc: &call.Doc, Book: v.Book}
+	v.CheckAll()
+	check(v)
+	return r, nil
+}
+
+// find looks the items up.
+func (r *resolved) find(call *routes.Call, refs []form.Reference) *routes.Error {
+	size := len(call.Body)
 	for from := 0; from < len(refs); from += foundAtOnce {
 		some := refs[from:min(from+foundAtOnce, len(refs))]
 		ids := make([][]byte, len(some))
@@ -39,29 +65,22 @@ func resolve(call *routes.Call, v *routes.Validator) (missed bool, e *routes.Err
 		}
 		found, e := call.FindItems(ids, size)
 		if e != nil {
-			return false, e
+			return e
 		}
 		for i, item := range found {
 			switch ref := &some[i]; {
 			case ref.ID == nil:
 			case item != nil:
-				items[from+i] = item
+				r.items[from+i] = item
 				size += len(item)
 			case ref.Thought():
-				missed = true
+				r.thoughtless = true
 			default:
-				return false, unknownItem(call, ref)
+				return unknownItem(call, ref)
 			}
 		}
 	}
-	body := form.Resolve(call.Body, &call.Doc, refs, items)
-	if e := call.UseJSON(body, v.Book.Root); e != nil {
-		return false, e
-	}
-	*v = routes.Validator{Body: call.Body, Doc: &call.Doc, Book: v.Book}
-	v.CheckAll()
-	check(v)
-	return missed, nil
+	return nil
 }
 
 // unknownItem is the answer to a reference to an item that was not kept, is no longer, or

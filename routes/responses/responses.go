@@ -44,7 +44,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e := refuseEncrypted(call, &v); e != nil {
 		return e
 	}
-	missed, e := resolve(call, &v)
+	items, e := resolve(call, &v)
 	if e != nil {
 		return e
 	}
@@ -52,10 +52,10 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if call.KeepsItems() {
 		f.KeepItems(call)
 	}
-	if missed {
+	if items.thoughtless {
 		f.MissThoughts()
 	}
-	told := &routes.Retold{Form: f, Issues: v.Issues}
+	told := &routes.Retold{Form: f, Issues: v.Issues, Missing: items.missing}
 	if len(v.Issues) > 0 {
 		told.Body = named(&v)
 		return of.texts.Sell(call, told)

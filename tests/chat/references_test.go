@@ -256,6 +256,11 @@ func TestItemsOutliveAKillAndExpire(t *testing.T) {
 	for _, model := range []string{"own", "openai"} {
 		u := newTurn(g, key, model, true)
 		items := u.items(u.user, "")
+		keyed := fmt.Sprintf(`{"model":%q,%s,"input":[%s]}`, model, u.members, u.next(items, "sdk5"))
+		status, _, first := g.WithKey("/responses", key, model, keyed)
+		if status != 200 {
+			t.Fatalf("%s: %d %s", model, status, first)
+		}
 		g.Kill()
 		for _, path := range itemFiles(t, g) {
 			text, err := os.ReadFile(path)
@@ -282,6 +287,14 @@ func TestItemsOutliveAKillAndExpire(t *testing.T) {
 		g.Start()
 		if status, answer := u.post(u.next(items, "sdk5"), ""); status != 404 {
 			t.Errorf("%s: an item that has expired is answered %d %s", model, status, answer)
+		}
+		// What was paid for is given again, also without the items that it was made of.
+		if status, header, again := g.WithKey("/responses", key, model, keyed); status != 200 || again != first ||
+			header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s: the repeat is answered %d %s, first %s", model, status, again, first)
+		}
+		if status, _, answer := g.WithKey("/responses", key, model+"-2", keyed); status != 404 {
+			t.Errorf("%s: another key is answered %d %s", model, status, answer)
 		}
 	}
 	g.CLI("verify")
