@@ -87,7 +87,7 @@ func (r *resolved) find(call *routes.Call, refs []form.Reference) *routes.Error 
 // is another account's.
 func unknownItem(call *routes.Call, ref *form.Reference) *routes.Error {
 	path := call.Doc.Path(ref.Field) + ".id"
-	id := routes.Excerpt(ref.ID)
-	return &routes.Error{Status: 404, Code: "ITEM_NOT_FOUND", Message: "Unknown item " + id + "; items of this account's " +
-		"answers can be referred to for some time, unless store was false. Send the item itself.", Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": unknown item " + id + "."}}}
+	issue := routes.Issue{Code: "custom", Path: path, Message: path + ": unknown item " + routes.Excerpt(ref.ID) + "."}
+	return &routes.Error{Status: 404, Code: "ITEM_NOT_FOUND", Issues: []routes.Issue{issue}, Message: issue.Message +
+		" Items of this account's answers can be referred to for some time, unless store was false. Send the item itself."}
 }
