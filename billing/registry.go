@@ -63,7 +63,9 @@ const (
 	// unknownMost bounds how many are remembered.
 	unknownMost = 1 << 14
 	// loadTries is how often a key is read again because keys have changed.
-	loadTries = 10
+	loadTries = 20
+	// loadAtOnce are the tries without a pause before them.
+	loadAtOnce = 3
 )
 
 type registryShard struct {
@@ -219,7 +221,10 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	}
 	defer leave()
 	err = errMoved
-	for range loadTries {
+	for try := range loadTries {
+		if try >= loadAtOnce {
+			time.Sleep(time.Duration(try) * time.Millisecond) // the changes of other keys are being taken over
+		}
 		epoch := r.epoch.Load()
 		row, reading := l.store.KeyByDigest(*d)
 		if errors.Is(reading, store.ErrNoRow) || reading == nil && l.dead(row) {
