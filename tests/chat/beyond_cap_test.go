@@ -195,6 +195,7 @@ func TestWholeAnswersInTheirOwnFormAreWhole(t *testing.T) {
 func TestAWholeAnswerBeyondItsCapIsWhole(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, drawnConfig)
+	cuts := 0 // an answer of unknown length that is there at once is whole, too
 	for name, text := range map[string]string{
 		"plain":   strings.Repeat("The small river moves past old stone houses. ", 4000),
 		"escaped": strings.Repeat(`She said \"no\".\n\u0440\u0435\u043a\u0430 `, 4000),
@@ -223,13 +224,16 @@ func TestAWholeAnswerBeyondItsCapIsWhole(t *testing.T) {
 				if cut && (got.Choices[0].Finish != "length" || got.Usage.Completion != 3000 || !chunked) {
 					t.Errorf("%s, chunked %t: ends %s", name, chunked, rig.Last(string(answer), 200))
 				}
-				if chunked != cut {
-					t.Errorf("%s, chunked %t: %d bytes of %d", name, chunked, len(answer), len(body))
+				if cut {
+					cuts++
 				}
 				if spent < 3000*2000 || spent > 3000*2000+100*1000 {
 					t.Errorf("%s, chunked %t: charged %s", name, chunked, spent)
 				}
 			}
 		}
+	}
+	if cuts == 0 {
+		t.Error("no answer of unknown length was cut")
 	}
 }
