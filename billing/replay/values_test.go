@@ -61,11 +61,8 @@ func (v *values) want(account uint32, name, text string) {
 }
 
 func valuesOnBoth(t *testing.T, adjust func(*config.Idempotency), story func(t *testing.T, v *values)) {
-	for name, start := range map[string]func() *servers.Redis{
-		"files": func() *servers.Redis { return nil }, "redis": func() *servers.Redis { return servers.StartRedis(t) },
-	} {
-		t.Run(name, func(t *testing.T) { story(t, openValues(t, start(), adjust)) })
-	}
+	t.Run("files", func(t *testing.T) { story(t, openValues(t, nil, adjust)) })
+	t.Run("redis", func(t *testing.T) { story(t, openValues(t, servers.StartRedis(t), adjust)) })
 }
 
 // A text is found by its account alone, also by the next process, and the last one of a
