@@ -8,7 +8,7 @@ import (
 	"farebox/proxy"
 )
 
-// A cloud is told of the features that it knows, by the names that it has for them.
+// A cloud gets only the betas it knows, under its own names.
 func TestCloudsAreToldOfWhatTheyKnow(t *testing.T) {
 	t.Parallel()
 	known := CloudBetas{"effort-2025-11-24": "effort-2025-11-24", "advanced-tool-use-2025-11-20": "tool-search"}

@@ -10,7 +10,7 @@ import (
 // the label of a metric, so it never is a text of the client's.
 type Omission string
 
-// maxOmissions bounds what is told of one request.
+// maxOmissions bounds the names listed for one request.
 const maxOmissions = 16
 
 // LeftOut lists the omissions of one request, each of them once. The zero value is ready.

@@ -51,7 +51,7 @@ const (
 )
 
 // count is what an answer's text is settled for. doubted says that a usage was told. It is
-// decided once for an answer, so that it is told and charged the same.
+// decided once for an answer, so that the usage the client sees is the usage charged.
 func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	if doubted && p.doubt == undecided && p.keptBytes > windows*windowBytes {
 		if p.doubt = whole; c.Model != nil && !c.Model.Doubts.mayCount(time.Now()) {

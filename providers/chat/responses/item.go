@@ -30,7 +30,7 @@ const (
 	noPart partKind = iota
 	textPart
 	refusalPart
-	thoughtPart // of reasoning that is told as content
+	thoughtPart // reasoning sent as content
 )
 
 // item is one item of the output as far as it has come. Texts stand as between the

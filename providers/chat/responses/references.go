@@ -13,7 +13,7 @@ type Keeper interface{ KeepItem(id, item []byte) }
 const (
 	// maxKeptItems is how many items of a response are kept.
 	maxKeptItems = 64
-	// missedThought is told where a thought that the client refers to is not known.
+	// missedThought names an unknown reference to a reasoning item.
 	missedThought dialect.Omission = "input.reasoning_reference"
 )
 
