@@ -276,8 +276,9 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 		return 0, 0
 	}
 	l, a := h.ledger, h.key.Account
+	covered := Nano(0)
 	if l.node != nil {
-		l.node.cover(h, s.Cost)
+		covered = l.node.cover(h, s.Cost)
 	}
 	a.mu.Lock()
 	a.roll(l.day(s.Now.Wall))
@@ -300,6 +301,9 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 		a.pay(s.Now)
 	}
 	a.mu.Unlock()
+	if covered > 0 {
+		a.wait(h.key, -covered)
+	}
 	if err != nil {
 		l.unrecorded(err)
 	}

@@ -51,17 +51,20 @@ func (n *node) extend(h *Hold, more, least Nano) (got Nano) {
 }
 
 // cover fetches what a request cost beyond its hold, before it is charged: all
-// of it, or else what there is.
-func (n *node) cover(h *Hold, cost Nano) {
+// of it, or else what there is. The account waits for covered until the caller
+// has charged the request: before that, this node must not give the money back.
+func (n *node) cover(h *Hold, cost Nano) (covered Nano) {
 	a := h.key.Account
 	missing := func() Nano {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return h.missing(cost)
 	}
-	if rest := missing(); rest > 0 {
-		n.seek(h.key, rest, 1, func(bool) bool { return missing() == 0 })
+	if covered = min(missing(), wantMost); covered > 0 {
+		a.wait(h.key, covered)
+		n.fetch(h.key, covered, 1, func(bool) bool { return missing() == 0 })
 	}
+	return covered
 }
 
 // missing is what neither the hold nor what is free here pays of cost. What it
@@ -85,11 +88,16 @@ func (h *Hold) missing(cost Nano) Nano {
 // other nodes. The last try is final: it takes what is there. false: the store,
 // or a node that has leases, did not answer.
 func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) (answered bool) {
-	a := k.Account
 	want = min(want, wantMost)
+	k.Account.wait(k, want)
+	defer k.Account.wait(k, -want)
+	return n.fetch(k, want, least, try)
+}
+
+// fetch is seek for an account that waits for want already.
+func (n *node) fetch(k *Key, want, least Nano, try func(final bool) (done bool)) (answered bool) {
+	a := k.Account
 	least = min(max(least, 1), want)
-	a.wait(k, want)
-	defer a.wait(k, -want)
 	var r *recall
 	var rivals, end int64 // until when
 	recalls := 0

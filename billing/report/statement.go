@@ -143,7 +143,14 @@ const sqlBooked = `SELECT p.no, e.id, e.ts_us, e.kind, coalesce(e.ref, ''), e.me
 	LEFT JOIN posting d ON d.entry = p.entry AND d.book = 'debt' AND d.account = p.account AND d.currency = p.currency
 	WHERE p.book = 'customer' AND p.account = $1 AND p.currency = $2 AND p.no > $3 ORDER BY p.no LIMIT $4`
 
+const sqlPageAt = `SELECT seq_first, seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first >= coalesce(
+	(SELECT max(seq_first) FROM usage_page WHERE account = $1 AND node = $2 AND seq_first <= $3), $3)
+	AND seq_last >= $3 AND seq_first <= $4 ORDER BY seq_first LIMIT 1`
+
 func (b *book) read(q *StatementQuery, s *Statement) error {
+	if err := b.Prepare(sqlPageAt); err != nil {
+		return err
+	}
 	if q.After == 0 && b.from > 0 {
 		var err error
 		if q.After, s.Opening, err = b.opening(); err != nil {
@@ -296,10 +303,9 @@ func (b *book) eachRecord(node uint32, first, last uint64, do func(*journal.Reco
 			}
 			b.pages[node] = p
 		}
-		for i := range p.list {
-			if r := &p.list[i]; r.Seq >= first && r.Seq <= last {
-				do(r)
-			}
+		i, _ := slices.BinarySearchFunc(p.list, first, func(r journal.Record, seq uint64) int { return cmp.Compare(r.Seq, seq) })
+		for ; i < len(p.list) && p.list[i].Seq <= last; i++ {
+			do(&p.list[i])
 		}
 		first = p.last + 1
 	}
@@ -313,9 +319,7 @@ func (b *book) page(node uint32, first, last uint64) (*openPage, error) {
 	err := b.Each(func(rows *sql.Rows) error {
 		pages++
 		return rows.Scan(&page.First, &page.Last, &page.Requests, &page.Data)
-	}, `SELECT seq_first, seq_last, requests, data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first >= coalesce(
-		(SELECT max(seq_first) FROM usage_page WHERE account = $1 AND node = $2 AND seq_first <= $3), $3)
-		AND seq_last >= $3 AND seq_first <= $4 ORDER BY seq_first LIMIT 1`, b.account, node, int64(first), int64(last))
+	}, sqlPageAt, b.account, node, int64(first), int64(last))
 	if pages == 0 || err != nil {
 		return nil, err
 	}

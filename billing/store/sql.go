@@ -216,18 +216,31 @@ func (s *sqlStore) text(text string) string {
 
 // stmt is the prepared form of a statement, where there is one.
 func (q *Query) stmt(text string) *sql.Stmt {
+	if own := q.own[text]; own != nil {
+		return own
+	}
 	stmt := q.s.prepared[q.db][text]
 	if stmt == nil || q.tx == nil {
 		return stmt
 	}
-	if own := q.own[text]; own != nil {
-		return own
-	}
+	return q.keep(text, q.tx.StmtContext(q.ctx, stmt))
+}
+
+func (q *Query) keep(text string, stmt *sql.Stmt) *sql.Stmt {
 	if q.own == nil {
 		q.own = map[string]*sql.Stmt{}
 	}
-	q.own[text] = q.tx.StmtContext(q.ctx, stmt)
-	return q.own[text]
+	q.own[text] = stmt
+	return stmt
+}
+
+// Prepare parses a statement once for all its uses in a report.
+func (q *Query) Prepare(text string) error {
+	stmt, err := q.tx.PrepareContext(q.ctx, q.s.text(text))
+	if err == nil {
+		q.keep(text, stmt)
+	}
+	return err
 }
 
 func (q *Query) args(args []any) []any {
