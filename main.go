@@ -145,7 +145,7 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	ledger, err := billing.Open(billing.Options{Wait: wait, Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(),
 		NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: log,
-		Redis: cfg.Redis, Idempotency: cfg.Idempotency, ItemReferences: cfg.Responses.ItemReferences})
+		Redis: cfg.Redis, Idempotency: cfg.Idempotency, Responses: cfg.Responses})
 	if err != nil {
 		return fmt.Errorf("cannot open the ledger in %s: %w", cfg.StoreName(), err)
 	}

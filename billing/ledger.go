@@ -37,8 +37,10 @@ type Ledger struct {
 	control  *controlServer
 	keyed    *replay.Keys
 	items    *replay.Values // nil: no items of answers are kept
-	redis    *limits.Limits // the limits of all nodes; nil: limits are this node's own
-	node     *node          // on a shared store
+
+	responses *replay.Values // nil: no answers are kept
+	redis     *limits.Limits // the limits of all nodes; nil: limits are this node's own
+	node      *node          // on a shared store
 
 	detailNow bool // write detail at once instead of off peak
 	idle      bool // opened for an operator's command
@@ -91,8 +93,8 @@ type Options struct {
 	Leases     config.Leases    // on a shared store
 	// Idempotency; zero: the defaults of the config.
 	Idempotency config.Idempotency
-	// ItemReferences is how long items of answers are kept; 0: they are not.
-	ItemReferences time.Duration
+	// Responses is how long answers and their items are kept.
+	Responses config.Responses
 
 	// Wait is for the lock of the directory, when another process is about to end.
 	Wait time.Duration
@@ -306,8 +308,10 @@ func (l *Ledger) abandon() (err error) {
 	if l.keyed != nil {
 		err = l.keyed.Close()
 	}
-	if l.items != nil {
-		err = errors.Join(err, l.items.Close())
+	for _, kept := range []*replay.Values{l.items, l.responses} {
+		if kept != nil {
+			err = errors.Join(err, kept.Close())
+		}
 	}
 	if l.registry != nil {
 		l.registry.unknown.Close()
@@ -421,6 +425,9 @@ func (l *Ledger) Idempotency() *replay.Keys { return l.keyed }
 
 // Items are those of answers that requests may refer to; nil: none are kept.
 func (l *Ledger) Items() *replay.Values { return l.items }
+
+// Responses are answers that requests may go on from; nil: none are kept.
+func (l *Ledger) Responses() *replay.Values { return l.responses }
 
 // leak voids a hold that its owner forgot.
 func (l *Ledger) leak(h *Hold) {

@@ -29,8 +29,12 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 	if l.keyed, err = replay.Open(r); err != nil || o.idle {
 		return err
 	}
-	r.Config.Window, r.Prefix = o.ItemReferences, fmt.Sprintf("%s:items:%x:", o.Brand, store[:6])
-	l.items, err = replay.OpenValues(r, l.DeriveSecret("items of answers"))
+	r.Config.Window, r.Folder, r.Prefix = o.Responses.ItemReferences, "items", fmt.Sprintf("%s:items:%x:", o.Brand, store[:6])
+	if l.items, err = replay.OpenValues(r, l.DeriveSecret("items of answers")); err != nil {
+		return err
+	}
+	r.Config.Window, r.Folder, r.Prefix = o.Responses.Keep, "responses", fmt.Sprintf("%s:responses:%x:", o.Brand, store[:6])
+	l.responses, err = replay.OpenValues(r, l.DeriveSecret("responses"))
 	return err
 }
 

@@ -84,15 +84,17 @@ func newMeters(g *Gateway) *meters {
 		gauge(`farebox_idempotency_total{outcome="`+outcome+`"}`,
 			func() float64 { return float64(f(g.ledger.Idempotency().Stats())) })
 	}
-	if g.ledger.Items() != nil {
+	for name, kept := range map[string]*replay.Values{"items": g.ledger.Items(), "responses": g.ledger.Responses()} {
+		if kept == nil {
+			continue
+		}
 		for outcome, f := range map[string]func(replay.ValuesStats) int64{
 			"kept": func(s replay.ValuesStats) int64 { return s.Kept }, "large": func(s replay.ValuesStats) int64 {
 				return s.Large
 			},
 			"full": func(s replay.ValuesStats) int64 { return s.Full }, "away": func(s replay.ValuesStats) int64 { return s.Away },
 		} {
-			gauge(`farebox_items_total{outcome="`+outcome+`"}`,
-				func() float64 { return float64(f(g.ledger.Items().Stats())) })
+			gauge("farebox_"+name+`_total{outcome="`+outcome+`"}`, func() float64 { return float64(f(kept.Stats())) })
 		}
 	}
 	m.panics = m.set.NewCounter("farebox_panics_total")

@@ -173,6 +173,17 @@ func (f *fileStore) keep(r *record) error {
 	return err
 }
 
+func (f *fileStore) drop(r *record) error {
+	f.mu.Lock()
+	_, known := f.locate(r.id)
+	f.mu.Unlock()
+	if known == nil {
+		return nil
+	}
+	_, _, err := f.append(r, false)
+	return err
+}
+
 // read gives what is known of an id, nil for nothing.
 func (f *fileStore) read(id requestID) (*record, error) {
 	f.mu.Lock()

@@ -49,6 +49,8 @@ type store interface {
 	finish(p, done *record, ended func()) error
 	// look gives what is known of ids, each nil for nothing.
 	look(ids ...requestID) ([]*record, error)
+	// drop removes what was kept; r is a forgotten record in its place.
+	drop(r *record) error
 	// keep writes down what no request waits for. errFull says that its owner has its share.
 	keep(r *record) error
 	close() error

@@ -252,6 +252,14 @@ func (r *redisStore) keep(p *record) error {
 	return err
 }
 
+func (r *redisStore) drop(p *record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), redisKeep)
+	defer cancel()
+	err := r.client.Del(ctx, r.name(p.id)[0]).Err()
+	r.note(err)
+	return err
+}
+
 func (r *redisStore) finish(p, done *record, ended func()) error {
 	ctx, cancel := context.WithTimeout(context.Background(), finishFor)
 	defer cancel()

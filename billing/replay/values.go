@@ -37,7 +37,6 @@ type Values struct {
 }
 
 const (
-	valuesDir = "items"
 	// MaxValue is the largest text that is kept.
 	MaxValue = 256 << 10
 	// restFor is how long nothing is kept after the store did not answer: answers do not
@@ -53,10 +52,11 @@ type ValuesStats struct {
 	Away  int64 // not kept: the store did not answer
 }
 
-// OpenValues opens them; nil without a window, and then what is left on disk is removed.
+// OpenValues opens them, in a folder of their own; nil without a window, and then what is
+// left on disk is removed.
 func OpenValues(o Options, secret []byte) (v *Values, err error) {
-	if o.Folder = valuesDir; o.Config.Window == 0 {
-		return nil, os.RemoveAll(filepath.Join(o.Dir, valuesDir))
+	if o.Config.Window == 0 {
+		return nil, os.RemoveAll(filepath.Join(o.Dir, o.Folder))
 	}
 	v = &Values{secret: secret, node: o.Node, log: o.Log, now: o.Now}
 	if v.store, err = openStore(&o, 0); err != nil {
@@ -65,16 +65,17 @@ func OpenValues(o Options, secret []byte) (v *Values, err error) {
 	return v, nil
 }
 
-// Put keeps a text under a name of an account, where there is space for it.
-func (v *Values) Put(account uint32, o fair.Owner, name, text []byte) {
+// Put keeps a text under a name of an account, where there is space for it. It says
+// whether it did.
+func (v *Values) Put(account uint32, o fair.Owner, name, text []byte) bool {
 	now := v.now()
 	switch {
 	case len(text) > MaxValue:
 		v.large.Add(1)
-		return
+		return false
 	case now < v.rests.Load():
 		v.away.Add(1)
-		return
+		return false
 	}
 	id, lock, context := v.lock(account, name)
 	nonce := make([]byte, lock.NonceSize(), lock.NonceSize()+len(text)+lock.Overhead())
@@ -85,13 +86,27 @@ func (v *Values) Put(account uint32, o fair.Owner, name, text []byte) {
 	switch err := v.store.keep(r); {
 	case err == nil:
 		v.kept.Add(1)
+		return true
 	case errors.Is(err, errFull):
 		v.full.Add(1)
 	default:
 		v.away.Add(1)
 		v.rests.Store(now + int64(restFor))
-		v.log.Warn().Err(err).Msg("cannot keep items of answers; references to them will not be found")
+		v.log.Warn().Err(err).Msg("cannot keep answers or their items; later requests will not find them")
 	}
+	return false
+}
+
+// Drop removes the texts of names of an account. ErrAway says that the store did not answer.
+func (v *Values) Drop(account uint32, o fair.Owner, names [][]byte) error {
+	for _, name := range names {
+		id, _, _ := v.lock(account, name)
+		if err := v.store.drop(&record{kind: kindForgotten, flags: flagOwned, id: id, atMs: v.now() / 1e6, node: v.node, owner: o}); err != nil {
+			v.log.Warn().Err(err).Msg("cannot remove a kept answer")
+			return ErrAway
+		}
+	}
+	return nil
 }
 
 // Find gives the texts of names of an account, nil for each that is not known. ErrAway
@@ -103,7 +118,7 @@ func (v *Values) Find(account uint32, names [][]byte) ([][]byte, error) {
 	}
 	list, err := v.store.look(ids...)
 	if err != nil {
-		v.log.Warn().Err(err).Msg("cannot look up kept items; the request that refers to them is refused")
+		v.log.Warn().Err(err).Msg("cannot look up kept answers or items; the request is refused")
 		return nil, ErrAway
 	}
 	texts := make([][]byte, len(names))

@@ -29,7 +29,7 @@ func openValues(t testing.TB, r *servers.Redis, adjust func(*config.Idempotency)
 	t.Helper()
 	v := &values{t: t}
 	v.nowNs.Store(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC).UnixNano())
-	v.o = Options{Dir: t.TempDir(), Prefix: "svc:items:0:", Node: 1, Log: zerolog.Nop(), Now: v.nowNs.Load,
+	v.o = Options{Dir: t.TempDir(), Folder: "items", Prefix: "svc:items:0:", Node: 1, Log: zerolog.Nop(), Now: v.nowNs.Load,
 		Config: config.DefaultIdempotency()}
 	v.o.Config.Window = time.Minute
 	if r != nil {
@@ -107,6 +107,32 @@ func TestValuesExpire(t *testing.T) {
 	shared.want(1, "msg_1", "")
 }
 
+// A text that was dropped is not found, by no process, whether or not its owner has space.
+func TestValuesAreDropped(t *testing.T) {
+	t.Parallel()
+	valuesOnBoth(t, func(c *config.Idempotency) { c.MaxStored = 1 << 20 }, func(t *testing.T, v *values) {
+		text := bytes.Repeat([]byte("x"), 64<<10)
+		n := 0
+		for v.Put(1, fair.Paid(1), fmt.Appendf(nil, "resp_%d", n), text) {
+			n++
+		}
+		if err := v.Drop(2, fair.Paid(2), [][]byte{[]byte("resp_1")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Drop(1, fair.Paid(1), [][]byte{[]byte("resp_0"), []byte("unknown")}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			v.want(1, "resp_0", "")
+			v.want(1, "resp_1", string(text))
+			if err := v.Close(); err != nil {
+				t.Fatal(err)
+			}
+			v.open()
+		}
+	})
+}
+
 // An account that has its share keeps nothing more, and others keep as much as before.
 func TestValuesAreSharedByOwner(t *testing.T) {
 	t.Parallel()
@@ -130,7 +156,7 @@ func TestValuesAreSealed(t *testing.T) {
 	t.Parallel()
 	v := openValues(t, nil, nil)
 	v.Put(1, fair.Paid(1), []byte("msg_1"), []byte("a text that nobody may read"))
-	paths, err := filepath.Glob(filepath.Join(v.o.Dir, valuesDir, "*"))
+	paths, err := filepath.Glob(filepath.Join(v.o.Dir, v.o.Folder, "*"))
 	if err != nil || len(paths) != 1 {
 		t.Fatal(paths, err)
 	}

@@ -25,7 +25,7 @@ type resolved struct {
 // body again: what they bring along is checked, held, priced and sent like the client's
 // own words. Nothing is written.
 func resolve(call *routes.Call, v *routes.Validator) (r resolved, e *routes.Error) {
-	if len(v.Issues) > 0 || !call.KeepsItems() {
+	if len(v.Issues) > 0 || !call.Items().On() {
 		return r, nil
 	}
 	refs := form.References(call.Body, &call.Doc, maxReferences+1)
@@ -48,10 +48,15 @@ func resolve(call *routes.Call, v *routes.Validator) (r resolved, e *routes.Erro
 	if e := call.UseJSON(body, v.Book.Root); e != nil {
 		return r, e
 	}
+	recheck(call, v)
+	return r, nil
+}
+
+// recheck checks a body that items were put into.
+func recheck(call *routes.Call, v *routes.Validator) {
 	*v = routes.Validator{Body: call.Body, Doc: &call.Doc, Book: v.Book}
 	v.CheckAll()
 	check(v)
-	return r, nil
 }
 
 // find looks the items up.
@@ -63,7 +68,7 @@ func (r *resolved) find(call *routes.Call, refs []form.Reference) *routes.Error 
 		for i := range some {
 			ids[i] = some[i].ID
 		}
-		found, e := call.FindItems(ids, size)
+		found, e := call.Items().Find(ids, size)
 		if e != nil {
 			return e
 		}

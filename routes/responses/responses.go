@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"time"
 
 	"farebox/config"
 	"farebox/providers"
@@ -18,19 +19,38 @@ func New(texts routes.TextModels) *Capability { return &Capability{texts: texts}
 
 // Open is routes.Capability.
 func (of *Capability) Open(*routes.Gateway) []routes.Row {
-	return []routes.Row{{
-		Method: "POST", Path: "/responses", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
-		Operation: "chat", Rules: book, Serve: of.serve,
-	}}
+	keeps := func(cfg *config.Config) bool { return cfg.Responses.Keep > 0 }
+	return []routes.Row{
+		{Method: "POST", Path: "/responses", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
+			Operation: "chat", Rules: book, Serve: of.serve},
+		{Method: "GET", Path: "/responses/{id}", Access: routes.Bearer, Wallet: true, Form: routes.NoBody, Params: readParams,
+			Offered: keeps, Serve: get},
+		{Method: "DELETE", Path: "/responses/{id}", Access: routes.Bearer, Wallet: true, Form: routes.NoBody, Offered: keeps,
+			Serve: remove},
+		{Method: "GET", Path: "/responses/{id}/input_items", Access: routes.Bearer, Wallet: true, Form: routes.NoBody,
+			Params: inputParams, Offered: keeps, Serve: inputs},
+	}
 }
 
 // Load is routes.Loader.
 func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
-	return routes.View{Own: &form.Options{
+	return routes.View{Own: &view{keep: cfg.Responses.Keep, form: form.Options{
 		Brand: cfg.Brand, Aliases: cfg.BrandAliases, Spec: cfg.Compat.ResponsesEvents == "spec",
 		Extras: cfg.Compat.OpenAIExtras,
-	}}, nil
+	}}}, nil
 }
+
+// view is what a config says.
+type view struct {
+	form form.Options
+	keep time.Duration // how long answers are kept
+}
+
+// keeper keeps items for a request's account.
+type keeper struct{ call *routes.Call }
+
+// KeepItem is form.Keeper.
+func (k keeper) KeepItem(id, item []byte) { k.call.Items().Put(id, item) }
 
 // serve answers POST /responses.
 func (of *Capability) serve(call *routes.Call) *routes.Error {
@@ -48,14 +68,34 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	f := form.NewForm(call.Own(of).(*form.Options), call.Body, &call.Doc, call.ID[:], call.Began.Unix())
-	if call.KeepsItems() {
-		f.KeepItems(call)
+	own := call.Own(of).(*view)
+	talk, earlier, e := continued(call, &v, own.keep)
+	if e != nil {
+		return e
+	}
+	f := form.NewForm(&own.form, call.Body, &call.Doc, call.ID[:], call.Began.Unix())
+	told := &routes.Retold{Form: f, Issues: v.Issues, Missing: items.missing}
+	if f.Stores() && call.Items().On() {
+		f.KeepItems(keeper{call})
 	}
 	if items.thoughtless {
 		f.MissThoughts()
 	}
-	told := &routes.Retold{Form: f, Issues: v.Issues, Missing: items.missing}
+	switch {
+	case talk == nil:
+		if form.Previous(call.Body, &call.Doc) != nil {
+			f.MissPrevious()
+		}
+	case talk.missing != nil:
+		told.Missing = talk.missing
+	default:
+		if talk.turns != nil {
+			f.Continue(earlier)
+		}
+		if f.Stores() {
+			f.KeepResponse(talk)
+		}
+	}
 	if len(v.Issues) > 0 {
 		told.Body = named(&v)
 		return of.texts.Sell(call, told)

@@ -13,6 +13,7 @@ import (
 // clusterConfig has the name and folder of a node, Redis, and an upstream with a node
 // of a blockchain.
 const clusterConfig = `
+responses: { keep: 1h }
 log: { level: error, format: json }
 node: { name: %s, dir: %s }
 redis: { addresses: [%q], timeout: 1s }

@@ -59,7 +59,9 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	a.search()
 	a.calls(memberOf(message, "tool_calls"))
 	a.message(message, memberOf(memberOf(choice, "logprobs"), "content"))
-	return f.appendTail(a.dst, &o), nil
+	a.dst = f.appendTail(a.dst, &o)
+	f.keepResponse(a.dst)
+	return a.dst, nil
 }
 
 // answerRoom is about what a response has beside the words of a completion.

@@ -51,9 +51,14 @@ type Form struct {
 	wrote      []int32 // where the tools of the chat body are declared
 	left       dialect.LeftOut
 	searchless bool
-	missed     bool   // a thought that the input refers to is not known
-	keeper     Keeper // nil: no items are kept
-	kept       int    // items
+	stateless  bool           // its previous_response_id has no effect
+	missed     bool           // a thought that the input refers to is not known
+	keeper     Keeper         // nil: no items are kept
+	kept       int            // items
+	whole      ResponseKeeper // nil: the answer is not kept
+	heard      []byte         // items of the answer, each with a comma
+	continued  bool           // the body goes on from an earlier answer
+	earlier    int            // items of the input that it brought along
 }
 
 // place says of which input item a message, or a call in it, was made.
@@ -93,6 +98,9 @@ func (f *Form) LeftOut() *dialect.LeftOut {
 	if f.missed {
 		f.left.Add(missedThought)
 	}
+	if f.stateless {
+		f.left.Add(unread)
+	}
 	return &f.left
 }
 
@@ -118,6 +126,7 @@ const maxProblems = 20
 
 func (f *Form) problem(path, text string) {
 	if len(f.problems) < maxProblems {
+		path = f.ownPath(path)
 		f.problems = append(f.problems, dialect.Unsupported{Path: path, Text: path + ": " + text})
 	}
 }
@@ -202,7 +211,7 @@ func (f *Form) messagePath(rest string) string {
 	}
 	rest = strings.Replace(rest, ".image_url.url", ".image_url", 1)
 	rest = strings.Replace(rest, ".tool_call_id", ".call_id", 1)
-	return "input." + strconv.Itoa(int(item)) + rest
+	return f.ownPath("input." + strconv.Itoa(int(item)) + rest)
 }
 
 // Items that are none.

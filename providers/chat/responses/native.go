@@ -54,15 +54,17 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	m := meter{}
 	defer m.produced.Release()
 	m.output(r.output, seenWhole)
-	if f, ok := c.Form.(*Form); ok {
+	f, _ := c.Form.(*Form)
+	if f != nil {
 		eachObject(r.output, f.keep)
 	}
 	u = dialect.Settle(u, true, &m.produced, c)
-	if !r.changes(c, t) && u.Seen {
-		return body, u, nil
+	if r.changes(c, t, f) || !u.Seen {
+		s.Out = appendPatched(s.Out[:0], body[from:], c, t, f, nil, &u)
+		body, from = s.Out, 0
 	}
-	s.Out = appendPatched(s.Out[:0], body[from:], c, t, nil, &u)
-	return s.Out, u, nil
+	f.keepResponse(body[from:])
+	return body, u, nil
 }
 
 // nativeResponse is a response object as far as it is read.
@@ -96,8 +98,8 @@ func (r *nativeResponse) failed() bool {
 }
 
 // changes says that the client gets the response in other words than the upstream's.
-func (r *nativeResponse) changes(c *dialect.Chat, t *dialect.Target) bool {
-	return t.Renames && r.model != nil || len(c.SystemPrompt) > 0 && r.instructions != nil
+func (r *nativeResponse) changes(c *dialect.Chat, t *dialect.Target, f *Form) bool {
+	return t.Renames && r.model != nil || len(c.SystemPrompt) > 0 && r.instructions != nil || f.tells()
 }
 
 // failureOf is an upstream's error object as one that stands in an answer.
@@ -120,8 +122,8 @@ func safeFailure(words []byte) failure {
 
 // appendPatched appends a response with the client's name of the model and instructions,
 // safe words of a failure, and the usage that is charged where the upstream told none;
-// nil: as the upstream wrote them.
-func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, failure *failure,
+// nil: as the upstream wrote them. f says what is kept here; nil: nothing.
+func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, failure *failure,
 	u *dialect.Usage) []byte {
 	var m dialect.Member
 	at, told := 0, u == nil || u.Seen
@@ -134,6 +136,7 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, failu
 		case name == "error" && failure != nil && value[0] == '{':
 		case name == "usage" && !told:
 			told = true
+		case (name == "store" || name == "previous_response_id") && f.tells():
 		default:
 			continue
 		}
@@ -148,6 +151,10 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, failu
 			dst = append(append(append(dst, `","message":"`...), failure.message...), `"}`...)
 		case "usage":
 			dst = appendNativeUsage(dst, u)
+		case "store":
+			dst = append(dst, f.stored()...)
+		case "previous_response_id":
+			dst = append(dst, f.previous()...)
 		}
 	}
 	if end := bytes.LastIndexByte(object, '}'); !told && end >= at {

@@ -141,14 +141,18 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 			failure = &f
 		}
 	}
-	if failure == nil && !r.changes(s.c, s.t) {
+	if failure == nil && !r.changes(s.c, s.t, s.form) {
 		return false
 	}
 	s.out = append(s.out, src[from:s.events.From]...)
 	at := cap(data) - cap(response) // it is a piece of data
 	s.out = append(append(s.out, "event: "...), kind...)
 	s.out = append(append(s.out, "\ndata: "...), data[:at]...)
-	s.out = appendPatched(s.out, response, s.c, s.t, failure, nil)
+	from = len(s.out)
+	s.out = appendPatched(s.out, response, s.c, s.t, s.form, failure, nil)
+	if s.done && s.whole {
+		s.form.keepResponse(s.out[from:])
+	}
 	s.out = append(append(s.out, data[at+len(response):]...), "\n\n"...)
 	s.wrote = true
 	return true

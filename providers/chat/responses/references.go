@@ -10,6 +10,9 @@ import (
 // Keeper keeps items of an answer, so that later requests may refer to them by their ids.
 type Keeper interface{ KeepItem(id, item []byte) }
 
+// ResponseKeeper keeps whole answers, so that later requests may go on from them.
+type ResponseKeeper interface{ KeepResponse(id, response []byte) }
+
 const (
 	// maxKeptItems is how many items of a response are kept.
 	maxKeptItems = 64
@@ -20,17 +23,24 @@ const (
 // noItem is an item of the input that says nothing: it keeps the places of the others.
 var noItem = []byte(`{"type":"web_search_call"}`)
 
-// KeepItems gives each whole item of the answer to k before the client gets it, unless
-// the body says store: false.
-func (f *Form) KeepItems(k Keeper) {
-	if i := f.doc.TopIndex(TopStore); i < 0 || f.doc.Fields[i].Kind != scan.False {
-		f.keeper = k
-	}
+// Stores says whether the body lets its answer be kept.
+func (f *Form) Stores() bool {
+	i := f.doc.TopIndex(TopStore)
+	return i < 0 || f.doc.Fields[i].Kind != scan.False
 }
+
+// KeepItems gives each whole item of the answer to k before the client gets it.
+func (f *Form) KeepItems(k Keeper) { f.keeper = k }
 
 // keep has an item kept.
 func (f *Form) keep(item []byte) {
-	if f == nil || f.keeper == nil || f.kept == maxKeptItems {
+	if f == nil {
+		return
+	}
+	if f.whole != nil {
+		f.heard = append(append(f.heard, item...), ',')
+	}
+	if f.keeper == nil || f.kept == maxKeptItems {
 		return
 	}
 	if id := stringIn(item, "id"); len(id) > 0 {

@@ -44,9 +44,8 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	}
 	for body, want := range map[string]bool{request: true, `{"model":"m","input":"x","store":true}`: true,
 		`{"model":"m","input":"x","store":null}`: true, `{"model":"m","input":"x","store":false}`: false} {
-		f := formOf(t, sdk, body)
-		if f.KeepItems(keeper); (f.keeper != nil) != want {
-			t.Errorf("%s keeps items: %v", body, f.keeper != nil)
+		if got := formOf(t, sdk, body).Stores(); got != want {
+			t.Errorf("%s may be kept: %v", body, got)
 		}
 	}
 }

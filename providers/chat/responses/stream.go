@@ -145,7 +145,9 @@ func (s *stream) place(it *item, part string) {
 // whole writes an event with the response.
 func (s *stream) whole(name string) {
 	s.event(name)
-	s.out = s.f.appendHead(append(s.out, `,"response":`...), s.c, &s.outcome)
+	s.out = append(s.out, `,"response":`...)
+	from := len(s.out)
+	s.out = s.f.appendHead(s.out, s.c, &s.outcome)
 	status := "completed"
 	if s.outcome.status != "completed" {
 		status = "incomplete"
@@ -160,6 +162,9 @@ func (s *stream) whole(name string) {
 		}
 	}
 	s.out = s.f.appendTail(s.out, &s.outcome)
+	if s.ended && s.outcome.status != "failed" {
+		s.f.keepResponse(s.out[from:])
+	}
 	s.endEvent()
 }
 
