@@ -270,9 +270,10 @@ func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *Row {
 // missing is the answer to a request without a row: 405 where another method
 // has one.
 func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
-	if isGemini(ctx.Path()) {
-		return &Error{Status: 404, Code: "NOT_FOUND", Message: "Gemini's own API is not spoken here. All chat models " +
-			"answer to clients of OpenAI at " + Prefix + " and of Anthropic at " + strings.TrimSuffix(Prefix, "/v1") + "."}
+	if words := unserved(ctx.Path()); words != "" {
+		e := NoEndpoint(ctx)
+		e.Message = words
+		return e
 	}
 	var allowed []string
 	for method := range d.serve.List() {
@@ -300,6 +301,33 @@ func isGemini(path []byte) bool {
 		return true
 	}
 	return bytes.Contains(path, []byte("/v1beta/")) || bytes.Contains(path, []byte("/v1alpha/"))
+}
+
+// others are endpoints of other APIs, which clients try, and what to do instead.
+var others = map[string]string{
+	"completions": "send messages to " + Prefix + "/chat/completions", "engines": "send messages to " + Prefix + "/chat/completions",
+	"moderations": "", "rerank": "", "assistants": "use " + Prefix + "/responses", "threads": "use " + Prefix + "/responses",
+	"conversations": "use " + Prefix + "/responses", "batches": "", "files": "", "uploads": "", "fine_tuning": "", "vector_stores": "",
+	"realtime": "",
+}
+
+// unserved says that a path is of another API; empty: it is of none that is known.
+func unserved(path []byte) string {
+	if isGemini(path) {
+		return "Gemini's own API is not spoken here. All chat models answer to clients of OpenAI at " + Prefix +
+			" and of Anthropic at " + strings.TrimSuffix(Prefix, "/v1") + "."
+	}
+	_, rest, _ := bytes.Cut(path, []byte("/v1/"))
+	name, _, _ := bytes.Cut(rest, []byte("/"))
+	instead, known := others[string(name)]
+	if !known {
+		return ""
+	}
+	words := "/" + string(name) + " is not served here"
+	if instead != "" {
+		words += "; " + instead
+	}
+	return words + "."
 }
 
 // NoEndpoint is the answer to a path that there is not.

@@ -43,6 +43,9 @@ models:
 		{g, "POST", "/v1beta/models/gemini-2.5-pro:generateContent", 404, "Gemini's own API is not spoken here"},
 		{g, "POST", "/api/v1/v1beta/models/m:streamGenerateContent", 404, "Gemini's own API is not spoken here"},
 		{g, "POST", "/v1/models/m:generateContent", 404, "Gemini's own API is not spoken here"},
+		{g, "POST", "/v1/completions", 404, "/completions is not served here; send messages to /api/v1/chat/completions."},
+		{g, "POST", "/api/v1/moderations", 404, "/moderations is not served here."},
+		{g, "GET", "/v1/files/file_1", 404, "/files is not served here."},
 		{g, "POST", "/v2/models", 404, "Paths start with /api/v1/"},
 	} {
 		req, err := http.NewRequest(c.method, c.gateway.Origin+c.path, strings.NewReader(body))
