@@ -268,6 +268,8 @@ type works struct {
 	blocked  chan struct{} // Fetch waits for it
 	fetching chan struct{} // and says so
 	ordered  func(order []byte)
+	failing  func(id string) // before it says that a job failed
+	paid     bool            // it charges for jobs that it stops
 }
 
 func newWorks(how string) *works {
@@ -327,6 +329,9 @@ func (w *works) Poll(_ context.Context, t Task) (*Standing, error) {
 	case time.Since(w.began[t.ID]) < w.makes:
 		return &Standing{Progress: 50}, nil
 	case w.how == "fails":
+		if w.failing != nil {
+			w.failing(t.ID)
+		}
 		return &Standing{Failed: &Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s",
 			Recommend: "r"}}, nil
 	}
@@ -337,7 +342,7 @@ func (w *works) Cancel(context.Context, Task) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped++
-	return true, nil
+	return !w.paid, nil
 }
 
 // stops is how often it was told to stop.

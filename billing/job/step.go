@@ -66,6 +66,15 @@ func (m *Machine) stands(e *entry, at *Standing, t *Terms) time.Duration {
 	switch {
 	case at.Failed != nil:
 		closeBody(at)
+		row, err := m.o.Store.Job(e.id.String())
+		switch {
+		case err == nil && row.ReleasedUs != 0:
+			// A process that has lost the job since may have told the upstream to stop.
+			return m.turnTo(e, cancel, 0)
+		case err != nil && !errors.Is(err, store.ErrNoRow):
+			m.note(err)
+			return m.interval(e, t, 0)
+		}
 		return m.fail(e, refusal(at.Failed))
 	case at.Done && at.Body != nil:
 		_, ok := m.change(e, store.JobStoring, func(*store.JobRow) {}, store.JobSubmitting, store.JobRunning,
