@@ -9,6 +9,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/routes"
 )
 
 // What an answer says beyond the upstream's own bytes (addendum 5.6, 5.7): with
@@ -82,4 +83,39 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	}
 	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
 	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')
+}
+
+// setCap says which cap on completion tokens was sent where the account could not pay
+// for the one that was asked for, or the model has not as many; of requests whose bytes
+// count, also where none was.
+func (c *inference) setCap() {
+	if c.lowered || c.clamped || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
+		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
+			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
+	}
+}
+
+// setLeftOut tells the client what the translation of its request left out, and counts
+// it for the operator.
+func (c *inference) setLeftOut() {
+	left := c.chat.LeftOut.All()
+	if len(left) == 0 {
+		return
+	}
+	c.call.Ctx.Response.Header.SetCanonical(c.view.leftHeader, routes.ViewBytes(c.chat.LeftOut.String()))
+	for _, name := range left {
+		c.of.gateway.Metrics().GetOrCreateCounter(`farebox_left_out_total{name="` + string(name) + `"}`).Inc()
+	}
+}
+
+// setLookup says what was looked up, or that it failed and the model answers without.
+func (c *inference) setLookup() {
+	if c.lookup == nil {
+		return
+	}
+	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
+	if c.chat.Stream && c.lookup.tells() {
+		c.tells = c.appendFlags(nil, c.flags.inStream || c.chat.Form != nil)
+		c.shows = c.lookup.documents(&c.flags)
+	}
 }

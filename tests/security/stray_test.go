@@ -94,15 +94,7 @@ func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sen
 			}
 		}
 	}
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go serve(c)
-		}
-	}()
+	go acceptAll(ln, serve)
 	return ln.Addr().String(), sent
 }
 
@@ -191,17 +183,22 @@ func stuttering(t *testing.T) (addr string, conns *atomic.Int64, late *sync.Map)
 			}
 		}
 	}
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			conns.Add(1)
-			go serve(c)
-		}
-	}()
+	go acceptAll(ln, func(c net.Conn) {
+		conns.Add(1)
+		serve(c)
+	})
 	return ln.Addr().String(), conns, late
+}
+
+// acceptAll serves each connection until the listener is closed.
+func acceptAll(ln net.Listener, serve func(net.Conn)) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go serve(c)
+	}
 }
 
 func TestALateSecondAnswerReachesNoOtherAccount(t *testing.T) { stutter(t, 3000) }

@@ -27,8 +27,8 @@ func (r *reader) block(b int32) {
 		}
 		r.source(b, "file", "file_data")
 	default:
-		// It is counted and priced as what it says; only who knows it is sent it. The
-		// name of a tool that was found is told to everybody.
+		// It is counted and priced as text. Only an upstream that knows the block gets
+		// it as it is; every upstream gets the names of found tools.
 		if kind != "tool_reference" {
 			r.strangeBlock(b, kind)
 		}

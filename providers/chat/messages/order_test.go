@@ -22,8 +22,8 @@ const (
 	oneCall  = `"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]`
 )
 
-// Claude Code prints the last block of an answer, so that no thought stands behind the
-// text. A signature that comes behind it goes before the next call.
+// Claude Code prints the last block of an answer, so no thought may follow the text. A
+// signature that follows the text goes before the next call.
 func TestThoughtsStandBeforeWhatFollows(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, with(`"stream":true,`+thinking))
