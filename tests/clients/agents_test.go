@@ -71,7 +71,7 @@ func (s *situation) prompt() string {
 	return "[[sim tool=" + name + " rounds=" + strconv.Itoa(max(1, s.rounds)) + " args=" + base64.RawURLEncoding.EncodeToString([]byte(args)) + "]] Do it."
 }
 
-// agent is a command line that people use unmodified, with the settings that README names.
+// agent is a command line that people use unmodified, with the settings that routes/clients.md names.
 type agent struct {
 	name       string
 	executable string
@@ -91,7 +91,7 @@ var agents = []agent{
 		},
 		arguments: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
 		settings: func(t *testing.T, home string, set *strings.Replacer) []string {
-			text := set.Replace(readmeBlock(t, "### Codex", "toml"))
+			text := set.Replace(pageBlock(t, "Codex", "toml"))
 			if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ var agents = []agent{
 		models:    map[string][]situation{"openai": claudePlain, "anthropic": claudePlain, "gemini": claudePlain},
 		arguments: []string{"-p", "--allowedTools=Bash"},
 		settings: func(t *testing.T, _ string, set *strings.Replacer) (variables []string) {
-			for line := range strings.Lines(set.Replace(readmeBlock(t, "### Claude Code", "sh"))) {
+			for line := range strings.Lines(set.Replace(pageBlock(t, "Claude Code", "sh"))) {
 				if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
 					variables = append(variables, variable)
 				}
@@ -127,24 +127,26 @@ var (
 	}
 )
 
-// readmeBlock is the first block of a language below a heading of README.md.
-func readmeBlock(t *testing.T, heading, language string) string {
+// pageBlock is the first block of a language in a client's section of routes/clients.md.
+func pageBlock(t *testing.T, client, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
+	page := filepath.Join("routes", "clients.md")
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, below, ok := strings.Cut(string(text), "\n"+heading+"\n")
-	_, block, begins := strings.Cut(below, "```"+language+"\n")
+	_, section, ok := strings.Cut(string(text), "\n## Use with "+client+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, block, begins := strings.Cut(section, "```"+language+"\n")
 	block, _, ends := strings.Cut(block, "```")
 	if !ok || !begins || !ends {
-		t.Fatalf("README.md has no block of %s below %s", language, heading)
+		t.Fatalf("%s has no block of %s for %s", page, language, client)
 	}
 	return block
 }
 
 // Codex and Claude Code, as the registry has them, have their answer and a tool's whole
-// turn from a model of each dialect, with the settings that README names.
+// turn from a model of each dialect, with the settings that routes/clients.md names.
 func TestLongAgentsWorkAtTheFirstTry(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(agentsConfig, strings.TrimSuffix(sim.URL, "/v1")))
