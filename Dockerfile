@@ -5,7 +5,7 @@ COPY go.mod go.sum ./
 COPY providers/scrape/nodates providers/scrape/nodates
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(date -u +%Y%m%d.%H%M%S)" -o /farebox .
+RUN CGO_ENABLED=0 go build -buildvcs=auto -trimpath -tags nodynamic -ldflags "-s -w" -o /farebox .
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

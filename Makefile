@@ -1,10 +1,7 @@
 # farebox: `make run` starts it, `make test` proves it.
 SHELL := /bin/bash
-ifndef STAMP
-export STAMP := $(shell date -u +%Y%m%d.%H%M%S)
-endif
 export CGO_ENABLED ?= 0
-BUILD := go build -trimpath -tags nodynamic -ldflags "-s -w -X main.version=$(STAMP)"
+BUILD := go build -buildvcs=auto -trimpath -tags nodynamic -ldflags "-s -w"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
 # A package more than there are cores runs at a time where tests do the same once more: some wait for leases,
@@ -85,6 +82,6 @@ cover:
 	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
-	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules \
+	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules $(CLIENTS)/openapi/node_modules $(CLIENTS)/openapi/.venv \
 	  $(CLIENTS)/python/.venv providers/parse/testdata/python/.venv \
 	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2

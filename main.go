@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"farebox/bench"
@@ -44,8 +46,20 @@ import (
 	"farebox/routes/wallet"
 )
 
-// version is the build stamp, set by the Makefile (addendum 3.7: YYYYMMDD.HHMMSS).
-var version = "00000000.000000"
+// version is the build stamp (addendum 3.7: YYYYMMDD.HHMMSS): the time of the commit that
+// was built, zeros without a repository.
+var version = commitTime()
+
+func commitTime() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if at, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
+				return at.UTC().Format("20060102.150405")
+			}
+		}
+	}
+	return "00000000.000000"
+}
 
 func main() {
 	web.Work() // this is all that a child of ours does, this or the other
@@ -68,7 +82,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), versionCommand(), bench.Command())
+	root.AddCommand(serveCommand(), openAPICommand(), versionCommand(), bench.Command())
 	root.AddCommand(providers.Commands()...)
 	root.AddCommand(cli.Commands()...)
 	return root
@@ -104,6 +118,87 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&store, "store", "",
 		"keep the ledger in this directory or postgres://… instead of where the config says")
 	return cmd
+}
+
+func openAPICommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "openapi", Short: "Print the OpenAPI document of the API, which is also at /api/v1/openapi.json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			document, err := openAPI(file)
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(append(document, '\n'))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); none: the demonstration, which has all endpoints")
+	return cmd
+}
+
+// openAPI makes the document on a ledger that is thrown away.
+func openAPI(file string) (document []byte, err error) {
+	cfg, sim, err := loadOrDemo(file)
+	if err != nil {
+		return nil, err
+	}
+	if sim != nil {
+		defer sim.Close()
+	}
+	dir, err := os.MkdirTemp("", "farebox-openapi-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg.Store, cfg.Node.Dir = dir, dir
+	log := zerolog.Nop()
+	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Brand: cfg.Brand, Durability: cfg.Durability, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, ledger.Close()) }()
+	px := proxy.New(proxy.Options{})
+	defer px.Close()
+	gw, rest, err := newGateway(cfg, ledger, px, log)
+	if err != nil {
+		return nil, err
+	}
+	defer rest()
+	defer gw.Close()
+	return gw.OpenAPI()
+}
+
+// newGateway connects the capabilities. rest ends what works in the background.
+func newGateway(cfg *config.Config, ledger *billing.Ledger, px *proxy.Proxy, log zerolog.Logger) (
+	gw *routes.Gateway, rest func(), err error) {
+	world := augment.New()
+	cast := characters.New()
+	enclaves := tee.New()
+	texts := chat.New(world, cast, enclaves)
+	links := providers.NewFetcher(cfg.Fetch)
+	kept, err := media.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	downloads := shelf.New(kept)
+	sounds := audio.New(links)
+	gw, err = routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
+		texts,
+		image.New(links, texts),
+		responses.New(texts),
+		messages.New(texts),
+		account.New(),
+		rpc.New(),
+		world,
+		models.New(),
+		cast,
+		enclaves,
+		sounds,
+		video.New(links),
+		downloads,
+		wallet.New(),
+	)
+	return gw, sync.OnceFunc(func() { downloads.Close(); sounds.Close() }), err
 }
 
 // closeLimit is what a process takes to cut its last requests and to close the
@@ -164,39 +259,12 @@ func serve(file string, override func(*config.Config)) error {
 	}
 	px := proxy.New(proxy.Options{ClientStall: cfg.Server.ClientStall, HalfCloseGone: *cfg.Server.HalfCloseGone})
 	defer px.Close()
-	world := augment.New()
-	cast := characters.New()
-	enclaves := tee.New()
-	texts := chat.New(world, cast, enclaves)
-	links := providers.NewFetcher(cfg.Fetch)
-	kept, err := media.New(cfg)
-	if err != nil {
-		return err
-	}
-	downloads := shelf.New(kept)
-	sounds := audio.New(links)
 	// What works in the background ends before the ledger, which a successor waits for.
-	rest := sync.OnceFunc(func() { downloads.Close(); sounds.Close() })
-	defer rest()
-	gw, err := routes.New(routes.Options{Ledger: ledger, Proxy: px, Log: log, Version: version, Media: kept}, cfg,
-		texts,
-		image.New(links, texts),
-		responses.New(texts),
-		messages.New(texts),
-		account.New(),
-		rpc.New(),
-		world,
-		models.New(),
-		cast,
-		enclaves,
-		sounds,
-		video.New(links),
-		downloads,
-		wallet.New(),
-	)
+	gw, rest, err := newGateway(cfg, ledger, px, log)
 	if err != nil {
 		return err
 	}
+	defer rest()
 	if len(cfg.RPC.Networks) > 0 {
 		if err := nodes.EmptySpool(cfg); err != nil {
 			return fmt.Errorf("%w; farebox must be able to write to %s", err, cfg.LedgerDir())

@@ -83,6 +83,7 @@ type snapshot struct {
 	classes   []*RateClass   // that have limits of their own and are offered
 	windows   map[*RateClass]classWindow
 	books     map[*Row]*Rulebook
+	openAPI   func() ([]byte, error) // made when it is first asked for
 	directory *directory
 	wallets   *wallets // nil: there is nothing for them
 }
@@ -103,8 +104,9 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	if o.Media != nil {
 		g.openJobs(&o, cfg)
 		capabilities = append(slices.Clone(capabilities), &jobHooks{g}, &jobList{g})
-		g.capabilities = capabilities
 	}
+	capabilities = append(slices.Clone(capabilities), &openAPI{g})
+	g.capabilities = capabilities
 	for _, of := range capabilities {
 		for _, row := range of.Open(g) {
 			if wrong := row.mistake(); wrong != "" {
@@ -158,6 +160,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		rate, _ := class.Rate(cfg)
 		next.windows[class] = classWindow{g.ledger.ModelNumber(class.Name), rate}
 	}
+	next.openAPI = sync.OnceValues(func() ([]byte, error) { return g.describe(next) })
 	next.books = map[*Row]*Rulebook{}
 	for i := range g.rows {
 		if row := &g.rows[i]; row.Rules != nil {

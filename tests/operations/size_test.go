@@ -21,8 +21,9 @@ import (
 // of chains, facilitators, and the simulated ones of the demonstration; enclaves; 0.2 MB
 // are the attacks on what customers share (bench attack). 0.4 MB are the operator's books
 // (statements, transfers without a payment, their migration) and lists of jobs. 0.3 MB are
-// the tools of agents, the rules of Claude's models, and kept items.
-const mostBinary = 54_300_000
+// the tools of agents, the rules of Claude's models, and kept items. 0.4 MB are stored answers, the OpenAPI document
+// and the JSON schema of the config.
+const mostBinary = 54_700_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."
 func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {

@@ -1,0 +1,93 @@
+package operations
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
+
+	"farebox/tests/rig"
+)
+
+// The document says what is served: the command line prints what the server answers, each
+// example in it is carried out, and the answer is as it says.
+func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
+	t.Parallel()
+	r := newReader(t)
+	document := fetch(t, "GET", r.origin+"/api/v1/openapi.json", "", "")
+	printed, err := rig.RunIn(t, r.dir, "openapi")
+	if err != nil || strings.TrimSpace(printed) != string(document) {
+		t.Errorf("farebox openapi prints another document (%v)", err)
+	}
+	var whole any
+	if err := json.Unmarshal(document, &whole); err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("openapi.json", whole); err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	gjson.GetBytes(document, "paths").ForEach(func(path, operations gjson.Result) bool {
+		operations.ForEach(func(method, operation gjson.Result) bool {
+			const json200 = `responses.200.content.application/json.schema`
+			at := "openapi.json#/paths/" + pointer(path.Str) + "/" + method.Str + "/responses/200/content/application~1json/schema"
+			example := operation.Get(`requestBody.content.application/json.example`)
+			if !example.Exists() || !operation.Get(json200).Exists() {
+				return true
+			}
+			schema, err := compiler.Compile(at)
+			if err != nil {
+				t.Errorf("%s %s: %v", method.Str, path.Str, err)
+				return true
+			}
+			examples++
+			answer := fetch(t, strings.ToUpper(method.Str), r.origin+"/api/v1"+path.Str, r.admin, example.Raw)
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer))
+			if err != nil {
+				t.Errorf("%s %s: %v: %s", method.Str, path.Str, err, answer)
+			} else if err := schema.Validate(value); err != nil {
+				t.Errorf("%s %s: %v\n%s", method.Str, path.Str, err, answer)
+			}
+			return true
+		})
+		return true
+	})
+	if examples < 10 {
+		t.Errorf("%d examples were carried out", examples)
+	}
+	if rule := gjson.GetBytes(document, `paths./chat/completions.post.requestBody.content.application/json.schema.properties.temperature`); rule.Get("maximum").Num != 2 {
+		t.Errorf("the temperature may be %s", rule.Raw)
+	}
+}
+
+func pointer(path string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(path)
+}
+
+// fetch calls an endpoint, which must answer with 200.
+func fetch(t *testing.T, method, url, key, body string) []byte {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if req.Header.Set("Content-Type", "application/json"); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := rig.Client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		t.Errorf("%s %s %s is answered %d %s (%v)", method, url, body, res.StatusCode, answer, err)
+	}
+	return answer
+}
