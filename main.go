@@ -309,9 +309,13 @@ func serve(file string, override func(*config.Config)) error {
 	gw.Warm()
 	var banner bytes.Buffer // which is shown whole
 	cli.Banner(&banner, version, cfg, ln.Addr(), metricsAt, ledger.NodeLabel(), secrets)
-	if sim != nil && cfg.X402 != nil {
+	if sim != nil {
 		first := cli.FirstTopUp(sim.FirstPayment(cfg.X402.Networks[0].PayTo))
-		cli.ShowTopUp(&banner, ln.Addr(), &first)
+		done, err := cli.WriteDemo(cfg, ln.Addr(), &first)
+		if err != nil {
+			return fmt.Errorf("cannot write what to try: %w", err)
+		}
+		defer done()
 	}
 	_, _ = os.Stdout.Write(banner.Bytes()) // nobody has to read it
 

@@ -1,19 +1,24 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"farebox/config"
 )
 
-// Banner says where the gateway listens, from what it runs, and how to make the first call.
+// Banner says where the gateway listens, from what it runs, how to make the first call,
+// and where to read on: ten lines at most.
 func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, node string, keys *DemoKeys) {
-	base := "http://" + addr.String() + "/api/v1"
-	if cfg.TLS.Cert != "" {
-		base = "https://" + addr.String() + "/api/v1"
-	}
+	base := baseURL(cfg, addr)
 	source := cfg.Source
 	if cfg.Simulated {
 		source = "none: demonstration with a SIMULATED upstream, no real model answers"
@@ -23,49 +28,97 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	switch metrics {
 	case config.MetricsOff:
 	case config.MetricsOnListen:
-		fmt.Fprintln(w, "  metrics    on the address above, /metrics: they tell revenue, to everybody who can reach it")
+		fmt.Fprintln(w, "  metrics    /metrics of the same address: everybody who reaches it can read the revenue")
 	default:
 		fmt.Fprintf(w, "  metrics    %s\n", metrics)
 	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
 	}
-	secret, more := "<API key>", Program()+" key create --account "+DemoAccount
-	if cfg.Store != DefaultStore && !cfg.SharedStore() {
-		more += " --store " + cfg.Store
-	}
-	if keys != nil {
+	secret := "<API key>"
+	switch {
+	case keys != nil:
 		secret = keys.Inference
-		fmt.Fprintf(w, "  account    %s, 100 USD\n  ADMIN key      %s\n  INFERENCE key  %s\n  (shown this once; "+
-			"more: %s)\n", DemoAccount, keys.Admin, keys.Inference, more)
-	} else if cfg.Simulated {
-		fmt.Fprintf(w, "  account    %s (keys were printed at the first start; more: %s)\n", DemoAccount, more)
+		fmt.Fprintf(w, "  ADMIN key  %s\n  key        %s (shown once; account %s, 100 USD)\n", keys.Admin, keys.Inference, DemoAccount)
+	case cfg.Simulated:
+		fmt.Fprintf(w, "  key        shown at the first start; another one: %s\n", newKey(cfg))
 	}
 	if len(cfg.Models) > 0 {
 		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: "+
 			"application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
 	}
-	if cfg.Simulated && cfg.Augment.Scrape != nil {
-		fmt.Fprintf(w, "a page of the simulation as Markdown:\n  curl %s/augment/scrape -H 'Authorization: Bearer %s' -H "+
-			"'Content-Type: application/json' -d '{\"url\":\"%s/site/rivers\"}'\n", base, secret, cfg.SimulatedAt)
+	if cfg.Simulated {
+		fmt.Fprintf(w, "more: %s demo; routes/README.md shows every endpoint\n", Program())
 	}
-	for _, m := range cfg.Models {
-		if chat, ok := m.Spec.(*config.Chat); ok && chat.Enclave != nil && cfg.Simulated {
-			fmt.Fprintf(w, "what a simulated enclave proves (TEST ROOT, nothing is confidential):\n  curl "+
-				"'%s/tee/attestation?model=%s'\n", base, m.ID)
-			break
-		}
+}
+
+func baseURL(cfg *config.Config, addr net.Addr) string {
+	if cfg.TLS.Cert != "" {
+		return "https://" + addr.String() + "/api/v1"
 	}
+	return "http://" + addr.String() + "/api/v1"
+}
+
+// newKey is the command that makes a key of the demonstration's account.
+func newKey(cfg *config.Config) string {
+	command := Program() + " key create --account " + DemoAccount
+	if cfg.Store != DefaultStore && !cfg.SharedStore() {
+		command += " --store " + cfg.Store
+	}
+	return command
 }
 
 // FirstTopUp is a payment that a wallet of the demonstration signed.
 type FirstTopUp struct{ Key, Address, Header string }
 
-// ShowTopUp says how a wallet pays before simulated chains.
-func ShowTopUp(w io.Writer, addr net.Addr, t *FirstTopUp) {
-	fmt.Fprintf(w, "first top-up by a wallet, of 5 USD that nobody loses (SIMULATED facilitator and chains, where every "+
-		"wallet has funds):\n  curl -X POST http://%s/api/v1/x402/top-up -H 'PAYMENT-SIGNATURE: %s'\n"+
-		"  wallet         %s\n  its key        %s (nobody's secret; @x402/fetch pays and signs in with it)\n",
-		addr, t.Header, t.Address, t.Key)
+// demoFile holds what `farebox demo` prints while the demonstration runs.
+const demoFile = "demo.txt"
+
+// WriteDemo writes down what to try beside the first call. done removes it.
+func WriteDemo(cfg *config.Config, addr net.Addr, pay *FirstTopUp) (done func(), err error) {
+	var b strings.Builder
+	base := baseURL(cfg, addr)
+	section := func(title, command string, args ...any) {
+		fmt.Fprintf(&b, "%s:\n  "+command+"\n\n", append([]any{title}, args...)...)
+	}
+	section("the key that these calls use, from the banner of the first start", "export KEY=SVC_INFERENCE_KEY_…   # another one: %s", newKey(cfg))
+	const call = "curl %s/%s -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json' -d '%s'"
+	section("a stream", call, base, "chat/completions",
+		`{"model":"sim-chat-small","stream":true,"messages":[{"role":"user","content":"Hello"}]}`)
+	section("a chat that searches the web", call, base, "chat/completions",
+		`{"model":"sim-chat-small","messages":[{"role":"user","content":"How do rivers move today?"}],"svc_parameters":{"enable_web_search":"on"}}`)
+	section("a page of the simulation as Markdown", call, base, "augment/scrape", `{"url":"`+cfg.SimulatedAt+`/site/rivers"}`)
+	section("a track, which is made as a job", call, base, "audio/queue", `{"model":"sim-music","prompt":"A calm piano piece","duration_seconds":60}`)
+	section("the attestation of a simulated enclave (TEST ROOT: nothing is confidential)", "curl '%s/tee/attestation?model=e2ee-sim'", base)
+	if pay != nil {
+		section("a top-up of 5 USD by a wallet (SIMULATED facilitator and chains: no real money)",
+			"curl -X POST %s/x402/top-up -H 'PAYMENT-SIGNATURE: %s'\n  wallet   %s\n  its key  %s (public; @x402/fetch pays and signs in with it)",
+			base, pay.Header, pay.Address, pay.Key)
+	}
+	section("Codex, Claude Code and other clients", "routes/clients.md has their settings; the base URL is %s", base)
+	path := filepath.Join(cfg.LedgerDir(), demoFile)
+	return func() { _ = os.Remove(path) }, os.WriteFile(path, []byte(b.String()), 0o600)
+}
+
+func demoCommand() *cobra.Command {
+	var f operatorFlags
+	cmd := &cobra.Command{
+		Use: "demo", Short: "List what else to try with the running demonstration", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := f.config()
+			if err != nil {
+				return err
+			}
+			text, err := os.ReadFile(filepath.Join(cfg.LedgerDir(), demoFile))
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("no demonstration runs in %s: start one with farebox serve, or name its store with --store", cfg.StoreName())
+			}
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(text)
+			}
+			return err
+		},
+	}
+	return f.register(cmd)
 }

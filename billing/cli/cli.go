@@ -17,7 +17,8 @@ import (
 // Commands are the operator's.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), statementCommand(), nodeCommand(), characterCommand(),
-		jobCommand(), walletCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand()}
+		jobCommand(), walletCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand(),
+		demoCommand()}
 }
 
 var negative = regexp.MustCompile(`unknown shorthand flag: '[0-9.]' in (-[0-9.]+)`)

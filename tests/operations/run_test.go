@@ -51,19 +51,29 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 	}
 	cmd, out := start()
 	banner := out.String()
-	for _, want := range []string{"SIMULATED", "100 USD", "first top-up by a wallet", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_",
-		"http://" + addr + "/api/v1"} {
-		if !strings.Contains(banner, want) {
+	for _, want := range []string{"SIMULATED", "100 USD", "SVC_ADMIN_KEY_", "SVC_INFERENCE_KEY_", "http://" + addr + "/api/v1", "farebox demo"} {
+		if !strings.Contains(strings.ReplaceAll(banner, rig.Binary(t), "farebox"), want) {
 			t.Errorf("the banner does not say %q:\n%s", want, banner)
 		}
 	}
-	curls := regexp.MustCompile(`(?m)^\s*(curl .*)$`).FindAllStringSubmatch(banner, -1)
-	if len(curls) != 4 {
-		t.Fatalf("the banner has %d curl lines:\n%s", len(curls), banner)
+	said := banner[strings.Index(banner, "farebox 2"):]
+	if n := strings.Count(said, "\n"); n > 10 {
+		t.Errorf("the banner has %d lines:\n%s", n, said)
 	}
-	for i, want := range []string{`"chat.completion"`, `"format":"markdown"`, `"testRoot":true`,
-		`"amountCredited":5,"newBalance":5`} {
-		answer, err := exec.Command("sh", "-c", curls[i][1]+" -sS").CombinedOutput()
+	more, err := rig.RunIn(t, dir, "demo")
+	if err != nil {
+		t.Error(err)
+	}
+	curl := regexp.MustCompile(`(?m)^\s*(curl .*)$`)
+	curls := append(curl.FindAllStringSubmatch(banner, -1), curl.FindAllStringSubmatch(more, -1)...)
+	wants := []string{`"chat.completion"`, `"chat.completion.chunk"`, `"chat.completion"`, `"format":"markdown"`, `"queue_id"`, `"testRoot":true`,
+		`"amountCredited":5,"newBalance":5`}
+	if len(curls) != len(wants) {
+		t.Fatalf("%d calls are shown:\n%s%s", len(curls), banner, more)
+	}
+	key := regexp.MustCompile(`SVC_INFERENCE_KEY_[A-Za-z0-9_-]+`).FindString(banner)
+	for i, want := range wants {
+		answer, err := exec.Command("sh", "-c", "KEY="+key+"; "+curls[i][1]+" -sS").CombinedOutput()
 		if err != nil || !strings.Contains(string(answer), want) {
 			t.Errorf("the pasted line gave %v: %s", err, answer)
 		}
