@@ -73,7 +73,7 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 	v := routes.Validator{Body: call.Body, Doc: &call.Doc, Book: rules}
 	v.CheckAll()
 	checkStops(&v)
-	f, body, wrong := form.Read(call.Body, &call.Doc)
+	f, body, wrong := form.Read(call.Body, &call.Doc, searchless(call, &v))
 	f.Brand = call.Own(of).(string)
 	f.SetBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
 	told := &routes.Retold{Form: f, Body: body, Issues: v.Issues}
@@ -86,6 +86,13 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 		told.Body = form.Named(call.Body, &call.Doc)
 	}
 	return told, nil
+}
+
+// searchless says that the model a body names cannot search the web.
+func searchless(call *routes.Call, v *routes.Validator) bool {
+	name, _ := providers.SplitSuffix(v.Text(-1, form.TopModel))
+	model, _ := call.Catalog().Resolve(name, "text")
+	return model != nil && !model.Chat.Capabilities.WebSearch
 }
 
 // threads refuses conversations that are kept for the client. The loops of tools in

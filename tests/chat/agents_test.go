@@ -78,6 +78,57 @@ func TestWhatIsNotPassedOnIsTold(t *testing.T) {
 	f("/chat/completions", "", `{"model":"google",`+hi+`,"response_format":{"type":"json_object"}}`, "")
 }
 
+// "Claude Code was answered 400 as soon as it was to search the web." The tool is left out
+// and told where the model has no search; who forces it is refused.
+func TestMessagesGoOnWithoutAWebSearch(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
+	g, key := startMessages(t, sim.URL)
+	const (
+		search = `{"type":"web_search_20250305","name":"web_search","max_uses":8,"allowed_domains":["example.com"]}`
+		other  = `{"name":"f","input_schema":{"type":"object"}}`
+		third  = `{"name":"g","input_schema":{"type":"object"}}`
+	)
+	for _, model := range []string{"own", "own:enable_web_search=off", "own:strip_thinking_response=true", "openai", "google"} {
+		for _, c := range []struct {
+			tools, choice string
+			kept          string // of the names of tools
+			status        int
+		}{
+			{search, "", "", 200}, {search + "," + search, `"auto"`, "", 200},
+			{search + "," + other, "", "f", 200}, {other + "," + search + "," + third, `"any"`, "fg", 200},
+			{other + "," + search, `"none"`, "f", 200}, {other + "," + search, `"tool","name":"f"`, "f", 200},
+			{other + "," + search, `"tool","name":"web_search"`, "", 400}, {search, `"any"`, "", 400},
+		} {
+			body := `{"model":"` + model + `","max_tokens":20,"messages":[{"role":"user","content":"hi"}],"tools":[` + c.tools + `]`
+			if c.choice != "" {
+				body += `,"tool_choice":{"type":` + c.choice + `}`
+			}
+			status, header, answer := g.Post("/messages", key, body+"}")
+			if left := header.Get("X-Svc-Left-Out"); status != c.status || status == 200 && !strings.Contains(left, "tools.web_search") {
+				t.Errorf("%s is answered %d %s, left out are %q", body, status, answer, left)
+			}
+			if status != 200 {
+				continue
+			}
+			sent := string(sim.Latest(t).Body)
+			for _, name := range []string{"f", "g"} {
+				if strings.Contains(sent, `"name":"`+name+`"`) != strings.Contains(c.kept, name) {
+					t.Errorf("%s is sent as\n%s", body, sent)
+				}
+			}
+			if strings.Contains(sent, "web_search") || c.kept == "" && strings.Contains(sent, "tool") {
+				t.Errorf("%s is sent as\n%s", body, sent)
+			}
+		}
+	}
+	status, _, answer := g.Post("/messages/count_tokens", key, `{"model":"own","messages":[{"role":"user","content":"hi"}],"tools":[`+search+`]}`)
+	if status != 200 || strings.Contains(string(sim.Latest(t).Body), "web_search") {
+		t.Errorf("counting is answered %d %s", status, answer)
+	}
+	g.CLI("verify")
+}
+
 // A tool that is searched for reaches models of other makers when a result names it, or a
 // message of the system's; Anthropic is sent all of them, and sees to that itself.
 func TestToolsThatAreSearchedFor(t *testing.T) {

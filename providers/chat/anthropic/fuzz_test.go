@@ -126,7 +126,7 @@ func FuzzNativeRequest(f *testing.F) {
 		if !json.Valid(body) || doc.SkimStrict(body, messages.Shape) != nil || doc.TopIndex(messages.TopModel) < 0 {
 			return
 		}
-		form, chat, _ := messages.Read(body, doc)
+		form, chat, _ := messages.Read(body, doc, false)
 		c := chatOf(t, prompt)
 		if !json.Valid(chat) {
 			t.Fatalf("%q becomes %q", body, chat)

@@ -50,6 +50,7 @@ func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scrat
 	p.model(t)
 	p.think(t)
 	p.cap()
+	p.searches()
 	p.drop(t)
 	p.system()
 	p.lifetimes()
@@ -198,17 +199,44 @@ func (p *patcher) foreign() {
 		if content < 0 || fields[content].Kind != scan.Array || string(p.text(m, messages.MessageRole)) != "assistant" {
 			continue
 		}
-		p.foreignIn(content)
+		if p.without(content, p.isForeign) {
+			p.patches = append(p.patches, proxy.Patch{From: int(fields[content].From) + 1, To: int(fields[content].To) - 1,
+				With: []byte(`{"type":"text","text":"."}`)})
+		}
 	}
 }
 
-func (p *patcher) foreignIn(content int32) {
+// searches cuts the tool for searching: the provider would search at the operator's cost.
+// Requests that this service searches for are not sent in their own form.
+func (p *patcher) searches() {
+	list := p.doc.TopIndex(messages.TopTools)
+	if list < 0 || p.doc.Fields[list].Kind != scan.Array {
+		return
+	}
+	if p.without(list, func(t int32) bool {
+		is := messages.IsSearch(p.text(t, messages.ToolType))
+		if is {
+			p.c.LeftOut.Add(messages.LeftOutSearch)
+		}
+		return is
+	}) {
+		for _, id := range []int{messages.TopTools, messages.TopToolChoice} {
+			if i := p.doc.TopIndex(id); i >= 0 {
+				p.s.Picks = append(p.s.Picks, i)
+			}
+		}
+	}
+}
+
+// without cuts elements of a list. It changes nothing where all of them would go, and says
+// so.
+func (p *patcher) without(list int32, goes func(i int32) bool) (all bool) {
 	fields := p.doc.Fields
-	kept, gone := int32(-1), int32(-1) // the last block that stays, and that goes
-	from := -1                         // where the run of blocks begins that goes
-	for b := content + 1; b < fields[content].Next; b = fields[b].Next {
+	kept, gone := int32(-1), int32(-1) // the last element that stays, and that goes
+	from := -1                         // where the run of elements begins that goes
+	for b := list + 1; b < fields[list].Next; b = fields[b].Next {
 		switch {
-		case p.isForeign(b):
+		case goes(b):
 			if from < 0 && kept >= 0 {
 				from = int(fields[kept].To) // with the comma before them
 			} else if from < 0 {
@@ -224,14 +252,10 @@ func (p *patcher) foreignIn(content int32) {
 		}
 		kept, from = b, -1
 	}
-	switch {
-	case from < 0:
-	case kept >= 0:
+	if from >= 0 && kept >= 0 {
 		p.cut(from, int(fields[gone].To))
-	default:
-		p.patches = append(p.patches, proxy.Patch{From: from, To: int(fields[gone].To),
-			With: []byte(`{"type":"text","text":"."}`)})
 	}
+	return from >= 0 && kept < 0
 }
 
 func (p *patcher) isForeign(b int32) bool {

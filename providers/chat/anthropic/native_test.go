@@ -19,7 +19,7 @@ func toldOf(t testing.TB, body string) *dialect.Chat {
 	if err := doc.SkimStrict([]byte(body), messages.Shape); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	f, chat, wrong := messages.Read([]byte(body), doc)
+	f, chat, wrong := messages.Read([]byte(body), doc, false)
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}

@@ -19,7 +19,7 @@ func asChat(t testing.TB, body string) (*messages.Form, *dialect.Chat) {
 	if err := doc.SkimStrict([]byte(body), messages.Shape); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	f, chat, wrong := messages.Read([]byte(body), doc)
+	f, chat, wrong := messages.Read([]byte(body), doc, false)
 	if len(wrong) > 0 || f.Untold() != nil {
 		t.Fatalf("%s: %v %v", body, wrong, f.Untold())
 	}
@@ -92,7 +92,7 @@ func TestWhatIsNotCarriedIsNamed(t *testing.T) {
 		if err := doc.SkimStrict([]byte(text), messages.Shape); err != nil {
 			t.Fatal(err)
 		}
-		f, _, wrong := messages.Read([]byte(text), doc)
+		f, _, wrong := messages.Read([]byte(text), doc, false)
 		if u := f.Untold(); u != nil {
 			wrong = append(wrong, *u)
 		}

@@ -19,7 +19,7 @@ func read(t testing.TB, body string) (*Form, string, []dialect.Unsupported) {
 	if err := doc.SkimStrict([]byte(body), Shape); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	f, chat, wrong := Read([]byte(body), doc)
+	f, chat, wrong := Read([]byte(body), doc, false)
 	if !json.Valid(chat) {
 		t.Fatalf("%s becomes %s", body, chat)
 	}

@@ -22,7 +22,11 @@ func (r *reader) tools() {
 			n++
 			functions++
 			r.function(t)
-		case bytes.HasPrefix(kind, []byte("web_search_")):
+		case IsSearch(kind):
+			if r.searchless && !r.mustSearch() {
+				r.f.left.Add(LeftOutSearch)
+				return
+			}
 			r.search(t)
 			r.openTool(n, t)
 			n++
@@ -81,6 +85,26 @@ func (r *reader) function(t int32) {
 
 // searchTool is the name that the tool for searching has in its maker's API.
 const searchTool = "web_search"
+
+// LeftOutSearch names the tool for searching where it is left out.
+const LeftOutSearch dialect.Omission = "tools.web_search"
+
+// IsSearch knows the types of the tool for searching, such as web_search_20250305.
+func IsSearch(kind []byte) bool { return bytes.HasPrefix(kind, []byte("web_search_")) }
+
+// mustSearch says that the client forces a search: by its name, or as the only tool.
+func (r *reader) mustSearch() bool {
+	choice := r.doc.TopIndex(TopToolChoice)
+	switch string(r.text(r.member(choice, ChoiceType))) {
+	case "tool":
+		return string(r.text(r.member(choice, ChoiceName))) == searchTool
+	case "any":
+		others := false
+		r.each(r.doc.TopIndex(TopTools), func(t int32) { others = others || !IsSearch(r.text(r.member(t, ToolType))) })
+		return !others
+	}
+	return false
+}
 
 // search refuses what a search of this service cannot be told.
 func (r *reader) search(t int32) {

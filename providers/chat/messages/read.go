@@ -11,10 +11,11 @@ import (
 )
 
 // Read makes the chat body that a client's body asks for. doc is a scan of it with
-// Shape, whose types were checked. wrong is what nobody may be asked for; what only an
-// upstream that speaks Messages can be is the Form's Untold.
-func Read(body []byte, doc *scan.Document) (f *Form, chat []byte, wrong []dialect.Unsupported) {
-	r := &reader{body: body, doc: doc, f: &Form{body: body, doc: doc}}
+// Shape, whose types were checked. searchless says that the model cannot search the web.
+// wrong is what nobody may be asked for; what only an upstream that speaks Messages can be
+// is the Form's Untold.
+func Read(body []byte, doc *scan.Document, searchless bool) (f *Form, chat []byte, wrong []dialect.Unsupported) {
+	r := &reader{body: body, doc: doc, f: &Form{body: body, doc: doc}, searchless: searchless}
 	r.b = make([]byte, 0, len(body)+len(body)/8+256)
 	r.b = append(r.b, `{"model":`...)
 	if model := r.top(TopModel); model != nil {
@@ -52,6 +53,8 @@ type reader struct {
 	f     *Form
 	b     []byte
 	wrong []dialect.Unsupported
+
+	searchless bool // the model cannot search the web
 
 	turns   int
 	pending []int32  // pictures and documents in results of tools, for the user's message
