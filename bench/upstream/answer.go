@@ -203,13 +203,17 @@ func (a *answer) wantsTool() bool {
 	return a.sc.Tool != "" && a.sc.Tool != "0" && !(a.sc.Rounds.Set && a.rounds() >= a.sc.Rounds.N)
 }
 
-// rounds is how many turns of the conversation are results of tools.
+// rounds is how many turns of the conversation are results of tools. Results of calls that
+// were made at once are one turn.
 func (a *answer) rounds() (n int) {
+	before := false
 	for _, m := range append(a.asked.Get("messages").Array(), a.asked.Get("input").Array()...) {
-		if m.Get("role").Str == "tool" || strings.HasSuffix(m.Get("type").Str, "_call_output") ||
-			m.Get(`content.#(type=="tool_result")`).Exists() {
+		is := m.Get("role").Str == "tool" || strings.HasSuffix(m.Get("type").Str, "_call_output") ||
+			m.Get(`content.#(type=="tool_result")`).Exists()
+		if is && !before {
 			n++
 		}
+		before = is
 	}
 	return n
 }
@@ -242,11 +246,13 @@ func (a *answer) toolCalls(seed uint64) []toolCall {
 		if args == "" {
 			args = exampleJSON(schema)
 		}
-		calls = append(calls, toolCall{
-			id:   fmt.Sprintf("call_%s%d", strconv.FormatUint(mix(seed), 36), len(calls)),
-			name: name,
-			args: tokenise(args),
-		})
+		for range max(1, a.sc.Calls.Or(1)) {
+			calls = append(calls, toolCall{
+				id:   fmt.Sprintf("call_%s%d", strconv.FormatUint(mix(seed), 36), len(calls)),
+				name: name,
+				args: tokenise(args),
+			})
+		}
 		if a.sc.Tool != "all" {
 			break
 		}

@@ -257,7 +257,9 @@ func (s *googleStrict) part(at string, p gjson.Result, t *turn) {
 		t.responses = append(t.responses, r)
 		return
 	}
-	t.others = true
+	if p.Get("text").Exists() || len(t.responses) == 0 {
+		t.others = true // media behind a response belong to it
+	}
 	if v := p.Get("inlineData"); v.Exists() {
 		s.members(at+".inline_data", v, "mimeType", "data")
 		if !slices.Contains(googleMedia, v.Get("mimeType").Str) {

@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -46,6 +48,14 @@ func chatFault(body []byte, asked gjson.Result) (failure, bool) {
 		return bad("you must provide a model parameter", "model")
 	case len(asked.Get("messages").Array()) == 0:
 		return bad("Missing required parameter: 'messages'.", "messages")
+	}
+	if bytes.Contains(body, []byte(`"image_url"`)) {
+		for i, m := range asked.Get("messages").Array() {
+			if role := m.Get("role").Str; role != "user" && m.Get(`content.#(type=="image_url")`).Exists() {
+				return bad(fmt.Sprintf("Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', "+
+					"but this message with role '%s' contains an image URL.", i, role), "messages")
+			}
+		}
 	}
 	return failure{}, false
 }

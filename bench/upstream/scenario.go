@@ -22,6 +22,7 @@ type Scenario struct {
 	Tokens    Count // completion tokens wanted; the request's cap still holds
 	Reasoning Count // reasoning tokens before the content
 	Tool      string
+	Calls     Count  // of the tool, in one answer; 1 unless it says otherwise
 	Rounds    Count  // …until so many turns with results of tools stand in the request
 	Args      string // of the tool, as JSON in base64url; empty: made of its schema
 	Unicode   bool
@@ -127,6 +128,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
 	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
 	"tool":             word(func(s *Scenario) *string { return &s.Tool }),
+	"calls":            count(func(s *Scenario) *Count { return &s.Calls }),
 	"args":             readArgs,
 	"rounds":           count(func(s *Scenario) *Count { return &s.Rounds }),
 	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),

@@ -287,6 +287,9 @@ func (s *strict) result(at string, b gjson.Result) {
 		case "image":
 			s.members(path, part, "type!", "source!", "cache_control")
 			s.source(path+".image.source", part.Get("source"), "image/jpeg", "image/png", "image/gif", "image/webp")
+		case "document":
+			s.members(path, part, "type!", "source!", "title", "context", "citations")
+			s.source(path+".document.source", part.Get("source"), "application/pdf")
 		default:
 			s.no("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', "+
 				"'image', 'search_result', 'text'", path, kind)

@@ -39,7 +39,7 @@ func (of *Capability) serveChat(call *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	use := checkMessages(&v)
+	use := checkMessages(&v, false)
 	checkLists(&v)
 	return c.serve(&v, &use)
 }
@@ -55,6 +55,9 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 		return e
 	}
 	if e := c.enclose(v, use, &flags); e != nil {
+		return e
+	}
+	if e := c.hide(v, use); e != nil {
 		return e
 	}
 	if e := c.gate(v, use, &flags); e != nil {

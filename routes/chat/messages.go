@@ -11,7 +11,10 @@ import (
 )
 
 // features is what the messages of a request use, for the capability gates.
-type features struct{ images, audios, videos, files int }
+type features struct {
+	images, audios, videos, files int
+	results                       int // images in results of tools
+}
 
 // Per-message caps of addendum 5.2.
 const (
@@ -22,8 +25,9 @@ const (
 )
 
 // checkMessages applies the rules that depend on a message's role and on a
-// part's type (addendum 5.2).
-func checkMessages(v *routes.Validator) (use features) {
+// part's type (addendum 5.2). Results of tools may have images and files in a body that
+// was made of another form's.
+func checkMessages(v *routes.Validator, retold bool) (use features) {
 	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	if messages < 0 {
 		return use
@@ -62,12 +66,12 @@ func checkMessages(v *routes.Validator) (use features) {
 			v.Add(routes.Issue{Code: "too_small", Path: path("content"), Minimum: "1",
 				Message: path("content") + ": must have at least 1 part."})
 		}
-		checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, &use)
+		checkParts(v, v.Doc.Member(i, dialect.MessageContent), role, retold, &use)
 	}
 	return use
 }
 
-func checkParts(v *routes.Validator, content int32, role []byte, use *features) {
+func checkParts(v *routes.Validator, content int32, role []byte, retold bool, use *features) {
 	fields := v.Doc.Fields
 	part := v.Book.Root.Child(dialect.ChatMessages).Child(dialect.MessageContent)
 	var own features
@@ -104,6 +108,7 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 			if string(role) != "assistant" {
 				v.Wrong(path+".type", "refusal parts are allowed in an assistant message only.")
 			}
+		case retold && string(role) == "tool" && (need == dialect.PartImage || need == dialect.PartFile):
 		case string(role) != "user":
 			v.Wrong(path+".type", "only text parts are allowed in a "+string(role)+" message.")
 		}
@@ -133,6 +138,9 @@ func checkParts(v *routes.Validator, content int32, role []byte, use *features) 
 		}
 	}
 	use.images += own.images
+	if string(role) == "tool" {
+		use.results += own.images
+	}
 	use.audios += own.audios
 	use.videos += own.videos
 	use.files += own.files

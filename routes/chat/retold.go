@@ -26,7 +26,7 @@ func (of *Capability) Sell(call *routes.Call, r *routes.Retold) *routes.Error {
 	var use features
 	if len(r.Issues) == 0 {
 		v.CheckAll()
-		use = checkMessages(&v)
+		use = checkMessages(&v, true)
 		checkLists(&v)
 	}
 	e := c.serve(&v, &use)
@@ -114,12 +114,55 @@ func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
 	}{
 		{c.clamped, "max_tokens"}, {c.otherEffort, "output_config.effort"}, {c.unreasoned, "thinking"},
 		{c.noEffort && translated, "thinking"},
+		{c.chat.Unseen > 0, hiddenNames[c.chat.Form.Kind()]},
 	} {
 		if changed.is {
 			left.Add(changed.name)
 		}
 	}
 	return left
+}
+
+// hiddenNames are how clients of each form name a picture in a result of a tool.
+var hiddenNames = [dialect.FormKinds]dialect.Omission{
+	dialect.Responses: "input.output.image", dialect.Messages: "messages.content.content.image",
+}
+
+// hide takes those pictures out of results of tools that the model cannot be shown: all of
+// them where it sees none, else the oldest. Agents go on showing all that their tools saw.
+func (c *inference) hide(v *routes.Validator, use *features) *routes.Error {
+	room := 0
+	if can := &c.call.Model.Chat.Capabilities; can.Vision {
+		room = max(0, max(1, can.MaxImages)-(use.images-use.results))
+	}
+	n := use.results - room
+	if n <= 0 {
+		return nil
+	}
+	c.chat.Unseen, use.images, use.results = n, use.images-n, use.results-n
+	var patches []proxy.Patch
+	doc := c.chat.Doc
+	messages := doc.TopIndex(dialect.ChatMessages)
+	for m := messages + 1; m < doc.Fields[messages].Next && n > 0; m = doc.Fields[m].Next {
+		content := doc.Member(m, dialect.MessageContent)
+		if string(v.Text(m, dialect.MessageRole)) != "tool" || doc.Fields[content].Kind != scan.Array {
+			continue
+		}
+		for p := content + 1; p < doc.Fields[content].Next && n > 0; p = doc.Fields[p].Next {
+			if string(v.Text(p, dialect.PartType)) != "image_url" {
+				continue
+			}
+			n--
+			gone, with := &doc.Fields[p], `{"type":"text","text":"`+dialect.NotShown+`"}`
+			if doc.Fields[content].Len == 1 {
+				gone, with = &doc.Fields[content], `"`+dialect.NotShown+`"`
+			}
+			patches = append(patches, proxy.Patch{From: int(gone.From), To: int(gone.To), With: []byte(with)})
+		}
+	}
+	e := c.rewrite(patches)
+	v.Body = c.chat.Body
+	return e
 }
 
 // sayTooLong gives the refusal of a prompt that is too long the words that clients of the

@@ -96,26 +96,37 @@ func (w *request) result(m int32) {
 	w.b = append(w.b, `{"type":"tool_result","tool_use_id":"`...)
 	w.callID(of)
 	w.b = append(w.b, '"')
-	plain := w.doc.Member(m, dialect.MessageContent)
-	whole := plain >= 0 && w.doc.Fields[plain].Kind == scan.String
-	n, cache := 0, w.doc.Member(m, dialect.MessageCacheControl)
-	w.eachText(m, func(raw []byte, mark int32) {
-		if mark >= 0 {
-			cache = mark
-		}
-		if whole {
-			w.member("content", raw)
-			return
-		}
+	cache := w.doc.Member(m, dialect.MessageCacheControl)
+	content := w.doc.Member(m, dialect.MessageContent)
+	n := 0
+	begin := func() {
 		if n == 0 {
 			w.b = append(w.b, `,"content":[`...)
 		} else {
 			w.b = append(w.b, ',')
 		}
 		n++
-		w.b = append(append(w.b, `{"type":"text","text":`...), raw...)
-		w.b = append(w.b, '}')
-	})
+	}
+	if content >= 0 && w.doc.Fields[content].Kind == scan.String {
+		w.eachText(m, func(raw []byte, _ int32) { w.member("content", raw) })
+		content = -1
+	}
+	for p := content + 1; content >= 0 && p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+		if mark := w.partCache(m, p); mark >= 0 {
+			cache = mark
+		}
+		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+		case "image_url":
+			w.attach(p, "image", -1, begin)
+		case "file":
+			w.attach(p, "document", -1, begin)
+		default:
+			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
+				begin()
+				w.b = append(append(append(w.b, `{"type":"text","text":`...), raw...), '}')
+			}
+		}
+	}
 	if n > 0 {
 		w.b = append(w.b, ']')
 	}

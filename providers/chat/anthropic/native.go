@@ -55,6 +55,7 @@ func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scrat
 	p.system()
 	p.lifetimes()
 	p.foreign()
+	p.hide()
 	r.Patches = p.finish()
 }
 
@@ -256,6 +257,32 @@ func (p *patcher) without(list int32, goes func(i int32) bool) (all bool) {
 		p.cut(from, int(fields[gone].To))
 	}
 	return from >= 0 && kept < 0
+}
+
+// hide takes the oldest pictures out of results of tools, as many as the model is not shown.
+func (p *patcher) hide() {
+	fields, n := p.doc.Fields, p.c.Unseen
+	each := func(list int32, do func(i int32)) {
+		if list < 0 || fields[list].Kind != scan.Array {
+			return
+		}
+		for i := list + 1; i < fields[list].Next && n > 0; i = fields[i].Next {
+			do(i)
+		}
+	}
+	each(p.doc.TopIndex(messages.TopMessages), func(m int32) {
+		each(p.doc.Member(m, messages.MessageContent), func(b int32) {
+			if string(p.text(b, messages.BlockType)) != "tool_result" {
+				return
+			}
+			each(p.doc.Member(b, messages.BlockContent), func(part int32) {
+				if string(p.text(part, messages.BlockType)) == "image" {
+					n--
+					p.replace(part, []byte(`{"type":"text","text":"`+dialect.NotShown+`"}`))
+				}
+			})
+		})
+	})
 }
 
 func (p *patcher) isForeign(b int32) bool {

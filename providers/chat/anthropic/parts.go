@@ -32,17 +32,22 @@ func (w *request) content(m int32) {
 				w.text(raw, w.partCache(m, p))
 			}
 		case "image_url":
-			w.attach(m, p, "image", w.doc.Member(p, dialect.PartImage))
+			w.attach(p, "image", w.partCache(m, p), w.block)
 		case "file":
-			w.attach(m, p, "document", w.doc.Member(p, dialect.PartFile))
+			w.attach(p, "document", w.partCache(m, p), w.block)
 		default:
 			w.fail(w.doc.Path(p), "This model takes no audio or video.")
 		}
 	}
 }
 
-// attach writes an image or document block from a data URL or a link.
-func (w *request) attach(m, part int32, kind string, carrier int32) {
+// attach writes an image or document block from a data URL or a link. cache is its mark for
+// caching, -1: none; begin is called before it.
+func (w *request) attach(part int32, kind string, cache int32, begin func()) {
+	carrier := w.doc.Member(part, dialect.PartImage)
+	if kind == "document" {
+		carrier = w.doc.Member(part, dialect.PartFile)
+	}
 	if carrier < 0 {
 		return
 	}
@@ -59,7 +64,7 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 		return
 	}
 	if ok && kind == "document" && !bytes.Equal(media, []byte("application/pdf")) {
-		w.document(m, part, carrier, media, data)
+		w.document(part, carrier, cache, media, data, begin)
 		return
 	}
 	if ok && kind == "image" {
@@ -74,7 +79,7 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 	if !ok && !bytes.HasPrefix(link, []byte("https://")) && !bytes.HasPrefix(link, []byte("http://")) {
 		w.fail(w.doc.Path(carrier), "This model takes data URLs and links that begin with https:// only.")
 	}
-	w.block()
+	begin()
 	w.b = append(append(append(w.b, `{"type":"`...), kind...), `","source":{"type":`...)
 	if ok {
 		w.b = append(append(w.b, `"base64","media_type":`...), dialect.AppendString(nil, media)...)
@@ -85,12 +90,12 @@ func (w *request) attach(m, part int32, kind string, carrier int32) {
 	}
 	w.title(carrier, kind)
 	w.cites(part, kind)
-	w.cacheControl(w.partCache(m, part))
+	w.cacheControl(cache)
 	w.b = append(w.b, '}')
 }
 
 // document writes a file of plain text, which goes as text.
-func (w *request) document(m, part, carrier int32, media, data []byte) {
+func (w *request) document(part, carrier, cache int32, media, data []byte, begin func()) {
 	if !bytes.HasPrefix(media, []byte("text/")) && !bytes.Equal(media, []byte("application/json")) {
 		w.fail(w.doc.Path(carrier), "This model takes files of type application/pdf and text only.")
 		return
@@ -100,12 +105,12 @@ func (w *request) document(m, part, carrier int32, media, data []byte) {
 		w.fail(w.doc.Path(carrier), "The file's data is not base64 of some text.")
 		return
 	}
-	w.block()
+	begin()
 	w.b = append(w.b, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":`...)
 	w.b = append(dialect.AppendString(w.b, text), '}')
 	w.title(carrier, "document")
 	w.cites(part, "document")
-	w.cacheControl(w.partCache(m, part))
+	w.cacheControl(cache)
 	w.b = append(w.b, '}')
 }
 

@@ -54,6 +54,9 @@ type Chat struct {
 	// Verbatim says that the model runs in an enclave, which signs for the bytes: of the
 	// request only what must be is changed, of the answer nothing.
 	Verbatim bool
+	// Unseen is how many pictures in results of tools, the oldest first, the model is not
+	// shown. They are gone from Body.
+	Unseen int
 	// LeftOut is what the request that was made for the target leaves out. Every
 	// translator adds to it.
 	LeftOut LeftOut
@@ -64,6 +67,13 @@ type Chat struct {
 	// 5.7), with the comma before it; nil: there is none.
 	Cost func(dst []byte, u *Usage) []byte
 }
+
+// NotShown stands for a picture that the model is not shown, so that it does not take a
+// result for an empty one.
+const NotShown = "(An image, which is not shown to this model.)"
+
+// Beside stands for the text of a result that has none: pictures stand beside it.
+const Beside = "(The result is shown beside this text.)"
 
 var effortNone = []byte("none")
 

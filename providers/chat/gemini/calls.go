@@ -117,22 +117,21 @@ func (w *request) results() {
 		return
 	}
 	w.endTurn()
-	w.beginTurn("user")
+	w.role = "user"
 	for i := range calls {
 		c := &calls[i]
 		if c.answer < 0 {
 			w.missing(c)
 			break
 		}
-		if i > 0 {
-			w.b = append(w.b, ',')
-		}
+		w.part()
 		w.b = append(w.b, `{"functionResponse":{`...)
 		w.callID(c.id)
 		w.b = append(append(w.b, `"name":`...), c.name...)
 		w.b = append(w.b, `,"response":`...)
 		w.response(c.answer)
 		w.b = append(w.b, "}}"...)
+		w.beside(c.answer)
 	}
 	w.endTurn()
 	w.waiting, w.next, w.byID = len(w.calls), 0, nil
@@ -142,19 +141,44 @@ func (w *request) missing(c *call) {
 	w.fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
 }
 
+// beside writes the pictures and files of a result behind it, in the same turn.
+func (w *request) beside(m int32) {
+	w.eachBeside(m, func(p int32) {
+		if i := w.doc.Member(p, dialect.PartImage); i >= 0 {
+			w.attach(i, "image")
+		} else {
+			w.attach(w.doc.Member(p, dialect.PartFile), "file")
+		}
+	})
+}
+
+func (w *request) showsBeside(m int32) (shows bool) {
+	w.eachBeside(m, func(int32) { shows = true })
+	return shows
+}
+
+// eachBeside calls f for the parts of a result that are no text.
+func (w *request) eachBeside(m int32, f func(p int32)) {
+	content := w.doc.Member(m, dialect.MessageContent)
+	if content < 0 || w.doc.Fields[content].Kind != scan.Array {
+		return
+	}
+	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
+		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+		case "text":
+		case "image_url", "file":
+			f(p)
+		default:
+			w.fail(w.at(p), "A tool message may have parts of text, images and files only.")
+		}
+	}
+}
+
 // response writes what a tool said: an object as it is, a text as the output,
 // several texts as a list of them.
 func (w *request) response(m int32) {
-	content := w.doc.Member(m, dialect.MessageContent)
 	n := 0
-	if content >= 0 && w.doc.Fields[content].Kind == scan.Array {
-		n = int(w.doc.Fields[content].Len)
-		for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
-			if kind := string(w.c.Text(w.doc.Member(p, dialect.PartType))); kind != "text" {
-				w.fail(w.at(p), "A tool message may have parts of text only.")
-			}
-		}
-	}
+	w.eachText(m, func([]byte) { n++ })
 	if n > 1 {
 		w.b = append(w.b, `{"output":[`...)
 		n = 0
@@ -168,6 +192,9 @@ func (w *request) response(m int32) {
 		return
 	}
 	said := []byte(`""`)
+	if w.showsBeside(m) {
+		said = []byte(`"` + dialect.Beside + `"`)
+	}
 	w.eachText(m, func(raw []byte) { said = raw })
 	w.scratch = dialect.AppendUnescaped(w.scratch[:0], said[1:len(said)-1])
 	text := bytes.TrimSpace(w.scratch)

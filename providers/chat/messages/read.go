@@ -56,10 +56,9 @@ type reader struct {
 
 	searchless bool // the model cannot search the web
 
-	turns   int
-	pending []int32  // pictures and documents in results of tools, for the user's message
-	found   [][]byte // names of tools that a search for tools has found, or that were added
-	gone    [][]byte // …and that were taken away
+	turns int
+	found [][]byte // names of tools that a search for tools has found, or that were added
+	gone  [][]byte // …and that were taken away
 }
 
 // top is the text of a top member's value; nil: there is none, or it is null.

@@ -41,7 +41,11 @@ func TestRead(t *testing.T) {
 		},
 		"a picture in a result": {
 			talk(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},{"type":"text","text":"well?"}]}`),
-			said(`{"role":"tool","tool_call_id":"a","content":""},{"role":"user","content":[{"type":"text","text":"image in the result of the call a:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"well?"}]}`),
+			said(`{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]},{"role":"user","content":"well?"}`),
+		},
+		"a picture of what failed": {
+			talk(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},{"type":"tool_result","tool_use_id":"b","is_error":true,"content":[{"type":"image","source":{"type":"url","url":"https://x"}},{"type":"text","text":"no"},{"type":"text","text":"y"}]}]}`),
+			said(`{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"Error: "}]},{"role":"tool","tool_call_id":"b","content":[{"type":"image_url","image_url":{"url":"https://x"}},{"type":"text","text":"Error: no"},{"type":"text","text":"y"}]}`),
 		},
 		"thoughts": {
 			talk(`{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"thinking","thinking":"h\nm","signature":"s1"},{"type":"redacted_thinking","data":"d1"},{"type":"thinking","thinking":"x","signature":""},{"type":"text","text":"a"}]},{"role":"user","content":"r"}`),
@@ -160,11 +164,11 @@ func TestPath(t *testing.T) {
 		"messages.2.content":                         "messages.1.content.0.text",
 		"messages.2.tool_calls.1.function":           "messages.1.content.2.name",
 		"messages.2.tool_calls.0.function.arguments": "messages.1.content.1.input",
-		"messages.3.content":                         "messages.2.content.0.content.0.text",
+		"messages.3.content.0.text":                  "messages.2.content.0.content.0.text",
+		"messages.3.content.1.image_url.url":         "messages.2.content.0.content.1.source",
 		"messages.3.tool_call_id":                    "messages.2.content.0.tool_use_id",
 		"messages.4.content":                         "messages.2.content.1.content",
-		"messages.5.content.1.image_url.url":         "messages.2.content.0.content.1.source",
-		"messages.5.content.2.text":                  "messages.2.content.2.text",
+		"messages.5.content":                         "messages.2.content.2.text",
 		"tools.1.function.parameters":                "tools.1.input_schema",
 		"tools.0.type":                               "tools.0.type",
 		"max_completion_tokens":                      "max_tokens",

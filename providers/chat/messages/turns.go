@@ -128,7 +128,7 @@ func (r *reader) content(field int32, blocks []int32) {
 		r.b = append(append(r.b, `,"content":`...), r.raw(field)...)
 		return
 	}
-	if len(blocks) == 1 && len(r.pending) == 0 {
+	if len(blocks) == 1 {
 		if text := r.plainText(blocks[0]); text != nil {
 			r.part(blocks[0])
 			r.f.turns[len(r.f.turns)-1].whole = true
@@ -137,14 +137,12 @@ func (r *reader) content(field int32, blocks []int32) {
 		}
 	}
 	r.b = append(r.b, `,"content":[`...)
-	n := r.results()
-	for _, b := range blocks {
+	for n, b := range blocks {
 		if n > 0 {
 			r.b = append(r.b, ',')
 		}
 		r.part(b)
 		r.block(b)
-		n++
 	}
 	r.b = append(r.b, ']')
 }
@@ -172,7 +170,6 @@ func (r *reader) user(m, content int32) {
 		return
 	}
 	var rest []int32
-	r.pending = r.pending[:0]
 	r.each(content, func(b int32) {
 		switch kind := string(r.text(r.member(b, BlockType))); kind {
 		case "tool_result":
@@ -186,64 +183,43 @@ func (r *reader) user(m, content int32) {
 			rest = append(rest, b)
 		}
 	})
-	if len(rest) > 0 || len(r.pending) > 0 || r.doc.Fields[content].Len == 0 {
+	if len(rest) > 0 || r.doc.Fields[content].Len == 0 {
 		r.turn(m, "user")
 		r.content(content, rest)
 		r.b = append(r.b, '}')
 	}
-	r.pending = r.pending[:0]
 }
 
-// result writes one tool_result. A chat message of a tool has text alone: pictures
-// and documents follow in the user's message.
+// result writes one tool_result, with its pictures and documents as parts.
 func (r *reader) result(b int32) {
 	r.strange(b)
 	r.turn(b, "tool")
 	r.put("tool_call_id", r.raw(r.member(b, BlockCall)))
 	content := r.member(b, BlockContent)
 	failed := r.isTrue(r.member(b, BlockError))
-	var texts []int32
+	var parts []int32
 	r.each(content, func(p int32) {
 		switch kind := string(r.text(r.member(p, BlockType))); kind {
-		case "text":
-			texts = append(texts, p)
-		case "image", "document":
-			r.pending = append(r.pending, p)
+		case "text", "image", "document":
 		case "tool_reference":
 			r.found = append(r.found, r.text(r.member(p, BlockTool)))
-			texts = append(texts, p)
 		default:
 			r.strangeBlock(p, kind)
-			texts = append(texts, p)
 		}
+		parts = append(parts, p)
 	})
 	r.b = append(r.b, `,"content":`...)
 	switch {
 	case content >= 0 && r.doc.Fields[content].Kind == scan.String:
 		r.said(r.raw(content), failed)
-	case len(texts) == 0:
+	case len(parts) == 0:
 		r.said([]byte(`""`), failed)
-	case len(texts) == 1 && r.member(texts[0], BlockCache) < 0 && r.text(r.member(texts[0], BlockText)) != nil:
-		r.part(texts[0])
+	case len(parts) == 1 && r.member(parts[0], BlockCache) < 0 && r.text(r.member(parts[0], BlockText)) != nil:
+		r.part(parts[0])
 		r.f.turns[len(r.f.turns)-1].whole = true
-		r.said(r.raw(r.member(texts[0], BlockText)), failed)
+		r.said(r.raw(r.member(parts[0], BlockText)), failed)
 	default:
-		r.b = append(r.b, '[')
-		for i, p := range texts {
-			if i > 0 {
-				r.b = append(r.b, ',')
-			}
-			r.part(p)
-			if failed && i == 0 && r.text(r.member(p, BlockText)) != nil {
-				r.b = append(r.b, `{"type":"text","text":`...)
-				r.said(r.raw(r.member(p, BlockText)), true)
-				r.cache(p)
-				r.b = append(r.b, '}')
-				continue
-			}
-			r.block(p)
-		}
-		r.b = append(r.b, ']')
+		r.resultParts(parts, failed)
 	}
 	r.cache(b)
 	r.b = append(r.b, '}')
@@ -262,24 +238,30 @@ func (r *reader) said(raw []byte, failed bool) {
 	r.b = append(append(append(r.b, '"'), failure...), raw[1:]...)
 }
 
-// results writes the parts that pictures and documents in results of tools become,
-// each behind a text that says whose it is.
-func (r *reader) results() (n int) {
-	for _, p := range r.pending {
-		if n > 0 {
+// resultParts writes the parts of a result. The first text says that it is an error.
+func (r *reader) resultParts(parts []int32, failed bool) {
+	r.b = append(r.b, '[')
+	for i, p := range parts {
+		if i > 0 {
 			r.b = append(r.b, ',')
 		}
-		of := r.doc.Fields[r.doc.Fields[p].Parent].Parent // the result, above its content
-		kind := r.text(r.member(p, BlockType))
-		r.b = append(r.b, `{"type":"text","text":"`...)
-		r.b = append(append(r.b, kind...), " in the result of the call "...)
-		r.b = append(append(r.b, r.text(r.member(of, BlockCall))...), `:"},`...)
 		r.part(p)
-		r.part(p)
-		r.block(p)
-		n += 2
+		text := r.member(p, BlockText)
+		if !failed || r.text(text) == nil {
+			r.block(p)
+			continue
+		}
+		failed = false
+		r.b = append(r.b, `{"type":"text","text":`...)
+		r.said(r.raw(text), true)
+		r.cache(p)
+		r.b = append(r.b, '}')
 	}
-	return n
+	if failed {
+		r.part(parts[0])
+		r.b = append(r.b, `,{"type":"text","text":"`+failure+`"}`...)
+	}
+	r.b = append(r.b, ']')
 }
 
 // assistant writes thoughts, texts and calls.

@@ -58,6 +58,7 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 			p.reasoning()
 		}
 		p.messages()
+		p.results()
 	}
 	r.Patches = p.finish()
 	return nil
@@ -334,7 +335,14 @@ func (p *patcher) finish() []proxy.Patch {
 			p.patches[k], p.patches[k-1] = p.patches[k-1], p.patches[k]
 		}
 	}
-	return p.patches
+	// What lies in a value that is replaced need not be changed.
+	kept := p.patches[:0]
+	for _, next := range p.patches {
+		if n := len(kept); n == 0 || next.From >= kept[n-1].To {
+			kept = append(kept, next)
+		}
+	}
+	return kept
 }
 
 // before orders an insertion in front of the change that begins at its place.

@@ -26,7 +26,7 @@ func (f *Form) calls() {
 			id = f.raw(f.doc.Member(i, ItemID))
 		}
 		f.comma()
-		f.places = append(f.places, place{message, n, f.doc.Fields[i].Elem})
+		f.places = append(f.places, place{message: message, call: n, item: f.doc.Fields[i].Elem})
 		n++
 		f.b = append(append(f.b, `{"id":`...), orNull(id)...)
 		f.b = append(f.b, `,"type":"function","function":{"name":`...)
@@ -105,6 +105,7 @@ func (f *Form) output(i int32) {
 		f.problem(f.path(i, "output"), "is required in a "+f.kind(i)+".")
 	}
 	f.message(`{"role":"tool","tool_call_id":`, f.doc.Fields[i].Elem)
+	f.places[len(f.places)-1].result = true
 	f.b = append(append(f.b, orNull(id)...), `,"content":`...)
 	value := nullText
 	if at >= 0 {
@@ -127,11 +128,20 @@ func (f *Form) output(i int32) {
 	f.b = append(f.b, '}')
 }
 
-// outputParts writes the texts of a result in parts. Pictures are left out.
+// outputParts writes the texts and pictures of a result in parts.
 func (f *Form) outputParts(i int32, list []byte) {
-	eachPart(list, func(kind, words []byte) {
+	eachPart(list, func(part, kind, words []byte) {
+		link, detail := pictureOf(part)
+		if isImage(kind) && link != nil {
+			f.begin(`"image_url","image_url":{"url":`, link)
+			if detail != nil {
+				f.b = append(append(f.b, `,"detail":`...), detail...)
+			}
+			f.b = append(f.b, "}}"...)
+			return
+		}
 		if isImage(kind) {
-			words, kind = []byte(unseen), []byte("text")
+			words, kind = []byte(`"`+dialect.NotShown+`"`), []byte("text")
 			f.leave("output.input_image")
 		}
 		switch string(kind) {
@@ -145,16 +155,25 @@ func (f *Form) outputParts(i int32, list []byte) {
 	})
 }
 
-// unseen stands for a picture in a result, so that the model does not take the result for
-// an empty one.
-const unseen = `"(An image, which is not shown to this model.)"`
+// pictureOf reads the link of a picture's part, and in how much detail it is to be seen;
+// nil: it has none. Files that are kept at a provider cannot be used.
+func pictureOf(part []byte) (link, detail []byte) {
+	link, detail = memberOf(part, "image_url"), memberOf(part, "detail")
+	if len(link) > 0 && link[0] == '{' {
+		link, detail = memberOf(link, "url"), memberOf(link, "detail")
+	}
+	if len(link) == 0 || link[0] != '"' {
+		return nil, nil
+	}
+	return link, detail
+}
 
 func isImage(kind []byte) bool { return string(kind) == "input_image" || string(kind) == "image_url" }
 
 // arePartsOf says that a list is one of content parts, and no other JSON.
 func arePartsOf(list []byte) bool {
 	n, all := 0, true
-	eachPart(list, func(kind, _ []byte) {
+	eachPart(list, func(_, kind, _ []byte) {
 		n++
 		switch string(kind) {
 		case "input_text", "output_text", "text", "input_image", "image_url", "input_file", "file", "input_audio":
@@ -165,8 +184,8 @@ func arePartsOf(list []byte) bool {
 	return n > 0 && all
 }
 
-// eachPart calls do with the type and the text of every element.
-func eachPart(list []byte, do func(kind, words []byte)) {
+// eachPart calls do with every element, its type and its text.
+func eachPart(list []byte, do func(part, kind, words []byte)) {
 	for at := 1; ; {
 		from, to, ok := dialect.NextElement(list, at)
 		if !ok {
@@ -186,6 +205,6 @@ func eachPart(list []byte, do func(kind, words []byte)) {
 				}
 			}
 		}
-		do(kind, words)
+		do(part, kind, words)
 	}
 }

@@ -62,7 +62,10 @@ type Form struct {
 }
 
 // place says of which input item a message, or a call in it, was made.
-type place struct{ message, call, item int32 } // call is -1 for the message itself
+type place struct {
+	message, call, item int32 // call is -1 for the message itself
+	result              bool  // the item is the result of a call
+}
 
 // NewForm reads a body that has Shape. id is the request's, in hexadecimal digits; ids
 // of the response and its items are made of it.
@@ -195,11 +198,15 @@ func (f *Form) messagePath(rest string) string {
 	if !ok {
 		return "input" + rest
 	}
-	item := f.placeOf(message, -1)
+	of := f.placeOf(message, -1)
+	item := of.item
+	if inside, ok := strings.CutPrefix(rest, ".content"); ok && of.result {
+		rest = ".output" + inside
+	}
 	if calls, ok := strings.CutPrefix(rest, ".tool_calls"); ok {
 		rest = calls
 		if call, ok := number(); ok {
-			item = f.placeOf(message, call)
+			item = f.placeOf(message, call).item
 			rest = strings.Replace(rest, ".function", "", 1)
 		}
 	}
@@ -220,11 +227,11 @@ const (
 	plainInput int32 = -2 // the message was made of input, which is a string
 )
 
-func (f *Form) placeOf(message, call int32) int32 {
+func (f *Form) placeOf(message, call int32) place {
 	for _, p := range f.places {
 		if p.message == message && p.call == call {
-			return p.item
+			return p
 		}
 	}
-	return plainInput
+	return place{item: plainInput}
 }

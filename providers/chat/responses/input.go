@@ -41,7 +41,7 @@ func (f *Form) message(head string, item int32) {
 			break
 		}
 	}
-	f.places = append(f.places, place{message, -1, item})
+	f.places = append(f.places, place{message: message, call: -1, item: item})
 	f.b = append(f.b, head...)
 }
 

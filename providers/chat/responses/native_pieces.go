@@ -362,18 +362,29 @@ func appendComma(dst []byte) []byte {
 	return dst
 }
 
-// result writes the result of a call: texts as parts, and what is no text as the text of
-// its JSON. Results in other parts were refused.
+// result writes the result of a call: texts and pictures as parts, and what is no text as
+// the text of its JSON. Results in other parts were refused.
 func (p *patcher) result(i int32) {
 	value := p.doc.Fields[i].Raw(p.body)
 	switch {
 	case value[0] == '"':
 	case value[0] == '[' && arePartsOf(value):
 		p.list(i, func(dst []byte) []byte {
-			eachPart(value, func(kind, words []byte) {
-				if isImage(kind) {
-					words = []byte(unseen)
+			eachPart(value, func(part, kind, words []byte) {
+				link, detail := pictureOf(part)
+				switch {
+				case !isImage(kind):
+				case link != nil && p.unseen == 0:
+					dst = append(append(appendComma(dst), `{"type":"input_image","image_url":`...), link...)
+					dst = append(appendMember(dst, `"detail":`, detail), '}')
+					return
+				case link != nil:
+					p.unseen--
+				default:
 					p.c.LeftOut.Add(omission("output.input_image"))
+				}
+				if isImage(kind) {
+					words = []byte(`"` + dialect.NotShown + `"`)
 				}
 				dst = append(appendComma(dst), `{"type":"input_text","text":`...)
 				dst = append(append(dst, orNull(words)...), '}')

@@ -39,7 +39,7 @@ func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *d
 		r.Accept = "text/event-stream"
 	}
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
-	p := patcher{c: c, body: c.Told, doc: c.ToldDoc, s: s, patches: r.Patches[:0]}
+	p := patcher{c: c, body: c.Told, doc: c.ToldDoc, s: s, patches: r.Patches[:0], unseen: c.Unseen}
 	p.top(t)
 	p.limits()
 	p.instructions()
@@ -57,6 +57,7 @@ type patcher struct {
 	s       *dialect.Scratch
 	patches []proxy.Patch
 	gone    []scan.Span // members of one object that are cut
+	unseen  int         // pictures in results that are still to be left out
 	err     error
 }
 
