@@ -1,15 +1,17 @@
 package clients
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,38 +47,13 @@ models:
   - { <<: *model, id: gpt-6-luna }   # Codex sends its lite form
 `
 
-// situation is what an agent is asked, and what shows that it worked.
-type situation struct {
-	name   string
-	call   string // of the simulated model, as tool and JSON
-	rounds int    // of calls; 0: one
-	does   func(folder string) bool
-	wants  string // in what the agent prints; empty: any answer
-}
-
-// wrote says whether an agent's tool wrote to a file so many times.
-func wrote(times int) func(folder string) bool {
-	return func(folder string) bool {
-		text, err := os.ReadFile(filepath.Join(folder, "made.txt"))
-		return err == nil && string(text) == strings.Repeat("farebox\n", times)
-	}
-}
-
-// prompt has the simulated model call a tool, and answer once its result is there.
-func (s *situation) prompt() string {
-	if s.call == "" {
-		return "[[sim echo=the-model-answers]] Say something."
-	}
-	name, args, _ := strings.Cut(s.call, " ")
-	return "[[sim tool=" + name + " rounds=" + strconv.Itoa(max(1, s.rounds)) + " args=" + base64.RawURLEncoding.EncodeToString([]byte(args)) + "]] Do it."
-}
-
 // agent is a command line that people use unmodified, with the settings that routes/clients.md names.
 type agent struct {
 	name       string
 	executable string
 	models     map[string][]situation
 	arguments  []string
+	resumes    []string // …with its last conversation
 	// settings gives the agent its settings, in its home or as variables.
 	settings func(t *testing.T, home string, set *strings.Replacer) (variables []string)
 }
@@ -90,6 +67,7 @@ var agents = []agent{
 			"gpt-6-luna": {{name: "runs its lite form", call: `exec {"input":"text(\"farebox\")"}`}},
 		},
 		arguments: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
+		resumes:   []string{"exec", "resume", "--last", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
 		settings: func(t *testing.T, home string, set *strings.Replacer) []string {
 			text := set.Replace(pageBlock(t, "Codex", "toml"))
 			if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600); err != nil {
@@ -102,6 +80,7 @@ var agents = []agent{
 		name: "Claude Code", executable: "claude",
 		models:    map[string][]situation{"openai": claudePlain, "anthropic": claudePlain, "gemini": claudePlain},
 		arguments: []string{"-p", "--allowedTools=Bash"},
+		resumes:   []string{"-p", "--allowedTools=Bash", "--continue"},
 		settings: func(t *testing.T, _ string, set *strings.Replacer) (variables []string) {
 			for line := range strings.Lines(set.Replace(pageBlock(t, "Claude Code", "sh"))) {
 				if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
@@ -112,20 +91,6 @@ var agents = []agent{
 		},
 	},
 }
-
-var (
-	codexPlain = []situation{
-		{name: "answers", wants: "the-model-answers"},
-		{name: "runs a command", call: `exec_command {"cmd":"echo farebox > made.txt"}`, does: wrote(1)},
-		{name: "runs a command twice", rounds: 2, call: `exec_command {"cmd":"echo farebox >> made.txt"}`, does: wrote(2)},
-	}
-	claudePlain = []situation{
-		{name: "answers", wants: "the-model-answers"},
-		{name: "runs a command", call: `Bash {"command":"echo farebox > made.txt","description":"Writes a file"}`, does: wrote(1)},
-		{name: "runs a command twice", rounds: 2, call: `Bash {"command":"echo farebox >> made.txt","description":"Writes a file"}`, does: wrote(2)},
-		{name: "is refused a tool", call: `Write {"file_path":"/made.txt","content":"x"}`},
-	}
-)
 
 // pageBlock is the first block of a language in a client's section of routes/clients.md.
 func pageBlock(t *testing.T, client, language string) string {
@@ -145,18 +110,20 @@ func pageBlock(t *testing.T, client, language string) string {
 	return block
 }
 
-// Codex and Claude Code, as the registry has them, have their answer and a tool's whole
-// turn from a model of each dialect, with the settings that routes/clients.md names.
+// Codex, Claude Code and Vercel's AI SDK, as the registry has them, have their answers and
+// the turns of their tools from a model of each dialect, with the settings that routes/clients.md names.
+// They go on after they were killed, and say in words of their own what they are refused.
 func TestLongAgentsWorkAtTheFirstTry(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(agentsConfig, strings.TrimSuffix(sim.URL, "/v1")))
 	g.NewAccount("a", "1000")
 	key := g.Key("a")
-	var table []string
+	g.NewAccount("poor", "")
+	table := tryAISDK(t, g, key, g.Key("poor"))
 	for _, a := range agents {
 		for model, situations := range a.models {
 			for _, s := range situations {
-				table = append(table, a.tried(t, g, key, model, &s))
+				table = append(table, a.tried(t, g, sim, key, model, &s))
 			}
 		}
 	}
@@ -172,7 +139,7 @@ func TestLongAgentsWorkWithTheDemonstration(t *testing.T) {
 	for _, a := range agents {
 		works := &a.models["openai"][1]
 		for _, model := range gjson.GetBytes(catalog, "data.#(model_spec.capabilities.supportsFunctionCalling==true)#.id").Array() {
-			table = append(table, a.tried(t, g, key, model.Str, works))
+			table = append(table, a.tried(t, g, nil, key, model.Str, works))
 		}
 	}
 	if len(table) < 2*len(agents) {
@@ -199,10 +166,10 @@ func shown(t *testing.T, g *rig.Gateway, table []string) {
 }
 
 // tried is a row of the table.
-func (a *agent) tried(t *testing.T, g *rig.Gateway, key, model string, s *situation) string {
+func (a *agent) tried(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model string, s *situation) string {
 	t.Helper()
 	result := "worked"
-	if out, err := a.run(t, g, key, model, s); err != nil {
+	if out, err := a.run(t, g, sim, key, model, s); err != nil {
 		result = "failed"
 		t.Errorf("%s on %s: %s: %v\n%s", a.name, model, s.name, err, out)
 	}
@@ -210,7 +177,7 @@ func (a *agent) tried(t *testing.T, g *rig.Gateway, key, model string, s *situat
 }
 
 // run has an agent do one thing in a folder of its own.
-func (a *agent) run(t *testing.T, g *rig.Gateway, key, model string, s *situation) (string, error) {
+func (a *agent) run(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model string, s *situation) (string, error) {
 	t.Helper()
 	executable, err := filepath.Abs(filepath.Join("bench", "clients", "agents", "node_modules", ".bin", a.executable))
 	if err != nil {
@@ -220,21 +187,69 @@ func (a *agent) run(t *testing.T, g *rig.Gateway, key, model string, s *situatio
 		servers.Missing(t, executable)
 	}
 	home, folder := t.TempDir(), t.TempDir()
+	picture, err := base64.StdEncoding.DecodeString(pictureFile)
+	if err != nil || os.WriteFile(filepath.Join(folder, "picture.png"), picture, 0o600) != nil {
+		t.Fatal("the picture cannot be written", err)
+	}
 	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key)
+	variables := append(a.settings(t, home, set), "HOME="+home, "PATH="+os.Getenv("PATH"), "FAREBOX_KEY="+key, "NO_COLOR=1", "CI=1")
+	variables = append(variables, s.variables...)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, executable, append(slices.Clone(a.arguments), "--model", model, "--", s.prompt())...)
-	cmd.Dir, cmd.WaitDelay = folder, 5*time.Second
-	cmd.Env = append(a.settings(t, home, set), "HOME="+home, "PATH="+os.Getenv("PATH"), "FAREBOX_KEY="+key, "NO_COLOR=1", "CI=1")
-	said, err := cmd.CombinedOutput()
-	out := strings.ReplaceAll(string(said), s.prompt(), "") // Codex repeats what it was asked
+	command := func(arguments []string, prompt string) (cmd *exec.Cmd, said *bytes.Buffer) {
+		cmd = exec.CommandContext(ctx, executable, append(slices.Clone(arguments), "--model", model, "--", prompt)...)
+		cmd.Dir, cmd.WaitDelay, cmd.Env, said = folder, 5*time.Second, variables, &bytes.Buffer{}
+		cmd.Stdout, cmd.Stderr = said, said
+		return cmd, said
+	}
+	arguments, prompt := a.arguments, s.prompt()
+	if s.arguments != nil {
+		arguments = s.arguments
+	}
+	before, _ := g.Metric(`farebox_left_out_total{name="` + s.leaves + `"}`)
+	if s.stops != nil {
+		cmd, said := command(arguments, prompt)
+		if err := interrupted(cmd, func() bool { return s.stops(g, folder) }); err != nil {
+			return said.String(), err
+		}
+		arguments, prompt = a.resumes, goesOn
+	}
+	cmd, said := command(arguments, prompt)
+	err = cmd.Run()
+	out := strings.ReplaceAll(said.String(), prompt, "") // Codex repeats what it was asked
+	after, _ := g.Metric(`farebox_left_out_total{name="` + s.leaves + `"}`)
 	switch {
-	case err != nil:
-		return out, err
+	case (err != nil) != s.fails:
+		return out, fmt.Errorf("it ends with %v", err)
 	case s.does != nil && !s.does(folder):
 		return out, fmt.Errorf("the tool did nothing")
-	case s.does == nil && len(strings.TrimSpace(out)) == 0, !strings.Contains(out, s.wants):
+	case s.does == nil && len(strings.TrimSpace(out)) == 0, !regexp.MustCompile(s.wants).MatchString(out):
 		return out, fmt.Errorf("it says nothing")
+	case s.leaves != "" && after == before:
+		return out, fmt.Errorf("%s was not left out", s.leaves)
+	case s.sends != "" && !slices.ContainsFunc(sim.Last(), func(r upstream.Received) bool {
+		return bytes.Contains(r.Body, []byte(folder)) && bytes.Contains(r.Body, []byte(s.sends)) // agents say where they are
+	}):
+		return out, fmt.Errorf("no model was sent %q", s.sends)
 	}
-	return "", nil
+	return out, nil
+}
+
+// interrupted starts an agent and kills it and its children once what is waited for is
+// there.
+func interrupted(cmd *exec.Cmd, is func() bool) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for until := time.Now().Add(30 * time.Second); !is() && time.Now().Before(until); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	reached := is()
+	time.Sleep(300 * time.Millisecond)
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if err := cmd.Wait(); err == nil || !reached {
+		return fmt.Errorf("it was not interrupted: %v", err)
+	}
+	return nil
 }

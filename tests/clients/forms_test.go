@@ -92,10 +92,9 @@ func conversations(t *testing.T, count int) {
 		python(t, "python", ".venv"), "-m", "unittest", "-v", "events_suite.Conversations")
 }
 
-// openai-agents and Vercel's AI SDK work as they come: on /responses, and on /messages
-// with the provider for Anthropic.
+// openai-agents works as it comes, on /responses.
 func TestLongPackagesOnResponsesNode(t *testing.T) {
-	form(t, "public/node", "node_modules/@ai-sdk/anthropic", nodeCount, append(node, "responses.suite.mjs")...)
+	form(t, "public/node", "node_modules/@openai/agents", nodeCount, append(node, "responses.suite.mjs")...)
 }
 
 // openai-agents of PyPI works as it comes, on /responses.
