@@ -27,7 +27,7 @@ models:
     tier: unlimited
     context_tokens: 128000
     max_completion_tokens: 1000
-    capabilities: { tools: true, vision: true, max_images: 2 }
+    capabilities: { tools: true, vision: true, max_images: 2, files: true }
     price: { input: 1, output: 2 }
     targets: [{ upstream: responses, model: gpt-4.1 }]
   - { <<: *model, id: openai, targets: [{ upstream: openai, model: gpt-4.1 }] }
@@ -235,6 +235,29 @@ func TestPicturesInResultsCountAsPictures(t *testing.T) {
 			if status != 400 || !strings.Contains(string(answer), place) || sim.Idle(t).Requests != requests {
 				t.Errorf("%s of %s: a link to the inside is answered %d %s", path, model, status, answer)
 			}
+		}
+	}
+	g.CLI("verify")
+}
+
+// Documents in results go where pictures do.
+func TestModelsSeeTheDocumentsInResults(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, fmt.Sprintf(picturesConfig, strings.TrimSuffix(sim.URL, "/v1")))
+	g.NewAccount("a", "100")
+	key := g.Key("a")
+	const pdf = "JVBERi0xLjQK"
+	image := `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pictureData(1) + `"}}`
+	body := strings.Replace(toolTurn("/messages", "MODEL", 1, ""), image, `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"`+pdf+`"}}`, 1)
+	for model, place := range map[string]string{
+		"anthropic": "messages.2.content.0.content.1.source.data", "anthropic:strip_thinking_response=true": "messages.2.content.0.content.1.source.data",
+		"openai": "messages.4.content.1.file.file_data", "google": "contents.2.parts.1.inlineData.data",
+	} {
+		status, _, answer := g.Post("/messages", key, strings.Replace(body, "MODEL", model, 1))
+		sent := sim.Latest(t).Body
+		if got := gjson.GetBytes(sent, place).Str; status != 200 || strings.TrimPrefix(got, "data:application/pdf;base64,") != pdf {
+			t.Errorf("%s is answered %d %s, and was sent %s", model, status, answer, sent)
 		}
 	}
 	g.CLI("verify")
