@@ -98,38 +98,33 @@ func (w *request) result(m int32) {
 	w.b = append(w.b, '"')
 	cache := w.doc.Member(m, dialect.MessageCacheControl)
 	content := w.doc.Member(m, dialect.MessageContent)
-	n := 0
-	begin := func() {
-		if n == 0 {
-			w.b = append(w.b, `,"content":[`...)
-		} else {
-			w.b = append(w.b, ',')
-		}
-		n++
-	}
 	if content >= 0 && w.doc.Fields[content].Kind == scan.String {
-		w.eachText(m, func(raw []byte, _ int32) { w.member("content", raw) })
+		if raw := w.c.Raw(content); !dialect.IsBlank(raw) {
+			w.member("content", raw)
+		}
 		content = -1
 	}
+	w.inResult = 1
 	for p := content + 1; content >= 0 && p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
 		if mark := w.partCache(m, p); mark >= 0 {
 			cache = mark
 		}
 		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
 		case "image_url":
-			w.attach(p, "image", -1, begin)
+			w.attach(p, "image", -1)
 		case "file":
-			w.attach(p, "document", -1, begin)
+			w.attach(p, "document", -1)
 		default:
 			if raw := w.c.Raw(w.doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
-				begin()
+				w.begin()
 				w.b = append(append(append(w.b, `{"type":"text","text":`...), raw...), '}')
 			}
 		}
 	}
-	if n > 0 {
+	if w.inResult > 1 {
 		w.b = append(w.b, ']')
 	}
+	w.inResult = 0
 	w.cacheControl(cache)
 	w.b = append(w.b, '}')
 }

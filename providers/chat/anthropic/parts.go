@@ -32,18 +32,32 @@ func (w *request) content(m int32) {
 				w.text(raw, w.partCache(m, p))
 			}
 		case "image_url":
-			w.attach(p, "image", w.partCache(m, p), w.block)
+			w.attach(p, "image", w.partCache(m, p))
 		case "file":
-			w.attach(p, "document", w.partCache(m, p), w.block)
+			w.attach(p, "document", w.partCache(m, p))
 		default:
 			w.fail(w.doc.Path(p), "This model takes no audio or video.")
 		}
 	}
 }
 
+// begin begins a block: of the turn, or of the result of a tool that is being written.
+func (w *request) begin() {
+	switch w.inResult {
+	case 0:
+		w.block()
+		return
+	case 1:
+		w.b = append(w.b, `,"content":[`...)
+	default:
+		w.b = append(w.b, ',')
+	}
+	w.inResult++
+}
+
 // attach writes an image or document block from a data URL or a link. cache is its mark for
-// caching, -1: none; begin is called before it.
-func (w *request) attach(part int32, kind string, cache int32, begin func()) {
+// caching, -1: none.
+func (w *request) attach(part int32, kind string, cache int32) {
 	carrier := w.doc.Member(part, dialect.PartImage)
 	if kind == "document" {
 		carrier = w.doc.Member(part, dialect.PartFile)
@@ -64,7 +78,7 @@ func (w *request) attach(part int32, kind string, cache int32, begin func()) {
 		return
 	}
 	if ok && kind == "document" && !bytes.Equal(media, []byte("application/pdf")) {
-		w.document(part, carrier, cache, media, data, begin)
+		w.document(part, carrier, cache, media, data)
 		return
 	}
 	if ok && kind == "image" {
@@ -79,7 +93,7 @@ func (w *request) attach(part int32, kind string, cache int32, begin func()) {
 	if !ok && !bytes.HasPrefix(link, []byte("https://")) && !bytes.HasPrefix(link, []byte("http://")) {
 		w.fail(w.doc.Path(carrier), "This model takes data URLs and links that begin with https:// only.")
 	}
-	begin()
+	w.begin()
 	w.b = append(append(append(w.b, `{"type":"`...), kind...), `","source":{"type":`...)
 	if ok {
 		w.b = append(append(w.b, `"base64","media_type":`...), dialect.AppendString(nil, media)...)
@@ -95,7 +109,7 @@ func (w *request) attach(part int32, kind string, cache int32, begin func()) {
 }
 
 // document writes a file of plain text, which goes as text.
-func (w *request) document(part, carrier, cache int32, media, data []byte, begin func()) {
+func (w *request) document(part, carrier, cache int32, media, data []byte) {
 	if !bytes.HasPrefix(media, []byte("text/")) && !bytes.Equal(media, []byte("application/json")) {
 		w.fail(w.doc.Path(carrier), "This model takes files of type application/pdf and text only.")
 		return
@@ -105,7 +119,7 @@ func (w *request) document(part, carrier, cache int32, media, data []byte, begin
 		w.fail(w.doc.Path(carrier), "The file's data is not base64 of some text.")
 		return
 	}
-	begin()
+	w.begin()
 	w.b = append(w.b, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":`...)
 	w.b = append(dialect.AppendString(w.b, text), '}')
 	w.title(carrier, "document")

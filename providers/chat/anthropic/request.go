@@ -71,10 +71,11 @@ type request struct {
 	last    string // role of the last turn
 	scratch []byte
 
-	alone   bool   // there are no messages but system prompts: they are the user's turn
-	calls   []call // of the whole conversation
-	waiting int    // calls[waiting:] are those of the last assistant turn
-	bare    bool   // the last assistant turn has calls and no thoughts before them
+	alone    bool   // there are no messages but system prompts: they are the user's turn
+	calls    []call // of the whole conversation
+	waiting  int    // calls[waiting:] are those of the last assistant turn
+	bare     bool   // the last assistant turn has calls and no thoughts before them
+	inResult int    // 0: no result of a tool is being written; else 1 and its blocks so far
 	// thoughtFirst says that the last assistant turn begins with a thought, others
 	// that the open turn has blocks that are no results.
 	thoughtFirst, others bool
