@@ -24,7 +24,7 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 		Redis: o.Redis, Prefix: fmt.Sprintf("%s:keys:%x:", o.Brand, store[:6]), Node: node, Log: l.log, Now: l.now,
 	}
 	if r.Config == (config.Idempotency{}) {
-		r.Config = config.DefaultIdempotency()
+		r.Config = config.Default[config.Idempotency]()
 	}
 	if l.keyed, err = replay.Open(r); err != nil || o.idle {
 		return err

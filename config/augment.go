@@ -7,147 +7,138 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // Augment sells pages, searches and documents by the call (interface.md, Augment;
 // addendum 12). What is not written is not offered.
 type Augment struct {
-	Scrape     *Scrape     `yaml:"scrape"`
-	Search     *Search     `yaml:"search"`
+	// POST /augment/scrape makes Markdown of a page. fetch says where its requests may go.
+	Scrape *Scrape `yaml:"scrape"`
+	// POST /augment/search searches the web.
+	Search *Search `yaml:"search"`
+	// POST /augment/text-parser makes text of documents, in processes with neither network nor files.
 	TextParser *TextParser `yaml:"text_parser"`
-	// Chat is for chats that search and read pages before their model is asked.
+	// Searches and pages in chats, at the prices of search and scrape.
 	Chat *AugmentChat `yaml:"chat"`
 }
 
 // AugmentChat bounds what a search or pages put into the prompt of a chat. Who
 // answers, and the prices, are those of Search and Scrape.
 type AugmentChat struct {
-	Tokens  int64 `yaml:"tokens"`  // of all that is put in; default 6000, 1000 to 200000
-	Results int   `yaml:"results"` // of a search; default 5, 1 to 20
-	// XPrice is for each result of an upstream's own search of X, XResults the most
-	// that a request pays for: what an upstream tells beyond is the operator's.
-	XPrice   Each `yaml:"x_price"`   // USD a result; default 0.01, 0 to 10000
-	XResults int  `yaml:"x_results"` // default 20, 1 to 1000
-}
-
-func (c *AugmentChat) defaults() {
-	*c = AugmentChat{Tokens: 6000, Results: 5, XPrice: callPrice, XResults: 20}
+	// Most tokens that searches and pages add to a prompt. The hold covers them.
+	Tokens int64 `yaml:"tokens" default:"6000" range:"1000..200000"`
+	// Results of a search.
+	Results int `yaml:"results" default:"5" range:"1..20"`
+	// USD for each result that an upstream found on X, or free.
+	XPrice Each `yaml:"x_price" default:"0.01" range:"0..10000"`
+	// Most of these results that a request pays for. The hold covers them; the operator pays for more.
+	XResults int `yaml:"x_results" default:"20" range:"1..1000"`
 }
 
 // InChat are the bounds that hold, written or not.
-func (a *Augment) InChat() (c AugmentChat) {
-	if c.defaults(); a.Chat != nil {
-		c = *a.Chat
+func (a *Augment) InChat() AugmentChat {
+	if a.Chat != nil {
+		return *a.Chat
 	}
-	return c
+	return usualChat()
 }
 
-// callPrice is what a call costs unless the operator says otherwise: 0.01 USD
-// (addendum 12, 19.2).
-const callPrice = 10_000_000_000
-
-// defaultCalls is how many calls of an endpoint an account has (addendum 3.6).
-var defaultCalls = Rate{RPM: 20}
+var usualChat = sync.OnceValue(Default[AugmentChat])
 
 // Scrape makes Markdown of a page. Its requests go where `fetch` allows.
 type Scrape struct {
-	Price Each `yaml:"price"` // USD a page; default 0.01, 0 to 10000
-	Rate  Rate `yaml:"rate"`  // of an account; default rpm: 20
-	// UserAgent is how the gateway names itself to sites.
-	UserAgent string `yaml:"user_agent"`
-	// Extractor finds the main content: readability (default), or trafilatura,
-	// which finds a little more for twice the CPU.
-	Extractor string `yaml:"extractor"`
-	Robots    string `yaml:"robots"` // respect (default) or ignore robots.txt
-	// Block are sites that are refused before anything is fetched, with all names
-	// below them; default: large social networks, which show nothing to programs.
-	// An empty list refuses none.
-	Block []string `yaml:"block"`
-	// Ports are those that links may name; default 80 and 443.
-	Ports []int `yaml:"ports"`
-	// Timeout is for all of a page, rendering apart; default 10s, 1s to 2m.
-	Timeout time.Duration `yaml:"timeout"`
-	MaxPage Size          `yaml:"max_page"` // decoded; default 3MB, 64KB to 64MB
-	// MinText is how many characters a page must have; one with fewer is rendered
-	// where that is set up. Default 200, 0 to 100000.
-	MinText int `yaml:"min_text"`
-	// Parallel is how many pages are fetched at once, PerHost of one host; others wait
-	// for the turn of their account. Defaults 64 and 4.
-	Parallel int         `yaml:"parallel"`
-	PerHost  int         `yaml:"per_host"`
-	Cache    ScrapeCache `yaml:"cache"`
-	JS       ScrapeJS    `yaml:"js"`
+	// USD a page, or free.
+	Price Each `yaml:"price" default:"0.01" range:"0..10000"`
+	// Limit of an account; rpm: 0 for no limit.
+	Rate Rate `yaml:"rate" default:"rpm: 20"`
+	// How the gateway names itself to sites.
+	UserAgent string `yaml:"user_agent" default:"Mozilla/5.0 (compatible; farebox/1)"`
+	// What finds the main content: readability, or trafilatura, which finds a little more for twice the CPU.
+	Extractor string `yaml:"extractor" default:"readability" oneof:"readability trafilatura"`
+	// respect or ignore robots.txt.
+	Robots string `yaml:"robots" default:"respect" oneof:"respect ignore"`
+	// Sites that are refused at once, with all names below them. An empty list refuses none. Default: large social
+	// networks, which show nothing to programs.
+	Block []string `yaml:"block" most:"10000 sites"`
+	// Ports that links may name, 1 to 100 of them.
+	Ports []int `yaml:"ports" default:"80 443" range:"1..65535"`
+	// Time for all of a page, without rendering.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1s..2m"`
+	// Decoded page.
+	MaxPage Size `yaml:"max_page" default:"3MB" range:"64KB..64MB"`
+	// Characters that a page must have. A page with fewer is rendered where js is set up.
+	MinText int `yaml:"min_text" default:"200" range:"0..100000"`
+	// Pages that are fetched at once. Others wait for the turn of their account.
+	Parallel int `yaml:"parallel" default:"64" range:"1..10000"`
+	// Pages of one host that are fetched at once.
+	PerHost int `yaml:"per_host" default:"4" range:"1..1000"`
+	// Pages that are kept by their final address.
+	Cache ScrapeCache `yaml:"cache"`
+	// Rendering of pages that are empty without their scripts. All they load passes the guard of fetch.
+	JS ScrapeJS `yaml:"js"`
 }
 
 // ScrapeCache keeps pages by their final address.
 type ScrapeCache struct {
-	Size Size          `yaml:"size"` // default 64MB; 0: off
-	TTL  time.Duration `yaml:"ttl"`  // default 10m, 1s to 24h
+	// Memory of all pages; 0: off.
+	Size Size `yaml:"size" default:"64MB" range:"1MB..64GB|0"`
+	// How long a page is kept.
+	TTL time.Duration `yaml:"ttl" default:"10m" range:"1s..24h"`
 }
 
 // ScrapeJS renders pages that are empty without their scripts.
 type ScrapeJS struct {
-	// Engine is none (default), chromium, which is started by Path, or remote, a
-	// browser that listens at URL (ws:// or http://). Either way all that a page
-	// loads goes through the gateway, which lets nothing internal through.
-	Engine string `yaml:"engine"`
-	Path   string `yaml:"path"` // default: chromium, of the PATH
-	URL    Secret `yaml:"url"`
-	// Proxy is the host:port at which a remote browser reaches the gateway's guard;
-	// default: a port of 127.0.0.1, for a browser on this machine.
-	Proxy   string        `yaml:"proxy"`
-	Timeout time.Duration `yaml:"timeout"` // of one page; default 15s, 1s to 2m
-	Pages   int           `yaml:"pages"`   // at once; default 2, 1 to 64
-}
-
-func (s *Scrape) defaults() {
-	*s = Scrape{
-		Price: callPrice, Rate: defaultCalls, Extractor: "readability", Robots: "respect",
-		UserAgent: "Mozilla/5.0 (compatible; farebox/1)",
-		Ports:     []int{80, 443}, Timeout: 10 * time.Second, MaxPage: 3 << 20, MinText: 200,
-		Parallel: 64, PerHost: 4, Cache: ScrapeCache{Size: 64 << 20, TTL: 10 * time.Minute},
-		JS: ScrapeJS{Engine: "none", Path: "chromium", Timeout: 15 * time.Second, Pages: 2},
-	}
+	// none; chromium, a browser that is started by path; remote, a browser that listens at url.
+	Engine string `yaml:"engine" default:"none" oneof:"none chromium remote"`
+	// Program for engine: chromium, found in the PATH or by its whole path.
+	Path string `yaml:"path" default:"chromium"`
+	// Address of the browser for engine: remote, ws:// or http://. Logs do not show it.
+	URL Secret `yaml:"url"`
+	// host:port at which a remote browser reaches the gateway's guard. Default: a free port of 127.0.0.1.
+	Proxy string `yaml:"proxy"`
+	// Time for one page.
+	Timeout time.Duration `yaml:"timeout" default:"15s" range:"1s..2m"`
+	// Pages that are rendered at once.
+	Pages int `yaml:"pages" default:"2" range:"1..64"`
 }
 
 // TextParser makes text of documents, in processes of its own that can neither
 // reach the network nor files.
 type TextParser struct {
-	Price Each `yaml:"price"` // USD a document; default 0.01, 0 to 10000
-	Rate  Rate `yaml:"rate"`  // of an account; default rpm: 60
-	// Workers is how many documents and pages are read at once; others wait for the turn
-	// of their account.
-	// Default 2, 1 to 64. Each may have Memory (default 512MB, 128MB to 16GB) and
-	// takes Timeout (default 20s, 1s to 5m) for a document at the most.
-	Workers int `yaml:"workers"`
-	// PerChild is after how many documents and pages a process is replaced: with 1, none
-	// meets what another may have left. Default 200, 1 to 100000.
-	PerChild int           `yaml:"per_child"`
-	Memory   Size          `yaml:"memory"`
-	Timeout  time.Duration `yaml:"timeout"`
-	// PDF names what reads PDFs: builtin (default), pdftotext (the program at
-	// Path) or tika (the server at URL, which gets every kind of document that is
-	// not plain text).
-	Engine string `yaml:"engine"`
-	Path   string `yaml:"path"` // default: pdftotext, of the PATH
-	URL    string `yaml:"url"`
-	OCR    OCR    `yaml:"ocr"`
+	// USD a document, or free.
+	Price Each `yaml:"price" default:"0.01" range:"0..10000"`
+	// Limit of an account; rpm: 0 for no limit.
+	Rate Rate `yaml:"rate" default:"rpm: 60"`
+	// Documents and pages that are read at once. Others wait for the turn of their account.
+	Workers int `yaml:"workers" default:"2" range:"1..64" restart:"key"`
+	// Documents and pages that a process reads before it is replaced. 1: each has its own.
+	PerChild int `yaml:"per_child" default:"200" range:"1..100000" restart:"key"`
+	// Memory of each worker.
+	Memory Size `yaml:"memory" default:"512MB" range:"128MB..16GB" restart:"key"`
+	// Time for one document.
+	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s..5m"`
+	// What reads PDFs: builtin; pdftotext, a program; tika, a server that gets every document but plain text.
+	Engine string `yaml:"engine" default:"builtin" oneof:"builtin pdftotext tika"`
+	// Program for engine: pdftotext, found in the PATH or by its whole path.
+	Path string `yaml:"path" default:"pdftotext"`
+	// Address of the server for engine: tika.
+	URL string `yaml:"url"`
+	// Reading of scans, which have no text of their own.
+	OCR OCR `yaml:"ocr"`
 }
 
 // OCR reads scans, which have no text of their own.
 type OCR struct {
-	Engine    string `yaml:"engine"`    // none (default) or tesseract
-	Path      string `yaml:"path"`      // default: tesseract, of the PATH
-	Languages string `yaml:"languages"` // as tesseract names them; default eng
-	Pages     int    `yaml:"pages"`     // of a document; default 20, 1 to 1000
-}
-
-func (t *TextParser) defaults() {
-	*t = TextParser{
-		Price: callPrice, Rate: Rate{RPM: 60}, Workers: 2, PerChild: 200, Memory: 512 << 20, Timeout: 20 * time.Second,
-		Engine: "builtin", Path: "pdftotext", OCR: OCR{Engine: "none", Path: "tesseract", Languages: "eng", Pages: 20},
-	}
+	// What reads scans.
+	Engine string `yaml:"engine" default:"none" oneof:"none tesseract"`
+	// Program, found in the PATH or by its whole path.
+	Path string `yaml:"path" default:"tesseract"`
+	// Languages as tesseract names them, such as eng+deu.
+	Languages string `yaml:"languages" default:"eng"`
+	// Pages of a document.
+	Pages int `yaml:"pages" default:"20" range:"1..1000"`
 }
 
 func (v *validator) augment() {
@@ -161,65 +152,38 @@ func (v *validator) augment() {
 		v.textParser("augment.text_parser", t)
 	}
 	if c := v.c.Augment.Chat; c != nil {
-		whole(v, "augment.chat.tokens", c.Tokens, 1000, 200_000)
-		whole(v, "augment.chat.results", c.Results, 1, 20)
 		v.callPrice("augment.chat.x_price", c.XPrice)
-		whole(v, "augment.chat.x_results", c.XResults, 1, 1000)
 	}
 }
 
-// callPrice checks the price of a call.
+// callPrice refuses a price of 0 that may be forgotten.
 func (v *validator) callPrice(path string, e Each) {
-	v.each(path, e)
 	if e == 0 && !v.bad[path] && v.at[path].node.text != freeRate {
 		v.wrong(path, "all calls would be given away; expected their price, or price: free if that is meant")
 	}
 }
 
-const maxBlocked = 10_000
-
 var languages = regexp.MustCompile(`^[A-Za-z_]{2,40}(\+[A-Za-z_]{2,40}){0,9}$`)
 
 func (v *validator) scrape(path string, s *Scrape) {
 	v.callPrice(path+".price", s.Price)
-	v.rate(path+".rate", s.Rate)
+	v.burst(path+".rate", s.Rate)
 	if s.UserAgent == "" || len(s.UserAgent) > 256 || !plainASCII(s.UserAgent) {
 		v.wrong(path+".user_agent", "sites read it in a header: expected 1 to 256 letters, digits and signs of ASCII")
 	}
-	v.oneOf(path+".extractor", s.Extractor, "readability", "trafilatura")
-	v.oneOf(path+".robots", s.Robots, "respect", "ignore")
-	if n := len(s.Block); n > maxBlocked {
-		v.wrong(path+".block", "%d sites are listed; expected at most %d", n, maxBlocked)
-	} else {
-		for i, name := range s.Block {
-			if !hostName.MatchString(name) || name != strings.ToLower(name) {
-				at := fmt.Sprintf("%s.block[%d]", path, i)
-				v.wrong(at, "%s is no site; expected a host name in lower case, such as example.com", v.shown(at))
-			}
+	for i, name := range s.Block {
+		if !hostName.MatchString(name) || name != strings.ToLower(name) {
+			at := fmt.Sprintf("%s.block[%d]", path, i)
+			v.wrong(at, "%s is no site; expected a host name in lower case, such as example.com", v.shown(at))
 		}
 	}
 	if n := len(s.Ports); n == 0 || n > 100 {
 		v.wrong(path+".ports", "%d ports are listed; expected 1 to 100", n)
 	}
-	for i, port := range s.Ports {
-		whole(v, fmt.Sprintf("%s.ports[%d]", path, i), port, 1, 65535)
-	}
-	v.duration(path+".timeout", s.Timeout, time.Second, 2*time.Minute)
-	size(v, path+".max_page", s.MaxPage, 64<<10, 64<<20)
-	whole(v, path+".min_text", s.MinText, 0, 100_000)
-	whole(v, path+".parallel", s.Parallel, 1, 10_000)
-	whole(v, path+".per_host", s.PerHost, 1, 1000)
-	if s.Cache.Size != 0 {
-		size(v, path+".cache.size", s.Cache.Size, 1<<20, 64<<30)
-	}
-	v.duration(path+".cache.ttl", s.Cache.TTL, time.Second, 24*time.Hour)
 	v.js(path+".js", &s.JS)
 }
 
 func (v *validator) js(path string, j *ScrapeJS) {
-	v.oneOf(path+".engine", j.Engine, "none", "chromium", "remote")
-	v.duration(path+".timeout", j.Timeout, time.Second, 2*time.Minute)
-	whole(v, path+".pages", j.Pages, 1, 64)
 	v.program(path+".path", j.Path)
 	switch {
 	case j.Engine == "remote":
@@ -240,12 +204,7 @@ func (v *validator) js(path string, j *ScrapeJS) {
 
 func (v *validator) textParser(path string, t *TextParser) {
 	v.callPrice(path+".price", t.Price)
-	v.rate(path+".rate", t.Rate)
-	whole(v, path+".workers", t.Workers, 1, 64)
-	whole(v, path+".per_child", t.PerChild, 1, 100_000)
-	size(v, path+".memory", t.Memory, 128<<20, 16<<30)
-	v.duration(path+".timeout", t.Timeout, time.Second, 5*time.Minute)
-	v.oneOf(path+".engine", t.Engine, "builtin", "pdftotext", "tika")
+	v.burst(path+".rate", t.Rate)
 	v.program(path+".path", t.Path)
 	switch {
 	case t.Engine == "tika":
@@ -253,13 +212,11 @@ func (v *validator) textParser(path string, t *TextParser) {
 	case t.URL != "":
 		v.wrong(path+".url", "no server is asked; expected engine: tika beside it")
 	}
-	v.oneOf(path+".ocr.engine", t.OCR.Engine, "none", "tesseract")
 	v.program(path+".ocr.path", t.OCR.Path)
 	if !languages.MatchString(t.OCR.Languages) {
 		v.wrong(path+".ocr.languages", "%s names no languages; expected such as eng or eng+deu",
 			v.shown(path+".ocr.languages"))
 	}
-	whole(v, path+".ocr.pages", t.OCR.Pages, 1, 1000)
 }
 
 // program checks what is to be started: a name that is looked up in the PATH, or

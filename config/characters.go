@@ -10,23 +10,16 @@ import (
 // Characters are the characters of chats (addendum 18): a file each in a folder, with a
 // picture beside it, read again whenever the folder changes.
 type Characters struct {
-	// Directory is the folder. A relative path begins at the folder of the config
-	// file. Default characters.
-	Directory string `yaml:"directory"`
-	// MaxPrompt is the longest prompt of a character. Every request of a chat with it
-	// carries it and pays for it. Default 32KB, 1KB to 256KB.
-	MaxPrompt Size `yaml:"max_prompt"`
-	// MaxPicture is the largest picture. Default 512KB, 1KB to 8MB.
-	MaxPicture Size `yaml:"max_picture"`
-	// Memory is what all pictures together may have, since they are served from
-	// memory. Default 64MB, 1MB to 4GB.
-	Memory Size `yaml:"memory"`
+	// The folder. A relative path begins at the folder of this file.
+	Directory string `yaml:"directory" default:"characters"`
+	// Prompt of a character. Every request of a chat with it carries it and pays for it.
+	MaxPrompt Size `yaml:"max_prompt" default:"32KB" range:"1KB..256KB"`
+	// Picture of a character.
+	MaxPicture Size `yaml:"max_picture" default:"512KB" range:"1KB..8MB"`
+	// All pictures together, which are served from memory.
+	Memory Size `yaml:"memory" default:"64MB" range:"1MB..4GB"`
 
 	files fs.FS // of the demonstration, instead of Directory
-}
-
-func (c *Characters) defaults() {
-	*c = Characters{Directory: "characters", MaxPrompt: 32 << 10, MaxPicture: 512 << 10, Memory: 64 << 20}
 }
 
 // complete makes the folder's path independent of the working directory's.
@@ -51,9 +44,6 @@ func (v *validator) characters() {
 		v.wrong("characters.directory", "%s is not a directory; expected a path such as characters",
 			v.shown("characters.directory"))
 	}
-	size(v, "characters.max_prompt", c.MaxPrompt, 1<<10, 256<<10)
-	size(v, "characters.max_picture", c.MaxPicture, 1<<10, 8<<20)
-	size(v, "characters.memory", c.Memory, 1<<20, 4<<30)
 }
 
 // textOf is a value as it is written.
@@ -83,8 +73,7 @@ func (c *Config) PublicAddress() string {
 
 // CharactersIn is a folder with the usual bounds, for commands.
 func CharactersIn(directory string) *Characters {
-	c := &Characters{}
-	c.defaults()
+	c := Default[Characters]()
 	c.Directory = directory
-	return c
+	return &c
 }

@@ -1,70 +1,94 @@
 package config
 
 import (
-	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
 
 // Chat is the Spec of a model that writes (type text).
 type Chat struct {
-	Tokenizer           string       `yaml:"tokenizer"`             // o200k_base (default), cl100k_base
-	ContextTokens       int64        `yaml:"context_tokens"`        // required
-	MaxCompletionTokens int64        `yaml:"max_completion_tokens"` // default: min(context, 16384)
-	Capabilities        Capabilities `yaml:"capabilities"`
-	Constraints         Constraints  `yaml:"constraints"`
-	Price               *Price       `yaml:"price"` // required; `price: free` for free models
-	// Enclave says that it runs in one (tee.go); nil: it does not.
+	// Tokenizer for estimates.
+	Tokenizer string `yaml:"tokenizer" default:"o200k_base" oneof:"o200k_base cl100k_base"`
+	// Size of the context. Required.
+	ContextTokens int64 `yaml:"context_tokens" range:"1..100000000"`
+	// Most completion tokens of an answer. Default: the smaller of context_tokens and 16384.
+	MaxCompletionTokens int64 `yaml:"max_completion_tokens"`
+	// What the model can. Requests for features that are false or not written get 400.
+	Capabilities Capabilities `yaml:"capabilities"`
+	// The model's own sampling values, shown in the catalog. Default: not shown.
+	Constraints Constraints `yaml:"constraints"`
+	// USD per 1,000,000 tokens, at most 6 decimals, 0 to 100000. Required: a model without a price is not offered.
+	// Write price: free if it is free.
+	Price *Price `yaml:"price"`
+	// The model runs in an enclave: each target must attest itself. Default: none does.
 	Enclave *Enclave `yaml:"tee"`
 }
 
 // Capabilities as in addendum 7.4 (text).
 type Capabilities struct {
-	Code            bool     `yaml:"code"`             // optimizedForCode
-	Quantization    string   `yaml:"quantization"`     // default not-available
-	Tools           bool     `yaml:"tools"`            // supportsFunctionCalling
-	Audio           bool     `yaml:"audio"`            // supportsAudioInput
-	Reasoning       *bool    `yaml:"reasoning"`        // not written: false, but see Model.Hold
-	ReasoningEffort []string `yaml:"reasoning_effort"` // reasoningEffortOptions; empty: supportsReasoningEffort false
-	DefaultEffort   string   `yaml:"default_reasoning_effort"`
-	ResponseSchema  bool     `yaml:"response_schema"`
-	Vision          bool     `yaml:"vision"`
-	MaxImages       int      `yaml:"max_images"` // default 1 with vision; >1 means supportsMultipleImages
-	Video           bool     `yaml:"video"`
-	Files           bool     `yaml:"files"` // takes file parts (PDF and others) as they are
-	MaxVideos       int      `yaml:"max_videos"`
-	LogProbs        bool     `yaml:"logprobs"`
-	WebSearch       bool     `yaml:"web_search"` // supportsWebSearch: chats may search and read pages (augment)
-	XSearch         bool     `yaml:"x_search"`   // supportsXSearch: the upstream searches X when it gets that tool
+	// Made for code.
+	Code bool `yaml:"code"`
+	// Number format of the weights, shown in the catalog.
+	Quantization string `yaml:"quantization" default:"not-available" oneof:"fp4 fp8 fp16 bf16 int8 int4 not-available"`
+	// It calls tools.
+	Tools bool `yaml:"tools"`
+	// It takes audio.
+	Audio bool `yaml:"audio"`
+	// It reasons. Default: not shown, but money is held as if it did (see hold).
+	Reasoning *bool `yaml:"reasoning"`
+	// Values that clients may choose; needs reasoning. Default: clients cannot choose.
+	ReasoningEffort []string `yaml:"reasoning_effort" oneof:"@efforts" unique:"value"`
+	// One value of reasoning_effort. Default: the upstream's.
+	DefaultEffort string `yaml:"default_reasoning_effort"`
+	// It follows a JSON schema.
+	ResponseSchema bool `yaml:"response_schema"`
+	// It takes images.
+	Vision bool `yaml:"vision"`
+	// Images of a request; needs vision. Default 1.
+	MaxImages int `yaml:"max_images" range:"0..1000"`
+	// It takes videos.
+	Video bool `yaml:"video"`
+	// It takes file parts (PDF and others).
+	Files bool `yaml:"files"`
+	// Videos of a request; needs video.
+	MaxVideos int `yaml:"max_videos" default:"0" range:"0..1000"`
+	// It returns log probabilities.
+	LogProbs bool `yaml:"logprobs"`
+	// Chats may search and read pages: enable_web_search, enable_web_scraping and the tool web_search. Needs
+	// augment.search.
+	WebSearch bool `yaml:"web_search"`
+	// Chats may search X: enable_x_search and the tool x_search, which the upstream gets. Only dialect openai has it.
+	XSearch bool `yaml:"x_search"`
 }
 
 // Constraints of a text model are its default sampling values, decimal text
 // kept as written; empty leaves a field out of the record.
 type Constraints struct {
-	Temperature       *Decimal `yaml:"temperature"`
-	TopP              *Decimal `yaml:"top_p"`
-	FrequencyPenalty  *Decimal `yaml:"frequency_penalty"`
-	PresencePenalty   *Decimal `yaml:"presence_penalty"`
-	RepetitionPenalty *Decimal `yaml:"repetition_penalty"`
+	// Temperature.
+	Temperature *Decimal `yaml:"temperature" range:"0..2"`
+	// Nucleus sampling.
+	TopP *Decimal `yaml:"top_p" range:"0..1"`
+	// Penalty for frequent tokens.
+	FrequencyPenalty *Decimal `yaml:"frequency_penalty" range:"-2..2"`
+	// Penalty for tokens that are present.
+	PresencePenalty *Decimal `yaml:"presence_penalty" range:"-2..2"`
+	// Penalty for repeated tokens.
+	RepetitionPenalty *Decimal `yaml:"repetition_penalty" range:"0..10"`
 }
 
 // Reasons says whether the model reasons.
 func (c *Capabilities) Reasons() bool { return c.Reasoning != nil && *c.Reasoning }
 
 const (
-	defaultTokenizer         = "o200k_base"
 	defaultContextCompletion = 16384 // max_completion_tokens, when the context is larger
 )
 
 // ReasoningEfforts are the values of reasoning_effort, least first.
 var ReasoningEfforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-var quantizations = []string{"fp4", "fp8", "fp16", "bf16", "int8", "int4", "not-available"}
-
-func newChat() Spec {
-	return &Chat{Tokenizer: defaultTokenizer, Capabilities: Capabilities{Quantization: "not-available"}}
-}
+func newChat() Spec { return filledSpec(&Chat{}) }
 
 // Text is true: the model reads and writes.
 func (c *Chat) Text() bool { return true }
@@ -90,13 +114,11 @@ func (c *Chat) complete(m *Model) {
 }
 
 func (c *Chat) check(v *validator, path string, m *Model) {
-	v.tokenizer(path, c.Tokenizer)
 	c.checkTokens(v, path, m)
 	v.capabilities(path+".capabilities", &c.Capabilities)
 	if c.Capabilities.WebSearch && v.c.Augment.Search == nil {
 		v.wrong(path+".capabilities.web_search", "nothing answers searches; expected augment.search: with who does")
 	}
-	v.constraints(path+".constraints", &c.Constraints)
 	v.tokenPrice(path+".price", c.Price, true, c.ContextTokens)
 	v.enclave(path+".tee", m, c.Enclave)
 }
@@ -108,7 +130,6 @@ func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 			maxTokenSpan)
 		return
 	}
-	whole(v, context, c.ContextTokens, 1, maxTokenSpan)
 	v.oneOf(path+".hold", m.Hold, "full", "slice")
 	if m.Hold == "slice" && c.Capabilities.Reasons() {
 		v.wrong(path+".hold", "a model that reasons produces tokens that nobody sees, "+
@@ -120,20 +141,8 @@ func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 	}
 }
 
-func (v *validator) tokenizer(path, name string) {
-	v.oneOf(path+".tokenizer", name, defaultTokenizer, "cl100k_base")
-}
-
 func (v *validator) capabilities(path string, c *Capabilities) {
-	v.oneOf(path+".quantization", c.Quantization, quantizations...)
 	efforts := path + ".reasoning_effort"
-	for i, e := range c.ReasoningEffort {
-		at := fmt.Sprintf("%s[%d]", efforts, i)
-		v.oneOf(at, e, ReasoningEfforts...)
-		if slices.Contains(c.ReasoningEffort[:i], e) {
-			v.wrong(at, "%s is listed already; expected every value once", quote(e))
-		}
-	}
 	if len(c.ReasoningEffort) > 0 && !c.Reasons() {
 		v.wrong(efforts, "efforts are listed for a model that does not reason; expected reasoning: true beside them")
 	}
@@ -151,35 +160,22 @@ func (v *validator) capabilities(path string, c *Capabilities) {
 
 // counted checks a number of attachments that needs its capability.
 func (v *validator) counted(path string, n int, capability string, on bool) {
-	if !v.has(path) {
-		return
-	}
-	whole(v, path, n, 0, 1000)
-	if n > 0 && !on {
+	if v.has(path) && n > 0 && !on {
 		v.wrong(path, "the model takes none without %s; expected %s: true beside it", capability, capability)
 	}
 }
 
-func (v *validator) constraints(path string, c *Constraints) {
-	v.decimal(path+".temperature", c.Temperature, 0, 2)
-	v.decimal(path+".top_p", c.TopP, 0, 1)
-	v.decimal(path+".frequency_penalty", c.FrequencyPenalty, -2, 2)
-	v.decimal(path+".presence_penalty", c.PresencePenalty, -2, 2)
-	v.decimal(path+".repetition_penalty", c.RepetitionPenalty, 0, 10)
-}
-
-func (v *validator) decimal(path string, d *Decimal, least, most int64) {
-	if d == nil || *d == "" {
-		return
+// nanos is the number in 1e-9; a text that is none has the most there is.
+func (d Decimal) nanos() int64 {
+	text, negative := strings.CutPrefix(string(d), "-")
+	n, err := parseDecimal(text, nanoDigits)
+	switch {
+	case err != nil:
+		return math.MaxInt64
+	case negative:
+		return -n
 	}
-	text, negative := strings.CutPrefix(string(*d), "-")
-	scaled, err := parseDecimal(text, nanoDigits)
-	if negative {
-		scaled = -scaled
-	}
-	if err != nil || scaled < least*1e9 || scaled > most*1e9 {
-		v.wrong(path, "%s is out of range; expected %d to %d", v.shown(path), least, most)
-	}
+	return n
 }
 
 // checkTarget checks the options of the dialect, such as how a model is asked to

@@ -11,9 +11,8 @@ import (
 // Azure is what an upstream of dialect azure has besides. Its base_url is that
 // of the resource, https://NAME.openai.azure.com.
 type Azure struct {
-	// APIVersion is a date, such as 2024-10-21 or 2025-04-01-preview: requests go
-	// to deployments. Without one, or with preview, they go to the v1 API. In both
-	// the names of models at targets are those of deployments.
+	// A date such as 2024-10-21 or 2025-04-01-preview sends requests to the addresses of deployments. preview is the
+	// v1 API with features that are not final. Default: the v1 API.
 	APIVersion string `yaml:"api_version"`
 }
 
@@ -25,19 +24,23 @@ func (a *Azure) Deployments() bool { return a.APIVersion != "" && a.APIVersion !
 
 // AWS is what an upstream of dialect bedrock has besides.
 type AWS struct {
-	Region string `yaml:"region"` // such as us-east-1
-	// API is what is spoken: openai (default) or anthropic, for models of that vendor.
-	API string `yaml:"api"`
-	// Endpoint is the service that is asked: runtime, the default of api: openai,
-	// or mantle, that of api: anthropic, which runtime does not have.
-	Endpoint string `yaml:"endpoint"`
-	// AccessKey, SecretKey and SessionToken sign requests, as does a profile of
-	// CredentialsFile, which is read again when it changes.
-	AccessKey       Secret `yaml:"access_key"`
-	SecretKey       Secret `yaml:"secret_key"`
-	SessionToken    Secret `yaml:"session_token"`
+	// Region such as us-east-1. base_url follows from it.
+	Region string `yaml:"region"`
+	// API by the vendor of the models: openai or anthropic. Default openai.
+	API string `yaml:"api" oneof:"|openai anthropic"`
+	// Service that is asked: runtime or mantle. Default: runtime, and mantle for api: anthropic.
+	Endpoint string `yaml:"endpoint" oneof:"|runtime mantle"`
+	// Access key that signs each request (SigV4). Default: none.
+	AccessKey Secret `yaml:"access_key"`
+	// Secret of access_key.
+	SecretKey Secret `yaml:"secret_key"`
+	// Session of temporary keys. Default: none.
+	SessionToken Secret `yaml:"session_token"`
+	// File with credentials in place of the three keys above, such as ~/.aws/credentials. It is read again when it
+	// changes. Default: none.
 	CredentialsFile string `yaml:"credentials_file"`
-	Profile         string `yaml:"profile"` // default: default
+	// Section of credentials_file. Default: default.
+	Profile string `yaml:"profile"`
 }
 
 // Signs says that requests are signed, and not shown a key.
@@ -63,15 +66,15 @@ func (a *AWS) Service() string {
 
 // Google is what an upstream of dialect vertex has besides.
 type Google struct {
-	Project  string `yaml:"project"`
-	Location string `yaml:"location"` // global (default), us, eu, or a region such as us-east5
-	// Publisher is whose models are served: google (default) or anthropic.
-	Publisher string `yaml:"publisher"`
-	// KeyFile is the key of a service account, in JSON, for which tokens are got
-	// ahead of time.
+	// Id or number of the project.
+	Project string `yaml:"project"`
+	// global, us, eu, or a region such as us-east5. base_url follows from it. Default global.
+	Location string `yaml:"location"`
+	// Vendor of the models: google or anthropic. Default google.
+	Publisher string `yaml:"publisher" oneof:"|google anthropic"`
+	// Key file of a service account, in JSON. Tokens are fetched ahead of time.
 	KeyFile string `yaml:"key_file"`
-	// TokenURL is where tokens are got; default: as the key file says, which must
-	// be an address of Google's.
+	// Where tokens are fetched, https://. Default: the address in the key file, if it is Google's.
 	TokenURL string `yaml:"token_url"`
 }
 
@@ -259,10 +262,6 @@ func (v *validator) azure(path string, u *Upstream) {
 
 func (v *validator) bedrock(path string, u *Upstream) {
 	at, a := path+".aws", &u.AWS
-	v.oneOf(at+".api", a.API, "openai", "anthropic")
-	if a.Endpoint != "" {
-		v.oneOf(at+".endpoint", a.Endpoint, "runtime", "mantle")
-	}
 	if a.Endpoint == "runtime" && a.API == "anthropic" {
 		v.wrong(at+".endpoint", "runtime has no endpoint for api: anthropic; expected endpoint: mantle")
 	}
@@ -299,7 +298,6 @@ func (v *validator) bedrock(path string, u *Upstream) {
 
 func (v *validator) vertex(path string, u *Upstream) {
 	at, g := path+".google", &u.Google
-	v.oneOf(at+".publisher", g.Publisher, "google", "anthropic")
 	switch {
 	case g.Project == "":
 		v.wrong(at+".project", "the upstream has no project; expected its id, such as my-project-1")

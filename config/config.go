@@ -17,71 +17,85 @@ type Config struct {
 	// demonstration config.
 	Source string `yaml:"-"`
 
-	// Brand is the service name inside identifiers (addendum 0): `svc` gives
-	// `svc_parameters`, `x-svc-…` headers and `SVC_INFERENCE_KEY_…` secrets.
-	// Lower-case letters and digits, 2 to 20, starting with a letter.
-	Brand string `yaml:"brand"`
-	// BrandAliases are further words under which clients of another brand may
-	// send their parameter object (`<alias>_parameters`); at most 4.
-	BrandAliases []string `yaml:"brand_aliases"`
+	// The service's word in names: <brand>_parameters, x-<brand>-… headers and the prefix of keys. It has 2 to 20
+	// lower-case letters and digits, a letter first.
+	Brand string `yaml:"brand" default:"svc" restart:"key"`
+	// Further words that clients may use for <brand>_parameters. At most 4.
+	BrandAliases []string `yaml:"brand_aliases" default:"" most:"4 aliases" restart:"key"`
 
-	// Listen is host:port, or unix:/path/to.sock. Default 127.0.0.1:8080.
-	Listen string `yaml:"listen"`
-	TLS    TLS    `yaml:"tls"`
-	// Store is a directory for the embedded ledger, or postgres://… for one
-	// that several nodes share. Relative paths are resolved against the working
-	// directory. Default ./farebox-data.
-	Store string `yaml:"store"`
-	// Node is this process as one of several on a shared store.
-	Node Node `yaml:"node"`
-	// Durability of the journal (design.md 5): process (survives kill -9,
-	// default) or power (every settlement waits for the disk).
-	Durability string `yaml:"durability"`
+	// Where clients connect: host:port, :port or unix:/path/to.sock.
+	Listen string `yaml:"listen" default:"127.0.0.1:8080" restart:"key"`
+	// HTTPS, when both files are set. Default: plain HTTP.
+	TLS TLS `yaml:"tls" restart:"keys"`
+	// Directory of the embedded ledger, or postgres://user:password@host:5432/database for a ledger that several
+	// nodes share. A relative path begins at the working directory.
+	Store string `yaml:"store" default:"./farebox-data" restart:"key"`
+	// This process as one of several on a shared store.
+	Node Node `yaml:"node" restart:"keys"`
 
-	Server  Server  `yaml:"server"`
-	CORS    CORS    `yaml:"cors"`
-	Log     Log     `yaml:"log"`
-	Compat  Compat  `yaml:"compat"`
+	// What requests hold and cost.
 	Billing Billing `yaml:"billing"`
-	Limits  Limits  `yaml:"limits"`
-	// Redis shares the limits among nodes (store.go).
-	Redis Redis `yaml:"redis"`
-	// Idempotency remembers requests with a key (idempotency.go).
-	Idempotency Idempotency `yaml:"idempotency"`
-	// Responses is what /responses keeps (responses.go).
-	Responses Responses `yaml:"responses"`
-	// Web3Keys are the rules for API keys that a wallet makes for itself.
+	// With process, settlements survive the end of the process, even kill -9; a power cut may lose the last
+	// milliseconds, in the customer's favour. With power, every settlement waits for the disk.
+	Durability string `yaml:"durability" default:"process" oneof:"process power" restart:"key"`
+	// Redis shares the limits among several nodes; it never holds money. Without addresses every node counts for
+	// itself. It needs Redis 6.0 or later.
+	Redis Redis `yaml:"redis" restart:"key"`
+	// Requests with an Idempotency-Key are answered once and charged once. Answers are kept beside the ledger, or in
+	// Redis when it is configured.
+	Idempotency Idempotency `yaml:"idempotency" restart:"key"`
+	// What POST /responses keeps of its answers, sealed and for each account alone.
+	Responses Responses `yaml:"responses" restart:"key"`
+	// How links of clients and upstreams are fetched. Only the public internet is asked.
+	Fetch Fetch `yaml:"fetch" restart:"key"`
+
+	// Connections and what clients can make the process hold.
+	Server Server `yaml:"server" restart:"keys"`
+	// Pages in browsers that may call the API.
+	CORS CORS `yaml:"cors"`
+	// The log on standard error.
+	Log Log `yaml:"log"`
+	// Behaviour where clients and the specification disagree.
+	Compat Compat `yaml:"compat"`
+	// Throughput limits by account, key and address.
+	Limits Limits `yaml:"limits"`
+	// API keys that a wallet makes for itself: it signs a token of this service.
 	Web3Keys Web3Keys `yaml:"web3_keys"`
-	// X402 is what wallets may do (x402.go); nil: nothing.
+	// What wallets may do: top up by a signed payment of USDC (x402), sign in and spend their credit. Default:
+	// nothing.
 	X402 *X402 `yaml:"x402"`
-	// TEE is what is asked of enclaves (tee.go).
+	// How the enclaves of models[].tee are checked. Each verdict publishes these values.
 	TEE TEE `yaml:"tee"`
-	// RPC are the blockchain networks (rpc.go).
-	RPC    RPC    `yaml:"rpc"`
+	// Blockchain JSON-RPC: POST /crypto/rpc/{network}. Default: no networks.
+	RPC RPC `yaml:"rpc"`
+	// The endpoints for pictures.
 	Images Images `yaml:"images"`
-	// Fetch is how links of clients and upstreams are followed (fetch.go).
-	Fetch Fetch `yaml:"fetch"`
-	// Jobs is how tracks and videos are driven (jobs.go).
+	// Music and videos, which clients queue, poll and fetch.
 	Jobs Jobs `yaml:"jobs"`
-	// Augment are pages, searches and documents (augment.go).
+	// Pages, searches and documents by the call. A group that is not written is not offered.
 	Augment Augment `yaml:"augment"`
-	// Media is where what models made waits for its customers (media.go).
+	// Where music and videos wait until their customers have fetched them.
 	Media Media `yaml:"media"`
-	// Characters are those of chats (characters.go); nil: none.
+	// Characters of chats: GET /characters, and character_slug in a chat. Each has a file <slug>.yaml in a folder and
+	// may have a picture of the same name (PNG, JPEG or WebP). The folder is read again when it changes. Write {} for
+	// all defaults. Default: no characters.
 	Characters *Characters `yaml:"characters"`
 
-	// SystemPrompt is put before the messages of every chat request unless the
-	// client says include_<brand>_system_prompt: false. Empty: none.
+	// Text before the messages of every chat request, unless the client says include_<brand>_system_prompt: false.
+	// Default: none; at most 64KB.
 	SystemPrompt string `yaml:"system_prompt"`
-	// TopUpURL and DocsURL appear in error texts; empty leaves them out.
+	// Link to your payment page in error texts. Default: none.
 	TopUpURL string `yaml:"top_up_url"`
-	DocsURL  string `yaml:"docs_url"`
-	// PublicURL is how clients reach this service, for links to itself in answers:
-	// https://api.example.com. Default: listen, where that names a host.
+	// Link to your documentation in error texts. Default: none.
+	DocsURL string `yaml:"docs_url"`
+	// How clients reach this service, for links to itself in answers, such as https://api.example.com. Default:
+	// listen, where that names a host.
 	PublicURL string `yaml:"public_url"`
 
-	Upstreams []Upstream `yaml:"upstreams"`
-	Models    []Model    `yaml:"models"`
+	// The servers that run models. At least one, unless only blockchain calls or augment are sold.
+	Upstreams []Upstream `yaml:"upstreams" most:"1000 upstreams"`
+	// What clients can ask for. At least one, unless only blockchain calls or augment are sold.
+	Models []Model `yaml:"models" most:"10000 models"`
 
 	// Simulated says that this is the built-in demonstration config whose only
 	// upstream is the simulated one; the banner says so.
@@ -94,44 +108,52 @@ type Config struct {
 
 // Node names a process on a shared store.
 type Node struct {
-	Name string `yaml:"name"` // for operators; default: the host's name
-	// Dir holds the journal and the identity of the node; one process each.
-	// Default ./farebox-data.
-	Dir string `yaml:"dir"`
+	// Shown by farebox node list: 1 to 64 letters, digits, dots, _ or -. Default: the host's name.
+	Name string `yaml:"name"`
+	// Journal and identity of the node. Keep it on a disk that survives a restart, one directory for each process.
+	Dir string `yaml:"dir" default:"./farebox-data"`
 }
 
 // TLS serves HTTPS when both are set.
 type TLS struct {
+	// PEM file with the certificate chain.
 	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	// PEM file with the private key.
+	Key string `yaml:"key"`
 }
 
 // Server limits what clients can make the process hold. Sizes in YAML take
 // KB, MB, GB (1024-based) or plain bytes; durations take Go's units.
 type Server struct {
-	// of one request; default 35MB, 1KB to 512MB; forms with several pictures may have 101MB
-	MaxBody        Size          `yaml:"max_body"`
-	MaxInFlight    Size          `yaml:"max_in_flight"`   // request bodies of all clients together; default 1GB
-	MaxConnections int           `yaml:"max_connections"` // default 100000
-	ReadTimeout    time.Duration `yaml:"read_timeout"`    // head and body of a request; default 30s
-	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // between requests; default 75s
-	ClientStall    time.Duration `yaml:"client_stall"`    // client that stops reading; default 30s
-	// what waits in the kernel for a client that does not read; default 64KB
-	SendBuffer Size `yaml:"send_buffer"`
-	// SIGTERM: how long /readyz says so before the listener closes; default 0s
-	DrainDelay   time.Duration `yaml:"drain_delay"`
-	DrainTimeout time.Duration `yaml:"drain_timeout"` // SIGTERM: how long streams may finish; default 30s
-	// MetricsListen is the host:port of /metrics, which tell revenue and want no
-	// key: default 127.0.0.1:9464, another port of it when that is taken;
-	// MetricsOnListen or MetricsOff.
-	MetricsListen string `yaml:"metrics_listen"`
-	HalfCloseGone *bool  `yaml:"half_close_gone"` // client that shut its sending side counts as gone; default true
-	// TrustedProxies are addresses and prefixes of the proxies in front, and
-	// unix for those that come through a Unix socket: their X-Forwarded-For says
-	// whose limits by address a request counts in. Default none.
-	TrustedProxies []string `yaml:"trusted_proxies"`
-	// ProxyProtocol says that their connections begin with a PROXY header
-	// (version 2). Default false.
+	// Body of one request. A form of several pictures may have 101MB.
+	MaxBody Size `yaml:"max_body" default:"35MB" range:"1KB..512MB"`
+	// Request bodies of all clients together, as far as they have arrived; above it 503. One account has a quarter
+	// of it, one address half, or one body; above that 429. At least max_body.
+	MaxInFlight Size `yaml:"max_in_flight" default:"1GB" range:"1KB..1024GB"`
+	// Connections of clients.
+	MaxConnections int `yaml:"max_connections" default:"100000" range:"1..10000000"`
+	// Head and body of a request. After 5s, 16KB must have arrived for each further second.
+	ReadTimeout time.Duration `yaml:"read_timeout" default:"30s" range:"100ms..1h"`
+	// Time between two requests of a connection.
+	IdleTimeout time.Duration `yaml:"idle_timeout" default:"75s" range:"100ms..1h"`
+	// How long a client may stop reading its answer.
+	ClientStall time.Duration `yaml:"client_stall" default:"30s" range:"100ms..1h"`
+	// Part of an answer that waits in the kernel for a client that does not read, beyond the client's own buffer.
+	SendBuffer Size `yaml:"send_buffer" default:"64KB" range:"4KB..64MB"`
+	// How long /readyz says 503 after SIGTERM while everything is still served, so that load balancers look away
+	// first.
+	DrainDelay time.Duration `yaml:"drain_delay" default:"0s" range:"0s..1h"`
+	// How long answers may finish after SIGTERM.
+	DrainTimeout time.Duration `yaml:"drain_timeout" default:"30s" range:"0s..1h"`
+	// host:port of /metrics, which show revenue and need no key. The word listen serves them on the public address,
+	// off nowhere. If the default port is taken, another one of 127.0.0.1 is used.
+	MetricsListen string `yaml:"metrics_listen" default:"127.0.0.1:9464"`
+	// A client that shut its sending side counts as gone.
+	HalfCloseGone *bool `yaml:"half_close_gone" default:"true"`
+	// Addresses and prefixes of the proxies in front, and unix for those on a Unix socket. Their X-Forwarded-For,
+	// read from the right past trusted proxies, says whose limits by address a request counts in. Default: none.
+	TrustedProxies []string `yaml:"trusted_proxies" default:"" most:"256 prefixes"`
+	// Connections of the trusted proxies begin with a PROXY header (version 2).
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
@@ -144,12 +166,13 @@ const (
 
 // Log configures the structured log on standard error.
 type Log struct {
-	Level  string `yaml:"level"`  // debug, info (default), warn, error
-	Format string `yaml:"format"` // json, console, auto (default: console on a terminal)
-	// SampleAbove is the rate in requests per second above which only a sample
-	// of the successful requests is logged; errors are always logged up to the
-	// same rate. Default 100; 0 logs every request.
-	SampleAbove int `yaml:"sample_above"`
+	// Least level that is logged.
+	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
+	// With auto: console on a terminal, else json.
+	Format string `yaml:"format" default:"auto" oneof:"auto json console"`
+	// Requests a second above which only a sample of the successful ones is logged; 0 logs all. Errors are logged up
+	// to the same rate.
+	SampleAbove int `yaml:"sample_above" default:"100" range:"0..1000000"`
 }
 
 // Open gives the logger that an operator wants, to standard error.
@@ -169,136 +192,128 @@ func (c Log) Open() zerolog.Logger {
 // Compat switches behaviour where the specification and the documentation of
 // the original service cannot both be met (addendum 2, design.md 7).
 type Compat struct {
-	AcceptMaxTokens bool `yaml:"accept_max_tokens"` // D1: map max_tokens to max_completion_tokens instead of 400
-	// OpenAIExtras accepts what OpenAI's packages send beyond the specification's
-	// lists: custom tools, allowed_tools, refusal parts, in_memory retention; and
-	// what public packages for pictures do: /images/upscale, and its model.
+	// Take max_tokens for max_completion_tokens instead of 400. Agents and most public clients need it.
+	AcceptMaxTokens bool `yaml:"accept_max_tokens"`
+	// Take what OpenAI's packages send beyond the specification: custom tools, allowed_tools, refusal parts,
+	// in_memory retention, /images/upscale and its model.
 	OpenAIExtras bool `yaml:"openai_extras"`
-	// TokenInput accepts embeddings input as token numbers, for upstreams that
-	// take them.
+	// Take embeddings input as token numbers, for upstreams that accept them.
 	TokenInput bool `yaml:"token_input"`
-	// AnswerExtras adds what it cost, and the <brand>_parameters that held, to
-	// chat answers; otherwise their bytes are the upstream's.
-	AnswerExtras  bool `yaml:"answer_extras"`
-	PublicCatalog bool `yaml:"public_catalog"` // /models* without a credential
-	// ErrorShape of error bodies: auto (default) is {"error": text, "code": …}
-	// (addendum 3.4), but OpenAI's {"error": {…}} for OpenAI's own packages,
-	// which expect that; string and openai fix one for everybody.
-	ErrorShape string `yaml:"error_shape"`
-	// APIKeyList is the body of GET /api_keys: array (default, D22), or
-	// envelope for {"object":"list","data":[…]}.
-	APIKeyList string `yaml:"api_key_list"`
-	// StrictAPIKeys refuses a POST /api_keys without apiKeyType or description (D55).
+	// Chat answers also say their cost and the <brand>_parameters in effect; answers above 64KB do not.
+	AnswerExtras bool `yaml:"answer_extras"`
+	// Serve /models* without a key.
+	PublicCatalog bool `yaml:"public_catalog"`
+	// Form of error bodies. auto: {"error": text, "code": …}, but OpenAI's object for OpenAI's own packages; string
+	// and openai fix one form for everybody.
+	ErrorShape string `yaml:"error_shape" default:"auto" oneof:"auto string openai"`
+	// Body of GET /api_keys: array, or envelope for {"object":"list","data":[…]}.
+	APIKeyList string `yaml:"api_key_list" default:"array" oneof:"array envelope"`
+	// POST /api_keys must name apiKeyType and description.
 	StrictAPIKeys bool `yaml:"strict_api_keys"`
-	// RPCNetworks is the body of GET /crypto/rpc/networks: object (default) for
-	// {"networks":[…]}, or bare for the array alone (D56).
-	RPCNetworks string `yaml:"rpc_networks"`
-	// ResponsesEvents is how /responses answers, whole and in events: sdk (default), as
-	// OpenAI's packages parse it, or spec, as addendum 6.3 and 6.4 have it.
-	ResponsesEvents string `yaml:"responses_events"`
-	// Messages serves /messages and /messages/count_tokens, Anthropic's form of asking,
-	// which the specification does not have. Default true.
-	Messages *bool `yaml:"messages"`
-	// V1Alias serves every path of the API below /v1, too, where many clients look for
-	// it. Default true.
-	V1Alias *bool `yaml:"v1_alias"`
-	// JobStatus is how the status of a track or video is written: lower (default) for
-	// processing, failed and completed, or upper for PROCESSING, FAILED and COMPLETED.
-	JobStatus string `yaml:"job_status"`
-	// JobFailure is how retrieve tells that a job failed: status (default) for 200 with
-	// that status, or http for an answer of 422 or 500.
-	JobFailure string `yaml:"job_failure"`
+	// Body of GET /crypto/rpc/networks: object for {"networks":[…]}, or bare for the array alone.
+	RPCNetworks string `yaml:"rpc_networks" default:"object" oneof:"object bare"`
+	// Answers and events of /responses: sdk, as OpenAI's packages parse them, or spec, as the specification has them.
+	ResponsesEvents string `yaml:"responses_events" default:"sdk" oneof:"sdk spec"`
+	// Serve /messages and /messages/count_tokens, which Anthropic's packages call.
+	Messages *bool `yaml:"messages" default:"true"`
+	// Serve every path below /v1, too, where many clients look for it.
+	V1Alias *bool `yaml:"v1_alias" default:"true"`
+	// How retrieve writes the status of a job: lower (processing, failed, completed) or upper.
+	JobStatus string `yaml:"job_status" default:"lower" oneof:"lower upper"`
+	// How retrieve reports a failed job: status, 200 with that status, or http, an answer of 422 or 500.
+	JobFailure string `yaml:"job_failure" default:"status" oneof:"status http"`
 }
 
 // Billing holds the money rules. Amounts are Nano (1e-9 of the currency).
 type Billing struct {
-	// MinimumBalance is the admission floor in USD (addendum 19.2): an account
-	// below it is refused with 402. Default 0.10.
-	MinimumBalance Nano `yaml:"minimum_balance"`
-	// DefaultCap is the cap on completion tokens, of each choice, that is sent
-	// for a request that names none, where the model's own is not lower.
-	// Default 16384, 16 to 100000000.
-	DefaultCap int64 `yaml:"default_cap"`
-	// SliceTokens is the number of completion tokens a stream of a model with
-	// hold: slice holds money for at a time. Default 1024, 16 to 1000000.
-	SliceTokens int64 `yaml:"stream_slice_tokens"`
-	// OnClientGone is for streams of models with hold: slice: abort (default)
-	// closes the upstream at once, drain reads the answer to its end within
-	// Drain to learn the exact usage. All other answers are read to their end.
-	OnClientGone string `yaml:"on_client_gone"`
-	Drain        Drain  `yaml:"drain"`
-	Leases       Leases `yaml:"leases"`
-	// ImageTokens is what one image part counts as in the prompt estimate. Default 1600.
-	ImageTokens int64 `yaml:"image_tokens"`
-	// KeyLimitFallthrough lets a key whose DIEM limit is used up go on with
-	// bundled credits and USD instead of being refused with 402.
+	// USD that an account needs to begin a request; below it 402.
+	MinimumBalance Nano `yaml:"minimum_balance" default:"0.10" range:"0..1000000"`
+	// Completion tokens of a choice that the upstream is asked for when the client names no cap and the model's own
+	// is not lower.
+	DefaultCap int64 `yaml:"default_cap" default:"16384" range:"16..100000000"`
+	// Completion tokens that a stream of a model with hold: slice holds money for at a time.
+	SliceTokens int64 `yaml:"stream_slice_tokens" default:"1024" range:"16..1000000"`
+	// Streams of models with hold: slice whose client disconnects. abort: close the upstream at once; drain: read on
+	// within the limits of drain to learn the exact usage. All other answers are read on.
+	OnClientGone string `yaml:"on_client_gone" default:"abort" oneof:"abort drain"`
+	// Limits for answers that are read on without their client. Beyond them the cost is estimated.
+	Drain Drain `yaml:"drain"`
+	// Money that nodes on a shared store have taken to spend by themselves.
+	Leases Leases `yaml:"leases" restart:"key"`
+	// Prompt tokens that one image counts in estimates.
+	ImageTokens int64 `yaml:"image_tokens" default:"1600" range:"1..1000000"`
+	// A key whose DIEM limit is used up goes on with bundled credits and USD. With false it gets 402.
 	KeyLimitFallthrough bool `yaml:"key_limit_fallthrough"`
 }
 
 // Web3Keys says who may make an API key by signing with a wallet (addendum 16.6).
 type Web3Keys struct {
-	// Require is what a wallet needs: ledger (default: an account under its
-	// address, made by an operator or a top-up), allowlist (a place in Allow),
-	// none (any wallet; its account is made at once), deny (nobody).
-	Require string `yaml:"require"`
-	// Allow are the addresses for allowlist, 0x and 40 hexadecimal digits.
-	Allow []string `yaml:"allow"`
-	// PerIP is how many tries a minute one client address has; 0: any number.
-	// Default 30.
-	PerIP int64 `yaml:"per_ip"`
+	// What a wallet needs. ledger: an account named as its address, made by an operator or a top-up; allowlist: a
+	// place in allow; none: nothing, its account is made at once; deny: nobody makes keys.
+	Require string `yaml:"require" default:"ledger" oneof:"none ledger allowlist deny"`
+	// Addresses for allowlist in quotes: "0x…" with 40 hexadecimal digits.
+	Allow []string `yaml:"allow" most:"100000 addresses"`
+	// Tries a minute from one client address; 0: any number.
+	PerIP int64 `yaml:"per_ip" default:"30" range:"0..1000000"`
 }
 
 // Leases are money that a node took from a shared store to spend by itself.
 type Leases struct {
-	// Reclaim says who takes the leases of a dead node back: strict (default),
-	// only the operator or the node itself, or relaxed, any node after Grace.
-	Reclaim string        `yaml:"reclaim"`
-	Grace   time.Duration `yaml:"grace"` // default 15m, 1m to 24h
+	// Money of a dead node. strict: it comes back with the node, or by farebox node release; relaxed: another node
+	// takes it after grace.
+	Reclaim string `yaml:"reclaim" default:"strict" oneof:"strict relaxed"`
+	// How long a node must be dead before relaxed takes its money.
+	Grace time.Duration `yaml:"grace" default:"15m" range:"1m..24h"`
 }
 
 // Drain caps answers that are read on after their client left.
 type Drain struct {
-	Streams int           `yaml:"streams"` // at the same time; default 100
-	Bytes   Size          `yaml:"bytes"`   // per answer; default 8MB: a drawn picture has 1 to 4
-	Time    time.Duration `yaml:"time"`    // per answer; default 2m
+	// Answers that are read on at the same time.
+	Streams int `yaml:"streams" default:"100" range:"1..100000"`
+	// Of one answer. A drawn picture has 1 to 4MB.
+	Bytes Size `yaml:"bytes" default:"8MB" range:"1KB..1GB"`
+	// Of one answer.
+	Time time.Duration `yaml:"time" default:"2m" range:"100ms..1h"`
 }
 
 // Limits are the throughput limits by tier (addendum 3.6) and the failed-request budget.
 type Limits struct {
-	// Tiers by letter or any other name that models refer to. Built-in:
-	// XS, S, M, L, embedding, image as in the addendum (paid column); the operator may
-	// override them (what is not written keeps its built-in value) or add more.
-	// The tier `unlimited` has no limits.
+	// Limits by account and model; every model has a tier. The tiers XS, S, M, L, embedding, image, audio, music and
+	// video are built in: what you do not write keeps its value. Add your own by any name. The tier unlimited has no
+	// limits. 0 or left out: no limit.
 	Tiers map[string]Rate `yaml:"tiers"`
-	// Key limits every key over all models together; zero fields: none.
+	// Limits of a key over all models together. Default: no limits.
 	Key Rate `yaml:"key"`
-	// FailedRequests blocks a key (x model x user) after too many 4xx, and the
-	// key as a whole after ten times as many.
-	FailedRequests Budget `yaml:"failed_requests"`
-	// UnsupportedFeatures is the second budget, for capability refusals.
-	UnsupportedFeatures Budget `yaml:"unsupported_features"`
-	// AbortedRequests blocks a key whose clients leave too often while an
-	// upstream works for them. It is off by default: they pay for what they caused.
-	AbortedRequests Budget `yaml:"aborted_requests"`
-	// WrongKeys refuses an address that tries too many keys that are none; keys
-	// that are in use are served from there all the same.
-	WrongKeys Budget `yaml:"wrong_keys"`
-	// UnpaidWork is the processor time a minute that children may spend on documents,
-	// pages and schemas for requests of an account that are not charged. Default 20s,
-	// 1s to 10m; 0: any.
-	UnpaidWork time.Duration `yaml:"unpaid_work"`
+	// A key that fails too often is blocked, by each node for itself; count: 0 switches it off. It counts by user
+	// and model of a key; all of them together may fail ten times as often.
+	FailedRequests Budget `yaml:"failed_requests" default:"count: 20, window: 30s, block: 30s"`
+	// The same for requests that ask for features a model does not have.
+	UnsupportedFeatures Budget `yaml:"unsupported_features" default:"count: 200, window: 30s, block: 30s"`
+	// Clients of a key that disconnect while an upstream works for them. They pay for their requests, so it is off
+	// by default. With a count, a key whose clients disconnect more often is blocked.
+	AbortedRequests Budget `yaml:"aborted_requests" default:"window: 30s, block: 30s"`
+	// An address that tries too many unknown keys gets 429 for new ones. Keys in use are served from there.
+	WrongKeys Budget `yaml:"wrong_keys" default:"count: 100, window: 1m, block: 1m"`
+	// Processor time a minute for documents, pages and schemas of requests that are not charged, by account; without
+	// a paid account, by address. Beyond it such requests get 429. 0: any.
+	UnpaidWork time.Duration `yaml:"unpaid_work" default:"20s" range:"1s..10m|0"`
 }
 
 // Rate is a set of throughput limits; 0 means unlimited.
 type Rate struct {
-	RPM   int64 `yaml:"rpm"`     // requests per minute
-	RPH   int64 `yaml:"rph"`     // requests per hour
-	RPD   int64 `yaml:"rpd"`     // requests per UTC day
-	RPMon int64 `yaml:"rpmonth"` // requests per UTC month
-	TPM   int64 `yaml:"tpm"`     // tokens per minute, prompt and completion
-	// Burst is how many requests of RPM may come at once; default: all of them.
-	// What was used comes back at the rate of RPM, so that RPM + Burst requests
-	// pass in the first minute after a pause.
+	// Requests a minute.
+	RPM int64 `yaml:"rpm" range:"0..1000000000000"`
+	// Requests an hour.
+	RPH int64 `yaml:"rph" range:"0..1000000000000"`
+	// Requests a day (UTC).
+	RPD int64 `yaml:"rpd" range:"0..1000000000000"`
+	// Requests a month (UTC).
+	RPMon int64 `yaml:"rpmonth" range:"0..1000000000000"`
+	// Tokens a minute, prompt and completion.
+	TPM int64 `yaml:"tpm" range:"0..1000000000000"`
+	// Requests of rpm that may come at once: 1 to rpm. Limits of a minute and an hour refill steadily, so that at
+	// most rpm + burst requests pass in the first minute after a pause, and rpm in every later one. With
+	// redis.addresses it holds for all nodes together. Default: rpm.
 	Burst int64 `yaml:"burst"`
 }
 
@@ -306,7 +321,10 @@ type Rate struct {
 // Defaults: 20 failed requests and 200 refused features in 30s, blocked for 30s; 100
 // wrong keys in 1m, refused for 1m; any number of aborted requests.
 type Budget struct {
-	Count  int           `yaml:"count"`
-	Window time.Duration `yaml:"window"`
-	Block  time.Duration `yaml:"block"`
+	// Failures in a window before the block; 0: off.
+	Count int `yaml:"count" range:"0..1000000"`
+	// Time in which they are counted.
+	Window time.Duration `yaml:"window" range:"1s..1h"`
+	// How long the block lasts.
+	Block time.Duration `yaml:"block" range:"1s..24h"`
 }

@@ -8,14 +8,13 @@ import (
 
 // CORS lets pages in browsers call the API.
 type CORS struct {
-	// Origins that may: https://app.example.com, loopback for pages of this
-	// machine, or * for all. Empty: none (default).
+	// Pages that may call the API: https://app.example.com, loopback for pages of this machine, or * for all.
+	// Default: none.
 	Origins []string `yaml:"origins"`
-	// Expose are further response headers that pages may read, besides those of
-	// the API.
+	// Further response headers that pages may read, besides those of the API.
 	Expose []string `yaml:"expose"`
-	// MaxAge is how long a browser remembers an answer. Default 10m, 0 to 24h.
-	MaxAge time.Duration `yaml:"max_age"`
+	// How long browsers remember an answer.
+	MaxAge time.Duration `yaml:"max_age" default:"10m" range:"0s..24h"`
 }
 
 // LoopbackOrigins in CORS.Origins stands for pages that this machine serves.
@@ -40,5 +39,4 @@ func (v *validator) cors() {
 			v.wrong(path, "%s is no header name", v.shown(path))
 		}
 	}
-	v.duration("cors.max_age", v.c.CORS.MaxAge, 0, 24*time.Hour)
 }

@@ -88,9 +88,7 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value, others 
 func (d *decoder) pointer(path string, at place, n *node, v reflect.Value, others []reflect.Value) {
 	for _, p := range append([]reflect.Value{v}, others...) {
 		p.Set(reflect.New(p.Type().Elem()))
-		if e, ok := p.Interface().(entry); ok {
-			e.defaults()
-		}
+		filled(p.Elem())
 	}
 	if price, ok := v.Interface().(priced); ok && n.kind == scalarNode {
 		if n.text != "free" {
@@ -129,6 +127,14 @@ func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
 		if !isModel || k.name != "type" {
 			d.member(path, k, shapes)
 		}
+	}
+	refill(shapes[0])
+}
+
+// filled gives a value its defaults, if it is a group.
+func filled(v reflect.Value) {
+	if isGroup(v.Type()) {
+		fill(v)
 	}
 }
 
@@ -169,6 +175,9 @@ func (d *decoder) member(path string, k pair, shapes []reflect.Value) {
 		d.at[at] = written{k.at, k.value, false}
 	}
 	typ := d.typ
+	if here := groupOf(shapes[0].Type()).byName[k.name]; here != nil && len(here.only) > 0 {
+		own = slices.Contains(here.only, typ)
+	}
 	if !own {
 		d.typ = "" // nothing more is said of what stands below
 	}
@@ -230,9 +239,7 @@ func (d *decoder) list(path string, n *node, v reflect.Value) {
 	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
 		one := fmt.Sprintf("%s[%d]", path, i)
-		if e, ok := items.Index(i).Addr().Interface().(entry); ok {
-			e.defaults()
-		}
+		filled(items.Index(i))
 		if item.kind == nullNode {
 			d.fail(item.at(), one, "the entry is empty; fill it in or remove the line")
 			continue
@@ -255,8 +262,8 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 		value := reflect.New(v.Type().Elem()).Elem()
 		if old := v.MapIndex(reflect.ValueOf(k.name)); old.IsValid() {
 			value.Set(old) // a built-in tier keeps what is not written
-		} else if e, ok := value.Addr().Interface().(entry); ok {
-			e.defaults()
+		} else {
+			filled(value)
 		}
 		d.keys[join(path, k.name)] = k.at
 		d.value(join(path, k.name), k.at, k.value, value)
@@ -292,13 +299,13 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "%s is text; expected %s without quotes", quote(n.text), expected(v))
 		return
 	}
-	if err := d.read(text, v); err != nil {
+	if err := readValue(text, v); err != nil {
 		d.fail(n.at(), path, "%s %v", d.shown(path), err)
 	}
 }
 
-// read parses text into v by its type.
-func (d *decoder) read(text string, v reflect.Value) (err error) {
+// readValue parses text into v by its type.
+func readValue(text string, v reflect.Value) (err error) {
 	switch p := v.Addr().Interface().(type) {
 	case *Secret:
 		*p = Secret(text)
@@ -373,17 +380,12 @@ func (d *decoder) shown(path string) string {
 }
 
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		switch tag := v.Type().Field(i).Tag.Get("yaml"); tag {
-		case inlineTag:
-			if spec := v.Field(i).Elem(); spec.IsValid() {
-				if field, ok := fieldOf(spec.Elem(), name); ok {
-					return field, true
-				}
-			}
-		case name:
-			return v.Field(i), tag != "-" && tag != ""
-		}
+	g := groupOf(v.Type())
+	if k := g.byName[name]; k != nil {
+		return v.Field(k.index), true
+	}
+	if spec := g.spec(v); spec.IsValid() {
+		return fieldOf(spec, name)
 	}
 	return reflect.Value{}, false
 }
@@ -391,18 +393,24 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 // inlineTag marks the Spec of a model, whose keys stand beside the model's.
 const inlineTag = ",inline"
 
+// spec is the Spec of a model; not valid for other groups.
+func (g *group) spec(v reflect.Value) reflect.Value {
+	for _, k := range g.keys {
+		if spec := v.Field(k.index); k.name == "" && !spec.IsNil() {
+			return spec.Elem().Elem()
+		}
+	}
+	return reflect.Value{}
+}
+
 // keysOf are the keys of groups in alphabetical order, each once.
 func keysOf(groups ...reflect.Value) []string {
 	var keys []string
 	for _, v := range groups {
-		for i := range v.NumField() {
-			switch tag := v.Type().Field(i).Tag.Get("yaml"); tag {
-			case "-", "":
-			case inlineTag:
-				keys = append(keys, keysOf(v.Field(i).Elem().Elem())...)
-			default:
-				keys = append(keys, tag)
-			}
+		g := groupOf(v.Type())
+		keys = append(keys, g.names...)
+		if spec := g.spec(v); spec.IsValid() {
+			keys = append(keys, keysOf(spec)...)
 		}
 	}
 	slices.Sort(keys)

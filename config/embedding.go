@@ -2,14 +2,20 @@ package config
 
 // Embedding is the Spec of a model that turns text into numbers.
 type Embedding struct {
-	Tokenizer        string `yaml:"tokenizer"` // as of Chat
-	Dimensions       int64  `yaml:"embedding_dimensions"`
-	MaxInputTokens   int64  `yaml:"max_input_tokens"`
-	CustomDimensions bool   `yaml:"custom_dimensions"`
-	Price            *Price `yaml:"price"` // required; its output is nothing
+	// Tokenizer for estimates.
+	Tokenizer string `yaml:"tokenizer" default:"o200k_base" oneof:"o200k_base cl100k_base"`
+	// Numbers of a vector. Default: not shown.
+	Dimensions int64 `yaml:"embedding_dimensions" range:"0..1000000"`
+	// Longest input. Default: not shown.
+	MaxInputTokens int64 `yaml:"max_input_tokens" range:"0..100000000"`
+	// Clients may ask for fewer dimensions.
+	CustomDimensions bool `yaml:"custom_dimensions"`
+	// USD per 1,000,000 tokens, at most 6 decimals, 0 to 100000; only input has a price. Required; write price: free
+	// if it is free.
+	Price *Price `yaml:"price"`
 }
 
-func newEmbedding() Spec { return &Embedding{Tokenizer: defaultTokenizer} }
+func newEmbedding() Spec { return filledSpec(&Embedding{}) }
 
 // Text is true: the model reads, and a key for private text must not pass it by.
 func (e *Embedding) Text() bool { return true }
@@ -22,9 +28,6 @@ func (e *Embedding) dearer(than Spec) bool { return dearer(e.Price, than.(*Embed
 func (e *Embedding) complete(*Model) {}
 
 func (e *Embedding) check(v *validator, path string, _ *Model) {
-	v.tokenizer(path, e.Tokenizer)
-	whole(v, path+".embedding_dimensions", e.Dimensions, 0, 1_000_000)
-	whole(v, path+".max_input_tokens", e.MaxInputTokens, 0, maxTokenSpan)
 	v.tokenPrice(path+".price", e.Price, false, 0)
 }
 

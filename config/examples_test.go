@@ -110,17 +110,15 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 		[]any{plain.Web3Keys.Require, 0, plain.Web3Keys.PerIP})
 	f("images", []any{full.Images.Timeout, full.Images.Memory, full.Images.BrandedStyles, full.Images.Compress},
 		[]any{plain.Images.Timeout, plain.Images.Memory, false, true})
-	x, y := *full.X402, X402{}
-	y.defaults()
+	x, y := *full.X402, Default[X402]()
 	y.SignIn.complete("https://api.example.com", "svc")
 	chain, found := x.Networks[0], plain
 	found.RPC = full.RPC
-	usual := X402Network{Network: "base", RPC: chain.RPC, PayTo: chain.PayTo}
-	usual.defaults()
+	usual := Default[X402Network]()
+	usual.Network, usual.RPC, usual.PayTo = "base", chain.RPC, chain.PayTo
 	found.completeChain(&usual)
 	f("x402.networks", chain, usual)
-	bringer, other := x.Facilitators[1], X402Facilitator{}
-	other.defaults()
+	bringer, other := x.Facilitators[1], Default[X402Facilitator]()
 	f("x402.facilitators", []any{bringer.VerifyTimeout, bringer.SettleTimeout, bringer.MaxInFlight},
 		[]any{other.VerifyTimeout, other.SettleTimeout, other.MaxInFlight})
 	x.Networks, x.Facilitators, x.Allow, x.Deny, x.allow, x.deny = nil, nil, nil, nil, nil, nil
@@ -134,8 +132,7 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	if full.Media.S3 == nil {
 		t.Fatal("full.yaml shows no bucket")
 	}
-	bucket, s3 := *full.Media.S3, S3{}
-	s3.defaults()
+	bucket, s3 := *full.Media.S3, Default[S3]()
 	f("media.s3", []any{bucket.Region, *bucket.PathStyle, bucket.Redirect, bucket.Timeout},
 		[]any{s3.Region, *s3.PathStyle, s3.Redirect, s3.Timeout})
 	full.Media.S3 = nil

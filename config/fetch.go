@@ -11,17 +11,13 @@ import (
 // Fetch is how links are followed that clients and image upstreams name. Only
 // the public internet is asked unless something else is allowed.
 type Fetch struct {
-	// Allow are addresses and prefixes (10.1.0.0/16) that may be asked though
-	// they are not public, at any port: the operator's own image servers.
-	Allow []string `yaml:"allow"`
-	// Deny are public ones that may not.
-	Deny []string `yaml:"deny"`
-	// Limit is the time for one link. Default 20s, 1s to 5m.
-	Limit time.Duration `yaml:"limit"`
+	// Addresses and prefixes that may be asked though they are not public, at any port: 10.1.0.0/16. Default: none.
+	Allow []string `yaml:"allow" most:"256 prefixes"`
+	// Public addresses and prefixes that may not be asked. Default: none.
+	Deny []string `yaml:"deny" most:"256 prefixes"`
+	// Time for one link.
+	Limit time.Duration `yaml:"limit" default:"20s" range:"1s..5m"`
 }
-
-// maxPrefixes bounds each list: every dial goes through both.
-const maxPrefixes = 256
 
 // Prefixes reads a checked list of addresses and prefixes.
 func Prefixes(list []string) []netip.Prefix {
@@ -51,17 +47,12 @@ func parsePrefix(text string) (netip.Prefix, error) {
 }
 
 func (v *validator) fetch() {
-	v.duration("fetch.limit", v.c.Fetch.Limit, time.Second, 5*time.Minute)
 	v.prefixes("fetch.allow", v.c.Fetch.Allow)
 	v.prefixes("fetch.deny", v.c.Fetch.Deny)
 }
 
 // prefixes checks a list of them, in which further words may stand.
 func (v *validator) prefixes(path string, list []string, words ...string) {
-	if len(list) > maxPrefixes {
-		v.wrong(path, "%d prefixes are listed; expected at most %d", len(list), maxPrefixes)
-		return
-	}
 	for i, text := range list {
 		if _, err := parsePrefix(text); err != nil && !slices.Contains(words, text) {
 			also := ""

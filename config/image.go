@@ -11,47 +11,67 @@ import (
 // Image is the Spec of a model that makes or changes pictures (interface.md,
 // Images; addendum 7 and 8).
 type Image struct {
+	// What the model can.
 	Capabilities ImageCapabilities `yaml:"capabilities"`
-	Constraints  ImageConstraints  `yaml:"constraints"`
-	Price        *ImagePrice       `yaml:"price"` // required; `price: free` for free models
+	// What the model takes. Lists that are empty mean that clients cannot choose.
+	Constraints ImageConstraints `yaml:"constraints"`
+	// USD of one picture or edit, at most 12 decimals, 0 to 10000. Everything that clients may choose needs a price.
+	// Required; write price: free if it is free.
+	Price *ImagePrice `yaml:"price"`
 
 	typ string // one of imageKinds
 }
 
 // ImageCapabilities are what a model of pictures can.
 type ImageCapabilities struct {
-	Files     bool `yaml:"files"`      // has no meaning here, and may stand
-	WebSearch bool `yaml:"web_search"` // image: the upstream searches the web for the picture
-	// OptimizePromptThinking (image and inpaint) says that clients may have
-	// prompts rewritten without reasoning (supportsOptimizePromptThinking).
-	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking"`
+	// It has no meaning for pictures and may be written.
+	Files bool `yaml:"files"`
+	// It searches the web for the picture: enable_web_search.
+	WebSearch bool `yaml:"web_search" only:"image"`
+	// Clients may have prompts rewritten without reasoning: disable_prompt_optimization_thinking.
+	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking" only:"image inpaint"`
 }
 
 // ImageConstraints are what a model of pictures takes (addendum 7.4). Lists
 // that are empty mean that the client cannot choose.
 type ImageConstraints struct {
-	PromptCharacters int64 `yaml:"prompt_characters"` // promptCharacterLimit; default 1500 for image and inpaint
-	Steps            Steps `yaml:"steps"`
-	SizeDivisor      int64 `yaml:"size_divisor"` // widthHeightDivisor; default 1
+	// Longest prompt in characters. Default 1500.
+	PromptCharacters int64 `yaml:"prompt_characters" range:"1..32768|0" only:"image inpaint"`
+	// Steps of a diffusion model.
+	Steps Steps `yaml:"steps" only:"image"`
+	// Width and height are multiples of it.
+	SizeDivisor int64 `yaml:"size_divisor" zero:"1" range:"1..1024" only:"image"`
 
-	AspectRatios       []string `yaml:"aspect_ratios"` // such as 16:9, in quotes; auto
-	DefaultAspectRatio string   `yaml:"default_aspect_ratio"`
-	Resolutions        []string `yaml:"resolutions"` // such as 1K
-	DefaultResolution  string   `yaml:"default_resolution"`
-	Qualities          []string `yaml:"qualities"` // low, medium, high
-	DefaultQuality     string   `yaml:"default_quality"`
+	// Ratios in quotes such as "16:9", or auto. Default: clients give width and height.
+	AspectRatios []string `yaml:"aspect_ratios" only:"image inpaint"`
+	// Ratio when the client names none. Default: the first.
+	DefaultAspectRatio string `yaml:"default_aspect_ratio" only:"image"`
+	// Resolutions such as 1K. Default: clients cannot choose.
+	Resolutions []string `yaml:"resolutions" only:"image inpaint"`
+	// Resolution when the client names none. Default: the first.
+	DefaultResolution string `yaml:"default_resolution" only:"image inpaint"`
+	// Qualities: some of low, medium, high. Default: clients cannot choose.
+	Qualities []string `yaml:"qualities" only:"image inpaint"`
+	// Quality when the client names none. Default: the first.
+	DefaultQuality string `yaml:"default_quality" only:"image inpaint"`
 
-	MaxStyleReferences     int  `yaml:"max_style_references"`     // 0: takes none
-	StyleReferenceStrength bool `yaml:"style_reference_strength"` // supportsStyleReferenceStrength
+	// Style references of a request; 0: none.
+	MaxStyleReferences int `yaml:"max_style_references" default:"0" range:"0..64" only:"image"`
+	// Clients may set the strength of style references.
+	StyleReferenceStrength bool `yaml:"style_reference_strength" only:"image"`
 
-	MaxInputImages         int   `yaml:"max_input_images"`          // inpaint; default 3; 1: combineImages is false
-	SingleImageAspectRatio *bool `yaml:"single_image_aspect_ratio"` // inpaint; default true
+	// Pictures of a request. Default 3.
+	MaxInputImages int `yaml:"max_input_images" range:"1..64|0" only:"inpaint"`
+	// aspect_ratio counts for a single picture, too. Default true.
+	SingleImageAspectRatio *bool `yaml:"single_image_aspect_ratio" only:"inpaint"`
 }
 
 // Steps of a diffusion model; Max 0: the client cannot choose.
 type Steps struct {
-	Default int64 `yaml:"default"`
-	Max     int64 `yaml:"max"`
+	// Steps when the client names none, 0 to max.
+	Default int64 `yaml:"default" default:"0"`
+	// Most steps; 0: clients cannot choose.
+	Max int64 `yaml:"max" default:"0" range:"0..1000"`
 }
 
 // PixelSized says that clients give width and height instead of an aspect
@@ -62,20 +82,29 @@ func (c *ImageConstraints) PixelSized() bool { return len(c.AspectRatios)+len(c.
 // Each (1e-12 USD). A price that no choice of the client can reach, and a
 // choice without a price, are mistakes.
 type ImagePrice struct {
-	Free        bool                       `yaml:"-"`
-	Generation  *Each                      `yaml:"generation"` // image, background_removal, upscale by 1
-	Inpaint     *Each                      `yaml:"inpaint"`
-	Resolutions map[string]Each            `yaml:"resolutions"` // instead of the above, by resolution
-	Quality     map[string]map[string]Each `yaml:"quality"`     // instead of both, by resolution and quality
-	Upscale     map[string]Each            `yaml:"upscale"`     // by factor: 2x, 4x
-	InputImages *InputImages               `yaml:"input_images"`
-	WebSearch   *Each                      `yaml:"web_search"` // a request that asks for it
+	Free bool `yaml:"-"`
+	// A picture without a price below; for upscale a scale of 1, by default as 2x.
+	Generation *Each `yaml:"generation" only:"image upscale background_removal"`
+	// An edit without a price below.
+	Inpaint *Each `yaml:"inpaint" only:"inpaint"`
+	// By resolution.
+	Resolutions map[string]Each `yaml:"resolutions" only:"image inpaint"`
+	// By resolution and quality. It goes before the prices above.
+	Quality map[string]map[string]Each `yaml:"quality" only:"image inpaint"`
+	// By factor: 2x for scales up to 2, 4x above.
+	Upscale map[string]Each `yaml:"upscale" only:"upscale"`
+	// Pictures beyond those included. Default: free.
+	InputImages *InputImages `yaml:"input_images" only:"inpaint"`
+	// A request that asks for a search of the web. Needed with web_search: true.
+	WebSearch *Each `yaml:"web_search" only:"image"`
 }
 
 // InputImages is what pictures beyond the included ones cost, each.
 type InputImages struct {
-	Included   int64 `yaml:"included"`
-	Additional Each  `yaml:"additional"`
+	// Pictures that the price of an edit includes, 1 to 64.
+	Included int64 `yaml:"included"`
+	// USD of each further picture.
+	Additional Each `yaml:"additional"`
 }
 
 // Base is the price of one picture in a resolution and quality (empty: the
@@ -142,31 +171,7 @@ var (
 var imageKinds = []kind{imageKind("image"), imageKind("inpaint"), imageKind("upscale"), imageKind("background_removal")}
 
 func imageKind(name string) kind {
-	return kind{name, "image", Rate{RPM: 20}, func() Spec { return &Image{typ: name} }}
-}
-
-// imageKeys are the keys of three groups that each of them has; those of the
-// others have no meaning for it.
-var imageKeys = map[string]map[string][]string{
-	"image": {
-		"constraints": {
-			"prompt_characters", "steps", "size_divisor", "aspect_ratios", "default_aspect_ratio", "resolutions",
-			"default_resolution",
-			"qualities", "default_quality", "max_style_references", "style_reference_strength",
-		},
-		"price":        {"generation", "resolutions", "quality", "web_search"},
-		"capabilities": {"web_search", "optimize_prompt_thinking"},
-	},
-	"inpaint": {
-		"constraints": {
-			"prompt_characters", "aspect_ratios", "resolutions", "default_resolution", "qualities", "default_quality",
-			"max_input_images", "single_image_aspect_ratio",
-		},
-		"price":        {"inpaint", "resolutions", "quality", "input_images"},
-		"capabilities": {"optimize_prompt_thinking"},
-	},
-	"upscale":            {"price": {"generation", "upscale"}},
-	"background_removal": {"price": {"generation"}},
+	return kind{name, "image", Rate{RPM: 20}, func() Spec { return filledSpec(&Image{typ: name}) }}
 }
 
 func (p *ImagePrice) setFree() { p.Free = true }
@@ -181,9 +186,6 @@ func (i *Image) complete(*Model) {
 	c := &i.Constraints
 	if c.PromptCharacters == 0 && (i.typ == "image" || i.typ == "inpaint") {
 		c.PromptCharacters = defaultPromptCharacters
-	}
-	if c.SizeDivisor == 0 {
-		c.SizeDivisor = 1
 	}
 	first := func(value *string, list []string) {
 		if *value == "" && len(list) > 0 {
@@ -205,36 +207,13 @@ func (i *Image) complete(*Model) {
 }
 
 func (i *Image) check(v *validator, path string, _ *Model) {
-	i.checkKeys(v, path)
 	i.checkConstraints(v, path+".constraints")
 	i.checkPrice(v, path+".price")
 }
 
-// checkKeys refuses the keys that only other models of pictures have.
-func (i *Image) checkKeys(v *validator, path string) {
-	for _, group := range []string{"constraints", "price", "capabilities"} {
-		for _, kind := range imageKinds {
-			for _, key := range imageKeys[kind.name][group] {
-				if at := path + "." + group + "." + key; v.has(at) && !slices.Contains(imageKeys[i.typ][group], key) {
-					v.foreign(at, key, i.typ)
-				}
-			}
-		}
-	}
-}
-
 func (i *Image) checkConstraints(v *validator, path string) {
 	c := &i.Constraints
-	if i.typ == "image" || i.typ == "inpaint" {
-		whole(v, path+".prompt_characters", c.PromptCharacters, 1, maxPromptCharacters)
-	}
-	whole(v, path+".size_divisor", c.SizeDivisor, 1, 1024)
-	whole(v, path+".steps.max", c.Steps.Max, 0, 1000)
 	whole(v, path+".steps.default", c.Steps.Default, 0, max(c.Steps.Max, 0))
-	whole(v, path+".max_style_references", c.MaxStyleReferences, 0, maxInputImages)
-	if i.typ == "inpaint" {
-		whole(v, path+".max_input_images", c.MaxInputImages, 1, maxInputImages)
-	}
 	if c.StyleReferenceStrength && c.MaxStyleReferences == 0 {
 		v.wrong(path+".style_reference_strength",
 			"the model takes no style references; expected max_style_references: beside it")
@@ -277,7 +256,7 @@ func (v *validator) choices(path, key, standardKey string, list []string, standa
 // unread says whether something below path could not be read.
 func (v *validator) unread(path string) bool {
 	for bad := range v.bad {
-		if strings.HasPrefix(bad, path+".") {
+		if strings.HasPrefix(bad, path+".") && !v.readable[bad] {
 			return true
 		}
 	}

@@ -8,35 +8,27 @@ import (
 
 // Images are settings of the endpoints for pictures.
 type Images struct {
-	// Styles are the names for style_preset; default: those of the addendum.
-	Styles []string `yaml:"styles"`
-	// BrandedStyles adds the names that are marks of other companies.
+	// Names for style_preset. Default: the 70 of GET /image/styles.
+	Styles []string `yaml:"styles" most:"1000 styles"`
+	// Add the six names that are marks of other companies.
 	BrandedStyles bool `yaml:"branded_styles"`
-	// Compress sends pictures in JSON compressed to clients that take gzip or br
-	// (default true): a quarter less to send for about 5 ms of CPU a MB.
-	Compress bool `yaml:"compress"`
+	// Compress JSON with pictures for clients that take gzip or br: a quarter less to send, about 5 ms of CPU a MB.
+	Compress bool `yaml:"compress" default:"true"`
 
-	// PromptModel is the id of the text model that rewrites prompts for
-	// enhance_prompt (addendum 8.1); empty: enhance_prompt is refused. Within
-	// PromptTimeout (default and at most 30s) or not at all. A request whose
-	// prompt was rewritten costs PromptPrice more (default 0.04 USD, addendum 19.2).
-	PromptModel   string        `yaml:"prompt_model"`
-	PromptTimeout time.Duration `yaml:"prompt_timeout"`
-	PromptPrice   Each          `yaml:"prompt_price"`
+	// Id of the text model that rewrites prompts for enhance_prompt. Default: none, and enhance_prompt is refused.
+	PromptModel string `yaml:"prompt_model"`
+	// Time for the rewriting. After it the client's own words are used.
+	PromptTimeout time.Duration `yaml:"prompt_timeout" default:"30s" range:"1s..30s"`
+	// USD of a request whose prompt was rewritten.
+	PromptPrice Each `yaml:"prompt_price" default:"0.04" range:"0..10000"`
 
-	Timeout time.Duration `yaml:"timeout"` // of one request at its upstreams; default 5m
-	// Unattended is how many requests may go on when their client left: their
-	// pictures are made and charged. What is beyond it is given up at the
-	// upstream, and charged as it was asked for. Default 64, 0 to 10000.
-	Unattended int  `yaml:"unattended"`
-	Memory     Size `yaml:"memory"` // pictures of all answers together, and as much of fetched ones; default 1GB
-}
-
-func defaultImages() Images {
-	return Images{
-		Compress: true, PromptTimeout: maxPromptTimeout, PromptPrice: 40_000_000_000, // 0.04 USD
-		Timeout: 5 * time.Minute, Memory: 1 << 30, Unattended: 64,
-	}
+	// Time of one request at its upstreams.
+	Timeout time.Duration `yaml:"timeout" default:"5m" range:"1s..1h" restart:"key"`
+	// Requests that go on when their client disconnects: their pictures are made and charged. Beyond it requests are
+	// stopped at the upstream and charged as ordered.
+	Unattended int `yaml:"unattended" default:"64" range:"0..10000"`
+	// Pictures of all answers together, and as much of fetched ones; above it 503.
+	Memory Size `yaml:"memory" default:"1GB" range:"64MB..1024GB" restart:"key"`
 }
 
 func (c *Images) complete() {
@@ -69,19 +61,9 @@ var builtinStyles = []string{
 // brandedStyles are marks of other companies: off unless the operator says so.
 var brandedStyles = []string{"GTA", "Super Mario", "Minecraft", "Pokemon", "Street Fighter", "Legend of Zelda"}
 
-const (
-	maxStyles = 1000
-	// maxPromptTimeout is what enhance_prompt may add to a request (addendum 8.1).
-	maxPromptTimeout = 30 * time.Second
-)
-
 func (v *validator) images() {
-	v.duration("images.timeout", v.c.Images.Timeout, time.Second, time.Hour)
-	whole(v, "images.unattended", v.c.Images.Unattended, 0, 10_000)
-	size(v, "images.memory", v.c.Images.Memory, 64<<20, 1<<40)
 	v.promptModel(&v.c.Images)
-	if n := len(v.c.Images.Styles); n > maxStyles {
-		v.wrong("images.styles", "%d styles are listed; expected at most %d", n, maxStyles)
+	if v.bad["images.styles"] {
 		return
 	}
 	for i, name := range v.c.Images.Styles {
@@ -97,8 +79,6 @@ func (v *validator) images() {
 
 // promptModel checks what rewrites prompts.
 func (v *validator) promptModel(c *Images) {
-	v.duration("images.prompt_timeout", c.PromptTimeout, time.Second, maxPromptTimeout)
-	v.each("images.prompt_price", c.PromptPrice)
 	if c.PromptModel == "" {
 		for _, key := range []string{"images.prompt_timeout", "images.prompt_price"} {
 			if v.has(key) {

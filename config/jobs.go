@@ -8,38 +8,27 @@ import (
 
 // Jobs is how work is driven that outlives its request: tracks and videos.
 type Jobs struct {
-	// PollMin and PollMax bound how often an upstream is asked how a job stands: a
-	// sixth of the job's age, between these. Defaults 1s and 1m, 100ms to 1h. Where more
-	// than 6,000 jobs wait PollMax grows, so that it has no more than 100 questions a second.
-	PollMin time.Duration `yaml:"poll_min"`
-	PollMax time.Duration `yaml:"poll_max"`
-	// Timeout ends a job that its upstream has not: it is cancelled there, and its price
-	// given back. Default 1h, 1s to 168h.
-	Timeout time.Duration `yaml:"timeout"`
-	// PerAccount is how many jobs of one account may wait, Total how many of all; what
-	// is beyond gets 429. Defaults 20 and 20000, 1 to 100000 and 1 to 1000000.
-	PerAccount int `yaml:"per_account"`
-	Total      int `yaml:"total"`
-	// WebhookURL is how upstreams reach this gateway, to say that a job has changed:
-	// https://api.example.com. Empty: they are only asked.
+	// Shortest time between two polls of an upstream. A job is polled after a sixth of its age.
+	PollMin time.Duration `yaml:"poll_min" default:"1s" range:"100ms..1h"`
+	// Longest time between two polls, at least poll_min. Above 6,000 waiting jobs it grows, for at most 100 polls a
+	// second.
+	PollMax time.Duration `yaml:"poll_max" default:"1m" range:"100ms..1h"`
+	// A job that its upstream has not ended by then is cancelled and refunded.
+	Timeout time.Duration `yaml:"timeout" default:"1h" range:"1s..168h"`
+	// Jobs of one account that may wait; 429 beyond.
+	PerAccount int `yaml:"per_account" default:"20" range:"1..100000"`
+	// Jobs of all accounts that may wait; 429 beyond.
+	Total int `yaml:"total" default:"20000" range:"1..1000000"`
+	// How upstreams reach this gateway to report that a job changed, such as https://api.example.com. Default: they
+	// are only polled.
 	WebhookURL string `yaml:"webhook_url"`
-}
-
-// DefaultJobs is what holds when nothing is written.
-func DefaultJobs() Jobs {
-	return Jobs{PollMin: time.Second, PollMax: time.Minute, Timeout: time.Hour, PerAccount: 20, Total: 20_000}
 }
 
 func (v *validator) jobs() {
 	j := v.c.Jobs
-	v.duration("jobs.poll_min", j.PollMin, 100*time.Millisecond, time.Hour)
-	v.duration("jobs.poll_max", j.PollMax, 100*time.Millisecond, time.Hour)
 	if j.PollMax < j.PollMin && !v.bad["jobs.poll_min"] && !v.bad["jobs.poll_max"] {
 		v.wrong("jobs.poll_max", "%s is less than poll_min (%s); expected at least as much", j.PollMax, j.PollMin)
 	}
-	v.duration("jobs.timeout", j.Timeout, time.Second, 168*time.Hour)
-	whole(v, "jobs.per_account", j.PerAccount, 1, 100_000)
-	whole(v, "jobs.total", j.Total, 1, 1_000_000)
 	if j.WebhookURL != "" {
 		u, err := url.Parse(j.WebhookURL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil ||

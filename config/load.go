@@ -73,12 +73,12 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 	d := newDecoder(r, env)
 	d.value("", root.at(), root, reflect.ValueOf(c).Elem())
 	c.complete()
-	if v := (&validator{decoder: d, c: c, ids: map[string]int{}}); only == nil {
+	if v := newValidator(d, c); only == nil {
 		v.run()
 	} else {
+		v.tags("", reflect.ValueOf(c).Elem())
 		v.identity()
 		v.redis()
-		v.idempotency()
 		v.characters()
 	}
 	if err := r.err(); err != nil {

@@ -11,64 +11,60 @@ import (
 
 // Media is where tracks and videos wait until their customers have fetched them.
 type Media struct {
-	// Dir holds them; default: media below the ledger's directory, which belongs to one
-	// process. Nodes on a shared store need a directory that all of them see, or S3.
-	Dir string `yaml:"dir"`
-	// S3 keeps them in a bucket in place of Dir.
-	S3 *S3 `yaml:"s3"`
+	// Directory of the results. Nodes on a shared store need one that all of them see, or s3. Default: media below
+	// the directory of the ledger.
+	Dir string `yaml:"dir" restart:"key"`
+	// Bucket of Amazon, MinIO, Garage and others, in place of dir. Default: none.
+	S3 *S3 `yaml:"s3" restart:"key"`
 
-	Keep time.Duration `yaml:"keep"` // what nobody fetches; default 24h, 10m to 720h
-	// Sweep is how often the store is looked through for what no job has any more, and was
-	// not written in the last hour. Default 1h, 1s to 168h.
-	Sweep time.Duration `yaml:"sweep"`
-	// AccountBytes and TotalBytes are what one account, and all of them, may have in it;
-	// beyond them jobs are refused with 429. What jobs make that wait already is kept all the
-	// same, as far as all of it fits TotalBytes; else they fail and are refunded. Default 2GB and 50GB, 1MB to 1024GB and to 1024TB.
-	AccountBytes Size `yaml:"account_bytes"`
-	TotalBytes   Size `yaml:"total_bytes"`
-	MaxBytes     Size `yaml:"max_bytes"` // of one result; default 512MB, 1MB to 5GB
-	// FreeBytes are left on the disk of Dir: with less nothing is kept. Default 1GB, 0 to 1024GB.
-	FreeBytes Size `yaml:"free_bytes"`
+	// How long a result is kept that nobody fetches.
+	Keep time.Duration `yaml:"keep" default:"24h" range:"10m..720h"`
+	// How often results are looked for that no job has any more.
+	Sweep time.Duration `yaml:"sweep" default:"1h" range:"1s..168h"`
+	// Results of one account, at least max_bytes; its jobs get 429 beyond. Results of jobs that already wait are kept
+	// as far as total_bytes allows; else the jobs fail and are refunded.
+	AccountBytes Size `yaml:"account_bytes" default:"2GB" range:"1MB..1024GB"`
+	// Results of all accounts, at least account_bytes.
+	TotalBytes Size `yaml:"total_bytes" default:"50GB" range:"1MB..1048576GB"`
+	// One result.
+	MaxBytes Size `yaml:"max_bytes" default:"512MB" range:"1MB..5GB"`
+	// Space that stays free on the disk of dir. With less free nothing is kept.
+	FreeBytes Size `yaml:"free_bytes" default:"1GB" range:"0..1024GB" restart:"key"`
 
-	// Links has answers name an address in place of what was made (`url`). Default false.
+	// Answers name an address of the result (url), good until it is forgotten. This needs public_url, or a host in
+	// listen. With false they have its bytes.
 	Links bool `yaml:"links"`
-	// LinkRequests is how often a minute one such address is answered; 429 beyond.
-	// Default 60, 1 to 100000.
-	LinkRequests int64 `yaml:"link_requests"`
+	// Answers a minute at one such address; 429 beyond.
+	LinkRequests int64 `yaml:"link_requests" default:"60" range:"1..100000"`
 }
 
 // S3 is a bucket of Amazon or of any server that speaks as it does.
 type S3 struct {
-	Endpoint string `yaml:"endpoint"` // https://host[:port]; http:// for a server that is near
-	Bucket   string `yaml:"bucket"`
-	Region   string `yaml:"region"` // default us-east-1
-	// AccessKey, SecretKey and SessionToken sign requests, as does a profile of
-	// CredentialsFile, which is read again when it changes.
-	AccessKey       Secret `yaml:"access_key"`
-	SecretKey       Secret `yaml:"secret_key"`
-	SessionToken    Secret `yaml:"session_token"`
+	// Address of the service: https://host[:port]. Use http:// only for a server that is near.
+	Endpoint string `yaml:"endpoint"`
+	// Name of the bucket: 3 to 63 lower-case letters, digits, - or .
+	Bucket string `yaml:"bucket"`
+	// Region for signatures.
+	Region string `yaml:"region" default:"us-east-1"`
+	// Access key that signs requests. Default: none.
+	AccessKey Secret `yaml:"access_key"`
+	// Secret of access_key.
+	SecretKey Secret `yaml:"secret_key"`
+	// Session of temporary keys. Default: none.
+	SessionToken Secret `yaml:"session_token"`
+	// File with credentials in place of the three keys above, such as /home/farebox/.aws/credentials. It is read
+	// again when it changes. Default: none.
 	CredentialsFile string `yaml:"credentials_file"`
-	Profile         string `yaml:"profile"` // default: default
-	// Prefix stands before the names of all objects: farebox/. Default: none.
+	// Section of credentials_file. Default: default.
+	Profile string `yaml:"profile"`
+	// Text before the names of all objects, such as farebox/. Default: none.
 	Prefix string `yaml:"prefix"`
-	// PathStyle asks for endpoint/bucket/name in place of bucket.endpoint/name. Default true.
-	PathStyle *bool `yaml:"path_style"`
-	// Redirect sends clients with a link to the bucket, by an address that is signed for
-	// a few minutes, in place of passing what is in it through. Default false.
+	// true: endpoint/bucket/name; false: bucket.endpoint/name.
+	PathStyle *bool `yaml:"path_style" default:"true"`
+	// Links lead on to the bucket (302, signed for 5 minutes). With false the gateway passes the bytes through.
 	Redirect bool `yaml:"redirect"`
-	// Timeout is how long the server may say nothing. Default 30s, 1s to 10m.
-	Timeout time.Duration `yaml:"timeout"`
-}
-
-func (s *S3) defaults() {
-	path := true
-	*s = S3{Region: "us-east-1", PathStyle: &path, Timeout: 30 * time.Second}
-}
-
-// DefaultMedia is what holds when nothing is written.
-func DefaultMedia() Media {
-	return Media{Keep: 24 * time.Hour, Sweep: time.Hour, AccountBytes: 2 << 30, TotalBytes: 50 << 30, MaxBytes: 512 << 20,
-		FreeBytes: 1 << 30, LinkRequests: 60}
+	// How long the server may say nothing.
+	Timeout time.Duration `yaml:"timeout" default:"30s" range:"1s..10m"`
 }
 
 // MediaDir is the directory of what was made, where no bucket has it.
@@ -94,13 +90,6 @@ var (
 
 func (v *validator) media() {
 	m := &v.c.Media
-	v.duration("media.keep", m.Keep, 10*time.Minute, 720*time.Hour)
-	v.duration("media.sweep", m.Sweep, time.Second, 168*time.Hour)
-	size(v, "media.max_bytes", m.MaxBytes, 1<<20, 5<<30)
-	size(v, "media.account_bytes", m.AccountBytes, 1<<20, 1<<40)
-	size(v, "media.total_bytes", m.TotalBytes, 1<<20, 1<<50)
-	size(v, "media.free_bytes", m.FreeBytes, 0, 1<<40)
-	whole(v, "media.link_requests", m.LinkRequests, 1, 100_000)
 	if m.Links && v.c.PublicAddress() == "" {
 		v.wrong("media.links", "it is not known how clients reach this service; expected public_url with its address, "+
 			"such as https://api.example.com")
@@ -174,7 +163,6 @@ func (v *validator) s3(s *S3) {
 		v.wrong(at+".credentials_file", "~ is not expanded here; expected the whole path, or ${HOME}%s",
 			s.CredentialsFile[1:])
 	}
-	v.duration(at+".timeout", s.Timeout, time.Second, 10*time.Minute)
 }
 
 // dots says that a part of a path is . or .., which servers resolve, each its own way.

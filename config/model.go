@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,27 +12,42 @@ import (
 // Model is one catalog record and where it is served. What only some types of
 // models have is in its Spec.
 type Model struct {
-	ID          string `yaml:"id"`
-	Type        string `yaml:"type"` // text (default) or another one of kinds
-	Name        string `yaml:"name"`
+	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +
+	ID string `yaml:"id"`
+	// Type of the model, which says what other keys it has.
+	Type string `yaml:"type" default:"text"`
+	// Name for people. Default: the id.
+	Name string `yaml:"name"`
+	// Text for people. Default: none.
 	Description string `yaml:"description"`
-	Source      string `yaml:"source"`  // modelSource
-	Privacy     string `yaml:"privacy"` // private (default), anonymized
-	Created     int64  `yaml:"created"` // Unix seconds
-	Beta        bool   `yaml:"beta"`
-	Uncensored  bool   `yaml:"uncensored"`
-	Offline     bool   `yaml:"offline"`
-	Tier        string `yaml:"tier"` // limits tier; default: that of its kind
+	// Where the model comes from, such as a link. Default: none.
+	Source string `yaml:"source"`
+	// What the catalog says about prompts: private or anonymized.
+	Privacy string `yaml:"privacy" default:"private" oneof:"private anonymized"`
+	// Unix seconds.
+	Created int64 `yaml:"created" default:"0" range:"0..253402300799"`
+	// The catalog marks it as beta.
+	Beta bool `yaml:"beta"`
+	// The catalog marks it as uncensored.
+	Uncensored bool `yaml:"uncensored"`
+	// Listed, but calls get 503.
+	Offline bool `yaml:"offline"`
+	// Tier of limits.tiers. Default: M for text, embedding, image for pictures, audio for sound, music, video.
+	Tier string `yaml:"tier"`
 
-	Traits  []string `yaml:"traits"`
-	Aliases []string `yaml:"aliases"` // compatibility mapping: foreign names of this model
-	// Hold is what is set aside before a text model is asked: full, the whole
-	// completion cap (default), or slice, as much as is seen, step by step
-	// (default where capabilities.reasoning is written as false). Only a model
-	// that produces nothing unseen may have slice. It may stand at all models.
-	Hold        string       `yaml:"hold"`
+	// Names that may stand for the model. A trait belongs to one model of a type; the trait default serves requests
+	// without a model.
+	Traits []string `yaml:"traits" most:"100 traits"`
+	// Names of the model at other services that clients may write.
+	Aliases []string `yaml:"aliases" most:"100 aliases"`
+	// Money that is held before a text model is asked: full, for its whole completion cap, or slice, which grows with
+	// the text that is seen. Never use slice for a model that can think unseen. Default: full, but slice where
+	// reasoning: false is written.
+	Hold string `yaml:"hold"`
+	// When the model ends. Default: never.
 	Deprecation *Deprecation `yaml:"deprecation"`
 
+	// The upstreams that serve the model, 1 to 64.
 	Targets []Target `yaml:"targets"`
 
 	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech, *Transcription,
@@ -86,9 +102,12 @@ func servedTypes() []string {
 	return names
 }
 
-func (m *Model) defaults() {
-	k := kinds[0]
-	m.Type, m.Privacy, m.Spec = k.name, "private", k.spec()
+func (m *Model) defaults() { m.Spec = kinds[0].spec() }
+
+// filledSpec gives the settings of a model their defaults.
+func filledSpec(s Spec) Spec {
+	fill(reflect.ValueOf(s).Elem())
+	return s
 }
 
 // complete fills in what is not written.
@@ -108,19 +127,19 @@ func (m *Model) complete() {
 	m.Spec.complete(m)
 }
 
-func (t *Target) defaults() { t.Weight = 1 }
-
 // Target is one upstream that serves a model.
 type Target struct {
+	// Name of the upstream.
 	Upstream string `yaml:"upstream"`
-	Model    string `yaml:"model"`    // the upstream's name of the model; default: the model id
-	Weight   int    `yaml:"weight"`   // share among equal priorities; default 1, 1 to 1000
-	Priority int    `yaml:"priority"` // lower first; default 0
-	// Options are settings of the upstream's dialect for models of pictures,
-	// such as sizes: 1024x1024; each dialect lists its own. For a text model of
-	// dialect anthropic, thinking says how it is asked to think: adaptive, budget
-	// or none, and of dialect gemini: level, budget or none; default: by the
-	// generation that its name there tells.
+	// The upstream's name of the model. Default: the id.
+	Model string `yaml:"model"`
+	// Share of the requests among targets of the same priority.
+	Weight int `yaml:"weight" default:"1" range:"1..1000"`
+	// Lower numbers are asked first.
+	Priority int `yaml:"priority" default:"0" range:"0..1000"`
+	// Settings of the upstream's dialect for this model; config/README.md lists them. For text, thinking says how
+	// reasoning_effort is sent: adaptive, budget or none for anthropic, level, budget or none for gemini. Default: by
+	// the model's name there.
 	Options map[string]string `yaml:"options"`
 }
 
@@ -129,18 +148,19 @@ func (m *Model) HoldsFull() bool { return m.Hold != "slice" }
 
 // Deprecation as in addendum 7.3 and 20. Dates are RFC 3339 or YYYY-MM-DD.
 type Deprecation struct {
-	StartsAt    time.Time `yaml:"starts_at"`
-	Date        time.Time `yaml:"date"`
-	RemovesAt   time.Time `yaml:"removes_at"`
-	Replacement string    `yaml:"replacement"`
-	AutoRemap   bool      `yaml:"auto_remap"`
+	// Announced from: a day (00:00 UTC) or 2026-09-01T12:00:00Z. Default: none.
+	StartsAt time.Time `yaml:"starts_at"`
+	// Deprecated from. Required.
+	Date time.Time `yaml:"date"`
+	// Not served from. Required.
+	RemovesAt time.Time `yaml:"removes_at"`
+	// Id of the model that clients should use. Default: none.
+	Replacement string `yaml:"replacement"`
+	// After the end calls go to the replacement, which may not cost more, instead of 410.
+	AutoRemap bool `yaml:"auto_remap"`
 }
 
-const (
-	maxModels  = 10_000
-	maxNames   = 100 // aliases or traits of a model
-	maxTargets = 64  // of a model
-)
+const maxTargets = 64 // of a model
 
 var (
 	// A colon starts a feature suffix only before key=, so ids may have one.
@@ -156,8 +176,7 @@ func (v *validator) models() {
 	case n == 0 && (len(v.c.RPC.Networks) > 0 || v.c.Augment != (Augment{})):
 	case n == 0:
 		v.wrong("models", "no model is configured; expected a list with id, price and targets of each")
-	case n > maxModels:
-		v.wrong("models", "%d models are listed; expected at most %d", n, maxModels)
+	case v.bad["models"]:
 		return
 	}
 	v.names()
@@ -205,8 +224,7 @@ func (v *validator) names() {
 	}
 	for i := range v.c.Models {
 		path := fmt.Sprintf("models[%d].aliases", i)
-		if n := len(v.c.Models[i].Aliases); n > maxNames {
-			v.wrong(path, "%d aliases are listed; expected at most %d", n, maxNames)
+		if v.bad[path] {
 			continue
 		}
 		for j, alias := range v.c.Models[i].Aliases {
@@ -226,8 +244,7 @@ func (v *validator) traits(taken map[string]string) {
 	for i := range v.c.Models {
 		m := &v.c.Models[i]
 		path := fmt.Sprintf("models[%d].traits", i)
-		if n := len(m.Traits); n > maxNames {
-			v.wrong(path, "%d traits are listed; expected at most %d", n, maxNames)
+		if v.bad[path] {
 			continue
 		}
 		for j, trait := range m.Traits {
@@ -265,8 +282,6 @@ func (v *validator) record(path string, m *Model) {
 			v.wrong(path+"."+key, "the text has %d bytes; expected at most 4096", len(text))
 		}
 	}
-	v.oneOf(path+".privacy", m.Privacy, "private", "anonymized")
-	whole(v, path+".created", m.Created, 0, 253_402_300_799) // the year 9999; milliseconds are above
 	if _, ok := v.c.Limits.Tiers[m.Tier]; !ok {
 		v.wrong(path+".tier", "there is no tier %s; expected %s, or define it below limits.tiers", quote(m.Tier),
 			choice(v.c.TierNames()))
@@ -283,8 +298,6 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 	seen := map[[2]string]int{}
 	for i, t := range m.Targets {
 		at := fmt.Sprintf("%s[%d]", list, i)
-		whole(v, at+".weight", t.Weight, 1, 1000)
-		whole(v, at+".priority", t.Priority, 0, 1000)
 		if len(t.Model) > 256 || strings.ContainsFunc(t.Model, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 			v.wrong(at+".model", "this cannot be sent as a model name; expected at most 256 bytes of text on one line")
 		}

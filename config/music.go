@@ -10,72 +10,99 @@ import (
 // Music is the Spec of a model that makes tracks, sounds or narration in its own
 // time (interface.md, Music; addendum 7.3 and 9.6).
 type Music struct {
-	Voices         []string `yaml:"voices"`           // empty: voice is refused, but for CustomVoiceIDs
-	DefaultVoice   string   `yaml:"default_voice"`    // default: the first of voices
-	CustomVoiceIDs *bool    `yaml:"custom_voice_ids"` // supports_custom_voice_id: voices that are not listed, too
-	// Formats are what comes out: mp3, wav, flac; default mp3. Clients cannot choose.
-	Formats       []string `yaml:"supported_formats"`
-	DefaultFormat string   `yaml:"default_format"` // default: the first of supported_formats
+	// Voices. Default: none, and voice is refused.
+	Voices []string `yaml:"voices" most:"10000 voices"`
+	// Voice when the client names none. Default: the first of voices.
+	DefaultVoice string `yaml:"default_voice"`
+	// Clients may name voices that are not listed. Default false.
+	CustomVoiceIDs *bool `yaml:"custom_voice_ids"`
+	// Formats of results: some of mp3, wav, flac. Clients cannot choose.
+	Formats []string `yaml:"supported_formats" zero:"mp3"`
+	// The usual format. Default: the first of supported_formats.
+	DefaultFormat string `yaml:"default_format"`
 
+	// What the model can.
 	Capabilities MusicCapabilities `yaml:"capabilities"`
-	Constraints  MusicConstraints  `yaml:"constraints"`
-	Price        *MusicPrice       `yaml:"price"` // required; `price: free` for free models
+	// What the model takes. Lists that are empty mean that clients cannot choose.
+	Constraints MusicConstraints `yaml:"constraints"`
+	// USD of a job, exactly one of the four keys. Required; write price: free if it is free.
+	Price *MusicPrice `yaml:"price"`
 }
 
 // MusicCapabilities are what a model of music can. What is not written is false,
 // and left out of the record, but for the first two.
 type MusicCapabilities struct {
-	Lyrics            bool  `yaml:"lyrics"`             // supports_lyrics
-	LyricsRequired    bool  `yaml:"lyrics_required"`    // or, where it can, that it writes them
-	LyricsOptimizer   *bool `yaml:"lyrics_optimizer"`   // supports_lyrics_optimizer: it writes lyrics of its own
-	ForceInstrumental *bool `yaml:"force_instrumental"` // supports_force_instrumental
-	Loop              *bool `yaml:"loop"`               // supports_loop
-	LanguageCode      *bool `yaml:"language_code"`      // supports_language_code
-	Speed             *bool `yaml:"speed"`              // supports_speed
+	// It takes lyrics_prompt.
+	Lyrics bool `yaml:"lyrics"`
+	// It needs lyrics, unless it writes them.
+	LyricsRequired bool `yaml:"lyrics_required"`
+	// It may be asked to write lyrics itself. Default false.
+	LyricsOptimizer *bool `yaml:"lyrics_optimizer"`
+	// It may be asked for music without a voice. Default false.
+	ForceInstrumental *bool `yaml:"force_instrumental"`
+	// It may be asked for a loop. Default false.
+	Loop *bool `yaml:"loop"`
+	// It takes a language. Default false.
+	LanguageCode *bool `yaml:"language_code"`
+	// It takes a speed. Default false.
+	Speed *bool `yaml:"speed"`
 }
 
 // MusicConstraints are what a model of music takes. Lists that are empty mean
 // that the client cannot choose.
 type MusicConstraints struct {
-	MinPromptCharacters int64 `yaml:"min_prompt_characters"` // min_prompt_length; default 10
-	PromptCharacters    int64 `yaml:"prompt_characters"`     // prompt_character_limit; default 1500
-	LyricsCharacters    int64 `yaml:"lyrics_characters"`     // lyrics_character_limit; default 3000 with lyrics
+	// Shortest prompt, 0 to prompt_characters.
+	MinPromptCharacters int64 `yaml:"min_prompt_characters" default:"10"`
+	// Longest prompt.
+	PromptCharacters int64 `yaml:"prompt_characters" default:"1500" range:"1..32768"`
+	// Longest lyrics, 1 to 32768; needs lyrics. Default 3000.
+	LyricsCharacters int64 `yaml:"lyrics_characters"`
 
-	// Seconds of a track. Without any of these clients cannot say how long it is to
-	// be. Durations are what they may choose; with min_duration and max_duration they
-	// are proposals, and everything between the two is taken.
-	Durations       []int64 `yaml:"durations"`    // duration_options
-	MinDuration     int64   `yaml:"min_duration"` // default 1 with max_duration
-	MaxDuration     int64   `yaml:"max_duration"`
-	DefaultDuration int64   `yaml:"default_duration"` // default: the first of durations, or min_duration
+	// Seconds that clients may choose; with min_duration and max_duration they are proposals. Without these three
+	// clients cannot say how long a track is.
+	Durations []int64 `yaml:"durations"`
+	// Fewest seconds. Default: 1 with max_duration.
+	MinDuration int64 `yaml:"min_duration"`
+	// Most seconds, 1 to 86400. Everything between the two is taken.
+	MaxDuration int64 `yaml:"max_duration"`
+	// Seconds when the client names none. Default: the first of durations, or min_duration.
+	DefaultDuration int64 `yaml:"default_duration"`
 
-	DefaultSpeed *Decimal `yaml:"default_speed"` // default 1
-	MinSpeed     *Decimal `yaml:"min_speed"`     // default 0.25
-	MaxSpeed     *Decimal `yaml:"max_speed"`     // default 4
+	// Speed when the client names none; needs speed. Default 1.
+	DefaultSpeed *Decimal `yaml:"default_speed"`
+	// Slowest speed, at least 0.25. Default 0.25.
+	MinSpeed *Decimal `yaml:"min_speed"`
+	// Fastest speed, at most 4. Default 4.
+	MaxSpeed *Decimal `yaml:"max_speed"`
 }
 
 // MusicPrice is what a job costs in USD as written, held as Each (1e-12 USD):
 // exactly one of its keys.
 type MusicPrice struct {
-	Free       bool  `yaml:"-"`
-	Generation *Each `yaml:"generation"` // a job, however long
-	// Durations are prices of a job by its length; their names are those of the record.
-	Durations             map[string]MusicTier `yaml:"durations"`
-	PerSecond             *Each                `yaml:"per_second"` // that was ordered
-	PerThousandCharacters *Each                `yaml:"per_thousand_characters"`
+	Free bool `yaml:"-"`
+	// A job, however long; 0 to 10000.
+	Generation *Each `yaml:"generation"`
+	// A job by the seconds that were ordered, without gaps from min_duration to max_duration.
+	Durations map[string]MusicTier `yaml:"durations"`
+	// A second that was ordered; 0 to 100.
+	PerSecond *Each `yaml:"per_second"`
+	// 1000 characters of the lyrics, of models with lyrics_required, else of the prompt; at most 9 decimals.
+	PerThousandCharacters *Each `yaml:"per_thousand_characters"`
 }
 
 // MusicTier is the price of a job of MinSeconds to MaxSeconds, both included.
 type MusicTier struct {
-	Price      Each  `yaml:"price"`
+	// USD of a job.
+	Price Each `yaml:"price"`
+	// Fewest seconds of the tier.
 	MinSeconds int64 `yaml:"min_seconds"`
+	// Most seconds of the tier.
 	MaxSeconds int64 `yaml:"max_seconds"`
 }
 
 func (p *MusicPrice) setFree() { p.Free = true }
 
 const (
-	defaultMinPrompt        = 10   // addendum 9.6
 	defaultLyricsCharacters = 3000 // of the published sample
 	maxSeconds              = 86400
 	maxPerSecond            = maxEach / 100 // 100 USD; above is a slipped decimal point
@@ -87,10 +114,7 @@ var (
 	musicFormats = []string{"mp3", "wav", "flac"}
 )
 
-func newMusic() Spec {
-	return &Music{Constraints: MusicConstraints{MinPromptCharacters: defaultMinPrompt,
-		PromptCharacters: defaultPromptCharacters}}
-}
+func newMusic() Spec { return filledSpec(&Music{}) }
 
 // Text is false: what comes out is sound.
 func (m *Music) Text() bool { return false }
@@ -122,9 +146,6 @@ func (m *Music) complete(*Model) {
 				*value = &standard
 			}
 		}
-	}
-	if len(m.Formats) == 0 {
-		m.Formats = musicFormats[:1]
 	}
 	if m.DefaultFormat == "" {
 		m.DefaultFormat = m.Formats[0]
@@ -186,7 +207,6 @@ func (m *Music) check(v *validator, path string, _ *Model) {
 // checkText checks what is said of prompts and lyrics.
 func (m *Music) checkText(v *validator, path string) {
 	can, c, at := &m.Capabilities, &m.Constraints, path+".constraints"
-	whole(v, at+".prompt_characters", c.PromptCharacters, 1, maxPromptCharacters)
 	whole(v, at+".min_prompt_characters", c.MinPromptCharacters, 0, max(c.PromptCharacters, 0))
 	for key, on := range map[string]bool{"lyrics_required": can.LyricsRequired,
 		"lyrics_optimizer": isOn(can.LyricsOptimizer)} {
@@ -275,8 +295,7 @@ func (m *Music) checkSound(v *validator, path string) {
 
 // checkVoices checks the voices that the model lists.
 func (m *Music) checkVoices(v *validator, path string) {
-	if n := len(m.Voices); n > maxVoices {
-		v.wrong(path+".voices", "%d voices are listed; expected at most %d", n, maxVoices)
+	if v.bad[path+".voices"] {
 		return
 	}
 	const expected = "expected 1 to %d bytes of text on one line that do not begin with %s"

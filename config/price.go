@@ -3,21 +3,31 @@ package config
 // Price of a text or embedding model in USD per 1,000,000 tokens as written,
 // held as Pico (1e-12 USD) per token. A missing cache price is the input price.
 type Price struct {
-	Free       bool           `yaml:"-"`
-	Input      Pico           `yaml:"input"`
-	Output     Pico           `yaml:"output"`
-	CacheRead  *Pico          `yaml:"cache_read"`
-	CacheWrite *Pico          `yaml:"cache_write"`
-	Extended   *ExtendedPrice `yaml:"extended"`
+	Free bool `yaml:"-"`
+	// Prompt tokens. Required.
+	Input Pico `yaml:"input"`
+	// Completion tokens. Required for text; free, if they cost nothing.
+	Output Pico `yaml:"output"`
+	// Prompt tokens that are read from the cache. Default: input.
+	CacheRead *Pico `yaml:"cache_read"`
+	// Prompt tokens that are written to the cache. Default: input.
+	CacheWrite *Pico `yaml:"cache_write"`
+	// Prices of the whole request when its prompt is longer. Default: none.
+	Extended *ExtendedPrice `yaml:"extended"`
 }
 
 // ExtendedPrice replaces the prices of the whole request when its prompt has
 // more than Above tokens (addendum 19.2).
 type ExtendedPrice struct {
-	Above      int64 `yaml:"above"`
-	Input      Pico  `yaml:"input"`
-	Output     Pico  `yaml:"output"`
-	CacheRead  *Pico `yaml:"cache_read"`
+	// Prompt tokens above which these prices hold, below context_tokens.
+	Above int64 `yaml:"above"`
+	// Prompt tokens. Required.
+	Input Pico `yaml:"input"`
+	// Completion tokens. Required for text.
+	Output Pico `yaml:"output"`
+	// Prompt tokens that are read from the cache. Default: input.
+	CacheRead *Pico `yaml:"cache_read"`
+	// Prompt tokens that are written to the cache. Default: input.
 	CacheWrite *Pico `yaml:"cache_write"`
 }
 

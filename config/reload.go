@@ -212,42 +212,38 @@ func (w *Watcher) look(forced bool) {
 // running process; they need a restart.
 func Fixed(old, next *Config) []string {
 	var names []string
-	differ := func(name string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
+	eachFixed("", reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem(), func(name string, a, b reflect.Value) {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
 			names = append(names, name)
 		}
-	}
-	differ("brand", old.Brand, next.Brand)
-	if !slices.Equal(old.BrandAliases, next.BrandAliases) {
-		names = append(names, "brand_aliases")
-	}
-	differ("listen", old.Listen, next.Listen)
-	differ("tls.cert", old.TLS.Cert, next.TLS.Cert)
-	differ("tls.key", old.TLS.Key, next.TLS.Key)
-	differ("store", old.Store, next.Store)
-	differ("node.name", old.Node.Name, next.Node.Name)
-	differ("node.dir", old.Node.Dir, next.Node.Dir)
-	differ("billing.leases", old.Billing.Leases, next.Billing.Leases)
-	differ("durability", old.Durability, next.Durability)
-	differ("redis", old.Redis, next.Redis)
-	differ("images.timeout", old.Images.Timeout, next.Images.Timeout)
-	differ("images.memory", old.Images.Memory, next.Images.Memory)
-	differ("idempotency", old.Idempotency, next.Idempotency)
-	differ("responses", old.Responses, next.Responses)
-	differ("fetch", old.Fetch, next.Fetch)
-	a, b := reflect.ValueOf(old.Server), reflect.ValueOf(next.Server)
-	for i := range a.NumField() {
-		differ("server."+a.Type().Field(i).Tag.Get("yaml"), a.Field(i).Interface(), b.Field(i).Interface())
-	}
+	})
 	return names
 }
 
 // keepFixed gives c the values of the running config for those keys.
 func (c *Config) keepFixed(running *Config) {
-	c.Brand, c.BrandAliases = running.Brand, running.BrandAliases
-	c.Listen, c.TLS = running.Listen, running.TLS
-	c.Store, c.Durability = running.Store, running.Durability
-	c.Node, c.Billing.Leases = running.Node, running.Billing.Leases
-	c.Server, c.Redis, c.Idempotency = running.Server, running.Redis, running.Idempotency
-	c.Fetch, c.Responses = running.Fetch, running.Responses
+	eachFixed("", reflect.ValueOf(running).Elem(), reflect.ValueOf(c).Elem(), func(_ string, a, b reflect.Value) { b.Set(a) })
+}
+
+// eachFixed finds the keys with the tag restart in both of two groups.
+func eachFixed(path string, a, b reflect.Value, f func(name string, a, b reflect.Value)) {
+	for _, k := range groupOf(a.Type()).keys {
+		a, b, at := a.Field(k.index), b.Field(k.index), join(path, k.name)
+		switch k.restart {
+		case "key":
+			f(at, a, b)
+			continue
+		case "keys":
+			for _, one := range groupOf(a.Type()).keys {
+				f(join(at, one.name), a.Field(one.index), b.Field(one.index))
+			}
+			continue
+		}
+		if a.Kind() == reflect.Pointer && !a.IsNil() && !b.IsNil() {
+			a, b = a.Elem(), b.Elem()
+		}
+		if isGroup(a.Type()) {
+			eachFixed(at, a, b, f)
+		}
+	}
 }

@@ -11,134 +11,118 @@ import (
 
 // RPC serves blockchain JSON-RPC (interface.md, Crypto proxy; addendum 13).
 type RPC struct {
-	// CreditPrice in USD per 1,000,000 credits; default 0.70. `free`, as with models:
-	// a 0 is refused, which is more often a forgotten price.
-	CreditPrice Pico `yaml:"credit_price"`
-	// ErrorCredits is what a call costs that a node answered with an error; default 5.
-	ErrorCredits int64 `yaml:"error_credits"`
-	// Rate limits an account over all networks; a batch counts as one request.
-	// Default rpm: 100.
-	Rate Rate `yaml:"rate"`
-	// DailyCredits is how many credits an account may use in 24 hours on a node;
-	// default 0: any number (addendum D47). A request that may cost more than is
-	// left gets 429. Nodes of a shared store have an equal part each, and a
-	// restart begins with nothing counted (billing/credits.go).
-	DailyCredits int64 `yaml:"daily_credits"`
-	// MaxInFlight is how many requests of an account may be under way at the same
-	// time on a node; default 0: any number. What comes beyond waits for up to
-	// TurnWait, then gets 429; default 500ms.
-	MaxInFlight int           `yaml:"max_in_flight"`
-	TurnWait    time.Duration `yaml:"turn_wait"`
-	// MaxBody of a request; default 10MB.
-	MaxBody Size `yaml:"max_body"`
-	// BatchMemory is how much of a batch's answer is held in memory, the rest
-	// goes to a file beside the store; default 32MB. BatchAnswer bounds all of it; default 1GB.
-	BatchMemory Size `yaml:"batch_memory"`
-	BatchAnswer Size `yaml:"batch_answer"`
-	// Pin is how long an account reads from the node that took its last
-	// transaction, so that it sees it; default 30s, 0 off.
-	Pin      time.Duration `yaml:"pin"`
-	Networks []RPCNetwork  `yaml:"networks"`
-}
-
-func defaultRPC() RPC {
-	return RPC{
-		CreditPrice: 700_000, ErrorCredits: 5, Rate: Rate{RPM: 100}, MaxBody: 10 << 20,
-		BatchMemory: 32 << 20, BatchAnswer: 1 << 30, Pin: 30 * time.Second, TurnWait: 500 * time.Millisecond,
-	}
+	// USD per 1,000,000 credits, or free.
+	CreditPrice Pico `yaml:"credit_price" default:"0.70"`
+	// Credits of a call that a node answered with an error.
+	ErrorCredits int64 `yaml:"error_credits" default:"5" range:"0..1000000"`
+	// Limit of an account over all networks. A batch counts as one request. rpm: 0 for no limit.
+	Rate Rate `yaml:"rate" default:"rpm: 100"`
+	// Credits of an account in 24 hours, for all nodes of a shared store together; beyond it 429. 0: any number.
+	DailyCredits int64 `yaml:"daily_credits" default:"0" range:"0..1000000000000"`
+	// Requests of an account at the same time on a node; 0: any number.
+	MaxInFlight int `yaml:"max_in_flight" default:"0" range:"0..1000000"`
+	// How long requests beyond max_in_flight wait before they get 429.
+	TurnWait time.Duration `yaml:"turn_wait" default:"500ms" range:"0s..1m"`
+	// Body of a request. server.max_body limits it, too.
+	MaxBody Size `yaml:"max_body" default:"10MB" range:"1KB..512MB"`
+	// Answer of a batch that is held in memory. More goes to a file beside the store.
+	BatchMemory Size `yaml:"batch_memory" default:"32MB" range:"64KB..1GB"`
+	// Whole answer of a batch.
+	BatchAnswer Size `yaml:"batch_answer" default:"1GB" range:"1MB..64GB"`
+	// How long an account reads from the node that took its last transaction, so that it sees it; 0s: off.
+	Pin time.Duration `yaml:"pin" default:"30s" range:"0s..1h"`
+	// The chains and the nodes that serve them.
+	Networks []RPCNetwork `yaml:"networks" most:"1000 networks"`
 }
 
 // RPCNetwork is one chain and the nodes that serve it.
 type RPCNetwork struct {
-	Name string `yaml:"name"` // the slug in the path
-	// Family is evm, solana or starknet, Credits the base price of a call. Both
-	// have defaults for the networks of the specification.
-	Family  string `yaml:"family"`
-	Credits int64  `yaml:"credits"`
-	// ChainID is what the nodes must call their chain: the answer to eth_chainId
-	// or starknet_chainId, in decimal or 0x, and to getGenesisHash on Solana. A
-	// node that says otherwise gets no requests. Default: that of most nodes, so
-	// that a node which is alone is taken at its word.
+	// Name in the path of requests: lower-case words and digits joined by -
+	Name string `yaml:"name"`
+	// Which methods there are: evm, solana or starknet. Default: known for the networks of the specification.
+	Family string `yaml:"family" oneof:"|evm solana starknet"`
+	// Base price of a call, times 1, 2 or 4 by method: 1 to 1000000. Default: known for the networks of the
+	// specification.
+	Credits int64 `yaml:"credits"`
+	// Chain of the nodes, in decimal or 0x; on Solana the answer of getGenesisHash. A node with another one gets no
+	// requests. Default: that of most nodes.
 	ChainID ChainID `yaml:"chain_id"`
-	// Private networks are not sold: they are only asked by the gateway itself, for
-	// what became of payments (x402.go).
+	// Not sold, only asked for the outcome of payments (x402).
 	Private bool `yaml:"private"`
-	// MaxLag is how many blocks a node may be behind the others before it is
-	// passed over; default 5, 0: any number. HeadEvery is how often the nodes are
-	// asked while there is traffic; default 2s, 0: never.
-	MaxLag    int64         `yaml:"max_lag"`
-	HeadEvery time.Duration `yaml:"head_every"`
-	// PreferFast lets a node that answers much slower than another, or fails more,
-	// lose turns to it; default true. false: by weight alone.
-	PreferFast bool `yaml:"prefer_fast"`
-	// HedgeAfter sends a read to a second node when the first has not answered
-	// by then; default 0: never.
-	HedgeAfter time.Duration `yaml:"hedge_after"`
-	Timeouts   RPCTimeouts   `yaml:"timeouts"`
-	Cache      RPCCache      `yaml:"cache"`
-	Upstreams  []RPCUpstream `yaml:"upstreams"`
+	// Blocks that a node may be behind the others; 0: any number.
+	MaxLag int64 `yaml:"max_lag" default:"5" range:"0..1000000"`
+	// How often nodes are asked for their head while there is traffic; 0s: never.
+	HeadEvery time.Duration `yaml:"head_every" default:"2s" range:"100ms..1h|0"`
+	// A node that is much slower than another, or fails more, loses turns to it. With false only weights count.
+	PreferFast bool `yaml:"prefer_fast" default:"true"`
+	// Send a read to a second node when the first takes longer; 0s: never.
+	HedgeAfter time.Duration `yaml:"hedge_after" default:"0s" range:"1ms..1m|0"`
+	// How long a node may take.
+	Timeouts RPCTimeouts `yaml:"timeouts"`
+	// Answers that cannot change any more: of finalized blocks, and constants. Only single calls are kept.
+	Cache RPCCache `yaml:"cache"`
+	// The nodes, or services in front of many.
+	Upstreams []RPCUpstream `yaml:"upstreams" most:"64 upstreams"`
 }
 
-func (n *RPCNetwork) defaults() {
-	n.Credits, n.MaxLag, n.HeadEvery = unwritten, 5, 2*time.Second
-	n.PreferFast = true
-	n.Cache = RPCCache{MaxItem: 64 << 10, MaxAge: time.Hour, FinalEvery: 10 * time.Second}
-	n.Timeouts = RPCTimeouts{Read: 10 * time.Second, Heavy: 30 * time.Second, Write: 15 * time.Second,
-		Idle: 30 * time.Second}
-}
+func (n *RPCNetwork) defaults() { n.Credits = unwritten }
 
 // RPCCache keeps answers to single calls that cannot change any more: those
 // about blocks that all nodes tell are finalized, and constants of the chain.
 // They cost what any answer costs.
 type RPCCache struct {
-	Size Size `yaml:"size"` // memory of all answers; default 0: off
-	// MaxItem is the largest answer with its params that is kept; default 64KB,
-	// which is also the most: larger ones stream.
-	MaxItem Size          `yaml:"max_item"`
-	MaxAge  time.Duration `yaml:"max_age"` // of an answer; default 1h
-	// FinalEvery is how often nodes are asked for their finalized block while
-	// there is traffic that it matters to; default 10s.
-	FinalEvery time.Duration `yaml:"final_every"`
+	// Memory of all answers, such as 256MB; 0: off.
+	Size Size `yaml:"size" default:"0" range:"1MB..64GB|0"`
+	// Largest answer that is kept, with its params.
+	MaxItem Size `yaml:"max_item" default:"64KB" range:"1KB..64KB"`
+	// How long an answer is kept.
+	MaxAge time.Duration `yaml:"max_age" default:"1h" range:"1s..24h"`
+	// How often nodes are asked for their finalized block while there is traffic.
+	FinalEvery time.Duration `yaml:"final_every" default:"10s" range:"100ms..1h"`
 }
 
 // RPCTimeouts are how long a node may take to begin its answer, by what is asked.
 type RPCTimeouts struct {
-	Read  time.Duration `yaml:"read"`  // default 10s
-	Heavy time.Duration `yaml:"heavy"` // logs and traces; default 30s
-	Write time.Duration `yaml:"write"` // transactions; default 15s
-	Idle  time.Duration `yaml:"idle"`  // between bytes of an answer; default 30s
-	// Total is for all of a request: every node that is asked, and the answer
-	// however it trickles, until a large one goes out. Default 30s (addendum 13),
-	// or the longest of read, heavy and write where that is more.
-	Total time.Duration `yaml:"total"`
+	// Until the answer to a read begins.
+	Read time.Duration `yaml:"read" default:"10s" range:"1ms..1h"`
+	// Until the answer to a call for logs or traces begins.
+	Heavy time.Duration `yaml:"heavy" default:"30s" range:"1ms..1h"`
+	// Until the answer to a transaction begins.
+	Write time.Duration `yaml:"write" default:"15s" range:"1ms..1h"`
+	// Between two pieces of an answer.
+	Idle time.Duration `yaml:"idle" default:"30s" range:"1ms..1h"`
+	// Of a request: all nodes that are asked and the answer, until a large one goes out. Default: 30s, or the longest
+	// of read, heavy and write.
+	Total time.Duration `yaml:"total" range:"1ms..1h"`
 }
 
 // RPCUpstream is one node, or a service in front of many.
 type RPCUpstream struct {
-	Name string `yaml:"name"` // for logs and metrics
-	// URL is a secret, since most services have their key in its path or query.
-	URL     Secret            `yaml:"url"`
-	Headers map[string]Secret `yaml:"headers"`
-	CAFile  string            `yaml:"ca_file"`
-	Weight  int               `yaml:"weight"` // share of the requests; default 1, 1 to 1000
-	// Without are methods that this node does not serve: names, or a namespace
-	// as in debug_*.
-	Without []string `yaml:"without"`
-	// Batch is auto (default: as a batch until the node refuses one), forward
-	// (always as a batch) or split (always one by one).
-	Batch       string `yaml:"batch"`
-	MaxBatch    int    `yaml:"max_batch"`    // calls in a batch; default 100
-	MaxParallel int    `yaml:"max_parallel"` // of one batch that is split; default 16
+	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -
+	Name string `yaml:"name"`
+	// http://, https:// or unix:/path. It is a secret, since keys are part of paths and queries.
+	URL Secret `yaml:"url"`
+	// Fixed request headers, such as Authorization. Their values are secrets.
+	Headers map[string]Secret `yaml:"headers" most:"32 headers"`
+	// PEM file of the only certificates to trust. Default: those of the system.
+	CAFile string `yaml:"ca_file"`
+	// Share of the requests.
+	Weight int `yaml:"weight" default:"1" range:"1..1000"`
+	// Methods that the node does not serve: names, or a namespace such as debug_*. Default: none.
+	Without []string `yaml:"without" most:"1000 methods"`
+	// auto: send batches until the node refuses one; forward: always; split: one call at a time.
+	Batch string `yaml:"batch" default:"auto" oneof:"auto forward split"`
+	// Calls in a batch.
+	MaxBatch int `yaml:"max_batch" default:"100" range:"1..100"`
+	// Calls at a time of a batch that is split.
+	MaxParallel int `yaml:"max_parallel" default:"16" range:"1..100"`
 
-	MaxConnections int           `yaml:"max_connections"` // default 1024
-	MaxIdle        time.Duration `yaml:"max_idle"`        // default 4s
-	Breaker        Breaker       `yaml:"breaker"`
-}
-
-func (u *RPCUpstream) defaults() {
-	u.Weight, u.Batch, u.MaxBatch, u.MaxParallel = 1, "auto", 100, 16
-	u.MaxConnections, u.MaxIdle = 1024, 4*time.Second
-	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
+	// Connections at the same time.
+	MaxConnections int `yaml:"max_connections" default:"1024" range:"1..1000000"`
+	// How long an unused connection is kept.
+	MaxIdle time.Duration `yaml:"max_idle" default:"4s" range:"1ms..1h"`
+	// When the node rests after failures.
+	Breaker Breaker `yaml:"breaker"`
 }
 
 // knownNetworks are the networks of the specification with their base credits
@@ -196,10 +180,7 @@ func (c *Config) completeRPC() {
 }
 
 const (
-	maxNetworks     = 1000
-	maxNodes        = 64 // of a network
 	maxCredits      = 1_000_000
-	maxWithout      = 1000
 	rpcURLExpected  = "expected http://host[:port]/path, https://host[:port]/path or unix:/path/to.sock"
 	networkExpected = "expected lower-case words and digits joined by -, such as ethereum-mainnet"
 )
@@ -220,17 +201,8 @@ func (v *validator) rpc() {
 		v.wrong("rpc.credit_price",
 			"all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
 	}
-	whole(v, "rpc.error_credits", r.ErrorCredits, 0, maxCredits)
-	v.rate("rpc.rate", r.Rate)
-	whole(v, "rpc.daily_credits", r.DailyCredits, 0, 1_000_000_000_000)
-	whole(v, "rpc.max_in_flight", int64(r.MaxInFlight), 0, 1_000_000)
-	size(v, "rpc.max_body", r.MaxBody, 1<<10, 512<<20)
-	size(v, "rpc.batch_memory", r.BatchMemory, 64<<10, 1<<30)
-	size(v, "rpc.batch_answer", r.BatchAnswer, 1<<20, 64<<30)
-	v.duration("rpc.pin", r.Pin, 0, time.Hour)
-	v.duration("rpc.turn_wait", r.TurnWait, 0, time.Minute)
-	if n := len(r.Networks); n > maxNetworks {
-		v.wrong("rpc.networks", "%d networks are listed; expected at most %d", n, maxNetworks)
+	v.burst("rpc.rate", r.Rate)
+	if v.bad["rpc.networks"] {
 		return
 	}
 	names := map[string]int{}
@@ -255,8 +227,6 @@ func (v *validator) rpc() {
 func (v *validator) network(path string, n *RPCNetwork) {
 	if n.Family == "" {
 		v.wrong(path+".family", "the family of %s is not known; expected evm, solana or starknet", quote(n.Name))
-	} else {
-		v.oneOf(path+".family", n.Family, "evm", "solana", "starknet")
 	}
 	if n.Credits == unwritten {
 		v.wrong(path+".credits", "the base price of %s is not known; expected credits a call, such as 20",
@@ -265,30 +235,10 @@ func (v *validator) network(path string, n *RPCNetwork) {
 		whole(v, path+".credits", n.Credits, 1, maxCredits)
 	}
 	v.chainID(path+".chain_id", n)
-	whole(v, path+".max_lag", n.MaxLag, 0, 1_000_000)
-	if n.HeadEvery != 0 {
-		v.duration(path+".head_every", n.HeadEvery, 100*time.Millisecond, time.Hour)
-	}
-	if n.HedgeAfter != 0 {
-		v.duration(path+".hedge_after", n.HedgeAfter, time.Millisecond, time.Minute)
-	}
-	if n.Cache.Size != 0 {
-		size(v, path+".cache.size", n.Cache.Size, 1<<20, 64<<30)
-	}
-	size(v, path+".cache.max_item", n.Cache.MaxItem, 1<<10, 64<<10)
-	v.duration(path+".cache.max_age", n.Cache.MaxAge, time.Second, 24*time.Hour)
-	v.duration(path+".cache.final_every", n.Cache.FinalEvery, 100*time.Millisecond, time.Hour)
-	t := path + ".timeouts"
-	v.duration(t+".read", n.Timeouts.Read, time.Millisecond, time.Hour)
-	v.duration(t+".heavy", n.Timeouts.Heavy, time.Millisecond, time.Hour)
-	v.duration(t+".write", n.Timeouts.Write, time.Millisecond, time.Hour)
-	v.duration(t+".idle", n.Timeouts.Idle, time.Millisecond, time.Hour)
-	v.duration(t+".total", n.Timeouts.Total, time.Millisecond, time.Hour)
-	switch k := len(n.Upstreams); {
-	case k == 0:
+	if len(n.Upstreams) == 0 {
 		v.wrong(path+".upstreams", "the network has no upstream; expected name and url of each node")
-	case k > maxNodes:
-		v.wrong(path+".upstreams", "%d upstreams are listed; expected at most %d", k, maxNodes)
+	}
+	if v.bad[path+".upstreams"] {
 		return
 	}
 	names := map[string]int{}
@@ -318,13 +268,7 @@ func (v *validator) node(path string, u *RPCUpstream) {
 	v.nodeURL(path+".url", u.URL.Reveal())
 	v.headers(path, u.Headers, "")
 	v.authority(path+".ca_file", u.CAFile)
-	whole(v, path+".weight", u.Weight, 1, 1000)
-	v.oneOf(path+".batch", u.Batch, "auto", "forward", "split")
-	whole(v, path+".max_batch", u.MaxBatch, 1, 100)
-	whole(v, path+".max_parallel", u.MaxParallel, 1, 100)
-	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
-	if n := len(u.Without); n > maxWithout {
-		v.wrong(path+".without", "%d methods are listed; expected at most %d", n, maxWithout)
+	if v.bad[path+".without"] {
 		return
 	}
 	for i, m := range u.Without {

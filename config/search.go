@@ -13,20 +13,18 @@ import (
 
 // Search answers searches of the web (interface.md, Augment; addendum 12.2).
 type Search struct {
-	Price   Each          `yaml:"price"`   // USD a search; default 0.01, 0 to 10000
-	Rate    Rate          `yaml:"rate"`    // of an account; default rpm: 20
-	Timeout time.Duration `yaml:"timeout"` // of all attempts together; default 10s, 1s to 2m
-	// Brave and Google are who answers for each of the two values of
-	// search_provider, whatever they are. One that has none refuses it; what fails
-	// at all of one is never asked of the other.
-	Brave  []SearchUpstream `yaml:"brave"`
-	Google []SearchUpstream `yaml:"google"`
-	// Formats are further ways to ask, by names of the operator's own.
-	Formats map[string]SearchFormat `yaml:"formats"`
-}
-
-func (s *Search) defaults() {
-	*s = Search{Price: callPrice, Rate: defaultCalls, Timeout: 10 * time.Second}
+	// USD a search, or free.
+	Price Each `yaml:"price" default:"0.01" range:"0..10000"`
+	// Limit of an account; rpm: 0 for no limit.
+	Rate Rate `yaml:"rate" default:"rpm: 20"`
+	// Time for all attempts together.
+	Timeout time.Duration `yaml:"timeout" default:"10s" range:"1s..2m"`
+	// Services for search_provider: brave, which is the default of requests. Without one it is refused.
+	Brave []SearchUpstream `yaml:"brave" most:"64 upstreams"`
+	// Services for search_provider: google. A search that fails at all of them is not sent to those of brave.
+	Google []SearchUpstream `yaml:"google" most:"64 upstreams"`
+	// Formats of your own by name, for services that are not known.
+	Formats map[string]SearchFormat `yaml:"formats" most:"100 formats"`
 }
 
 // Providers are the values of search_provider in the order of the
@@ -37,51 +35,61 @@ func (s *Search) Providers() map[string][]SearchUpstream {
 
 // SearchUpstream is one service that searches.
 type SearchUpstream struct {
-	Name   string `yaml:"name"`   // for logs and metrics
-	Format string `yaml:"format"` // brave, serper, searxng, tavily, exa, or one of formats
-	// BaseURL stands before the path of the format; default: that of its service.
-	BaseURL string            `yaml:"base_url"`
-	Key     Secret            `yaml:"key"`
-	Headers map[string]Secret `yaml:"headers"`
-	CAFile  string            `yaml:"ca_file"`
-	// Params are sent along: of the query, or members of the body. Such as
-	// engines: google for SearXNG, or gl: de for Serper.
-	Params   map[string]string `yaml:"params"`
-	Weight   int               `yaml:"weight"`   // share of the searches; default 1, 1 to 1000
-	Priority int               `yaml:"priority"` // lower numbers are asked first; default 0, 0 to 100
+	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -
+	Name string `yaml:"name"`
+	// How the service is asked: brave, serper, searxng, tavily, exa, or one of formats.
+	Format string `yaml:"format"`
+	// Address before the path of the format. Default: that of the service; searxng has none.
+	BaseURL string `yaml:"base_url"`
+	// Key of the service, in the header of its format.
+	Key Secret `yaml:"key"`
+	// Further fixed request headers. Their values are secrets.
+	Headers map[string]Secret `yaml:"headers" most:"32 headers"`
+	// PEM file with certificates of authorities. Default: those of the system.
+	CAFile string `yaml:"ca_file"`
+	// Values that are sent along, in the query or as members of the body, such as gl: de.
+	Params map[string]string `yaml:"params" most:"32 parameters"`
+	// Share of the searches among equal priorities.
+	Weight int `yaml:"weight" default:"1" range:"1..1000"`
+	// Lower numbers are asked first.
+	Priority int `yaml:"priority" default:"0" range:"0..100"`
 
-	MaxConnections int           `yaml:"max_connections"` // default 256
-	MaxIdle        time.Duration `yaml:"max_idle"`        // default 4s
-	Breaker        Breaker       `yaml:"breaker"`
-}
-
-func (u *SearchUpstream) defaults() {
-	u.Weight, u.MaxConnections, u.MaxIdle = 1, 256, 4*time.Second
-	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
+	// Connections at the same time.
+	MaxConnections int `yaml:"max_connections" default:"256" range:"1..1000000"`
+	// How long an unused connection is kept.
+	MaxIdle time.Duration `yaml:"max_idle" default:"4s" range:"1ms..1h"`
+	// When the service rests after failures.
+	Breaker Breaker `yaml:"breaker"`
 }
 
 // SearchFormat says how a service is asked and where its answer has what.
 // {query} and {limit} stand for what the client asked for.
 type SearchFormat struct {
-	Method string            `yaml:"method"` // GET (default) or POST
-	Path   string            `yaml:"path"`   // behind base_url, such as /search
-	Query  map[string]string `yaml:"query"`  // of GET
-	Body   string            `yaml:"body"`   // of POST: JSON, in which {query} is a string and {limit} a number
-	// KeyHeader carries the key; Authorization carries it as a bearer token.
+	// Method of the request.
+	Method string `yaml:"method" default:"GET" oneof:"GET POST"`
+	// Path after base_url, such as /search.
+	Path string `yaml:"path"`
+	// Query of a GET. {query} and {limit} stand for the client's words.
+	Query map[string]string `yaml:"query" most:"32 parameters"`
+	// Body of a POST: JSON such as {"q": {query}, "num": {limit}}.
+	Body string `yaml:"body"`
+	// Header for the key. Authorization carries it as a bearer token.
 	KeyHeader string `yaml:"key_header"`
-	Limit     int    `yaml:"limit"` // the most results that it gives; default 20, 1 to 100
-	// Where things are, as paths of gjson: results from the top, the others in
-	// each result. The first path with text counts.
-	Results string   `yaml:"results"`
-	Title   []string `yaml:"title"`
-	URL     []string `yaml:"url"`
+	// Most results that the service gives, 1 to 100.
+	Limit int `yaml:"limit" default:"20"`
+	// Path of the results in the answer, such as web.results.
+	Results string `yaml:"results"`
+	// Paths of the title in each result. The first one with text counts, here and below.
+	Title []string `yaml:"title"`
+	// Paths of the link in each result.
+	URL []string `yaml:"url"`
+	// Paths of the text in each result.
 	Content []string `yaml:"content"`
-	Date    []string `yaml:"date"`
+	// Paths of the date in each result.
+	Date []string `yaml:"date"`
 
 	base string // of the service
 }
-
-func (f *SearchFormat) defaults() { f.Method, f.Limit = "GET", 20 }
 
 // searchFormats are the services that are known by name.
 var searchFormats = map[string]SearchFormat{
@@ -136,12 +144,7 @@ func (c *Config) completeSearch() {
 	}
 }
 
-const (
-	maxSearchUpstreams = 64
-	maxFormats         = 100
-	maxParams          = 32
-	maxTemplate        = 16 << 10
-)
+const maxTemplate = 16 << 10
 
 var (
 	paramName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
@@ -150,13 +153,11 @@ var (
 
 func (v *validator) search(path string, s *Search) {
 	v.callPrice(path+".price", s.Price)
-	v.rate(path+".rate", s.Rate)
-	v.duration(path+".timeout", s.Timeout, time.Second, 2*time.Minute)
+	v.burst(path+".rate", s.Rate)
 	if len(s.Brave)+len(s.Google) == 0 {
 		v.wrong(path, "nothing answers searches; expected upstreams below brave: or google:, or no search: at all")
 	}
-	if n := len(s.Formats); n > maxFormats {
-		v.wrong(path+".formats", "%d formats are listed; expected at most %d", n, maxFormats)
+	if v.bad[path+".formats"] {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Formats)) {
@@ -166,8 +167,7 @@ func (v *validator) search(path string, s *Search) {
 	providers := s.Providers()
 	for _, provider := range slices.Sorted(maps.Keys(providers)) {
 		list, at := providers[provider], path+"."+provider
-		if len(list) > maxSearchUpstreams {
-			v.wrong(at, "%d upstreams are listed; expected at most %d", len(list), maxSearchUpstreams)
+		if v.bad[at] {
 			continue
 		}
 		names := map[string]int{}
@@ -197,14 +197,10 @@ func (v *validator) searchUpstream(path string, s *Search, u *SearchUpstream) {
 	v.headers(path, u.Headers, carrier)
 	v.authority(path+".ca_file", u.CAFile)
 	v.params(path+".params", u.Params)
-	whole(v, path+".weight", u.Weight, 1, 1000)
-	whole(v, path+".priority", u.Priority, 0, 100)
-	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 }
 
 func (v *validator) params(path string, list map[string]string) {
-	if len(list) > maxParams {
-		v.wrong(path, "%d parameters are listed; expected at most %d", len(list), maxParams)
+	if v.bad[path] {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
@@ -222,7 +218,6 @@ func (v *validator) searchFormat(path, name string, f *SearchFormat) {
 		v.wrongKey(at, "%s cannot be a format of your own; expected another name than %s, of lower-case letters, "+
 			"digits, _ and -", quote(name), choice(slices.Sorted(maps.Keys(searchFormats))))
 	}
-	v.oneOf(at+".method", f.Method, "GET", "POST")
 	if !strings.HasPrefix(f.Path, "/") || len(f.Path) > 1000 || strings.ContainsAny(f.Path, "?# ") || !plainASCII(f.Path) {
 		v.wrong(at+".path", "%s is no path; expected one such as /search, its parameters in query:", v.shown(at+".path"))
 	}

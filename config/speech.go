@@ -11,57 +11,65 @@ import (
 
 // Speech is the Spec of a model that speaks (type tts; addendum 7.3 and 9.1).
 type Speech struct {
-	Voices       []string `yaml:"voices"`        // as clients name them; empty: every name is passed on
-	DefaultVoice string   `yaml:"default_voice"` // default: the first of voices
-	// CustomVoiceIDs says that clients may name voices of the upstream that are not
-	// listed (supports_custom_voice_id).
-	CustomVoiceIDs bool     `yaml:"custom_voice_ids"`
-	Formats        []string `yaml:"supported_formats"` // mp3, opus, aac, flac, wav, pcm; default: mp3
-	DefaultFormat  string   `yaml:"default_format"`    // default: the first of supported_formats
-	// InputCharacters is the most that one request may have spoken; default and most 4096.
-	InputCharacters int64              `yaml:"input_characters"`
-	Capabilities    SpeechCapabilities `yaml:"capabilities"`
-	VoiceCloning    *VoiceCloning      `yaml:"voice_cloning"` // none: POST /audio/voices refuses the model
-	Price           *SpeechPrice       `yaml:"price"`         // required; `price: free` for free models
+	// Voices as clients name them. Default: every name is passed on.
+	Voices []string `yaml:"voices" most:"10000 voices"`
+	// Voice when the client names none. Default: the first of voices.
+	DefaultVoice string `yaml:"default_voice"`
+	// Clients may name voices of the upstream that are not listed.
+	CustomVoiceIDs bool `yaml:"custom_voice_ids"`
+	// Formats that clients may ask for.
+	Formats []string `yaml:"supported_formats" zero:"mp3" oneof:"@sounds" unique:"format"`
+	// Format when the client names none. Default: the first of supported_formats.
+	DefaultFormat string `yaml:"default_format"`
+	// Characters of one request.
+	InputCharacters int64 `yaml:"input_characters" zero:"4096" range:"1..4096"`
+	// Hints that are passed on to the upstream. Default: none.
+	Capabilities SpeechCapabilities `yaml:"capabilities"`
+	// How the model takes the voice of a sample: POST /audio/voices. Default: it does not.
+	VoiceCloning *VoiceCloning `yaml:"voice_cloning"`
+	// USD per 1,000,000 characters (Unicode code points). Required; write price: free if it is free.
+	Price *SpeechPrice `yaml:"price"`
 }
 
 // SpeechCapabilities are the hints that a model follows. Those that it does not follow
 // are left out of what it is asked, as the specification has it.
 type SpeechCapabilities struct {
-	Prompt      bool `yaml:"prompt"`      // how it is to be spoken (supportsPromptParam)
-	Temperature bool `yaml:"temperature"` // supportsTemperatureParam
-	TopP        bool `yaml:"top_p"`       // supportsTopPParam
-	// Languages are those that may be asked for, such as en or pt-BR; [any]: all that
-	// clients name; empty: the model hears by itself.
-	Languages []string `yaml:"languages"`
+	// How the text is to be spoken (instructions).
+	Prompt bool `yaml:"prompt"`
+	// It takes temperature.
+	Temperature bool `yaml:"temperature"`
+	// It takes top_p.
+	TopP bool `yaml:"top_p"`
+	// Languages that clients may name, such as en or pt-BR; [any]: all. Default: the model hears by itself.
+	Languages []string `yaml:"languages" most:"256 languages"`
 }
 
 // VoiceCloning says how a model takes the voice of a sample (POST /audio/voices).
 type VoiceCloning struct {
-	// Mode is zero_shot, where a voice lives for its time, or persistent (default),
-	// where each use begins its time anew.
-	Mode             string        `yaml:"mode"`
-	AcceptedFormats  []string      `yaml:"accepted_formats"`   // mp3, wav, flac, mp4 (m4a); default: all of them
-	MinSampleSeconds int64         `yaml:"min_sample_seconds"` // default 5
-	Retention        time.Duration `yaml:"retention"`          // default 168h, whole days
-	Price            *Each         `yaml:"price"`              // of a clone in USD; required, 0 if it is free
+	// zero_shot: a voice lives for its time; persistent: each use begins its time anew.
+	Mode string `yaml:"mode" default:"persistent" oneof:"zero_shot persistent"`
+	// Formats of samples; mp4 is m4a.
+	AcceptedFormats []string `yaml:"accepted_formats" zero:"mp3 wav flac mp4" oneof:"mp3 wav flac mp4"`
+	// Shortest sample.
+	MinSampleSeconds int64 `yaml:"min_sample_seconds" default:"5" range:"0..600"`
+	// How long a voice is kept, in whole days.
+	Retention time.Duration `yaml:"retention" default:"168h" range:"24h..8760h"`
+	// USD a clone, 0 if it is free. Required.
+	Price *Each `yaml:"price"`
 }
 
 // SpeechPrice is what a model takes in USD per 1,000,000 characters (Unicode code
 // points) as written, held as Pico a character.
 type SpeechPrice struct {
-	Free  bool `yaml:"-"`
+	Free bool `yaml:"-"`
+	// The text that is spoken.
 	Input Pico `yaml:"input"`
 }
 
 // The limits of speech (addendum 9.1, 9.2).
 const (
 	maxSpeechCharacters = 4096
-	maxVoices           = 10_000
 	maxVoiceName        = 512
-	maxLanguages        = 256
-	defaultSampleLength = 5
-	defaultRetention    = 7 * 24 * time.Hour
 	// AnyLanguage in languages stands for all of them.
 	AnyLanguage = "any"
 	// VoiceHandle begins the handles of cloned voices, which no other voice may have.
@@ -71,12 +79,10 @@ const (
 var (
 	// SpeechFormats are the formats of sound that can be asked for (addendum 9.1).
 	SpeechFormats = []string{"mp3", "opus", "aac", "flac", "wav", "pcm"}
-	sampleFormats = []string{"mp3", "wav", "flac", "mp4"}
-	cloningModes  = []string{"zero_shot", "persistent"}
 	languageName  = regexp.MustCompile(`^[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,3}$`)
 )
 
-func newSpeech() Spec { return &Speech{} }
+func newSpeech() Spec { return filledSpec(&Speech{}) }
 
 func (p *SpeechPrice) setFree() { p.Free = true }
 
@@ -95,45 +101,20 @@ func (s *Speech) dearer(than Spec) bool {
 }
 
 func (s *Speech) complete(*Model) {
-	if len(s.Formats) == 0 {
-		s.Formats = []string{"mp3"}
-	}
 	if s.DefaultFormat == "" {
 		s.DefaultFormat = s.Formats[0]
 	}
 	if s.DefaultVoice == "" && len(s.Voices) > 0 {
 		s.DefaultVoice = s.Voices[0]
 	}
-	if s.InputCharacters == 0 {
-		s.InputCharacters = maxSpeechCharacters
-	}
-	if c := s.VoiceCloning; c != nil {
-		if len(c.AcceptedFormats) == 0 {
-			c.AcceptedFormats = slices.Clone(sampleFormats)
-		}
-	}
-}
-
-func (c *VoiceCloning) defaults() {
-	c.Mode, c.MinSampleSeconds, c.Retention = "persistent", defaultSampleLength, defaultRetention
 }
 
 func (s *Speech) check(v *validator, path string, m *Model) {
 	s.checkVoices(v, path)
-	formats := path + ".supported_formats"
-	for i, f := range s.Formats {
-		at := fmt.Sprintf("%s[%d]", formats, i)
-		if slices.Contains(s.Formats[:i], f) {
-			v.wrong(at, "%s is listed already; expected every format once", quote(f))
-			continue
-		}
-		v.oneOf(at, f, SpeechFormats...)
-	}
 	if !slices.Contains(s.Formats, s.DefaultFormat) {
 		v.wrong(path+".default_format", "%s is not in supported_formats; expected %s",
 			v.shown(path+".default_format"), choice(s.Formats))
 	}
-	whole(v, path+".input_characters", s.InputCharacters, 1, maxSpeechCharacters)
 	v.languages(path+".capabilities.languages", s.Capabilities.Languages)
 	s.checkCloning(v, path+".voice_cloning", m)
 	v.speechPrice(path+".price", s.Price)
@@ -141,8 +122,7 @@ func (s *Speech) check(v *validator, path string, m *Model) {
 
 func (s *Speech) checkVoices(v *validator, path string) {
 	at := path + ".voices"
-	if n := len(s.Voices); n > maxVoices {
-		v.wrong(at, "%d voices are listed; expected at most %d", n, maxVoices)
+	if v.bad[at] {
 		return
 	}
 	seen := map[string]bool{}
@@ -178,10 +158,6 @@ func usableVoice(name string) bool {
 }
 
 func (v *validator) languages(path string, list []string) {
-	if n := len(list); n > maxLanguages {
-		v.wrong(path, "%d languages are listed; expected at most %d", n, maxLanguages)
-		return
-	}
 	for i, name := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !languageName.MatchString(name) {
@@ -199,13 +175,7 @@ func (s *Speech) checkCloning(v *validator, path string, m *Model) {
 		v.wrong(path, "no target of the model takes samples; expected one whose upstream speaks %s",
 			choice(dialectsThat(func(d *dialect) bool { return d.clones })))
 	}
-	v.oneOf(path+".mode", c.Mode, cloningModes...)
-	for i, f := range c.AcceptedFormats {
-		v.oneOf(fmt.Sprintf("%s.accepted_formats[%d]", path, i), f, sampleFormats...)
-	}
-	whole(v, path+".min_sample_seconds", c.MinSampleSeconds, 0, 600)
 	const day = 24 * time.Hour
-	v.duration(path+".retention", c.Retention, day, 365*day)
 	if c.Retention%day != 0 && !v.bad[path+".retention"] {
 		v.wrong(path+".retention", "%s is not a number of days, which clients are told; expected 24h, 48h and so on",
 			v.shown(path+".retention"))

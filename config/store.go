@@ -51,23 +51,27 @@ func (c *Config) SharedAddress() string {
 // Redis holds the throughput limits of several nodes together. Without
 // addresses every node counts for itself.
 type Redis struct {
-	// Addresses are host:port: one of a single server, those of the Sentinels
-	// with SentinelMaster, some of the cluster's nodes with Cluster.
+	// host:port of one server, of the Sentinels, or of some nodes of a cluster. At most 100. Default: none.
 	Addresses []string `yaml:"addresses"`
-	// SentinelMaster is the name under which Sentinels know the master.
-	SentinelMaster   string `yaml:"sentinel_master"`
-	SentinelPassword Secret `yaml:"sentinel_password"` // of the Sentinels themselves; default: none
-	Cluster          bool   `yaml:"cluster"`
-	Username         string `yaml:"username"`
-	Password         Secret `yaml:"password"`
-	DB               int    `yaml:"db"`  // 0 to 1000000; a cluster has only 0
-	TLS              bool   `yaml:"tls"` // with the system's authorities
-	// Timeout is how long a request waits for an answer. Default 30ms, 1ms to 5s.
-	Timeout time.Duration `yaml:"timeout"`
-	// Away says what holds while Redis does not answer: local_share (default:
-	// every node its part of the limits), open (this node's own limits only),
-	// closed (no limited request passes).
-	Away string `yaml:"away"`
+	// Name of the master when addresses are Sentinels. Default: none.
+	SentinelMaster string `yaml:"sentinel_master"`
+	// Password of the Sentinels themselves. Default: none.
+	SentinelPassword Secret `yaml:"sentinel_password"`
+	// The addresses are nodes of a Redis Cluster.
+	Cluster bool `yaml:"cluster"`
+	// User name. Default: none.
+	Username string `yaml:"username"`
+	// Password, such as ${REDIS_PASSWORD}. Default: none.
+	Password Secret `yaml:"password"`
+	// Number of the database. A cluster has only 0.
+	DB int `yaml:"db" default:"0" range:"0..1000000"`
+	// Connect with TLS and the system's authorities.
+	TLS bool `yaml:"tls"`
+	// How long a request waits for an answer.
+	Timeout time.Duration `yaml:"timeout" default:"30ms" range:"1ms..5s"`
+	// While Redis does not answer. local_share: each node applies its share of the limits; open: each node applies
+	// its own limits only; closed: limited requests get 503.
+	Away string `yaml:"away" default:"local_share" oneof:"local_share open closed"`
 }
 
 // Used says whether limits are shared.
@@ -108,7 +112,4 @@ func (v *validator) redis() {
 	if r.Username != "" && r.Password == "" {
 		v.wrong("redis.username", "a user without a password cannot log in; expected password too")
 	}
-	whole(v, "redis.db", r.DB, 0, 1_000_000)
-	v.duration("redis.timeout", r.Timeout, time.Millisecond, 5*time.Second)
-	v.oneOf("redis.away", r.Away, "local_share", "open", "closed")
 }

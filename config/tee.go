@@ -5,78 +5,71 @@ import "time"
 // TEE is what is asked of enclaves, and how they are looked at (interface.md, TEE;
 // addendum 15). It holds for models that have an Enclave.
 type TEE struct {
+	// Where data comes from that Intel publishes about processors.
 	Collateral Collateral `yaml:"collateral"`
-	// Accept are the states of a platform that count as verified: UpToDate (default)
-	// and others that Intel names; Revoked never does. It is published with each verdict.
-	Accept []string `yaml:"tcb_accept"`
-	// GPU says what is asked of evidence of graphics processors: nras (default: NVIDIA's
-	// service judges it, too), local, require (as nras, and there must be some), off.
-	GPU     string `yaml:"gpu"`
+	// States of a platform that count as verified. Revoked never does.
+	Accept []string `yaml:"tcb_accept" default:"UpToDate" oneof:"@states" unique:"state"`
+	// Evidence of graphics processors. nras: NVIDIA's service judges it where there is some; local: it must be signed
+	// by NVIDIA's devices; require: as nras, and there must be some; off: a report with evidence is not verified.
+	GPU string `yaml:"gpu" default:"nras" oneof:"nras local require off"`
+	// Address of NVIDIA's service. Default: https://nras.attestation.nvidia.com
 	NRASURL string `yaml:"nras_url"`
-	// AllowTestRoot takes the roots below instead of Intel's and NVIDIA's: every
-	// attestation says so then, and proves nothing.
-	AllowTestRoot bool   `yaml:"allow_test_root"`
-	IntelRoot     string `yaml:"intel_root_file"`
-	NVIDIARoot    string `yaml:"nvidia_root_file"`
-	// Recheck is how often each enclave is attested for our own sake; default 10m.
-	// Enforce keeps requests from one that is not verified now; default true.
-	Recheck time.Duration `yaml:"recheck"`
-	Enforce *bool         `yaml:"enforce"`
-	// PerIP is how many attestations an address may ask for a minute; default 10.
-	// InFlight is how many an upstream is asked for at a time on behalf of clients, and
-	// Timeout how long one may take; default 4 and 30s.
-	PerIP    int64         `yaml:"per_ip"`
-	InFlight int           `yaml:"in_flight"`
-	Timeout  time.Duration `yaml:"timeout"`
-	// SealPlainTurns seals turns of assistants and developers that come in the clear in
-	// an encrypted chat, as enclaves want all of them; default true.
-	SealPlainTurns *bool `yaml:"seal_plain_turns"`
-	// AnyModelID lets models be attested and encrypted to whose id does not begin with
-	// e2ee-; default false.
+	// Use the two roots below instead of Intel's and NVIDIA's. Attestations then prove nothing and say so.
+	AllowTestRoot bool `yaml:"allow_test_root"`
+	// PEM file of a test root in place of Intel's.
+	IntelRoot string `yaml:"intel_root_file"`
+	// PEM file of a test root in place of NVIDIA's.
+	NVIDIARoot string `yaml:"nvidia_root_file"`
+	// How often the gateway attests each enclave by itself.
+	Recheck time.Duration `yaml:"recheck" default:"10m" range:"10s..24h"`
+	// Requests go only to enclaves that are verified now.
+	Enforce *bool `yaml:"enforce" default:"true"`
+	// Attestations a minute of one client address; 0: any number.
+	PerIP int64 `yaml:"per_ip" default:"10" range:"0..1000000"`
+	// Attestations that an enclave is asked for at a time for clients.
+	InFlight int `yaml:"in_flight" default:"4" range:"1..1000"`
+	// Time for one attestation.
+	Timeout time.Duration `yaml:"timeout" default:"30s" range:"1s..5m"`
+	// Seal turns of assistants and developers that arrive in the clear in an encrypted chat.
+	SealPlainTurns *bool `yaml:"seal_plain_turns" default:"true"`
+	// Also attest models whose id does not begin with e2ee-.
 	AnyModelID bool `yaml:"any_model_id"`
 }
 
 // Collateral is where that comes from which Intel publishes of processors.
 type Collateral struct {
-	Source     string `yaml:"source"` // http (default) or file
-	URL        string `yaml:"url"`    // default Intel's service; a mirror of it needs no key
+	// http, from url; file, from dir.
+	Source string `yaml:"source" default:"http" oneof:"http file"`
+	// Intel's service or a mirror of it, such as a PCCS. A mirror needs no key. Default:
+	// https://api.trustedservices.intel.com
+	URL string `yaml:"url"`
+	// Revocation list of Intel's root. Default: Intel's address, or the mirror's.
 	RootCRLURL string `yaml:"root_crl_url"`
-	Dir        string `yaml:"dir"` // of files <fmspc>.json
-	CAFile     string `yaml:"ca_file"`
+	// Folder of files <fmspc>.json for source: file.
+	Dir string `yaml:"dir"`
+	// PEM file with the authorities of a mirror.
+	CAFile string `yaml:"ca_file"`
 }
 
 // Enclave says that a text model runs in enclaves: each of its targets is one, and must
 // prove it.
 type Enclave struct {
-	// Kind is what stands before the model: dstack (default), near or aci.
-	Kind string `yaml:"kind"`
-	// Encrypted says that chats may be sealed to it (supportsE2EE); default true.
-	Encrypted *bool `yaml:"encrypted"`
-	// Provider is told to clients as tee_provider.
+	// Software before the model: dstack, near or aci.
+	Kind string `yaml:"kind" default:"dstack" oneof:"dstack near aci"`
+	// Clients may encrypt chats to it.
+	Encrypted *bool `yaml:"encrypted" default:"true"`
+	// Shown to clients as tee_provider, at most 64 characters. Default: none.
 	Provider string `yaml:"provider"`
-	// Scope is what is attested: model_instance (default), or aggregator, a gateway
-	// before the models. One that turns from one into the other is not verified.
-	Scope string `yaml:"scope"`
-	// Accept and GPU, if written, stand in the place of tee.tcb_accept and tee.gpu.
-	Accept []string `yaml:"tcb_accept"`
-	GPU    string   `yaml:"gpu"`
-	// HasGPU says that the enclaves have graphics processors: then reports without evidence
-	// of them are not verified. Not written, this is learned: from a report that says so,
-	// and from evidence that an enclave gave before; then gpu: nras or local of the model,
-	// or false here, take reports without evidence all the same.
+	// What is attested: model_instance, or aggregator, a gateway before the models, as kind: aci needs it.
+	Scope string `yaml:"scope" default:"model_instance" oneof:"model_instance aggregator"`
+	// In place of tee.tcb_accept. Default: tee.tcb_accept.
+	Accept []string `yaml:"tcb_accept" oneof:"@states" unique:"state"`
+	// In place of tee.gpu. Default: tee.gpu.
+	GPU string `yaml:"gpu" oneof:"|nras local require off"`
+	// true: a report without evidence of graphics processors is not verified. Default: true where the report or
+	// earlier evidence shows such processors, unless gpu: nras or local is set here.
 	HasGPU *bool `yaml:"has_gpu"`
-	// Pin are measurements that it must have, each one of a list, in hexadecimal digits:
-	// mrtd, rtmr0 to rtmr3, mr_config_id, compose_hash.
+	// Measurements that the enclave must have, each one of a list in hexadecimal digits: mrtd, rtmr0 to rtmr3,
+	// mr_config_id, compose_hash. Default: none.
 	Pin map[string][]string `yaml:"pin"`
-}
-
-func defaultTEE() TEE {
-	yes := true
-	return TEE{Collateral: Collateral{Source: "http"}, Accept: []string{"UpToDate"}, GPU: "nras", Recheck: 10 * time.Minute,
-		Enforce: &yes, PerIP: 10, InFlight: 4, Timeout: 30 * time.Second, SealPlainTurns: &yes}
-}
-
-func (e *Enclave) defaults() {
-	yes := true
-	e.Kind, e.Encrypted, e.Scope = "dstack", &yes, "model_instance"
 }

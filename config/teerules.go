@@ -8,14 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // What may be written about enclaves.
 var (
 	tcbStates = []string{"UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded",
 		"OutOfDate", "OutOfDateConfigurationNeeded"}
-	gpuPolicies = []string{"nras", "local", "require", "off"}
 	// pinned measurements with how many bytes they have.
 	pinned = map[string]int{"mrtd": 48, "rtmr0": 48, "rtmr1": 48, "rtmr2": 48, "rtmr3": 48, "mr_config_id": 48,
 		"compose_hash": 32}
@@ -34,13 +32,10 @@ func (c *Config) completeTEE() {
 
 func (v *validator) tee() {
 	t := &v.c.TEE
-	v.tcbStates("tee.tcb_accept", t.Accept)
 	if len(t.Accept) == 0 {
 		v.wrong("tee.tcb_accept", "nothing is accepted, so that no enclave could be verified; expected UpToDate")
 	}
-	v.oneOf("tee.gpu", t.GPU, gpuPolicies...)
 	v.webAddress("tee.nras_url", t.NRASURL)
-	v.oneOf("tee.collateral.source", t.Collateral.Source, "http", "file")
 	v.webAddress("tee.collateral.url", t.Collateral.URL)
 	v.webAddress("tee.collateral.root_crl_url", t.Collateral.RootCRLURL)
 	if t.Collateral.Source == "file" && t.Collateral.Dir == "" {
@@ -51,20 +46,6 @@ func (v *validator) tee() {
 		if file != "" && !t.AllowTestRoot {
 			v.wrong(path, "whoever has the key of another root can prove anything; expected Intel's and NVIDIA's own, or "+
 				"allow_test_root: true beside it, where nothing is to be believed")
-		}
-	}
-	v.duration("tee.recheck", t.Recheck, 10*time.Second, 24*time.Hour)
-	v.duration("tee.timeout", t.Timeout, time.Second, 5*time.Minute)
-	whole(v, "tee.per_ip", t.PerIP, 0, 1_000_000)
-	whole(v, "tee.in_flight", t.InFlight, 1, 1000)
-}
-
-func (v *validator) tcbStates(path string, list []string) {
-	for i, s := range list {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		v.oneOf(at, s, tcbStates...)
-		if slices.Contains(list[:i], s) {
-			v.wrong(at, "%s is listed already; expected every state once", quote(s))
 		}
 	}
 }
@@ -90,19 +71,13 @@ func (v *validator) enclave(path string, m *Model, e *Enclave) {
 		}
 		return
 	}
-	v.oneOf(path+".kind", e.Kind, "dstack", "near", "aci")
-	v.oneOf(path+".scope", e.Scope, "model_instance", "aggregator")
 	if e.Kind == "aci" && e.Scope == "model_instance" {
 		v.wrong(path+".scope", "what attests itself there is a gateway before the models; expected scope: aggregator, "+
 			"which clients are told")
 	}
-	if e.GPU != "" {
-		v.oneOf(path+".gpu", e.GPU, gpuPolicies...)
-	}
 	if e.HasGPU != nil && *e.HasGPU && e.GPU == "off" {
 		v.wrong(path+".has_gpu", "gpu: off does not look at graphics processors; expected another gpu:, or no has_gpu")
 	}
-	v.tcbStates(path+".tcb_accept", e.Accept)
 	if *e.Encrypted && !strings.HasPrefix(m.ID, E2EEPrefix) && !v.c.TEE.AnyModelID {
 		v.wrong(path+".encrypted", "clients encrypt to models whose id begins with %s; expected such an id, "+
 			"encrypted: false, or tee.any_model_id: true", E2EEPrefix)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -9,13 +8,13 @@ import (
 // Transcription is the Spec of a model that writes down what is spoken (type asr;
 // addendum 7.4 and 9.3).
 type Transcription struct {
-	// MaxSeconds is the longest sound that the model takes; default 14400, 1 to 86400.
-	// Nobody is charged for more.
-	MaxSeconds   int64                     `yaml:"max_seconds"`
+	// Longest sound that is taken and charged.
+	MaxSeconds int64 `yaml:"max_seconds" default:"14400" range:"1..86400"`
+	// What the model can beside plain text.
 	Capabilities TranscriptionCapabilities `yaml:"capabilities"`
-	Price        *TranscriptionPrice       `yaml:"price"` // required; `price: free` for free models
-	// VideoLinks has the model answer POST /video/transcriptions, which fetches videos
-	// that clients name. Default false: without such a model there is no such endpoint.
+	// USD a second. Required; write price: free if it is free.
+	Price *TranscriptionPrice `yaml:"price"`
+	// It also answers /video/transcriptions, which fetches videos that clients name. One model may have it.
 	VideoLinks bool `yaml:"video_links"`
 }
 
@@ -32,32 +31,28 @@ func (c *Config) FilmListener() string {
 
 // TranscriptionCapabilities are what a model can beside plain text.
 type TranscriptionCapabilities struct {
-	// Timestamps are those that it gives: segment, word, char. Without segment there
-	// are no subtitles (srt, vtt) and no verbose_json.
-	Timestamps  []string `yaml:"timestamps"`
-	Prompt      bool     `yaml:"prompt"`      // it is told what went before
-	Temperature bool     `yaml:"temperature"` // it takes one
-	// Languages are those that may be asked for, such as en; [any]: all that clients
-	// name; empty: the model hears by itself, and what clients say is not passed on.
-	Languages []string `yaml:"languages"`
+	// Times in answers. Without segment there are no subtitles (srt, vtt) and no verbose_json. Default: none.
+	Timestamps []string `yaml:"timestamps" oneof:"segment word char" unique:"kind"`
+	// It takes the text before the sound.
+	Prompt bool `yaml:"prompt"`
+	// It takes temperature.
+	Temperature bool `yaml:"temperature"`
+	// Languages that clients may name, such as en; [any]: all. Default: the model hears by itself, and the client's
+	// language is not passed on.
+	Languages []string `yaml:"languages" most:"256 languages"`
 }
 
 // TranscriptionPrice is what a second of sound costs in USD.
 type TranscriptionPrice struct {
-	Free           bool `yaml:"-"`
+	Free bool `yaml:"-"`
+	// A second of sound, at most 1 USD.
 	PerAudioSecond Each `yaml:"per_audio_second"`
 }
 
-const (
-	defaultAudioSeconds = 4 * 60 * 60
-	mostAudioSeconds    = 24 * 60 * 60
-	maxAudioPrice       = Each(1_000_000_000_000) // 1 USD a second: above is a slipped decimal point
-)
+// maxAudioPrice is 1 USD a second: above is a slipped decimal point.
+const maxAudioPrice = Each(1_000_000_000_000)
 
-// Timestamps are the kinds that a model may give.
-var Timestamps = []string{"segment", "word", "char"}
-
-func newTranscription() Spec { return &Transcription{MaxSeconds: defaultAudioSeconds} }
+func newTranscription() Spec { return filledSpec(&Transcription{}) }
 
 func (p *TranscriptionPrice) setFree() { p.Free = true }
 
@@ -83,16 +78,6 @@ func (t *Transcription) check(v *validator, path string, own *Model) {
 	if first := v.c.FilmListener(); t.VideoLinks && first != own.ID {
 		v.wrong(path+".video_links", "model %s answers /video/transcriptions already; expected one model that does",
 			quote(first))
-	}
-	whole(v, path+".max_seconds", t.MaxSeconds, 1, mostAudioSeconds)
-	kinds := path + ".capabilities.timestamps"
-	for i, kind := range t.Capabilities.Timestamps {
-		at := fmt.Sprintf("%s[%d]", kinds, i)
-		if slices.Contains(t.Capabilities.Timestamps[:i], kind) {
-			v.wrong(at, "%s is listed already; expected every kind once", quote(kind))
-			continue
-		}
-		v.oneOf(at, kind, Timestamps...)
 	}
 	v.languages(path+".capabilities.languages", t.Capabilities.Languages)
 	path += ".price"

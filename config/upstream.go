@@ -15,96 +15,106 @@ import (
 
 // Upstream is one endpoint that serves models.
 type Upstream struct {
-	Name string `yaml:"name"` // operator's label; never sent to clients
-	// Router is what clients are told of who serves them, in the header
-	// x-<brand>-model-router; empty: nothing.
-	Router  string `yaml:"router"`
-	Dialect string `yaml:"dialect"` // openai (default) or another one of dialects
-	// BaseURL includes the version prefix, e.g. https://api.openai.com/v1; http, https or unix:/path.
-	BaseURL string            `yaml:"base_url"`
-	Key     Secret            `yaml:"key"`     // bearer key or x-api-key; may be empty for self-hosted
-	Headers map[string]Secret `yaml:"headers"` // further fixed request headers
-	// TokenFile holds a token in place of Key, which something else keeps fresh;
-	// it is read again when it changes.
+	// Name for targets, logs and metrics: 1 to 64 letters, digits, . _ or -. Clients never see it.
+	Name string `yaml:"name"`
+	// Text in the header x-<brand>-model-router that tells clients who serves them. Default: no such header.
+	Router string `yaml:"router"`
+	// Wire format of the upstream. For text: openai, anthropic, gemini, azure, bedrock, vertex. For pictures: openai,
+	// native (another farebox), sdapi, stability, fal. For speech: openai, native, elevenlabs. For transcriptions:
+	// openai, native, elevenlabs, whisper (whisper.cpp). For music and videos: native, fal, replicate; for music also
+	// elevenlabs.
+	Dialect string `yaml:"dialect" default:"openai" oneof:"@dialects"`
+	// Address with the version prefix: http://, https:// or unix:/path.
+	BaseURL string `yaml:"base_url"`
+	// Key in the header of the dialect: Authorization: Bearer for most, x-api-key for anthropic, x-goog-api-key for
+	// gemini. Default: none.
+	Key Secret `yaml:"key"`
+	// Further headers of every request. Their values are secrets.
+	Headers map[string]Secret `yaml:"headers" most:"32 headers"`
+	// File with a token in place of key, which something else keeps fresh. It is read again when it changes.
+	// Default: none.
 	TokenFile string `yaml:"token_file"`
-	CAFile    string `yaml:"ca_file"`
+	// PEM file with certificates of authorities. Default: those of the system.
+	CAFile string `yaml:"ca_file"`
 
-	// Azure, AWS and Google are what the dialects of clouds have (cloud.go).
-	Azure  Azure  `yaml:"azure"`
-	AWS    AWS    `yaml:"aws"`
+	// Settings of dialect azure.
+	Azure Azure `yaml:"azure"`
+	// Settings of dialect bedrock.
+	AWS AWS `yaml:"aws"`
+	// Settings of dialect vertex.
 	Google Google `yaml:"google"`
 
-	Timeouts       Timeouts      `yaml:"timeouts"`
-	MaxConnections int           `yaml:"max_connections"` // default 1024
-	MaxIdle        time.Duration `yaml:"max_idle"`        // keep-alive of unused connections; default 4s
-	// RetrySafe (default true) resends a request once when the kept-alive
-	// connection it went out on died before any answer byte. The upstream may
-	// have begun on it, and bill the operator twice; the customer never is.
-	RetrySafe bool    `yaml:"retry_safe"`
-	Breaker   Breaker `yaml:"breaker"`
-	Quirks    Quirks  `yaml:"quirks"`
+	// How long the upstream may take.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// Connections at the same time.
+	MaxConnections int `yaml:"max_connections" default:"1024" range:"1..1000000"`
+	// How long an unused connection is kept. It must be shorter than the server's own limit.
+	MaxIdle time.Duration `yaml:"max_idle" default:"4s" range:"1ms..1h"`
+	// Send a request again when a reused connection died before any answer. The upstream may bill you twice; the
+	// customer pays once.
+	RetrySafe bool `yaml:"retry_safe" default:"true"`
+	// When a target rests. Answers that break off, cannot be read or hold an error count like errors. Failures of one
+	// account alone rest a target for at most 5s; longer needs a second account or a failure that no request can
+	// cause.
+	Breaker Breaker `yaml:"breaker"`
+	// How an OpenAI-compatible server differs. Default: not at all.
+	Quirks Quirks `yaml:"quirks"`
 
-	// Drop are members of chat requests that are taken out before they are sent
-	// here (drop.go): those that change what the operator pays. Not written: the
-	// built-in list of the dialect and host; `default` in a list stands for it,
-	// an empty list lets everything pass, but for members that tell prompts where
-	// there are characters.
+	// Members of chat requests that are removed before they are sent, because they change your cost: dearer service,
+	// other models, searches, voices, more output. [] lets everything pass, and default in a list stands for the
+	// built-in list. You may add a member that a model refuses, such as temperature. With characters, members that
+	// make an upstream repeat the prompt (echo, prompt_logprobs, return_token_ids, …) are always removed. Default: a
+	// built-in list for the dialect and host.
 	Drop []string `yaml:"drop"`
-	// EnforcesSchema (default true) says that the upstream itself sees to it that
-	// answers follow a json_schema with strict: true. Where it does not, whole answers
-	// are checked here, and one that does not follow is refused: 422.
-	EnforcesSchema bool `yaml:"enforces_schema"`
-	// Responses says that the upstream takes POST /responses itself: what clients ask
-	// in that form goes there as they wrote it. Default false: it is asked for a chat
+	// The upstream itself enforces a json_schema with strict: true. With false whole answers are checked here; an
+	// answer that does not follow is 422 and charged.
+	EnforcesSchema bool `yaml:"enforces_schema" default:"true"`
+	// The upstream takes POST /responses and gets it as clients write it. With false it is asked for a chat
 	// completion.
 	Responses bool `yaml:"responses"`
-	// Links says which links in chat messages are passed on to this upstream,
-	// which may follow them: public (default), any or none. Orders of videos have the
-	// public addresses where their links end, or, with none, data URLs alone.
-	Links string `yaml:"links"`
-}
-
-func (u *Upstream) defaults() {
-	u.Dialect = dialects[0].name
-	u.Timeouts = Timeouts{Connect: 5 * time.Second, FirstByte: 120 * time.Second, Idle: 120 * time.Second}
-	u.MaxConnections = 1024
-	u.MaxIdle = 4 * time.Second
-	u.Breaker = Breaker{Failures: 5, OpenFor: 10 * time.Second}
-	u.RetrySafe = true
-	u.EnforcesSchema = true
-	u.Links = "public"
+	// Links in messages that the upstream is given, since it may follow them: public, any, or none (data URLs only, in
+	// orders of videos, too).
+	Links string `yaml:"links" default:"public" oneof:"public any none"`
 }
 
 // Timeouts of one exchange; 0 in Total means none.
 type Timeouts struct {
-	Connect   time.Duration `yaml:"connect"`    // default 5s
-	FirstByte time.Duration `yaml:"first_byte"` // request sent to first answer byte; default 120s
-	Idle      time.Duration `yaml:"idle"`       // between answer bytes; default 120s
-	Total     time.Duration `yaml:"total"`      // of all attempts together; default 0: no cap on streams
+	// To connect. A target without another one is tried twice.
+	Connect time.Duration `yaml:"connect" default:"5s" range:"1ms..10m"`
+	// From the request to the first byte of the answer.
+	FirstByte time.Duration `yaml:"first_byte" default:"120s" range:"1ms..24h"`
+	// Between bytes of the answer.
+	Idle time.Duration `yaml:"idle" default:"120s" range:"1ms..24h"`
+	// Of all attempts together; 0s: no cap.
+	Total time.Duration `yaml:"total" default:"0s" range:"1ms..24h|0"`
 }
 
 // Breaker opens a target after Failures failures in a row and tries one
 // request again after OpenFor; after 5 s, where only one account met them.
 type Breaker struct {
-	Failures int           `yaml:"failures"` // default 5; 0 after a written 0: never opens
-	OpenFor  time.Duration `yaml:"open_for"` // default 10s
+	// Failures in a row until the target rests; 0: never.
+	Failures int `yaml:"failures" default:"5" range:"0..10000"`
+	// How long it rests.
+	OpenFor time.Duration `yaml:"open_for" default:"10s" range:"1ms..1h"`
 }
 
 // Quirks are the ways an OpenAI-compatible server differs (notes: upstreams).
 type Quirks struct {
-	MaxTokens         bool `yaml:"max_tokens"`          // takes max_tokens, not max_completion_tokens
-	NoStreamOptions   bool `yaml:"no_stream_options"`   // refuses stream_options
-	NoReasoningEffort bool `yaml:"no_reasoning_effort"` // refuses reasoning_effort
-	NoDeveloperRole   bool `yaml:"no_developer_role"`   // developer messages are sent as system
-	// header that carries the key instead of Authorization, e.g. api-key
+	// It knows max_tokens only, not max_completion_tokens.
+	MaxTokens bool `yaml:"max_tokens"`
+	// It refuses stream_options.
+	NoStreamOptions bool `yaml:"no_stream_options"`
+	// It refuses reasoning_effort.
+	NoReasoningEffort bool `yaml:"no_reasoning_effort"`
+	// It has no role developer; such messages are sent as system.
+	NoDeveloperRole bool `yaml:"no_developer_role"`
+	// Header for the key instead of Authorization, such as api-key.
 	APIKeyHeader string `yaml:"api_key_header"`
 }
 
 const (
-	maxUpstreams = 1000
-	maxHeaders   = 32
-	maxSecret    = 8 << 10 // more does not fit into the head of a request
-	maxPEM       = 1 << 20
+	maxSecret = 8 << 10 // more does not fit into the head of a request
+	maxPEM    = 1 << 20
 )
 
 var (
@@ -126,8 +136,7 @@ func (v *validator) upstreams() {
 	case n == 0:
 		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that "+
 			"runs models")
-	case n > maxUpstreams:
-		v.wrong("upstreams", "%d upstreams are listed; expected at most %d", n, maxUpstreams)
+	case v.bad["upstreams"]:
 		return
 	}
 	if n := len(v.c.Drops()); n > maxDrops {
@@ -158,7 +167,6 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 }
 
 func (v *validator) upstream(path string, u *Upstream) {
-	v.oneOf(path+".dialect", u.Dialect, dialectsThat(func(*dialect) bool { return true })...)
 	v.baseURL(path+".base_url", u.BaseURL)
 	v.wholeBaseURL(path+".base_url", u)
 	v.headerValue(path+".key", u.Key)
@@ -167,22 +175,14 @@ func (v *validator) upstream(path string, u *Upstream) {
 	v.cloud(path, u)
 
 	t := path + ".timeouts"
-	v.duration(t+".connect", u.Timeouts.Connect, time.Millisecond, 10*time.Minute)
-	v.duration(t+".first_byte", u.Timeouts.FirstByte, time.Millisecond, 24*time.Hour)
-	v.duration(t+".idle", u.Timeouts.Idle, time.Millisecond, 24*time.Hour)
-	if u.Timeouts.Total != 0 { // 0: no cap
-		v.duration(t+".total", u.Timeouts.Total, time.Millisecond, 24*time.Hour)
-		if u.Timeouts.Total < u.Timeouts.FirstByte && u.Timeouts.Total >= time.Millisecond && v.has(t+".first_byte") {
-			v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as "+
-				"much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
-		}
+	if u.Timeouts.Total < u.Timeouts.FirstByte && u.Timeouts.Total >= time.Millisecond && v.has(t+".first_byte") {
+		v.wrong(t+".total", "%s is less than first_byte (%s), which could never run out; expected at least as "+
+			"much, or 0 for no cap", v.shown(t+".total"), short(u.Timeouts.FirstByte))
 	}
 	v.drops(path, u)
 	if len(u.Router) > 64 || !plainASCII(u.Router) {
 		v.wrong(path+".router", "clients read it in a header: expected at most 64 letters, digits and signs of ASCII")
 	}
-	v.oneOf(path+".links", u.Links, "public", "any", "none")
-	v.connections(path, u.MaxConnections, u.MaxIdle, u.Breaker)
 	d, _ := u.speaks()
 	if q := u.Quirks; !d.compatible && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
 		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected "+
@@ -192,14 +192,6 @@ func (v *validator) upstream(path string, u *Upstream) {
 		v.wrong(path+".responses", "an upstream of dialect %s does not take POST /responses; expected it to be left out, "+
 			"which serves clients of /responses as well", u.Dialect)
 	}
-}
-
-// connections checks what every kind of upstream has.
-func (v *validator) connections(path string, most int, idle time.Duration, b Breaker) {
-	whole(v, path+".max_connections", most, 1, 1_000_000)
-	v.duration(path+".max_idle", idle, time.Millisecond, time.Hour)
-	whole(v, path+".breaker.failures", b.Failures, 0, 10_000)
-	v.duration(path+".breaker.open_for", b.OpenFor, time.Millisecond, time.Hour)
 }
 
 const baseURLExpected = "expected http://host[:port]/v1, https://host[:port]/v1 or unix:/path/to.sock"
@@ -313,8 +305,7 @@ func (v *validator) keyHeader(path string, u *Upstream) string {
 
 // headers checks fixed request headers; carrier is the one that carries the key.
 func (v *validator) headers(path string, list map[string]Secret, carrier string) {
-	if len(list) > maxHeaders {
-		v.wrong(path+".headers", "%d headers are listed; expected at most %d", len(list), maxHeaders)
+	if v.bad[path+".headers"] {
 		return
 	}
 	seen := map[string]string{}

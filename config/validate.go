@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,21 +18,23 @@ import (
 // rule has a file in testdata that breaks it.
 type validator struct {
 	*decoder
-	c   *Config
-	ids map[string]int // of models
+	c        *Config
+	ids      map[string]int  // of models
+	readable map[string]bool // what breaks the rule of a tag, and could be read
+}
+
+func newValidator(d *decoder, c *Config) *validator {
+	return &validator{decoder: d, c: c, ids: map[string]int{}, readable: map[string]bool{}}
 }
 
 func (v *validator) run() {
+	v.tags("", reflect.ValueOf(v.c).Elem())
 	v.identity()
 	v.listening()
 	v.server()
 	v.cors()
-	v.log()
-	v.billing()
 	v.limits()
 	v.redis()
-	v.idempotency()
-	v.responses()
 	v.web3Keys()
 	v.images()
 	v.fetch()
@@ -55,9 +58,6 @@ func (v *validator) identity() {
 	if !brandWord.MatchString(v.c.Brand) {
 		v.wrong("brand", "%s cannot be part of identifiers; "+brandExpected, v.shown("brand"))
 	}
-	if n := len(v.c.BrandAliases); n > 4 {
-		v.wrong("brand_aliases", "%d aliases are listed; expected at most 4", n)
-	}
 	for i, alias := range v.c.BrandAliases {
 		path := fmt.Sprintf("brand_aliases[%d]", i)
 		switch {
@@ -69,7 +69,6 @@ func (v *validator) identity() {
 		}
 	}
 	v.store()
-	v.oneOf("durability", v.c.Durability, "process", "power")
 }
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
@@ -148,55 +147,16 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9
 
 func (v *validator) server() {
 	s := v.c.Server
-	size(v, "server.max_body", s.MaxBody, 1<<10, 512<<20)
-	size(v, "server.max_in_flight", s.MaxInFlight, 1<<10, 1<<40)
 	if s.MaxInFlight < s.MaxBody && !v.bad["server.max_body"] {
 		v.wrong("server.max_in_flight",
 			"%s is less than max_body (%s), so that the largest request could never be taken; expected at least "+
 				"as much", s.MaxInFlight, s.MaxBody)
 	}
-	whole(v, "server.max_connections", s.MaxConnections, 1, 10_000_000)
-	v.duration("server.read_timeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
-	v.duration("server.idle_timeout", s.IdleTimeout, 100*time.Millisecond, time.Hour)
-	v.duration("server.client_stall", s.ClientStall, 100*time.Millisecond, time.Hour)
-	size(v, "server.send_buffer", s.SendBuffer, 4<<10, 64<<20)
-	v.duration("server.drain_delay", s.DrainDelay, 0, time.Hour)
-	v.duration("server.drain_timeout", s.DrainTimeout, 0, time.Hour)
 	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
 	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {
 		v.wrong("server.proxy_protocol",
 			"nobody may speak it; expected the addresses of the proxies in server.trusted_proxies")
 	}
-}
-
-func (v *validator) log() {
-	v.oneOf("log.level", v.c.Log.Level, "debug", "info", "warn", "error")
-	v.oneOf("log.format", v.c.Log.Format, "auto", "json", "console")
-	v.oneOf("compat.error_shape", v.c.Compat.ErrorShape, "auto", "string", "openai")
-	v.oneOf("compat.api_key_list", v.c.Compat.APIKeyList, "array", "envelope")
-	v.oneOf("compat.rpc_networks", v.c.Compat.RPCNetworks, "object", "bare")
-	v.oneOf("compat.responses_events", v.c.Compat.ResponsesEvents, "sdk", "spec")
-	v.oneOf("compat.job_status", v.c.Compat.JobStatus, "lower", "upper")
-	v.oneOf("compat.job_failure", v.c.Compat.JobFailure, "status", "http")
-	whole(v, "log.sample_above", v.c.Log.SampleAbove, 0, 1_000_000)
-}
-
-func (v *validator) billing() {
-	b := v.c.Billing
-	const most = 1_000_000 * 1_000_000_000
-	if b.MinimumBalance > most {
-		v.wrong("billing.minimum_balance", "%s is out of range; expected 0 to %s USD",
-			v.shown("billing.minimum_balance"), Nano(most))
-	}
-	whole(v, "billing.stream_slice_tokens", b.SliceTokens, 16, 1_000_000)
-	whole(v, "billing.default_cap", b.DefaultCap, 16, maxTokenSpan)
-	v.oneOf("billing.on_client_gone", b.OnClientGone, "abort", "drain")
-	whole(v, "billing.drain.streams", b.Drain.Streams, 1, 100_000)
-	size(v, "billing.drain.bytes", b.Drain.Bytes, 1<<10, 1<<30)
-	v.duration("billing.drain.time", b.Drain.Time, 100*time.Millisecond, time.Hour)
-	v.oneOf("billing.leases.reclaim", b.Leases.Reclaim, "strict", "relaxed")
-	v.duration("billing.leases.grace", b.Leases.Grace, time.Minute, 24*time.Hour)
-	whole(v, "billing.image_tokens", b.ImageTokens, 1, 1_000_000)
 }
 
 var tierName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
@@ -212,25 +172,12 @@ func (v *validator) limits() {
 			v.wrongKey(path, "the tier unlimited has no limits by definition; expected another name for a tier of "+
 				"your own")
 		}
-		v.rate(path, l.Tiers[name])
+		v.burst(path, l.Tiers[name])
 	}
-	v.rate("limits.key", l.Key)
-	v.budget("limits.failed_requests", l.FailedRequests)
-	v.budget("limits.unsupported_features", l.UnsupportedFeatures)
-	v.budget("limits.aborted_requests", l.AbortedRequests)
-	v.budget("limits.wrong_keys", l.WrongKeys)
-	if l.UnpaidWork != 0 {
-		v.duration("limits.unpaid_work", l.UnpaidWork, time.Second, 10*time.Minute)
-	}
+	v.burst("limits.key", l.Key)
 }
 
-func (v *validator) rate(path string, r Rate) {
-	const most = 1_000_000_000_000
-	whole(v, path+".rpm", r.RPM, 0, most)
-	whole(v, path+".rph", r.RPH, 0, most)
-	whole(v, path+".rpd", r.RPD, 0, most)
-	whole(v, path+".rpmonth", r.RPMon, 0, most)
-	whole(v, path+".tpm", r.TPM, 0, most)
+func (v *validator) burst(path string, r Rate) {
 	switch at := path + ".burst"; {
 	case r.Burst == 0:
 	case r.RPM == 0:
@@ -240,20 +187,10 @@ func (v *validator) rate(path string, r Rate) {
 	}
 }
 
-func (v *validator) budget(path string, b Budget) {
-	whole(v, path+".count", b.Count, 0, 1_000_000)
-	v.duration(path+".window", b.Window, time.Second, time.Hour)
-	v.duration(path+".block", b.Block, time.Second, 24*time.Hour)
-}
-
 var walletAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 
 func (v *validator) web3Keys() {
 	w := v.c.Web3Keys
-	v.oneOf("web3_keys.require", w.Require, "none", "ledger", "allowlist", "deny")
-	if n := len(w.Allow); n > 100_000 {
-		v.wrong("web3_keys.allow", "%d addresses are listed; expected at most 100000", n)
-	}
 	for i, address := range w.Allow {
 		path := fmt.Sprintf("web3_keys.allow[%d]", i)
 		if !walletAddress.MatchString(address) {
@@ -264,7 +201,6 @@ func (v *validator) web3Keys() {
 		v.wrong("web3_keys.require",
 			"allowlist with nothing in allow lets nobody in; expected addresses in web3_keys.allow, or deny")
 	}
-	whole(v, "web3_keys.per_ip", w.PerIP, 0, 1_000_000)
 }
 
 func (v *validator) texts() {
@@ -342,18 +278,6 @@ func (v *validator) oneOf(path, got string, allowed ...string) {
 func whole[T int | int64](v *validator, path string, got, least, most T) {
 	if got < least || got > most {
 		v.wrong(path, "%s is out of range; expected %d to %d", v.shown(path), least, most)
-	}
-}
-
-func size(v *validator, path string, got, least, most Size) {
-	if got < least || got > most {
-		v.wrong(path, "%s is out of range; expected %s to %s", v.shown(path), least, most)
-	}
-}
-
-func (v *validator) duration(path string, got, least, most time.Duration) {
-	if got < least || got > most {
-		v.wrong(path, "%s is out of range; expected %s to %s", v.shown(path), short(least), short(most))
 	}
 }
 

@@ -11,75 +11,96 @@ import (
 // Video is the Spec of a model that makes videos in its own time (addendum 7.4 and
 // 10). Its price is in no record: clients ask for it by POST /video/quote.
 type Video struct {
+	// What the model takes. Lists that are empty mean that clients cannot choose.
 	Constraints VideoConstraints `yaml:"constraints"`
-	Inputs      VideoInputs      `yaml:"inputs"`
-	// Consents are the terms of providers that a client must agree to with each job.
-	Consents []Consent `yaml:"consents"`
-	// DownloadURL says that what was made is had from a link, which POST /video/queue
-	// tells: it is valid for a day and for one full download.
+	// Inputs besides a prompt.
+	Inputs VideoInputs `yaml:"inputs"`
+	// Terms of the provider that clients must agree to with each job. Default: none.
+	Consents []Consent `yaml:"consents" most:"8 consents"`
+	// POST /video/queue answers with a link, valid for a day and for one full download.
 	DownloadURL bool `yaml:"download_url"`
-	// Recommend is the id of another video model, which clients are told of when the
-	// provider refuses a prompt of theirs.
-	Recommend string      `yaml:"recommend"`
-	Price     *VideoPrice `yaml:"price"` // required; `price: free` for free models
+	// Id of another video model that clients are told of when the provider refuses a prompt. Default: none.
+	Recommend string `yaml:"recommend"`
+	// USD by resolution; any stands for all without a row. Required; write price: free if it is free.
+	Price *VideoPrice `yaml:"price"`
 }
 
 // VideoConstraints are what a model of videos takes (addendum 7.4). Lists that are
 // empty mean that the client cannot choose.
 type VideoConstraints struct {
-	ModelType    string   `yaml:"model_type"`    // text-to-video (default), image-to-video, video
-	AspectRatios []string `yaml:"aspect_ratios"` // such as 16:9, in quotes; adaptive, auto
-	Resolutions  []string `yaml:"resolutions"`   // such as 720p
-	// DefaultResolution is what is made and paid without a resolution; default: the
-	// first of resolutions.
-	DefaultResolution string   `yaml:"default_resolution"`
-	Durations         []string `yaml:"durations"` // such as 5s; auto, "-1", 1 gen
-	// AutoSeconds is what a video is paid as that is priced by the second and whose
-	// length the client does not say: the longest that the model makes.
-	AutoSeconds       int64 `yaml:"auto_seconds"`
-	Audio             bool  `yaml:"audio"`
-	AudioConfigurable bool  `yaml:"audio_configurable"` // clients may do without it
-	PromptCharacters  int64 `yaml:"prompt_characters"`  // prompt_character_limit; default 2500, at most 20000
+	// Kind of model in the catalog.
+	ModelType string `yaml:"model_type" default:"text-to-video" oneof:"text-to-video image-to-video video"`
+	// Ratios in quotes such as "16:9", adaptive or auto. Default: clients cannot choose.
+	AspectRatios []string `yaml:"aspect_ratios"`
+	// Resolutions such as 720p. Default: clients cannot choose.
+	Resolutions []string `yaml:"resolutions"`
+	// Resolution when the client names none. Default: the first.
+	DefaultResolution string `yaml:"default_resolution"`
+	// Some of 1s to 30s, auto, "-1" and 1 gen. Default: clients cannot choose.
+	Durations []string `yaml:"durations"`
+	// Seconds that are charged when the client does not say how long, for models with a price by the second: the
+	// longest video of the model.
+	AutoSeconds int64 `yaml:"auto_seconds" default:"0" range:"0..600"`
+	// It makes sound.
+	Audio bool `yaml:"audio"`
+	// Clients may do without sound.
+	AudioConfigurable bool `yaml:"audio_configurable"`
+	// Longest prompt.
+	PromptCharacters int64 `yaml:"prompt_characters" default:"2500" range:"1..20000"`
 }
 
 // VideoInputs are what a model of videos is given besides a prompt (addendum 10.1).
 type VideoInputs struct {
-	// none (default), optional or required.
-	Image    string `yaml:"image"` // required where model_type is image-to-video
-	EndImage string `yaml:"end_image"`
-	Audio    string `yaml:"audio"`
-	Video    string `yaml:"video"` // required with upscale_factors
+	// First picture. Default: required with model_type: image-to-video, else none.
+	Image string `yaml:"image" oneof:"none optional required"`
+	// Last picture. Default none.
+	EndImage string `yaml:"end_image" oneof:"none optional required"`
+	// Sound. Default none.
+	Audio string `yaml:"audio" oneof:"none optional required"`
+	// Video. Default: required with upscale_factors, else none.
+	Video string `yaml:"video" oneof:"none optional required"`
 
-	// How many of each; 0: none.
-	ReferenceImages    int `yaml:"reference_images"`    // at most 30
-	ReferenceVideos    int `yaml:"reference_videos"`    // at most 10
-	ReferenceAudios    int `yaml:"reference_audios"`    // at most 10
-	ReferenceDocuments int `yaml:"reference_documents"` // at most 1
-	Elements           int `yaml:"elements"`            // at most 4
-	Scenes             int `yaml:"scenes"`              // at most 4
-	Keyframes          int `yaml:"keyframes"`           // at most 10
+	// Reference pictures of a job.
+	ReferenceImages int `yaml:"reference_images" default:"0" range:"0..30"`
+	// Reference videos of a job.
+	ReferenceVideos int `yaml:"reference_videos" default:"0" range:"0..10"`
+	// Reference sounds of a job.
+	ReferenceAudios int `yaml:"reference_audios" default:"0" range:"0..10"`
+	// Reference documents of a job.
+	ReferenceDocuments int `yaml:"reference_documents" default:"0" range:"0..1"`
+	// Elements of a job.
+	Elements int `yaml:"elements" default:"0" range:"0..4"`
+	// Scenes of a job.
+	Scenes int `yaml:"scenes" default:"0" range:"0..4"`
+	// Key frames of a job.
+	Keyframes int `yaml:"keyframes" default:"0" range:"0..10"`
 
-	Tasks        []string `yaml:"tasks"`         // omni_reference_task_type: auto, reference, edit, extend
-	BitrateModes []string `yaml:"bitrate_modes"` // standard, high
-	// UpscaleFactors, of 1, 2 and 4, are those of a model that enlarges a video.
+	// omni_reference_task_type: some of auto, reference, edit, extend. Default: none.
+	Tasks []string `yaml:"tasks"`
+	// Bit rates that clients may choose: some of standard, high. Default: none.
+	BitrateModes []string `yaml:"bitrate_modes"`
+	// The model enlarges a video: some of 1, 2, 4. Default: it does not.
 	UpscaleFactors []int64 `yaml:"upscale_factors"`
-	// VideoMinSeconds and VideoMaxSeconds bound the video that is given; defaults 1
-	// and 60, at most 600.
-	VideoMinSeconds int64 `yaml:"video_min_seconds"`
-	VideoMaxSeconds int64 `yaml:"video_max_seconds"`
-	// DataOnly has videos sent along, as data URLs: what is measured is then what the
-	// upstream gets, while the host of a link may show it another one. Default false.
+	// Shortest video that is given.
+	VideoMinSeconds int64 `yaml:"video_min_seconds" zero:"1" range:"1..600"`
+	// Longest video that is given, at most 600.
+	VideoMaxSeconds int64 `yaml:"video_max_seconds" zero:"60"`
+	// Videos are sent as data URLs alone, since the host of a link may show the upstream another video.
 	DataOnly bool `yaml:"data_only"`
 }
 
 // Consent is what a client of a model must agree to (addendum 3.4, 10.1).
 type Consent struct {
-	Provider   string `yaml:"provider"` // the member of `consents` that says so
-	Version    string `yaml:"version"`
+	// Member of consents in requests: 1 to 64 lower-case letters, digits, _ or -
+	Provider string `yaml:"provider"`
+	// Version of the terms.
+	Version string `yaml:"version"`
+	// What clients agree to.
 	PolicyText string `yaml:"policy_text"`
-	DocsURL    string `yaml:"docs_url"`
-	// FaceMediaRoles are the members whose media must not show faces without it; empty:
-	// the agreement is asked for always, else only with one of them.
+	// Link to the terms.
+	DocsURL string `yaml:"docs_url"`
+	// Members such as image_url whose media may show faces. The consent is needed with one of them only. Default:
+	// always.
 	FaceMediaRoles []string `yaml:"face_media_roles"`
 }
 
@@ -87,11 +108,8 @@ type Consent struct {
 func (v *Video) Upscales() bool { return len(v.Inputs.UpscaleFactors) > 0 }
 
 const (
-	defaultVideoPrompt = 2500  // addendum 7.4
-	maxVideoPrompt     = 20000 // addendum 10.1
-	maxVideoSeconds    = 600
-	maxConsents        = 8
-	maxPolicyText      = 32 << 10
+	maxVideoSeconds = 600
+	maxPolicyText   = 32 << 10
 )
 
 // What addendum 10.1 lets clients write.
@@ -106,8 +124,6 @@ var (
 	VideoMediaRoles = []string{"image_url", "end_image_url", "audio_url", "video_url", "reference_image_urls",
 		"reference_video_urls", "reference_audio_urls", "reference_document_urls", "elements", "scene_image_urls",
 		"keyframes"}
-	videoTypes     = []string{"text-to-video", "image-to-video", "video"}
-	videoNeeds     = []string{"none", "optional", "required"}
 	upscaleFactors = []int64{1, 2, 4}
 	consentName    = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 )
@@ -136,9 +152,7 @@ func VideoSeconds(duration string) int64 {
 
 var videoKind = kind{"video", "video", Rate{RPM: 40}, newVideo}
 
-func newVideo() Spec {
-	return &Video{Constraints: VideoConstraints{ModelType: videoTypes[0], PromptCharacters: defaultVideoPrompt}}
-}
+func newVideo() Spec { return filledSpec(&Video{}) }
 
 // Text is false: what comes out are pictures and sound.
 func (v *Video) Text() bool { return false }
@@ -160,12 +174,6 @@ func (v *Video) complete(*Model) {
 				*need = "none"
 			}
 		}
-	}
-	if in.VideoMinSeconds == 0 {
-		in.VideoMinSeconds = 1
-	}
-	if in.VideoMaxSeconds == 0 {
-		in.VideoMaxSeconds = 60
 	}
 }
 
@@ -189,7 +197,6 @@ func (m *Video) check(v *validator, path string, own *Model) {
 
 func (m *Video) checkConstraints(v *validator, path string) {
 	c := &m.Constraints
-	v.oneOf(path+".model_type", c.ModelType, videoTypes...)
 	in := func(list []string) func(string) bool {
 		return func(s string) bool { return slices.Contains(list, s) }
 	}
@@ -198,8 +205,6 @@ func (m *Video) checkConstraints(v *validator, path string) {
 		"expected "+choice(VideoResolutions))
 	v.choices(path, "durations", "", c.Durations, "", in(VideoDurations),
 		"expected 1s to 30s, auto, Auto, \"-1\" or 1 gen")
-	whole(v, path+".prompt_characters", c.PromptCharacters, 1, maxVideoPrompt)
-	whole(v, path+".auto_seconds", c.AutoSeconds, 0, maxVideoSeconds)
 	if c.AudioConfigurable && !c.Audio {
 		v.wrong(path+".audio_configurable", "the model makes no sound; expected audio: true beside it")
 	}
@@ -207,24 +212,6 @@ func (m *Video) checkConstraints(v *validator, path string) {
 
 func (m *Video) checkInputs(v *validator, path string) {
 	in := &m.Inputs
-	for key, need := range map[string]string{"image": in.Image, "end_image": in.EndImage, "audio": in.Audio,
-		"video": in.Video} {
-		v.oneOf(path+"."+key, need, videoNeeds...)
-	}
-	for _, n := range []struct {
-		key       string
-		got, most int
-	}{
-		{"reference_images", in.ReferenceImages, 30},
-		{"reference_videos", in.ReferenceVideos, 10},
-		{"reference_audios", in.ReferenceAudios, 10},
-		{"reference_documents", in.ReferenceDocuments, 1},
-		{"elements", in.Elements, 4},
-		{"scenes", in.Scenes, 4},
-		{"keyframes", in.Keyframes, 10},
-	} {
-		whole(v, path+"."+n.key, n.got, 0, n.most)
-	}
 	v.choices(path, "tasks", "", in.Tasks, "", func(s string) bool { return slices.Contains(VideoTasks, s) },
 		"expected "+choice(VideoTasks))
 	v.choices(path, "bitrate_modes", "", in.BitrateModes, "",
@@ -235,7 +222,6 @@ func (m *Video) checkInputs(v *validator, path string) {
 			v.wrong(at, "%s is no factor, or listed already; expected 1, 2 or 4, each once", v.shown(at))
 		}
 	}
-	whole(v, path+".video_min_seconds", in.VideoMinSeconds, 1, maxVideoSeconds)
 	whole(v, path+".video_max_seconds", in.VideoMaxSeconds, min(in.VideoMinSeconds, maxVideoSeconds), maxVideoSeconds)
 	switch {
 	case m.Upscales() && in.Video != "required":
@@ -249,10 +235,6 @@ func (m *Video) checkInputs(v *validator, path string) {
 }
 
 func (m *Video) checkConsents(v *validator, path string) {
-	if n := len(m.Consents); n > maxConsents {
-		v.wrong(path, "%d consents are listed; expected at most %d", n, maxConsents)
-		return
-	}
 	for i, c := range m.Consents {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !consentName.MatchString(c.Provider) {

@@ -12,30 +12,30 @@ import (
 // that no choice of a client can reach, and a choice without a price, are mistakes.
 type VideoPrice struct {
 	Free bool `yaml:"-"`
-	// Second is for a second of the video. Generation is for a whole video, however
-	// long: of models without Second, and with the duration 1 gen.
-	Second     map[string]Each `yaml:"second"`
+	// A second of the video; 0 to 100.
+	Second map[string]Each `yaml:"second"`
+	// A whole video; with durations in seconds and second:, of 1 gen only.
 	Generation map[string]Each `yaml:"generation"`
-	// …Silent are the same where the client does without sound; what has none there
-	// costs the same with and without.
-	SecondSilent     map[string]Each `yaml:"second_silent"`
+	// A second where the client does without sound. Default: second.
+	SecondSilent map[string]Each `yaml:"second_silent"`
+	// A whole video where the client does without sound. Default: generation.
 	GenerationSilent map[string]Each `yaml:"generation_silent"`
-	// Upscale is for a second of a video that is enlarged, by the height of what comes
-	// out. FastFrames multiplies it above 48 pictures a second; default 2, 1 to 10.
-	Upscale    []UpscaleBand `yaml:"upscale"`
-	FastFrames int64         `yaml:"fast_frames"`
-	// ReferenceSecond is for a second of all reference videos together.
+	// A second of the enlarged video, by the height of the result.
+	Upscale []UpscaleBand `yaml:"upscale"`
+	// Factor above 48 pictures a second, 1 to 10.
+	FastFrames int64 `yaml:"fast_frames" default:"2"`
+	// A second of all reference videos. Default: free.
 	ReferenceSecond *Each `yaml:"reference_second"`
 }
 
 // UpscaleBand is the price of heights up to To, in lines of the picture. The last has
 // none: it stands for all above.
 type UpscaleBand struct {
-	To     int64 `yaml:"to"`
-	Second Each  `yaml:"second"`
+	// Height in lines up to which the price holds. The last entry has none.
+	To int64 `yaml:"to"`
+	// USD a second.
+	Second Each `yaml:"second"`
 }
-
-func (p *VideoPrice) defaults() { p.FastFrames = 2 }
 
 func (p *VideoPrice) setFree() { p.Free = true }
 

@@ -24,7 +24,7 @@ func FuzzFile(f *testing.F) {
 	add(record{kind: kindForgotten, id: requestID{1}}, nil)
 	f.Add([]byte(fileMagic))
 	f.Add([]byte{})
-	most := int(config.DefaultIdempotency().MaxAnswer)
+	most := int(config.Default[config.Idempotency]().MaxAnswer)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, bodies := range []bool{true, false} {
 			at := int64(len(fileMagic))

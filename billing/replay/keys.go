@@ -129,7 +129,7 @@ type Options struct {
 // Open opens what the config says: files in the node's directory, or Redis.
 func Open(o Options) (*Keys, error) {
 	if o.Config == (config.Idempotency{}) {
-		o.Config = config.DefaultIdempotency()
+		o.Config = config.Default[config.Idempotency]()
 	}
 	k := &Keys{
 		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now,

@@ -18,7 +18,7 @@ import (
 // onBothSmall runs a story with both stores, which have space for so much.
 func onBothSmall(t *testing.T, keys int, bytes config.Size, story func(t *testing.T, f *fixture)) {
 	small := func(o *Options) {
-		o.Config = config.DefaultIdempotency()
+		o.Config = config.Default[config.Idempotency]()
 		o.Config.MaxKeys, o.Config.MaxStored = keys, bytes
 	}
 	t.Run("files", func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestAnOwnerHasItsShareOfAllBytes(t *testing.T) {
 func TestExpiredFilesGiveTheirSharesBack(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil, func(o *Options) {
-		o.Config = config.DefaultIdempotency()
+		o.Config = config.Default[config.Idempotency]()
 		o.Config.MaxKeys = 800
 	})
 	files := f.store.(*fileStore)
@@ -321,7 +321,7 @@ func TestNodesCountSharesTogether(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
 	f := open(t, r, func(o *Options) {
-		o.Config = config.DefaultIdempotency()
+		o.Config = config.Default[config.Idempotency]()
 		o.Config.MaxKeys = 16
 	})
 	there := f.second(t, 2)

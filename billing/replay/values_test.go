@@ -30,7 +30,7 @@ func openValues(t testing.TB, r *servers.Redis, adjust func(*config.Idempotency)
 	v := &values{t: t}
 	v.nowNs.Store(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC).UnixNano())
 	v.o = Options{Dir: t.TempDir(), Folder: "items", Prefix: "svc:items:0:", Node: 1, Log: zerolog.Nop(), Now: v.nowNs.Load,
-		Config: config.DefaultIdempotency()}
+		Config: config.Default[config.Idempotency]()}
 	v.o.Config.Window = time.Minute
 	if r != nil {
 		v.o.Redis = config.Redis{Addresses: []string{r.Addr}}

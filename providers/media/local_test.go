@@ -269,7 +269,7 @@ func TestSomeOfTheDiskStaysFree(t *testing.T) {
 func TestADirectoryIsTried(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cfg := &config.Config{Media: config.DefaultMedia()}
+	cfg := &config.Config{Media: config.Default[config.Media]()}
 	cfg.Media.FreeBytes = 0
 	cfg.Media.Dir = filepath.Join(dir, "later")
 	good, err := Check(t.Context(), cfg)

@@ -176,7 +176,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 	t.Run("it is tried before customers meet it", func(t *testing.T) {
 		check := func(change func(*config.S3)) (string, error) {
 			path := true
-			cfg := &config.Config{Media: config.DefaultMedia()}
+			cfg := &config.Config{Media: config.Default[config.Media]()}
 			cfg.Media.S3 = &config.S3{Endpoint: s.URL, Bucket: s.Bucket, Region: s.Region, Prefix: "tried",
 				AccessKey: config.Secret(s.AccessKey), SecretKey: config.Secret(s.SecretKey), PathStyle: &path,
 				Timeout: 30 * time.Second}

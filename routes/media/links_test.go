@@ -41,7 +41,7 @@ func newStage(t *testing.T, size int) *stage { return newStageWith(t, size, 10_0
 func newStageWith(t *testing.T, size, requests int) *stage {
 	t.Helper()
 	t.Parallel()
-	cfg := &config.Config{Media: config.DefaultMedia()}
+	cfg := &config.Config{Media: config.Default[config.Media]()}
 	cfg.Media.Dir, cfg.Media.FreeBytes = t.TempDir(), 0
 	kept, err := media.New(cfg)
 	if err != nil {
