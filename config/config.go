@@ -20,7 +20,7 @@ type Config struct {
 	// The service's word in names: <brand>_parameters, x-<brand>-… headers and the prefix of keys. It has 2 to 20
 	// lower-case letters and digits, a letter first.
 	Brand string `yaml:"brand" default:"svc" restart:"key"`
-	// Further words that clients may use for <brand>_parameters. At most 4.
+	// Further words that clients may use for <brand>_parameters.
 	BrandAliases []string `yaml:"brand_aliases" default:"" most:"4 aliases" restart:"key"`
 
 	// Where clients connect: host:port, :port or unix:/path/to.sock.

@@ -35,7 +35,7 @@ type ImageCapabilities struct {
 // ImageConstraints are what a model of pictures takes (addendum 7.4). Lists
 // that are empty mean that the client cannot choose.
 type ImageConstraints struct {
-	// Longest prompt in characters. Default 1500.
+	// Longest prompt in characters; 0 stands for the default. Default 1500.
 	PromptCharacters int64 `yaml:"prompt_characters" range:"1..32768|0" only:"image inpaint"`
 	// Steps of a diffusion model.
 	Steps Steps `yaml:"steps" only:"image"`
@@ -60,7 +60,7 @@ type ImageConstraints struct {
 	// Clients may set the strength of style references.
 	StyleReferenceStrength bool `yaml:"style_reference_strength" only:"image"`
 
-	// Pictures of a request. Default 3.
+	// Pictures of a request; 0 stands for the default. Default 3.
 	MaxInputImages int `yaml:"max_input_images" range:"1..64|0" only:"inpaint"`
 	// aspect_ratio counts for a single picture, too. Default true.
 	SingleImageAspectRatio *bool `yaml:"single_image_aspect_ratio" only:"inpaint"`
@@ -103,7 +103,7 @@ type ImagePrice struct {
 type InputImages struct {
 	// Pictures that the price of an edit includes, 1 to 64.
 	Included int64 `yaml:"included"`
-	// USD of each further picture.
+	// USD of each further picture. Required.
 	Additional Each `yaml:"additional"`
 }
 

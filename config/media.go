@@ -40,9 +40,9 @@ type Media struct {
 
 // S3 is a bucket of Amazon or of any server that speaks as it does.
 type S3 struct {
-	// Address of the service: https://host[:port]. Use http:// only for a server that is near.
+	// Address of the service: https://host[:port]. Use http:// only for a server that is near. Required.
 	Endpoint string `yaml:"endpoint"`
-	// Name of the bucket: 3 to 63 lower-case letters, digits, - or .
+	// Name of the bucket: 3 to 63 lower-case letters, digits, - or . Required.
 	Bucket string `yaml:"bucket"`
 	// Region for signatures.
 	Region string `yaml:"region" default:"us-east-1"`

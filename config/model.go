@@ -12,7 +12,7 @@ import (
 // Model is one catalog record and where it is served. What only some types of
 // models have is in its Spec.
 type Model struct {
-	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +
+	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +. Required.
 	ID string `yaml:"id"`
 	// Type of the model, which says what other keys it has.
 	Type string `yaml:"type" default:"text"`
@@ -47,7 +47,7 @@ type Model struct {
 	// When the model ends. Default: never.
 	Deprecation *Deprecation `yaml:"deprecation"`
 
-	// The upstreams that serve the model, 1 to 64.
+	// The upstreams that serve the model, 1 to 64. Required.
 	Targets []Target `yaml:"targets"`
 
 	// Spec has the keys of the model's type: *Chat, *Embedding, *Image, *Speech, *Transcription,
@@ -129,7 +129,7 @@ func (m *Model) complete() {
 
 // Target is one upstream that serves a model.
 type Target struct {
-	// Name of the upstream.
+	// Name of the upstream. Required.
 	Upstream string `yaml:"upstream"`
 	// The upstream's name of the model. Default: the id.
 	Model string `yaml:"model"`

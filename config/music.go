@@ -92,11 +92,11 @@ type MusicPrice struct {
 
 // MusicTier is the price of a job of MinSeconds to MaxSeconds, both included.
 type MusicTier struct {
-	// USD of a job.
+	// USD of a job. Required.
 	Price Each `yaml:"price"`
-	// Fewest seconds of the tier.
+	// Fewest seconds of the tier. Required.
 	MinSeconds int64 `yaml:"min_seconds"`
-	// Most seconds of the tier.
+	// Most seconds of the tier. Required.
 	MaxSeconds int64 `yaml:"max_seconds"`
 }
 

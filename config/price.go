@@ -19,7 +19,7 @@ type Price struct {
 // ExtendedPrice replaces the prices of the whole request when its prompt has
 // more than Above tokens (addendum 19.2).
 type ExtendedPrice struct {
-	// Prompt tokens above which these prices hold, below context_tokens.
+	// Prompt tokens above which these prices hold, below context_tokens. Required.
 	Above int64 `yaml:"above"`
 	// Prompt tokens. Required.
 	Input Pico `yaml:"input"`

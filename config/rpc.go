@@ -37,7 +37,7 @@ type RPC struct {
 
 // RPCNetwork is one chain and the nodes that serve it.
 type RPCNetwork struct {
-	// Name in the path of requests: lower-case words and digits joined by -
+	// Name in the path of requests: lower-case words and digits joined by -. Required.
 	Name string `yaml:"name"`
 	// Which methods there are: evm, solana or starknet. Default: known for the networks of the specification.
 	Family string `yaml:"family" oneof:"|evm solana starknet"`
@@ -98,9 +98,9 @@ type RPCTimeouts struct {
 
 // RPCUpstream is one node, or a service in front of many.
 type RPCUpstream struct {
-	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -
+	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -. Required.
 	Name string `yaml:"name"`
-	// http://, https:// or unix:/path. It is a secret, since keys are part of paths and queries.
+	// http://, https:// or unix:/path. It is a secret, since keys are part of paths and queries. Required.
 	URL Secret `yaml:"url"`
 	// Fixed request headers, such as Authorization. Their values are secrets.
 	Headers map[string]Secret `yaml:"headers" most:"32 headers"`

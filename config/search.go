@@ -35,9 +35,9 @@ func (s *Search) Providers() map[string][]SearchUpstream {
 
 // SearchUpstream is one service that searches.
 type SearchUpstream struct {
-	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -
+	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -. Required.
 	Name string `yaml:"name"`
-	// How the service is asked: brave, serper, searxng, tavily, exa, or one of formats.
+	// How the service is asked: brave, serper, searxng, tavily, exa, or one of formats. Required.
 	Format string `yaml:"format"`
 	// Address before the path of the format. Default: that of the service; searxng has none.
 	BaseURL string `yaml:"base_url"`
@@ -67,7 +67,7 @@ type SearchUpstream struct {
 type SearchFormat struct {
 	// Method of the request.
 	Method string `yaml:"method" default:"GET" oneof:"GET POST"`
-	// Path after base_url, such as /search.
+	// Path after base_url, such as /search. Required.
 	Path string `yaml:"path"`
 	// Query of a GET. {query} and {limit} stand for the client's words.
 	Query map[string]string `yaml:"query" most:"32 parameters"`
@@ -77,13 +77,13 @@ type SearchFormat struct {
 	KeyHeader string `yaml:"key_header"`
 	// Most results that the service gives, 1 to 100.
 	Limit int `yaml:"limit" default:"20"`
-	// Path of the results in the answer, such as web.results.
+	// Path of the results in the answer, such as web.results. Required.
 	Results string `yaml:"results"`
-	// Paths of the title in each result. The first one with text counts, here and below.
+	// Paths of the title in each result. The first one with text counts, here and below. Required.
 	Title []string `yaml:"title"`
-	// Paths of the link in each result.
+	// Paths of the link in each result. Required.
 	URL []string `yaml:"url"`
-	// Paths of the text in each result.
+	// Paths of the text in each result. Required.
 	Content []string `yaml:"content"`
 	// Paths of the date in each result.
 	Date []string `yaml:"date"`

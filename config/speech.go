@@ -62,7 +62,7 @@ type VoiceCloning struct {
 // points) as written, held as Pico a character.
 type SpeechPrice struct {
 	Free bool `yaml:"-"`
-	// The text that is spoken.
+	// The text that is spoken. Required.
 	Input Pico `yaml:"input"`
 }
 

@@ -45,7 +45,7 @@ type TranscriptionCapabilities struct {
 // TranscriptionPrice is what a second of sound costs in USD.
 type TranscriptionPrice struct {
 	Free bool `yaml:"-"`
-	// A second of sound, at most 1 USD.
+	// A second of sound, at most 1 USD. Required.
 	PerAudioSecond Each `yaml:"per_audio_second"`
 }
 

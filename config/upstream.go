@@ -15,7 +15,7 @@ import (
 
 // Upstream is one endpoint that serves models.
 type Upstream struct {
-	// Name for targets, logs and metrics: 1 to 64 letters, digits, . _ or -. Clients never see it.
+	// Name for targets, logs and metrics: 1 to 64 letters, digits, . _ or -. Clients never see it. Required.
 	Name string `yaml:"name"`
 	// Text in the header x-<brand>-model-router that tells clients who serves them. Default: no such header.
 	Router string `yaml:"router"`

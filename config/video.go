@@ -91,13 +91,13 @@ type VideoInputs struct {
 
 // Consent is what a client of a model must agree to (addendum 3.4, 10.1).
 type Consent struct {
-	// Member of consents in requests: 1 to 64 lower-case letters, digits, _ or -
+	// Member of consents in requests: 1 to 64 lower-case letters, digits, _ or -. Required.
 	Provider string `yaml:"provider"`
-	// Version of the terms.
+	// Version of the terms. Required.
 	Version string `yaml:"version"`
-	// What clients agree to.
+	// What clients agree to. Required.
 	PolicyText string `yaml:"policy_text"`
-	// Link to the terms.
+	// Link to the terms. Required.
 	DocsURL string `yaml:"docs_url"`
 	// Members such as image_url whose media may show faces. The consent is needed with one of them only. Default:
 	// always.

@@ -80,14 +80,14 @@ type X402SignIn struct {
 
 // X402Network is a chain on which wallets pay.
 type X402Network struct {
-	// base, base-sepolia, solana, solana-devnet, or a CAIP-2 name such as eip155:8453.
+	// base, base-sepolia, solana, solana-devnet, or a CAIP-2 name such as eip155:8453. Required.
 	Network string `yaml:"network"`
-	// Name of the network in rpc.networks whose nodes confirm payments.
+	// Name of the network in rpc.networks whose nodes confirm payments. Required.
 	RPC string `yaml:"rpc"`
 	// Nodes that must agree before money is credited, at most as many as there are. Default: 2, or 1 where there is
 	// one.
 	Witnesses int `yaml:"witnesses"`
-	// Where the money goes: a wallet that receives nothing else.
+	// Where the money goes: a wallet that receives nothing else. Required.
 	PayTo string `yaml:"pay_to"`
 	// Token with 6 decimals. Default: USDC of the four networks with a name.
 	Asset string `yaml:"asset"`
@@ -106,9 +106,9 @@ type X402Network struct {
 
 // X402Facilitator brings signed payments onto a chain.
 type X402Facilitator struct {
-	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -
+	// Name for logs and metrics: 1 to 64 letters, digits, . _ or -. Required.
 	Name string `yaml:"name"`
-	// Address that has /verify, /settle and /supported below it.
+	// Address that has /verify, /settle and /supported below it. Required.
 	URL Secret `yaml:"url"`
 	// none; bearer: token; cdp: a key of the Coinbase Developer Platform.
 	Auth string `yaml:"auth" default:"none" oneof:"none bearer cdp"`

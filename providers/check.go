@@ -18,7 +18,7 @@ import (
 
 // Commands are those about what is behind the gateway.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{checkCommand(), x402Command(), teeCommand()}
+	return []*cobra.Command{checkCommand(), configCommand(), x402Command(), teeCommand()}
 }
 
 // checkCommand is `farebox check`.
