@@ -7,10 +7,14 @@
 // a bad file keeps the old value. [Demo] is the built-in config of a first run.
 //
 // The order inside: bytes (source.go) -> tree with positions (tree.go) ->
-// struct (decode.go, scalar.go, expand.go) -> rules (validate.go). Money is
-// read as written text, never through a float.
+// struct (decode.go, scalar.go, expand.go) -> rules (tags.go, validate.go).
+// Money is read as written text, never through a float.
 //
-// Each capability has a file with its keys, defaults and rules: chat.go,
+// The tags of a field are its default, range, words and whether it needs a
+// restart (tags.go); its comment is what operators read. `go generate` makes the
+// JSON Schema, REFERENCE.md and the comments of examples/full.yaml of both.
+//
+// Each capability has a file with its keys and rules: chat.go,
 // embedding.go, image.go, rpc.go. Models of a new type need a file with their
 // [Spec] and a line in kinds (model.go), upstreams of a new dialect a row in
 // dialects (dialect.go).

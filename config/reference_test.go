@@ -43,7 +43,7 @@ type referencePages struct {
 func (docs fieldDocs) reference() []byte {
 	p := &referencePages{docs: docs, seen: map[reflect.Type]string{}}
 	p.out.WriteString(referenceHead)
-	p.section("Top level", "", reflect.TypeFor[Config](), false)
+	p.section("Top level", "", "", reflect.TypeFor[Config](), false)
 	for i, k := range kinds {
 		t := reflect.TypeOf(k.spec()).Elem()
 		if p.seen[t] != "" {
@@ -55,13 +55,13 @@ func (docs fieldDocs) reference() []byte {
 				names = append(names, other.name)
 			}
 		}
-		p.section("models[] of type "+choice(names), "models[]", t, false)
+		p.section("models[] of type "+choice(names), "models[]", " of type "+choice(names), t, false)
 	}
 	return p.out.Bytes()
 }
 
-// section writes the keys of a group, then the groups below it.
-func (p *referencePages) section(title, path string, t reflect.Type, restart bool) {
+// section writes the keys of a group, then the groups below it, whose titles end with of.
+func (p *referencePages) section(title, path, of string, t reflect.Type, restart bool) {
 	p.seen[t] = title
 	fmt.Fprintf(&p.out, "\n## %s\n\n| Key | Type | Default | Range | Meaning |\n|---|---|---|---|---|\n", title)
 	type below struct {
@@ -86,12 +86,13 @@ func (p *referencePages) section(title, path string, t reflect.Type, restart boo
 			one = one.Elem()
 		}
 		if isGroup(one) {
-			if title := p.seen[one]; title != "" {
-				d.meaning += " Its keys are those of [" + title + "](#" + anchor(title) + ")."
-			} else {
+			title := p.seen[one]
+			if title == "" {
 				groups = append(groups, below{at, one, restart || d.restart})
-				p.seen[one] = at
+				title = at + of
+				p.seen[one] = title
 			}
+			d.kind = "[" + d.kind + "](#" + anchor(title) + ")"
 		}
 		if len(k.only) > 0 {
 			d.meaning += " Only for " + choice(k.only) + "."
@@ -106,7 +107,7 @@ func (p *referencePages) section(title, path string, t reflect.Type, restart boo
 		fmt.Fprintf(&p.out, "| `%s` | %s | %s | %s | %s |\n", k.name, d.kind, cell(initial), cell(d.bounds), cell(d.meaning))
 	}
 	for _, g := range groups {
-		p.section(g.path, g.path, g.t, g.restart)
+		p.section(g.path+of, g.path, of, g.t, g.restart)
 	}
 }
 
