@@ -43,15 +43,15 @@ type ImageConstraints struct {
 	SizeDivisor int64 `yaml:"size_divisor" zero:"1" range:"1..1024" only:"image"`
 
 	// Ratios in quotes such as "16:9", or auto. Default: clients give width and height.
-	AspectRatios []string `yaml:"aspect_ratios" only:"image inpaint"`
+	AspectRatios []string `yaml:"aspect_ratios" most:"32 values" only:"image inpaint"`
 	// Ratio when the client names none. Default: the first.
 	DefaultAspectRatio string `yaml:"default_aspect_ratio" only:"image"`
 	// Resolutions such as 1K. Default: clients cannot choose.
-	Resolutions []string `yaml:"resolutions" only:"image inpaint"`
+	Resolutions []string `yaml:"resolutions" most:"32 values" only:"image inpaint"`
 	// Resolution when the client names none. Default: the first.
 	DefaultResolution string `yaml:"default_resolution" only:"image inpaint"`
-	// Qualities: some of low, medium, high. Default: clients cannot choose.
-	Qualities []string `yaml:"qualities" only:"image inpaint"`
+	// Qualities. Default: clients cannot choose.
+	Qualities []string `yaml:"qualities" most:"32 values" oneof:"low medium high" unique:"value" only:"image inpaint"`
 	// Quality when the client names none. Default: the first.
 	DefaultQuality string `yaml:"default_quality" only:"image inpaint"`
 
@@ -162,7 +162,6 @@ const (
 var (
 	aspectRatio = regexp.MustCompile(`^(?:auto|[1-9][0-9]{0,2}:[1-9][0-9]{0,2})$`)
 	resolution  = regexp.MustCompile(`^[0-9A-Za-z.]{1,10}$`) // addendum 8.5
-	qualities   = []string{"low", "medium", "high"}
 	factors     = []string{"2x", "4x"}
 )
 
@@ -218,24 +217,18 @@ func (i *Image) checkConstraints(v *validator, path string) {
 		v.wrong(path+".style_reference_strength",
 			"the model takes no style references; expected max_style_references: beside it")
 	}
-	v.choices(path, "aspect_ratios", "default_aspect_ratio", c.AspectRatios, c.DefaultAspectRatio,
-		aspectRatio.MatchString, "expected a ratio in quotes, such as \"16:9\", or auto")
-	v.choices(path, "resolutions", "default_resolution", c.Resolutions, c.DefaultResolution, resolution.MatchString,
-		"expected 1 to 10 letters and digits, such as 1K")
-	v.choices(path, "qualities", "default_quality", c.Qualities, c.DefaultQuality,
-		func(q string) bool { return slices.Contains(qualities, q) }, "expected "+choice(qualities))
+	v.choices(path+".aspect_ratios", c.AspectRatios, aspectRatio.MatchString,
+		"expected a ratio in quotes, such as \"16:9\", or auto")
+	v.choices(path+".resolutions", c.Resolutions, resolution.MatchString, "expected 1 to 10 letters and digits, such as 1K")
+	v.standard(path, "default_aspect_ratio", c.DefaultAspectRatio, "aspect_ratios", c.AspectRatios)
+	v.standard(path, "default_resolution", c.DefaultResolution, "resolutions", c.Resolutions)
+	v.standard(path, "default_quality", c.DefaultQuality, "qualities", c.Qualities)
 }
 
-// choices checks a list of what clients may choose, and its default.
-func (v *validator) choices(path, key, standardKey string, list []string, standard string, good func(string) bool,
-	expected string) {
-	at := path + "." + key
-	if n := len(list); n > maxChoices {
-		v.wrong(at, "%d values are listed; expected at most %d", n, maxChoices)
-		return
-	}
+// choices checks the values of a list that clients may choose from.
+func (v *validator) choices(path string, list []string, good func(string) bool, expected string) {
 	for i, value := range list {
-		item := fmt.Sprintf("%s[%d]", at, i)
+		item := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case !good(value):
 			v.wrong(item, "%s is not known; %s", v.shown(item), expected)
@@ -243,9 +236,13 @@ func (v *validator) choices(path, key, standardKey string, list []string, standa
 			v.wrong(item, "%s is listed already; expected every value once", quote(value))
 		}
 	}
-	at = path + "." + standardKey
+}
+
+// standard checks the default of a list that clients may choose from.
+func (v *validator) standard(path, standardKey, standard, key string, list []string) {
+	at := path + "." + standardKey
 	switch {
-	case standard == "":
+	case standard == "" || v.ruledOut[path+"."+key]:
 	case len(list) == 0:
 		v.wrong(at, "a default stands without %s; expected the list of possible values beside it", key)
 	case !slices.Contains(list, standard):
@@ -256,7 +253,7 @@ func (v *validator) choices(path, key, standardKey string, list []string, standa
 // unread says whether something below path could not be read.
 func (v *validator) unread(path string) bool {
 	for bad := range v.bad {
-		if strings.HasPrefix(bad, path+".") && !v.readable[bad] {
+		if strings.HasPrefix(bad, path+".") && !v.ruledOut[bad] {
 			return true
 		}
 	}

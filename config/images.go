@@ -63,7 +63,7 @@ var brandedStyles = []string{"GTA", "Super Mario", "Minecraft", "Pokemon", "Stre
 
 func (v *validator) images() {
 	v.promptModel(&v.c.Images)
-	if v.bad["images.styles"] {
+	if v.ruledOut["images.styles"] {
 		return
 	}
 	for i, name := range v.c.Images.Styles {

@@ -176,7 +176,7 @@ func (v *validator) models() {
 	case n == 0 && (len(v.c.RPC.Networks) > 0 || v.c.Augment != (Augment{})):
 	case n == 0:
 		v.wrong("models", "no model is configured; expected a list with id, price and targets of each")
-	case v.bad["models"]:
+	case v.ruledOut["models"]:
 		return
 	}
 	v.names()
@@ -224,7 +224,7 @@ func (v *validator) names() {
 	}
 	for i := range v.c.Models {
 		path := fmt.Sprintf("models[%d].aliases", i)
-		if v.bad[path] {
+		if v.ruledOut[path] {
 			continue
 		}
 		for j, alias := range v.c.Models[i].Aliases {
@@ -244,7 +244,7 @@ func (v *validator) traits(taken map[string]string) {
 	for i := range v.c.Models {
 		m := &v.c.Models[i]
 		path := fmt.Sprintf("models[%d].traits", i)
-		if v.bad[path] {
+		if v.ruledOut[path] {
 			continue
 		}
 		for j, trait := range m.Traits {

@@ -16,8 +16,8 @@ type Music struct {
 	DefaultVoice string `yaml:"default_voice"`
 	// Clients may name voices that are not listed. Default false.
 	CustomVoiceIDs *bool `yaml:"custom_voice_ids"`
-	// Formats of results: some of mp3, wav, flac. Clients cannot choose.
-	Formats []string `yaml:"supported_formats" zero:"mp3"`
+	// Formats of results. Clients cannot choose.
+	Formats []string `yaml:"supported_formats" zero:"mp3" most:"32 values" oneof:"mp3 wav flac" unique:"value"`
 	// The usual format. Default: the first of supported_formats.
 	DefaultFormat string `yaml:"default_format"`
 
@@ -110,8 +110,7 @@ const (
 )
 
 var (
-	musicKind    = kind{"music", "music", Rate{RPM: 40}, newMusic}
-	musicFormats = []string{"mp3", "wav", "flac"}
+	musicKind = kind{"music", "music", Rate{RPM: 40}, newMusic}
 )
 
 func newMusic() Spec { return filledSpec(&Music{}) }
@@ -267,8 +266,7 @@ func (m *Music) checkDurations(v *validator, path string) {
 func (m *Music) checkSound(v *validator, path string) {
 	c, at := &m.Constraints, path+".constraints"
 	m.checkVoices(v, path)
-	v.choices(path, "supported_formats", "default_format", m.Formats, m.DefaultFormat,
-		func(f string) bool { return slices.Contains(musicFormats, f) }, "expected "+choice(musicFormats))
+	v.standard(path, "default_format", m.DefaultFormat, "supported_formats", m.Formats)
 	speeds := []struct {
 		key   string
 		value *Decimal
@@ -295,7 +293,7 @@ func (m *Music) checkSound(v *validator, path string) {
 
 // checkVoices checks the voices that the model lists.
 func (m *Music) checkVoices(v *validator, path string) {
-	if v.bad[path+".voices"] {
+	if v.ruledOut[path+".voices"] {
 		return
 	}
 	const expected = "expected 1 to %d bytes of text on one line that do not begin with %s"

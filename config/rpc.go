@@ -202,7 +202,7 @@ func (v *validator) rpc() {
 			"all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
 	}
 	v.burst("rpc.rate", r.Rate)
-	if v.bad["rpc.networks"] {
+	if v.ruledOut["rpc.networks"] {
 		return
 	}
 	names := map[string]int{}
@@ -238,7 +238,7 @@ func (v *validator) network(path string, n *RPCNetwork) {
 	if len(n.Upstreams) == 0 {
 		v.wrong(path+".upstreams", "the network has no upstream; expected name and url of each node")
 	}
-	if v.bad[path+".upstreams"] {
+	if v.ruledOut[path+".upstreams"] {
 		return
 	}
 	names := map[string]int{}
@@ -268,7 +268,7 @@ func (v *validator) node(path string, u *RPCUpstream) {
 	v.nodeURL(path+".url", u.URL.Reveal())
 	v.headers(path, u.Headers, "")
 	v.authority(path+".ca_file", u.CAFile)
-	if v.bad[path+".without"] {
+	if v.ruledOut[path+".without"] {
 		return
 	}
 	for i, m := range u.Without {

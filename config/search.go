@@ -157,7 +157,7 @@ func (v *validator) search(path string, s *Search) {
 	if len(s.Brave)+len(s.Google) == 0 {
 		v.wrong(path, "nothing answers searches; expected upstreams below brave: or google:, or no search: at all")
 	}
-	if v.bad[path+".formats"] {
+	if v.ruledOut[path+".formats"] {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Formats)) {
@@ -167,7 +167,7 @@ func (v *validator) search(path string, s *Search) {
 	providers := s.Providers()
 	for _, provider := range slices.Sorted(maps.Keys(providers)) {
 		list, at := providers[provider], path+"."+provider
-		if v.bad[at] {
+		if v.ruledOut[at] {
 			continue
 		}
 		names := map[string]int{}
@@ -200,7 +200,7 @@ func (v *validator) searchUpstream(path string, s *Search, u *SearchUpstream) {
 }
 
 func (v *validator) params(path string, list map[string]string) {
-	if v.bad[path] {
+	if v.ruledOut[path] {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {

@@ -68,8 +68,7 @@ type SpeechPrice struct {
 
 // The limits of speech (addendum 9.1, 9.2).
 const (
-	maxSpeechCharacters = 4096
-	maxVoiceName        = 512
+	maxVoiceName = 512
 	// AnyLanguage in languages stands for all of them.
 	AnyLanguage = "any"
 	// VoiceHandle begins the handles of cloned voices, which no other voice may have.
@@ -122,7 +121,7 @@ func (s *Speech) check(v *validator, path string, m *Model) {
 
 func (s *Speech) checkVoices(v *validator, path string) {
 	at := path + ".voices"
-	if v.bad[at] {
+	if v.ruledOut[at] {
 		return
 	}
 	seen := map[string]bool{}

@@ -61,6 +61,11 @@ var wordLists = map[string]func() []string{
 	"efforts":  func() []string { return ReasoningEfforts },
 	"states":   func() []string { return tcbStates },
 	"sounds":   func() []string { return SpeechFormats },
+
+	"ratios":      func() []string { return VideoRatios },
+	"resolutions": func() []string { return VideoResolutions },
+	"tasks":       func() []string { return VideoTasks },
+	"bitrates":    func() []string { return VideoBitrateModes },
 }
 
 var groups sync.Map // reflect.Type -> *group
@@ -341,5 +346,5 @@ func (v *validator) broken(path string, r *rule) {
 // ruled is wrong for a rule of a tag: what is written there could be read all the same.
 func (v *validator) ruled(path, format string, args ...any) {
 	v.wrong(path, format, args...)
-	v.readable[path] = true
+	v.ruledOut[path] = true
 }

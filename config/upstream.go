@@ -136,7 +136,7 @@ func (v *validator) upstreams() {
 	case n == 0:
 		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that "+
 			"runs models")
-	case v.bad["upstreams"]:
+	case v.ruledOut["upstreams"]:
 		return
 	}
 	if n := len(v.c.Drops()); n > maxDrops {
@@ -305,7 +305,7 @@ func (v *validator) keyHeader(path string, u *Upstream) string {
 
 // headers checks fixed request headers; carrier is the one that carries the key.
 func (v *validator) headers(path string, list map[string]Secret, carrier string) {
-	if v.bad[path+".headers"] {
+	if v.ruledOut[path+".headers"] {
 		return
 	}
 	seen := map[string]string{}

@@ -20,11 +20,11 @@ type validator struct {
 	*decoder
 	c        *Config
 	ids      map[string]int  // of models
-	readable map[string]bool // what breaks the rule of a tag, and could be read
+	ruledOut map[string]bool // paths that break the rule of a tag; they could be read
 }
 
 func newValidator(d *decoder, c *Config) *validator {
-	return &validator{decoder: d, c: c, ids: map[string]int{}, readable: map[string]bool{}}
+	return &validator{decoder: d, c: c, ids: map[string]int{}, ruledOut: map[string]bool{}}
 }
 
 func (v *validator) run() {

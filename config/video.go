@@ -30,14 +30,14 @@ type Video struct {
 type VideoConstraints struct {
 	// Kind of model in the catalog.
 	ModelType string `yaml:"model_type" default:"text-to-video" oneof:"text-to-video image-to-video video"`
-	// Ratios in quotes such as "16:9", adaptive or auto. Default: clients cannot choose.
-	AspectRatios []string `yaml:"aspect_ratios"`
-	// Resolutions such as 720p. Default: clients cannot choose.
-	Resolutions []string `yaml:"resolutions"`
+	// Ratios, in quotes. Default: clients cannot choose.
+	AspectRatios []string `yaml:"aspect_ratios" most:"32 values" oneof:"@ratios" unique:"value"`
+	// Resolutions. Default: clients cannot choose.
+	Resolutions []string `yaml:"resolutions" most:"32 values" oneof:"@resolutions" unique:"value"`
 	// Resolution when the client names none. Default: the first.
 	DefaultResolution string `yaml:"default_resolution"`
 	// Some of 1s to 30s, auto, "-1" and 1 gen. Default: clients cannot choose.
-	Durations []string `yaml:"durations"`
+	Durations []string `yaml:"durations" most:"32 values"`
 	// Seconds that are charged when the client does not say how long, for models with a price by the second: the
 	// longest video of the model.
 	AutoSeconds int64 `yaml:"auto_seconds" default:"0" range:"0..600"`
@@ -75,10 +75,10 @@ type VideoInputs struct {
 	// Key frames of a job.
 	Keyframes int `yaml:"keyframes" default:"0" range:"0..10"`
 
-	// omni_reference_task_type: some of auto, reference, edit, extend. Default: none.
-	Tasks []string `yaml:"tasks"`
-	// Bit rates that clients may choose: some of standard, high. Default: none.
-	BitrateModes []string `yaml:"bitrate_modes"`
+	// Values of omni_reference_task_type. Default: none.
+	Tasks []string `yaml:"tasks" most:"32 values" oneof:"@tasks" unique:"value"`
+	// Bit rates that clients may choose. Default: none.
+	BitrateModes []string `yaml:"bitrate_modes" most:"32 values" oneof:"@bitrates" unique:"value"`
 	// The model enlarges a video: some of 1, 2, 4. Default: it does not.
 	UpscaleFactors []int64 `yaml:"upscale_factors"`
 	// Shortest video that is given.
@@ -197,13 +197,8 @@ func (m *Video) check(v *validator, path string, own *Model) {
 
 func (m *Video) checkConstraints(v *validator, path string) {
 	c := &m.Constraints
-	in := func(list []string) func(string) bool {
-		return func(s string) bool { return slices.Contains(list, s) }
-	}
-	v.choices(path, "aspect_ratios", "", c.AspectRatios, "", in(VideoRatios), "expected "+choice(VideoRatios))
-	v.choices(path, "resolutions", "default_resolution", c.Resolutions, c.DefaultResolution, in(VideoResolutions),
-		"expected "+choice(VideoResolutions))
-	v.choices(path, "durations", "", c.Durations, "", in(VideoDurations),
+	v.standard(path, "default_resolution", c.DefaultResolution, "resolutions", c.Resolutions)
+	v.choices(path+".durations", c.Durations, func(s string) bool { return slices.Contains(VideoDurations, s) },
 		"expected 1s to 30s, auto, Auto, \"-1\" or 1 gen")
 	if c.AudioConfigurable && !c.Audio {
 		v.wrong(path+".audio_configurable", "the model makes no sound; expected audio: true beside it")
@@ -212,10 +207,6 @@ func (m *Video) checkConstraints(v *validator, path string) {
 
 func (m *Video) checkInputs(v *validator, path string) {
 	in := &m.Inputs
-	v.choices(path, "tasks", "", in.Tasks, "", func(s string) bool { return slices.Contains(VideoTasks, s) },
-		"expected "+choice(VideoTasks))
-	v.choices(path, "bitrate_modes", "", in.BitrateModes, "",
-		func(s string) bool { return slices.Contains(VideoBitrateModes, s) }, "expected "+choice(VideoBitrateModes))
 	for i, n := range in.UpscaleFactors {
 		if at := fmt.Sprintf("%s.upscale_factors[%d]", path, i); !slices.Contains(upscaleFactors, n) ||
 			slices.Contains(in.UpscaleFactors[:i], n) {

@@ -77,7 +77,7 @@ func (v *validator) topUpAmounts(x *X402) {
 }
 
 func (v *validator) wallets(path string, list []string) {
-	if v.bad[path] {
+	if v.ruledOut[path] {
 		return
 	}
 	for i, address := range list {
