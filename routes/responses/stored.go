@@ -117,7 +117,7 @@ func continued(call *routes.Call, v *routes.Validator, window time.Duration) (*c
 	if len(v.Issues) > 0 || !call.Responses().On() {
 		return nil, 0, nil
 	}
-	c := &conversation{call: call, window: window, own: bytes.Clone(form.Own(call.Body, &call.Doc))}
+	c := &conversation{call: call, window: window, own: form.Own(call.Body, &call.Doc)}
 	at := call.Doc.TopIndex(form.TopPreviousResponseID)
 	if at < 0 || call.Doc.Fields[at].Kind == scan.Null {
 		return c, 0, nil
