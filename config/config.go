@@ -317,9 +317,7 @@ type Rate struct {
 	Burst int64 `yaml:"burst"`
 }
 
-// Budget counts failures in a window and then blocks; Count 0 switches it off.
-// Defaults: 20 failed requests and 200 refused features in 30s, blocked for 30s; 100
-// wrong keys in 1m, refused for 1m; any number of aborted requests.
+// Budget counts failures in a window and then blocks.
 type Budget struct {
 	// Failures in a window before the block; 0: off.
 	Count int `yaml:"count" range:"0..1000000"`

@@ -11,20 +11,21 @@ import (
 
 // The tags of a field say what holds for its key, beside the name in `yaml`:
 //
-//	default:"35MB"        the value of a key that is not written; a list has spaces between its words, a group has
-//	                      pairs such as "count: 20, window: 30s", which go over the defaults of its keys
-//	zero:"4096"           the same, and the value of a key that is written as 0, as nothing or as an empty list
-//	range:"1KB..512MB"    the least and the most; "0|1m..24h" takes 0, too, and "1m..24h|0" takes it without a word
-//	oneof:"auto json"     the words that are known; "|auto json" takes an empty text, too; "@name" is one of wordLists
-//	unique:"value"        the entries of a list differ; messages call an entry by this word
-//	most:"64 upstreams"   the longest list, and the word for its entries
-//	only:"image inpaint"  the types of models that have the key
-//	restart:"key"         a reload keeps the old value; "keys" does so for each key of a group
+//	default:"35MB"        value of a key that is not written; "80 443" is a list of two words, and
+//	                      "count: 20, window: 30s" replaces defaults of the keys of a group
+//	zero:"4096"           default that also replaces a written 0, empty text or empty list
+//	range:"1KB..512MB"    least and most; "0|1m..24h" also accepts 0 and says so in messages, "1m..24h|0"
+//	                      accepts 0 and does not say so
+//	oneof:"auto json"     known words; "|auto json" also accepts an empty text; "@name" is a list of wordLists
+//	unique:"value"        entries of a list must differ; messages call an entry by this word
+//	most:"64 upstreams"   longest list or table, and the word for its entries in messages
+//	only:"image inpaint"  types of models that have the key
+//	restart:"key"         a reload keeps the old value; "keys" reports each key of a group by itself
 //
 // The range and the words of a list are those of its entries. Rules that depend on other
 // values are code: validate.go and the files of the groups.
 
-// group is what the tags of a type say.
+// group has the keys of a struct.
 type group struct {
 	keys   []*key
 	byName map[string]*key
@@ -199,7 +200,7 @@ func bound(t reflect.Type, text string) (int64, string) {
 	return v.Int(), text
 }
 
-// breaks says that a value is outside of the range, or none of the words.
+// breaks reports whether a value is outside the range or not one of the words.
 func (r *rule) breaks(v reflect.Value) bool {
 	if r.blank && v.IsZero() {
 		return false
@@ -231,7 +232,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// refill gives keys of a group their default that were read as nothing.
+// refill resets the keys with the tag zero that were read as empty.
 func refill(v reflect.Value) {
 	for _, k := range groupOf(v.Type()).keys {
 		field := v.Field(k.index)
@@ -243,7 +244,7 @@ func refill(v reflect.Value) {
 	}
 }
 
-// reset sets a field to its default, which shares nothing with another one.
+// reset sets a field to a copy of its default.
 func (k *key) reset(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -256,18 +257,18 @@ func (k *key) reset(v reflect.Value) {
 	}
 }
 
-// Default is a group in which nothing is written.
+// Default returns a group with its defaults.
 func Default[T any]() T {
 	var v T
 	fill(reflect.ValueOf(&v).Elem())
 	return v
 }
 
-// tags checks what is written in a group by the tags of its keys, and of all groups below.
+// tags checks the written values of a group, and of all groups below, by their tags.
 func (v *validator) tags(path string, g reflect.Value) {
 	if m, ok := g.Addr().Interface().(*Model); ok {
 		if _, served := kindOf(m.Type); !served {
-			return // nothing more is said of it
+			return // only its type is reported
 		}
 	}
 	for _, k := range groupOf(g.Type()).keys {
@@ -343,7 +344,7 @@ func (v *validator) broken(path string, r *rule) {
 	}
 }
 
-// ruled is wrong for a rule of a tag: what is written there could be read all the same.
+// ruled reports a broken rule of a tag. The value could be read, unlike others in bad.
 func (v *validator) ruled(path, format string, args ...any) {
 	v.wrong(path, format, args...)
 	v.ruledOut[path] = true
