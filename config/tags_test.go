@@ -102,3 +102,23 @@ func TestRangesReadTheirBounds(t *testing.T) {
 	f(reflect.TypeFor[Nano](), "0.000001..1000000", "0.000001 to 1000000 USD", Nano(1000), Nano(999))
 	f(reflect.TypeFor[Decimal](), "-2..2", "-2 to 2", Decimal("-2"), Decimal("-2.1"))
 }
+
+// A reload that drops a directory half way would lose what is in the old one.
+func TestSingleKeysWaitForARestart(t *testing.T) {
+	parser := "augment: { text_parser: { workers: %d, timeout: 30s } }\n"
+	old := parse(t, fmt.Sprintf(base, "")+fmt.Sprintf(parser, 2))
+	next := parse(t, fmt.Sprintf(base, "")+fmt.Sprintf(parser, 3)+
+		"images: { timeout: 6m, unattended: 1 }\nmedia: { dir: /var/lib/media, keep: 48h }\n")
+	want := []string{"images.timeout", "augment.text_parser.workers", "media.dir"}
+	if got := Fixed(old, next); !reflect.DeepEqual(got, want) {
+		t.Errorf("a restart is needed for %v, want %v", got, want)
+	}
+	next.keepFixed(old)
+	if got := Fixed(old, next); len(got) != 0 || next.Media.Keep != 48*time.Hour || next.Images.Unattended != 1 {
+		t.Errorf("after keepFixed %v differ, keep %s, unattended %d", got, next.Media.Keep, next.Images.Unattended)
+	}
+	next.Augment.TextParser = nil // a group that is gone is no change of its keys
+	if got := Fixed(old, next); len(got) != 0 {
+		t.Errorf("without the group %v differ", got)
+	}
+}

@@ -19,7 +19,7 @@ type Video struct {
 	Consents []Consent `yaml:"consents" most:"8 consents"`
 	// POST /video/queue answers with a link, valid for a day and for one full download.
 	DownloadURL bool `yaml:"download_url"`
-	// Id of another video model that clients are told of when the provider refuses a prompt. Default: none.
+	// Id of another video model. Clients get it as a recommendation when the provider refuses a prompt. Default: none.
 	Recommend string `yaml:"recommend"`
 	// USD by resolution; any stands for all without a row. Required; write price: free if it is free.
 	Price *VideoPrice `yaml:"price"`
