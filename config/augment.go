@@ -12,7 +12,7 @@ import (
 )
 
 // Augment sells pages, searches and documents by the call (interface.md, Augment;
-// addendum 12). What is not written is not offered.
+// addendum 12). A nil group is not offered.
 type Augment struct {
 	// POST /augment/scrape makes Markdown of a page. fetch says where its requests may go.
 	Scrape *Scrape `yaml:"scrape"`
@@ -24,8 +24,8 @@ type Augment struct {
 	Chat *AugmentChat `yaml:"chat"`
 }
 
-// AugmentChat bounds what a search or pages put into the prompt of a chat. Who
-// answers, and the prices, are those of Search and Scrape.
+// AugmentChat limits what searches and pages add to the prompt of a chat. Services
+// and prices are those of Search and Scrape.
 type AugmentChat struct {
 	// Most tokens that searches and pages add to a prompt. The hold covers them.
 	Tokens int64 `yaml:"tokens" default:"6000" range:"1000..200000"`

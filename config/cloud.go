@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Azure is what an upstream of dialect azure has besides. Its base_url is that
-// of the resource, https://NAME.openai.azure.com.
+// Azure has the settings of dialect azure. The base_url is that of the resource,
+// https://NAME.openai.azure.com.
 type Azure struct {
 	// A date such as 2024-10-21 or 2025-04-01-preview sends requests to the addresses of deployments. preview is the
 	// v1 API with features that are not final. Default: the v1 API.
@@ -22,7 +22,7 @@ const azurePreview = "preview"
 // Deployments says that requests go to the addresses of deployments.
 func (a *Azure) Deployments() bool { return a.APIVersion != "" && a.APIVersion != azurePreview }
 
-// AWS is what an upstream of dialect bedrock has besides.
+// AWS has the settings of dialect bedrock.
 type AWS struct {
 	// Region such as us-east-1. base_url follows from it.
 	Region string `yaml:"region"`
@@ -64,7 +64,7 @@ func (a *AWS) Service() string {
 	return "bedrock"
 }
 
-// Google is what an upstream of dialect vertex has besides.
+// Google has the settings of dialect vertex.
 type Google struct {
 	// Id or number of the project.
 	Project string `yaml:"project"`

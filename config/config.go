@@ -122,8 +122,7 @@ type TLS struct {
 	Key string `yaml:"key"`
 }
 
-// Server limits what clients can make the process hold. Sizes in YAML take
-// KB, MB, GB (1024-based) or plain bytes; durations take Go's units.
+// Server limits connections and what clients can make the process hold.
 type Server struct {
 	// Body of one request. A form of several pictures may have 101MB.
 	MaxBody Size `yaml:"max_body" default:"35MB" range:"1KB..512MB"`
@@ -257,7 +256,7 @@ type Web3Keys struct {
 	PerIP int64 `yaml:"per_ip" default:"30" range:"0..1000000"`
 }
 
-// Leases are money that a node took from a shared store to spend by itself.
+// Leases are amounts that a node has taken from a shared store to spend by itself.
 type Leases struct {
 	// Money of a dead node. strict: it comes back with the node, or by farebox node release; relaxed: another node
 	// takes it after grace.
@@ -266,7 +265,7 @@ type Leases struct {
 	Grace time.Duration `yaml:"grace" default:"15m" range:"1m..24h"`
 }
 
-// Drain caps answers that are read on after their client left.
+// Drain limits answers that are read on without their client.
 type Drain struct {
 	// Answers that are read on at the same time.
 	Streams int `yaml:"streams" default:"100" range:"1..100000"`

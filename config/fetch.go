@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fetch is how links are followed that clients and image upstreams name. Only
-// the public internet is asked unless something else is allowed.
+// Fetch says which links of clients and image upstreams are fetched: those into the
+// public internet, unless Allow has more.
 type Fetch struct {
 	// Addresses and prefixes that may be asked though they are not public, at any port: 10.1.0.0/16. Default: none.
 	Allow []string `yaml:"allow" most:"256 prefixes"`

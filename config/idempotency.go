@@ -2,9 +2,8 @@ package config
 
 import "time"
 
-// Idempotency is how requests with an Idempotency-Key are remembered
-// (addendum 13). Answers lie beside the ledger, or in Redis when the nodes
-// share one.
+// Idempotency says how requests with an Idempotency-Key are remembered (addendum 13).
+// Answers are kept beside the ledger, or in Redis when nodes share one.
 type Idempotency struct {
 	// How long a key stands for its first request.
 	Window time.Duration `yaml:"window" default:"24h" range:"1m..168h"`

@@ -22,7 +22,7 @@ type Image struct {
 	typ string // one of imageKinds
 }
 
-// ImageCapabilities are what a model of pictures can.
+// ImageCapabilities are the features of a model of pictures.
 type ImageCapabilities struct {
 	// It has no meaning for pictures and may be written.
 	Files bool `yaml:"files"`
@@ -99,7 +99,7 @@ type ImagePrice struct {
 	WebSearch *Each `yaml:"web_search" only:"image"`
 }
 
-// InputImages is what pictures beyond the included ones cost, each.
+// InputImages is the price of input pictures.
 type InputImages struct {
 	// Pictures that the price of an edit includes, 1 to 64.
 	Included int64 `yaml:"included"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Jobs is how work is driven that outlives its request: tracks and videos.
+// Jobs has the settings of work that outlives its request: music and videos.
 type Jobs struct {
 	// Shortest time between two polls of an upstream. A job is polled after a sixth of its age.
 	PollMin time.Duration `yaml:"poll_min" default:"1s" range:"100ms..1h"`

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Media is where tracks and videos wait until their customers have fetched them.
+// Media says where music and videos are kept until customers have fetched them.
 type Media struct {
 	// Directory of the results. Nodes on a shared store need one that all of them see, or s3. Default: media below
 	// the directory of the ledger.
@@ -38,7 +38,7 @@ type Media struct {
 	LinkRequests int64 `yaml:"link_requests" default:"60" range:"1..100000"`
 }
 
-// S3 is a bucket of Amazon or of any server that speaks as it does.
+// S3 is a bucket of Amazon or of a compatible server.
 type S3 struct {
 	// Address of the service: https://host[:port]. Use http:// only for a server that is near. Required.
 	Endpoint string `yaml:"endpoint"`

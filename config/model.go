@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Model is one catalog record and where it is served. What only some types of
-// models have is in its Spec.
+// Model is a catalog record with its targets. Its Spec has the keys that only some
+// types have.
 type Model struct {
 	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +. Required.
 	ID string `yaml:"id"`

@@ -67,9 +67,9 @@ type RPCNetwork struct {
 
 func (n *RPCNetwork) defaults() { n.Credits = unwritten }
 
-// RPCCache keeps answers to single calls that cannot change any more: those
-// about blocks that all nodes tell are finalized, and constants of the chain.
-// They cost what any answer costs.
+// RPCCache keeps answers to single calls that cannot change any more: those about
+// blocks that all nodes report as finalized, and constants of the chain. The price is
+// the usual one.
 type RPCCache struct {
 	// Memory of all answers, such as 256MB; 0: off.
 	Size Size `yaml:"size" default:"0" range:"1MB..64GB|0"`
@@ -81,7 +81,7 @@ type RPCCache struct {
 	FinalEvery time.Duration `yaml:"final_every" default:"10s" range:"100ms..1h"`
 }
 
-// RPCTimeouts are how long a node may take to begin its answer, by what is asked.
+// RPCTimeouts limit how long a node may take, by the kind of call.
 type RPCTimeouts struct {
 	// Until the answer to a read begins.
 	Read time.Duration `yaml:"read" default:"10s" range:"1ms..1h"`

@@ -62,8 +62,8 @@ type SearchUpstream struct {
 	Breaker Breaker `yaml:"breaker"`
 }
 
-// SearchFormat says how a service is asked and where its answer has what.
-// {query} and {limit} stand for what the client asked for.
+// SearchFormat describes the request to a service and the paths in its answer.
+// {query} and {limit} stand for the client's words.
 type SearchFormat struct {
 	// Method of the request.
 	Method string `yaml:"method" default:"GET" oneof:"GET POST"`

@@ -31,8 +31,8 @@ type Speech struct {
 	Price *SpeechPrice `yaml:"price"`
 }
 
-// SpeechCapabilities are the hints that a model follows. Those that it does not follow
-// are left out of what it is asked, as the specification has it.
+// SpeechCapabilities are the hints that a model follows. Other hints are left out of
+// the request, as the specification has it.
 type SpeechCapabilities struct {
 	// How the text is to be spoken (instructions).
 	Prompt bool `yaml:"prompt"`
@@ -58,8 +58,8 @@ type VoiceCloning struct {
 	Price *Each `yaml:"price"`
 }
 
-// SpeechPrice is what a model takes in USD per 1,000,000 characters (Unicode code
-// points) as written, held as Pico a character.
+// SpeechPrice is written in USD per 1,000,000 characters (Unicode code points) and
+// held as Pico a character.
 type SpeechPrice struct {
 	Free bool `yaml:"-"`
 	// The text that is spoken. Required.

@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// TEE is what is asked of enclaves, and how they are looked at (interface.md, TEE;
-// addendum 15). It holds for models that have an Enclave.
+// TEE says how enclaves are attested and what they must prove (interface.md, TEE;
+// addendum 15). It applies to models with an Enclave.
 type TEE struct {
 	// Where data comes from that Intel publishes about processors.
 	Collateral Collateral `yaml:"collateral"`
@@ -36,7 +36,7 @@ type TEE struct {
 	AnyModelID bool `yaml:"any_model_id"`
 }
 
-// Collateral is where that comes from which Intel publishes of processors.
+// Collateral says where Intel's data about processors comes from.
 type Collateral struct {
 	// http, from url; file, from dir.
 	Source string `yaml:"source" default:"http" oneof:"http file"`
@@ -51,8 +51,8 @@ type Collateral struct {
 	CAFile string `yaml:"ca_file"`
 }
 
-// Enclave says that a text model runs in enclaves: each of its targets is one, and must
-// prove it.
+// Enclave says that a text model runs in enclaves: each of its targets must attest
+// itself.
 type Enclave struct {
 	// Software before the model: dstack, near or aci.
 	Kind string `yaml:"kind" default:"dstack" oneof:"dstack near aci"`

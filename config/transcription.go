@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Transcription is the Spec of a model that writes down what is spoken (type asr;
-// addendum 7.4 and 9.3).
+// Transcription is the Spec of a model that transcribes speech (type asr; addendum 7.4
+// and 9.3).
 type Transcription struct {
 	// Longest sound that is taken and charged.
 	MaxSeconds int64 `yaml:"max_seconds" default:"14400" range:"1..86400"`
@@ -29,7 +29,7 @@ func (c *Config) FilmListener() string {
 	return ""
 }
 
-// TranscriptionCapabilities are what a model can beside plain text.
+// TranscriptionCapabilities are the features beside plain text.
 type TranscriptionCapabilities struct {
 	// Times in answers. Without segment there are no subtitles (srt, vtt) and no verbose_json. Default: none.
 	Timestamps []string `yaml:"timestamps" oneof:"segment word char" unique:"kind"`

@@ -89,8 +89,8 @@ type Timeouts struct {
 	Total time.Duration `yaml:"total" default:"0s" range:"1ms..24h|0"`
 }
 
-// Breaker opens a target after Failures failures in a row and tries one
-// request again after OpenFor; after 5 s, where only one account met them.
+// Breaker rests a target after Failures failures in a row and tries one request after
+// OpenFor; after 5 s, if only one account saw the failures.
 type Breaker struct {
 	// Failures in a row until the target rests; 0: never.
 	Failures int `yaml:"failures" default:"5" range:"0..10000"`

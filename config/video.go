@@ -49,7 +49,7 @@ type VideoConstraints struct {
 	PromptCharacters int64 `yaml:"prompt_characters" default:"2500" range:"1..20000"`
 }
 
-// VideoInputs are what a model of videos is given besides a prompt (addendum 10.1).
+// VideoInputs are the inputs of a video model besides a prompt (addendum 10.1).
 type VideoInputs struct {
 	// First picture. Default: required with model_type: image-to-video, else none.
 	Image string `yaml:"image" oneof:"none optional required"`

@@ -28,8 +28,8 @@ type VideoPrice struct {
 	ReferenceSecond *Each `yaml:"reference_second"`
 }
 
-// UpscaleBand is the price of heights up to To, in lines of the picture. The last has
-// none: it stands for all above.
+// UpscaleBand is the price of heights up to To, in lines of the picture. The last band
+// has no To and holds for all heights above.
 type UpscaleBand struct {
 	// Height in lines up to which the price holds. The last entry has none.
 	To int64 `yaml:"to"`

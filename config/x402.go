@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// X402 is what wallets may do (interface.md, x402 wallet billing; addendum 14): top up
-// by a signed payment, sign in, and pay for what they ask. nil: nothing.
+// X402 says what wallets may do (interface.md, x402 wallet billing; addendum 14): top up
+// by a signed payment, sign in, and pay for requests. Without it they may do nothing.
 type X402 struct {
 	// What POST /x402/top-up needs beside the payment. bearer: an API key; optional: a key that must be good if it is
 	// sent; none: nothing. The wallet that pays is credited in any case.
