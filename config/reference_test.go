@@ -17,7 +17,7 @@ the config by example, and [examples/full.yaml](examples/full.yaml) is a file wi
 - **Size**: bytes, or a whole number with KB, MB or GB (1024-based). **Duration**: 500ms, 30s, 5m, 1h.
 - **USD**: a decimal such as 0.10; prices also take the word free.
 - **Secret**: text that no message or log shows. Every value may be or contain a reference such as ` + "`${NAME}`" + `.
-- **Restart**: a reload keeps the old value until the next start.
+- **Restart**: with yes, a reload keeps the old value until the next start.
 
 ## In your editor
 
@@ -63,7 +63,7 @@ func (docs fieldDocs) reference() []byte {
 // section writes the keys of a group, then the groups below it, whose titles end with of.
 func (p *referencePages) section(title, path, of string, t reflect.Type, restart bool) {
 	p.seen[t] = title
-	fmt.Fprintf(&p.out, "\n## %s\n\n| Key | Type | Default | Range | Meaning |\n|---|---|---|---|---|\n", title)
+	fmt.Fprintf(&p.out, "\n## %s\n\n| Key | Type | Default | Range | Restart | Meaning |\n|---|---|---|---|---|---|\n", title)
 	type below struct {
 		path    string
 		t       reflect.Type
@@ -97,14 +97,14 @@ func (p *referencePages) section(title, path, of string, t reflect.Type, restart
 		if len(k.only) > 0 {
 			d.meaning += " Only for " + choice(k.only) + "."
 		}
-		if d.restart || restart {
-			d.meaning += " **Restart.**"
-		}
-		initial := d.initial
+		initial, again := d.initial, ""
 		if initial != "" {
 			initial = "`" + initial + "`"
 		}
-		fmt.Fprintf(&p.out, "| `%s` | %s | %s | %s | %s |\n", k.name, d.kind, cell(initial), cell(d.bounds), cell(d.meaning))
+		if d.restart || restart {
+			again = "yes"
+		}
+		fmt.Fprintf(&p.out, "| `%s` | %s | %s | %s | %s | %s |\n", k.name, d.kind, cell(initial), cell(d.bounds), again, cell(d.meaning))
 	}
 	for _, g := range groups {
 		p.section(g.path+of, g.path, of, g.t, g.restart)
