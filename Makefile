@@ -51,7 +51,7 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 # others, characters and pictures go through the doors that tests/chat goes through.
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
 race: build           ## the tests of `make test` under the race detector
-	CGO_ENABLED=1 go build -race -tags nodynamic -o farebox-race .
+	CGO_ENABLED=1 go build -buildvcs=auto -race -tags nodynamic -o farebox-race .
 	@failed=; \
 	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' $$(./.ci/packages shared) || failed=1; \

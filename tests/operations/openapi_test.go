@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,7 +22,8 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	r := newReader(t)
 	document := fetch(t, "GET", r.origin+"/api/v1/openapi.json", "", "")
 	printed, err := rig.RunIn(t, r.dir, "openapi")
-	if err != nil || strings.TrimSpace(printed) != string(document) {
+	version := regexp.MustCompile(`"version":"[0-9.]*"`)
+	if err != nil || version.ReplaceAllString(strings.TrimSpace(printed), "") != version.ReplaceAllString(string(document), "") {
 		t.Errorf("farebox openapi prints another document (%v)", err)
 	}
 	var whole any
