@@ -84,6 +84,7 @@ type snapshot struct {
 	windows   map[*RateClass]classWindow
 	books     map[*Row]*Rulebook
 	openAPI   func() ([]byte, error) // made when it is first asked for
+	zipped    sync.Map               // the same by coding
 	directory *directory
 	wallets   *wallets // nil: there is nothing for them
 }

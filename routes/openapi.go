@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -55,9 +56,18 @@ func (o *openAPI) serve(c *Call) *Error {
 		return &Error{Status: 500, Message: "The document cannot be made."}
 	}
 	c.Ctx.Response.Header.Set("Cache-Control", "public, max-age=300")
-	e := c.WriteJSON(document)
-	c.Compress()
-	return e
+	as := c.codingFor()
+	if as == identity {
+		return c.WriteJSON(document)
+	}
+	// It is compressed once for all strangers that ask.
+	small, ok := c.snap.zipped.Load(as)
+	if !ok {
+		z := newZip(as)
+		small, _ = c.snap.zipped.LoadOrStore(as, bytes.Clone(z.end(document, true)))
+		z.release()
+	}
+	return c.WriteJSON(small.([]byte))
 }
 
 // OpenAPI is the document (OpenAPI 3.1) of what the gateway serves under its config.

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -92,4 +93,31 @@ func fetch(t *testing.T, method, url, key, body string) []byte {
 		t.Errorf("%s %s %s is answered %d %s (%v)", method, url, body, res.StatusCode, answer, err)
 	}
 	return answer
+}
+
+// The document is compressed for those who take that, and is the same.
+func TestTheOpenAPIDocumentIsCompressed(t *testing.T) {
+	t.Parallel()
+	g := newReader(t)
+	whole := fetch(t, "GET", g.origin+"/api/v1/openapi.json", "", "")
+	for range 2 {
+		req, err := http.NewRequest("GET", g.origin+"/api/v1/openapi.json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip")
+		res, err := rig.Client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, err := gzip.NewReader(res.Body)
+		if err != nil {
+			t.Fatal(err, res.Header)
+		}
+		text, err := io.ReadAll(packed)
+		_ = res.Body.Close()
+		if err != nil || !bytes.Equal(text, whole) || res.ContentLength > int64(len(whole))/4 {
+			t.Errorf("%d bytes are %d packed ones (%v)", len(text), res.ContentLength, err)
+		}
+	}
 }
