@@ -90,7 +90,7 @@ func command() *cobra.Command {
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Say which build this is", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "farebox "+version) },
 	}
 }
@@ -98,7 +98,7 @@ func versionCommand() *cobra.Command {
 func serveCommand() *cobra.Command {
 	var file, listen, store string
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve the API; without a config file, a demonstration with a simulated upstream",
+		Use: "serve", Short: "Serve the API; without a config file, start a demonstration with a simulated upstream",
 		Args: cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
 			override := func(cfg *config.Config) {
@@ -112,18 +112,18 @@ func serveCommand() *cobra.Command {
 			return serve(file, override)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); none: a demonstration on 127.0.0.1:8080")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); default: a demonstration on 127.0.0.1:8080")
 	cmd.Flags().StringVar(&listen, "listen", "",
-		"listen here instead of where the config says (host:port or unix:/path)")
+		"address to listen on (host:port or unix:/path); default: from the config")
 	cmd.Flags().StringVar(&store, "store", "",
-		"keep the ledger in this directory or postgres://… instead of where the config says")
+		"ledger directory or postgres://…; default: from the config")
 	return cmd
 }
 
 func openAPICommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "openapi", Short: "Print the OpenAPI document of the API, which is also at /api/v1/openapi.json", Args: cobra.NoArgs,
+		Use: "openapi", Short: "Print the OpenAPI document of the API, also served at /api/v1/openapi.json", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			document, err := openAPI(file)
 			if err == nil {
@@ -132,7 +132,7 @@ func openAPICommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); none: the demonstration, which has all endpoints")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML); default: the demonstration, with all endpoints")
 	return cmd
 }
 

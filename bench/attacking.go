@@ -23,11 +23,11 @@ func attackCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "attack",
-		Short: "Attack a gateway of yours and tell what its ordinary customers feel",
+		Short: "Attack your own gateway and measure the effect on ordinary customers",
 		Long: `Sends ordinary customers' requests through a gateway whose only upstream is the
-simulated one, first alone, then beside rounds of attack, and prints how many
-were answered, rightly, and how fast. Each ordinary request asks for a word that
-only it knows, so that an answer that belongs to another is seen.
+simulated one, first alone, then during rounds of attack. It prints the number
+of answers, of correct answers, and their latency. Each ordinary request asks
+for a unique word, which reveals an answer of another request.
 
 The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(),
 		Example: `  farebox bench upstream --listen 127.0.0.1:9000 &
@@ -64,7 +64,7 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 		"keys of the ordinary customers; default: the variable FAREBOX_KEY")
 	fl.StringVar(&o.Attacker, "attacker", "", "key of the attacker; default: the first --key")
 	fl.StringVar(&o.Model, "model", "", "chat model served by the simulated upstream")
-	fl.StringVar(&o.RPC, "rpc", "", "network for JSON-RPC; empty: none")
+	fl.StringVar(&o.RPC, "rpc", "", "network for JSON-RPC; default: none")
 	fl.StringVar(&o.Voice, "voice", "", "model for speech; empty: none")
 	fl.StringVar(&o.Ear, "ear", "", "model for transcriptions; empty: none")
 	fl.StringVar(&o.Song, "song", "", "model for music; empty: none")
@@ -74,16 +74,16 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.StringSliceVar(&o.Unpaid, "unpaid", nil, "keys of accounts that were never credited")
 	fl.BoolVar(&o.Forwarded, "forwarded", false, "the gateway takes X-Forwarded-For from here (server.trusted_proxies)")
 	fl.IntVar(&o.Customers, "customers", 50, "ordinary customers")
-	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each of them")
+	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each ordinary customer")
 	fl.StringArrayVar(&rounds, "round", nil, "NAME or NAME=RATE, may be repeated; default: all")
 	fl.BoolVar(&o.Together, "together", false, "all rounds at once; default: one after the other")
-	fl.DurationVar(&o.Duration, "duration", 10*time.Second, "of each round")
-	fl.DurationVar(&o.Quiet, "quiet", 0, "of the phase before the rounds; default: as --duration")
+	fl.DurationVar(&o.Duration, "duration", 10*time.Second, "duration of each round")
+	fl.DurationVar(&o.Quiet, "quiet", 0, "duration of the phase before the rounds; default: as --duration")
 	fl.DurationVar(&o.Recovery, "recovery", 0,
-		"wait after the last round, before memory and customers are looked at again; 0: neither")
-	fl.DurationVar(&o.Timeout, "timeout", 10*time.Second, "of an ordinary request")
-	fl.BoolVar(&o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
-	fl.IntSliceVar(&o.PIDs, "pid", nil, "process of the gateway, whose memory is read")
+		"wait after the last round, before a last check of memory and customers; 0: skip the check")
+	fl.DurationVar(&o.Timeout, "timeout", 10*time.Second, "timeout of an ordinary request")
+	fl.BoolVar(&o.Remote, "remote", false, "confirm that the gateway is on another machine and is yours")
+	fl.IntSliceVar(&o.PIDs, "pid", nil, "process of the gateway, to measure its memory")
 	files.register(cmd, "file for the report")
 	return cmd
 }

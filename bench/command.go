@@ -24,9 +24,9 @@ func Command() *cobra.Command {
 		Use:   "bench",
 		Short: "Send load and measure: latency, first event, gaps, errors, processor time, memory",
 		Long: `Sends chat requests at a constant rate (--rate) or as fast as the connections
-allow (--closed), and reports what a client feels. With a rate, latency counts
-from the moment a request should have been sent, so that a server that stalls
-shows in all requests that had to wait for it.`,
+allow (--closed), and reports the client's view. With a rate, latency counts
+from the time at which a request was due, so a stall shows in all requests that
+had to wait.`,
 		Example: `  farebox bench --url http://127.0.0.1:8080/api/v1 --key $KEY --model sim-chat-small --rate 500
   farebox bench --url http://127.0.0.1:8080/api/v1 --key $KEY --model sim-chat-small --stream --connections 200 --closed --pid $(pidof farebox)
   farebox bench upstream --listen 127.0.0.1:9000
@@ -53,21 +53,21 @@ func (f *loadFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.o.URL, "url", "http://127.0.0.1:8080/api/v1", "base address of the API")
 	fl.StringVar(&f.o.Key, "key", os.Getenv("FAREBOX_KEY"), "API key; default: the variable FAREBOX_KEY")
-	fl.StringVar(&f.o.Model, "model", "", "model to ask for")
-	fl.Float64Var(&f.o.Rate, "rate", 100, "requests a second, whatever the answers do")
+	fl.StringVar(&f.o.Model, "model", "", "model of the requests")
+	fl.Float64Var(&f.o.Rate, "rate", 100, "requests a second, independent of the answers")
 	fl.BoolVar(&f.closed, "closed", false, "no rate: every connection sends as soon as it is free")
-	fl.DurationVar(&f.o.Duration, "duration", 10*time.Second, "measured time")
-	fl.DurationVar(&f.o.Warmup, "warmup", time.Second, "time before it that does not count")
-	fl.IntVar(&f.o.Connections, "connections", 64, "connections; with a rate, the most requests under way at once")
+	fl.DurationVar(&f.o.Duration, "duration", 10*time.Second, "duration of the measurement")
+	fl.DurationVar(&f.o.Warmup, "warmup", time.Second, "time before the measurement that does not count")
+	fl.IntVar(&f.o.Connections, "connections", 64, "number of connections; with a rate, the most requests at once")
 	fl.DurationVar(&f.o.Ramp, "ramp", 0, "with --closed: time over which the connections start")
 	fl.BoolVar(&f.o.Stream, "stream", false, "ask for server-sent events")
 	fl.IntVar(&f.o.BodyBytes, "body-bytes", 1024, "size of the request body")
-	fl.StringVar(&f.bodyFile, "body", "", "file with the request body to send instead")
-	fl.IntVar(&f.o.MaxTokens, "max-tokens", 0, "max_completion_tokens to ask for; 0: leave it out")
-	fl.DurationVar(&f.o.Timeout, "timeout", 30*time.Second, "of one request; streams: between two events")
-	fl.Float64Var(&f.o.Abort, "abort", 0, "share of the streams that the client leaves, 0 to 1")
-	fl.IntVar(&f.o.AbortAfter, "abort-after", 5, "events read before it leaves")
-	fl.IntSliceVar(&f.o.PIDs, "pid", nil, "process whose processor time and memory are measured, with its children")
+	fl.StringVar(&f.bodyFile, "body", "", "file with a request body to send instead")
+	fl.IntVar(&f.o.MaxTokens, "max-tokens", 0, "max_completion_tokens of a request; 0: omit it")
+	fl.DurationVar(&f.o.Timeout, "timeout", 30*time.Second, "timeout of one request; for streams: between two events")
+	fl.Float64Var(&f.o.Abort, "abort", 0, "share of the streams that the client aborts, 0 to 1")
+	fl.IntVar(&f.o.AbortAfter, "abort-after", 5, "number of events before the client aborts")
+	fl.IntSliceVar(&f.o.PIDs, "pid", nil, "process to measure with its children: processor time and memory")
 	f.files.register(cmd, "file for the report with plots")
 	fl.BoolVar(&f.quiet, "quiet", false, "no progress bar")
 }
@@ -81,7 +81,7 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 		return errors.New("cannot send at a rate of 0: give --rate above 0, or --closed to send as fast as the " +
 			"connections allow")
 	case o.Abort < 0 || o.Abort > 1:
-		return fmt.Errorf("cannot leave a share of %g of the streams: give --abort from 0 to 1", o.Abort)
+		return fmt.Errorf("cannot abort a share of %g of the streams: give --abort from 0 to 1", o.Abort)
 	}
 	if f.closed {
 		o.Rate = 0

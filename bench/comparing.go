@@ -22,8 +22,8 @@ func compareCommand() *cobra.Command {
 		Short: "Measure direct, a bare relay, nginx and farebox side by side and check the goals",
 		Long: `Starts the simulated upstream, a bare fasthttp relay, nginx and this program
 as gateway, each on its own port of this machine, and gives them the same
-traffic in interleaved rounds. The gateway under test has one processor to
-itself. Takes about ten minutes, with --quick about two.`,
+traffic in interleaved rounds. The gateway under test has its own processor.
+It takes about ten minutes, with --quick about two.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
@@ -46,7 +46,7 @@ itself. Takes about ten minutes, with --quick about two.`,
 				return err
 			}
 			if n := len(c.Failed); n > 0 {
-				return fmt.Errorf("%d measurements failed: the notes above say why", n)
+				return fmt.Errorf("%d measurements failed: see the notes above", n)
 			}
 			if missed := c.Missed(); strict && missed > 0 {
 				return fmt.Errorf("%d goals were missed", missed)
@@ -55,12 +55,12 @@ itself. Takes about ten minutes, with --quick about two.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&o.Quick, "quick", false, "shorter rounds, about two minutes altogether")
+	fl.BoolVar(&o.Quick, "quick", false, "shorter rounds, about two minutes in total")
 	fl.StringSliceVar(&o.Only, "only", nil, "scenarios to run: "+fmt.Sprint(compare.Names()))
 	fl.StringSliceVar(&o.Without, "without", nil, "contenders to leave out: "+fmt.Sprint(compare.Contenders))
 	fl.IntVar(&o.Rounds, "rounds", 0, "rounds of every scenario; default 5, with --quick 3")
 	fl.StringVar(&out, "out", filepath.Join("bench", "out"), "folder for compare.json and compare.html")
-	fl.BoolVar(&strict, "strict", false, "fail when a goal is missed")
+	fl.BoolVar(&strict, "strict", false, "fail if a goal is missed")
 	return cmd
 }
 

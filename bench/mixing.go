@@ -21,12 +21,12 @@ func mixedCommand() *cobra.Command {
 	var truthAt, out string
 	cmd := &cobra.Command{
 		Use:   "mixed",
-		Short: "Send mixed requests whose bill is known to the token, and compare with the simulated upstream",
-		Long: `Sends whole answers, streams, streams without usage, clients that leave, cut
+		Short: "Send mixed requests with an exactly known bill, and compare with the simulated upstream",
+		Long: `Sends whole answers, streams, streams without usage, disconnecting clients, cut
 streams, upstream errors and embeddings through a gateway whose only upstream
-is the simulated one, and prints the tokens that must have been billed. With
---truth it also compares with what the upstream produced; start that one afresh,
-so that it has seen nothing else.`,
+is the simulated one, and prints the tokens that the gateway must have billed.
+With --truth it also compares them with the tokens that the upstream produced.
+Restart the upstream first, so that it counts this run only.`,
 		Example: `  farebox bench mixed --url http://127.0.0.1:8080/api/v1 --key $KEY --model sim-chat \
     --embedding-model sim-embed --requests 100000 --concurrency 256 --truth http://127.0.0.1:9000`,
 		Args: cobra.NoArgs,
@@ -57,11 +57,11 @@ so that it has seen nothing else.`,
 	fl.StringVar(&o.Key, "key", os.Getenv("FAREBOX_KEY"), "API key; default: the variable FAREBOX_KEY")
 	fl.StringVar(&o.Model, "model", "", "chat model served by the simulated upstream")
 	fl.StringVar(&o.EmbeddingModel, "embedding-model", "", "embedding model; empty: no embeddings")
-	fl.IntVar(&o.Requests, "requests", 10000, "how many to send")
-	fl.IntVar(&o.Concurrency, "concurrency", 64, "how many at once")
+	fl.IntVar(&o.Requests, "requests", 10000, "number of requests")
+	fl.IntVar(&o.Concurrency, "concurrency", 64, "number of requests at once")
 	fl.Uint64Var(&o.Seed, "seed", 1, "the same seed sends the same requests")
 	fl.StringVar(&truthAt, "truth", "", "address of the simulated upstream, to compare with")
-	fl.StringVar(&out, "json", "", "file for the truth as JSON; - for standard output")
+	fl.StringVar(&out, "json", "", "file for the expected bill as JSON; - for standard output")
 	return cmd
 }
 

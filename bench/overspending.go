@@ -31,14 +31,14 @@ func overspendCommand() *cobra.Command {
 	f := &overspendFlags{}
 	cmd := &cobra.Command{
 		Use:   "overspend",
-		Short: "Get more than was paid for: upstreams that lie, clients that leave, and what that costs the operator",
+		Short: "Try to get more than was paid for, with lying upstreams and disconnecting clients",
 		Long: `Sends requests through a prepaid gateway whose only upstream is the simulated
-one (farebox bench upstream), which hides what it produces in every way that is
-known, while clients leave in every way that is known. Each combination has an
-account of its own. Printed is what was let through, made upstream, charged and
-lost: made within the cap that was sent, and neither charged nor owed.
+one (farebox bench upstream). The upstream hides its output in every known way,
+and clients disconnect in every known way. Each combination (cell) has its own
+account. The command prints what was let through, produced upstream, charged and
+lost. Lost is output within the cap that was neither charged nor owed.
 
-Accounts are made and read by commands of your gateway; $CELL is the account's
+Commands of your gateway create and read the accounts. $CELL is the account's
 name, $AMOUNT and $LIMIT are USD, $KEY is the key. Without --account all cells
 use --key, one after the other.`,
 		Example: `  farebox bench upstream --listen 127.0.0.1:9000 &
@@ -53,34 +53,33 @@ use --key, one after the other.`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.o.URLs, "url", []string{"http://127.0.0.1:8080/api/v1"},
-		"base address of the gateway's API; of several nodes: may be repeated")
+		"base address of the gateway's API; repeat it for several nodes")
 	fl.StringVar(&f.books.Key, "key", os.Getenv("FAREBOX_KEY"),
 		"API key of all cells; default: the variable FAREBOX_KEY")
-	fl.StringVar(&f.books.Account, "account", "", "command that makes an account for a cell and prints its key")
+	fl.StringVar(&f.books.Account, "account", "", "command that creates an account for a cell and prints its key")
 	fl.StringVar(&f.books.Balance, "balance", "",
-		"command or address that gives what is left, and owed; empty: unknown")
+		"command or address that returns the balance and the debt; default: unknown")
 	fl.StringVar(&f.truth, "truth", "http://127.0.0.1:9000", "address of the simulated upstream")
 	fl.StringArrayVar(&f.endpoints, "endpoint", nil,
 		"NAME=MODEL, may be repeated; names: chat, chat_stream, messages, messages_stream (an Anthropic upstream), "+
 			"generate, generate_stream (a Gemini upstream), "+
 			"embeddings, images, transcription, speech, speech_stream, music, video, rpc, "+
-			"hidden_tools (/responses of an upstream that takes them itself; its own tools hide in functions)")
+			"hidden_tools (/responses of an upstream that speaks it; hosted tools hide in functions)")
 	fl.StringSliceVar(&f.liars, "liars", nil, "lies to try; default: all")
-	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to leave; default: all")
-	fl.StringVar(&f.amount, "amount", "1", "USD that an account begins with")
+	fl.StringSliceVar(&f.leavers, "leavers", nil, "ways to disconnect; default: all")
+	fl.StringVar(&f.amount, "amount", "1", "USD that an account starts with")
 	fl.StringVar(&f.limit, "limit", "", "USD that a key may use; empty: no limit")
 	fl.Float64Var(&f.input, "price-input", 0, "the gateway's price of a million prompt tokens in USD")
-	fl.Float64Var(&f.output, "price-output", 0, "the same of completion tokens")
-	fl.Float64Var(&f.unit, "price-unit", 0, "its price of a picture or call in USD")
-	fl.IntVar(&f.o.Requests, "requests", 16, "how many of each cell")
-	fl.IntVar(&f.o.Concurrency, "concurrency", 16, "how many of a cell at once")
-	fl.IntVar(&f.o.Lanes, "lanes", 1, "cells at once")
-	fl.IntVar(&f.o.Cap, "max-tokens", 2000, "max_completion_tokens to ask for; 0: leave it out")
+	fl.Float64Var(&f.output, "price-output", 0, "the gateway's price of a million completion tokens in USD")
+	fl.Float64Var(&f.unit, "price-unit", 0, "the gateway's price of a picture or call in USD")
+	fl.IntVar(&f.o.Requests, "requests", 16, "number of requests in a cell")
+	fl.IntVar(&f.o.Concurrency, "concurrency", 16, "number of requests of a cell at once")
+	fl.IntVar(&f.o.Lanes, "lanes", 1, "number of cells at once")
+	fl.IntVar(&f.o.Cap, "max-tokens", 2000, "max_completion_tokens of a request; 0: omit it")
 	fl.IntVar(&f.o.Crowd, "crowd", 0,
-		"answers left before the cells called crowded, to take the places for answers that are read on; 0: no "+
-			"such cells")
-	fl.DurationVar(&f.o.Timeout, "timeout", 20*time.Second, "of one request")
-	fl.BoolVar(&f.o.Remote, "remote", false, "the gateway is not on this machine, and is yours")
+		"answers abandoned before the cells called crowded, to fill the drain places; 0: skip these cells")
+	fl.DurationVar(&f.o.Timeout, "timeout", 20*time.Second, "timeout of one request")
+	fl.BoolVar(&f.o.Remote, "remote", false, "confirm that the gateway is on another machine and is yours")
 	f.files.register(cmd, "file for the report")
 	return cmd
 }

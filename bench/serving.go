@@ -30,23 +30,23 @@ func upstreamCommand() *cobra.Command {
 		Long: `Serves POST /v1/chat/completions, /v1/embeddings and /v1/messages and GET
 /v1/models, and image upstreams of five kinds: OpenAI's /v1/images, this
 gateway's own /api/v1/image, AUTOMATIC1111's /sdapi/v1, Stability's
-/v2beta/stable-image and fal's queue below /fal. What it really produced is at GET /_sim/stats, the last requests
-byte for byte at GET /_sim/last, what the requests with an id= cost their maker
-and up to the cap they were sent with at GET /_sim/made/ID, and POST /_sim/reset
+/v2beta/stable-image and fal's queue below /fal. GET /_sim/stats shows its real
+output, GET /_sim/last the last requests byte for byte, and GET /_sim/made/ID
+the cost of requests with an id=, in total and up to their cap. POST /_sim/reset
 starts over.
 
-A request says how it wants to be treated by a model suffix (sim-chat@slow,
+A request selects a behaviour by a model suffix (sim-chat@slow,
 sim-chat@delay_ms=50,tokens=9), by the header X-Sim: gap_ms=20 split=utf8, or,
 through a gateway, inside its last user message: [[sim cut=rst cut_after=5]].
-A wrong key is answered with the list of all keys. Presets: slow, down, limited,
-broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.
+An unknown option gets an error that lists all options. Presets: slow, down,
+limited, broken, cut, reset, hang, nousage, split, unicode, reasoning, tool.
 
-It also lies about what an answer costs: hidden=10000 think_ms=500 thinks so
-many tokens in silence and tells them where hidden_in= says (inside, beside,
-total, nowhere); usage= none, zero, negative, less, totalonly, early, late,
-afterdone, twice, contradict, over, huge; said_in= array, function_call, audio,
-refusal, unknown puts the text elsewhere; thought_as= reasoning, thinking,
-redacted; ignore_cap=1, endless=1 and run_on=1 go on where they should stop.`,
+It can also misreport costs: hidden=10000 think_ms=500 produces hidden reasoning
+tokens and reports them where hidden_in= says (inside, beside, total, nowhere);
+usage= none, zero, negative, less, totalonly, early, late, afterdone, twice,
+contradict, over, huge; said_in= array, function_call, audio, refusal, unknown
+moves the text to another member; thought_as= reasoning, thinking, redacted;
+ignore_cap=1, endless=1 and run_on=1 continue beyond the end.`,
 		Example: `  farebox bench upstream --listen 127.0.0.1:9000
   farebox bench upstream --scenario "delay_ms=200 gap_ms=15" --fault "0.02:status=500" --fault "0.01:cut=rst"`,
 		Args: cobra.NoArgs,
@@ -69,13 +69,13 @@ redacted; ignore_cap=1, endless=1 and run_on=1 go on where they should stop.`,
 	fl.StringVar(&listen, "listen", "127.0.0.1:9000", "address to listen on")
 	fl.StringVar(&o.Key, "key", "", "demand this key; default: none is needed")
 	fl.StringSliceVar(&o.Models, "models", nil, "names listed by GET /v1/models")
-	fl.IntVar(&o.Tokens, "tokens", 32, "natural length of an answer")
-	fl.StringVar(&scenario, "scenario", "", "how every request is treated, as key=value words")
-	fl.StringArrayVar(&faults, "fault", nil, "SHARE:key=value words, hits that share of the requests; may be repeated")
-	fl.Uint64Var(&o.Seed, "seed", 0, "makes the faults fall the same way again")
-	fl.Int64Var(&o.Price.Prompt, "price-input", 0, "what /_sim/made counts a prompt token with, in 1e-9 USD")
-	fl.Int64Var(&o.Price.Completion, "price-output", 0, "the same for a completion token")
-	fl.IntVar(&o.Keep, "keep", 16, "requests kept for /_sim/last")
+	fl.IntVar(&o.Tokens, "tokens", 32, "length of an answer without a cap, in tokens")
+	fl.StringVar(&scenario, "scenario", "", "behaviour for every request, as key=value words")
+	fl.StringArrayVar(&faults, "fault", nil, "SHARE:key=value words, a behaviour for that share of the requests; may be repeated")
+	fl.Uint64Var(&o.Seed, "seed", 0, "the same seed hits the same requests with faults")
+	fl.Int64Var(&o.Price.Prompt, "price-input", 0, "price of a prompt token in /_sim/made, in 1e-9 USD")
+	fl.Int64Var(&o.Price.Completion, "price-output", 0, "price of a completion token in /_sim/made, in 1e-9 USD")
+	fl.IntVar(&o.Keep, "keep", 16, "number of requests in /_sim/last")
 	return cmd
 }
 
@@ -85,12 +85,12 @@ func enclaveCommand() *cobra.Command {
 	var listen, roots string
 	cmd := &cobra.Command{
 		Use:   "enclave",
-		Short: "Run a simulated enclave of a test root, honest or lying",
-		Long: `Serves a chat model as dstack's proxy before an enclave does: GET
+		Short: "Run a simulated enclave under a test root, honest or lying",
+		Long: `Serves a chat model like dstack's proxy in front of an enclave: GET
 /v1/attestation/report, POST /v1/chat/completions, sealed and in the clear, GET
-/v1/signature/ID. What Intel publishes is below /pcs, NVIDIA's judge below /nras.
-Its certificates are made anew, below roots that say TEST ONLY: a gateway takes
-them with tee.allow_test_root alone, and says so in every attestation.
+/v1/signature/ID. Intel's collateral is below /pcs, NVIDIA's verifier below
+/nras. Each start creates certificates under roots that say TEST ONLY. A gateway
+accepts them with tee.allow_test_root only, and says so in every attestation.
 
 Lies: ` + strings.Join(enclave.Lies[1:], ", ") + `.`,
 		Example: `  farebox bench enclave --listen 127.0.0.1:9010 --roots ./roots
@@ -98,10 +98,10 @@ Lies: ` + strings.Join(enclave.Lies[1:], ", ") + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(enclave.Lies, o.Lie) {
-				return fmt.Errorf("%q is no lie; choose one of %s", o.Lie, strings.Join(enclave.Lies[1:], ", "))
+				return fmt.Errorf("%q is not a lie; choose one of %s", o.Lie, strings.Join(enclave.Lies[1:], ", "))
 			}
 			if o.Version != 4 && o.Version != 5 {
-				return fmt.Errorf("--quotes %d: quotes of TDX have version 4 or 5", o.Version)
+				return fmt.Errorf("--quotes %d: TDX quotes have version 4 or 5", o.Version)
 			}
 			e, err := enclave.New(o)
 			if err != nil {
@@ -121,8 +121,8 @@ Lies: ` + strings.Join(enclave.Lies[1:], ", ") + `.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&listen, "listen", "127.0.0.1:9010", "address to listen on")
-	fl.StringVar(&roots, "roots", "farebox-test-roots", "folder that gets intel.pem and nvidia.pem")
-	fl.StringVar(&o.Lie, "lie", enclave.Honest, "what it lies about; default: nothing")
+	fl.StringVar(&roots, "roots", "farebox-test-roots", "folder for intel.pem and nvidia.pem")
+	fl.StringVar(&o.Lie, "lie", enclave.Honest, "lie to tell; default: none")
 	fl.StringVar(&o.Key, "key", "", "demand this key; default: none is needed")
 	fl.IntVar(&o.Version, "quotes", 4, "version of quotes: 4 or 5")
 	fl.IntVar(&o.Devices, "gpus", 1, "graphics processors with evidence; below 0: none")
@@ -162,8 +162,8 @@ func relayCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:9001", "address to listen on")
-	cmd.Flags().StringVar(&to, "upstream", "http://127.0.0.1:9000", "where to relay to")
-	cmd.Flags().BoolVar(&stream, "stream", false, "pass answers on as they come")
+	cmd.Flags().StringVar(&to, "upstream", "http://127.0.0.1:9000", "address to relay to")
+	cmd.Flags().BoolVar(&stream, "stream", false, "forward answers while they arrive")
 	return cmd
 }
 

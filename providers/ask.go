@@ -215,11 +215,11 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 		v1.base += "/v1"
 		if status, _, err := v1.ask("GET", "/models", ""); err == nil && status != 404 && status != 405 &&
 			status < 500 {
-			return fmt.Errorf("nothing is at base_url (404), but below /v1 there is: expected base_url: %s/v1", a.base)
+			return fmt.Errorf("base_url answers 404, but below /v1 the API answers: expected base_url: %s/v1", a.base)
 		}
 	}
-	return fmt.Errorf("nothing is at base_url (status %d for /models and for an empty request): expected what stands "+
-		"before /models in the provider's documentation, mostly ending in /v1", status)
+	return fmt.Errorf("base_url has no API (status %d for /models and for an empty request): expected the address "+
+		"before /models in the provider's documentation, which mostly ends in /v1", status)
 }
 
 // askNode asks a node for its chain, and compares it with what is expected.
@@ -238,10 +238,10 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	case err != nil:
 		return "", err
 	case status == 404 || status == 405:
-		return "", fmt.Errorf("nothing is at url (status %d): expected the address for JSON-RPC, with the key that "+
-			"the service puts into it", status)
+		return "", fmt.Errorf("url has no JSON-RPC (status %d): expected the address for JSON-RPC, with the key of the "+
+			"service in it", status)
 	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
-		return "", errors.New("what answers at url speaks no JSON-RPC: expected the address for JSON-RPC over HTTP")
+		return "", errors.New("the server at url does not speak JSON-RPC: expected the address for JSON-RPC over HTTP")
 	}
 	good, err := judged(status, body, headers)
 	if err != nil {
@@ -249,7 +249,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	}
 	switch chain, told := config.ParseChainID(gjson.GetBytes(body, "result").String()); {
 	case !told:
-		return good + "; it does not tell its chain", nil
+		return good + "; it does not name its chain", nil
 	case n.ChainID != "" && chain != n.ChainID:
 		return "", fmt.Errorf("it is on chain %q, and chain_id of the network is %s: expected the address of a node "+
 			"of that chain", chain, n.ChainID)
@@ -276,20 +276,20 @@ func judged(status int, body []byte, headers [][2]string) (string, error) {
 	case status >= 200 && status < 300:
 		return fmt.Sprintf("good (%d)", status), nil
 	case status == 401:
-		return "", fmt.Errorf("the key is wrong or missing (401): expected key: of this provider%s", words)
+		return "", fmt.Errorf("the key is wrong or missing (401): set key: to a key of this provider%s", words)
 	case status == 403:
-		return "", fmt.Errorf("the key may not do this, or this machine's address is refused (403)%s", words)
+		return "", fmt.Errorf("the key lacks permission, or the provider blocks this machine's address (403)%s", words)
 	case status == 402:
-		return "", fmt.Errorf("the provider wants to be paid first (402)%s", words)
+		return "", fmt.Errorf("the provider demands payment first (402)%s", words)
 	case status == 429:
-		return "", fmt.Errorf("the provider's limits or your credit there are used up (429)%s", words)
+		return "", fmt.Errorf("the provider's rate limit or your credit is used up (429)%s", words)
 	case status >= 300 && status < 400:
-		return "", fmt.Errorf("it redirects (%d), which is not followed: expected the address that it redirects to, "+
-			"such as https:// in place of http://", status)
+		return "", fmt.Errorf("it redirects (%d), and farebox does not follow redirects: use the target address, "+
+			"such as https:// instead of http://", status)
 	case status >= 500:
 		return "", fmt.Errorf("the provider is failing (%d): try again later%s", status, words)
 	}
-	return "", fmt.Errorf("it refuses the question (%d)%s", status, words)
+	return "", fmt.Errorf("it refuses the request (%d)%s", status, words)
 }
 
 // unreachable says why there was no answer, without addresses: those of
@@ -319,9 +319,9 @@ func unreachable(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "malformed HTTP"):
 		// Which of them depends on how far the question had come.
-		return errors.New("it closes the connection or speaks no HTTP: check the port, and https:// or http://")
+		return errors.New("it closes the connection or does not speak HTTP: check the port, and https:// or http://")
 	case errors.As(err, &no):
 		return fmt.Errorf("it cannot be reached: %w", no)
 	}
-	return errors.New("the connection breaks off: check the port, and https:// or http://")
+	return errors.New("the connection broke: check the port, and https:// or http://")
 }

@@ -26,7 +26,7 @@ func checkCommand() *cobra.Command {
 	var file string
 	var online bool
 	cmd := &cobra.Command{
-		Use: "check -c FILE", Short: "Check a config file and say everything that is wrong with it", Args: cobra.NoArgs,
+		Use: "check -c FILE", Short: "Check a config file and list all errors in it", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file)
 			if err != nil {
@@ -50,7 +50,7 @@ func checkCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&online, "online", false,
-		"also ask every upstream once, which costs no tokens, try the media store, and compare tokens of x402 with their chains, and say what is wrong with them")
+		"also send each upstream one free request, test the media store, and compare the x402 tokens with their chains")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -111,7 +111,7 @@ func tryMedia(out io.Writer, cfg *config.Config) error {
 	good, err := media.Check(context.Background(), cfg)
 	if err != nil {
 		fmt.Fprintf(out, "  media: %v\n", err)
-		return errors.New("what models make could not be kept as it is configured")
+		return errors.New("results of models cannot be stored with this config")
 	}
 	fmt.Fprintf(out, "  media: %s\n", good)
 	return nil
@@ -120,8 +120,8 @@ func tryMedia(out io.Writer, cfg *config.Config) error {
 // checkMedia warns of nodes that could not hand out what another of them has made.
 func checkMedia(out io.Writer, cfg *config.Config) {
 	if cfg.MediaApart() && makes(cfg) {
-		fmt.Fprintln(out, "  media: every node keeps what it makes for itself; with more than one, write media.s3, or "+
-			"a media.dir that all of them see")
+		fmt.Fprintln(out, "  media: every node stores its own results only; for several nodes, set media.s3 or a "+
+			"media.dir that all nodes share")
 	}
 }
 

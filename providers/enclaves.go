@@ -23,18 +23,18 @@ import (
 
 // teeCommand is `farebox tee`.
 func teeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "tee", Short: "Check what enclaves prove, online or from a saved report"}
+	cmd := &cobra.Command{Use: "tee", Short: "Check attestations of enclaves, online or from a saved report"}
 	cmd.AddCommand(teeCheckCommand(), teeVerifyCommand())
 	return cmd
 }
 
 // errUnverified ends a command that found an enclave which is not verified.
-var errUnverified = errors.New("not verified: the checks that do not hold are above")
+var errUnverified = errors.New("not verified: see the failed checks above")
 
 func teeCheckCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "check MODEL -c FILE", Short: "Have the enclaves of a model attested once, and show each check",
+		Use: "check MODEL -c FILE", Short: "Attest a model's enclaves once, and show each check",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config.Load(file)
@@ -57,7 +57,7 @@ func checkEnclaves(out io.Writer, cfg *config.Config, id string) error {
 	defer catalog.Close(nil)
 	m := catalog.Find(id, time.Now())
 	if m == nil || m.Chat == nil || m.Chat.Enclave == nil {
-		return fmt.Errorf("cannot check %q: it is no model of the config with tee: below it", id)
+		return fmt.Errorf("cannot check %q: it is not a model with tee: in the config", id)
 	}
 	setup, err := tee.NewSetup(&cfg.TEE, zerolog.Nop())
 	if err != nil {
@@ -116,7 +116,7 @@ func printVerdict(out io.Writer, v *tee.Verification) bool {
 	fmt.Fprintf(out, "  mrtd %s\n  event log replayed: %s, composition bound: %s\n", r.Get("tdx.measurements.mrtd"),
 		r.Get("eventLogReplay"), r.Get("composeBinding"))
 	if v.TestRoot() {
-		fmt.Fprintln(out, "  the root is one of a test: this proves nothing")
+		fmt.Fprintln(out, "  the root is a test root: this proves nothing")
 	}
 	left := ""
 	if names := v.NotChecked(); len(names) > 0 {
@@ -138,9 +138,9 @@ func teeVerifyCommand() *cobra.Command {
 	var of config.Enclave
 	cfg := config.TEE{}
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Judge a saved report without a gateway: the answer of GET /tee/attestation",
-		Long: "Judge a saved report without a gateway: the answer of GET /tee/attestation, or of an enclave itself.\n" +
-			"What Intel publishes is taken from a file where --collateral names one, else asked for.",
+		Use: "verify FILE", Short: "Verify a saved report without a gateway: the answer of GET /tee/attestation",
+		Long: "Verifies a saved report without a gateway: the answer of GET /tee/attestation, or of an enclave itself.\n" +
+			"Intel's collateral comes from the file of --collateral, or from Intel by default.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.GPU = policy
@@ -151,13 +151,13 @@ func teeVerifyCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&nonce, "nonce", "", "that was asked with, 64 hexadecimal digits; default: the one that the report names")
-	f.StringVar(&at, "at", "", "judge as of this time (2026-01-02T15:04:05Z); default: now")
-	f.StringVar(&collateral, "collateral", "", "file with what Intel published at that time")
-	f.StringSliceVar(&cfg.Accept, "tcb-accept", []string{tdx.UpToDate}, "states of the platform that are accepted")
-	f.StringVar(&policy, "gpu", tee.GPULocal, "local, nras, require or off")
-	f.StringVar(&cfg.IntelRoot, "intel-root", "", "PEM of another root than Intel's, of a test")
-	f.StringVar(&cfg.NVIDIARoot, "nvidia-root", "", "PEM of another root than NVIDIA's, of a test")
+	f.StringVar(&nonce, "nonce", "", "nonce of the request, 64 hexadecimal digits; default: the nonce that the report names")
+	f.StringVar(&at, "at", "", "verify as of this time (2026-01-02T15:04:05Z); default: now")
+	f.StringVar(&collateral, "collateral", "", "file with Intel's collateral of that time")
+	f.StringSliceVar(&cfg.Accept, "tcb-accept", []string{tdx.UpToDate}, "accepted TCB states of the platform")
+	f.StringVar(&policy, "gpu", tee.GPULocal, "check of GPU evidence: local, nras, require or off")
+	f.StringVar(&cfg.IntelRoot, "intel-root", "", "PEM file of a test root that replaces Intel's")
+	f.StringVar(&cfg.NVIDIARoot, "nvidia-root", "", "PEM file of a test root that replaces NVIDIA's")
 	return cmd
 }
 
@@ -193,7 +193,7 @@ func verifyFile(out io.Writer, cfg *config.TEE, of *config.Enclave, s *saved) er
 	}
 	nonce, ok := tee.ParseNonce(text)
 	if !ok {
-		return errors.New("cannot verify without the nonce that was asked with: give it with --nonce")
+		return errors.New("cannot verify without the nonce of the request: give it by --nonce")
 	}
 	cfg.AllowTestRoot = cfg.IntelRoot != "" || cfg.NVIDIARoot != ""
 	setup, err := tee.NewSetup(cfg, zerolog.Nop())

@@ -8,7 +8,7 @@ import (
 
 // configCommand is `farebox config`.
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Help with writing a config file"}
+	cmd := &cobra.Command{Use: "config", Short: "Tools for config files"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of a config file, for editors", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

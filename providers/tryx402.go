@@ -22,7 +22,7 @@ const maxKeyFile = 4 << 10
 
 // x402Command is `farebox x402`.
 func x402Command() *cobra.Command {
-	cmd := &cobra.Command{Use: "x402", Short: "Try out payments by wallets", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "x402", Short: "Test wallet payments", Args: cobra.NoArgs}
 	cmd.AddCommand(x402TestCommand())
 	return cmd
 }
@@ -31,10 +31,10 @@ func x402TestCommand() *cobra.Command {
 	var file, network, keyFile, amount string
 	cmd := &cobra.Command{
 		Use:   "test -c FILE --network base [--key-file FILE]",
-		Short: "Ask facilitators what they support; with a wallet's key, pay a small real amount to pay_to",
-		Long: "Asks the facilitators of a config what they support. With --key-file a real payment goes the way of a " +
-			"top-up, step by step: signed, verified, settled, and found on the chain by the nodes of the config. The money " +
-			"goes to pay_to, and nobody is credited.",
+		Short: "Ask facilitators for their networks; with a wallet's key, pay a small real amount to pay_to",
+		Long: "Asks the facilitators of a config for their networks. With --key-file it makes a real payment with each step " +
+			"of a top-up: it signs, verifies and settles it, and finds it on the chain through the nodes of the config. " +
+			"The money goes to pay_to, and no account is credited.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file)
@@ -42,7 +42,7 @@ func x402TestCommand() *cobra.Command {
 				return err
 			}
 			if cfg.X402 == nil {
-				return fmt.Errorf("cannot try payments: %s has no x402; expected one, as config/examples/wallets.yaml has it",
+				return fmt.Errorf("cannot test payments: %s has no x402 section; config/examples/wallets.yaml shows one",
 					file)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -53,8 +53,8 @@ func x402TestCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks")
 	cmd.Flags().StringVar(&keyFile, "key-file", "",
-		"file with the private key of a wallet that has the amount: hexadecimal digits of EVM, a keypair of Solana; "+
-			"none: nothing is paid")
+		"file with the private key of a wallet that has the amount: hexadecimal for EVM, a keypair for Solana; "+
+			"default: pay nothing")
 	cmd.Flags().StringVar(&amount, "amount", "0.01", "USD to pay")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
@@ -63,7 +63,7 @@ func x402TestCommand() *cobra.Command {
 func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, keyFile, amount string) error {
 	d, done, err := desk.Alone(cfg)
 	if err != nil {
-		return fmt.Errorf("cannot try payments: %w", err)
+		return fmt.Errorf("cannot test payments: %w", err)
 	}
 	defer done()
 	if keyFile == "" {
@@ -85,7 +85,7 @@ func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, ke
 		fmt.Fprintf(out, "  ok      %s: %s\n", s.Name, s.Did)
 	})
 	if !good {
-		return errors.New("the payment did not come to its end; what failed is said above")
+		return errors.New("the payment failed: see the failed step above")
 	}
 	fmt.Fprintln(out, "  payments work on "+network)
 	return nil
@@ -94,7 +94,7 @@ func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, ke
 func askFacilitators(ctx context.Context, out io.Writer, d *desk.Desk, network string) error {
 	n := d.Terms.Network(network)
 	if n == nil {
-		return fmt.Errorf("cannot ask about %q: it is none of x402.networks; expected one of them", network)
+		return fmt.Errorf("cannot ask about %q: it is not in x402.networks", network)
 	}
 	bad, all := 0, 0
 	for name, err := range d.Facilitators.Ask(ctx, n.Name) {

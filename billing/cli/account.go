@@ -13,7 +13,7 @@ import (
 
 func (f *operatorFlags) show() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ACCOUNT", Short: "Show what an account has, holds, has spent and owes, and whether it is open",
+		Use: "show ACCOUNT", Short: "Show an account's balances, holds, spending, debt and status",
 		Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			list, err := op.Accounts()
@@ -49,10 +49,10 @@ func (f *operatorFlags) debit() *cobra.Command {
 	var mayOwe bool
 	cmd := &cobra.Command{
 		Use:   "debit ACCOUNT AMOUNT --ref REF --reason WHY",
-		Short: "Take money out of an account, as a correction; the same --ref once", Args: cobra.ExactArgs(2),
-		Long: `Takes money out of an account: a correction of the books, in no usage and no key's limit.
-The balance never goes below zero: a debit of more than is free is refused, or, with --allow-debt,
-takes what there is, and the account owes the rest: the next credit pays it first, and until then nothing is sold to it.`,
+		Short: "Remove money from an account, as a correction; a --ref applies once", Args: cobra.ExactArgs(2),
+		Long: `Removes money from an account to correct the books. A debit does not count as usage or against a key's limit.
+The balance never goes below zero. A debit above the free balance is refused. With --allow-debt it takes the free
+balance, and the rest becomes debt: the next credit pays it first, and until then the account cannot buy anything.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, unit, err := amount(args[1], currency)
 			if err != nil {
@@ -74,9 +74,9 @@ takes what there is, and the account owes the rest: the next credit pays it firs
 		},
 	}
 	cmd.Flags().StringVar(&currency, "currency", "USD", "USD, DIEM (of today) or BUNDLED_CREDITS")
-	cmd.Flags().StringVar(&ref, "ref", "", "the case; a second debit with it changes nothing")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, kept with the entry")
-	cmd.Flags().BoolVar(&mayOwe, "allow-debt", false, "let what the balance does not cover become debt")
+	cmd.Flags().StringVar(&ref, "ref", "", "reference of the case; a second debit with it changes nothing")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored with the entry")
+	cmd.Flags().BoolVar(&mayOwe, "allow-debt", false, "turn the uncovered part into debt")
 	_ = cmd.MarkFlagRequired("ref")
 	_ = cmd.MarkFlagRequired("reason")
 	return positiveAmounts(cmd)
@@ -98,7 +98,7 @@ func (f *operatorFlags) status(verb, short string, status store.AccountStatus, l
 func accountCommand() *cobra.Command {
 	var f operatorFlags
 	cmd := &cobra.Command{Use: "account",
-		Short: "Create, list, credit, debit, suspend and close accounts, also beside a running server"}
+		Short: "Create, list, credit, debit, suspend and close accounts; the server may be running"}
 	f.register(cmd)
 
 	var name string
@@ -120,10 +120,11 @@ func accountCommand() *cobra.Command {
 
 	list := &cobra.Command{
 		Use: "list", Short: "List accounts with their balances", Args: cobra.NoArgs,
-		Long: `Lists accounts with what they can spend, what open requests have set aside (HELD), what they have spent,
-and what they owe for requests that cost more than could be charged (DEBT): the next credit pays it first, and until then nothing is sold.
-On a shared store LEASED is what nodes have taken to spend from, what they set aside included, in all currencies together;
-the columns before it are what is left beside that. --json has it by currency.`,
+		Long: `Lists accounts with their spendable balances, the holds of open requests (HELD), their spending and their debt.
+DEBT is the cost of requests beyond what could be charged: the next credit pays it first, and until then the account
+cannot buy anything.
+On a shared store, LEASED is the money that nodes have leased, including their holds, over all currencies.
+The columns before it show the rest. --json lists leases by currency.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
 			accounts, err := op.Accounts()
 			if err != nil {
@@ -141,23 +142,21 @@ the columns before it are what is left beside that. --json has it by currency.`,
 
 	refund := f.credit("refund", (billing.Operator).Refund, &cobra.Command{
 		Use:   "refund ACCOUNT AMOUNT --ref REF",
-		Short: "Give back what a request cost, in the currency that it was charged in; the same --ref once",
-	}, "what was charged: USD, DIEM or BUNDLED_CREDITS; DIEM come back as today's",
-		"the request or case; a second refund with it changes nothing")
+		Short: "Refund a request in the currency of its charge; a --ref applies once",
+	}, "currency of the charge: USD, DIEM or BUNDLED_CREDITS; refunded DIEM count for today",
+		"reference of the request or case; a second refund with it changes nothing")
 	_ = refund.MarkFlagRequired("ref")
 	cmd.AddCommand(create, list, f.credit("credit", (billing.Operator).Credit, &cobra.Command{
-		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; the same --ref is applied once",
+		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; a --ref applies once",
 	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
 		refund, diemCommand(&f), f.show(), f.debit(),
-		f.status("suspend", "Refuse an account's keys until it is resumed", store.AccountSuspended,
-			"Its keys are answered with 403 from the next request on; requests that are under way run on. Money and "+
-				"keys stay as they are."),
-		f.status("resume", "Let a suspended account's keys in again", store.AccountOpen, ""),
+		f.status("suspend", "Refuse an account's keys until you resume it", store.AccountSuspended,
+			"Its keys get 403 from the next request on. Running requests finish. Money and keys stay unchanged."),
+		f.status("resume", "Accept a suspended account's keys again", store.AccountOpen, ""),
 		f.status("close", "Close an account for good", store.AccountClosed,
-			"Its keys are answered with 403 from the next request on, on all nodes within a second; requests that "+
-				"are under way run on.\n"+
-				"What it has and owes stays in the books and in `farebox account show`. A closed account takes no "+
-				"credit and cannot be opened again."))
+			"Its keys get 403 from the next request on, on all nodes within a second. Running requests finish.\n"+
+				"Its balance and debt stay in the books and in `farebox account show`. A closed account accepts no "+
+				"credit and cannot be reopened."))
 	return cmd
 }
 
@@ -188,14 +187,14 @@ func (f *operatorFlags) credit(verb string, give func(op billing.Operator, accou
 	}
 	cmd.Flags().StringVar(&currency, "currency", "USD", ofCurrency)
 	cmd.Flags().StringVar(&ref, "ref", "", ofRef)
-	cmd.Flags().StringVar(&memo, "memo", "", "note kept with the entry")
+	cmd.Flags().StringVar(&memo, "memo", "", "note, stored with the entry")
 	return positiveAmounts(cmd)
 }
 
 func diemCommand(f *operatorFlags) *cobra.Command {
 	var daily string
 	diem := &cobra.Command{
-		Use: "diem ACCOUNT --daily AMOUNT", Short: "Give an account DIEM for each UTC day; what a day leaves is lost",
+		Use: "diem ACCOUNT --daily AMOUNT", Short: "Grant an account DIEM for each UTC day; unused DIEM expire with the day",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			amount, err := config.ParseNano(daily)
@@ -209,7 +208,7 @@ func diemCommand(f *operatorFlags) *cobra.Command {
 				}
 				return f.print(cmd, map[string]any{"account": a.Name, "id": a.ID, "diemDaily": amount.String()}, "",
 					[][]string{{"account", a.Name}, {"allowance", amount.String() + " DIEM a day, from 00:00 UTC"},
-						{"", "a first allowance counts at once, a change from the next day on"}})
+						{"", "a first allowance takes effect at once, a change on the next day"}})
 			})
 		},
 	}

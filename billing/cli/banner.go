@@ -28,7 +28,7 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	switch metrics {
 	case config.MetricsOff:
 	case config.MetricsOnListen:
-		fmt.Fprintln(w, "  metrics    /metrics of the same address: everybody who reaches it can read the revenue")
+		fmt.Fprintln(w, "  metrics    /metrics on the same address: everybody who can reach it can read the revenue")
 	default:
 		fmt.Fprintf(w, "  metrics    %s\n", metrics)
 	}
@@ -41,7 +41,7 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		secret = keys.Inference
 		fmt.Fprintf(w, "  ADMIN key  %s\n  key        %s (shown once; account %s, 100 USD)\n", keys.Admin, keys.Inference, DemoAccount)
 	case cfg.Simulated:
-		fmt.Fprintf(w, "  key        shown at the first start; another one: %s\n", newKey(cfg))
+		fmt.Fprintf(w, "  key        shown at the first start; create another: %s\n", newKey(cfg))
 	}
 	if len(cfg.Models) > 0 {
 		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: "+
@@ -82,14 +82,14 @@ func WriteDemo(cfg *config.Config, addr net.Addr, pay *FirstTopUp) (done func(),
 	section := func(title, command string, args ...any) {
 		fmt.Fprintf(&b, "%s:\n  "+command+"\n\n", append([]any{title}, args...)...)
 	}
-	section("the key that these calls use, from the banner of the first start", "export KEY=SVC_INFERENCE_KEY_…   # another one: %s", newKey(cfg))
+	section("the key for these calls, from the banner of the first start", "export KEY=SVC_INFERENCE_KEY_…   # create another: %s", newKey(cfg))
 	const call = "curl %s/%s -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json' -d '%s'"
 	section("a stream", call, base, "chat/completions",
 		`{"model":"sim-chat-small","stream":true,"messages":[{"role":"user","content":"Hello"}]}`)
 	section("a chat that searches the web", call, base, "chat/completions",
 		`{"model":"sim-chat-small","messages":[{"role":"user","content":"How do rivers move today?"}],"svc_parameters":{"enable_web_search":"on"}}`)
 	section("a page of the simulation as Markdown", call, base, "augment/scrape", `{"url":"`+cfg.SimulatedAt+`/site/rivers"}`)
-	section("a track, which is made as a job", call, base, "audio/queue", `{"model":"sim-music","prompt":"A calm piano piece","duration_seconds":60}`)
+	section("a music track, as a job", call, base, "audio/queue", `{"model":"sim-music","prompt":"A calm piano piece","duration_seconds":60}`)
 	section("the attestation of a simulated enclave (TEST ROOT: nothing is confidential)", "curl '%s/tee/attestation?model=e2ee-sim'", base)
 	if pay != nil {
 		section("a top-up of 5 USD by a wallet (SIMULATED facilitator and chains: no real money)",
@@ -104,7 +104,7 @@ func WriteDemo(cfg *config.Config, addr net.Addr, pay *FirstTopUp) (done func(),
 func demoCommand() *cobra.Command {
 	var f operatorFlags
 	cmd := &cobra.Command{
-		Use: "demo", Short: "List what else to try with the running demonstration", Args: cobra.NoArgs,
+		Use: "demo", Short: "List more calls to try with the running demonstration", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := f.config()
 			if err != nil {

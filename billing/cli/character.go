@@ -18,11 +18,10 @@ import (
 func characterCommand() *cobra.Command {
 	var f operatorFlags
 	var directory string
-	cmd := &cobra.Command{Use: "character", Short: "Import, list and remove characters, and add or hide what is said of " +
-		"them; a running server sees it at once"}
+	cmd := &cobra.Command{Use: "character", Short: "Import, list, remove and review characters; a running server sees changes at once"}
 	f.register(cmd)
 	cmd.PersistentFlags().StringVar(&directory, "directory", "",
-		"folder of the characters; default: what the config says")
+		"folder of the characters; default: from the config")
 	folder := func() (*config.Characters, error) { return f.characters(directory) }
 	cmd.AddCommand(f.importCharacters(folder), f.listCharacters(folder), f.removeCharacters(folder),
 		f.reviewCommand(folder))
@@ -44,8 +43,8 @@ func (f *operatorFlags) characters(directory string) (*config.Characters, error)
 		return c, nil
 	}
 	if cfg.Characters == nil {
-		return nil, errors.New("it is not known where the characters are: name a config that has characters: with -c " +
-			"FILE, or their folder with --directory")
+		return nil, errors.New("no folder of characters is known: name a config with characters: by -c FILE, or the folder by " +
+			"--directory")
 	}
 	return cfg.Characters, nil
 }
@@ -86,10 +85,10 @@ func (f *operatorFlags) printCharacters(cmd *cobra.Command, list []characterInfo
 func (f *operatorFlags) importCharacters(folder func() (*config.Characters, error)) *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
-		Use: "import PATH...", Short: "Check files of characters, or folders of them, and copy them into the folder",
+		Use: "import PATH...", Short: "Check character files or folders, and copy them into the folder",
 		Args: cobra.MinimumNArgs(1),
-		Long: `Copies each file (YAML or JSON) and the picture of the same name beside it (PNG, JPEG, WebP) into the folder of
-characters, each at once, after the check that the folder itself makes. What is wrong is not copied; the others are.`,
+		Long: `Checks each file (YAML or JSON) and the picture of the same name next to it (PNG, JPEG, WebP), and copies both
+atomically into the folder of characters. Files with errors are skipped.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := folder()
 			if err != nil {
@@ -119,7 +118,7 @@ characters, each at once, after the check that the folder itself makes. What is 
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&replace, "replace", false, "put them in the place of those that are there already")
+	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite existing characters")
 	return cmd
 }
 
@@ -145,7 +144,7 @@ func characterFiles(paths []string) (files []string, err error) {
 			}
 		}
 		if len(files) == found {
-			return nil, fmt.Errorf("cannot import %q: there is no file in it whose name ends in .yaml or .json", path)
+			return nil, fmt.Errorf("cannot import %q: the folder has no .yaml or .json file", path)
 		}
 	}
 	return files, nil
@@ -153,7 +152,7 @@ func characterFiles(paths []string) (files []string, err error) {
 
 func (f *operatorFlags) listCharacters(folder func() (*config.Characters, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the characters of the folder, and what is wrong in it", Args: cobra.NoArgs,
+		Use: "list", Short: "List the characters of the folder, and the errors in it", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := folder()
 			if err != nil {
@@ -168,7 +167,7 @@ func (f *operatorFlags) listCharacters(folder func() (*config.Characters, error)
 				list[i] = infoOf(one)
 			}
 			for _, name := range slices.Sorted(maps.Keys(set.Wrong)) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "the file %q is wrong: %v\n", name, set.Wrong[name])
+				fmt.Fprintf(cmd.ErrOrStderr(), "the file %q has an error: %v\n", name, set.Wrong[name])
 			}
 			return f.printCharacters(cmd, list)
 		},
@@ -177,7 +176,7 @@ func (f *operatorFlags) listCharacters(folder func() (*config.Characters, error)
 
 func (f *operatorFlags) removeCharacters(folder func() (*config.Characters, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove SLUG...", Short: "Remove characters and their pictures from the folder; what is said of them stays",
+		Use: "remove SLUG...", Short: "Remove characters and their pictures from the folder; their reviews stay",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := folder()

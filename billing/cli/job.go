@@ -15,7 +15,7 @@ import (
 func jobCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{Use: "job",
-		Short: "List and refund music and videos that were ordered, also beside a running server"}
+		Short: "List and refund music and video jobs; the server may be running"}
 	cmd.AddCommand(f.listJobs(), f.showJob(), f.refundJob())
 	return f.register(cmd)
 }
@@ -40,7 +40,7 @@ func (f *operatorFlags) listJobs() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&account, "account", "", "name or id of the account; default: all")
-	cmd.Flags().IntVar(&most, "limit", 100, "how many, at most 10000")
+	cmd.Flags().IntVar(&most, "limit", 100, "number of jobs, at most 10000")
 	return cmd
 }
 
@@ -59,9 +59,9 @@ func (f *operatorFlags) showJob() *cobra.Command {
 
 func (f *operatorFlags) refundJob() *cobra.Command {
 	return &cobra.Command{
-		Use: "refund ID", Short: "Give back what a job cost that has ended", Args: cobra.ExactArgs(1),
-		Long: `Gives back what a job cost, in the currencies that paid it, and to the limits of its key; once. Jobs that
-fail are given back without this. DIEM of a day that is over are gone.`,
+		Use: "refund ID", Short: "Refund a finished job", Args: cobra.ExactArgs(1),
+		Long: `Refunds a job once, in the currencies of its charge, and also to the limits of its key. farebox refunds failed
+jobs by itself. DIEM of a past day are not refunded.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			j, err := op.GiveJobBack(args[0])
 			if err != nil {

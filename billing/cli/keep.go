@@ -13,10 +13,9 @@ func verifyCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
 		Use: "verify", Short: "Recount the whole ledger and report everything that does not add up", Args: cobra.NoArgs,
-		Long: `Adds up balances, double entry, daily usage, single requests and payments of wallets, each by itself, and
-compares them.
-Works beside a running server and without one; without one the journal and what would be in memory are compared, too.
-Ends with status 1 when something does not add up.`,
+		Long: `Adds up balances, double entry, daily usage, single requests and wallet payments independently, and compares the
+sums. The server may be running. If it is stopped, the command also compares the journal and the state in memory.
+Exits with status 1 on any difference.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
 			r, err := op.Verify()
 			if err != nil {
@@ -49,8 +48,8 @@ func backupCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Write the store to a file that any engine can restore", Args: cobra.ExactArgs(1),
-		Long: `Writes accounts, keys, money and usage as they are now to a new file, beside the traffic.
-The file is as secret as the store: with it keys can be checked.`,
+		Long: `Writes the current accounts, keys, money and usage to a new file. The server may be running.
+Keep the file as secret as the store: it contains the hashes of all keys.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			b, err := op.Backup(args[0])
 			if err != nil {
@@ -75,8 +74,8 @@ func restoreCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
 		Use: "restore FILE", Short: "Fill an empty store from a backup and recount it", Args: cobra.ExactArgs(1),
-		Long: `The store is an empty directory or an empty PostgreSQL database, whichever the backup was made from:
-so a ledger moves from one engine to the other, too.`,
+		Long: `The store must be an empty directory or an empty PostgreSQL database. The backup may come from either engine,
+so this command also moves a ledger between engines.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o, err := f.options()
 			if err != nil {
@@ -95,7 +94,7 @@ so a ledger moves from one engine to the other, too.`,
 func migrateCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{
-		Use: "migrate", Short: "Bring the store's schema up to date, which serve does by itself, too",
+		Use: "migrate", Short: "Update the store's schema; serve also does this at start",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.making(func(billing.Operator) error {

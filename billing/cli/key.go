@@ -19,8 +19,7 @@ import (
 func (f *operatorFlags) keys() *cobra.Command {
 	var of string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List keys with their limits, what they used of them, and expiry; secrets are never " +
-			"shown again", Args: cobra.NoArgs,
+		Use: "list", Short: "List keys with their limits, use and expiry; their secrets are never shown again", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
 			keys, err := op.Keys(of)
 			if err != nil {
@@ -64,8 +63,8 @@ func (f *operatorFlags) limits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "limits ID", Short: "Change a key's limits, their period, its expiry and privacy",
 		Args: cobra.ExactArgs(1),
-		Long: `Changes what is given and leaves the rest as it is. "none" clears a limit, "never" an expiry.
-What the key has used in its period stays counted. The change holds at once here, and within a second on all nodes.`,
+		Long: `Changes the given settings only. "none" clears a limit, and "never" clears an expiry.
+The key's use in its current period stays counted. The change takes effect at once here, within a second on all nodes.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			change, err := keyChange(usd, diem, period, expires, privacy)
 			if err != nil {
@@ -156,7 +155,7 @@ func day(text string) (time.Time, error) { return time.Parse(time.DateOnly, text
 
 func keyCommand() *cobra.Command {
 	var f operatorFlags
-	cmd := &cobra.Command{Use: "key", Short: "Create, list, limit and revoke API keys, also beside a running server"}
+	cmd := &cobra.Command{Use: "key", Short: "Create, list, limit and revoke API keys; the server may be running"}
 	f.register(cmd)
 
 	var account, typ, description, expires, limitUSD, limitDIEM, period string
@@ -189,7 +188,7 @@ func keyCommand() *cobra.Command {
 	}
 	create.Flags().StringVar(&account, "account", "", "name or id of the account")
 	create.Flags().StringVar(&typ, "type", "INFERENCE", "INFERENCE or ADMIN")
-	create.Flags().StringVar(&description, "description", "", "what the key is for, at most 64 characters")
+	create.Flags().StringVar(&description, "description", "", "description of the key, at most 64 characters")
 	create.Flags().StringVar(&expires, "expires", "", "RFC 3339 time or YYYY-MM-DD; default: never")
 	create.Flags().StringVar(&limitUSD, "limit-usd", "", "consumption limit in USD per period")
 	create.Flags().StringVar(&limitDIEM, "limit-diem", "", "consumption limit in DIEM per period")
@@ -197,7 +196,7 @@ func keyCommand() *cobra.Command {
 	_ = create.MarkFlagRequired("account")
 
 	revoke := &cobra.Command{
-		Use: "revoke ID", Short: "Revoke a key; it is refused from this moment on", Args: cobra.ExactArgs(1),
+		Use: "revoke ID", Short: "Revoke a key at once", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			if err := op.RevokeKey(args[0]); err != nil {
 				return err

@@ -13,7 +13,7 @@ import (
 func nodeCommand() *cobra.Command {
 	var f operatorFlags
 	cmd := &cobra.Command{Use: "node",
-		Short: "List the nodes of a shared store, and release what a dead one has leased"}
+		Short: "List the nodes of a shared store, and release a dead node's leases"}
 	f.register(cmd)
 	with := func(do func(*billing.Ledger) error) (err error) {
 		cfg, err := f.config()
@@ -31,7 +31,7 @@ func nodeCommand() *cobra.Command {
 		return do(l)
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List nodes, their state and what they have leased", Args: cobra.NoArgs,
+		Use: "list", Short: "List nodes with their states and leases", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return with(func(l *billing.Ledger) error {
 				nodes, err := l.Nodes()
@@ -48,7 +48,7 @@ func nodeCommand() *cobra.Command {
 		},
 	}
 	release := &cobra.Command{
-		Use: "release NODE", Short: "Give back what a node has leased that is gone for good; a live one is refused",
+		Use: "release NODE", Short: "Return the leases of a node that is gone for good; refuses a live node",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return with(func(l *billing.Ledger) error {

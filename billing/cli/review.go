@@ -15,7 +15,7 @@ import (
 
 func (f *operatorFlags) reviewCommand(folder func() (*config.Characters, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: "review",
-		Short: "Add, hide and list what is said of characters, also beside a running server"}
+		Short: "Add, hide and list reviews of characters; the server may be running"}
 	cmd.AddCommand(f.addReview(folder), f.hideReview(), f.listReviews())
 	return cmd
 }
@@ -25,8 +25,8 @@ func (f *operatorFlags) addReview(folder func() (*config.Characters, error)) *co
 	var at string
 	cmd := &cobra.Command{
 		Use: "add SLUG --rating N", Short: "Add a review of a character", Args: cobra.ExactArgs(1),
-		Long: `Adds a review, of an account or of somebody without one. An account has one review of a character; clients
-see a name that does not tell which account it is.`,
+		Long: `Adds a review by an account or by a person without one. An account has one review of each character. Clients see
+a name that does not identify the account.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n.Slug = args[0]
 			if c, err := folder(); err == nil {
@@ -57,10 +57,10 @@ see a name that does not tell which account it is.`,
 		},
 	}
 	cmd.Flags().IntVar(&n.Rating, "rating", 0, "1 to 5")
-	cmd.Flags().StringVar(&n.Account, "account", "", "name or id of the account that says it; default: nobody's")
-	cmd.Flags().StringVar(&n.Message, "message", "", "what it says, at most 2000 characters")
+	cmd.Flags().StringVar(&n.Account, "account", "", "name or id of the reviewer's account; default: no account")
+	cmd.Flags().StringVar(&n.Message, "message", "", "text of the review, at most 2000 characters")
 	cmd.Flags().StringVar(&n.Locale, "locale", "", "language of the message, such as en or pt-BR")
-	cmd.Flags().StringVar(&at, "at", "", "RFC 3339 time or YYYY-MM-DD when it was said; default: now")
+	cmd.Flags().StringVar(&at, "at", "", "time of the review, as RFC 3339 or YYYY-MM-DD; default: now")
 	_ = cmd.MarkFlagRequired("rating")
 	return cmd
 }
@@ -68,7 +68,7 @@ see a name that does not tell which account it is.`,
 func (f *operatorFlags) hideReview() *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
-		Use: "hide ID", Short: "Take a review out of all lists, sums and averages", Args: cobra.ExactArgs(1),
+		Use: "hide ID", Short: "Remove a review from all lists, sums and averages", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			r, err := op.HideReview(args[0], !undo)
 			if errors.Is(err, billing.ErrNoReview) {

@@ -26,13 +26,13 @@ func statementCommand() *cobra.Command {
 	var currency, from, to string
 	var asCSV bool
 	cmd := &cobra.Command{
-		Use: "statement ACCOUNT", Short: "List what moved the balance of an account, with the balance after each movement",
+		Use: "statement ACCOUNT", Short: "List the movements of an account, with the balance after each one",
 		Args: cobra.ExactArgs(1),
-		Long: `Lists charges, refunds, credits, debits, payments of wallets and what the chain took back, DIEM grants and
-what their days left, and debt that was paid: by currency, in the order in which the store has booked them.
-A balance includes what is held and what nodes have leased. A charge takes what the account had;
-what it owes for the rest is in the column owed, and is taken by a DEBT line when it is paid.
---from and --to are UTC days, both included; a request counts when it ended.`,
+		Long: `Lists charges, refunds, credits, debits, wallet payments and their reversals, DIEM grants, expired DIEM and paid
+debt, by currency and in booking order.
+Balances include holds and the leases of nodes. A charge takes at most the balance. The column OWED shows the rest,
+and a DEBT line takes it when it is paid.
+--from and --to are UTC days, both included. A request counts on the day of its end.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := statementQuery(args[0], from, to)
 			if err != nil {
@@ -66,7 +66,7 @@ what it owes for the rest is in the column owed, and is taken by a DEBT line whe
 			})
 		},
 	}
-	cmd.Flags().StringVar(&currency, "currency", "", "USD, DIEM or BUNDLED_CREDITS; default: all that the account has had")
+	cmd.Flags().StringVar(&currency, "currency", "", "USD, DIEM or BUNDLED_CREDITS; default: every currency that the account has used")
 	cmd.Flags().StringVar(&from, "from", "", "first UTC day, YYYY-MM-DD; default: from the beginning")
 	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: up to now")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print CSV")

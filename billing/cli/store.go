@@ -27,7 +27,7 @@ type operatorFlags struct {
 func (f *operatorFlags) register(cmd *cobra.Command) *cobra.Command {
 	cmd.PersistentFlags().StringVarP(&f.file, "config", "c", "", "config file that names the store")
 	cmd.PersistentFlags().StringVar(
-		&f.store, "store", "", "ledger directory or postgres://…; default: what the config says, or ./farebox-data")
+		&f.store, "store", "", "ledger directory or postgres://…; default: from the config, or ./farebox-data")
 	cmd.PersistentFlags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }

@@ -40,10 +40,10 @@ func (f *operatorFlags) listTransfers() *cobra.Command {
 	var since, until time.Duration
 	var all bool
 	cmd := &cobra.Command{
-		Use: "transfers -c FILE", Short: "List money that reached pay_to and is nobody's yet", Args: cobra.NoArgs,
-		Long: `Asks the nodes of the config which transfers of the token reached pay_to, and lists those that no payment is
-of: plain transfers, payments that others settled, and what a restored backup has forgotten. farebox wallet assign
-credits one. What is listed is the word of one node; assign asks all witnesses.`,
+		Use: "transfers -c FILE", Short: "List transfers to pay_to that no account was credited for", Args: cobra.NoArgs,
+		Long: `Asks the nodes of the config for token transfers to pay_to, and lists the transfers without a payment: plain
+transfers, payments that somebody else settled, and payments that a restored backup does not contain. farebox wallet
+assign credits one. The list is the answer of one node; assign asks all witnesses.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if since <= until || until < 0 || since > maxScan {
 				return fmt.Errorf("cannot list transfers since %s until %s ago: expected since at most %s, and longer ago "+
@@ -60,9 +60,9 @@ credits one. What is listed is the word of one node; assign asks all witnesses.`
 		},
 	}
 	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks")
-	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "how long ago to begin")
-	cmd.Flags().DurationVar(&until, "until", 0, "how long ago to end")
-	cmd.Flags().BoolVar(&all, "all", false, "also those that are payments already")
+	cmd.Flags().DurationVar(&since, "since", 24*time.Hour, "start of the period, before now")
+	cmd.Flags().DurationVar(&until, "until", 0, "end of the period, before now")
+	cmd.Flags().BoolVar(&all, "all", false, "also transfers that have a payment")
 	return cmd
 }
 
@@ -120,9 +120,9 @@ func (f *operatorFlags) assignTransfer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "assign TRANSACTION WALLET|ACCOUNT -c FILE --reason WHY",
 		Short: "Credit money that reached pay_to to a wallet or an account", Args: cobra.ExactArgs(2),
-		Long: `Credits a transfer that farebox wallet transfers lists, once all witnesses of the config have it and it is as
-deep in the chain as any payment that is credited. It becomes a payment: whoever sends or assigns it again is credited
-nothing, and it is taken back when the chain loses it. Who assigned it, and why, stands in the payment.`,
+		Long: `Credits a transfer from the list of farebox wallet transfers. All witnesses of the config must have it, at the
+depth that payments need. It becomes a payment: a second attempt to send or assign it credits nothing, and farebox
+reverses it if the chain loses it. The payment stores the operator and the reason.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to := args[1]
 			if a, err := wallet.ParseAddress(to); err == nil {
@@ -146,9 +146,9 @@ nothing, and it is taken back when the chain loses it. Who assigned it, and why,
 		},
 	}
 	cmd.Flags().StringVar(&network, "network", "base", "of x402.networks")
-	cmd.Flags().IntVar(&index, "index", -1, "which transfer, where the transaction has several to pay_to")
-	cmd.Flags().StringVar(&reason, "reason", "", "why; the payment keeps it")
-	cmd.Flags().StringVar(&by, "by", whoami(), "who assigns it")
+	cmd.Flags().IntVar(&index, "index", -1, "index of the transfer, if the transaction has several to pay_to")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored with the payment")
+	cmd.Flags().StringVar(&by, "by", whoami(), "name of the operator, stored with the payment")
 	_ = cmd.MarkFlagRequired("reason")
 	return cmd
 }
@@ -156,14 +156,14 @@ nothing, and it is taken back when the chain loses it. Who assigned it, and why,
 // beforeChain gives a command the chains of the config that it names.
 func (f *operatorFlags) beforeChain(cmd *cobra.Command, do func(context.Context, *desk.Desk) error) error {
 	if f.file == "" {
-		return errors.New("the nodes to ask are not known: name the config with -c FILE")
+		return errors.New("no RPC nodes are known: name the config by -c FILE")
 	}
 	cfg, err := config.Load(f.file)
 	if err != nil {
 		return err
 	}
 	if cfg.X402 == nil {
-		return fmt.Errorf("there is no x402 in %s, so that nothing is paid to it", f.file)
+		return fmt.Errorf("%s has no x402 section: it takes no payments", f.file)
 	}
 	d, done, err := desk.Alone(cfg)
 	if err != nil {

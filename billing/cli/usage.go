@@ -18,9 +18,9 @@ func usageCommand() *cobra.Command {
 	var asCSV bool
 	cmd := &cobra.Command{
 		Use: "usage", Short: "Report usage across accounts, by account, model, key or day", Args: cobra.NoArgs,
-		Long: `Adds up requests, tokens and what they cost, of the UTC days --from to --to, both included.
-UNITS are pictures and blockchain credits. Sums are net: a refund counts on its own day, under the model and key of
-its charge, so that a day may be negative; debt of a request counts when it is paid.`,
+		Long: `Adds up requests, tokens and costs of the UTC days --from to --to, both included.
+UNITS are pictures and blockchain credits. Sums are net. A refund counts on its own day, under the model and key of
+its charge, so a day may be negative. A request's debt counts on the day of its payment.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := usageQuery(account, from, to, by, time.Now().UTC())
 			if err != nil {
@@ -53,7 +53,7 @@ its charge, so that a day may be negative; debt of a request counts when it is p
 			})
 		},
 	}
-	cmd.Flags().StringVar(&account, "account", "", "only of this account (name or id)")
+	cmd.Flags().StringVar(&account, "account", "", "only this account (name or id)")
 	cmd.Flags().StringVar(&from, "from", "", "first UTC day, YYYY-MM-DD; default: the first of this month")
 	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: today")
 	cmd.Flags().StringVar(&by, "by", "account", "account, model, key or day")

@@ -17,7 +17,7 @@ import (
 func walletCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{Use: "wallet",
-		Short: "List wallets and their payments, link wallets to accounts, also beside a running server"}
+		Short: "List wallets and their payments, link wallets to accounts; the server may be running"}
 	cmd.AddCommand(f.listWallets(), f.showWallet(), f.listPayments(), f.showPayment(), f.resolvePayment(),
 		f.listTransfers(), f.assignTransfer(), f.linkWallet(), f.unlinkWallet())
 	return f.register(cmd)
@@ -35,7 +35,7 @@ func addressOf(text string) (string, error) {
 func (f *operatorFlags) listWallets() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
-		Use: "list", Short: "List wallets that spend here, with the accounts that they spend", Args: cobra.NoArgs,
+		Use: "list", Short: "List wallets with the accounts that they spend from", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
 			list, err := op.WalletList(most)
 			if err != nil {
@@ -60,7 +60,7 @@ func (f *operatorFlags) listWallets() *cobra.Command {
 
 func (f *operatorFlags) showWallet() *cobra.Command {
 	return &cobra.Command{
-		Use: "show WALLET", Short: "Show a wallet and the account that it spends", Args: cobra.ExactArgs(1),
+		Use: "show WALLET", Short: "Show a wallet and the account that it spends from", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			address, err := addressOf(args[0])
 			if err != nil {
@@ -91,9 +91,12 @@ func (f *operatorFlags) listPayments() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
 		Use: "payments", Short: "List payments of wallets, newest first", Args: cobra.NoArgs,
-		Long: `Lists payments. submitted: a facilitator may have it, and the chain does not say yet what became of it.
-refused: its payer was told so; it is watched until the chain does not take it any more. credited: the chain has it, and
-it is looked at once more when it is deep enough; final after that. dead: it never will be paid.`,
+		Long: `Lists payments by state:
+submitted: a facilitator may have it, and the chain has no result yet
+refused: the payer got a refusal; farebox watches it until the chain can no longer accept it
+credited: the chain has it; farebox checks it again at the final depth
+final: the check at the final depth succeeded
+dead: the chain will never accept it`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
 			if of != "" {
 				address, err := addressOf(of)
@@ -115,8 +118,8 @@ it is looked at once more when it is deep enough; final after that. dead: it nev
 			return f.print(cmd, list, "ID WALLET NETWORK USD STATE CREATED TRANSACTION REASON", rows)
 		}),
 	}
-	cmd.Flags().StringVar(&of, "wallet", "", "only this wallet's")
-	cmd.Flags().BoolVar(&open, "pending", false, "only those without an outcome")
+	cmd.Flags().StringVar(&of, "wallet", "", "only payments of this wallet")
+	cmd.Flags().BoolVar(&open, "pending", false, "only payments without an outcome")
 	cmd.Flags().IntVar(&most, "limit", 100, "how many, at most 10000")
 	return cmd
 }
@@ -138,11 +141,10 @@ func (f *operatorFlags) resolvePayment() *cobra.Command {
 	var reason, by string
 	cmd := &cobra.Command{
 		Use:   "resolve ID credit|drop --reason WHY",
-		Short: "Decide a payment whose outcome nobody can find out", Args: cobra.ExactArgs(2),
-		Long: `Decides a payment that is submitted or refused and of which the chain does not say what became of it;
-by itself farebox waits until the chain does. credit credits it, once, and the chain is not asked any more. drop ends
-it: it is not credited whatever the chain says later, so look at the chain first. Who decided, and why, stands in the
-payment.`,
+		Short: "Resolve a payment with an unknown outcome", Args: cobra.ExactArgs(2),
+		Long: `Resolves a submitted or refused payment that has no result on the chain. Without this command farebox waits for the
+chain. "credit" credits the payment once and ends the checks. "drop" ends it without a credit, whatever the chain says
+later: check the chain first. The payment stores the operator and the reason.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			if args[1] != "credit" && args[1] != "drop" {
 				return fmt.Errorf("cannot resolve a payment by %q: expected credit or drop", args[1])
@@ -154,8 +156,8 @@ payment.`,
 			return f.printPayment(cmd, p)
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why; the payment keeps it")
-	cmd.Flags().StringVar(&by, "by", whoami(), "who decides")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored with the payment")
+	cmd.Flags().StringVar(&by, "by", whoami(), "name of the operator, stored with the payment")
 	_ = cmd.MarkFlagRequired("reason")
 	return cmd
 }
@@ -166,10 +168,10 @@ func whoami() string { return cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), 
 func (f *operatorFlags) linkWallet() *cobra.Command {
 	var by string
 	cmd := &cobra.Command{
-		Use: "link WALLET ACCOUNT", Short: "Have a wallet pay for an account, and spend it", Args: cobra.ExactArgs(2),
-		Long: `From now on what the wallet pays is credited to the account, and the wallet spends the account when it
-signs in. A wallet that has money of its own, or owes some, is refused: it spends that first. Less than 0.1 USD stay in
-its own account, and are there again when the link ends.`,
+		Use: "link WALLET ACCOUNT", Short: "Link a wallet to an account: it pays for the account and spends from it", Args: cobra.ExactArgs(2),
+		Long: `From now on payments of the wallet credit the account, and the wallet spends from the account after it signs in.
+A wallet with its own money or debt is refused: it must spend or pay that first. A balance below 0.1 USD stays in
+the wallet's own account until the link ends.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			address, err := addressOf(args[0])
 			if err != nil {
@@ -177,7 +179,7 @@ its own account, and are there again when the link ends.`,
 			}
 			w, err := op.LinkWallet(address, args[1], by)
 			if errors.Is(err, billing.ErrLinked) {
-				err = fmt.Errorf("%w; farebox wallet unlink ends that", err)
+				err = fmt.Errorf("%w; farebox wallet unlink ends the link", err)
 			}
 			if err != nil {
 				return err
@@ -185,14 +187,14 @@ its own account, and are there again when the link ends.`,
 			return f.print(cmd, w, "", [][]string{{"wallet", w.Address}, {"account", w.Account}, {"by", w.By}})
 		}),
 	}
-	cmd.Flags().StringVar(&by, "by", whoami(), "who links it")
+	cmd.Flags().StringVar(&by, "by", whoami(), "name of the operator")
 	return cmd
 }
 
 func (f *operatorFlags) unlinkWallet() *cobra.Command {
 	return &cobra.Command{
-		Use: "unlink WALLET", Short: "Have a wallet pay for, and spend, its own account again", Args: cobra.ExactArgs(1),
-		Long: `Ends the link of a wallet. What it has paid stays in the account that was credited.`,
+		Use: "unlink WALLET", Short: "End a wallet's link to an account", Args: cobra.ExactArgs(1),
+		Long: `Ends the link of a wallet. Past payments stay in the account that they credited.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
 			address, err := addressOf(args[0])
 			if err != nil {

@@ -53,7 +53,7 @@ func TestCommandsOfTheOperator(t *testing.T) {
 	fails("modelId", "import", filepath.Join(from, "wrong.yaml"))
 	fails("expected its name to end in .yaml or .json", "import", filepath.Join(from, "ada.png"))
 	fails("no such file", "import", filepath.Join(from, "none.yaml"))
-	fails("there is no file in it whose name ends in", "import", t.TempDir())
+	fails("the folder has no .yaml or .json file", "import", t.TempDir())
 	source("ada.yaml", character("Ada Lovelace", secret, ""))
 	h.CLI("character", "import", "--replace", ada)
 	rig.Await(t, "ada is replaced", func() bool { return h.one("ada").Name == "Ada Lovelace" })

@@ -75,7 +75,7 @@ func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
 	}
 	for i, want := range []string{
 		"good (200)", "the key is wrong or missing (401)", "expected base_url: " + below.URL + "/v1",
-		"nothing is at base_url", "is refused",
+		"base_url has no API", "is refused",
 		"certificate is not trusted", "does not speak TLS", "closes the connection", "closes the connection",
 		"cannot be resolved",
 	} {
