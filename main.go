@@ -313,7 +313,7 @@ func serve(file string, override func(*config.Config)) error {
 		first := cli.FirstTopUp(sim.FirstPayment(cfg.X402.Networks[0].PayTo))
 		done, err := cli.WriteDemo(cfg, ln.Addr(), &first)
 		if err != nil {
-			return fmt.Errorf("cannot write what to try: %w", err)
+			return fmt.Errorf("cannot write the list of calls to try: %w", err)
 		}
 		defer done()
 	}

@@ -143,7 +143,7 @@ func (c *characters) look() {
 	defer c.looking.Unlock()
 	err := c.refresh()
 	if err != nil && !c.failing {
-		c.l.log.Warn().Err(err).Msg("cannot read what is said of characters; what was known before is shown")
+		c.l.log.Warn().Err(err).Msg("cannot read reviews of characters; clients get the earlier ones")
 	}
 	c.failing = err != nil
 }

@@ -238,12 +238,12 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Info, err = op.SetStatus(q.Account, q.Status)
 	case "change_key":
 		if q.Change == nil {
-			return errors.New("cannot change a key: the request says not how")
+			return errors.New("cannot change a key: the request has no change")
 		}
 		res.Key, err = op.ChangeKey(q.ID, *q.Change)
 	case "usage_report":
 		if q.Usage == nil {
-			return errors.New("cannot report usage: the request says not which")
+			return errors.New("cannot report usage: the request has no query")
 		}
 		res.Usage, err = op.UsageReport(*q.Usage)
 	case "statement":
@@ -256,7 +256,7 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Account, err = op.SetAllowance(q.Account, q.Amount)
 	case "create_key":
 		if q.Key == nil {
-			return errors.New("cannot create a key: the request has none")
+			return errors.New("cannot create a key: the request has no key")
 		}
 		res.Key, res.Secret, err = op.CreateKey(*q.Key)
 	case "keys":
@@ -265,7 +265,7 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		err = op.RevokeKey(q.ID)
 	case "add_review":
 		if q.Review == nil {
-			return errors.New("cannot add a review: the request has none")
+			return errors.New("cannot add a review: the request has no review")
 		}
 		res.Review, err = op.AddReview(*q.Review)
 	case "hide_review":
@@ -294,7 +294,7 @@ func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
 		res.Payment, err = op.ResolvePayment(q.ID, q.Op == "credit_payment", q.Name, q.Memo)
 	case "assign_payment":
 		if q.Payment == nil {
-			return errors.New("cannot assign a payment: the request has none")
+			return errors.New("cannot assign a payment: the request has no payment")
 		}
 		res.Payment, err = op.AssignPayment(*q.Payment, q.Account, q.Name, q.Memo)
 	case "verify":
@@ -396,8 +396,8 @@ func (c *controlClient) call(q *controlRequest) (res controlResponse, err error)
 	}
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
-		return res, fmt.Errorf("cannot read the running farebox's answer: %w; it may have done what it was asked: "+
-			"look before you ask again, a credit under a --ref is booked once", err)
+		return res, fmt.Errorf("cannot read the running farebox's answer: %w; the command may have succeeded: "+
+			"check before you repeat it; a credit with a --ref is booked once", err)
 	}
 	if err := json.Unmarshal(line, &res); err != nil {
 		return controlResponse{}, fmt.Errorf("cannot read the running farebox's answer: %w", err)

@@ -54,8 +54,8 @@ func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reas
 	var short *store.ShortError
 	if errors.As(err, &short) {
 		return info, false, fmt.Errorf(
-			"cannot debit %s %s from the account %q: only %s is free, beside what open requests hold; "+
-				"debit less, or let the rest become debt (--allow-debt), which the next credit pays", amount, currency,
+			"cannot debit %s %s from the account %q: only %s is free, without the holds of open requests; "+
+				"debit less, or turn the rest into debt (--allow-debt), which the next credit pays", amount, currency,
 			account, short.Free)
 	}
 	if err != nil {

@@ -92,7 +92,7 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 	// Stopped and started while it is full again.
 	disk.Fill(t, 0)
 	spendAll()
-	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "the journal keeps what is missing") {
+	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "the journal keeps the missing records") {
 		t.Errorf("closed on a full disk with %v", err)
 	}
 	disk.Fill(t, 0) // what the store gave back when it closed

@@ -206,7 +206,7 @@ func (l *Ledger) RefundJobs() (n int, err error) {
 	for _, id := range due {
 		row, err := l.RefundJob(id)
 		if err != nil {
-			return n, fmt.Errorf("cannot give back what the job %s cost: %w", id, err)
+			return n, fmt.Errorf("cannot refund the job %s: %w", id, err)
 		}
 		if row != nil {
 			n++

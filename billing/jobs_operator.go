@@ -50,7 +50,7 @@ func jobAmount(p *money.Parts) JobAmount {
 var (
 	ErrNoJob    = errors.New("there is no such job")
 	ErrJobRuns  = errors.New("the job has not ended")
-	ErrJobGiven = errors.New("the job was given back before")
+	ErrJobGiven = errors.New("the job is already refunded")
 )
 
 // mostJobs bounds a list of jobs.
@@ -122,7 +122,7 @@ func (l *Ledger) GiveJobBack(id string) (JobInfo, error) {
 		_, err = l.RefundJob(id)
 	}
 	if err != nil {
-		return j, fmt.Errorf("the job %q is owed now, and is given back later: %w", id, err)
+		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", id, err)
 	}
 	return l.JobOf(id)
 }

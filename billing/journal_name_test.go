@@ -122,7 +122,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	}
 
 	f.setWritable(true)
-	eventually(t, "the journal goes on", time.Minute, func() bool { return f.Healthy() == nil })
+	eventually(t, "the journal can be written again", time.Minute, func() bool { return f.Healthy() == nil })
 	f.spend(k, 500, 1)
 	f.recount()
 	f.reopen()

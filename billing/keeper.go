@@ -60,10 +60,10 @@ func (k *keeper) refund() {
 	}
 	n, err := k.l.RefundJobs()
 	if err != nil && !k.owing {
-		k.l.log.Warn().Err(err).Msg("what failed jobs cost cannot be given back now; it is tried again")
+		k.l.log.Warn().Err(err).Msg("failed jobs cannot be refunded now; farebox tries again")
 	}
 	if k.owing = err != nil; n > 0 {
-		k.l.log.Info().Int("jobs", n).Msg("gave back what failed jobs cost")
+		k.l.log.Info().Int("jobs", n).Msg("refunded failed jobs")
 	}
 }
 
@@ -71,7 +71,7 @@ func (k *keeper) refund() {
 func (k *keeper) note(err error) {
 	if err != nil && !k.failing {
 		k.l.log.Warn().Err(err).Msg(
-			"cannot write when keys and characters were used and what limits refused; it is tried again")
+			"cannot write the last use of keys and characters, or refusals of limits; farebox tries again")
 	}
 	k.failing = err != nil
 }

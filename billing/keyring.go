@@ -90,7 +90,7 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord,
 	day := l.Today()
 	week, err := l.store.KeySums(a.no, day-6, day)
 	if err != nil {
-		return nil, fmt.Errorf("cannot add up what the keys of the account %q used: %w", a.Name, err)
+		return nil, fmt.Errorf("cannot add up the usage of keys of the account %q: %w", a.Name, err)
 	}
 	periods := map[store.Period]map[int64]store.KeySum{}
 	for i, row := range rows {
@@ -101,7 +101,7 @@ func (l *Ledger) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord,
 		}
 		used, err := l.periodUse(row, day, periods)
 		if err != nil {
-			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.ID, err)
+			return nil, fmt.Errorf("cannot add up the usage of key %s: %w", row.ID, err)
 		}
 		list[i].Current = &used
 	}

@@ -269,7 +269,7 @@ func (l *Ledger) openStore(o *Options) (err error) {
 	}
 	l.store = db
 	if pepper, err = l.store.Pepper(newPepper()); err != nil {
-		return fmt.Errorf("cannot read what keys are hashed with: %w", err)
+		return fmt.Errorf("cannot read the secret for hashes of keys: %w", err)
 	}
 	l.setPepper(pepper)
 	return nil
@@ -353,7 +353,7 @@ func (l *Ledger) Close() error {
 	applied := err == nil
 	switch {
 	case err != nil:
-		err = fmt.Errorf("cannot bring the store up to date, the journal keeps what is missing: %w", err)
+		err = fmt.Errorf("cannot update the store; the journal keeps the missing records: %w", err)
 	case l.node != nil:
 		err = l.node.leave()
 	}

@@ -147,7 +147,7 @@ func (n *node) owns(dir string) error {
 	}
 	return fmt.Errorf("cannot use %s as node.dir: its journal was written for another store, or for this one before "+
 		"it was restored; "+
-		"start with an empty node.dir, and keep this one until its charges are settled by hand", n.l.dir)
+		"start with an empty node.dir, and keep this one until its charges are settled manually", n.l.dir)
 }
 
 // adopt takes over what an earlier process of this node had leased, after its
@@ -169,7 +169,7 @@ func (n *node) adopt() error {
 		rests = rests[len(some):]
 		n.queue.op++
 		if _, err := n.store.Return(n.queue.op, some); err != nil {
-			return fmt.Errorf("cannot give back the leases of the last process: %w", err)
+			return fmt.Errorf("cannot return the leases of the last process: %w", err)
 		}
 	}
 	return nil
@@ -294,7 +294,7 @@ func (n *node) heard(err error) {
 	default:
 		if !n.away.Swap(true) {
 			n.l.log.Error().Err(err).Msg(
-				"the shared store does not answer; requests are served from what this node has leased")
+				"the shared store does not answer; this node serves requests from its leases")
 		}
 	}
 }

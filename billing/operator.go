@@ -326,7 +326,7 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 		}
 		used, err := l.periodUse(row, l.Today(), read[row.Account])
 		if err != nil {
-			return nil, fmt.Errorf("cannot add up what key %s used: %w", row.ID, err)
+			return nil, fmt.Errorf("cannot add up the usage of key %s: %w", row.ID, err)
 		}
 		list[i].Used = &used
 	}

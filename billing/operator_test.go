@@ -347,7 +347,7 @@ func TestLostAnswerOfARunningServerSaysSo(t *testing.T) {
 	}
 	defer c.Close()
 	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil ||
-		!strings.Contains(err.Error(), "look before you ask again") {
+		!strings.Contains(err.Error(), "check before you repeat it") {
 		t.Errorf("the credit ended with %v", err)
 	}
 }

@@ -182,7 +182,7 @@ func (l *Ledger) show(a *AccountState, shown func(seq uint64) bool, write func()
 	l.journal.Wait(seq)
 	for !shown(seq) && time.Now().Before(end) {
 		if err := write(); err != nil {
-			l.log.Warn().Err(err).Msg("cannot write usage for a report; the report shows what is there")
+			l.log.Warn().Err(err).Msg("cannot write recent usage for a report; the report may omit it")
 			break
 		}
 	}

@@ -51,7 +51,7 @@ func addressKey(from netip.Addr) budgetKey {
 
 // ErrManyStrangers is a secret that is not in memory while more of them are
 // waiting to be looked up than the store should be asked for.
-var ErrManyStrangers = errors.New("too many secrets that nobody knows are being tried")
+var ErrManyStrangers = errors.New("too many unknown keys are being tried")
 
 // strangers bounds how many reads of the store secrets can cause that are not in
 // memory: few at once, few that wait, by client address, and all others are refused

@@ -63,7 +63,7 @@ func (l *Ledger) AssignPayment(p ProvenPayment, to, by, reason string) (PaymentI
 	after, applied, err := l.Payments().CreditPayment(&store.PaymentCredit{ID: p.ID, Epoch: row.Epoch,
 		Transaction: p.Transaction, Final: p.Final, Resolved: resolved, NextUs: now + nextLookUs})
 	if err == nil && !applied && after.Resolved != resolved {
-		err = errors.New("somebody else decided it meanwhile")
+		err = errors.New("somebody else resolved it meanwhile")
 	}
 	if err != nil {
 		return fail(err)

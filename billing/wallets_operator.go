@@ -48,8 +48,8 @@ type WalletInfo struct {
 // Mistakes about payments that a caller may want to tell apart.
 var (
 	ErrNoPayment   = errors.New("there is no such payment")
-	ErrDecided     = errors.New("it is decided what became of the payment")
-	ErrPaymentBusy = errors.New("a node is at the payment: try again in some minutes, or stop that node")
+	ErrDecided     = errors.New("the payment is already resolved")
+	ErrPaymentBusy = errors.New("a node is processing the payment: try again in some minutes, or stop that node")
 )
 
 // mostPayments bounds lists of payments and of wallets.
@@ -134,10 +134,10 @@ const decisionUs = int64(60 * 1e6)
 // checkDecision checks who decides a payment, and why.
 func checkDecision(by, reason string) error {
 	if by == "" || reason == "" {
-		return errors.New("the books keep who decides, and why: give both")
+		return errors.New("the books record the operator and the reason: give both")
 	}
 	if len(by) > maxMemo || len(reason) > maxMemo {
-		return fmt.Errorf("who and why may have at most %d bytes", maxMemo)
+		return fmt.Errorf("the operator and the reason may have at most %d bytes each", maxMemo)
 	}
 	return errors.Join(checkText("name", by), checkText("reason", reason))
 }

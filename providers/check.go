@@ -138,7 +138,7 @@ func checkCharacters(out io.Writer, c *config.Characters) error {
 		fmt.Fprintf(out, "  characters, file %q: %v\n", name, set.Wrong[name])
 	}
 	if n := len(set.Wrong); n > 0 {
-		return fmt.Errorf("%d files in %s are wrong and would be left out", n, c.Directory)
+		return fmt.Errorf("%d files in %s have errors and would be left out", n, c.Directory)
 	}
 	fmt.Fprintf(out, "  characters: %d in %s\n", len(set.List), c.Directory)
 	return nil

@@ -118,7 +118,7 @@ func readCertificates(file string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", file)
+		return nil, fmt.Errorf("%s has no PEM certificate", file)
 	}
 	return pool, nil
 }

@@ -84,7 +84,7 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 	go func() {
 		for s := range signals {
 			if s != syscall.SIGHUP && s != listen.HandOverSignal {
-				l.Log.Warn().Str("signal", s.String()).Msg("a second signal: what is under way is cut off now")
+				l.Log.Warn().Str("signal", s.String()).Msg("a second signal: open requests are cut off now")
 				cancel()
 				return
 			}

@@ -69,7 +69,7 @@ func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
 // held before, so a limit also refuses while a little of it is left.
 func keyLimitReached(currency string) string {
 	return "This API key has reached its " + currency +
-		" consumption limit for the current period, or what is left of it does not cover this request."
+		" consumption limit for the current period, or the remaining amount does not cover this request."
 }
 
 // ScopeText names what a limit belongs to.

@@ -80,8 +80,8 @@ func (c *Call) Queue(s *JobSale) (id string, e *Error) {
 	case out.Refused != nil:
 		e = refusedJob(out.Refused, true)
 	case out.Unknown != nil:
-		e = &Error{Status: 502, Code: "UPSTREAM_ERROR", Message: "The model did not say whether it has taken the job, " +
-			"so it was given up; what it cost is refunded."}
+		e = &Error{Status: 502, Code: "UPSTREAM_ERROR", Message: "The upstream did not confirm the job, so it was " +
+			"abandoned and its price refunded."}
 	default:
 		return row.ID, nil
 	}
@@ -234,7 +234,7 @@ func (c *Call) DeliverMedia(v *job.View, release bool, look Glance) *Error {
 			return NoMedia([]byte(v.ID))
 		}
 		c.g.log.Error().Err(err).Str("queue_id", v.ID).Msg("media cannot be opened")
-		return &Error{Status: 503, Message: "What the job made cannot be read right now; please retry.",
+		return &Error{Status: 503, Message: "The result of the job cannot be read right now; please retry.",
 			RetryAfter: RetrySoon}
 	}
 	h := &c.Ctx.Response.Header

@@ -27,8 +27,8 @@ type payments struct {
 }
 
 // errNoDesk is for payments that are left when x402 was taken out of the config.
-var errNoDesk = errors.New("nobody can be asked about payments: the config has no x402 any more; put it back until " +
-	"farebox wallet pending lists none")
+var errNoDesk = errors.New("open payments cannot be checked: the config no longer has x402; restore it until " +
+	"farebox wallet payments --pending lists none")
 
 // openPayments makes the machine of payments. It does nothing until it is begun.
 func (g *Gateway) openPayments(o *Options) {

@@ -194,7 +194,7 @@ func (c *Call) walletIsShort(has, owes money.Nano) *Error {
 		SuggestedTopUp: usd(x.SuggestedTopUp), MinimumTopUp: usd(x.MinTopUp),
 		SupportedTokens: []string{"USDC"},
 		Instructions: topUpInstructions{
-			Step1: "POST " + topUp + " without a payment; the answer of 402 lists what is accepted.",
+			Step1: "POST " + topUp + " without a payment; the 402 answer lists the accepted payments.",
 			Step2: "Sign one of its entries with this wallet (x402, scheme exact).",
 			Step3: "POST " + topUp + " again with the payment in the header PAYMENT-SIGNATURE, then repeat this " +
 				"request with a new sign-in.",

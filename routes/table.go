@@ -114,13 +114,13 @@ func (r *Row) mistake() string {
 	case takes && r.Form == NoBody, r.Method == "GET" && r.Form != NoBody:
 		return "its form is not one of its method"
 	case r.FormLimit != nil && r.Form != JSONOrForm:
-		return "it has a limit of forms and takes none"
+		return "it has a limit for forms and accepts none"
 	case r.Wallet && r.Access != Bearer && r.Access != Catalog:
 		return "a wallet has no key of another type"
 	case r.Access == Public && r.Limit == nil:
 		return "strangers may send as much as others"
 	case r.Rules == nil && r.Form != NoBody && r.Form != RawJSON:
-		return "nothing says what its body may have"
+		return "its body has no rules"
 	case (r.Operation != "") != (r.Rate == ByModel):
 		return "it is an operation of a model without a model's limits, or the reverse"
 	}

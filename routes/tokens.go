@@ -74,7 +74,7 @@ func (t *tokenWatch) watch(ctx context.Context, check func(context.Context) map[
 func (t *tokenWatch) note(network string, err error) (known bool) {
 	var wrong *chain.TokenError
 	if known = err == nil || errors.As(err, &wrong); !known {
-		t.log.Warn().Err(err).Str("network", network).Msg("x402: it is not known whether the token is as the config says")
+		t.log.Warn().Err(err).Str("network", network).Msg("x402: the token could not be compared with the config")
 		return false
 	}
 	t.mu.Lock()

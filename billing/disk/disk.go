@@ -34,7 +34,7 @@ func Advise(dir string, err error) error {
 		return nil
 	case is(syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG) || code == sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w; make room on the disk of %s and start again: "+
-			"what was charged is in the journal and not lost", err, dir)
+			"charges are safe in the journal", err, dir)
 	case is(syscall.EROFS, fs.ErrPermission) || code == sqlite3.SQLITE_READONLY ||
 		code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
 		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, "+

@@ -14,9 +14,9 @@ const (
 
 	messageUnknown  = "It is not known whether the model has taken the job, so it was given up."
 	messageTimeout  = "The model did not make it in time."
-	messageUnfit    = "What the model made is too large, or not of the kind that was ordered."
-	messageFull     = "There is no room left for what the model made."
-	messageFetch    = "What the model made could not be fetched."
+	messageUnfit    = "The result is too large, or has another type than the order."
+	messageFull     = "There is no space left for the result."
+	messageFetch    = "The result could not be fetched."
 	messageReleased = "The job was released before it was completed."
 )
 
@@ -62,7 +62,7 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 		m.stats.alarm(f.why)
 	} else {
 		m.o.Log.Info().Str("queue_id", e.id.String()).Str("model", e.place.model).
-			Str("upstream", e.place.upstream).Str("code", f.code).Msg("jobs: a job failed; its price is given back")
+			Str("upstream", e.place.upstream).Str("code", f.code).Msg("jobs: a job failed; its price is refunded")
 	}
 	if stored {
 		_ = m.o.Keeper.Delete(m.ctx, e.id.String()) // it, or an earlier owner, may have kept something

@@ -31,7 +31,7 @@ func (m *Machine) fetchAgain(e *entry, f failure) time.Duration {
 	}
 	m.stats.keepErrors.Add(1)
 	m.o.Log.Warn().Err(f.err).Str("queue_id", e.id.String()).Str("upstream", e.place.upstream).
-		Msg("jobs: what was made could not be kept")
+		Msg("jobs: a result could not be stored")
 	e.failures++
 	if e.failures < maxFetches && now().Sub(e.created) < m.terms.Load().Timeout {
 		return backoff(e.failures)

@@ -159,7 +159,7 @@ func (m *Machine) Close() {
 	select {
 	case <-done:
 	case <-limit.C:
-		m.o.Log.Warn().Msg("jobs: steps that do not end are left; the next start goes on with their jobs")
+		m.o.Log.Warn().Msg("jobs: some steps do not end and are abandoned; the next start continues their jobs")
 	}
 }
 

@@ -90,15 +90,15 @@ type Unknown struct {
 }
 
 func (u *Unknown) Error() string {
-	return "it is not known whether the upstream has the job: " + u.Err.Error()
+	return "it is unknown whether the upstream has the job: " + u.Err.Error()
 }
 
 func (u *Unknown) Unwrap() error { return u.Err }
 
 // What a Keeper says of a body that it does not take, whoever sends it again.
 var (
-	ErrUnfit = errors.New("what the upstream made is too large, or is not what it claims to be")
-	ErrFull  = errors.New("there is no room left for what the upstream made")
+	ErrUnfit = errors.New("the result is too large, or has another type than it claims")
+	ErrFull  = errors.New("there is no space left for the result")
 )
 
 // Keeper keeps what was made (providers/media).

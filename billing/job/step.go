@@ -52,7 +52,7 @@ func (m *Machine) ask(e *entry) time.Duration {
 	if err != nil {
 		if m.ctx.Err() == nil {
 			m.stats.pollErrors.Add(1)
-			m.o.Log.Debug().Err(err).Str("queue_id", e.id.String()).Msg("jobs: it is not known how a job stands")
+			m.o.Log.Debug().Err(err).Str("queue_id", e.id.String()).Msg("jobs: the status of a job is unknown")
 		}
 		e.failures = min(e.failures+1, 1000)
 		return m.interval(e, t, 0)

@@ -66,9 +66,9 @@ func (m *Machine) Reserve(account uint32) (*Room, error) {
 	case m.tally.allMine+m.tally.allTheirs+int64(m.sales) >= int64(t.Total):
 		return nil, &Saturated{"The queue is saturated."}
 	case counts.Bytes >= t.AccountBytes:
-		return nil, &Saturated{"This account keeps as much media as it may have; release what is not needed any more."}
+		return nil, &Saturated{"This account has reached its limit of stored media; release jobs that you no longer need."}
 	case counts.AllBytes >= t.TotalBytes:
-		return nil, &Saturated{"The queue is saturated: there is no room for what is made."}
+		return nil, &Saturated{"The queue is saturated: there is no space for results."}
 	}
 	m.selling[account]++
 	m.sales++
@@ -309,12 +309,12 @@ func (m *Machine) submitted(e *entry, sub *Submitted, err error) (time.Duration,
 		}
 		m.stats.again.Add(1)
 		m.o.Log.Warn().Err(vague.Err).Str("queue_id", row.ID).Str("upstream", row.Upstream).
-			Msg("jobs: it is not known whether an upstream has a job; it is handed over again under the same key")
+			Msg("jobs: it is unknown whether an upstream has a job; it is submitted again with the same key")
 		m.settle(e, row)
 		return m.turnTo(e, submit, backoff(uint16(max(row.Tries-1, 0)))), Outcome{}
 	}
 	if err == nil {
-		err = errors.New("the upstream says nothing")
+		err = errors.New("the upstream gives no answer")
 	}
 	if vague != nil {
 		m.mu.Lock()

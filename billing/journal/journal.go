@@ -224,14 +224,14 @@ func (j *Journal) name() error {
 	if err := j.rename(s.path, path); err != nil {
 		if j.unnamed == nil {
 			j.log.Error().Err(err).Msg(
-				"the journal cannot go on; what was admitted is recorded, new paid requests are refused until its " +
-					"directory can be written")
+				"the journal cannot be written; admitted requests are recorded, and new paid requests are refused " +
+					"until its directory is writable")
 		}
 		j.unnamed = err
 		return err
 	}
 	if j.unnamed != nil {
-		j.log.Info().Msg("the journal goes on")
+		j.log.Info().Msg("the journal can be written again")
 	}
 	s.path, s.named, j.unnamed = path, true, nil
 	j.refs[len(j.refs)-1].Path = path

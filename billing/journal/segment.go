@@ -226,7 +226,7 @@ func Segments(dir string) ([]Ref, error) {
 		}
 		first, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the journal: %s is no segment", path)
+			return nil, fmt.Errorf("cannot read the journal: %s is not a segment", path)
 		}
 		list = append(list, Ref{first, path})
 	}

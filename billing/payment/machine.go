@@ -144,7 +144,7 @@ func (m *Machine) Close() {
 		case <-time.After(20 * time.Millisecond):
 			continue
 		}
-		m.o.Log.Warn().Msg("payments: some are still under way; the next start goes on with them")
+		m.o.Log.Warn().Msg("payments: some are still running; the next start continues them")
 		break
 	}
 	m.stop()

@@ -239,7 +239,7 @@ func (m *Machine) ended(row *store.PaymentRow) Outcome {
 // noteDesk counts a question that nobody answered, and logs it: of many only one in a
 // while, since a node that is away is asked about every payment.
 func (m *Machine) noteDesk(question, id string, err error) {
-	count, text := &m.stats.deskErrors, "payments: nobody answers"
+	count, text := &m.stats.deskErrors, "payments: no facilitator answers"
 	if errors.Is(err, ErrDisagree) {
 		count, text = &m.stats.disagreements, "payments: witnesses disagree; nothing is decided before they agree"
 	}

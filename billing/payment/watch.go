@@ -89,7 +89,7 @@ func (m *Machine) lookAgain(row *store.PaymentRow, f Finding) {
 	case row.GoneUs == 0:
 		row.GoneUs = now
 		m.o.Log.Warn().Str("payment", row.ID).Str("transaction", row.Transaction).
-			Msg("payments: the chain does not have a payment any more that is credited; it is looked at again")
+			Msg("payments: a credited payment is no longer on the chain; it is checked again")
 	case now-row.GoneUs >= m.t.goneFor.Microseconds():
 		m.reverse(row)
 		return
@@ -108,6 +108,6 @@ func (m *Machine) reverse(row *store.PaymentRow) {
 	if applied {
 		m.stats.reversed.Add(1)
 		m.o.Log.Error().Str("payment", row.ID).Str("wallet", row.Wallet).Str("amount", after.Amount.String()).
-			Str("transaction", row.Transaction).Msg("payments: the chain has lost a payment; its credit is taken back")
+			Str("transaction", row.Transaction).Msg("payments: the chain has lost a payment; its credit is reversed")
 	}
 }

@@ -383,7 +383,7 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 		add(StatementLine{Kind: LineWaived, Amount: p.late, Reason: "charges came too late: the house has paid"}, p.tsUs)
 	}
 	if p.corrected != 0 {
-		add(StatementLine{Kind: LineCorrection, Amount: -p.corrected, Owed: -p.corrected, Reason: "what a correction left owed is paid"},
+		add(StatementLine{Kind: LineCorrection, Amount: -p.corrected, Owed: -p.corrected, Reason: "debt of a correction is paid"},
 			p.tsUs)
 	}
 	if rest != 0 {

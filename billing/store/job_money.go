@@ -53,7 +53,7 @@ func (t *tx) payJobs(b *Batch, c *charged) error {
 		}
 		if _, err := t.exec(sqlPaidJob, t.s.node, j.hold, max(1, j.timeUs), calendar.Date(j.day),
 			int64(paid[money.InDIEM]), int64(paid[money.InBundled]), int64(paid[money.InUSD]), j.record); err != nil {
-			return fmt.Errorf("cannot note what the job of hold %d cost: %w", j.hold, err)
+			return fmt.Errorf("cannot record the cost of the job of hold %d: %w", j.hold, err)
 		}
 	}
 	return nil

@@ -267,7 +267,7 @@ func (r *Recount) countPages(q *Query) error {
 			}
 			last[at] = rec.Seq
 			if (p.Node == storeNode) != (rec.Moved != journal.Charged) {
-				r.fault("account %d: record %d of node %d is no charge, or is one of the store itself", p.Account, rec.Seq,
+				r.fault("account %d: record %d of node %d is not a charge, or is a charge of the store itself", p.Account, rec.Seq,
 					p.Node)
 			}
 			if rec.Moved != journal.Charged {

@@ -90,7 +90,7 @@ func (t *tx) walletHas(address string, account uint32) error {
 // haveWalletKey makes the key of a wallet, unless it has one.
 func (t *tx) haveWalletKey(key *KeyRow) error {
 	if key.Type != Wallet {
-		return fmt.Errorf("a key of type %s is none of a wallet", key.Type)
+		return fmt.Errorf("a key of type %s does not belong to a wallet", key.Type)
 	}
 	err := t.insertKey(key, " ON CONFLICT(secret_mac) DO NOTHING")
 	if errors.Is(err, sql.ErrNoRows) {

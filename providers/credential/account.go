@@ -51,7 +51,7 @@ func readKeyFile(path, tokenURL string) (*keyFile, error) {
 	}
 	k, err := parseKeyFile(data, tokenURL)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no key of a service account: %w", path, err)
+		return nil, fmt.Errorf("%s is not a key of a service account: %w", path, err)
 	}
 	return k, nil
 }
@@ -89,7 +89,7 @@ func parseKeyFile(data []byte, tokenURL string) (*keyFile, error) {
 		k.key = nil
 	}
 	if k.key == nil || k.key.N.BitLen() < leastKeyBit {
-		return nil, fmt.Errorf("private_key is no RSA key of at least %d bits", leastKeyBit)
+		return nil, fmt.Errorf("private_key is not an RSA key of at least %d bits", leastKeyBit)
 	}
 	return k, nil
 }
@@ -186,7 +186,7 @@ func readToken(status int, body []byte, now time.Time) (fresh, error) {
 	value, kind, life := answer.Get("access_token"), answer.Get("token_type"), answer.Get("expires_in")
 	switch {
 	case value.Type != gjson.String || !plainToken(value.Str):
-		return fresh{}, errors.New("the token endpoint's answer holds no access_token that a header can carry")
+		return fresh{}, errors.New("the token endpoint's answer has no access_token that fits into a header")
 	case kind.Exists() && !strings.EqualFold(kind.Str, "Bearer"):
 		return fresh{}, errors.New("the token endpoint gives a token of another type; expected Bearer")
 	case life.Type != gjson.Number || !(life.Num >= 1):

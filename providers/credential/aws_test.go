@@ -141,7 +141,7 @@ func TestProfilesAreReadAsAWSWritesThem(t *testing.T) {
 	f("", "", awsKeys{}, "no section [default]")
 	f("[default]\naws_access_key_id=A\n", "", awsKeys{}, "no aws_secret_access_key")
 	f("[default]\naws_secret_access_key=A\n", "", awsKeys{}, "no aws_access_key_id")
-	f("[default]\naws_access_key_id=A B\naws_secret_access_key=c\n", "", awsKeys{}, "aws_access_key_id is none")
+	f("[default]\naws_access_key_id=A B\naws_secret_access_key=c\n", "", awsKeys{}, "aws_access_key_id is invalid")
 	f("[default]\naws_access_key_id=A\naws_secret_access_key=c\naws_session_token=\x00\n", "", awsKeys{}, "session_token")
 }
 

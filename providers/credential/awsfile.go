@@ -65,7 +65,7 @@ func parseProfile(data []byte, profile string) (awsKeys, error) {
 	case k.secret == "":
 		return awsKeys{}, fmt.Errorf("[%s] has no aws_secret_access_key", profile)
 	case !plainToken(k.access) || strings.ContainsAny(k.access, "/,="):
-		return awsKeys{}, errors.New("aws_access_key_id is none: expected letters and digits")
+		return awsKeys{}, errors.New("aws_access_key_id is invalid: expected letters and digits")
 	case k.session != "" && !plainToken(k.session):
 		return awsKeys{}, errors.New("aws_session_token has characters that no header can carry")
 	}

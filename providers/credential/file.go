@@ -66,7 +66,7 @@ func readSecret(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, unreadable(path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no file; expected a regular file", path)
+		return nil, nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *tokenFile) read() (fresh, error) {
 	text := string(bytes.TrimSpace(data))
 	if !plainToken(text) {
 		f.last = nil
-		return fresh{}, fmt.Errorf("%s holds no token; expected one line of printable ASCII, at most %d bytes", f.path,
+		return fresh{}, fmt.Errorf("%s has no token; expected one line of printable ASCII, at most %d bytes", f.path,
 			maxToken)
 	}
 	t := fresh{value: text}

@@ -107,7 +107,7 @@ func (k *kept) renew(ctx context.Context) time.Duration {
 	old := k.shown.Load()
 	switch {
 	case err == nil && !plainToken(t.value):
-		err = errors.New("what was got is no token: it is empty, too long, or has characters that no header can carry")
+		err = errors.New("the token is invalid: it is empty, too long, or has characters that do not fit into a header")
 	case err == nil && t.over(now):
 		err = errors.New("the token that was got has expired already")
 	}

@@ -143,9 +143,9 @@ var texts = [...]string{
 	Unreachable:      "The URL could not be fetched: its server cannot be reached or broke off.",
 	BadStatus:        "The URL could not be fetched: its server did not answer with status 200.",
 	TooManyRedirects: "The URL redirects too often.",
-	TooLarge:         "What the URL points to is too large.",
+	TooLarge:         "The file at the URL is too large.",
 	TooSlow:          "The URL could not be fetched in time.",
-	Unwanted:         "What the URL points to is not of the kind that is needed here.",
+	Unwanted:         "The file at the URL has the wrong type.",
 	Busy:             "Too much is being fetched at the moment.",
 }
 

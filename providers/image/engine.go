@@ -293,7 +293,7 @@ func padded(text []byte) []byte {
 }
 
 const (
-	textBroken  = "The model's answer holds no readable image; nothing was charged. Please retry."
+	textBroken  = "The model's answer has no readable image; nothing was charged. Please retry."
 	textMissing = "The model's answer holds fewer images than it should; nothing was charged. Please retry."
 	textFetch   = "The model's image could not be fetched; nothing was charged. Please retry."
 	textLarge   = "The model's answer is too large; nothing was charged. Please retry."

@@ -47,7 +47,7 @@ func (b *bucket) check(ctx context.Context) (string, error) {
 	}
 	if _, err := b.Size(ctx, id); !errors.Is(err, ErrNone) {
 		if err == nil {
-			err = errors.New("what was deleted is still there; switch off what keeps it (versions, locks)")
+			err = errors.New("a deleted file is still there; switch off versions and locks")
 		}
 		return "", fmt.Errorf("%s: %w", b.at, err)
 	}
@@ -74,7 +74,7 @@ func (b *bucket) tryReading(ctx context.Context, id string, want []byte) error {
 		return err
 	}
 	if !found {
-		return fmt.Errorf("%s does not list what it has", b.at)
+		return fmt.Errorf("%s does not list its files", b.at)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const (
 
 // What is wrong with a link.
 var (
-	ErrForged  = errors.New("the link is none of ours")
+	ErrForged  = errors.New("the link was not made by this service")
 	ErrExpired = errors.New("the link has expired")
 )
 

@@ -41,18 +41,18 @@ type File struct {
 var ErrNone = errors.New("there is no such file")
 
 // ErrFull is what a Store says when there is no room for a file, whatever it is.
-var ErrFull = errors.New("there is no room left for what models make")
+var ErrFull = errors.New("there is no space left for results")
 
 // Unfit is a body that is no result of its type: no other try of the same would be kept.
 type Unfit struct{ Why string }
 
-func (u *Unfit) Error() string { return "what the upstream made cannot be kept: " + u.Why }
+func (u *Unfit) Error() string { return "the result cannot be stored: " + u.Why }
 
 // Unfit says so to those who do not know this type.
 func (u *Unfit) Unfit() bool { return true }
 
 // errID is an id that is none; those of jobs come from us.
-var errID = errors.New("this is no id of a job")
+var errID = errors.New("this is not an id of a job")
 
 // checkID lets nothing through that could name another place than its own file.
 func checkID(id string) error {
@@ -79,7 +79,7 @@ func New(cfg *config.Config) (Store, error) {
 	l := openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes))
 	if cfg.Media.Dir != "" {
 		if err := l.create(); err != nil {
-			return nil, fmt.Errorf("cannot keep what models make in %s: %w; farebox must be able to write to it",
+			return nil, fmt.Errorf("cannot store results in %s: %w; farebox must be able to write to it",
 				cfg.MediaDir(), err)
 		}
 	}

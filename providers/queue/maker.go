@@ -64,7 +64,7 @@ type Unknown struct {
 }
 
 func (u *Unknown) Error() string {
-	return "it is not known whether the upstream has the job: " + u.Err.Error()
+	return "it is unknown whether the upstream has the job: " + u.Err.Error()
 }
 
 func (u *Unknown) Unwrap() error { return u.Err }

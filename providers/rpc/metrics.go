@@ -45,7 +45,7 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 		}
 		return 0
 	})
-	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 when it is not known.\n")
+	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 if unknown.\n")
 	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
 	cached := func(name, kind string, value func(c *cache) int64) {
 		for i, n := range all.cached() {

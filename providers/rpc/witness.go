@@ -31,7 +31,7 @@ const clippedMessage = 200
 
 // Errors of a node that gave no answer.
 var (
-	errMute   = errors.New("it gave no answer that can be used")
+	errMute   = errors.New("it gave no usable answer")
 	errLong   = errors.New("its answer is too long")
 	errDenied = errors.New("it does not serve the method (without)")
 )

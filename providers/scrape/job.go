@@ -80,7 +80,7 @@ func parseFound(out []byte) (f found, err error) {
 	head, text, ok := bytes.Cut(out, []byte("\n"))
 	n, err := strconv.Atoi(string(head))
 	if !ok || err != nil || n < 0 || !utf8.Valid(text) {
-		return f, errors.New("cannot read what a job gave back")
+		return f, errors.New("cannot read the result of a job")
 	}
 	return found{visible: n, markdown: string(text)}, nil
 }

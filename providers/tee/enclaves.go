@@ -254,7 +254,7 @@ func (w *Watch) missed(e *Enclave, err error) {
 	now := w.Judge.Now()
 	if e.now.holds(now, w.Every) {
 		w.Log.Warn().Err(err).Str("model", e.Model).Str("upstream", e.Name).
-			Msg("tee: an enclave could not be attested again; what it has proven holds for a while")
+			Msg("tee: an enclave could not be attested again; its last attestation stays valid for a while")
 		return
 	}
 	failed := Unreachable

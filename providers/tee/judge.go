@@ -85,17 +85,17 @@ type Judge struct {
 const maxReport = 4 << 20
 
 var (
-	errReport    = errors.New("the report is none, or can be read in two ways")
+	errReport    = errors.New("the report is invalid or ambiguous")
 	errHardware  = errors.New("the report has no quote of Intel TDX")
 	errNoSigner  = errors.New("the report shows no address of a signer")
-	errShownKey  = errors.New("the key that the report shows is none, or not the one of its address")
+	errShownKey  = errors.New("the key of the report is invalid, or does not match its address")
 	errReportKey = errors.New("the quote was made for another key")
 	errNonce     = errors.New("the quote answers another nonce")
 	errNoDevices = errors.New("the report has no evidence of graphics processors, which this model has")
-	errCompose   = errors.New("the report has a composition that is none, or can be read in two ways")
+	errCompose   = errors.New("the composition of the report is invalid or ambiguous")
 	errBroken    = errors.New("the report cannot be judged")
-	errScope     = errors.New("what is attested is a gateway before models, not where the model runs")
-	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy does not look at")
+	errScope     = errors.New("the report attests a gateway in front of models, not the enclave of the model")
+	errOffDevice = errors.New("the report has evidence of graphics processors, which the policy ignores")
 )
 
 // Verify judges a report, one object of JSON, that was asked for with a nonce.

@@ -90,7 +90,7 @@ func clientOf(caFile string) (*http.Client, error) {
 			return nil, fmt.Errorf("cannot read the ca_file: %w", err)
 		}
 		if t.TLSClientConfig.RootCAs = x509.NewCertPool(); !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(raw) {
-			return nil, errors.New("the ca_file holds no certificate; expected PEM")
+			return nil, errors.New("the ca_file has no certificate; expected PEM")
 		}
 	}
 	return &http.Client{Transport: t, Timeout: fetchLimit,

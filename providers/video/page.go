@@ -16,7 +16,7 @@ import (
 
 // ErrNoFilm is a page that names no file of a video. Sites that keep those from
 // everything but their own players are such.
-var ErrNoFilm = errors.New("the page names no file of a video")
+var ErrNoFilm = errors.New("the page names no video file")
 
 // maxPage is how much of a page is looked through.
 const maxPage = 2 << 20

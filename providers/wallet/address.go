@@ -27,7 +27,7 @@ type Address struct {
 // ErrAddress says what an address must be, ErrEVMAddress what one of EVM.
 var (
 	ErrAddress = errors.New("is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the " +
-		"EIP-55 checksum, or 32 to 44 characters of base58 that stand for 32 bytes")
+		"EIP-55 checksum, or 32 to 44 characters of base58 that encode 32 bytes")
 	ErrEVMAddress = errors.New(
 		"is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the EIP-55 checksum")
 )

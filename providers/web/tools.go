@@ -249,7 +249,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 	o := jail.Options{Cache: filepath.Join(cfg.LedgerDir(), "jail"), Log: log}
 	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
-		log.Warn().Err(err).Msg("children that read documents begin slowly: what they make once cannot be kept")
+		log.Warn().Err(err).Msg("children that read documents start slowly: their cache cannot be written")
 		o.Cache = ""
 	}
 	if c := cfg.Augment.TextParser; c != nil {

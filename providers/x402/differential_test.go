@@ -22,8 +22,8 @@ var stricter = []string{
 	// JSON and base64 with a second reading.
 	"the payment header", "the JSON in the payment header", "payload.transaction is not base64",
 	// A transaction with a second spelling, or that a node would refuse.
-	"shortest form", "bytes follow it", "stands in it twice", "does not fit its accounts", "that is not there",
-	"number of signatures", "out of range", "at most 1232", "breaks off",
+	"shortest form", "bytes follow it", "lists an account twice", "does not fit its accounts", "that is not there",
+	"number of signatures", "out of range", "at most 1232", "cut short",
 	// Rules that packages leave to the chain, or to nobody.
 	"TransferChecked with source", "6 decimals", "associated token account as the source", "to be writable",
 	"signature of the fee payer", "two signers", "compute limit", "compute price", "fee payer for more",

@@ -87,7 +87,7 @@ func ParseOrder(text []byte) (*Order, error) {
 		}
 	}
 	if kinds != 1 || o.Network == "" || o.Units <= 0 {
-		return nil, errors.New("cannot read the order of a payment: it is none of this version's")
+		return nil, errors.New("cannot read the order of a payment: it has another version")
 	}
 	return o, nil
 }
@@ -143,7 +143,7 @@ func (o *Order) Body() ([]byte, error) {
 	}
 	var p payload
 	if o.Moved != nil {
-		return nil, errors.New("cannot send a payment that nobody signed: it is on the chain already")
+		return nil, errors.New("cannot send an unsigned payment: it is already on the chain")
 	}
 	if e := o.EVM; e != nil {
 		p.Signature = e.Signature

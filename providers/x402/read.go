@@ -73,7 +73,7 @@ func (t *Terms) network(s *sheet) (*Network, *Refusal) {
 	parent, schemeID, networkID := int32(-1), topScheme, topNetwork
 	if s.has(-1, topAccepted) {
 		if parent = s.member(-1, topAccepted, scan.Object); parent < 0 {
-			return nil, invalid("accepted is no object; expected the entry that was chosen")
+			return nil, invalid("accepted is not an object; expected the chosen entry")
 		}
 		schemeID, networkID = acceptedScheme, acceptedNetwork
 	}
@@ -156,11 +156,11 @@ func readAuthorization(s *sheet, at int32) (*evm.Authorization, *Refusal) {
 	var err error
 	text, _ := s.string(at, authFrom)
 	if a.From, err = wallet.ParseAddress(text); err != nil || a.From.Family() != wallet.EVM {
-		return nil, &Refusal{Code: CodePayer, Text: "payload.authorization.from is no address of this network"}
+		return nil, &Refusal{Code: CodePayer, Text: "payload.authorization.from is not an address of this network"}
 	}
 	text, _ = s.string(at, authTo)
 	if a.To, err = wallet.ParseAddress(text); err != nil || a.To.Family() != wallet.EVM {
-		return nil, &Refusal{Code: CodeRecipient, Text: "payload.authorization.to is no address of this network"}
+		return nil, &Refusal{Code: CodeRecipient, Text: "payload.authorization.to is not an address of this network"}
 	}
 	text, _ = s.string(at, authValue)
 	if a.Value, err = evm.ParseNumber(text); err != nil {

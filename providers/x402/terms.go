@@ -104,7 +104,7 @@ func newNetwork(x *config.X402, c *config.X402Network) (*Network, error) {
 		family = wallet.EVM
 		chain, ok := new(big.Int).SetString(reference, 10)
 		if !ok || chain.Sign() <= 0 || chain.BitLen() > 256 {
-			return nil, fmt.Errorf("it is no network; expected eip155: and the number of a chain")
+			return nil, fmt.Errorf("it is not a network; expected eip155: and the number of a chain")
 		}
 		domain := evm.Domain{Name: c.Name, Version: c.Version, ChainID: chain, Asset: n.Asset}
 		n.separator = domain.Separator()

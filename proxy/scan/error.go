@@ -27,7 +27,7 @@ func (r Reason) String() string {
 	case Truncated:
 		return "ends before the JSON object does"
 	case Trailing:
-		return "goes on after the JSON object"
+		return "continues after the JSON object"
 	case NotObject:
 		return "must be a JSON object"
 	case TooDeep:

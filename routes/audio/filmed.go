@@ -125,7 +125,7 @@ func (t *transcription) fetch() *routes.Error {
 	case errors.As(err, &no):
 		return t.unheard(no.Text())
 	case errors.Is(err, video.ErrNoFilm):
-		return t.unheard("The page names no file of a video that could be fetched.")
+		return t.unheard("The page names no video file that could be fetched.")
 	case err != nil:
 		return t.unheard("The video could not be fetched.")
 	}

@@ -153,7 +153,7 @@ func (s *speech) count(id int) int64 {
 	n, ok := codePoints(text)
 	name := speechShape.Name(id)
 	if !ok {
-		s.v.Wrong(name, "has half of a surrogate pair, which is no character.")
+		s.v.Wrong(name, "has half of a surrogate pair, which is not a character.")
 	}
 	if most := int64(speechBook.Rule(speechShape, id).Characters); n > most {
 		s.tooLong(name, n, most, "")

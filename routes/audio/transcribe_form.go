@@ -189,10 +189,10 @@ func (f *transcriptionForm) gate(h *audio.Hearing, model string, can *config.Tra
 	case f.times && len(can.Timestamps) == 0:
 		return no("timestamps", "timestamps")
 	case f.times && f.format != "json":
-		return routes.Unsupported("timestamps", "timestamps stand in response_format json only.")
+		return routes.Unsupported("timestamps", "timestamps need response_format json.")
 	case len(f.kinds) > 0 && !listed:
-		return routes.Unsupported("timestamp_granularities", "timestamp_granularities stand in response_format "+
-			"verbose_json only.")
+		return routes.Unsupported("timestamp_granularities", "timestamp_granularities need response_format "+
+			"verbose_json.")
 	case f.stream && f.format != "json" && f.format != "text":
 		return routes.Unsupported("stream", "stream goes with response_format json or text only.")
 	case f.stream && (f.times || len(f.kinds) > 0):

@@ -104,7 +104,7 @@ func (c *call) notFound(s *search.Service, q *search.Query, f *search.Found) *ro
 		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The search took too long." + free}
 	case f.Cause == proxy.None && f.Status == 429:
 		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: rest,
-			Message: "The search provider takes no more searches at the moment." + free}
+			Message: "The search provider accepts no more searches at the moment." + free}
 	case f.Cause == proxy.None && (f.Status == 400 || f.Status == 422):
 		return &routes.Error{Status: 400, Message: "The search provider does not take this query. Nothing was charged."}
 	}

@@ -126,7 +126,7 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 func fileBytes(data string) (raw []byte, no string) {
 	head, data, ok := strings.Cut(data, ",")
 	if len(head) < 5 || !strings.EqualFold(head[:5], "data:") || !ok {
-		return nil, "is no data URL: it has no data."
+		return nil, "is not a data URL: it has no data."
 	}
 	var err error
 	if strings.HasSuffix(strings.ToLower(head), ";base64") {
@@ -139,7 +139,7 @@ func fileBytes(data string) (raw []byte, no string) {
 	}
 	switch {
 	case err != nil:
-		return nil, "is no data URL: its data cannot be decoded."
+		return nil, "is not a data URL: its data cannot be decoded."
 	case len(raw) > maxFile:
 		return nil, "is too large; a file may have at most " + config.Size(maxFile).String() + "."
 	}
@@ -156,7 +156,7 @@ func (c *inference) rewrite(patches []proxy.Patch) *routes.Error {
 	body := proxy.AppendPatched(make([]byte, 0, proxy.PatchedLen(c.chat.Body, patches)), c.chat.Body, patches)
 	if err := c.chat.Doc.Skim(body, c.view.book.Root); err != nil {
 		return &routes.Error{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",
-			Message: "The request has no room for what is put into it; please shorten it."}
+			Message: "The request has no space for the added text; please shorten it."}
 	}
 	c.chat.Body = body
 	if c.lookup != nil {

@@ -141,7 +141,7 @@ func (c *inference) checkSealed(v *routes.Validator) *routes.Error {
 		return routes.Unsupported("logprobs", "E2EE has no log probabilities: they would show the answer's words.")
 	}
 	if name := asksInTheClear(v); name != "" {
-		return routes.Unsupported(name, "E2EE has no "+name+": what it asks for cannot be encrypted.")
+		return routes.Unsupported(name, "E2EE has no "+name+": its output cannot be encrypted.")
 	}
 	messages := v.Doc.TopIndex(dialect.ChatMessages)
 	fields := v.Doc.Fields
@@ -213,7 +213,7 @@ func (c *inference) checkTurn(v *routes.Validator, m int32) *routes.Error {
 		return nil // by us
 	}
 	return routes.Invalid(routes.Issue{Code: "invalid_string", Path: at("content"),
-		Message: at("content") + ": Encrypted field is not valid hex: expected what is sealed to the model's key, in " +
+		Message: at("content") + ": Encrypted field is not valid hex: expected a text sealed to the model's key, in " +
 			"186 or more hexadecimal digits."})
 }
 

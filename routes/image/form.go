@@ -81,7 +81,7 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 			continue
 		case p.IsFile:
 			name := routes.Excerpt([]byte(p.Name))
-			f.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is no field for a file here."})
+			f.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is not a file field here."})
 			continue
 		}
 		if len(body) > 1 {
@@ -148,7 +148,7 @@ func (f *imageForm) refuseUnknown() {
 func (f *imageForm) unknown(name string) {
 	hint := ""
 	if name == "negative_prompt" {
-		hint = " Say in the prompt what is not wanted."
+		hint = " Describe unwanted content in the prompt instead."
 	}
 	name = routes.Excerpt([]byte(name))
 	f.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name,

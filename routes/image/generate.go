@@ -69,7 +69,7 @@ func (p *pictures) readStyle() {
 		return
 	}
 	p.form.v.Add(routes.Issue{Code: "invalid_enum_value", Path: "style_preset", Received: routes.Excerpt([]byte(name)),
-		Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is no style; GET " + routes.Prefix +
+		Message: "style_preset: " + routes.Excerpt([]byte(name)) + " is not a style; GET " + routes.Prefix +
 			"/image/styles lists the names."})
 }
 

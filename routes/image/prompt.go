@@ -162,7 +162,7 @@ func readRewritten(completion []byte, most int) (string, error) {
 		return "", errors.New("the answer is too long: " + strconv.Itoa(n) + " characters, at most " +
 			strconv.Itoa(most) + " were asked for")
 	case strings.ContainsRune(text, 0):
-		return "", errors.New("the answer is no text")
+		return "", errors.New("the answer is not text")
 	}
 	return text, nil
 }

@@ -36,7 +36,7 @@ func TestRewrittenPromptsAreRead(t *testing.T) {
 	f(completion("a cat", "length"), "", "length")
 	f(completion("a cat", "tool_calls"), "", "tool_calls")
 	f(completion(`""`, "stop"), "", "no text")
-	f(completion("a\x00b", "stop"), "", "is no text")
+	f(completion("a\x00b", "stop"), "", "is not text")
 	f([]byte(`{"choices":[{"message":{"content":null}}]}`), "", "no text")
 	f([]byte(`{"choices":[{"message":{"content":[{"type":"text","text":"x"}]}}]}`), "", "no text")
 	f([]byte(`{"choices":[]}`), "", "no text")

@@ -46,7 +46,7 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
 	if len(f.pictures(imageMask)) > 0 {
-		f.v.Wrong("mask", "masks are not taken; say in the prompt what to change.")
+		f.v.Wrong("mask", "masks are not supported; describe the change in the prompt.")
 	}
 	if f.flag(imageStream, false) {
 		f.v.Wrong("stream", "pictures come in one piece; leave it out.")

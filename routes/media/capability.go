@@ -107,12 +107,12 @@ func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	of.swept.Add(int(s.Removed))
 	if s.Removed > 0 {
 		of.log.Info().Int64("files", s.Removed).Int64("bytes", s.RemovedBytes).
-			Msg("removed from the media store what no job has any more")
+			Msg("removed files without a job from the media store")
 	}
 	if s.Refused > 0 {
 		of.log.Error().Int64("files", s.Refused).Str("store", of.store.Name()).
-			Msg("most of what is in the media store belongs to no job of this ledger, so nothing of it was removed: " +
-				"is the directory, or the prefix in the bucket, that of another service? If the ledger is the right " +
+			Msg("most files in the media store belong to no job of this ledger, so none was removed: " +
+				"does the directory, or the prefix in the bucket, belong to another service? If the ledger is the right " +
 				"one, remove the files yourself")
 	}
 	rows, err := of.shelf.Jobs(0, store.JobPlace{}, mostRows)
@@ -132,7 +132,7 @@ func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	}
 	if missing > 0 {
 		of.log.Error().Int("jobs", missing).Str("queue_id", some).
-			Msg(fmt.Sprintf("what jobs made is not in %s any more: somebody removed it, or another node keeps it for "+
+			Msg(fmt.Sprintf("results of jobs are missing in %s: somebody removed them, or another node stores them for "+
 				"itself (media.s3, or a media.dir that all nodes see)", of.store.Name()))
 	}
 }

@@ -132,7 +132,7 @@ func (of *Capability) watch(networks *rpc.Networks) {
 	log := of.gateway.Logger()
 	networks.WatchSpool(func(err error) {
 		log.Error().Err(err).Msg(
-			"a large answer to a blockchain batch could not be held; its client was told that there is no capacity")
+			"a large answer to a blockchain batch could not be buffered; its client got a capacity error")
 	})
 	networks.WatchChains(of.noteChain)
 	networks.Watch(func(network, node string, c health.Change) {
@@ -149,7 +149,7 @@ func (of *Capability) noteChain(c rpc.ChainChange) {
 	switch {
 	case c.Odd && c.Unsure:
 		e, text = of.gateway.Logger().Error(),
-			"the nodes of a network are on different chains and no majority tells which is right; this one gets no "+
+			"the nodes of a network are on different chains and there is no majority; this one gets no "+
 				"requests: correct the url of the wrong one and list the right one first"
 	case c.Odd:
 		e, text = of.gateway.Logger().Error(),

@@ -42,8 +42,8 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 	}
 	v.setup = setup
 	if cfg.TEE.AllowTestRoot {
-		of.gateway.Logger().Warn().Msg("tee.allow_test_root: whoever has the keys of the roots in the config can prove " +
-			"anything, and every attestation says that it proves nothing")
+		of.gateway.Logger().Warn().Msg("tee.allow_test_root: the owner of the configured roots can forge any proof, and every " +
+			"attestation says that it proves nothing")
 	}
 	v.watch = &tee.Watch{Judge: setup.Judge, Every: cfg.TEE.Recheck, Enforce: *cfg.TEE.Enforce, Log: *of.gateway.Logger()}
 	for _, m := range catalog.Models() {

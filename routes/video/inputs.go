@@ -85,7 +85,7 @@ func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	}
 	if o.EndImage != "" && o.Image == "" {
 		return nil, routes.Invalid(routes.Issue{Code: "custom", Path: "end_image_url",
-			Message: "end_image_url: needs image_url beside it."})
+			Message: "end_image_url: needs image_url."})
 	}
 	for _, m := range []struct {
 		id   int
@@ -111,7 +111,7 @@ func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	}
 	if len(o.Sounds) > 0 && len(o.Images)+len(o.Videos) == 0 && o.Image == "" && o.Footage == "" {
 		return nil, routes.Invalid(routes.Issue{Code: "custom", Path: "reference_audio_urls",
-			Message: "reference_audio_urls: needs an image or a video beside it."})
+			Message: "reference_audio_urls: needs an image or a video."})
 	}
 	return f.parts(o, list)
 }
@@ -214,7 +214,7 @@ func (in *input) readData() *routes.Error {
 		in.media, err = video.Read(raw)
 		return in.judge(err)
 	case picture.Sniff(raw) == picture.Unknown || picture.Sniff(raw) == picture.GIF:
-		return in.wrong("is no PNG, JPEG or WebP.")
+		return in.wrong("is not a PNG, JPEG or WebP.")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
 				defer func() { <-seats }()
 				defer func() {
 					if v := recover(); v != nil {
-						of.gateway.NotePanic("a look into what a link leads to", v)
+						of.gateway.NotePanic("a probe of a link", v)
 						wrong[i] = list[i].judge(video.ErrFormat)
 					}
 				}()
@@ -149,7 +149,7 @@ func (in *input) judge(err error) *routes.Error {
 	case errors.As(err, &no):
 		return in.unfetched(err)
 	case film && (err != nil || !in.media.Film || in.media.Format != "mp4" && in.media.Format != "webm"):
-		e := in.wrong("must be a video in MP4, QuickTime or WebM whose length can be read.")
+		e := in.wrong("must be an MP4, QuickTime or WebM video with a readable length.")
 		e.Code = "INVALID_VIDEO_FORMAT"
 		return e
 	case !film && (err != nil || in.media.Film || in.media.Format != "wav" && in.media.Format != "mp3"):

@@ -71,7 +71,7 @@ func (of *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *rou
 	if length == 0 {
 		return nil, routes.Invalid(routes.Issue{Code: "invalid_type", Path: "video_url", Expected: "string",
 			Received: "undefined", Message: "video_url: is required by model " + f.id +
-				", whose price is by the length of the video, or a duration in seconds."})
+				"; its price depends on the length of the video. A duration in seconds also works."})
 	}
 	m := &video.Media{Length: time.Duration(length) * time.Second, Height: tallest}
 	if h := f.Integer(videoInputHeight); h > 0 {

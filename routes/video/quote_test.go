@@ -188,7 +188,7 @@ func TestWhatComesAlongIsBounded(t *testing.T) {
 		{`"audio_url":"` + tone("flac", 3*time.Second) + `"`, "must be sound in WAV or MP3", 400},
 		{`"audio_url":"` + clip(3) + `"`, "must be sound in WAV or MP3", 400},
 		{`"image_url":"` + png + `","reference_audio_urls":["` + tone("mp3", time.Second) + `"]`, "reference_audio_urls.0: is 1", 400},
-		{`"image_url":"` + clip(3) + `"`, "image_url: is no PNG, JPEG or WebP", 400},
+		{`"image_url":"` + clip(3) + `"`, "image_url: is not a PNG, JPEG or WebP", 400},
 		{`"image_url":"data:image/png;base64,` + strings.Repeat("A", 34<<20) + `"`, "PAYLOAD_TOO_LARGE", 413},
 		{`"scene_image_urls":["` + png + `"]`, `"consent":{"consent_version":"7","policy_text":"No \"faces\"."},"docs_url":"https://example.com/c"}`, 409},
 	} {

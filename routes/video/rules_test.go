@@ -131,7 +131,7 @@ func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 		{rich, five + `,"reference_image_urls":"https://a"`, "reference_image_urls: expected array"},
 		{rich, five + `,"reference_image_urls":[1]`, "reference_image_urls.0: expected string"},
 		{rich, five + `,"reference_image_urls":[""]`, "reference_image_urls.0: must not be empty"},
-		{rich, five + `,"reference_audio_urls":["https://a"]`, "needs an image or a video beside it"},
+		{rich, five + `,"reference_audio_urls":["https://a"]`, "needs an image or a video"},
 		{rich, five + `,"reference_audio_urls":["https://a"],"image_url":"https://b"`,
 			`{"kind":"video","prompt":"a cat","duration":"5s","audio":true,"image":"https://b","sounds":["https://a"]}`},
 		{rich, five + `,"elements":[{"frontal_image_url":"https://a","reference_image_urls":["https://b"],"video_url":"https://c"}]`,

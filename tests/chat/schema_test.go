@@ -69,7 +69,7 @@ func TestAnswersFollowTheirSchema(t *testing.T) {
 	expect("what was cut off says so", person, "true", 200, "length", true)
 	finish.Store("stop")
 	asked := u.Asked.Load()
-	expect("a schema that is none", `{"type":"objekt"}`, "true", 400, "response_format.json_schema.schema: is no JSON",
+	expect("a schema that is none", `{"type":"objekt"}`, "true", 400, "response_format.json_schema.schema: is not a JSON",
 		false)
 	expect("a schema elsewhere", `{"$ref":"http://127.0.0.1:1/s"}`, "true", 400, "leads out of it", false)
 	if u.Asked.Load() != asked {
@@ -86,5 +86,5 @@ func TestAnswersFollowTheirSchema(t *testing.T) {
 		t.Errorf("charged %s, expected %s", got, spent)
 	}
 	content.Store(strings.Repeat("x", 100<<10)) // otherwise it would be relayed unread
-	expect("a large one", person, "true", 422, "it is no JSON", false)
+	expect("a large one", person, "true", 422, "it is not JSON", false)
 }

@@ -163,7 +163,7 @@ func TestFullDiskLosesNoCharge(t *testing.T) {
 	s.fill(t)
 	answered(20)
 	if err := g.Stop(); rig.ExitCode(err) != 1 || !strings.Contains(g.Log()+g.Banner(),
-		"the journal keeps what is missing") {
+		"the journal keeps the missing records") {
 		t.Errorf("stopped on a full disk it ends with %v", err)
 	}
 	s.free(t)

@@ -22,7 +22,7 @@ func TestAnAccountHasSoMuchRoom(t *testing.T) {
 	for len(kept) < 40 {
 		var j job
 		status, _, answer := p.Post("/audio/queue", p.key, order)
-		if status == 429 && strings.Contains(string(answer), "keeps as much media") {
+		if status == 429 && strings.Contains(string(answer), "reached its limit of stored media") {
 			break
 		}
 		j, _ = p.trackOf(t, answer, status)

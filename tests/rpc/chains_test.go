@@ -23,7 +23,7 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 		words string
 	}{
 		{"the odd one of three", []int64{5, 1, 1}, 0, "a node is on another chain than its network"},
-		{"two that differ", []int64{1, 5}, 1, "no majority tells"},
+		{"two that differ", []int64{1, 5}, 1, "there is no majority"},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

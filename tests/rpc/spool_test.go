@@ -68,7 +68,7 @@ func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 			t.Errorf("%d %.300s", status, answer)
 		}
 	}
-	if lines := strings.Count(g.Log(), "could not be held"); lines != 1 || !strings.Contains(g.Log(), held) {
+	if lines := strings.Count(g.Log(), "could not be buffered"); lines != 1 || !strings.Contains(g.Log(), held) {
 		t.Errorf("%d lines in the log tell of it", lines)
 	}
 	c.MetricIs("farebox_rpc_spool_failures_total", func(v float64) bool { return v == 3 })

@@ -66,7 +66,7 @@ func TestATokenWithAnotherDomainIsFoundAtStart(t *testing.T) {
 	s.Start()
 	is(0)
 	if out, err := check(); err == nil ||
-		!strings.Contains(out, "x402 eip155:8453: the nodes do not tell") {
+		!strings.Contains(out, "x402 eip155:8453: the nodes do not confirm") {
 		t.Errorf("without nodes check says %s (%v)", out, err)
 	}
 }

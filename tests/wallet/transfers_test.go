@@ -88,7 +88,7 @@ func TestMoneyThatReachedPayToOtherwiseIsListedAndAssignedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := assign(c.transaction, "acme", c.network); err == nil ||
-				!strings.Contains(err.Error(), "it is decided what became of the payment") {
+				!strings.Contains(err.Error(), "the payment is already resolved") {
 				t.Errorf("assigned twice: %v", err)
 			}
 		}

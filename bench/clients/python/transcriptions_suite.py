@@ -44,7 +44,7 @@ class Transcriptions(unittest.TestCase):
         self.assertEqual(text, done)
 
     def test_refused(self):
-        with self.assertRaisesRegex(openai.BadRequestError, "the file is none of WAV"):
+        with self.assertRaisesRegex(openai.BadRequestError, "expected one of WAV"):
             self.client.audio.transcriptions.create(model="whisper-1", file=("speech.mp3", b"no sound"))
 
 

@@ -40,7 +40,7 @@ func readFrames(file []byte, from int) (Info, error) {
 		}
 	}
 	if found < 0 {
-		return Info{}, &Error{Unknown, "the file is none of WAV, FLAC, MP3, AAC, MP4, M4A, Ogg and WebM"}
+		return Info{}, &Error{Unknown, "the format of the file is unknown; expected one of WAV, FLAC, MP3, AAC, MP4, M4A, Ogg and WebM"}
 	}
 	k := &kinds[found]
 	i := Info{Format: k.name, Codec: k.codec}

@@ -104,7 +104,7 @@ func readMatroska(file []byte) (Info, error) {
 		b = b[len(body):]
 		if id != mkvSimple && id != mkvBlock && id != mkvBlockTime && id != mkvTime {
 			if m.parts++; m.parts > maxParts*20 {
-				return i, tooMany("elements beside its sound", maxParts*20)
+				return i, tooMany("elements besides audio", maxParts*20)
 			}
 		}
 		if err := m.element(id, body); err != nil {

@@ -45,7 +45,7 @@ func readOgg(file []byte) (Info, error) {
 		}
 		if at > 0 {
 			if damage++; damage > maxDamage {
-				return i, broken("the Ogg file has more than %d places that are no pages", maxDamage)
+				return i, broken("the Ogg file has more than %d places that are not pages", maxDamage)
 			}
 			b = b[at:]
 		}
@@ -56,7 +56,7 @@ func readOgg(file []byte) (Info, error) {
 		if n == 0 { // cut off, or no page
 			b = b[4:]
 			if damage++; damage > maxDamage {
-				return i, broken("the Ogg file has more than %d places that are no pages", maxDamage)
+				return i, broken("the Ogg file has more than %d places that are not pages", maxDamage)
 			}
 			continue
 		}

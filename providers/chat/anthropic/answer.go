@@ -38,7 +38,7 @@ const (
 	blockCitations
 )
 
-var errNoMessage = errors.New("the answer is no message")
+var errNoMessage = errors.New("the answer is not a message")
 
 // reply is a message being turned into a chat completion.
 type reply struct {

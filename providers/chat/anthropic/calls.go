@@ -87,7 +87,7 @@ func (w *request) result(m int32) {
 	others := w.open == "user" && w.others
 	if of == nil || others {
 		w.fail(w.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
-			"one; nothing may stand between them.")
+			"one; nothing may come between them.")
 		return
 	}
 	of.answered = true

@@ -36,7 +36,7 @@ func (w *request) content(m int32) {
 		case "file":
 			w.attach(p, "document", w.partCache(m, p))
 		default:
-			w.fail(w.doc.Path(p), "This model takes no audio or video.")
+			w.fail(w.doc.Path(p), "This model does not accept audio or video.")
 		}
 	}
 }

@@ -260,7 +260,7 @@ func (w *request) stop() {
 
 func (w *request) stopSequence(raw []byte) {
 	if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
-		w.fail("stop", "stop: this model takes no stop sequences of white space alone.")
+		w.fail("stop", "stop: this model does not accept stop sequences of white space only.")
 	}
 	w.b = append(w.b, raw...)
 }

@@ -37,10 +37,10 @@ func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {
 		return &Unsupported{Path: "messages", Text: "messages: have more parts, or deeper ones, than this model takes."}
 	}
 	if err != nil {
-		return fmt.Errorf("what was written for the upstream cannot be sent: %w", err)
+		return fmt.Errorf("the request for the upstream cannot be sent: %w", err)
 	}
 	if i, all := s.Doc.AllNamed(); !all {
-		return fmt.Errorf("what was written for the upstream cannot be sent: %q has a member that is not known",
+		return fmt.Errorf("the request for the upstream cannot be sent: %q has an unknown member",
 			s.Doc.Path(i))
 	}
 	return nil

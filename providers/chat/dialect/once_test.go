@@ -25,8 +25,8 @@ func TestWhatWasWrittenIsReadAgain(t *testing.T) {
 	f(`{"model":"m","tool":{"type":"function","name":"x","type":"mcp"}}`, "tool.type is given more than once")
 	f(`{"model":"m","tool":{"type":"function","Type":"mcp"}}`, "tool.type must be written")
 	f(`{"model":"m","tool":{"type":"function","t\u0079pe":"mcp"}}`, "tool.type must be written")
-	f(`{"model":"m","tool":{"type":"function","server_url":"x"}}`, `"tool" has a member that is not known`)
-	f(`{"model":"m","store":true}`, "not known")
+	f(`{"model":"m","tool":{"type":"function","server_url":"x"}}`, `"tool" has an unknown member`)
+	f(`{"model":"m","store":true}`, "unknown member")
 	f(`{"model":"m"`, "ends before")
 	deep := strings.Repeat("[", scan.MaxDepth) + strings.Repeat("]", scan.MaxDepth)
 	var no *Unsupported

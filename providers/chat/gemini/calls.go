@@ -85,7 +85,7 @@ func (w *request) result(m int32) {
 		return
 	}
 	w.fail(w.at(m), "A tool message must follow the assistant message with its call, and each call has one; "+
-		"nothing may stand between them.")
+		"nothing may come between them.")
 }
 
 // unanswered finds the first call of the last assistant turn with that id that has

@@ -56,7 +56,7 @@ const (
 	callFunction
 )
 
-var errNoCompletion = errors.New("the answer is no chat completion")
+var errNoCompletion = errors.New("the answer is not a chat completion")
 
 // values reads the fields of one completion or chunk.
 type values struct {

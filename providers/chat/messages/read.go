@@ -134,7 +134,7 @@ func (r *reader) no(path, format string, args ...any) {
 func (r *reader) untold(path, what string) {
 	if r.f.untold == nil {
 		r.f.untold = &dialect.Unsupported{Path: path, Own: true, Text: path + ": " + what +
-			" is for upstreams of Anthropic's own API, which this model has none of that can be asked; leave it out."}
+			" needs an available upstream with Anthropic's own API, which this model does not have; leave it out."}
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *reader) instruction(m, content int32) {
 			changes++
 			r.change(b, kind == "tool_addition")
 		default:
-			r.no(r.doc.Path(b)+".type", "only text may stand here.")
+			r.no(r.doc.Path(b)+".type", "only text is allowed here.")
 		}
 	})
 	if changes > 0 && len(texts) == 0 {
@@ -113,7 +113,7 @@ const billing = "x-anthropic-billing-header:"
 func (r *reader) texts(content int32) (blocks []int32) {
 	r.each(content, func(b int32) {
 		if string(r.text(r.member(b, BlockType))) != "text" {
-			r.no(r.doc.Path(b)+".type", "only text may stand here.")
+			r.no(r.doc.Path(b)+".type", "only text is allowed here.")
 			return
 		}
 		blocks = append(blocks, b)
@@ -177,7 +177,7 @@ func (r *reader) user(m, content int32) {
 		case "text", "image", "document", "search_result":
 			rest = append(rest, b)
 		case "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result":
-			r.no(r.doc.Path(b)+".type", "%s may stand in a message of the assistant only.", kind)
+			r.no(r.doc.Path(b)+".type", "only a message of the assistant may have %s.", kind)
 		default:
 			r.strangeBlock(b, kind)
 			rest = append(rest, b)
@@ -284,7 +284,7 @@ func (r *reader) assistant(m, content int32) {
 		case "server_tool_use", "web_search_tool_result":
 			r.searched(b, kind)
 		case "image", "document", "tool_result":
-			r.no(r.doc.Path(b)+".type", "%s may stand in a message of the user only.", kind)
+			r.no(r.doc.Path(b)+".type", "only a message of the user may have %s.", kind)
 		default:
 			r.strangeBlock(b, kind)
 			texts = append(texts, b)

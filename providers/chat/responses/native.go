@@ -33,7 +33,7 @@ func (Native) Error(status int, retryAfter time.Duration, body []byte) dialect.F
 	return f
 }
 
-var errNoResponse = errors.New("the answer is no response")
+var errNoResponse = errors.New("the answer is not a response")
 
 // Answer is dialect.Dialect.
 func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,

@@ -86,7 +86,7 @@ func (f *Form) declareAll(list int32, space []byte) {
 			name := f.text(f.doc.Member(i, ToolName))
 			switch {
 			case space != nil:
-				f.problem(f.path(i, "type"), "a namespace cannot stand in another one.")
+				f.problem(f.path(i, "type"), "a namespace cannot contain another namespace.")
 			case name == nil:
 				f.problem(f.path(i, "name"), "is required in a tool of type namespace.")
 			default:

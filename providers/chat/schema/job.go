@@ -94,7 +94,7 @@ func compile(raw []byte) (*jsonschema.Schema, error) {
 	bad := func(text string) error { return &jail.Refusal{Code: codeSchema, Text: text} }
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return nil, bad("is no JSON.")
+		return nil, bad("is not JSON.")
 	}
 	if deeper(doc, maxDepth) {
 		return nil, bad("is nested deeper than " + strconv.Itoa(maxDepth) + " levels.")
@@ -118,9 +118,9 @@ func compile(raw []byte) (*jsonschema.Schema, error) {
 	case errors.As(err, &remote):
 		return nil, bad("has a reference that leads out of it; " + errRemote.Error() + ".")
 	case errors.As(err, &invalid) && errors.As(invalid.Err, &inner):
-		return nil, bad("is no JSON schema: " + first(inner))
+		return nil, bad("is not a JSON schema: " + first(inner))
 	}
-	return nil, bad("is no JSON schema: " + short(strings.ReplaceAll(err.Error(), here, "")))
+	return nil, bad("is not a JSON schema: " + short(strings.ReplaceAll(err.Error(), here, "")))
 }
 
 // check says how an answer breaks its schema; empty: it does not.
@@ -129,10 +129,10 @@ func check(s *jsonschema.Schema, answer string) string {
 	d.UseNumber()
 	var value any
 	if err := d.Decode(&value); err != nil {
-		return "it is no JSON."
+		return "it is not JSON."
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return "something stands behind its JSON."
+		return "it has text after its JSON."
 	}
 	var wrong *jsonschema.ValidationError
 	switch err := s.Validate(value); {

@@ -59,7 +59,7 @@ var (
 	ErrNonce     = errors.New("it answers another nonce")
 	errForm      = errors.New("its evidence is not of the known form")
 	errChain     = errors.New("its certificates do not lead to NVIDIA")
-	errTwice     = errors.New("it is one that stands in the list before")
+	errTwice     = errors.New("it is in the list twice")
 	errSignature = errors.New("its evidence is not signed by it")
 )
 

@@ -213,7 +213,7 @@ func readKeys(raw []byte) (map[string]*ecdsa.PublicKey, error) {
 func (r *Remote) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	q, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.Base, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: its address is none", ErrAway)
+		return nil, fmt.Errorf("%w: its address is invalid", ErrAway)
 	}
 	q.Header.Set("Content-Type", "application/json")
 	a, err := r.HTTP.Do(q)

@@ -107,7 +107,7 @@ func chain(head http.Header, name string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-var errEnvelope = errors.New("its answer is not what is signed and a signature, and nothing else")
+var errEnvelope = errors.New("its answer is not exactly the signed data and a signature")
 
 // signed takes an answer apart: the bytes that are signed, and their signature. One
 // that has any further member could be read in two ways.

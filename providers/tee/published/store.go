@@ -147,13 +147,13 @@ func (s *Store) fetch(k kind, e *kept, over chan struct{}) {
 	e.over = nil
 	now := s.now()
 	if err != nil {
-		e.err = fmt.Errorf("cannot get what is published of the processor: %w", err)
+		e.err = fmt.Errorf("cannot get the collateral of the processor: %w", err)
 		e.refresh = now.Add(retryAfter)
-		s.log.Warn().Err(err).Time("holds_until", e.until).Msg("tee: collateral cannot be fetched; what is kept holds on")
+		s.log.Warn().Err(err).Time("holds_until", e.until).Msg("tee: collateral cannot be fetched; the stored one stays valid")
 		return
 	}
 	if e.c != nil && now.Before(e.until) && c.Older(e.c, s.root) {
-		s.log.Warn().Time("holds_until", e.until).Msg("tee: what is kept was published later than what was fetched, and stays")
+		s.log.Warn().Time("holds_until", e.until).Msg("tee: the fetched collateral is older than the stored one, which stays")
 		c, until = e.c, e.until
 	}
 	e.c, e.until, e.err = c, until, nil
@@ -182,7 +182,7 @@ func (f Folder) Fetch(_ context.Context, fmspc [6]byte, _ string) (*tdx.Collater
 	name := filepath.Join(string(f), hex.EncodeToString(fmspc[:])+".json")
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no file of this kind of processor: %w", err)
+		return nil, fmt.Errorf("there is no file for this processor model: %w", err)
 	}
 	if info.Size() > maxFile || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, maxFile)

@@ -70,7 +70,7 @@ func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.
 		name string
 		part *part
 	}{{"the levels of the processor", &o.levels}, {"the identity of the quoting enclave", &o.identity},
-		{"the lists of what is revoked", &o.lists}} {
+		{"the revocation lists", &o.lists}} {
 		ends, err := p.part.at(now)
 		if err != nil {
 			return time.Time{}, fmt.Errorf("%s: %w", p.name, err)

@@ -135,7 +135,7 @@ func (b *Body) Replay(log []Event) error {
 		if e.Type == runtimeEvent {
 			own := e.measured()
 			if len(digest) > 0 && !bytes.Equal(digest, own) {
-				return fmt.Errorf("event %d of the log is not what its digest says", i)
+				return fmt.Errorf("event %d of the log does not match its digest", i)
 			}
 			digest = own // some leave it out
 		}
@@ -146,7 +146,7 @@ func (b *Body) Replay(log []Event) error {
 	}
 	for i := range at {
 		if at[i] != b.RTMR[i] {
-			return fmt.Errorf("the log does not come to register %d of the quote", i)
+			return fmt.Errorf("the log does not match register %d of the quote", i)
 		}
 	}
 	return nil

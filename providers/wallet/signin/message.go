@@ -153,7 +153,7 @@ func (m *message) body(l *lines) *Refusal {
 	}
 	if !readTime(&m.issued, issued) || expiring && !readTime(&m.expires, expires) ||
 		waiting && !readTime(&m.notBefore, notBefore) {
-		return refuse(InvalidMessage, "A time of the message is none by RFC 3339, such as 2026-01-02T03:04:05Z.")
+		return refuse(InvalidMessage, "A time of the message is not in RFC 3339 format, such as 2026-01-02T03:04:05Z.")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const (
 
 // ErrUnknown says that nothing is known, since too few nodes could be asked. Where they
 // do not agree it is x402.ErrDisagree.
-var ErrUnknown = errors.New("the nodes do not tell what happened on the chain")
+var ErrUnknown = errors.New("the nodes do not confirm the state of the chain")
 
 // witnesses are the nodes of a chain.
 type witnesses struct {

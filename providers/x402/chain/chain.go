@@ -30,7 +30,7 @@ type Chain struct {
 // New is for a network of the config and of the terms that were made of it.
 func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *proxy.Proxy) (*Chain, error) {
 	if network == nil {
-		return nil, fmt.Errorf("cannot ask what happens on %s: there is no network %q in rpc.networks", c.Network, c.RPC)
+		return nil, fmt.Errorf("cannot query %s: there is no network %q in rpc.networks", c.Network, c.RPC)
 	}
 	_, reference, _ := strings.Cut(c.Network, ":")
 	chain := &Chain{asset: terms.Asset, payTo: terms.PayTo, separator: terms.Separator(), name: c.Name, version: c.Version,

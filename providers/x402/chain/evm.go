@@ -46,7 +46,7 @@ func (c *Chain) checkEVM(ctx context.Context, n *node) error {
 	}
 	separator, err := c.word(ctx, n, c.asset, evm.SeparatorCall(), "latest")
 	if err != nil {
-		return fmt.Errorf("it does not tell the domain of the token: %w", err)
+		return fmt.Errorf("it does not return the domain of the token: %w", err)
 	}
 	if separator != c.separator {
 		return errors.New("its token has another domain; expected asset, name and version of the network as the token has " +
@@ -54,7 +54,7 @@ func (c *Chain) checkEVM(ctx context.Context, n *node) error {
 	}
 	decimals, err := c.word(ctx, n, c.asset, evm.DecimalsCall(), "latest")
 	if err != nil {
-		return fmt.Errorf("it does not tell the decimals of the token: %w", err)
+		return fmt.Errorf("it does not return the decimals of the token: %w", err)
 	}
 	if decimals != sixDecimals {
 		return errors.New("its token has another number of decimals; expected an asset with 6")

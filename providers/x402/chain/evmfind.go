@@ -236,7 +236,7 @@ func (s *search) pays(logs []eventLog) bool {
 var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
 
 // errNothing is of a nonce that is used, where nothing says by what.
-var errNothing = fmt.Errorf("%w: nothing says what used the nonce", errView)
+var errNothing = fmt.Errorf("%w: no event shows the use of the nonce", errView)
 
 // log finds what the nonce was used with, between two blocks. Most payments
 // are recent, so that one question does; what is older, or more than the node gives at

@@ -94,6 +94,6 @@ func (c *Chain) found(t *token) string {
 				"x402.networks", one[0], one[1])
 		}
 	}
-	return fmt.Sprintf("the separator %s, which is not that of what the token calls itself (name %q, version %q); write "+
+	return fmt.Sprintf("the separator %s, which does not match the name and version of the token (name %q, version %q); write "+
 		"name and version as its issuer documents them for EIP-712", evm.Hex(t.separator[:]), t.name, t.version)
 }

@@ -49,7 +49,7 @@ func (c *Chain) TransfersOf(ctx context.Context, transaction string) ([]x402.Tra
 	look := c.movedBySolana
 	if c.evm() {
 		if _, ok := evm.ParseWord(transaction); !ok {
-			return nil, errors.New("this is no hash of a transaction; expected 0x and 64 hexadecimal digits")
+			return nil, errors.New("this is not a transaction hash; expected 0x and 64 hexadecimal digits")
 		}
 		look = c.movedBy
 	}

@@ -56,7 +56,7 @@ type moved struct {
 // movedAt asks for a transaction; nil: the chain does not have it.
 func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.Address) (*moved, error) {
 	if b, err := base58.Decode(signature); err != nil || len(b) != 64 || len(signature) > 88 {
-		return nil, errors.New("this is no signature of a transaction; expected 64 bytes as base58")
+		return nil, errors.New("this is not a transaction signature; expected 64 bytes as base58")
 	}
 	answer, wire, err := transactionOf(ctx, n, signature)
 	if err != nil || answer == nil {

@@ -139,7 +139,7 @@ func (d *Desk) Proven(ctx context.Context, network, transaction string, index in
 func (d *Desk) network(name string) (*x402.Network, error) {
 	n := d.Terms.Network(name)
 	if n == nil {
-		return nil, fmt.Errorf("%q is none of x402.networks; expected one of them", name)
+		return nil, fmt.Errorf("%q is not in x402.networks", name)
 	}
 	return n, nil
 }
@@ -164,8 +164,8 @@ func (d *Desk) order(p *x402.Payment) (*x402.Order, *chain.Chain, error) {
 	}
 	c := d.chains[o.Network]
 	if c == nil {
-		return nil, nil, fmt.Errorf("cannot ask what became of a payment on %s: it is not in x402.networks any more; "+
-			"expected it there for as long as payments on it have no outcome", o.Network)
+		return nil, nil, fmt.Errorf("cannot check a payment on %s: the network is no longer in x402.networks; "+
+			"keep it there until all payments on it have an outcome", o.Network)
 	}
 	return o, c, nil
 }

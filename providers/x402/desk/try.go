@@ -40,7 +40,7 @@ func (d *Desk) Try(ctx context.Context, network, key string, units int64, told f
 		name string
 		do   func() (string, error)
 	}{
-		{"facilitators say what they support", func() (string, error) { return t.supported(network) }},
+		{"facilitators list their networks", func() (string, error) { return t.supported(network) }},
 		{"a payment is signed and read", func() (string, error) { return t.sign(network) }},
 		{"the chain would take it", t.prepare},
 		{"the facilitator verifies it", t.verify},
@@ -128,7 +128,7 @@ func (t *try) onSolana(n *x402.Network) (from wallet.Address, p payer.Payload, e
 	}
 	feePayer, err := wallet.ParseAddress(t.Facilitators.Offer(n.Name))
 	if err != nil {
-		return from, p, errors.New("no facilitator names who pays the fee")
+		return from, p, errors.New("no facilitator names the fee payer")
 	}
 	hash, err := t.chains[n.Name].Blockhash(t.ctx)
 	if err != nil {

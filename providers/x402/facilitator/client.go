@@ -88,7 +88,7 @@ func authorities(file string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(more) {
-		return nil, errors.New("the ca_file holds no certificate; expected PEM")
+		return nil, errors.New("the ca_file has no certificate; expected PEM")
 	}
 	return pool, nil
 }
@@ -164,7 +164,7 @@ func (c *Client) support(ctx context.Context) (*support, error) {
 		return s, nil
 	}
 	if err := c.refresh(ctx); err != nil {
-		return nil, fmt.Errorf("it does not say what it supports: %w", err)
+		return nil, fmt.Errorf("it does not list its networks: %w", err)
 	}
 	return c.known.Load(), nil
 }

@@ -42,7 +42,7 @@ type cdp struct {
 }
 
 // ErrSecret says what the secret of a key must be. It holds nothing of the secret.
-var ErrSecret = errors.New("the secret is no key of the Coinbase Developer Platform: expected 64 bytes as base64 " +
+var ErrSecret = errors.New("the secret is not a key of the Coinbase Developer Platform: expected 64 bytes as base64 " +
 	"(Ed25519), or a key of P-256 as PEM")
 
 func newCDP(keyID, secret string) (*cdp, error) {

@@ -121,7 +121,7 @@ func (s *Set) Takes(ctx context.Context, network, account string) (bool, error) 
 		}
 	}
 	if unknown {
-		return false, why.error("tell who pays the fees of")
+		return false, why.error("name the fee payer of")
 	}
 	return false, nil
 }

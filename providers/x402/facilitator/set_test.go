@@ -306,7 +306,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 	another := make([]byte, 64)
 	another[63] = 1
 	for name, secret := range map[string]string{
-		"nothing": "", "words": "not a key", "half": base64.StdEncoding.EncodeToString(make([]byte, 32)),
+		"nothing": "", "words": "some plain words", "half": base64.StdEncoding.EncodeToString(make([]byte, 32)),
 		"two halves that do not fit": base64.StdEncoding.EncodeToString(another),
 		"P-384":                      pemOf(t, "PRIVATE KEY", der, err),
 		"empty PEM":                  "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n",

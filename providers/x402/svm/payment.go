@@ -34,7 +34,7 @@ const (
 func program(name string) [keySize]byte {
 	b, err := base58.Decode(name)
 	if err != nil || len(b) != keySize {
-		panic("svm: " + name + " is no address")
+		panic("svm: " + name + " is not an address")
 	}
 	return [keySize]byte(b)
 }
@@ -105,7 +105,7 @@ func (t *Transaction) Payment(mint, payTo wallet.Address) (*Payment, error) {
 	}
 	switch {
 	case t.Signatures[0] != [signatureSize]byte{}:
-		return nil, &rule{ErrSignature, "expected an empty signature of the fee payer, who signs at last"}
+		return nil, &rule{ErrSignature, "expected an empty signature of the fee payer, which signs last"}
 	case !wallet.VerifyEd25519(p.Payer, t.Message, t.Signatures[1][:]):
 		return nil, ErrSignature
 	}
@@ -156,7 +156,7 @@ func (t *Transaction) transfer(mint, payTo wallet.Address) (*Payment, error) {
 	case i.Data[9] != decimals:
 		return nil, &rule{ErrToken, "expected a token with 6 decimals"}
 	case i.Accounts[3] != 1:
-		return nil, &rule{ErrRules, "expected the second signer to own what is paid"}
+		return nil, &rule{ErrRules, "expected the second signer to own the paid tokens"}
 	case p.Destination != Associated(payTo, p.TokenProgram, mint):
 		return nil, ErrRecipient
 	case p.Source != Associated(p.Payer, p.TokenProgram, mint):

@@ -238,7 +238,7 @@ func TestWireFormHasOneSpelling(t *testing.T) {
 		"all others read-only": {set(message+3, 7), "header"},
 		"program not there":    {set(message+5+8*32+32+1, 8), "not there"},
 		"program is fee payer": {set(message+5+8*32+32+1, 0), "not there"},
-		"nothing":              {nil, "breaks off"},
+		"nothing":              {nil, "cut short"},
 		"longer than a packet": {make([]byte, MaxTransaction+1), "1232"},
 		"an account not there": {func() []byte { tx := draft(t); tx.Instructions[2].Accounts[0] = 8; return sign(tx) }(),
 			"not there"},

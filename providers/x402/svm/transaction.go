@@ -77,7 +77,7 @@ func (r *reader) fail(why string) {
 
 func (r *reader) take(n int) []byte {
 	if n > len(r.rest) {
-		r.fail("it breaks off")
+		r.fail("it is cut short")
 		return make([]byte, min(n, maxItems))
 	}
 	b := r.rest[:n]
@@ -182,7 +182,7 @@ func (t *Transaction) sound() error {
 	seen := make(map[[keySize]byte]bool, n)
 	for _, key := range t.Keys {
 		if seen[key] {
-			return refuse("an account stands in it twice")
+			return refuse("it lists an account twice")
 		}
 		seen[key] = true
 	}
