@@ -11,7 +11,7 @@ AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 LONGEST_BINARY := ./tests/billing ./tests/cluster ./tests/wallet
 LONGEST := ./billing $(LONGEST_BINARY)
 
-.PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup setup-long nginx
+.PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup setup-long setup-agents test-agents nginx
 
 run: build            ## build and start on 127.0.0.1:8080 with a simulated upstream
 	./farebox serve
@@ -25,6 +25,9 @@ setup:                ## what `make test` needs beside Go: servers, programs, No
 setup-long:           ## what the long tests need, too: public clients, wallets, chains, libraries that make documents
 	./.ci/setup long
 
+setup-agents:         ## what `make test-agents` needs: agents of npm and PyPI, 2 GB
+	./.ci/setup agents
+
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -tags nodynamic ./...
 	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
@@ -32,6 +35,10 @@ test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation
 test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
+
+test-agents: setup-agents build ## agents beside Codex and Claude Code, with the settings of routes/clients.md
+	go vet -tags "nodynamic agents" ./tests/clients
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test-agents" -tags "nodynamic agents" -vet=off -timeout 40m -run '^TestOtherAgents' ./tests/clients
 
 # Random checks of the ledger were made a hundred times by `make test`; these runs ask another question.
 clocks race: export FAREBOX_RAPID_CHECKS = 10
@@ -83,5 +90,5 @@ cover:
 
 clean:
 	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules $(CLIENTS)/openapi/node_modules $(CLIENTS)/openapi/.venv \
-	  $(CLIENTS)/python/.venv providers/parse/testdata/python/.venv \
+	  $(CLIENTS)/agents/others/node_modules $(CLIENTS)/agents/others/.venv $(CLIENTS)/python/.venv providers/parse/testdata/python/.venv \
 	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2

@@ -169,6 +169,15 @@ func TestPeerThatLeavesWhileItThinksPaysForThinking(t *testing.T) {
 	}
 }
 
+// An echo may have lines and spaces, as an agent reads them from a model's text.
+func TestAnEchoIsUnescaped(t *testing.T) {
+	_, url := start(t, Options{})
+	r := post(t, url+"/v1/chat/completions", chatBody("sim-chat", "[[sim echo=made.txt%0A100%25%20of%20it]] hi"))
+	if got := gjson.GetBytes(r.body, "choices.0.message.content").Str; got != "made.txt\n100% of it" {
+		t.Errorf("it says %q", got)
+	}
+}
+
 func TestStrayAnswerFollowsAWholeOne(t *testing.T) {
 	_, url := start(t, Options{})
 	for _, after := range []string{"0", "1"} {

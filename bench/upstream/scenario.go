@@ -86,7 +86,7 @@ type Scenario struct {
 	IgnoreCap bool          // the request's cap does not hold
 	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
 	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
-	Echo      string        // the whole content
+	Echo      string        // the whole content, as a URL path escape
 	Heard     string        // how many seconds a transcription says that its sound has; none: it does not say
 	Finish    string        // of Google's answers: their finishReason; of responses: failed, content_filter
 	Hosted    bool          // tools of the server's own that stand in a body of responses are carried out
@@ -186,7 +186,7 @@ var fields = map[string]func(s *Scenario, v string) error{
 	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
 	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
 	"finish":     word(func(s *Scenario) *string { return &s.Finish }),
-	"echo":       word(func(s *Scenario) *string { return &s.Echo }),
+	"echo":       func(s *Scenario, v string) (err error) { s.Echo, err = url.PathUnescape(v); return err },
 	"heard":      word(func(s *Scenario) *string { return &s.Heard }),
 	"hosted":     flag(func(s *Scenario) *bool { return &s.Hosted }),
 	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"encoding/base64"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ type situation struct {
 	call      string   // of the simulated model, as tool and JSON
 	calls     int      // of the tool at once; 0: one
 	rounds    int      // of calls; 0: one
+	says      string   // the simulated model's whole answer
 	scenario  string   // of the simulated model beside its calls
 	arguments []string // in the place of the agent's own
 	variables []string // beside the agent's own
@@ -35,6 +37,9 @@ func (s *situation) prompt() string {
 	if name, args, ok := strings.Cut(s.call, " "); ok {
 		sim += " tool=" + name + " calls=" + strconv.Itoa(max(1, s.calls)) + " rounds=" + strconv.Itoa(max(1, s.rounds)) +
 			" args=" + base64.RawURLEncoding.EncodeToString([]byte(args))
+	}
+	if s.says != "" {
+		sim += " echo=" + url.PathEscape(s.says)
 	}
 	if sim == "" {
 		return goesOn
@@ -74,7 +79,7 @@ var (
 		{name: "runs two commands at once", calls: 2, call: `exec_command {"cmd":"echo farebox >> made.txt"}`, does: wrote(2)},
 		{
 			name: "is refused a tool", call: `exec_command {"cmd":"echo farebox > made.txt"}`, does: wroteNothing, sends: "Process exited with code",
-			arguments: []string{"exec", "--skip-git-repo-check", "--sandbox", "read-only"},
+			arguments: prompted("exec", "--skip-git-repo-check", "--sandbox", "read-only"),
 		},
 		{name: "sees a picture", call: `view_image {"path":"picture.png"}`, sends: pictureFile[:20]},
 		{name: "wants to search the web", wants: answers, leaves: "tools.web_search"},
@@ -94,7 +99,7 @@ var (
 		{name: "sees a picture", call: `Read {"file_path":"picture.png"}`, sends: pictureFile[:20]},
 		{
 			name: "wants to search the web", call: `WebSearch {"query":"farebox"}`, leaves: "tools.web_search",
-			arguments: []string{"-p", "--allowedTools=Bash,WebSearch"}, variables: []string{"ENABLE_TOOL_SEARCH=false"},
+			arguments: prompted("-p", "--allowedTools=Bash,WebSearch"), variables: []string{"ENABLE_TOOL_SEARCH=false"},
 		},
 		{name: "is killed in an answer and goes on", scenario: "tokens=400 gap_ms=20", stops: answering, wants: answers},
 		{

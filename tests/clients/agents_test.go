@@ -50,24 +50,29 @@ models:
 // agent is a command line that people use unmodified, with the settings that routes/clients.md names.
 type agent struct {
 	name       string
-	executable string
+	executable string // below bench/clients, or in PATH when it has no slash
 	models     map[string][]situation
-	arguments  []string
+	arguments  []string // $HOME, $PROMPT and sim-chat-small are replaced
 	resumes    []string // …with its last conversation
 	// settings gives the agent its settings, in its home or as variables.
 	settings func(t *testing.T, home string, set *strings.Replacer) (variables []string)
 }
 
+// prompted are arguments that end with a model and a prompt.
+func prompted(arguments ...string) []string {
+	return append(arguments, "--model", "sim-chat-small", "--", "$PROMPT")
+}
+
 var agents = []agent{
 	{
-		name: "Codex", executable: "codex",
+		name: "Codex", executable: "agents/node_modules/.bin/codex",
 		models: map[string][]situation{
 			"openai": codexPlain, "anthropic": codexPlain, "gemini": codexPlain, "responses": codexPlain,
 			"gpt-5.5":    {{name: "patches with a custom tool", call: `apply_patch {"input":"*** Begin Patch\n*** Add File: made.txt\n+farebox\n*** End Patch"}`, does: wrote(1)}},
 			"gpt-6-luna": {{name: "runs its lite form", call: `exec {"input":"text(\"farebox\")"}`}},
 		},
-		arguments: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
-		resumes:   []string{"exec", "resume", "--last", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
+		arguments: prompted("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+		resumes:   prompted("exec", "resume", "--last", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
 		settings: func(t *testing.T, home string, set *strings.Replacer) []string {
 			text := set.Replace(pageBlock(t, "Codex", "toml"))
 			if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(text), 0o600); err != nil {
@@ -77,17 +82,12 @@ var agents = []agent{
 		},
 	},
 	{
-		name: "Claude Code", executable: "claude",
+		name: "Claude Code", executable: "agents/node_modules/.bin/claude",
 		models:    map[string][]situation{"openai": claudePlain, "anthropic": claudePlain, "gemini": claudePlain},
-		arguments: []string{"-p", "--allowedTools=Bash"},
-		resumes:   []string{"-p", "--allowedTools=Bash", "--continue"},
-		settings: func(t *testing.T, _ string, set *strings.Replacer) (variables []string) {
-			for line := range strings.Lines(set.Replace(pageBlock(t, "Claude Code", "sh"))) {
-				if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
-					variables = append(variables, variable)
-				}
-			}
-			return append(variables, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+		arguments: prompted("-p", "--allowedTools=Bash"),
+		resumes:   prompted("-p", "--allowedTools=Bash", "--continue"),
+		settings: func(t *testing.T, _ string, set *strings.Replacer) []string {
+			return append(exported(t, "Claude Code", set), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 		},
 	},
 }
@@ -108,6 +108,17 @@ func pageBlock(t *testing.T, client, language string) string {
 		t.Fatalf("%s has no block of %s for %s", page, language, client)
 	}
 	return block
+}
+
+// exported are the variables that a client's section of routes/clients.md exports.
+func exported(t *testing.T, client string, set *strings.Replacer) (variables []string) {
+	t.Helper()
+	for line := range strings.Lines(set.Replace(pageBlock(t, client, "sh"))) {
+		if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
 }
 
 // Codex, Claude Code and Vercel's AI SDK, as the registry has them, have their answers and
@@ -168,36 +179,38 @@ func shown(t *testing.T, g *rig.Gateway, table []string) {
 // tried is a row of the table.
 func (a *agent) tried(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model string, s *situation) string {
 	t.Helper()
-	result := "worked"
+	result, began := "worked", time.Now()
 	if out, err := a.run(t, g, sim, key, model, s); err != nil {
 		result = "failed"
 		t.Errorf("%s on %s: %s: %v\n%s", a.name, model, s.name, err, out)
 	}
+	t.Logf("%s on %s: %s: %s in %.1f s", a.name, model, s.name, result, time.Since(began).Seconds())
 	return fmt.Sprintf("| %s | %s | %s | %s |", a.name, model, s.name, result)
 }
 
 // run has an agent do one thing in a folder of its own.
 func (a *agent) run(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model string, s *situation) (string, error) {
 	t.Helper()
-	executable, err := filepath.Abs(filepath.Join("bench", "clients", "agents", "node_modules", ".bin", a.executable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(executable); err != nil {
-		servers.Missing(t, executable)
+	executable := a.executable
+	if strings.Contains(executable, "/") {
+		executable = absolute(t, "bench", "clients", executable)
 	}
 	home, folder := t.TempDir(), t.TempDir()
 	picture, err := base64.StdEncoding.DecodeString(pictureFile)
 	if err != nil || os.WriteFile(filepath.Join(folder, "picture.png"), picture, 0o600) != nil {
 		t.Fatal("the picture cannot be written", err)
 	}
-	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key)
+	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key, "sim-chat-small", model, "$HOME", home)
 	variables := append(a.settings(t, home, set), "HOME="+home, "PATH="+os.Getenv("PATH"), "FAREBOX_KEY="+key, "NO_COLOR=1", "CI=1")
 	variables = append(variables, s.variables...)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	command := func(arguments []string, prompt string) (cmd *exec.Cmd, said *bytes.Buffer) {
-		cmd = exec.CommandContext(ctx, executable, append(slices.Clone(arguments), "--model", model, "--", prompt)...)
+	command := func(templates []string, prompt string) (cmd *exec.Cmd, said *bytes.Buffer) {
+		arguments := make([]string, len(templates))
+		for i, template := range templates {
+			arguments[i] = strings.ReplaceAll(set.Replace(template), "$PROMPT", prompt)
+		}
+		cmd = exec.CommandContext(ctx, executable, arguments...)
 		cmd.Dir, cmd.WaitDelay, cmd.Env, said = folder, 5*time.Second, variables, &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = said, said
 		return cmd, said
@@ -252,4 +265,17 @@ func interrupted(cmd *exec.Cmd, is func() bool) error {
 		return fmt.Errorf("it was not interrupted: %v", err)
 	}
 	return nil
+}
+
+// absolute is the path of something that .ci/setup installs.
+func absolute(t *testing.T, path ...string) string {
+	t.Helper()
+	full, err := filepath.Abs(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(full); err != nil {
+		servers.Missing(t, full)
+	}
+	return full
 }
