@@ -38,7 +38,7 @@ test-long: setup-long build ## the rest: every TestLong…, then those of `make 
 
 test-agents: setup-agents build ## agents beside Codex and Claude Code, with the settings of routes/clients.md
 	go vet -tags "nodynamic agents" ./tests/clients
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test-agents" -tags "nodynamic agents" -vet=off -timeout 40m -run '^TestOtherAgents' ./tests/clients
+	FAREBOX_BIN=$(CURDIR)/farebox go test -tags "nodynamic agents" -count=1 -vet=off -timeout 40m -v -run '^TestOtherAgents' ./tests/clients
 
 # Random checks of the ledger were made a hundred times by `make test`; these runs ask another question.
 clocks race: export FAREBOX_RAPID_CHECKS = 10
