@@ -159,7 +159,7 @@ func (v *validator) augment() {
 // callPrice refuses a price of 0 that may be forgotten.
 func (v *validator) callPrice(path string, e Each) {
 	if e == 0 && !v.bad[path] && v.at[path].node.text != freeRate {
-		v.wrong(path, "all calls would be given away; expected their price, or price: free if that is meant")
+		v.wrong(path, "all calls would be free; expected their price, or price: free if that is meant")
 	}
 }
 
@@ -174,7 +174,7 @@ func (v *validator) scrape(path string, s *Scrape) {
 	for i, name := range s.Block {
 		if !hostName.MatchString(name) || name != strings.ToLower(name) {
 			at := fmt.Sprintf("%s.block[%d]", path, i)
-			v.wrong(at, "%s is no site; expected a host name in lower case, such as example.com", v.shown(at))
+			v.wrong(at, "%s is not a site; expected a host name in lower case, such as example.com", v.shown(at))
 		}
 	}
 	if n := len(s.Ports); n == 0 || n > 100 {
@@ -210,11 +210,11 @@ func (v *validator) textParser(path string, t *TextParser) {
 	case t.Engine == "tika":
 		v.baseURL(path+".url", t.URL)
 	case t.URL != "":
-		v.wrong(path+".url", "no server is asked; expected engine: tika beside it")
+		v.wrong(path+".url", "no server is used; expected engine: tika too")
 	}
 	v.program(path+".ocr.path", t.OCR.Path)
 	if !languages.MatchString(t.OCR.Languages) {
-		v.wrong(path+".ocr.languages", "%s names no languages; expected such as eng or eng+deu",
+		v.wrong(path+".ocr.languages", "%s names no languages; expected languages such as eng or eng+deu",
 			v.shown(path+".ocr.languages"))
 	}
 }

@@ -214,10 +214,10 @@ func veil(p *Problems) *Problems {
 			if _, near, found := strings.Cut(one.Message, "; did you mean "); found {
 				expected = "did you mean " + near
 			}
-			one.Message = "no character has the key that stands here; " + expected
+			one.Message = "characters do not have this key; " + expected
 		case strings.HasPrefix(one.Message, "not valid YAML"), strings.HasPrefix(one.Message, "the file cannot be read"):
 			one.Message = "not valid YAML; check indentation, brackets and quotes here and on the line above: " +
-				"a prompt stands behind prompt: | on lines of its own, all indented"
+				"a prompt follows prompt: | on its own lines, all indented"
 		case strings.HasPrefix(one.Message, "alias "):
 			one.Message = "an alias is used before its anchor is complete; text that begins with * needs quotes"
 		case strings.HasPrefix(one.Message, "tag "):

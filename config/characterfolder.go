@@ -112,7 +112,7 @@ func namesIn(open func(string) (fs.File, error)) func(most int) ([]string, error
 		defer func() { _ = dir.Close() }()
 		all, ok := dir.(fs.ReadDirFile)
 		if !ok {
-			return nil, errors.New("it is no folder")
+			return nil, errors.New("it is not a folder")
 		}
 		list, err := all.ReadDir(most + 1)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -154,7 +154,7 @@ func (f *CharacterFolder) Look() {
 	}
 	if err != nil {
 		if !f.gone {
-			f.say("the folder of the characters cannot be read; those in effect stay", err)
+			f.say("the folder of the characters cannot be read; the current ones stay", err)
 		}
 		f.gone = true
 		return
@@ -234,7 +234,7 @@ func readBounded(dir opened, name string, most int64, old *characterFile) ([]byt
 	case err != nil:
 		return nil, nil, err
 	case !info.Mode().IsRegular():
-		return nil, info, errors.New("it is no ordinary file")
+		return nil, info, errors.New("it is not a regular file")
 	case old != nil && old.size == info.Size() && old.changed.Equal(info.ModTime()) &&
 		old.read.Sub(old.changed) > fresh:
 		return nil, info, nil
@@ -319,7 +319,7 @@ func (f *CharacterFolder) tell(before, next *CharacterSet) {
 		}
 		what := "it is left out"
 		if file := f.files[name]; file.good != nil || file.picture != nil {
-			what = "what it was before stays"
+			what = "its previous version stays"
 			if file.err == nil {
 				what = "it is left out"
 			}

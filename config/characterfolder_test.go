@@ -94,7 +94,7 @@ func TestFolderOfCharactersIsReadLive(t *testing.T) {
 	f.put("bo.yaml", named("Bob"))
 	f.is("ada=Ada bo=Bob")
 	f.put("bo.yaml", named("Bobby")+"adult: perhaps\n")
-	f.says("bo.yaml of the characters is not good; what it was before stays: bo.yaml has 1 mistake\n\nbo.yaml:4:8: adult")
+	f.says("bo.yaml of the characters is not good; its previous version stays: bo.yaml has 1 mistake\n\nbo.yaml:4:8: adult")
 	f.is("ada=Ada bo=Bob")
 	f.put("eve.yaml", "name: Eve\n")
 	f.says("eve.yaml of the characters is not good; it is left out")
@@ -123,7 +123,7 @@ func TestFolderOfCharactersIsReadLive(t *testing.T) {
 	if err := os.RemoveAll(f.dir); err != nil {
 		t.Fatal(err)
 	}
-	f.says("cannot be read; those in effect stay")
+	f.says("cannot be read; the current ones stay")
 	f.is("bo=Bobby x=X")
 }
 
@@ -168,7 +168,7 @@ func TestPicturesAreWhatTheirContentIs(t *testing.T) {
 	if got != "a image/png.png\nb image/jpeg.jpg\nd image/webp.webp\ne image/jpeg.jpg\n" {
 		t.Errorf("the pictures are\n%s", got)
 	}
-	if wrong := f.Set().Wrong; len(wrong) != 2 || !strings.Contains(fmt.Sprint(wrong["c.png"]), "no PNG, JPEG or WebP") ||
+	if wrong := f.Set().Wrong; len(wrong) != 2 || !strings.Contains(fmt.Sprint(wrong["c.png"]), "not PNG, JPEG or WebP") ||
 		!strings.Contains(fmt.Sprint(wrong["e.png"]), "has the picture e.jpg already") {
 		t.Errorf("wrong are %v", wrong)
 	}
@@ -240,7 +240,7 @@ func TestNothingOutsideOfTheFolderIsRead(t *testing.T) {
 		t.Error("a picture from outside is shown")
 	}
 	for name, want := range map[string]string{"one.yaml": "", "two.yaml": "", "three.yaml": "", "loop.yaml": "",
-		"ada.png": "", "dir.yaml": "no ordinary file", "pipe.yaml": "no ordinary file", "ada.v2.yaml": "name of the file",
+		"ada.png": "", "dir.yaml": "not a regular file", "pipe.yaml": "not a regular file", "ada.v2.yaml": "name of the file",
 		"odd\nname.yaml": `"odd\nname.yaml"`, "bo2.yaml": "the character bo is in bo.yaml already"} {
 		if err := f.Set().Wrong[name]; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", name, err)
@@ -312,14 +312,14 @@ func TestImportPutsWholeFilesThere(t *testing.T) {
 	if _, err := c.Remove("jo"); err != nil {
 		t.Error(err)
 	}
-	refused(source("half.json", `{"name":"H","prompt":"`+secretWords), "it is no JSON object")
-	refused(source("list.json", `["`+secretWords+`"]`), "it is no JSON object")
-	refused(source("two.json", told+`{}`), "something stands behind the JSON object")
-	refused(source("key.json", `{"name":"K","modelId":"m","promt":"`+secretWords+`"}`), "no character has the key")
+	refused(source("half.json", `{"name":"H","prompt":"`+secretWords), "it is not a JSON object")
+	refused(source("list.json", `["`+secretWords+`"]`), "it is not a JSON object")
+	refused(source("two.json", told+`{}`), "the file continues after the JSON object")
+	refused(source("key.json", `{"name":"K","modelId":"m","promt":"`+secretWords+`"}`), "characters do not have this key")
 	refused(source("wrong.yaml", named("W")+"adult: x\n"), "wrong.yaml:4:8: adult")
 	refused(source("note.txt", named("P")), "expected its name to end in .yaml")
 	put(t, filepath.Join(from, "scripted.png"), "<script>")
-	refused(source("scripted.yaml", named("S")), "no PNG, JPEG or WebP")
+	refused(source("scripted.yaml", named("S")), "not PNG, JPEG or WebP")
 	second := source("second.yaml", "slug: ada\n"+named("Adele"))
 	drawn(t, from, "second.jpg", 8)
 	if _, err := c.Import(second, true); err != nil {

@@ -88,7 +88,7 @@ func (c *Characters) room(set *CharacterSet, one found) error {
 		}
 	}
 	if total > int64(c.Memory) {
-		return fmt.Errorf("the pictures would be larger together than %s (characters.memory in the config): "+
+		return fmt.Errorf("all pictures together would exceed %s (characters.memory in the config): "+
 			"raise that, or take a smaller picture", c.Memory)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (c *Characters) room(set *CharacterSet, one found) error {
 func (c *Characters) find(file string) (one found, err error) {
 	name := filepath.Base(file)
 	if !Importable(name) {
-		return one, fmt.Errorf("%s is no file of a character; expected its name to end in .yaml or .json",
+		return one, fmt.Errorf("%s is not a character file; expected its name to end in .yaml or .json",
 			shownName(name))
 	}
 	from := *c
@@ -131,7 +131,7 @@ func (c *Characters) find(file string) (one found, err error) {
 			one.Picture, err = newPicture(data)
 		}
 		if pictures++; err == nil && pictures > 1 {
-			err = errors.New("the character has another picture beside it; expected one")
+			err = errors.New("the character has two pictures; expected one")
 		}
 		if err != nil {
 			return one, fmt.Errorf("cannot use %s: %w", shownName(base+end), err)
@@ -153,11 +153,11 @@ func yamlOf(data []byte) ([]byte, error) {
 	in := json.NewDecoder(bytes.NewReader(data))
 	in.UseNumber()
 	if err := in.Decode(&one); err != nil || one == nil {
-		return nil, fmt.Errorf("it is no JSON object (looked at up to byte %d); expected members such as name, modelId "+
+		return nil, fmt.Errorf("it is not a JSON object (read up to byte %d); expected members such as name, modelId "+
 			"and prompt", in.InputOffset())
 	}
 	if in.More() {
-		return nil, fmt.Errorf("something stands behind the JSON object, at byte %d; expected one character a file",
+		return nil, fmt.Errorf("the file continues after the JSON object, at byte %d; expected one character per file",
 			in.InputOffset())
 	}
 	var out bytes.Buffer

@@ -117,7 +117,7 @@ func (c *Chat) check(v *validator, path string, m *Model) {
 	c.checkTokens(v, path, m)
 	v.capabilities(path+".capabilities", &c.Capabilities)
 	if c.Capabilities.WebSearch && v.c.Augment.Search == nil {
-		v.wrong(path+".capabilities.web_search", "nothing answers searches; expected augment.search: with who does")
+		v.wrong(path+".capabilities.web_search", "no search upstream is configured; expected augment.search:")
 	}
 	v.tokenPrice(path+".price", c.Price, true, c.ContextTokens)
 	v.enclave(path+".tee", m, c.Enclave)
@@ -132,8 +132,8 @@ func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 	}
 	v.oneOf(path+".hold", m.Hold, "full", "slice")
 	if m.Hold == "slice" && c.Capabilities.Reasons() {
-		v.wrong(path+".hold", "a model that reasons produces tokens that nobody sees, "+
-			"and slice would not hold money for them; expected full")
+		v.wrong(path+".hold", "a model that reasons produces unseen tokens, "+
+			"and slice does not hold money for them; expected full")
 	}
 	most := path + ".max_completion_tokens"
 	if v.has(most) && (c.MaxCompletionTokens < 1 || c.MaxCompletionTokens > c.ContextTokens) {
@@ -144,13 +144,13 @@ func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 func (v *validator) capabilities(path string, c *Capabilities) {
 	efforts := path + ".reasoning_effort"
 	if len(c.ReasoningEffort) > 0 && !c.Reasons() {
-		v.wrong(efforts, "efforts are listed for a model that does not reason; expected reasoning: true beside them")
+		v.wrong(efforts, "efforts are listed for a model that does not reason; expected reasoning: true too")
 	}
 	at := path + ".default_reasoning_effort"
 	switch {
 	case c.DefaultEffort == "":
 	case len(c.ReasoningEffort) == 0:
-		v.wrong(at, "a default stands without reasoning_effort; expected the list of possible values beside it")
+		v.wrong(at, "a default needs reasoning_effort; expected the list of possible values too")
 	case !slices.Contains(c.ReasoningEffort, c.DefaultEffort):
 		v.wrong(at, "%s is not in reasoning_effort; expected %s", v.shown(at), choice(c.ReasoningEffort))
 	}
@@ -161,7 +161,7 @@ func (v *validator) capabilities(path string, c *Capabilities) {
 // counted checks a number of attachments that needs its capability.
 func (v *validator) counted(path string, n int, capability string, on bool) {
 	if v.has(path) && n > 0 && !on {
-		v.wrong(path, "the model takes none without %s; expected %s: true beside it", capability, capability)
+		v.wrong(path, "the model accepts none without %s; expected %s: true too", capability, capability)
 	}
 }
 

@@ -188,7 +188,7 @@ func (v *validator) cloud(path string, u *Upstream) {
 		{"google", "vertex", u.Google != (Google{})},
 	} {
 		if group.written && u.Dialect != group.dialect {
-			v.wrong(path+"."+group.key, "it stands at an upstream of dialect %s; expected it at one of dialect %s",
+			v.wrong(path+"."+group.key, "the upstream has dialect %s; expected it at an upstream of dialect %s",
 				u.Dialect, group.dialect)
 		}
 	}
@@ -223,7 +223,7 @@ func (v *validator) oneCredential(path string, u *Upstream) {
 		}
 	}
 	if len(have) > 1 {
-		v.wrong(path+"."+have[1], "%s and %s stand at the same upstream; expected one of them", have[0], have[1])
+		v.wrong(path+"."+have[1], "the upstream has both %s and %s; expected one of them", have[0], have[1])
 		return
 	}
 	if len(have) > 0 {
@@ -255,7 +255,7 @@ func (v *validator) azure(path string, u *Upstream) {
 			return
 		}
 	}
-	v.wrong(path+".azure.api_version", "%s is no version of the API; expected a date such as 2024-10-21 or "+
+	v.wrong(path+".azure.api_version", "%s is not a version of the API; expected a date such as 2024-10-21 or "+
 		"2025-04-01-preview for the addresses of deployments, or preview or nothing for the v1 API",
 		v.shown(path+".azure.api_version"))
 }
@@ -272,7 +272,7 @@ func (v *validator) bedrock(path string, u *Upstream) {
 	case a.Region == "" && a.Signs():
 		v.wrong(at+".region", "requests are signed for a region; expected one such as us-east-1")
 	case a.Region != "" && !awsRegion.MatchString(a.Region):
-		v.wrong(at+".region", "%s is no region; expected one such as us-east-1", v.shown(at+".region"))
+		v.wrong(at+".region", "%s is not a region; expected one such as us-east-1", v.shown(at+".region"))
 	}
 	for _, s := range []struct {
 		name string
@@ -286,12 +286,12 @@ func (v *validator) bedrock(path string, u *Upstream) {
 	case a.AccessKey != "" && a.SecretKey == "":
 		v.wrong(at+".secret_key", "access_key needs a secret_key; expected both of one set")
 	case a.AccessKey != "" && !awsAccessKey.MatchString(a.AccessKey.Reveal()):
-		v.wrong(at+".access_key", "this is no access key; expected letters and digits, such as AKIA…")
+		v.wrong(at+".access_key", "this is not an access key; expected letters and digits, such as AKIA…")
 	}
 	if a.Profile != "" && a.CredentialsFile == "" {
 		v.wrong(at+".profile", "there is no credentials_file that could have a profile; expected both or neither")
 	} else if a.Profile != "" && !awsProfile.MatchString(a.Profile) {
-		v.wrong(at+".profile", "%s is no name of a profile; expected 1 to 64 letters, digits and _./@+-",
+		v.wrong(at+".profile", "%s is not a profile name; expected 1 to 64 letters, digits and _./@+-",
 			v.shown(at+".profile"))
 	}
 }
@@ -302,11 +302,11 @@ func (v *validator) vertex(path string, u *Upstream) {
 	case g.Project == "":
 		v.wrong(at+".project", "the upstream has no project; expected its id, such as my-project-1")
 	case !googleProject.MatchString(g.Project):
-		v.wrong(at+".project", "%s is no id of a project; expected 6 to 30 lower-case letters, digits and -, or its "+
+		v.wrong(at+".project", "%s is not a project id; expected 6 to 30 lower-case letters, digits and -, or its "+
 			"number", v.shown(at+".project"))
 	}
 	if !googleLocation.MatchString(g.Location) {
-		v.wrong(at+".location", "%s is no location; expected global, us, eu or a region such as us-east5",
+		v.wrong(at+".location", "%s is not a location; expected global, us, eu or a region such as us-east5",
 			v.shown(at+".location"))
 		v.bad[path+".base_url"] = true // follows from it
 	}
@@ -322,7 +322,7 @@ func (v *validator) vertex(path string, u *Upstream) {
 	case g.KeyFile == "":
 		v.wrong(at+".token_url", "there is no key_file to get tokens with; expected both or neither")
 	case err != nil || badHost(to) || to.User != nil || to.Fragment != "":
-		v.wrong(at+".token_url", "this is no address; expected https://host/path")
+		v.wrong(at+".token_url", "this is not an address; expected https://host/path")
 	case to.Scheme != "https" && (to.Scheme != "http" || !loopback):
 		v.wrong(at+".token_url", "%s is not https; expected https://host/path, or http:// of this machine",
 			v.shown(at+".token_url"))
@@ -337,7 +337,7 @@ func (v *validator) cloudName(path string, t *Target, u *Upstream, id string) {
 	}
 	if inPath := u.Dialect == "vertex" || u.Dialect == "azure" && u.Azure.Deployments(); inPath &&
 		!cloudModel.MatchString(name) {
-		v.wrong(path+".model", "%s stands in the address of requests to upstream %s; expected 1 to 128 letters, "+
+		v.wrong(path+".model", "%s is part of the request address at upstream %s; expected 1 to 128 letters, "+
 			"digits and ._@-", fmt.Sprintf("%q", clip(name)), quote(t.Upstream))
 	}
 }

@@ -29,14 +29,14 @@ func (v *validator) cors() {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" ||
 			u.RawQuery != "" || u.User != nil {
 			path := fmt.Sprintf("cors.origins[%d]", i)
-			v.wrong(path, "%s is no origin; expected one such as https://app.example.com (no path, no slash at the "+
+			v.wrong(path, "%s is not an origin; expected one such as https://app.example.com (no path, no slash at the "+
 				"end), loopback, or *", v.shown(path))
 		}
 	}
 	for i, name := range v.c.CORS.Expose {
 		path := fmt.Sprintf("cors.expose[%d]", i)
 		if !headerName.MatchString(name) {
-			v.wrong(path, "%s is no header name", v.shown(path))
+			v.wrong(path, "%s is not a header name", v.shown(path))
 		}
 	}
 }

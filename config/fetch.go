@@ -60,7 +60,7 @@ func (v *validator) prefixes(path string, list []string, words ...string) {
 				also = ", or " + strings.Join(words, ", ")
 			}
 			v.wrong(fmt.Sprintf("%s[%d]", path, i),
-				"%s is no address or prefix; expected one such as 10.1.0.0/16, without bits behind the prefix"+also,
+				"%s is not an address or prefix; expected one such as 10.1.0.0/16, without bits after the prefix"+also,
 				quote(text))
 		}
 	}

@@ -215,7 +215,7 @@ func (i *Image) checkConstraints(v *validator, path string) {
 	whole(v, path+".steps.default", c.Steps.Default, 0, max(c.Steps.Max, 0))
 	if c.StyleReferenceStrength && c.MaxStyleReferences == 0 {
 		v.wrong(path+".style_reference_strength",
-			"the model takes no style references; expected max_style_references: beside it")
+			"the model accepts no style references; expected max_style_references: too")
 	}
 	v.choices(path+".aspect_ratios", c.AspectRatios, aspectRatio.MatchString,
 		"expected a ratio in quotes, such as \"16:9\", or auto")
@@ -244,7 +244,7 @@ func (v *validator) standard(path, standardKey, standard, key string, list []str
 	switch {
 	case standard == "" || v.ruledOut[path+"."+key]:
 	case len(list) == 0:
-		v.wrong(at, "a default stands without %s; expected the list of possible values beside it", key)
+		v.wrong(at, "a default needs %s; expected the list of possible values too", key)
 	case !slices.Contains(list, standard):
 		v.wrong(at, "%s is not in %s; expected %s", v.shown(at), key, choice(list))
 	}

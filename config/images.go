@@ -82,7 +82,7 @@ func (v *validator) promptModel(c *Images) {
 	if c.PromptModel == "" {
 		for _, key := range []string{"images.prompt_timeout", "images.prompt_price"} {
 			if v.has(key) {
-				v.wrong(key, "no prompt is rewritten; expected prompt_model: with the id of a text model beside it")
+				v.wrong(key, "no prompt is rewritten; expected prompt_model: with the id of a text model")
 			}
 		}
 		return

@@ -33,7 +33,7 @@ func (v *validator) jobs() {
 		u, err := url.Parse(j.WebhookURL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil ||
 			u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(j.WebhookURL, "/") {
-			v.wrong("jobs.webhook_url", "%s is no address that upstreams can call; expected one such as "+
+			v.wrong("jobs.webhook_url", "upstreams cannot call %s; expected one such as "+
 				"https://api.example.com, without credentials, query or a slash at its end", v.shown("jobs.webhook_url"))
 		}
 	}

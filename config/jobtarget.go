@@ -40,8 +40,8 @@ var appOptions = slices.Concat(orderFields, []string{"extra", "output"})
 // fieldOption is what an app may call a field.
 var fieldOption = jobOption{
 	regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,3}(?::(?:number|text|unit|ms|list))?)?$`),
-	"expected a member's name such as duration, with dots where it stands in objects, behind a colon how it is " +
-		"written (number, text, unit, ms, list), or nothing, so that the field is not sent",
+	"expected a member's name such as duration, with dots for nested objects and an optional format after a " +
+		"colon (number, text, unit, ms, list), or an empty text, which omits the field",
 }
 
 func init() {
@@ -82,7 +82,7 @@ func (v *validator) jobOptions(path string, t *Target, u *Upstream) {
 	for _, key := range slices.Sorted(maps.Keys(t.Options)) {
 		at, text := join(path, key), t.Options[key]
 		if !slices.Contains(d.jobs, key) {
-			v.wrongKey(at, "%s is no option of dialect %s for models that take jobs; expected %s", quote(key), d.name,
+			v.wrongKey(at, "%s is not an option of dialect %s for jobs; expected %s", quote(key), d.name,
 				choice(slices.Sorted(slices.Values(d.jobs))))
 			continue
 		}
@@ -95,7 +95,7 @@ func (v *validator) jobOptions(path string, t *Target, u *Upstream) {
 		case len(text) > maxJobOption, option.form != nil && !option.form.MatchString(text):
 			v.wrong(at, "%s does not fit; %s", v.shown(at), option.expected)
 		case option.form == nil && !isObject(text):
-			v.wrong(at, "it is no JSON object; %s", option.expected)
+			v.wrong(at, "it is not a JSON object; %s", option.expected)
 		}
 	}
 }

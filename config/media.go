@@ -91,7 +91,7 @@ var (
 func (v *validator) media() {
 	m := &v.c.Media
 	if m.Links && v.c.PublicAddress() == "" {
-		v.wrong("media.links", "it is not known how clients reach this service; expected public_url with its address, "+
+		v.wrong("media.links", "the address of this service is unknown; expected public_url, "+
 			"such as https://api.example.com")
 	}
 	switch {
@@ -130,7 +130,7 @@ func (v *validator) s3(s *S3) {
 			v.shown(at+".endpoint"))
 	case u.User != nil:
 		v.src.hide(v.at[at+".endpoint"].node)
-		v.wrong(at+".endpoint", "credentials stand in the address; expected them in access_key and secret_key")
+		v.wrong(at+".endpoint", "the address has credentials; expected them in access_key and secret_key")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		v.wrong(at+".endpoint", "%s has more than a host; expected the bucket in bucket:, and what stands before "+
 			"names in prefix:", v.shown(at+".endpoint"))
@@ -148,13 +148,13 @@ func (v *validator) s3(s *S3) {
 	}
 	switch {
 	case s.AccessKey == "" && s.CredentialsFile == "":
-		v.wrong(at, "nobody may write to the bucket; expected access_key and secret_key, or credentials_file")
+		v.wrong(at, "the bucket has no credentials; expected access_key and secret_key, or credentials_file")
 	case s.AccessKey != "" && s.CredentialsFile != "":
 		v.wrong(at+".credentials_file", "access_key is set, too; expected one of them")
 	case s.AccessKey != "" && s.SecretKey == "":
 		v.wrong(at+".access_key", "a key without its secret signs nothing; expected secret_key, too")
 	case s.AccessKey != "" && !s3Access.MatchString(s.AccessKey.Reveal()):
-		v.wrong(at+".access_key", "this is no access key; expected its letters and digits alone")
+		v.wrong(at+".access_key", "this is not an access key; expected letters and digits only")
 	case s.AccessKey == "" && (s.SecretKey != "" || s.SessionToken != ""):
 		v.wrong(at+".secret_key", "it belongs to an access key; expected access_key, too")
 	case s.Profile != "" && s.CredentialsFile == "":

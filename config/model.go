@@ -382,7 +382,7 @@ func (v *validator) replacement(path string, m *Model) {
 	case v.c.Models[i].Type != m.Type:
 		v.wrong(path, "%s is of type %s; expected a model of type %s", quote(d.Replacement), v.c.Models[i].Type, m.Type)
 	case v.c.Models[i].Deprecation != nil:
-		v.wrong(path, "%s is deprecated itself; expected a model that stays", quote(d.Replacement))
+		v.wrong(path, "%s is deprecated itself; expected a model without a deprecation", quote(d.Replacement))
 	case v.c.Models[i].Spec.dearer(m.Spec):
 		v.wrong(path, "%s costs more, which clients who did not choose it would pay; expected a model of the same or "+
 			"a lower price", quote(d.Replacement))

@@ -210,7 +210,7 @@ func (m *Music) checkText(v *validator, path string) {
 	for key, on := range map[string]bool{"lyrics_required": can.LyricsRequired,
 		"lyrics_optimizer": isOn(can.LyricsOptimizer)} {
 		if on && !can.Lyrics {
-			v.wrong(path+".capabilities."+key, "the model takes no lyrics; expected lyrics: true beside it")
+			v.wrong(path+".capabilities."+key, "the model accepts no lyrics; expected lyrics: true too")
 		}
 	}
 	switch {
@@ -254,8 +254,8 @@ func (m *Music) checkDurations(v *validator, path string) {
 	switch {
 	case !v.has(at):
 	case len(c.Durations) == 0 && !ranged:
-		v.wrong(at, "a default stands without durations; expected durations:, or min_duration: and max_duration:, "+
-			"beside it")
+		v.wrong(at, "a default needs durations; expected durations:, or min_duration: and max_duration:, "+
+			"too")
 	case !c.TakesSeconds(c.DefaultDuration):
 		v.wrong(at, "%s is not a length that the model makes; expected one of durations, or one between min_duration "+
 			"and max_duration", v.shown(at))

@@ -28,7 +28,7 @@ func newPicture(data []byte) (*Picture, error) {
 			return &Picture{Type: kind, Data: data, Digest: hex.EncodeToString(sum[:8])}, nil
 		}
 	}
-	return nil, fmt.Errorf("its content is no PNG, JPEG or WebP")
+	return nil, fmt.Errorf("its content is not PNG, JPEG or WebP")
 }
 
 // End is how the name of such a picture ends.

@@ -83,7 +83,7 @@ func (v *validator) rates(path string, output bool, in, out Pico, read, write *P
 		v.wrong(path+".output", "the price of output tokens is missing; expected output: in USD per 1,000,000 tokens")
 	}
 	if output && v.has(path+".output") && out == 0 && in > 0 && v.at[path+".output"].node.text != freeRate {
-		v.wrong(path+".output", "output tokens would be given away while input tokens cost %s USD per 1,000,000; "+
+		v.wrong(path+".output", "output tokens would be free while input tokens cost %s USD per 1,000,000; "+
 			"expected their price, or output: free if that is meant", in.PerMillion())
 	}
 	for key, p := range map[string]*Pico{"input": &in, "output": &out, "cache_read": read, "cache_write": write} {

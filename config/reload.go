@@ -191,7 +191,7 @@ func (w *Watcher) look(forced bool) {
 	}
 	next, err := Parse(name, data, os.LookupEnv)
 	if err != nil {
-		w.say(name+" is not good; the running config stays", err)
+		w.say(name+" has errors; the running config stays", err)
 		return
 	}
 	fixed := Fixed(w.running, next)

@@ -199,7 +199,7 @@ func (v *validator) rpc() {
 	}
 	if r.CreditPrice == 0 && !v.bad["rpc.credit_price"] && v.at["rpc.credit_price"].node.text != freeRate {
 		v.wrong("rpc.credit_price",
-			"all blockchain calls would be given away; expected their price, or credit_price: free if that is meant")
+			"all blockchain calls would be free; expected their price, or credit_price: free if that is meant")
 	}
 	v.burst("rpc.rate", r.Rate)
 	if v.ruledOut["rpc.networks"] {
@@ -274,7 +274,7 @@ func (v *validator) node(path string, u *RPCUpstream) {
 	for i, m := range u.Without {
 		at := fmt.Sprintf("%s.without[%d]", path, i)
 		if !methodPattern.MatchString(m) {
-			v.wrong(at, "%s is no method; expected a name such as eth_getLogs, or a namespace such as debug_*",
+			v.wrong(at, "%s is not a method; expected a name such as eth_getLogs, or a namespace such as debug_*",
 				v.shown(at))
 		} else if slices.Contains(u.Without[:i], m) {
 			v.wrong(at, "%s is listed already; expected every method once", quote(m))
@@ -305,7 +305,7 @@ func (v *validator) nodeURL(path, text string) {
 	case badHost(u):
 		v.wrong(path, "the address has no usable host and port; "+rpcURLExpected)
 	case u.User != nil:
-		v.wrong(path, "credentials stand before the host; expected them in headers: as Authorization")
+		v.wrong(path, "the URL has credentials before the host; expected them in headers: as Authorization")
 	case u.Fragment != "":
 		v.wrong(path, "the address has a fragment, which is never sent; "+rpcURLExpected)
 	}

@@ -128,7 +128,7 @@ func moneyError(err error, s, expected string) error {
 		return fmt.Errorf("has a currency sign; %s", expected)
 	}
 	if comma.MatchString(s) {
-		return fmt.Errorf("has a comma; decimals stand behind a point, and nothing stands between thousands; %s",
+		return fmt.Errorf("has a comma; use a decimal point and no thousands separator; %s",
 			expected)
 	}
 	return fmt.Errorf("%w; %s", err, expected)

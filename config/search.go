@@ -205,7 +205,7 @@ func (v *validator) params(path string, list map[string]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if at := join(path, name); !paramName.MatchString(name) {
-			v.wrongKey(at, "%s is no parameter; expected letters, digits, . _ or -", quote(name))
+			v.wrongKey(at, "%s is not a parameter; expected letters, digits, . _ or -", quote(name))
 		} else if len(list[name]) > 1000 {
 			v.wrong(at, "the value has %d bytes; expected at most 1000", len(list[name]))
 		}
@@ -219,7 +219,7 @@ func (v *validator) searchFormat(path, name string, f *SearchFormat) {
 			"digits, _ and -", quote(name), choice(slices.Sorted(maps.Keys(searchFormats))))
 	}
 	if !strings.HasPrefix(f.Path, "/") || len(f.Path) > 1000 || strings.ContainsAny(f.Path, "?# ") || !plainASCII(f.Path) {
-		v.wrong(at+".path", "%s is no path; expected one such as /search, its parameters in query:", v.shown(at+".path"))
+		v.wrong(at+".path", "%s is not a path; expected one such as /search, with its parameters in query:", v.shown(at+".path"))
 	}
 	v.params(at+".query", f.Query)
 	asks := f.Body
@@ -228,9 +228,9 @@ func (v *validator) searchFormat(path, name string, f *SearchFormat) {
 	}
 	switch {
 	case f.Method == "GET" && f.Body != "":
-		v.wrong(at+".body", "a GET has no body; expected method: POST beside it")
+		v.wrong(at+".body", "a GET has no body; expected method: POST too")
 	case f.Method == "POST" && (len(f.Body) > maxTemplate || !gjson.Valid(templated(f.Body))):
-		v.wrong(at+".body", "this is no JSON; expected such as {\"q\": {query}, \"num\": {limit}}")
+		v.wrong(at+".body", "this is not JSON; expected a body such as {\"q\": {query}, \"num\": {limit}}")
 	case !strings.Contains(asks, "{query}"):
 		v.wrong(at, "nothing of it has the words that are searched; expected {query} in query: or body:")
 	}
@@ -256,13 +256,13 @@ func templated(body string) string {
 
 func (v *validator) jsonPaths(path string, list ...string) {
 	if len(list) == 0 || len(list) > 8 || slices.Contains(list, "") {
-		v.wrong(path, "this says not where it is; expected 1 to 8 paths such as web.results")
+		v.wrong(path, "this names no location; expected 1 to 8 paths such as web.results")
 		return
 	}
 	for _, text := range list {
 		// Modifiers and queries of gjson are not for what strangers answer.
 		if len(text) > 200 || !plainASCII(text) || strings.ContainsAny(text, "@|#!{[*?") {
-			v.wrong(path, "%s is no path; expected names and numbers joined by dots, such as web.results", quote(text))
+			v.wrong(path, "%s is not a path; expected names and numbers joined by dots, such as web.results", quote(text))
 		}
 	}
 }

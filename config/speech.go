@@ -140,8 +140,8 @@ func (s *Speech) checkVoices(v *validator, path string) {
 	switch {
 	case s.DefaultVoice == "":
 		if !v.unread(path) && !v.bad[path+".voices"] {
-			v.wrong(at, "requests that name no voice would have none; expected default_voice:, or a list of voices:, "+
-				"whose first it is")
+			v.wrong(at, "requests without a voice would fail; expected default_voice:, or a list of voices:, "+
+				"whose first voice is the default")
 		}
 	case !usableVoice(s.DefaultVoice):
 		v.wrong(at, "%s cannot name a voice; expected 1 to %d bytes of text on one line that do not begin with %s",
@@ -171,12 +171,12 @@ func (s *Speech) checkCloning(v *validator, path string, m *Model) {
 		return
 	}
 	if !slices.ContainsFunc(m.Targets, func(t Target) bool { return v.clones(t.Upstream) }) {
-		v.wrong(path, "no target of the model takes samples; expected one whose upstream speaks %s",
+		v.wrong(path, "no target of the model accepts samples; expected a target whose upstream speaks %s",
 			choice(dialectsThat(func(d *dialect) bool { return d.clones })))
 	}
 	const day = 24 * time.Hour
 	if c.Retention%day != 0 && !v.bad[path+".retention"] {
-		v.wrong(path+".retention", "%s is not a number of days, which clients are told; expected 24h, 48h and so on",
+		v.wrong(path+".retention", "%s is not a number of days, which clients see; expected 24h, 48h and so on",
 			v.shown(path+".retention"))
 	}
 	if c.Price == nil {

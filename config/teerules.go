@@ -44,8 +44,8 @@ func (v *validator) tee() {
 	}
 	for path, file := range map[string]string{"tee.intel_root_file": t.IntelRoot, "tee.nvidia_root_file": t.NVIDIARoot} {
 		if file != "" && !t.AllowTestRoot {
-			v.wrong(path, "whoever has the key of another root can prove anything; expected Intel's and NVIDIA's own, or "+
-				"allow_test_root: true beside it, where nothing is to be believed")
+			v.wrong(path, "the owner of another root can forge any proof; expected Intel's and NVIDIA's own, or "+
+				"allow_test_root: true for tests")
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (v *validator) webAddress(path, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || badHost(u) || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" {
-		v.wrong(path, "%s is no address of a service; expected https://host[:port][/path]", v.shown(path))
+		v.wrong(path, "%s is not an address of a service; expected https://host[:port][/path]", v.shown(path))
 	}
 }
 
@@ -72,18 +72,18 @@ func (v *validator) enclave(path string, m *Model, e *Enclave) {
 		return
 	}
 	if e.Kind == "aci" && e.Scope == "model_instance" {
-		v.wrong(path+".scope", "what attests itself there is a gateway before the models; expected scope: aggregator, "+
-			"which clients are told")
+		v.wrong(path+".scope", "a gateway in front of the models attests itself there; expected scope: aggregator, "+
+			"which clients see")
 	}
 	if e.HasGPU != nil && *e.HasGPU && e.GPU == "off" {
-		v.wrong(path+".has_gpu", "gpu: off does not look at graphics processors; expected another gpu:, or no has_gpu")
+		v.wrong(path+".has_gpu", "gpu: off does not check graphics processors; expected another gpu:, or no has_gpu")
 	}
 	if *e.Encrypted && !strings.HasPrefix(m.ID, E2EEPrefix) && !v.c.TEE.AnyModelID {
 		v.wrong(path+".encrypted", "clients encrypt to models whose id begins with %s; expected such an id, "+
 			"encrypted: false, or tee.any_model_id: true", E2EEPrefix)
 	}
 	if len(e.Provider) > 64 || strings.ContainsFunc(e.Provider, func(r rune) bool { return r < ' ' || r > '~' }) {
-		v.wrong(path+".provider", "%s cannot be told in a header; expected at most 64 printable characters of ASCII",
+		v.wrong(path+".provider", "%s does not fit into a header; expected at most 64 printable ASCII characters",
 			v.shown(path+".provider"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Pin)) {
@@ -94,7 +94,7 @@ func (v *validator) enclave(path string, m *Model, e *Enclave) {
 func (v *validator) pin(path, name string, values []string) {
 	bytes, known := pinned[name]
 	if !known {
-		v.wrongKey(path, "%s is no measurement; expected %s", quote(name), choice(slices.Sorted(maps.Keys(pinned))))
+		v.wrongKey(path, "%s is not a measurement; expected %s", quote(name), choice(slices.Sorted(maps.Keys(pinned))))
 		return
 	}
 	if n := len(values); n == 0 || n > maxPins {
@@ -102,7 +102,7 @@ func (v *validator) pin(path, name string, values []string) {
 	}
 	for i, text := range values {
 		if raw, err := hex.DecodeString(text); err != nil || len(raw) != bytes {
-			v.wrong(fmt.Sprintf("%s[%d]", path, i), "this is no value of %s; expected %d hexadecimal digits", name, 2*bytes)
+			v.wrong(fmt.Sprintf("%s[%d]", path, i), "this is not a value of %s; expected %d hexadecimal digits", name, 2*bytes)
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (v *validator) upstream(path string, u *Upstream) {
 	}
 	d, _ := u.speaks()
 	if q := u.Quirks; !d.compatible && (q.MaxTokens || q.NoStreamOptions || q.NoReasoningEffort || q.NoDeveloperRole) {
-		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers stand at an upstream of dialect %s; expected "+
+		v.wrong(path+".quirks", "quirks of OpenAI-compatible servers do not apply to an upstream of dialect %s; expected "+
 			"api_key_header only", u.Dialect)
 	}
 	if u.Responses && !d.responses {
@@ -212,7 +212,7 @@ func (v *validator) baseURL(path, text string) {
 	switch {
 	case strings.Contains(text, "@"):
 		v.src.hide(v.at[path].node)
-		v.wrong(path, "credentials stand in the URL, from where they get into logs; expected them in key: or headers:")
+		v.wrong(path, "the URL has credentials, which would appear in logs; expected them in key: or headers:")
 	case err != nil:
 		v.src.hide(v.at[path].node)
 		v.wrong(path, "this is not a URL; "+baseURLExpected)
@@ -225,7 +225,7 @@ func (v *validator) baseURL(path, text string) {
 		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or "+
 			"headers:")
 	case isEndpoint(u.Path):
-		v.wrong(path, "%s is the address of one endpoint; expected what stands before it, such as https://host/v1",
+		v.wrong(path, "%s is the address of one endpoint; expected the part before it, such as https://host/v1",
 			v.shown(path))
 	}
 }
@@ -266,7 +266,7 @@ func (v *validator) wholeBaseURL(path string, up *Upstream) {
 		}
 	}
 	if root != "" && at == "" {
-		v.wrong(path, "%s answers nothing at this address, its endpoints stand below %s; expected https://%s%s",
+		v.wrong(path, "%s has no endpoints at this address, but below %s; expected https://%s%s",
 			u.Hostname(), root, u.Hostname(), root)
 	}
 }
@@ -377,6 +377,6 @@ func (v *validator) authority(path, file string) {
 		return
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		v.wrong(path, "%s holds no certificate; expected a PEM file with certificates of authorities", v.shown(path))
+		v.wrong(path, "%s has no certificate; expected a PEM file with certificates of authorities", v.shown(path))
 	}
 }

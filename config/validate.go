@@ -82,7 +82,7 @@ func (v *validator) store() {
 	case !v.c.SharedStore() && strings.HasPrefix(v.c.Store, "~/"):
 		v.wrong("store", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Store[1:])
 	case !v.c.SharedStore() && (v.c.Store == "" || strings.Contains(v.c.Store, "://")):
-		v.wrong("store", "this is no store; expected a directory such as ./farebox-data, or "+
+		v.wrong("store", "this is not a store; expected a directory such as ./farebox-data, or "+
 			"postgres://user:password@host:5432/database")
 	}
 	if v.c.Node.Name != "" && !nodeName.MatchString(v.c.Node.Name) {
@@ -137,7 +137,7 @@ func (v *validator) address(path, text string, unix bool) {
 	case err != nil || numErr != nil:
 		v.wrong(path, "%s is not an address; %s", v.shown(path), want)
 	case number == 0:
-		v.wrong(path, "port 0 would be another one at every start; expected a port from 1 to 65535")
+		v.wrong(path, "port 0 changes at every start; expected a port from 1 to 65535")
 	case host != "" && net.ParseIP(host) == nil && !hostName.MatchString(host):
 		v.wrong(path, "%s has no usable host; %s", v.shown(path), want)
 	}
@@ -155,7 +155,7 @@ func (v *validator) server() {
 	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
 	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {
 		v.wrong("server.proxy_protocol",
-			"nobody may speak it; expected the addresses of the proxies in server.trusted_proxies")
+			"no proxy may use it; expected the addresses of the proxies in server.trusted_proxies")
 	}
 }
 
@@ -181,7 +181,7 @@ func (v *validator) burst(path string, r Rate) {
 	switch at := path + ".burst"; {
 	case r.Burst == 0:
 	case r.RPM == 0:
-		v.wrong(at, "a burst is of the requests a minute, which are not limited here; expected rpm: beside it")
+		v.wrong(at, "a burst needs a limit of requests a minute; expected rpm: too")
 	case r.Burst < 1 || r.Burst > r.RPM:
 		v.wrong(at, "%s is out of range; expected 1 to rpm (%d)", v.shown(at), r.RPM)
 	}
@@ -199,7 +199,7 @@ func (v *validator) web3Keys() {
 	}
 	if w.Require == "allowlist" && len(w.Allow) == 0 {
 		v.wrong("web3_keys.require",
-			"allowlist with nothing in allow lets nobody in; expected addresses in web3_keys.allow, or deny")
+			"allowlist with an empty allow refuses every wallet; expected addresses in web3_keys.allow, or deny")
 	}
 }
 

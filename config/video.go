@@ -201,7 +201,7 @@ func (m *Video) checkConstraints(v *validator, path string) {
 	v.choices(path+".durations", c.Durations, func(s string) bool { return slices.Contains(VideoDurations, s) },
 		"expected 1s to 30s, auto, Auto, \"-1\" or 1 gen")
 	if c.AudioConfigurable && !c.Audio {
-		v.wrong(path+".audio_configurable", "the model makes no sound; expected audio: true beside it")
+		v.wrong(path+".audio_configurable", "the model makes no audio; expected audio: true too")
 	}
 }
 
@@ -210,7 +210,7 @@ func (m *Video) checkInputs(v *validator, path string) {
 	for i, n := range in.UpscaleFactors {
 		if at := fmt.Sprintf("%s.upscale_factors[%d]", path, i); !slices.Contains(upscaleFactors, n) ||
 			slices.Contains(in.UpscaleFactors[:i], n) {
-			v.wrong(at, "%s is no factor, or listed already; expected 1, 2 or 4, each once", v.shown(at))
+			v.wrong(at, "%s is not a factor, or a duplicate; expected 1, 2 or 4, each once", v.shown(at))
 		}
 	}
 	whole(v, path+".video_max_seconds", in.VideoMaxSeconds, min(in.VideoMinSeconds, maxVideoSeconds), maxVideoSeconds)
@@ -221,7 +221,7 @@ func (m *Video) checkInputs(v *validator, path string) {
 		v.wrong(path+".upscale_factors",
 			"the model enlarges a video, which has its length already; expected constraints without durations")
 	case in.Image == "none" && in.EndImage != "none":
-		v.wrong(path+".end_image", "the last picture stands without the first; expected image: beside it")
+		v.wrong(path+".end_image", "the last picture needs the first; expected image: too")
 	}
 }
 

@@ -108,7 +108,7 @@ func (m *Video) checkPrice(v *validator, path string) {
 		v.second(path+".reference_second", *e)
 		if m.Inputs.ReferenceVideos == 0 {
 			v.wrong(path+".reference_second",
-				"the model takes no reference videos; expected inputs: { reference_videos: … }, or no price")
+				"the model accepts no reference videos; expected inputs: { reference_videos: … }, or no price")
 		}
 	}
 	if m.Upscales() {
@@ -131,8 +131,8 @@ func (m *Video) checkPrice(v *validator, path string) {
 		}
 	}
 	if !c.AudioConfigurable && len(p.SecondSilent)+len(p.GenerationSilent) > 0 {
-		v.wrong(path, "no client can do without sound; expected constraints: { audio_configurable: true }, or no "+
-			"prices of what is silent")
+		v.wrong(path, "clients cannot switch audio off; expected constraints: { audio_configurable: true }, or no "+
+			"prices without audio")
 	}
 	m.checkVideoChoices(v, path)
 }
@@ -145,7 +145,7 @@ func (m *Video) checkVideoChoices(v *validator, path string) {
 		for _, duration := range orNone(c.Durations) {
 			whole = whole || p.Whole(duration)
 			if !p.Whole(duration) && VideoSeconds(duration) == 0 && c.AutoSeconds == 0 {
-				v.wrong(path+".second", "a video whose length the client does not say has no price; expected "+
+				v.wrong(path+".second", "a video without a requested length has no price; expected "+
 					"constraints: { auto_seconds: … }, the longest that the model makes")
 				return
 			}
@@ -187,8 +187,8 @@ func orNone(list []string) []string {
 func (m *Video) checkUpscale(v *validator, path string) {
 	p := m.Price
 	if len(p.Second)+len(p.Generation)+len(p.SecondSilent)+len(p.GenerationSilent) > 0 {
-		v.wrong(path, "the model enlarges videos, which is priced by their height; expected upscale: and none of "+
-			"second:, generation: and what is silent")
+		v.wrong(path, "the model upscales videos, with prices by height; expected upscale: and none of "+
+			"second:, generation: and prices without audio")
 		return
 	}
 	n := len(p.Upscale)

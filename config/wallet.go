@@ -11,7 +11,7 @@ import (
 const (
 	evmExpected = "expected 0x and 40 hexadecimal digits in quotes, in one case or with the EIP-55 checksum"
 	// solanaExpected is shorter than the truth: 32 bytes have 32 to 44 characters.
-	solanaExpected = "expected 32 to 44 characters of base58 that stand for 32 bytes"
+	solanaExpected = "expected 32 to 44 characters of base58 that encode 32 bytes"
 )
 
 // walletName is an address as accounts are named: EVM in lower case. What is no address

@@ -41,7 +41,7 @@ func (v *validator) x402() {
 		return
 	}
 	if !x.Inference && v.c.Web3Keys.Require == "deny" && x.Link == "none" {
-		v.wrong("x402.inference", "nobody could spend what a wallet pays, since web3_keys.require is deny and link is "+
+		v.wrong("x402.inference", "no credit of a wallet could be spent, because web3_keys.require is deny and link is "+
 			"none; expected inference: true, or one of these otherwise")
 	}
 	v.topUpAmounts(x)
@@ -68,10 +68,10 @@ func (v *validator) topUpAmounts(x *X402) {
 		}
 	}
 	if x.MaxTopUp < x.MinTopUp && !v.bad["x402.min_top_up"] {
-		v.wrong("x402.max_top_up", "%s is less than min_top_up (%s), so that nobody could pay; expected at least as much",
+		v.wrong("x402.max_top_up", "%s is less than min_top_up (%s), so all payments would fail; expected at least as much",
 			v.shown("x402.max_top_up"), x.MinTopUp)
 	} else if !v.bad["x402.min_top_up"] && (x.SuggestedTopUp < x.MinTopUp || x.SuggestedTopUp > x.MaxTopUp) {
-		v.wrong("x402.suggested_top_up", "%s is no top-up that is taken; expected %s to %s USD",
+		v.wrong("x402.suggested_top_up", "%s is not an accepted top-up; expected %s to %s USD",
 			v.shown("x402.suggested_top_up"), x.MinTopUp, x.MaxTopUp)
 	}
 }
@@ -91,17 +91,17 @@ func (v *validator) wallets(path string, list []string) {
 func (v *validator) signIn(s *X402SignIn) {
 	at := "x402.sign_in"
 	if len(s.Statement) > maxStatement || !statementText.MatchString(s.Statement) {
-		v.wrong(at+".statement", "%s cannot stand in a message that wallets sign; expected at most %d letters, digits, "+
+		v.wrong(at+".statement", "%s does not fit into a message that wallets sign; expected at most %d letters, digits, "+
 			"spaces and punctuation of URLs", v.shown(at+".statement"), maxStatement)
 	}
 	if len(s.Domains) == 0 {
-		v.wrong(at+".domains", "it is not known what wallets sign in to; expected public_url with the address of this "+
+		v.wrong(at+".domains", "the address for sign-ins is unknown; expected public_url with the address of this "+
 			"service, or its hosts in domains:")
 	}
 	for i, domain := range s.Domains {
 		one := fmt.Sprintf("%s.domains[%d]", at, i)
 		if u, err := url.Parse("//" + domain); err != nil || !domainText.MatchString(domain) || badPort(u.Port()) {
-			v.wrong(one, "%s is no domain; %s", v.shown(one), domainExpected)
+			v.wrong(one, "%s is not a domain; %s", v.shown(one), domainExpected)
 		}
 	}
 	for i, origin := range s.Origins {
@@ -109,7 +109,7 @@ func (v *validator) signIn(s *X402SignIn) {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || !domainText.MatchString(u.Host) ||
 			badPort(u.Port()) || u.Scheme+"://"+u.Host != origin {
-			v.wrong(one, "%s is no origin; %s", v.shown(one), originExpected)
+			v.wrong(one, "%s is not an origin; %s", v.shown(one), originExpected)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (v *validator) payNetworks(x *X402) {
 			v.wrong(path+".network", "the network has no name; "+networkOrName)
 		case family == "", family == "evm" && !evmReference.MatchString(reference),
 			family == "solana" && !solanaReference.MatchString(reference):
-			v.wrong(path+".network", "%s is no network that wallets pay on; "+networkOrName, v.shown(path+".network"))
+			v.wrong(path+".network", "%s is not a network for payments; "+networkOrName, v.shown(path+".network"))
 		case taken:
 			v.wrong(path+".network", "%s is the network of x402.networks[%d] too; expected every one once",
 				v.shown(path+".network"), first)
@@ -174,7 +174,7 @@ func (v *validator) payAddress(path, missing string, n *X402Network, text string
 	case !right(text):
 		v.wrong(path, "%s is not an address of %s; %s", v.shown(path), n.Network, expected)
 	case strings.Trim(text, "0x") == "" || strings.Trim(text, "1") == "":
-		v.wrong(path, "%s is the address of nobody; %s", v.shown(path), expected)
+		v.wrong(path, "%s is an address without an owner; %s", v.shown(path), expected)
 	}
 }
 
@@ -184,14 +184,14 @@ func (v *validator) evidence(path string, n *X402Network) {
 	r := v.c.rpcNetwork(n.RPC)
 	switch {
 	case n.RPC == "":
-		v.wrong(path+".rpc", "no node is asked what happened on the chain; expected the name of one of rpc.networks")
+		v.wrong(path+".rpc", "no RPC nodes confirm payments; expected the name of one of rpc.networks")
 	case r == nil:
-		v.wrong(path+".rpc", "%s is none of rpc.networks; expected the name of one", v.shown(path+".rpc"))
+		v.wrong(path+".rpc", "%s is not in rpc.networks; expected the name of one", v.shown(path+".rpc"))
 	case r.Family != family:
 		v.wrong(path+".rpc", "%s is of family %s and %s of %s; expected a network of the same chain",
 			v.shown(path+".rpc"), r.Family, n.Network, family)
 	case r.ChainID == "":
-		v.wrong(path+".rpc", "it is not known which chain %s is; expected its chain_id in rpc.networks", quote(n.RPC))
+		v.wrong(path+".rpc", "the chain of %s is unknown; expected its chain_id in rpc.networks", quote(n.RPC))
 	case family == "evm" && string(r.ChainID) != reference,
 		family == "solana" && !strings.HasPrefix(string(r.ChainID), reference):
 		v.wrong(path+".rpc", "%s is chain %s, which is not %s; expected a network of the same chain",
@@ -204,7 +204,7 @@ func (v *validator) evidence(path string, n *X402Network) {
 
 func (v *validator) facilitators(x *X402) {
 	if len(x.Facilitators) == 0 {
-		v.wrong("x402.facilitators", "nobody brings payments onto a chain; expected name and url of a facilitator")
+		v.wrong("x402.facilitators", "no facilitator submits payments; expected name and url of one")
 	}
 	names := map[string]int{}
 	for i := range x.Facilitators {
@@ -249,7 +249,7 @@ func (v *validator) facilitator(path string, x *X402, f *X402Facilitator) {
 		v.wrong(path+".key_id", "cdp needs the id of a key; expected 1 to 256 characters, such as "+
 			"organizations/…/apiKeys/… or a UUID")
 	case f.Auth == "cdp" && !isCDPSecret(f.Secret.Reveal()):
-		v.wrong(path+".secret", "this is no secret of a CDP key; expected 64 bytes as base64 (Ed25519), or a key of P-256 "+
+		v.wrong(path+".secret", "this is not the secret of a CDP key; expected 64 bytes as base64 (Ed25519), or a key of P-256 "+
 			"as PEM")
 	case f.Auth != "cdp" && (f.KeyID != "" || f.Secret != ""):
 		v.wrong(path+".auth", "key_id and secret are for auth: cdp only; expected that, or neither of them")
@@ -257,7 +257,7 @@ func (v *validator) facilitator(path string, x *X402, f *X402Facilitator) {
 	for i, name := range f.Networks {
 		at := fmt.Sprintf("%s.networks[%d]", path, i)
 		if !slices.ContainsFunc(x.Networks, func(n X402Network) bool { return n.Network == name }) {
-			v.wrong(at, "%s is none of x402.networks; expected one of them", v.shown(at))
+			v.wrong(at, "%s is not in x402.networks; expected one of them", v.shown(at))
 		}
 	}
 }
@@ -269,9 +269,9 @@ func (v *validator) facilitatorURL(path, text string) {
 	case text == "":
 		v.wrong(path, "the facilitator has no address; "+facilitatorMust)
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || badHost(u):
-		v.wrong(path, "this is no address of a facilitator; "+facilitatorMust)
+		v.wrong(path, "this is not an address of a facilitator; "+facilitatorMust)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		v.wrong(path, "the address has credentials, a query or a fragment, and paths are put behind it; expected token: "+
+		v.wrong(path, "the address has credentials, a query or a fragment, and paths are appended to it; expected token: "+
 			"with auth: bearer for the first, and nothing for the others")
 	}
 }
@@ -295,7 +295,7 @@ func isCDPSecret(text string) bool {
 // onlySimulated refuses simulated money where anything else is real.
 func (v *validator) onlySimulated(x *X402) {
 	refuse := func(path string) {
-		v.wrong(path, "this is not on this machine, and x402.simulated gives credit for payments that nobody made; "+
+		v.wrong(path, "this is on another machine, and x402.simulated gives credit without payments; "+
 			"expected 127.0.0.1, or no x402.simulated")
 	}
 	for i := range v.c.Upstreams {

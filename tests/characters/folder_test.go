@@ -26,7 +26,7 @@ func TestTheFolderIsReadLive(t *testing.T) {
 	h.buysWith(t, "ada", "Be more exact.")
 
 	h.put("ada.yaml", "name: Ada\nmodelId: [\nprompt: Mumble\n")
-	h.AwaitLog("what it was before stays")
+	h.AwaitLog("its previous version stays")
 	h.buysWith(t, "ada", "Be more exact.")
 	if log := h.Log(); !strings.Contains(log, "ada.yaml") || strings.Contains(log, "Mumble") {
 		t.Errorf("the log says %s", rig.Last(log, 600))
@@ -164,7 +164,7 @@ func TestAThousandCharacters(t *testing.T) {
 	if err := os.Rename(h.folder, h.folder+".away"); err != nil {
 		t.Fatal(err)
 	}
-	h.AwaitLog("the folder of the characters cannot be read; those in effect stay")
+	h.AwaitLog("the folder of the characters cannot be read; the current ones stay")
 	if list := h.slugs("?limit=100&offset=900&sortBy=mostRecent"); len(strings.Fields(list)) != 100 {
 		t.Errorf("without the folder there are %q", list)
 	}

@@ -122,7 +122,7 @@ func TestPicturesOfCharacters(t *testing.T) {
 		t.Errorf("the new picture is %.40q", body)
 	}
 	h.put("ada.png", page)
-	h.AwaitLog("what it was before stays")
+	h.AwaitLog("its previous version stays")
 	if _, body := h.photo(*h.one("ada").PhotoURL); body != picture(11) {
 		t.Errorf("behind a broken one there is %.40q", body)
 	}
