@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"farebox/tests/rig"
 )
 
 // wording is a pattern that plain English does not have, and the better form.
@@ -27,7 +29,7 @@ var wordings = []wording{
 	{regexp.MustCompile(`(?:^|[.;:|] |- )(?:Who|Whoever|What) [a-z]+`), []string{"is", "are", "to"}, "begin with a subject, not with a clause"},
 	{regexp.MustCompile(`\b(?:is|are|be|was|were) told\b`), nil, `say who gets what: "the client gets a 400"`},
 	{regexp.MustCompile(`\b(?:stands?|stood) (?:behind|beside|before|between|in|at|there)\b`), nil, "use is, has or follows"},
-	{regexp.MustCompile(`\bwhom\b|\bbeside\b|\bbecame of\b|\bby (?:its|their) names?\b`), nil, "use who, next to, the outcome of, with its name"},
+	{regexp.MustCompile(`\bwhom\b|\bbeside [a-z]|\bbecame of\b|\bby (?:its|their) names?\b`), nil, "use who, next to, the outcome of, with its name"},
 }
 
 // violations lists the patterns in the prose of a page: its fenced blocks and inline code are left out.
@@ -76,6 +78,30 @@ func TestPagesAreInPlainWords(t *testing.T) {
 			t.Errorf("%s:%s", page, v)
 		}
 	}
+}
+
+// So is the help of every command.
+func TestHelpIsInPlainWords(t *testing.T) {
+	t.Parallel()
+	listed := regexp.MustCompile(`(?m)^Available Commands:\n((?:  \S.*\n)+)`)
+	var walk func(path ...string)
+	walk = func(path ...string) {
+		text, err := rig.RunIn(t, t.TempDir(), append(path, "--help")...)
+		if err != nil {
+			t.Errorf("farebox %s --help: %v", strings.Join(path, " "), err)
+		}
+		for _, v := range violations(text) {
+			t.Errorf("farebox %s --help:%s", strings.Join(path, " "), v)
+		}
+		if list := listed.FindStringSubmatch(text); list != nil {
+			for line := range strings.Lines(list[1]) {
+				if name := strings.Fields(line)[0]; name != "help" {
+					walk(append(slices.Clone(path), name)...)
+				}
+			}
+		}
+	}
+	walk()
 }
 
 // The patterns find the wordings that they are for, and leave the usual ones alone.
