@@ -122,6 +122,10 @@ func asks(t *testing.T, site string) map[string]ask {
 		"POST /messages":                    sold(`{` + chat + `,"max_tokens":100}`),
 		"POST /messages/count_tokens":       free(`{` + chat + `}`),
 		"POST /responses":                   sold(`{"model":"chat","input":"Hello"}`),
+		"GET /responses/{id}":               get("/responses/resp_none"),
+		"DELETE /responses/{id}":            get("/responses/resp_none"),
+		"GET /responses/{id}/input_items":   get("/responses/resp_none/input_items"),
+		"GET /openapi.json":                 get(),
 		"POST /embeddings":                  sold(`{"model":"embedding","input":"Hello"}`),
 		"POST /image/generate":              sold(`{"model":"paint","prompt":"a cat"}`),
 		"POST /images/generations":          sold(`{"model":"paint","prompt":"a cat"}`),
@@ -229,7 +233,9 @@ func refusedEverywhere(t *testing.T, more string, r *servers.Redis) {
 	g.NewAccount("fast", "100")
 	keys := map[string]string{"empty": g.Key("empty", "--type", "ADMIN"), "fast": g.Key("fast", "--type", "ADMIN")}
 	g.Must(200, "POST", "/chat/completions", keys["fast"], cases["POST /chat/completions"].body, nil)
-	rig.Await(t, "the charge is in the store", func() bool { return count(t, g, "usage_day") > 0 })
+	rig.Await(t, "the charge and its detail are in the store", func() bool {
+		return count(t, g, "usage_day") > 0 && count(t, g, "usage_page") > 0
+	})
 
 	before := look(t, g, sim, &visits, r)
 	sold := 0
