@@ -203,7 +203,7 @@ func (a *agent) run(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model
 	set := strings.NewReplacer("http://127.0.0.1:8080", g.Origin, "SVC_INFERENCE_KEY_…", key, "sim-chat-small", model, "$HOME", home)
 	variables := append(a.settings(t, home, set), "HOME="+home, "PATH="+os.Getenv("PATH"), "FAREBOX_KEY="+key, "NO_COLOR=1", "CI=1")
 	variables = append(variables, s.variables...)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	command := func(templates []string, prompt string) (cmd *exec.Cmd, said *bytes.Buffer) {
 		arguments := make([]string, len(templates))
