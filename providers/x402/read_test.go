@@ -133,7 +133,7 @@ func TestWhatIsNoPaymentIsRefused(t *testing.T) {
 		"no JSON":          {encoded(`{"a":}`), CodeFormat, "valid JSON"},
 		"bad escape":       {encoded(`{"a":"\x"}`), CodeFormat, "valid JSON"},
 		"not UTF-8":        {encoded("{\"a\":\"\xff\"}"), CodeFormat, "UTF-8"},
-		"something behind": {encoded(v2(good) + "{}"), CodeFormat, "goes on"},
+		"something behind": {encoded(v2(good) + "{}"), CodeFormat, "continues"},
 		"too deep": {encoded(shape(good, flat+`,"x":`+strings.Repeat("[", 40)+strings.Repeat("]", 40))),
 			CodeFormat, "deep"},
 		"a member twice":       {encoded(shape(good, flat+`,"network":"solana"`)), CodeFormat, "more than once"},

@@ -267,7 +267,7 @@ func TestPages(t *testing.T) {
 		{"/slow", 500, "in time"}, {"/drip", 500, "in time"}, {"/loop", 500, "redirects too often"},
 		{"/circle", 500, "redirects too often"}, {"/inward", 400, "may not be fetched"}, {"/meta", 400, "may not be fetched"},
 		{"/ftp", 400, "http"}, {"/user", 400, "credentials"}, {"/blocked", 400, "X does not let"},
-		{"/image", 400, "neither"}, {"/empty", 500, "no text"}, {"/nothing", 500, "no text"}, {"/cut", 500, "broke off"},
+		{"/image", 400, "neither"}, {"/empty", 500, "no readable text"}, {"/nothing", 500, "no readable text"}, {"/cut", 500, "broke off"},
 		{"/endless", 400, "too large"}, {"/scan", 400, "No text"},
 	} {
 		t.Run(c.path+" is told and free", func(t *testing.T) {

@@ -203,7 +203,7 @@ func TestOtherRefusals(t *testing.T) {
 		{"too large", "POST", "/chat/completions", key, "application/json",
 			rig.Ask("sim-chat", strings.Repeat("x", 70<<10), ""), 413, "PAYLOAD_TOO_LARGE"},
 		{"no JSON", "POST", "/chat/completions", key, "application/json", `{"model":`, 400, "ends before"},
-		{"trailing", "POST", "/chat/completions", key, "application/json", ok + "{}", 400, "goes on"},
+		{"trailing", "POST", "/chat/completions", key, "application/json", ok + "{}", 400, "continues"},
 		{"empty body", "POST", "/chat/completions", key, "application/json", "", 400, "empty"},
 		{"deep nesting", "POST", "/chat/completions", key, "application/json", `{"a":` + strings.Repeat("[", 60000),
 			400, "deeper"},
