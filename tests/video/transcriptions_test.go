@@ -73,7 +73,7 @@ func TestWhatIsSaidInVideosOnTheWeb(t *testing.T) {
 	}
 	s.spent(t, key, "0.0016")
 	for path, says := range map[string]string{
-		"/long.mp4": "at most 30 seconds", "/mute.mp4": "no sound", "/player": "names no file", "/nothing": "names no file",
+		"/long.mp4": "at most 30 seconds", "/mute.mp4": "no sound", "/player": "names no video file", "/nothing": "names no video file",
 		"/inside": "may not be fetched", "/large.mp4": "too large", "/text": "url", "/missing": "status 200",
 	} {
 		if status, _, answer := ask(path, ""); status != 400 || !strings.Contains(answer, says) {
