@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream"
 	"farebox/providers/video"
