@@ -44,7 +44,7 @@ Promise.allSettled(["http://INSIDE/fetch", "http://169.254.169.254/latest/"].map
 	s := start(t, config("{ engine: none }"), "10")
 	rig.Await(t, "without a browser there is no text", func() bool {
 		status, _, answer := s.ask(t, scraping, `{"url":"`+p.URL+`/app"}`)
-		return status == 500 && strings.Contains(answer, "no text")
+		return status == 500 && strings.Contains(answer, "no readable text")
 	})
 	s.charged(t, 0)
 	for name, js := range map[string]string{
