@@ -165,7 +165,7 @@ func (v *validator) counted(path string, n int, capability string, on bool) {
 	}
 }
 
-// nanos is the number in 1e-9; a text that is none has the most there is.
+// nanos is the number in 1e-9; math.MaxInt64 if the text is not a number.
 func (d Decimal) nanos() int64 {
 	text, negative := strings.CutPrefix(string(d), "-")
 	n, err := parseDecimal(text, nanoDigits)

@@ -176,8 +176,8 @@ func shownPictures(path string, body gjson.Result) string {
 	return strings.Join(list, " ")
 }
 
-// A model that sees nothing is told that there was a picture, and so is the client. Of more
-// pictures than a model takes it is shown the newest.
+// A text replaces each picture for a model without vision, and a header tells the client.
+// Beyond the most pictures that a model takes, it gets the newest.
 func TestPicturesThatAreNotShownAreTold(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -168,7 +168,7 @@ func TestKeptAnswersAreReadAndDeleted(t *testing.T) {
 }
 
 // store: false keeps nothing, and still goes on from what is kept. Without keep an answer is
-// not kept, and the client is told that its previous_response_id has no effect.
+// not kept, and a header says that previous_response_id has no effect.
 func TestAnswersAreKeptOnlyWhereAsked(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -72,9 +72,8 @@ func (p *patcher) result(m int32) bool {
 	return true
 }
 
-// show puts what results have beside texts into the user's message next, where it is one,
-// else into a message of its own behind the last result. Each stands behind a text that
-// names its call.
+// show puts pictures and files of results into the next message if the user wrote it, else
+// into a new message after the last result. A text before each names its call.
 func (p *patcher) show(results []int32, last, next, end int32) {
 	doc := p.c.Doc
 	at, head, tail := int(doc.Fields[last].To), `,{"role":"user","content":[`, `]}`
