@@ -31,6 +31,9 @@ type AugmentChat struct {
 	Tokens int64 `yaml:"tokens" default:"6000" range:"1000..200000"`
 	// Results of a search.
 	Results int `yaml:"results" default:"5" range:"1..20"`
+	// What becomes of the marks ^1^ of citations. auto: they leave the text where the client's form of answers has
+	// annotations, which are /responses, /messages and OpenAI's packages; keep; remove. Annotations come in any case.
+	Marks string `yaml:"citation_marks" default:"auto" oneof:"auto keep remove"`
 	// USD for each result that an upstream found on X, or free.
 	XPrice Each `yaml:"x_price" default:"0.01" range:"0..10000"`
 	// Most of these results that a request pays for. The hold covers them; the operator pays for more.

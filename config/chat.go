@@ -15,9 +15,13 @@ type Chat struct {
 	ContextTokens int64 `yaml:"context_tokens" range:"1..100000000"`
 	// Most completion tokens of an answer. Default: the smaller of context_tokens and 16384.
 	MaxCompletionTokens int64 `yaml:"max_completion_tokens"`
+	// Prompt tokens that the upstreams add to each request, such as a system prompt of their own. Money is held for
+	// them, and up to so many more tokens of a prompt are charged where an upstream reports them.
+	PromptOverhead int64 `yaml:"prompt_overhead" default:"0" range:"0..1000000"`
 	// What the model can. Requests for features that are false or not written get 400.
 	Capabilities Capabilities `yaml:"capabilities"`
-	// The model's own sampling values, shown in the catalog. Default: not shown.
+	// The model's own sampling values, shown in the catalog. Default: not shown; temperature 0.7
+	// and top_p 1.0 where others are.
 	Constraints Constraints `yaml:"constraints"`
 	// USD per 1,000,000 tokens, at most 6 decimals, 0 to 100000. Required: a model without a price is not offered.
 	// Write price: free if it is free.

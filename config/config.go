@@ -152,6 +152,9 @@ type Server struct {
 	// Addresses and prefixes of the proxies in front, and unix for those on a Unix socket. Their X-Forwarded-For,
 	// read from the right past trusted proxies, says whose limits by address a request counts in. Default: none.
 	TrustedProxies []string `yaml:"trusted_proxies" default:"" most:"256 prefixes"`
+	// Header in which the trusted proxies tell the country of a client, such as CF-IPCountry, for region_restrictions
+	// of models. Default: none.
+	CountryHeader string `yaml:"country_header"`
 	// Connections of the trusted proxies begin with a PROXY header (version 2).
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
@@ -196,6 +199,9 @@ type Compat struct {
 	// Take what OpenAI's packages send beyond the specification: custom tools, allowed_tools, refusal parts,
 	// in_memory retention, /images/upscale and its model.
 	OpenAIExtras bool `yaml:"openai_extras"`
+	// POST /images/generations and /images/edits take n up to 4, prompts as long as the model's prompt_characters,
+	// and masks where a target takes them.
+	OpenAIImages bool `yaml:"openai_images"`
 	// Take embeddings input as token numbers, for upstreams that accept them.
 	TokenInput bool `yaml:"token_input"`
 	// Chat answers also say their cost and the <brand>_parameters in effect; answers above 64KB do not.
@@ -211,8 +217,9 @@ type Compat struct {
 	StrictAPIKeys bool `yaml:"strict_api_keys"`
 	// Body of GET /crypto/rpc/networks: object for {"networks":[…]}, or bare for the array alone.
 	RPCNetworks string `yaml:"rpc_networks" default:"object" oneof:"object bare"`
-	// Answers and events of /responses: sdk, as OpenAI's packages parse them, or spec, as the specification has them.
-	ResponsesEvents string `yaml:"responses_events" default:"sdk" oneof:"sdk spec"`
+	// Answers and events of /responses. auto: as OpenAI's packages parse them for those packages, Codex and the AI
+	// SDK, and as the specification has them for other clients; sdk and spec fix one form for everybody.
+	ResponsesEvents string `yaml:"responses_events" default:"auto" oneof:"auto sdk spec"`
 	// Serve /messages and /messages/count_tokens, which Anthropic's packages call.
 	Messages *bool `yaml:"messages" default:"true"`
 	// Serve every path below /v1, too, where many clients look for it.

@@ -30,6 +30,9 @@ type Model struct {
 	Beta bool `yaml:"beta"`
 	// The catalog marks it as uncensored.
 	Uncensored bool `yaml:"uncensored"`
+	// Two-letter codes of the only countries whose clients may use the model; others get 403. Needs
+	// server.country_header. Default: everywhere.
+	Regions []string `yaml:"region_restrictions" most:"250 countries"`
 	// Listed, but calls get 503.
 	Offline bool `yaml:"offline"`
 	// Tier of limits.tiers. Default: M for text, embedding, image for pictures, audio for sound, music, video.
@@ -193,12 +196,29 @@ func (v *validator) models() {
 		v.record(path, m)
 		m.Spec.check(v, path, m)
 		v.targets(path, m, upstreams)
+		v.regions(path, m)
 		v.deprecation(path+".deprecation", m)
 	}
 }
 
 // names checks that everything a client may write as `model` means one model:
 // ids and aliases over all types, traits within a type.
+// countryCode is one of ISO 3166.
+var countryCode = regexp.MustCompile(`^[A-Z]{2}$`)
+
+// regions checks where clients may use a model.
+func (v *validator) regions(path string, m *Model) {
+	path += ".region_restrictions"
+	for i, code := range m.Regions {
+		if at := fmt.Sprintf("%s[%d]", path, i); !countryCode.MatchString(code) {
+			v.wrong(at, "%s is no country; expected two capital letters, such as US", v.shown(at))
+		}
+	}
+	if len(m.Regions) > 0 && v.c.Server.CountryHeader == "" {
+		v.wrong(path, "no header tells the country of a client; expected server.country_header: too")
+	}
+}
+
 func (v *validator) names() {
 	taken := map[string]string{} // name -> where it is defined
 	claim := func(path, name, what string) {

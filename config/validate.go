@@ -153,6 +153,12 @@ func (v *validator) server() {
 				"as much", s.MaxInFlight, s.MaxBody)
 	}
 	v.prefixes("server.trusted_proxies", s.TrustedProxies, Unix)
+	if s.CountryHeader != "" && !headerName.MatchString(s.CountryHeader) {
+		v.wrong("server.country_header", "%s is no name of a header; expected one such as CF-IPCountry",
+			v.shown("server.country_header"))
+	} else if s.CountryHeader != "" && len(s.TrustedProxies) == 0 {
+		v.wrong("server.country_header", "clients could name any country; expected trusted_proxies: too")
+	}
 	if s.ProxyProtocol && len(s.TrustedProxies) == 0 {
 		v.wrong("server.proxy_protocol",
 			"no proxy may use it; expected the addresses of the proxies in server.trusted_proxies")

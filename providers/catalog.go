@@ -211,6 +211,7 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 	if its.offer != nil {
 		its.offer(model)
 	}
+	model.DefaultCompletion = min(model.Chat.MaxCompletionTokens, cfg.Billing.DefaultCap)
 	if cfg.SystemPrompt != "" {
 		model.SystemMessage = dialect.AppendSystemMessage(nil, cfg.SystemPrompt)
 	}

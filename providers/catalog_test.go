@@ -38,8 +38,8 @@ func TestNamesLeadToModels(t *testing.T) {
 	f("v/chat-2:free", "text", "v/chat-2:free", Exact)
 	f("Chat", "text", "", NotFound)
 	f("", "text", "", NotFound)
-	f("vec", "text", "", NotFound)
-	f("chat", "embedding", "", NotFound)
+	f("vec", "text", "", OtherType)
+	f("chat", "embedding", "", OtherType)
 	f("old", "text", "old", Exact)
 	f("older", "text", "older", Exact)
 

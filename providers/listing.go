@@ -9,9 +9,10 @@ import (
 )
 
 // types are the values of ?type= (addendum 7.1), in the order of the
-// specification. Two of them are views: `all`, and `code` for text models that
+// specification and one that it has no type for. Two are views: `all`, and `code` for text models that
 // are made for code.
-var types = []string{"asr", "embedding", "image", "music", "text", "tts", "upscale", "inpaint", "video", "all", "code"}
+var types = []string{"asr", "embedding", "image", "music", "text", "tts", "upscale", "inpaint", "video", "background_removal",
+	"all", "code"}
 
 // listing holds the complete bodies of the catalog's endpoints, by type.
 type listing struct {
@@ -106,7 +107,7 @@ func isOfType(m *Model, typ string) bool {
 	case "code":
 		return m.Chat.Capabilities.Code
 	}
-	return recordType(m.Config.Type) == typ
+	return m.Config.Type == typ
 }
 
 // listModels lists the models of a type that may be seen; nil: all may.
@@ -131,8 +132,8 @@ func (c *Catalog) listNames(typ string, now time.Time, names func(*Model) []stri
 	w.b = append(w.b, '{')
 	seen := map[string]bool{}
 	for _, m := range c.models {
-		if !isOfType(m, typ) || recordType(m.Config.Type) != m.Config.Type {
-			continue // a name of background removal cannot stand for a model that generates
+		if !isOfType(m, typ) {
+			continue
 		}
 		id := m.ID
 		if removed(m, now) {

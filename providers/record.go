@@ -12,7 +12,6 @@ import (
 
 // capability is what the catalog does for one type of models.
 type capability struct {
-	listed string // the type in records, where it is another one
 	// offer takes out of the Spec what requests ask for; target reads a target's
 	// options. Either may be missing.
 	offer  func(m *Model)
@@ -44,6 +43,7 @@ var writing = capability{
 		c := m.Spec.(*config.Chat)
 		w.number("availableContextTokens", c.ContextTokens)
 		w.number("maxCompletionTokens", c.MaxCompletionTokens)
+		w.number("defaultCompletionTokens", w.defaultCompletion)
 		w.capabilities(c)
 		w.constraints(&c.Constraints)
 		w.pricing(c.Price)
@@ -68,20 +68,17 @@ var embedding = capability{
 	},
 }
 
-// recordType is the type of a model in its record.
-func recordType(typ string) string { return cmp.Or(capabilities[typ].listed, typ) }
-
 // appendRecord appends a model's catalog record (addendum 7.2 to 7.4), in the
 // order of the published sample.
 func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) []byte {
 	c, its := m.Config, capabilities[m.Config.Type]
-	w := &writer{b: b}
+	w := &writer{b: b, defaultCompletion: m.DefaultCompletion}
 	w.open("")
 	w.text("id", m.ID)
 	w.text("object", "model")
 	w.number("created", c.Created)
 	w.text("owned_by", brand)
-	w.text("type", recordType(c.Type))
+	w.text("type", c.Type)
 	if its.head != nil {
 		its.head(w, c)
 	}
@@ -96,6 +93,9 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	w.flag("betaModel", c.Beta)
 	if c.Uncensored {
 		w.flag("uncensored", true)
+	}
+	if len(c.Regions) > 0 {
+		w.texts("regionRestrictions", c.Regions)
 	}
 	its.record(w, c, upscale)
 	if c.Deprecation != nil {
@@ -140,14 +140,20 @@ func (w *writer) capabilities(chat *config.Chat) {
 	w.close()
 }
 
+// The defaults of interface.md, Chat, where the operator names none of the model.
+var usualTemperature, usualTopP config.Decimal = "0.7", "1.0"
+
 func (w *writer) constraints(c *config.Constraints) {
-	opened := false
+	if *c == (config.Constraints{}) {
+		return
+	}
+	w.open("constraints")
 	for _, v := range [...]struct {
 		name  string
 		value *config.Decimal
 	}{
-		{"temperature", c.Temperature},
-		{"top_p", c.TopP},
+		{"temperature", cmp.Or(c.Temperature, &usualTemperature)},
+		{"top_p", cmp.Or(c.TopP, &usualTopP)},
 		{"frequency_penalty", c.FrequencyPenalty},
 		{"presence_penalty", c.PresencePenalty},
 		{"repetition_penalty", c.RepetitionPenalty},
@@ -155,17 +161,11 @@ func (w *writer) constraints(c *config.Constraints) {
 		if v.value == nil || *v.value == "" {
 			continue
 		}
-		if !opened {
-			w.open("constraints")
-			opened = true
-		}
 		w.open(v.name)
 		w.raw("default", string(*v.value))
 		w.close()
 	}
-	if opened {
-		w.close()
-	}
+	w.close()
 }
 
 // pricing writes USD per 1,000,000 tokens from the integers, exactly.
@@ -216,7 +216,10 @@ func (w *writer) deprecation(d *config.Deprecation) {
 }
 
 // writer appends JSON members, with the commas between them.
-type writer struct{ b []byte }
+type writer struct {
+	b                 []byte
+	defaultCompletion int64 // of the text model that is written
+}
 
 func (w *writer) key(name string) {
 	if n := len(w.b); n > 0 && w.b[n-1] != '{' && w.b[n-1] != '[' {

@@ -7,8 +7,8 @@ import (
 	"farebox/config"
 )
 
-// imageTypes are the types of models of pictures. Background removal is none of
-// the nine types of addendum 7.2; its price has the shape of an image's.
+// imageTypes are the types of models of pictures. Background removal is none of the nine
+// types of addendum 7.2, since its model serves none of their endpoints.
 var imageTypes = map[string]capability{
 	"image": {target: pictures, record: func(w *writer, m *config.Model, upscale *config.ImagePrice) {
 		i := m.Spec.(*config.Image)
@@ -31,7 +31,7 @@ var imageTypes = map[string]capability{
 		}
 		w.imagePricing(i, &config.ImagePrice{}, upscale)
 	}},
-	"background_removal": {listed: "image", target: pictures,
+	"background_removal": {target: pictures,
 		record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 			w.imagePricing(m.Spec.(*config.Image), &config.ImagePrice{Generation: new(config.Each)}, nil)
 		}},

@@ -9,8 +9,10 @@ import (
 type Match uint8
 
 const (
-	// NotFound: no model of that type has the name.
+	// NotFound: no model has the name.
 	NotFound Match = iota
+	// OtherType: only a model of another type has it.
+	OtherType
 	// Exact: it is the model's id.
 	Exact
 	// Alias: a foreign name of the compatibility mapping (addendum 7.6).
@@ -46,7 +48,7 @@ func (c *Catalog) name() {
 
 // Resolve finds the model of a type that a client means (addendum 7.6): by id,
 // compatibility alias or trait; a removed model's successor takes its calls.
-// The model is nil with NotFound and Gone.
+// The model is nil with NotFound, OtherType and Gone.
 func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
 	m, match := c.names[string(name)], Alias
 	switch {
@@ -58,7 +60,7 @@ func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
 		match = Exact
 	}
 	if m.Config.Type != typ {
-		return nil, NotFound
+		return nil, OtherType
 	}
 	if m.Config.Deprecation == nil || !removed(m, c.clock()) {
 		return m, match

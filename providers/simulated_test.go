@@ -241,9 +241,13 @@ func TestErrorsInsideSimulatedStreams(t *testing.T) {
 
 func TestSimulatedFailuresSayNothingOfTheUpstream(t *testing.T) {
 	s := startSim(t)
-	f := func(scenario string, status int, code, param string) {
+	all := []string{"sim-chat", "sim-claude", "sim-gemini"}
+	f := func(scenario string, status int, code, param string, models ...string) {
 		t.Helper()
-		for _, model := range []string{"sim-chat", "sim-claude", "sim-gemini"} {
+		if models == nil {
+			models = all
+		}
+		for _, model := range models {
 			x := s.do(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi [[sim %s]]"}]}`, model,
 				scenario), 0)
 			d := s.catalog.names[model].Targets[0].Upstream.Dialect
@@ -265,7 +269,8 @@ func TestSimulatedFailuresSayNothingOfTheUpstream(t *testing.T) {
 	f("status=403", 503, "MODEL_OFFLINE", "")
 	f("status=404", 503, "MODEL_OFFLINE", "")
 	f("status=429", 429, "MODEL_OVERLOADED", "")
-	f("status=429 kind=quota", 429, "MODEL_OVERLOADED", "")
+	f("status=429 kind=quota", 503, "MODEL_OFFLINE", "", "sim-chat") // the code insufficient_quota says whose fault it is
+	f("status=429 kind=quota", 429, "MODEL_OVERLOADED", "", "sim-claude", "sim-gemini")
 	f("status=500", 500, "INFERENCE_FAILED", "")
 	f("status=500 html=1", 500, "INFERENCE_FAILED", "")
 	f("status=502", 500, "INFERENCE_FAILED", "")

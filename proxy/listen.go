@@ -117,6 +117,11 @@ func Address(ctx *fasthttp.RequestCtx) netip.Addr {
 	return Counted(at)
 }
 
+// FromFront says that a trusted proxy passed a request on.
+func FromFront(ctx *fasthttp.RequestCtx) bool {
+	return ClientOf(ctx.Conn()).front.Trusts(listen.AddrOf(ctx.RemoteAddr()))
+}
+
 // Counted is what an address counts as: of IPv6 its /64.
 func Counted(at netip.Addr) netip.Addr {
 	if at.Is6() {

@@ -2,10 +2,12 @@ package routes
 
 import (
 	"context"
+	"net/netip"
 	"strconv"
 	"time"
 
 	"farebox/billing"
+	"farebox/config"
 	"farebox/proxy"
 )
 
@@ -60,7 +62,9 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 // Limited is the refusal by a limit that is no model's, but of what has it, for
 // the reason that text gives. It stands in the account's log.
 func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
-	c.g.ledger.NoteViolation(c.Key, of, APITier, d.Limit, c.StartNs)
+	if c.Key != nil {
+		c.g.ledger.NoteViolation(c.Key, of, APITier, d.Limit, c.StartNs)
+	}
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
 		RetryAfter: max(d.RetryAfter, time.Second)}
 }
@@ -74,8 +78,11 @@ func keyLimitReached(currency string) string {
 
 // ScopeText names what a limit belongs to.
 func ScopeText(scope string) string {
-	if scope == "api_key" {
+	switch scope {
+	case "api_key":
 		return "API key"
+	case ofAddress:
+		return "address"
 	}
 	return "account"
 }
@@ -107,14 +114,38 @@ func (c *Call) Cover(cost billing.Nano) *Error {
 }
 
 // Count counts n of what a route sells besides in the limits of its class, for a
-// request that was admitted already: a chat that searches. Who has used them up is
-// told so by Overrun.
+// request that was admitted already: a chat that searches. Overrun tells the client that
+// the limits are used up. Without a key, the client's address has the requests a minute.
 func (c *Call) Count(class *RateClass, n int64) billing.Denial {
 	w, ok := c.snap.windows[class]
 	if !ok {
 		return billing.Denial{}
 	}
+	if c.Key == nil {
+		return c.countStranger(class, w.rate)
+	}
 	return c.g.ledger.Count(c.Key, w.slot, w.rate, n, billing.At(c.Began))
+}
+
+// stranger is a client without a key, in a class.
+type stranger struct {
+	from  netip.Addr
+	class *RateClass
+}
+
+// ofAddress is the scope of limits for clients without a key (addendum 3.6).
+const ofAddress = "global"
+
+func (c *Call) countStranger(class *RateClass, r *config.Rate) (d billing.Denial) {
+	from := proxy.Address(c.Ctx)
+	if r == nil || !from.IsValid() {
+		return d
+	}
+	if wait := c.g.strangers.Take(stranger{from, class}, r.RPM, c.Began); wait > 0 {
+		d = billing.Denial{Code: billing.RateRequests, Scope: ofAddress, Limit: "RPM", Allowed: r.RPM, RetryAfter: wait,
+			Reset: c.Began.Add(wait)}
+	}
+	return d
 }
 
 // Overrun is the answer to a request that the limits of a class do not let through;

@@ -209,11 +209,15 @@ func (c *Call) Rest() []byte {
 	return rest
 }
 
+// slot tells the failures of a model apart, and those of a row without one (addendum 3.6).
 func (c *Call) slot() int {
-	if c.Model == nil {
-		return -1
+	switch {
+	case c.Model != nil:
+		return c.Model.Slot
+	case c.Row != nil:
+		return c.Row.slot
 	}
-	return c.Model.Slot
+	return -1
 }
 
 // window is what the request counts in beside the limits of its key: its model's, or

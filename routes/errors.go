@@ -121,19 +121,25 @@ func shapeFor(setting string, h *fasthttp.RequestHeader) ErrorShape {
 	case "string":
 		return ShapeString
 	}
-	userAgent := h.UserAgent()
-	for _, prefix := range expectObjects {
-		if bytes.HasPrefix(userAgent, prefix) {
-			return ShapeObject
-		}
-	}
-	if len(h.Peek("X-Stainless-Lang")) > 0 { // also where a page cannot set its User-Agent
+	if FromOpenAI(h) {
 		return ShapeObject
 	}
 	return ShapeString
 }
 
-var expectObjects = [][]byte{
+// FromOpenAI says that OpenAI's own packages, or clients that parse as those do, sent a
+// request.
+func FromOpenAI(h *fasthttp.RequestHeader) bool {
+	userAgent := h.UserAgent()
+	for _, prefix := range ofOpenAI {
+		if bytes.HasPrefix(userAgent, prefix) {
+			return true
+		}
+	}
+	return len(h.Peek("X-Stainless-Lang")) > 0 // also where a page cannot set its User-Agent
+}
+
+var ofOpenAI = [][]byte{
 	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"), []byte("codex"),
 }
 
@@ -167,8 +173,12 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 	r.ResetBody()
 	r.SetStatusCode(e.Status)
 	r.Header.SetContentType("application/json; charset=utf-8")
-	if e.RetryAfter > 0 {
-		secs := int64((e.RetryAfter + time.Second - 1) / time.Second)
+	wait := e.RetryAfter
+	if wait <= 0 && e.Status == fasthttp.StatusTooManyRequests {
+		wait = OverloadRetry
+	}
+	if wait > 0 {
+		secs := int64((wait + time.Second - 1) / time.Second)
 		r.Header.Set("Retry-After", strconv.FormatInt(secs, 10))
 	}
 	if e.Status == fasthttp.StatusUnauthorized {

@@ -115,7 +115,7 @@ func TestRetryAfterIsWholeSecondsAndAtLeastOne(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{0, ""}, {time.Millisecond, "1"}, {1500 * time.Millisecond, "2"}, {30 * time.Second, "30"}} {
+	}{{0, "30"}, {time.Millisecond, "1"}, {1500 * time.Millisecond, "2"}, {30 * time.Second, "30"}} {
 		var ctx fasthttp.RequestCtx
 		writeError(&ctx, &Error{Status: 429, Message: "x", RetryAfter: c.after}, ShapeString, nil)
 		if got := string(ctx.Response.Header.Peek("Retry-After")); got != c.want {

@@ -66,6 +66,7 @@ type Gateway struct {
 	facilitators *facilitatorMeters
 	contracts    contracts
 	unpaid       *fair.Budget // processor time of children
+	strangers    PerMinute[stranger]
 
 	metricsHere bool
 	metrics     *meters
@@ -114,6 +115,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 				panic("routes: the row " + row.Method + " " + row.Path + ": " + wrong) // it is written in the source
 			}
 			row.of = of
+			row.slot = -2 - len(g.rows)
 			g.rows = append(g.rows, row)
 		}
 	}

@@ -23,11 +23,18 @@ func (c *Call) enter() *Error {
 			return e
 		}
 	}
-	return c.identify(c.Row.Access)
+	return c.Identify(c.Row.Access)
 }
 
-// Identify is for handlers of public rows that ask for a credential by the config.
-func (c *Call) Identify(need Access) *Error { return c.identify(need) }
+// Identify finds the key behind the request's credential, and refuses one that failed too
+// often. Requests with a model count by model, so that UseModel asks for those. Handlers of
+// public rows call it where the config asks for a credential.
+func (c *Call) Identify(need Access) *Error {
+	if e := c.identify(need); e != nil || c.Key == nil || c.Row.Rate == ByModel {
+		return e
+	}
+	return c.CheckFailures()
+}
 
 // identify finds the key behind the request's credential (design.md 2, step 1).
 func (c *Call) identify(need Access) *Error {

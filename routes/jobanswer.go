@@ -46,6 +46,14 @@ const (
 // (design.md 7).
 func (c *Call) JobStatus(state string) []byte { return jobStatus(c.Config().Compat.JobStatus, state) }
 
+// QueuedStatus is the status of a job that was ordered just now (addendum 9.6).
+func (c *Call) QueuedStatus() string {
+	if c.Config().Compat.JobStatus == "upper" {
+		return "QUEUED"
+	}
+	return "queued"
+}
+
 func jobStatus(form, state string) []byte {
 	if form == "upper" {
 		state = strings.ToUpper(state)

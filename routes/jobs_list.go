@@ -61,9 +61,6 @@ func (l *jobList) serve(c *Call) *Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	if e := c.CheckFailures(); e != nil {
-		return e
-	}
 	if d := c.Count(byJobLists, 1); d.Code != billing.Admitted {
 		return c.Overrun(byJobLists, &d, c.Row.Path)
 	}

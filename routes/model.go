@@ -2,7 +2,9 @@ package routes
 
 import (
 	"hash/maphash"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,9 +17,9 @@ import (
 	"farebox/proxy"
 )
 
-// UseModel makes a model that was found by name (nil: none was) the one of this
+// UseModel makes a model of a type that was found by name (nil: none was) the one of this
 // request, or says in order what is wrong so far.
-func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match, issues []Issue) *Error {
+func (c *Call) UseModel(name []byte, typ string, model *dialect.Model, match providers.Match, issues []Issue) *Error {
 	c.Model = model
 	if e := c.CheckFailures(); e != nil {
 		return e
@@ -30,6 +32,8 @@ func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match
 		c.Model = nil
 		return &Error{Status: fasthttp.StatusGone, Code: "MODEL_NOT_FOUND",
 			Message: "Model " + Excerpt(name) + " has been retired."}
+	case match == providers.OtherType:
+		return c.wrongType(name, typ)
 	case model == nil:
 		return &Error{Status: 404, Code: "MODEL_NOT_FOUND", Message: "Unknown model " + Excerpt(name) + "; GET " +
 			Prefix + "/models lists the models.", Issues: []Issue{{Code: "custom", Path: "model",
@@ -37,6 +41,8 @@ func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match
 	case !c.MayUse(model.Config):
 		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This API key may only use " +
 			PrivateScope(c.Key.Privacy) + " that are private; model " + model.ID + " is not."}
+	case !c.inRegion(model.Config):
+		return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "Model " + model.ID + " is not available in your region."}
 	case model.Config.Offline:
 		return &Error{Status: 503, Code: "MODEL_OFFLINE", Message: "Model " + model.ID + " is temporarily offline.",
 			RetryAfter: OverloadRetry}
@@ -44,8 +50,22 @@ func (c *Call) UseModel(name []byte, model *dialect.Model, match providers.Match
 	return nil
 }
 
+// wrongType refuses a model that an endpoint for another type was asked for.
+func (c *Call) wrongType(name []byte, typ string) *Error {
+	text := "Model " + Excerpt(name) + " is not of type " + typ
+	if other := c.Catalog().Find(string(name), c.Began); other != nil {
+		text = "Model " + Excerpt(name) + " is of type " + other.Config.Type
+	}
+	text += "; this endpoint takes models of type " + typ + ". GET " + Prefix + "/models?type=" + typ + " lists them."
+	return &Error{Status: 400, Code: "INVALID_MODEL", Message: text,
+		Issues: []Issue{{Code: "custom", Path: "model", Message: "model: " + text}}}
+}
+
 // MayUse says whether the key's modelPrivacy lets it use the model (addendum 16.1).
 func (c *Call) MayUse(m *config.Model) bool {
+	if c.Key == nil {
+		return true // the catalog is public
+	}
 	switch c.Key.Privacy {
 	case store.PrivateText:
 		return isPrivate(m) || !m.Spec.Text()
@@ -53,6 +73,18 @@ func (c *Call) MayUse(m *config.Model) bool {
 		return isPrivate(m)
 	}
 	return true
+}
+
+// inRegion says whether clients of the request's country may use the model. The country is
+// known from a trusted proxy only.
+func (c *Call) inRegion(m *config.Model) bool {
+	if len(m.Regions) == 0 {
+		return true
+	}
+	country := c.Ctx.Request.Header.Peek(c.Config().Server.CountryHeader)
+	return proxy.FromFront(c.Ctx) && slices.ContainsFunc(m.Regions, func(region string) bool {
+		return strings.EqualFold(region, string(country))
+	})
 }
 
 // isPrivate is what the record says of where prompts go: to nobody who keeps them, or
@@ -81,6 +113,9 @@ func (c *Call) NoteUser(name []byte) {
 
 // CheckFailures refuses a key that failed, or left, too often.
 func (c *Call) CheckFailures() *Error {
+	if c.Key == nil {
+		return nil
+	}
 	until, kind := c.failureBlock()
 	if until <= 0 {
 		return nil
@@ -89,7 +124,7 @@ func (c *Call) CheckFailures() *Error {
 	c.Ctx.Response.Header.Set("X-Ratelimit-Type", "api_key")
 	c.Ctx.Response.Header.Set("X-Ratelimit-Remaining", "0")
 	c.Ctx.Response.Header.Set("X-Ratelimit-Resets", strconv.FormatInt(until/1e6, 10))
-	text := "Too many failed requests with this API key; it is blocked for this model for a short time."
+	text := "Too many failed requests with this API key; it is blocked for this model or endpoint for a short time."
 	if kind == billing.AbortedRequests {
 		text = "Too many requests with this API key were left before their end; it is blocked for a short time."
 	}

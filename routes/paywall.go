@@ -111,10 +111,10 @@ func (c *Call) ownURL(path string) string {
 }
 
 // discovery makes of a refusal that no credential came what a wallet could do about it,
-// where the operator wants that.
+// where the operator wants that. The catalog and quotes cost nothing.
 func (c *Call) discovery(e *Error) *Error {
 	w, h := c.snap.wallets, &c.Ctx.Request.Header
-	if !w.cfg.Discovery || !c.Row.Wallet || len(h.Peek("Authorization")) > 0 ||
+	if !w.cfg.Discovery || !c.Row.Wallet || c.Row.Access == Catalog || len(h.Peek("Authorization")) > 0 ||
 		c.Row.KeyHeader != "" && len(h.Peek(c.Row.KeyHeader)) > 0 {
 		return e
 	}

@@ -88,12 +88,27 @@ type Rulebook struct {
 	// Takes are the ids of the top members that the body may have, and Needs
 	// those that it must have and whoever reads it asks for. nil: as the rules say.
 	Takes, Needs []int
+	open         bool
+	// Hints are what refusals of members add that clients know from other services.
+	Hints map[string]string
 }
 
 // Only is the rulebook of an operation that takes some of the top members and
 // needs some. The others are checked too, so that they are refused by their name.
 func (b *Rulebook) Only(takes, needs []int) *Rulebook {
 	return &Rulebook{Root: b.Root, shapes: b.shapes, Takes: takes, Needs: needs}
+}
+
+// OpenToMore lets other top members pass (interface.md, Chat). All other bodies are strict
+// (addendum 22).
+func (b *Rulebook) OpenToMore() *Rulebook {
+	b.open = true
+	return b
+}
+
+// takes says that the body may have a top member of the Shape.
+func (b *Rulebook) takes(id int) bool {
+	return b.Rule(b.Root, id) != nil && (b.Takes == nil || slices.Contains(b.Takes, id))
 }
 
 // Field is a member of a body with its rule, for descriptions of it.
@@ -110,7 +125,7 @@ func (b *Rulebook) below(list []Field, s *scan.Shape, path string) []Field {
 	top := s == b.Root
 	for id := range s.Len() {
 		r := b.Rule(s, id)
-		if r == nil || top && b.Takes != nil && !slices.Contains(b.Takes, id) {
+		if r == nil || top && !b.takes(id) {
 			continue
 		}
 		list = append(list, Field{path + s.Name(id), r, r.Required || top && slices.Contains(b.Needs, id)})
@@ -185,7 +200,8 @@ type Validator struct {
 	Issues []Issue
 }
 
-// CheckAll applies the rules to every field that the scan found.
+// CheckAll applies the rules to every field that the scan found, and refuses top members
+// that the operation does not take.
 func (v *Validator) CheckAll() {
 	v.checkRequired(-1, v.Book.Root)
 	fields := v.Doc.Fields
@@ -208,6 +224,47 @@ func (v *Validator) CheckAll() {
 			v.checkRequired(at, child)
 		}
 	}
+	if !v.Book.open {
+		v.refuseStrangers()
+	}
+}
+
+func (v *Validator) refuseStrangers() {
+	named := 0
+	for i := range v.Doc.Fields {
+		f := &v.Doc.Fields[i]
+		if f.Parent != -1 {
+			continue
+		}
+		if named++; !v.Book.takes(int(f.Name)) {
+			v.Stranger("", v.Book.Root.Name(int(f.Name)))
+		}
+	}
+	if named < v.Doc.Members {
+		v.CheckMembers(v.Body, v.Book.Root, "")
+	}
+}
+
+// CheckMembers refuses the members of an object that its Shape does not list. The path
+// is that of the object.
+func (v *Validator) CheckMembers(object []byte, known *scan.Shape, path string) {
+	gjson.Parse(ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
+		if known.ID(key.Str) < 0 {
+			v.Stranger(path, key.Str)
+		}
+		return len(v.Issues) < MaxIssues
+	})
+}
+
+// Stranger refuses a member of the object at path by its name.
+func (v *Validator) Stranger(path, name string) {
+	hint := ""
+	if v.Book != nil {
+		hint = v.Book.Hints[name]
+	}
+	name = Excerpt(ViewBytes(name))
+	v.Add(Issue{Code: "unrecognized_keys", Path: path, Named: name,
+		Message: strings.TrimPrefix(path+"."+name, ".") + ": is not accepted by this endpoint." + hint})
 }
 
 func (v *Validator) checkRequired(parent int32, s *scan.Shape) {

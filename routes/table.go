@@ -102,7 +102,8 @@ type Row struct {
 	// own, which costs no allocation, by the Own of the capability's view; nil: none.
 	Each func(own any) []string
 
-	of Capability
+	of   Capability
+	slot int // of its failures without a model, below 0
 }
 
 // mistake says how a row contradicts itself; empty: it does not.
@@ -248,7 +249,14 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 			r.Handle(method, p.path, func(ctx *fasthttp.RequestCtx) { p.serve(g, ctx) })
 		}
 	}
-	r.NotFound = func(ctx *fasthttp.RequestCtx) { g.refuse(ctx, d.missing(ctx)) }
+	r.NotFound = func(ctx *fasthttp.RequestCtx) {
+		e := d.missing(ctx)
+		if ctx.IsOptions() && e.Status == fasthttp.StatusMethodNotAllowed {
+			g.answerOptions(ctx)
+			return
+		}
+		g.refuse(ctx, e)
+	}
 	return d
 }
 
@@ -284,11 +292,20 @@ func (d *directory) missing(ctx *fasthttp.RequestCtx) *Error {
 	if len(allowed) == 0 {
 		return NoEndpoint(ctx)
 	}
+	allowed = append(allowed, "OPTIONS")
 	slices.Sort(allowed)
 	allow := strings.Join(allowed, ", ")
 	ctx.Response.Header.Set("Allow", allow)
 	return &Error{Status: 405, Code: "METHOD_NOT_ALLOWED", Message: "Method " + Excerpt(ctx.Method()) +
 		" is not allowed here; allowed: " + allow + "."}
+}
+
+// answerOptions tells the methods of a path, which the header Allow lists already.
+func (g *Gateway) answerOptions(ctx *fasthttp.RequestCtx) {
+	c := g.calls.Get().(*Call)
+	c.begin(ctx, nil)
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
+	c.end()
 }
 
 // isGemini says whether a path is one of Google's, such as

@@ -28,6 +28,8 @@ type Reach struct {
 	// Formats says that the images come in Job.Format already. Otherwise the
 	// engine converts what comes in another one.
 	Formats bool
+	// Masks says that the upstream takes Job.Mask.
+	Masks bool
 	// Metadata says that the upstream itself embeds metadata when asked to.
 	Metadata bool
 }

@@ -102,6 +102,8 @@ type Job struct {
 
 	// Inputs are the images to work on; the first is the base.
 	Inputs []Input
+	// Mask says which part of the base may change; nil: all of it.
+	Mask *Input
 	// References are style references (8.1).
 	References []Reference
 

@@ -71,6 +71,9 @@ func (l *line) choose() {
 // Fits is attempt.Work.
 func (l *line) Fits(t *Target, _ int64) bool {
 	l.reach = t.Dialect.Reach(l.job, t)
+	if l.job.Mask != nil && l.reach.No == nil && !l.reach.Masks {
+		l.reach.No = &dialect.Unsupported{Path: "mask", Text: "mask: the model takes none; describe the change in the prompt."}
+	}
 	if no := l.reach.No; no != nil {
 		if l.failed == nil {
 			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",

@@ -107,6 +107,20 @@ output_compression=80
 output_format="webp"
 prompt="a cat, low polygon count"
 quality="high"
+size="2736x1536"`},
+		{"openai", "dall-e-3", image.Generate, map[string]string{"sizes": "1024x1024,1792x1024"}, `/images/generations
+model="dall-e-3"
+n=2
+prompt="a cat, low polygon count"
+quality="hd"
+response_format="b64_json"
+size="1792x1024"
+style="vivid"`},
+		{"openai", "own", image.Generate, map[string]string{"takes": "style, quality", "format": "fixed"}, `/images/generations
+model="own"
+n=2
+prompt="a cat, low polygon count"
+quality="high"
 size="2736x1536"
 style="vivid"`},
 		{"openai", "", image.Edit, map[string]string{"sizes": "1024x1024,1536x1024,1024x1536", "format": "fixed",

@@ -229,6 +229,18 @@ func TestPolicyIsTold(t *testing.T) {
 	if _, err = g.Submit(context.Background(), task(order(queue.Music, "kind=quota"))); refused(t, err).Status != 503 {
 		t.Error(err)
 	}
+	for i := range doors {
+		if doors[i].name != "native" {
+			continue
+		}
+		g := newRig(t)
+		g.target(&doors[i], queue.Music, nil)
+		_, err := g.Submit(context.Background(), task(order(queue.Music, "status=422 kind=policy at=submit")))
+		if no := refused(t, err); no.Status != 422 || no.Code != "CONTENT_POLICY_VIOLATION" || no.Suggestion != "a kind song" ||
+			strings.Contains(no.Message, "submit failed") {
+			t.Errorf("refused at once: %+v", no)
+		}
+	}
 	for _, d := range doors[:3] {
 		g := newRig(t, func(o *queue.Options) {
 			o.Ours = func(upstream, model string, kind queue.Kind) string { return "our-" + model }

@@ -176,6 +176,7 @@ type (
 	shownDevices struct {
 		Valid     bool   `json:"valid"`
 		Signature bool   `json:"signatureVerified"`
+		Chain     string `json:"certificateChainStatus"` // valid, or invalid
 		Mode      string `json:"mode"`
 		Error     string `json:"error,omitempty"`
 	}
@@ -242,7 +243,11 @@ func (v *Verification) JSON() []byte {
 	}
 	if v.devices > 0 || v.required {
 		ok := v.Holds(CheckDevices) && (v.policy.GPU == GPULocal || v.Holds(CheckJudged))
-		s.Devices = &shownDevices{ok, v.Holds(CheckDevices), v.policy.GPU, v.why(CheckDevices, CheckJudged)}
+		chain := "invalid"
+		if v.Holds(CheckDevices) { // it holds only with the chain of each certificate
+			chain = "valid"
+		}
+		s.Devices = &shownDevices{ok, v.Holds(CheckDevices), chain, v.policy.GPU, v.why(CheckDevices, CheckJudged)}
 		s.DeviceNonce = &shownNonce{v.Holds(CheckDeviceNonce), "nvidia_payload", v.why(CheckDeviceNonce)}
 	}
 	for _, c := range v.Checks {

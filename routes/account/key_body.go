@@ -10,8 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
@@ -167,53 +165,25 @@ func readKeyBody(c *routes.Call) (*keyBody, *routes.Error) {
 	return b, nil
 }
 
-// checkTakes refuses what the operation does not take and asks for what it needs.
+// checkTakes refuses two spellings of one member, and asks for what the operation needs.
 func (v *validator) checkTakes() {
-	taken := [keyMembers]bool{}
-	for _, id := range v.Book.Takes {
-		taken[id] = true
-	}
-	known := 0
 	for id, name := range keyNames {
 		at := v.Doc.TopIndex(id)
 		if at < 0 {
 			continue
 		}
-		known++
-		if !taken[id] {
-			v.unknown("", name)
-		}
 		if other := snake(id); other != id && v.Doc.TopIndex(other) >= 0 {
 			v.Wrong(name, "is given as "+keyNames[other]+" too; give one of them.")
 		}
 		if limits := keyBook.Root.Child(id); limits != nil && v.Doc.Fields[at].Kind == scan.Object {
-			v.checkStrangers(v.Doc.Fields[at].Raw(v.Body), limits, name+".")
+			v.CheckMembers(v.Doc.Fields[at].Raw(v.Body), limits, name)
 		}
-	}
-	if v.Doc.Members > known {
-		v.checkStrangers(v.Body, keyBook.Root, "")
 	}
 	for _, id := range v.Book.Needs {
 		if v.Member(-1, id) == nil && v.Member(-1, snake(id)) == nil {
 			v.Missing(keyNames[id], "string", "is required.")
 		}
 	}
-}
-
-// checkStrangers names the members of an object that its Shape does not list.
-func (v *validator) checkStrangers(object []byte, known *scan.Shape, path string) {
-	gjson.Parse(routes.ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
-		if known.ID(key.Str) < 0 {
-			v.unknown(path, routes.Excerpt(routes.ViewBytes(key.Str)))
-		}
-		return len(v.Issues) < routes.MaxIssues
-	})
-}
-
-func (v *validator) unknown(path, name string) {
-	// The path of what is unknown is its object, as validators of schemas have it.
-	v.Add(routes.Issue{Code: "unrecognized_keys", Path: strings.TrimSuffix(path, "."),
-		Message: path + name + ": is not a parameter of this operation."})
 }
 
 // read takes the values over. Kinds and enumerations are checked already.

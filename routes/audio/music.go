@@ -34,7 +34,7 @@ const musicType = "music"
 func musicRows(of *Capability) []routes.Row {
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/audio/quote", Access: routes.Bearer, Wallet: true,
+			Method: "POST", Path: "/audio/quote", Access: routes.Catalog, Wallet: true,
 			Form: routes.JSONBody, Limit: routes.SmallBody,
 			Rate: byQuotes, Rules: routes.Always(quoteBook), Serve: of.quoteMusic,
 		},

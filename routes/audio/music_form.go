@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
 	"farebox/config"
 	"farebox/providers/queue"
 	"farebox/proxy/scan"
@@ -35,7 +33,6 @@ func readMusic(c *routes.Call) (*musicForm, *routes.Error) {
 func newMusicForm(body []byte, doc *scan.Document, book *routes.Rulebook) *musicForm {
 	f := &musicForm{Validator: routes.Validator{Body: body, Doc: doc, Book: book}}
 	f.CheckAll()
-	f.refuseStrangers()
 	for _, id := range []int{musicPrompt, musicLyrics} {
 		if r := f.Book.Rule(musicShape, id); r != nil {
 			f.checkText(id, r.Characters)
@@ -51,35 +48,6 @@ func newMusicForm(body []byte, doc *scan.Document, book *routes.Rulebook) *music
 }
 
 var musicLanguageCode = regexp.MustCompile(`^[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*$`)
-
-// refuseStrangers refuses members that the endpoint does not take (addendum 9.4: strict
-// bodies), by name.
-func (f *musicForm) refuseStrangers() {
-	named := 0
-	for i := range f.Doc.Fields {
-		field := &f.Doc.Fields[i]
-		if field.Parent != -1 {
-			continue
-		}
-		if named++; f.Book.Rule(musicShape, int(field.Name)) == nil {
-			f.stranger(musicShape.Name(int(field.Name)))
-		}
-	}
-	if named == f.Doc.Members {
-		return
-	}
-	gjson.Parse(routes.ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
-		if musicShape.ID(key.Str) < 0 {
-			f.stranger(key.Str)
-		}
-		return len(f.Issues) < routes.MaxIssues
-	})
-}
-
-func (f *musicForm) stranger(name string) {
-	name = routes.Excerpt(routes.ViewBytes(name))
-	f.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint."})
-}
 
 // checkText checks a text that is not to be blank, and no longer than any model takes.
 func (f *musicForm) checkText(id, most int) {
@@ -117,7 +85,7 @@ func digits(text []byte) int64 {
 func (f *musicForm) choose(c *routes.Call) *routes.Error {
 	name := []byte(f.Words(-1, musicModel))
 	model, match := c.Catalog().Resolve(name, musicType)
-	if e := c.UseModel(name, model, match, f.Issues); e != nil {
+	if e := c.UseModel(name, musicType, model, match, f.Issues); e != nil {
 		return e
 	}
 	f.of, f.id = model.Config.Spec.(*config.Music), model.ID

@@ -59,9 +59,6 @@ func musicJob(c *routes.Call, class *routes.RateClass) (*musicForm, *job.View, *
 	if e != nil {
 		return nil, nil, e
 	}
-	if e := c.CheckFailures(); e != nil {
-		return nil, nil, e
-	}
 	if len(f.Issues) > 0 {
 		return nil, nil, routes.Invalid(f.Issues...)
 	}

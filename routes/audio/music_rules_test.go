@@ -51,7 +51,7 @@ func TestWrongRequestsForMusic(t *testing.T) {
 	f("/audio/quote", `{"model":"song"}`, 200, `{"quote":0.18,`)
 	f("/audio/quote", `{"model":"tune"}`, 200, `{"quote":0.18,`)
 	f("/audio/quote", `{"model":"nobody"}`, 404, "MODEL_NOT_FOUND")
-	f("/audio/quote", `{"model":"chat"}`, 404, "MODEL_NOT_FOUND")
+	f("/audio/quote", `{"model":"chat"}`, 400, "INVALID_MODEL")
 	f("/audio/quote", `{"model":"away"}`, 503, "MODEL_OFFLINE")
 	f("/audio/quote", `{"model":"song","model":"song"}`, 400, "model")
 	f("/audio/quote", `{"model":"song","Model":"song"}`, 400, "model")

@@ -69,7 +69,7 @@ func (t *track) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	t.body = routes.AppendString([]byte(`{"model":`), t.call.Model.ID)
 	t.body = routes.AppendString(append(t.body, `,"queue_id":`...), id)
-	t.body = append(t.body, `,"status":"QUEUED"}`...)
+	t.body = append(routes.AppendString(append(t.body, `,"status":`...), t.call.QueuedStatus()), '}')
 	return false, nil
 }
 

@@ -231,14 +231,7 @@ func (s *speech) rejected() *routes.Error {
 	if f.Verdict.Do == attempt.Retry {
 		e.RetryAfter = max(e.RetryAfter, min(f.Verdict.Rest, health.MaxCoolDown))
 	}
-	switch e.Status {
-	case 400:
-		e.RequestID = e.Param == ""
-	case 429:
-		if e.RetryAfter == 0 {
-			e.RetryAfter = routes.OverloadRetry
-		}
-	}
+	e.RequestID = e.Status == 400 && e.Param == ""
 	return e
 }
 

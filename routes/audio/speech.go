@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
 	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
@@ -101,7 +99,6 @@ func (of *Capability) serveSpeech(c *routes.Call) *routes.Error {
 	s.call, s.view, c.Part = c, c.Own(of).(*view), s
 	s.v = routes.Validator{Body: c.Body, Doc: &c.Doc, Book: speechBook, Issues: s.v.Issues[:0]}
 	s.v.CheckAll()
-	s.refuseUnknown()
 	s.readText()
 	if e := s.choose(); e != nil {
 		return e
@@ -110,28 +107,6 @@ func (of *Capability) serveSpeech(c *routes.Call) *routes.Error {
 		return e
 	}
 	return c.Sell(s, routes.Terms{Patience: speechPatience})
-}
-
-// refuseUnknown refuses members that nobody knows: a misspelt one would be ignored, and
-// paid for.
-func (s *speech) refuseUnknown() {
-	named := 0
-	for i := range s.v.Doc.Fields {
-		if s.v.Doc.Fields[i].Parent == -1 {
-			named++
-		}
-	}
-	if named == s.v.Doc.Members {
-		return
-	}
-	gjson.Parse(routes.ViewString(s.v.Body)).ForEach(func(key, _ gjson.Result) bool {
-		if speechShape.ID(key.Str) < 0 {
-			name := routes.Excerpt([]byte(key.Str))
-			s.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name,
-				Message: name + ": is not accepted by this endpoint."})
-		}
-		return len(s.v.Issues) < routes.MaxIssues
-	})
 }
 
 // readText counts the text and the prompt, which rules count in bytes.
@@ -215,7 +190,7 @@ func (s *speech) choose() *routes.Error {
 	} else {
 		model, match, name = catalog.Default("tts"), providers.Trait, defaultName
 	}
-	if e := s.call.UseModel(name, model, match, s.v.Issues); e != nil {
+	if e := s.call.UseModel(name, "tts", model, match, s.v.Issues); e != nil {
 		return e
 	}
 	s.spec = model.Config.Spec.(*config.Speech)

@@ -99,7 +99,7 @@ func (t *transcription) choose() *routes.Error {
 	} else {
 		model, match = catalog.Resolve([]byte(name), "asr")
 	}
-	if e := t.call.UseModel([]byte(name), model, match, t.form.v.Issues); e != nil {
+	if e := t.call.UseModel([]byte(name), "asr", model, match, t.form.v.Issues); e != nil {
 		return e
 	}
 	t.spec = model.Config.Spec.(*config.Transcription)
@@ -299,8 +299,6 @@ func (t *transcription) failed(l *audio.Transcribing) *routes.Error {
 	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter,
 		no.Verdict.Rest)}
 	switch {
-	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = routes.OverloadRetry
 	case e.Status == 400:
 		e.Status, e.Code, e.RequestID = 422, "ASR_UPSTREAM_VALIDATION_FAILED", true
 	case e.Code == "INFERENCE_FAILED":

@@ -144,8 +144,7 @@ func (f *transcriptionForm) take(p *routes.FormPart) {
 		// The model decides by itself how it divides what is long.
 		f.oneOf(p, text, []string{"auto"})
 	default:
-		f.v.Add(routes.Issue{Code: "unrecognized_keys", Path: routes.Excerpt([]byte(p.Name)),
-			Message: routes.Excerpt([]byte(p.Name)) + ": is not known here."})
+		f.v.Stranger("", p.Name)
 	}
 }
 

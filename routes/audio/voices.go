@@ -91,7 +91,7 @@ func (v *cloning) read() *routes.Error {
 			v.v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
 				Message: "file: expected a file with a filename, received a field."})
 		default:
-			v.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name, Message: name + ": is not accepted by this endpoint."})
+			v.v.Stranger("", p.Name)
 		}
 		seen[p.Name] = true
 	}
@@ -114,7 +114,7 @@ func (v *cloning) choose() *routes.Error {
 		return routes.Invalid(v.v.Issues...)
 	}
 	model, match := v.call.Catalog().Resolve([]byte(v.model), "tts")
-	if e := v.call.UseModel([]byte(v.model), model, match, v.v.Issues); e != nil {
+	if e := v.call.UseModel([]byte(v.model), "tts", model, match, v.v.Issues); e != nil {
 		return e
 	}
 	if v.spec = model.Config.Spec.(*config.Speech).VoiceCloning; v.spec == nil {
@@ -269,12 +269,7 @@ func (v *cloning) failed() *routes.Error {
 	c.Cause = "upstream_status"
 	no := &v.made.Failure
 	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter}
-	switch {
-	case e.Status == 400:
-		e.RequestID = true
-	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = routes.OverloadRetry
-	}
+	e.RequestID = e.Status == 400
 	return e
 }
 

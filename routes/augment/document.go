@@ -90,6 +90,8 @@ func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 				v.Add(routes.Issue{Code: "invalid_enum_value", Path: p.Name, Received: routes.Excerpt(p.Content),
 					Options: formats, Message: p.Name + ": expected json or text, received " + routes.Quoted(format) + "."})
 			}
+		default:
+			v.Stranger("", p.Name)
 		}
 	}
 	switch {

@@ -29,7 +29,7 @@ func chatBook(cfg *config.Config) *routes.Rulebook {
 	if cfg.Compat.OpenAIExtras {
 		withExtras(rules)
 	}
-	return routes.NewRulebook(dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops()), rules)
+	return routes.NewRulebook(dialect.ChatShape(cfg.Brand, cfg.BrandAliases, cfg.Drops()), rules).OpenToMore()
 }
 
 // serveChat answers POST /chat/completions (interface.md, Chat; addendum 5).
@@ -157,7 +157,7 @@ func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 		name, c.chat.Suffix = providers.SplitSuffix(name)
 	}
 	model, match := c.call.Catalog().Resolve(name, typ)
-	if e := c.call.UseModel(name, model, match, v.Issues); e != nil {
+	if e := c.call.UseModel(name, typ, model, match, v.Issues); e != nil {
 		return e
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {

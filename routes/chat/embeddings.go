@@ -2,6 +2,7 @@ package chat
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"farebox/config"
 	"farebox/providers/chat/dialect"
@@ -47,11 +48,6 @@ func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 	if !one {
 		v.CheckItems(dialect.EmbedInput, "elements")
 	}
-	if unknown := c.chat.Doc.Members - len(c.chat.Doc.Fields); unknown > 0 {
-		v.Add(routes.Issue{Code: "unrecognized_keys",
-			Message: "This endpoint takes only model, input, encoding_format, dimensions and user; the body has " +
-				strconv.Itoa(unknown) + " more."})
-	}
 	c.chat.Embedding = true
 	c.call.NoteUser(v.Text(-1, dialect.TopUser))
 	if e := c.chooseModel("embedding", &v); e != nil {
@@ -60,10 +56,48 @@ func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
 	if c.view.asksToSeal(&c.call.Ctx.Request.Header) {
 		return routes.Unsupported("headers", "Model "+c.call.Model.ID+" does not support end-to-end encryption.")
 	}
+	if e := c.fitsInputs(&v, tokens); e != nil {
+		return e
+	}
 	if v.Member(-1, dialect.EmbedDimensions) != nil && !c.call.Model.Config.Spec.(*config.Embedding).CustomDimensions {
 		return routes.Unsupported("dimensions", "Model "+c.call.Model.ID+" does not support custom dimensions.")
 	}
 	return c.infer()
+}
+
+// fitsInputs refuses a text that is longer than the model takes, by the estimate of addendum
+// 11: ceil(characters / 3.2 x 0.95) tokens.
+func (c *inference) fitsInputs(v *routes.Validator, tokens bool) *routes.Error {
+	most := c.call.Model.Room
+	f := v.Member(-1, dialect.EmbedInput)
+	if most == 0 || tokens || int64(len(v.Body))*19 <= most*64 {
+		return nil
+	}
+	tooLong := func(path string, text []byte) *routes.Error {
+		n := (int64(utf8.RuneCount(text))*19 + 63) / 64
+		if n <= most {
+			return nil
+		}
+		limit := strconv.FormatInt(most, 10)
+		message := path + ": has about " + strconv.FormatInt(n, 10) + " tokens; model " + c.call.Model.ID + " takes at most " +
+			limit + "."
+		return &routes.Error{Status: 400, Code: "TOO_MANY_TOKENS", Message: message,
+			Issues: []routes.Issue{{Code: "too_big", Path: path, Maximum: limit, Message: message}}}
+	}
+	raw := f.Raw(v.Body)
+	if f.Kind == scan.String {
+		return tooLong("input", raw[1:len(raw)-1])
+	}
+	for at, n := 1, 0; ; n++ {
+		from, to, ok := dialect.NextElement(raw, at)
+		if !ok {
+			return nil
+		}
+		if e := tooLong("input."+strconv.Itoa(n), raw[from+1:to-1]); e != nil {
+			return e
+		}
+		at = to
+	}
 }
 
 // tokenInput checks input that is token numbers: one list of them, or a list of

@@ -78,9 +78,6 @@ func (c *inference) enclose(v *routes.Validator, use *features, f *brandFlags) *
 	switch {
 	case sent && !able && (f.e2ee || m.Chat.Enclave == nil):
 		return routes.Unsupported("headers", "Model "+m.ID+" does not support end-to-end encryption.")
-	case m.Chat.Enclave == nil && f.e2ee && f.e2eeAsked:
-		return routes.Unsupported(c.flagPath(f, "enable_e2ee"),
-			"Model "+m.ID+" does not support end-to-end encryption.")
 	case m.Chat.Enclave == nil:
 		return nil
 	case c.chat.Form != nil:

@@ -119,10 +119,6 @@ func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 		"a model without":       {all, at("open-model"), invalid, notAble},
 		"an enclave without":    {all, at("tee-model"), invalid, notAble},
 		"one header too many":   {with(model, "-", algo, "-"), at("open-model"), invalid, notAble},
-		"a model without, asked by its parameter": {
-			nil, `{"model":"open-model","messages":[{"role":"user","content":"Hi"}],"venice_parameters":{"enable_e2ee":true}}`,
-			invalid, `"venice_parameters","enable_e2ee"`,
-		},
 	} {
 		spent := s.spent(func() {
 			status, h, answer := s.post("/chat/completions", row.body, row.headers)

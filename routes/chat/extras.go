@@ -19,6 +19,9 @@ import (
 // appendExtras puts both behind the last member of a whole answer. What the
 // upstream says under the same name stays: no member stands there twice.
 func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
+	if c.cites != nil {
+		answer = c.cites.whole(answer)
+	}
 	if c.lookup.documents(&c.flags) {
 		answer = c.withDocuments(answer)
 	}
@@ -85,11 +88,10 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')
 }
 
-// setCap says which cap on completion tokens was sent where the account could not pay
-// for the one that was asked for, or the model has not as many; of requests whose bytes
-// count, also where none was.
+// setCap tells the cap on completion tokens that was sent where the client named another
+// one or none.
 func (c *inference) setCap() {
-	if c.lowered || c.clamped || c.chat.Verbatim && c.chat.MaxCompletion != c.chat.AskedCompletion {
+	if n := c.chat.MaxCompletion; n > 0 && n != c.chat.AskedCompletion {
 		c.call.Ctx.Response.Header.SetCanonical(c.view.capHeader,
 			strconv.AppendInt(c.number[:0], c.chat.MaxCompletion, 10))
 	}

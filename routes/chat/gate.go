@@ -16,7 +16,7 @@ import (
 // model suffix has overridden them (5.4).
 type brandFlags struct {
 	strip, disable, system, e2ee             bool
-	e2eeAsked                                bool // the client has written it
+	e2eeAsked, citationsAsked                bool // the client has written it
 	webSearch                                string
 	scraping, citations, inStream, documents bool
 	xSearch                                  bool
@@ -111,7 +111,7 @@ func (f *brandFlags) set(key, value, brand string) {
 	case "enable_web_scraping":
 		f.scraping = on
 	case "enable_web_citations":
-		f.citations = on
+		f.citations, f.citationsAsked = on, true
 	case "include_search_results_in_stream":
 		f.inStream = on
 	case "return_search_results_as_documents":

@@ -45,6 +45,7 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		if e := c.lookUp(); e != nil {
 			return false, e
 		}
+		c.cite()
 	}
 	c.carryOn()
 	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
@@ -178,7 +179,7 @@ func (c *inference) Admit(again bool) *routes.Error {
 	upper, want := c.measure()
 	c.full = !c.chat.Stream || c.call.Model.Config.HoldsFull()
 	c.want = billing.Admission{
-		Tokens: c.likely + c.lookup.needs() + c.beyond() + min(want, c.call.Config().Billing.SliceTokens),
+		Tokens: c.likely + c.added() + min(want, c.call.Config().Billing.SliceTokens),
 		Stream: c.chat.Stream, Loose: money.Worst(c.call.Model.Price, upper, 0),
 	}
 	denial := c.tryHold(upper, want)
@@ -197,7 +198,7 @@ func (c *inference) Admit(again bool) *routes.Error {
 // measure says how many tokens the prompt has at most, and how many the answer may have.
 func (c *inference) measure() (upper, want int64) {
 	upper, c.likely = dialect.EstimatePrompt(&c.chat, c.call.Config().Billing.ImageTokens)
-	room := c.lookup.needs() + c.beyond()
+	room := c.added()
 	c.chat.MostPrompt = c.mostPrompt(upper) + room
 	upper += room
 	return upper, c.completionCap(upper)
@@ -235,15 +236,14 @@ func (c *inference) cover() *routes.Error {
 	case !price.Free && reach < money.AddNano(fixed, money.Worst(price, 0, want)):
 		most = min(want, max(c.covered, money.Affords(price, reach-fixed)))
 	}
-	c.capAt(most, want)
+	c.capAt(most)
 	return nil
 }
 
 // capAt has upstreams asked for at most so many completion tokens of all choices.
-func (c *inference) capAt(most, want int64) {
+func (c *inference) capAt(most int64) {
 	c.chat.MaxCompletion = max(1, most/c.chat.Choices)
 	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
-	c.lowered = most < want
 }
 
 // tryHold asks for the price of a prompt and as much of want completion tokens
@@ -271,7 +271,7 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	} else if reach := c.call.Hold().Reach(); reach < c.want.Reach {
 		most = min(want, money.Affords(price, reach-web-money.Worst(price, prompt, 0)))
 	}
-	c.capAt(most, want)
+	c.capAt(most)
 	return denial
 }
 
@@ -283,11 +283,10 @@ func (c *inference) completionCap(upper int64) int64 {
 		return 0
 	}
 	m := c.call.Model.Chat
-	most := m.MaxCompletionTokens
 	if asked := c.chat.AskedCompletion; asked > 0 {
-		return min(most, asked) * c.chat.Choices
+		return min(m.MaxCompletionTokens, asked) * c.chat.Choices
 	}
-	most = min(most, c.call.Config().Billing.DefaultCap)
+	most := c.call.Model.DefaultCompletion
 	if m.ContextTokens-upper < most {
 		// Servers refuse a cap that does not fit beside the prompt.
 		room := m.ContextTokens - c.boundPrompt()
@@ -301,7 +300,17 @@ func (c *inference) boundPrompt() int64 {
 	var bound int64
 	permille := c.view.meters[c.call.Model.Index].prompts.permille(c.call.Model)
 	bound, c.counted = dialect.BoundPrompt(&c.chat, c.call.Config().Billing.ImageTokens, permille)
-	return bound + c.lookup.needs() + c.beyond()
+	return bound + c.added()
+}
+
+// added is what the prompt has beside the body that was made: pages that are looked up, what
+// was not read of the client's own body, and what upstreams add themselves.
+func (c *inference) added() int64 {
+	n := c.lookup.needs() + c.beyond()
+	if m := c.call.Model.Chat; m != nil {
+		n += m.PromptOverhead
+	}
+	return n
 }
 
 // promptSlack is how many tokens an upstream may add to a prompt of text, for
@@ -351,10 +360,6 @@ func (c *inference) rejected() *routes.Error {
 	switch e.Status {
 	case 400:
 		e.RequestID = e.Param == ""
-	case 429:
-		if e.RetryAfter == 0 {
-			e.RetryAfter = routes.OverloadRetry
-		}
 	case 504:
 		e.Message = c.tooSlow()
 	}

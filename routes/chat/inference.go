@@ -47,7 +47,6 @@ type inference struct {
 	// Stream (relay.go).
 	stream     dialect.Stream
 	full       bool        // the whole cap is held before the model is asked
-	lowered    bool        // the cap is what the account can pay, less than was asked
 	carries    bool        // the answer is read on when the client leaves
 	toEnd      bool        // …to its end, whoever pays
 	covered    int64       // completion tokens that the hold pays for
@@ -70,6 +69,7 @@ type inference struct {
 	parses     bool        // its file parts become text
 	files      []file      // until they are read
 	lookup     *lookup     // nil: nothing is looked up
+	cites      *cites      // nil: no source is cited
 	tells      []byte      // what the first event of a stream is to say
 	shows      bool        // its first delta is to have what was found as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
@@ -161,11 +161,11 @@ func (c *inference) Recycle() {
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
-	c.lookup, c.tells, c.shows, c.parses, c.files = nil, nil, false, false, nil
+	c.lookup, c.cites, c.tells, c.shows, c.parses, c.files = nil, nil, nil, false, false, nil
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
-	c.full, c.lowered, c.carries, c.toEnd = false, false, false, false
+	c.full, c.carries, c.toEnd = false, false, false
 	c.clamped, c.unreasoned, c.otherEffort, c.noEffort = false, false, false, false
 	c.cut, c.endless, c.cap, c.finished = false, false, nil, false
 	c.sized, c.marked, c.size, c.line = false, false, 0, 0

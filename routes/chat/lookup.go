@@ -52,6 +52,9 @@ func (c *inference) plan(f *brandFlags) *routes.Error {
 	if c.lookup = l; l.x {
 		l.xPrice, l.xMost, l.xRoom = money.Pico(bounds.XPrice), int64(bounds.XResults), bounds.Tokens
 	}
+	if c.chat.Form != nil && f.tool && !f.citationsAsked {
+		f.citations = true // answers of these forms tell the sources of their texts
+	}
 	if search || f.scraping {
 		l.offer = c.of.web.Offer(c.call)
 	}
@@ -299,6 +302,7 @@ func (c *inference) lookUp() *routes.Error {
 		} else {
 			l.answer = c.of.web.Search(c.call, l.query, c.call.Config().Augment.InChat().Results)
 		}
+		c.chat.Searched = l.query
 		if e := c.judgeLookup(); e != nil {
 			return e
 		}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -152,15 +153,10 @@ func checkLists(v *routes.Validator) {
 	v.CheckElements(dialect.ChatStopTokenIDs)
 	v.CheckElements(dialect.ChatInclude)
 	v.CheckItems(dialect.ChatStop, "sequences")
-	if i := v.Doc.TopIndex(dialect.ChatMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
-		gjson.Parse(routes.ViewString(v.Doc.Fields[i].Raw(v.Body))).ForEach(func(key, value gjson.Result) bool {
-			if value.Type != gjson.String {
-				name := routes.Excerpt(routes.ViewBytes(key.Str))
-				v.Add(routes.Issue{Code: "invalid_type", Path: "metadata", Named: name, Expected: "string",
-					Message: "metadata." + name + ": expected string."})
-			}
-			return len(v.Issues) < routes.MaxIssues
-		})
+	if tag := v.Text(-1, dialect.ChatAnonUserID); bytes.Contains(tag, []byte("||")) || bytes.ContainsFunc(tag,
+		func(r rune) bool { return r < ' ' || r > '~' || r == '\\' }) {
+		v.Add(routes.Issue{Code: "invalid_string", Path: "anon_user_id",
+			Message: "anon_user_id: must be of printable ASCII characters, without || and \\."})
 	}
 	checkChoices(v)
 	fields := v.Doc.Fields

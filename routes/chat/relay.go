@@ -76,6 +76,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if c.shows && !c.stream.Failed() {
 		out = c.documented(out)
 	}
+	if c.cites != nil && !c.stream.Failed() {
+		out = c.cites.stream(out)
+	}
 	if c.told != nil {
 		out = c.told.Pass(out)
 	}
@@ -196,6 +199,9 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	if len(c.tells) > 0 && !c.stream.Failed() {
 		c.tail = c.announced(c.tail) // all of it comes at once
 	}
+	if c.cites != nil && !c.stream.Failed() {
+		c.tail = c.cites.stream(c.tail)
+	}
 	usage := c.stream.Usage()
 	c.ended(cause)
 	var flags journal.Flags
@@ -279,7 +285,7 @@ func (c *inference) endWith(f *fault) []byte {
 		c.tail = slices.Clone(c.told.Pass(c.tail))
 		return append(c.tail, c.told.Fail(f.code, f.kind, f.message)...)
 	case c.native:
-		return c.chat.Form.AppendError(c.tail, f.code, f.kind, f.message)
+		return c.chat.Form.AppendError(c.tail, &c.chat, f.code, f.kind, f.message)
 	}
 	return dialect.ErrorEvent(c.tail, f.code, f.kind, f.message, 0)
 }

@@ -66,11 +66,11 @@ func rows(of *Capability) []routes.Row {
 		{Method: "GET", Path: "/image/styles", Access: routes.Catalog, Wallet: true,
 			Form: routes.NoBody, Serve: of.serveStyles},
 		{Method: "POST", Path: "/images/generations", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "image_generation", Rules: routes.Always(simpleBook),
+			Rate: routes.ByModel, Operation: "image_generation", Rules: simpleBookOf,
 			Serve: of.serveGenerations},
 		{Method: "POST", Path: "/images/edits", Access: routes.Bearer, Wallet: true, Form: routes.JSONOrForm,
 			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(simpleEditBook), Serve: of.serveSimpleEdit},
+			Rules: simpleEditBookOf, Serve: of.serveSimpleEdit},
 	}
 }
 

@@ -58,7 +58,6 @@ func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error)
 		return nil, e
 	}
 	f.v.CheckAll()
-	f.refuseUnknown()
 	c.NoteUser(f.v.Text(-1, imageUser))
 	return f, nil
 }
@@ -118,41 +117,6 @@ func (f *imageForm) ruleOf(id int) *routes.Rule {
 		return nil
 	}
 	return f.v.Book.Rule(imageShape, id)
-}
-
-// refuseUnknown refuses members that the endpoint does not take (addendum 8:
-// strict bodies), by name.
-func (f *imageForm) refuseUnknown() {
-	named := 0
-	for i := range f.v.Doc.Fields {
-		field := &f.v.Doc.Fields[i]
-		if field.Parent != -1 {
-			continue
-		}
-		named++
-		if f.ruleOf(int(field.Name)) == nil {
-			f.unknown(imageShape.Name(int(field.Name)))
-		}
-	}
-	if named == f.v.Doc.Members {
-		return
-	}
-	gjson.Parse(routes.ViewString(f.v.Body)).ForEach(func(key, _ gjson.Result) bool {
-		if imageShape.ID(key.Str) < 0 {
-			f.unknown(key.Str)
-		}
-		return len(f.v.Issues) < routes.MaxIssues
-	})
-}
-
-func (f *imageForm) unknown(name string) {
-	hint := ""
-	if name == "negative_prompt" {
-		hint = " Describe unwanted content in the prompt instead."
-	}
-	name = routes.Excerpt([]byte(name))
-	f.v.Add(routes.Issue{Code: "unrecognized_keys", Named: name,
-		Message: name + ": is not accepted by this endpoint." + hint})
 }
 
 // words is a text member as the client meant it; empty when it is absent.

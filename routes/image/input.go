@@ -28,6 +28,13 @@ func (p *pictures) readInputs() *routes.Error {
 		}
 		p.job.Inputs = append(p.job.Inputs, in)
 	}
+	for i := range p.masks {
+		in, e := p.masks[i].read()
+		if e != nil {
+			return e
+		}
+		p.job.Mask = &in
+	}
 	for i := range p.references {
 		if p.references[i].link() != "" {
 			continue

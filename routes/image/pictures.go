@@ -33,7 +33,8 @@ type pictures struct {
 	sale imageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
-	fetched             int64 // bytes, of Capability.fetched
+	masks               []source // at most one
+	fetched             int64    // bytes, of Capability.fetched
 	// writer is the text model that is to rewrite the prompt, nil for none;
 	// rewritten is what came of it.
 	writer    *providers.Model
@@ -101,7 +102,7 @@ func (p *pictures) choose(typ, name string, fallback bool) *routes.Error {
 	if name == "" {
 		name = "default"
 	}
-	if e := p.call.UseModel([]byte(name), model, match, p.form.v.Issues); e != nil {
+	if e := p.call.UseModel([]byte(name), typ, model, match, p.form.v.Issues); e != nil {
 		return e
 	}
 	p.spec = model.Config.Spec.(*config.Image)
@@ -291,8 +292,6 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message,
 		RetryAfter: max(no.RetryAfter, f.RetryAfter)}
 	switch {
-	case e.Status == 429 && e.RetryAfter == 0:
-		e.RetryAfter = routes.OverloadRetry
 	case e.Status == 400:
 		e.RequestID = true
 	case e.Code == "INFERENCE_FAILED" && p.job.Kind == image.Upscale:

@@ -147,6 +147,9 @@ var simpleRules = map[string]*routes.Rule{
 	"user":               {Kinds: routes.String},
 }
 
+// larger are the rules of more pictures and longer prompts (compat.openai_images).
+var larger = map[string]*routes.Rule{"n": {Kinds: routes.Number, Integer: true, Min: 1, Max: 4}, "prompt": editPrompt}
+
 // simpleEditRules are the members of POST /images/edits, which OpenAI's packages call.
 var simpleEditRules = map[string]*routes.Rule{
 	"model": modelRule, "prompt": editPrompt, "n": simpleRules["n"], "size": simpleRules["size"],
@@ -206,13 +209,22 @@ func withRules(base, more map[string]*routes.Rule) map[string]*routes.Rule {
 
 // The rulebooks; they are the same for every brand and config.
 var (
-	generateBook   = routes.NewRulebook(imageShape, generateRules)
-	simpleBook     = routes.NewRulebook(imageShape, simpleRules)
-	simpleEditBook = routes.NewRulebook(imageShape, simpleEditRules)
-	editBook       = routes.NewRulebook(imageShape, editRules)
-	multiEditBook  = routes.NewRulebook(imageShape, multiEditRules)
-	upscaleBook    = routes.NewRulebook(imageShape, upscaleRules)
-	cutOutBook     = routes.NewRulebook(imageShape, cutOutRules)
+	generateBook   = newBook(generateRules)
+	simpleBook     = newBook(simpleRules)
+	simpleEditBook = newBook(simpleEditRules)
+	// largerBook and largerEditBook are those with compat.openai_images.
+	largerBook     = newBook(withRules(simpleRules, larger))
+	largerEditBook = newBook(withRules(simpleEditRules, larger))
+	editBook       = newBook(editRules)
+	multiEditBook  = newBook(multiEditRules)
+	upscaleBook    = newBook(upscaleRules)
+	cutOutBook     = newBook(cutOutRules)
 
-	upscaleExtraBook = routes.NewRulebook(imageShape, upscaleExtraRules)
+	upscaleExtraBook = newBook(upscaleExtraRules)
 )
+
+func newBook(rules map[string]*routes.Rule) *routes.Rulebook {
+	b := routes.NewRulebook(imageShape, rules)
+	b.Hints = map[string]string{"negative_prompt": " Describe unwanted content in the prompt instead."}
+	return b
+}

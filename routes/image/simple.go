@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"farebox/config"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -14,6 +15,21 @@ import (
 
 // OpenAI's form of asking for pictures and of answering: POST
 // /images/generations, and /images/edits for their packages.
+
+// simpleBookOf and simpleEditBookOf are what a body in OpenAI's form must be.
+func simpleBookOf(cfg *config.Config) *routes.Rulebook {
+	if cfg.Compat.OpenAIImages {
+		return largerBook
+	}
+	return simpleBook
+}
+
+func simpleEditBookOf(cfg *config.Config) *routes.Rulebook {
+	if cfg.Compat.OpenAIImages {
+		return largerEditBook
+	}
+	return simpleEditBook
+}
 
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
@@ -45,8 +61,11 @@ func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	prompt := f.prompt(imagePrompt)
 	p.sources = f.pictures(imageImage)
 	p.wantSources(imageImage, []int{imageImage, imageImages})
-	if len(f.pictures(imageMask)) > 0 {
-		f.v.Wrong("mask", "masks are not supported; describe the change in the prompt.")
+	if p.masks = f.pictures(imageMask); len(p.masks) > 0 && !c.Config().Compat.OpenAIImages {
+		c.Hint = "compat.openai_images: true takes masks, n up to 4 and longer prompts"
+		f.v.Wrong("mask", "masks are not accepted; describe the change in the prompt.")
+	} else if len(p.masks) > 1 || len(p.masks) == 1 && p.masks[0].link() != "" {
+		f.v.Wrong("mask", "must be one picture, as a file or as base64.")
 	}
 	if f.flag(imageStream, false) {
 		f.v.Wrong("stream", "pictures come in one piece; leave it out.")
@@ -104,6 +123,7 @@ func (p *pictures) simpleSize() {
 // simpleOptions takes the rest of OpenAI's members.
 func (p *pictures) simpleOptions() {
 	f := p.form
+	p.job.Count = max(1, int(f.v.Integer(imageN)))
 	p.job.Format = picture.ParseFormat(f.choice(imageOutputFormat, "png"))
 	p.job.SafeMode = f.words(imageModeration) != "low"
 	p.job.Background = f.words(imageBackground)

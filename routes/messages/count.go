@@ -157,5 +157,5 @@ func chooseModel(call *routes.Call, issues []routes.Issue) *routes.Error {
 	}
 	name, _ = providers.SplitSuffix(name)
 	model, match := call.Catalog().Resolve(name, "text")
-	return call.UseModel(name, model, match, issues)
+	return call.UseModel(name, "text", model, match, issues)
 }

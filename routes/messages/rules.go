@@ -103,7 +103,7 @@ func bookOf(asks bool) *routes.Rulebook {
 	for name, rule := range ofBody {
 		rules[name] = rule
 	}
-	return routes.NewRulebook(form.Shape, rules)
+	return routes.NewRulebook(form.Shape, rules).OpenToMore()
 }
 
 // checkStops applies the rule of its elements to stop_sequences.

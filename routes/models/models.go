@@ -1,6 +1,7 @@
 package models
 
 import (
+	"strings"
 	"time"
 
 	"farebox/billing/store"
@@ -78,8 +79,8 @@ func compatibility(c *routes.Call) *routes.Error {
 }
 
 // modelTypes are the values of the `type` query.
-var modelTypes = []string{"all", "asr", "code", "embedding", "image", "inpaint", "music", "text", "tts", "upscale",
-	"video"}
+var modelTypes = []string{"all", "asr", "background_removal", "code", "embedding", "image", "inpaint", "music", "text",
+	"tts", "upscale", "video"}
 
 var modelParams = routes.Params{"type": {Kinds: routes.String, Enum: modelTypes, Default: "text"}}
 
@@ -97,7 +98,7 @@ func modelType(c *routes.Call) (string, *routes.Error) {
 	return "", routes.Invalid(routes.Issue{
 		Code: "invalid_enum_value", Path: "type", Received: routes.Excerpt(typ), Options: modelTypes,
 		Message: "Unknown model type " + routes.Excerpt(typ) +
-			"; expected one of all, asr, code, embedding, image, inpaint, music, text, tts, upscale, video.",
+			"; expected one of " + strings.Join(modelTypes, ", ") + ".",
 	})
 }
 

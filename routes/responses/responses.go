@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"farebox/config"
 	"farebox/providers"
 	form "farebox/providers/chat/responses"
@@ -34,16 +36,26 @@ func (of *Capability) Open(*routes.Gateway) []routes.Row {
 
 // Load is routes.Loader.
 func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
-	return routes.View{Own: &view{keep: cfg.Responses.Keep, form: form.Options{
-		Brand: cfg.Brand, Aliases: cfg.BrandAliases, Spec: cfg.Compat.ResponsesEvents == "spec",
-		Extras: cfg.Compat.OpenAIExtras,
-	}}}, nil
+	v := &view{keep: cfg.Responses.Keep, events: cfg.Compat.ResponsesEvents}
+	v.sdk = form.Options{Brand: cfg.Brand, Aliases: cfg.BrandAliases, Extras: cfg.Compat.OpenAIExtras}
+	v.spec = v.sdk
+	v.spec.Spec = true
+	return routes.View{Own: v}, nil
 }
 
 // view is what a config says.
 type view struct {
-	form form.Options
-	keep time.Duration // how long answers are kept
+	sdk, spec form.Options
+	events    string        // compat.responses_events
+	keep      time.Duration // how long answers are kept
+}
+
+// options are those for the client's form of answers and events.
+func (v *view) options(h *fasthttp.RequestHeader) *form.Options {
+	if v.events == "spec" || v.events == "auto" && !routes.FromOpenAI(h) {
+		return &v.spec
+	}
+	return &v.sdk
 }
 
 // keeper keeps items for a request's account.
@@ -73,7 +85,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	f := form.NewForm(&own.form, call.Body, &call.Doc, call.ID[:], call.Began.Unix())
+	f := form.NewForm(own.options(&call.Ctx.Request.Header), call.Body, &call.Doc, call.ID[:], call.Began.Unix())
 	told := &routes.Retold{Form: f, Issues: v.Issues, Missing: items.missing}
 	if f.Stores() && call.Items().On() {
 		f.KeepItems(keeper{call})

@@ -90,8 +90,8 @@ var nested = map[string]*routes.Rule{
 	"tool_choice.tools.function.name":  {Kinds: routes.String, NonEmpty: true},
 	"tool_choice.tools.custom":         {Kinds: routes.Object},
 	"tool_choice.tools.custom.name":    {Kinds: routes.String, NonEmpty: true},
-	"tools.allowed_x_handles":          {Kinds: routes.Array},
-	"tools.excluded_x_handles":         {Kinds: routes.Array},
+	"tools.allowed_x_handles":          {Kinds: routes.Array, Length: 10},
+	"tools.excluded_x_handles":         {Kinds: routes.Array, Length: 10},
 	"tools.from_date":                  {Kinds: routes.String},
 	"tools.to_date":                    {Kinds: routes.String},
 	"tools.enable_image_understanding": {Kinds: routes.Bool},
@@ -157,7 +157,7 @@ func book(cfg *config.Config) *routes.Rulebook {
 		}
 		rules[word+"_parameters.include_"+word+"_system_prompt"] = &routes.Rule{Kinds: routes.Bool}
 	}
-	return routes.NewRulebook(form.Shape(cfg.Brand, cfg.BrandAliases), rules)
+	return routes.NewRulebook(form.Shape(cfg.Brand, cfg.BrandAliases), rules).OpenToMore()
 }
 
 // parameters are the rules of those <brand>_parameters that have an effect (addendum

@@ -65,23 +65,42 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	}
 	r := of.requests.Get().(*request)
 	r.call, r.view, r.network, call.Part = call, v, network, r
-	if e := call.CheckFailures(); e != nil {
+	unknown, e := r.read(network)
+	switch {
+	case e != nil:
 		return e
-	}
-	if e := r.read(network); e != nil {
-		return e
+	case len(unknown) > 0 && !r.job.Batch:
+		return r.noMethod()
+	case len(unknown) > 0:
+		return unsupportedMethods(&r.job, network, unknown)
 	}
 	return call.Sell(r, routes.Terms{Patience: patience, Writes: call.Keyed() && r.job.Once(network.Family)})
 }
 
-// read checks the envelope and finds the methods of all calls.
-func (r *request) read(n *rpc.Network) *routes.Error {
+// noMethod answers a single call of a method that is not served as a node answers it, so
+// that clients try another way (interface.md, Errors). It costs nothing.
+func (r *request) noMethod() *routes.Error {
+	c := r.call
+	if d := c.Count(byCredits, 1); d.Code != billing.Admitted {
+		return c.Overrun(byCredits, &d, c.Row.Path)
+	}
+	h := &c.Ctx.Response.Header
+	h.SetCanonical(r.view.creditsHeader, []byte("0"))
+	h.SetCanonical(r.view.costHeader, appendCost(r.number[:0], 0))
+	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), r.job.ID(0)...), `,"error":{"code":-32601,"message":`...)
+	b = routes.AppendString(b, "the method "+routes.Excerpt(r.job.MethodName(0))+" does not exist/is not available")
+	return c.WriteJSON(append(b, "}}"...))
+}
+
+// read checks the envelope and finds the methods of all calls; unknown are the calls of
+// methods that are not served.
+func (r *request) read(n *rpc.Network) (unknown []int, e *routes.Error) {
 	if e := r.call.WantJSON(); e != nil {
-		return e
+		return nil, e
 	}
 	body := r.call.Ctx.Request.Body()
 	if most := r.call.MostBody(); len(body) > most {
-		return &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE",
+		return nil, &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE",
 			Message:   "The request body is too large; at most " + config.Size(most).String() + " are taken here.",
 			Uncounted: true}
 	}
@@ -89,12 +108,9 @@ func (r *request) read(n *rpc.Network) *routes.Error {
 	if fault := job.Scan(body); fault != nil {
 		e := routes.Invalid(routes.Issue{Code: fault.Code, Path: fault.Path, Message: fault.Error()})
 		e.Message = "Invalid request body: " + fault.Error()
-		return e
+		return nil, e
 	}
-	if unknown := job.Resolve(n.Family); unknown != nil {
-		return unsupportedMethods(job, n, unknown)
-	}
-	return nil
+	return job.Resolve(n.Family), nil
 }
 
 // unsupportedMethods names every method that is not served, and each call that

@@ -191,6 +191,12 @@ func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source stri
 	if !asked {
 		b = routes.AppendString(append(b, `,"request_nonce":`...), text)
 	}
+	if quote := r.Get("intel_quote"); quote.Exists() && !r.Get("quote").Exists() {
+		b = append(append(b, `,"quote":`...), quote.Raw...)
+	}
+	if !r.Get("api_version").Exists() {
+		b = append(b, `,"api_version":"v1"`...)
+	}
 	b = append(append(b, `,"server_verification":`...), p.found.JSON()...)
 	b = strconv.AppendInt(append(b, `,"candidates_evaluated":`...), int64(p.tried), 10)
 	b = strconv.AppendInt(append(b, `,"candidates_available":`...), int64(p.offered), 10)

@@ -136,6 +136,9 @@ func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw [
 	text("requested_request_id", kept.ID)
 	text("tee_provider", m.Chat.Enclave.Provider)
 	text("tee_hardware", "intel-tdx")
+	if !gjson.GetBytes(raw, "api_version").Exists() {
+		text("api_version", "v1")
+	}
 	b = routes.AppendString(append(b, `,"verification":{"attestation_endpoint":`...), routes.Prefix+"/tee/attestation")
 	b = append(b, `,"description":"Recover the signer of text by EIP-191, compare it with signing_address of a fresh `...)
 	b = append(b, `attestation, and the hashes in text with those of the bytes sent and received."}`...)

@@ -40,7 +40,7 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	of.gateway = g
 	return []routes.Row{
 		{
-			Method: "POST", Path: "/video/quote", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: byQuotes,
+			Method: "POST", Path: "/video/quote", Access: routes.Catalog, Wallet: true, Form: routes.JSONBody, Rate: byQuotes,
 			Counts: []*routes.RateClass{byProbes}, Rules: routes.Always(quoteBook), Serve: of.quote,
 		},
 		{

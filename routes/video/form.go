@@ -33,7 +33,6 @@ func read(c *routes.Call) (*form, *routes.Error) {
 func newForm(body []byte, doc *scan.Document, book *routes.Rulebook) *form {
 	f := &form{Validator: routes.Validator{Body: body, Doc: doc, Book: book}}
 	f.CheckAll()
-	f.refuseStrangers()
 	for _, id := range []int{videoPrompt, videoNegative} {
 		if r := book.Rule(videoShape, id); r != nil {
 			f.checkText(id, r.Characters, "")
@@ -52,35 +51,6 @@ func newForm(body []byte, doc *scan.Document, book *routes.Rulebook) *form {
 	return f
 }
 
-// refuseStrangers refuses members that the endpoint does not take, by name.
-func (f *form) refuseStrangers() {
-	named := 0
-	for i := range f.Doc.Fields {
-		field := &f.Doc.Fields[i]
-		if field.Parent != -1 {
-			continue
-		}
-		if named++; f.Book.Rule(videoShape, int(field.Name)) == nil {
-			f.stranger("", videoShape.Name(int(field.Name)))
-		}
-	}
-	if named == f.Doc.Members {
-		return
-	}
-	gjson.Parse(routes.ViewString(f.Body)).ForEach(func(key, _ gjson.Result) bool {
-		if videoShape.ID(key.Str) < 0 {
-			f.stranger("", key.Str)
-		}
-		return len(f.Issues) < routes.MaxIssues
-	})
-}
-
-func (f *form) stranger(path, name string) {
-	name = routes.Excerpt([]byte(name))
-	f.Add(routes.Issue{Code: "unrecognized_keys", Path: path, Named: name,
-		Message: strings.TrimPrefix(path+"."+name, ".") + ": is not accepted by this endpoint."})
-}
-
 // checkParts refuses members of the objects of a list that they do not have, and
 // elements of their own lists that are no links.
 func (f *form) checkParts(id int, names ...string) {
@@ -90,7 +60,7 @@ func (f *form) checkParts(id int, names ...string) {
 		n++
 		part.ForEach(func(key, value gjson.Result) bool {
 			if part.IsObject() && !slices.Contains(names, key.Str) {
-				f.stranger(path, key.Str)
+				f.Stranger(path, key.Str)
 			}
 			if part.IsObject() && value.IsArray() {
 				for i, link := range value.Array() {
@@ -138,7 +108,7 @@ func (f *form) checkText(id, most int, of string) {
 func (f *form) choose(c *routes.Call) *routes.Error {
 	name := []byte(f.words(videoModel))
 	model, match := c.Catalog().Resolve(name, videoType)
-	if e := c.UseModel(name, model, match, f.Issues); e != nil {
+	if e := c.UseModel(name, videoType, model, match, f.Issues); e != nil {
 		return e
 	}
 	f.of, f.id = model.Config.Spec.(*config.Video), model.ID

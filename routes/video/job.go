@@ -53,9 +53,6 @@ func find(c *routes.Call, class *routes.RateClass) (*form, *job.View, *routes.Er
 	if e != nil {
 		return nil, nil, e
 	}
-	if e := c.CheckFailures(); e != nil {
-		return nil, nil, e
-	}
 	if len(f.Issues) > 0 {
 		return nil, nil, routes.Invalid(f.Issues...)
 	}

@@ -155,7 +155,7 @@ func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	j.body = routes.AppendString([]byte(`{"model":`), j.call.Model.ID)
 	j.body = routes.AppendString(append(j.body, `,"queue_id":`...), id)
-	j.body = append(j.body, `,"status":"QUEUED"`...)
+	j.body = routes.AppendString(append(j.body, `,"status":`...), j.call.QueuedStatus())
 	if j.linked() {
 		at := j.call.MediaLink(id, media.Download, time.Now().Add(linkGood))
 		j.body = routes.AppendString(append(j.body, `,"download_url":`...), at)

@@ -61,6 +61,10 @@ func (of *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *rou
 		return nil, nil
 	}
 	if text := f.words(videoFootage); text != "" {
+		if c.Key == nil { // strangers have nothing fetched
+			return nil, &routes.Error{Status: 401, Code: "AUTHENTICATION_FAILED", Uncounted: true, Message: "video_url: " +
+				"measuring a video needs an API key; give duration and input_height instead."}
+		}
 		list := []input{{role: footage, path: "video_url", text: text}}
 		if e := of.measure(c, f, list); e != nil {
 			return nil, e

@@ -40,16 +40,26 @@ func owner(c *routes.Call, limit *routes.PerMinute[string], perMinute int64) (st
 		return "", nil, e
 	}
 	name := asked.String()
+	tooMany := func() *routes.Error {
+		wait := limit.Take(name, perMinute, c.Began)
+		if wait <= 0 {
+			return nil
+		}
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Uncounted: true,
+			Message: "Rate limit exceeded: too many requests of this wallet.", RetryAfter: max(routes.RetrySoon, wait)}
+	}
 	if key == nil {
+		if e := tooMany(); e != nil {
+			return "", nil, e
+		}
 		return "", nil, &routes.Error{Status: 404, Code: "NOT_FOUND", Uncounted: true,
 			Message: "This wallet has no ledger here; a top-up makes one."}
 	}
 	if e := c.ConfirmSignIn(s); e != nil {
 		return "", nil, e
 	}
-	if wait := limit.Take(name, perMinute, c.Began); wait > 0 {
-		return "", nil, &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Uncounted: true,
-			Message: "Rate limit exceeded: too many requests of this wallet.", RetryAfter: max(routes.RetrySoon, wait)}
+	if e := tooMany(); e != nil {
+		return "", nil, e
 	}
 	return name, key, c.UseSignIn(s)
 }

@@ -261,9 +261,9 @@ models:
 	}
 }
 
-// An operator's empty account at Anthropic is not the client's fault, though it
-// is told with 400.
-func TestAnEmptyAccountAtAnthropicIsNotTheClientsFault(t *testing.T) {
+// An operator's empty account is not the client's fault, though it is told with 400; nor
+// is a key or a model that the upstream does not know.
+func TestAnEmptyAccountIsNotTheClientsFault(t *testing.T) {
 	t.Parallel()
 	const sentence = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to " +
 		"upgrade or purchase credits."
@@ -299,7 +299,7 @@ models:
 			}
 		}
 	}
-	// Anybody could write these words elsewhere, and any other vendor means something else by them.
+	// Anybody could write these words elsewhere.
 	u.Answer(message("messages.0.content: " + sentence))
 	rig.Await(t, "the words in the middle of a message are the client's fault", func() bool {
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("alone", "Hello", ""))
@@ -308,8 +308,29 @@ models:
 		}
 		return status == 400
 	})
-	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("plain", "Hello", "")); status != 400 {
-		t.Errorf("from another vendor: %d %s", status, answer)
+	for _, row := range []struct {
+		said   string
+		status int // of the upstream
+		want   int
+	}{
+		{`{"error":{"message":"` + sentence + `","type":"invalid_request_error"}}`, 400, 503},
+		{`{"error":{"message":"You exceeded your current quota.","code":"insufficient_quota"}}`, 429, 503},
+		{`{"error":{"message":"The model ` + "`plain`" + ` does not exist","type":"invalid_request_error"}}`, 400, 503},
+		{`{"error":{"message":"No such model","code":"model_not_found"}}`, 400, 503},
+		{`{"error":{"message":"messages.0: ` + sentence + `","type":"invalid_request_error"}}`, 400, 400},
+		{`{"error":{"message":"Slow down","code":"rate_limit_exceeded"}}`, 429, 429},
+	} {
+		plain.Answer(rig.Sends(rig.HTTPAnswer(row.status, "application/json", row.said)))
+		rig.Await(t, "the upstream's words are judged", func() bool {
+			status, head, answer := g.Post("/chat/completions", key, rig.Ask("plain", "Hello", ""))
+			if status == 429 && head.Get("Retry-After") == "" {
+				t.Errorf("%s: no Retry-After", row.said)
+			}
+			if status != row.want && status != 503 {
+				t.Fatalf("%s: %d %s", row.said, status, answer)
+			}
+			return status == row.want
+		})
 	}
 }
 

@@ -232,7 +232,16 @@ func TestCryptoRefusals(t *testing.T) {
 	f(`[{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},7]`, "1", "must be a JSON-RPC request object")
 	f(`[{"jsonrpc":"2.0","id":1,"method":"eth_accounts"},{"jsonrpc":"2.0","id":2,"method":"eth_chainId"},{"jsonrpc":"2.0","id":3,"method":"getSlot"},{"jsonrpc":"2.0","id":4,"method":"eth_subscribe"}]`,
 		"0.method", "Unsupported RPC methods for ethereum-sepolia: eth_accounts, getSlot, eth_subscribe")
-	f(`{"jsonrpc":"2.0","id":1,"method":"eth_newFilter"}`, "method", "eth_newFilter")
+	// Clients such as ethers fall back to another method only after an error of JSON-RPC.
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"a","method":"eth_newFilter"}`: `{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"the method eth_newFilter does not exist/is not available"}}`,
+		`{"method":"eth_subscribe"}`:                          `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"the method eth_subscribe does not exist/is not available"}}`,
+	} {
+		if status, header, answer := c.rpc(body); status != 200 || answer != want || header.Get("X-Svc-Rpc-Credits") != "0" ||
+			header.Get("X-Svc-Rpc-Cost-Usd") != "0.00000000" {
+			t.Errorf("%s gives %d %s", body, status, answer)
+		}
+	}
 	if s := c.nodes[0].Stats(); s.Requests != 0 {
 		t.Errorf("the node was asked %+v", s)
 	}

@@ -159,7 +159,7 @@ func (r *relay) fault() {
 	r.told = true
 	event := dialect.StreamFailure(nil, r.meter.reason)
 	e := gjson.GetBytes(bytes.TrimPrefix(event, []byte("data: ")), "error")
-	r.out = r.meter.c.Form.AppendError(r.out, e.Get("code").Str, e.Get("type").Str, e.Get("message").Str)
+	r.out = r.meter.c.Form.AppendError(r.out, r.meter.c, e.Get("code").Str, e.Get("type").Str, e.Get("message").Str)
 }
 
 func (r *relay) Finish(complete bool) []byte {

@@ -60,6 +60,8 @@ type Chat struct {
 	// LeftOut is what the request that was made for the target leaves out. Every
 	// translator adds to it.
 	LeftOut LeftOut
+	// Searched is what was searched for before the model is asked; empty: nothing was.
+	Searched string
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.
 	Sealed bool

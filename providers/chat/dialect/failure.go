@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,47 @@ func (e *upstreamError) failure(status int) Failure {
 	}
 	return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: e.safe(textRejected)}
 }
+
+// OperatorStatus is the status that a refusal stands for which is about the operator's key,
+// money or model. Vendors of OpenAI's API send those with 400, too. Only codes count, and
+// sentences at the very start of a message, where no words of a client can stand.
+func OperatorStatus(status int, body []byte) int {
+	if status != 400 && status != 429 {
+		return status
+	}
+	e := readError(body)
+	if of := ofOperator[e.code]; of != 0 {
+		return of
+	}
+	if status != 400 {
+		return status
+	}
+	text := strings.ToLower(e.message[:min(len(e.message), maxWords)])
+	for _, s := range operatorSentences {
+		if strings.HasPrefix(text, s.start) {
+			return s.status
+		}
+	}
+	if noModel.MatchString(text) {
+		return 404
+	}
+	return status
+}
+
+var (
+	ofOperator = map[string]int{
+		"insufficient_quota": 402, "billing_not_active": 402, "billing_hard_limit_reached": 402,
+		"invalid_api_key": 401, "account_deactivated": 401, "model_not_found": 404,
+	}
+	operatorSentences = []struct {
+		start  string
+		status int
+	}{
+		{"your credit balance is too low", 402}, {"insufficient balance", 402}, {"insufficient credits", 402},
+		{"you exceeded your current quota", 402}, {"incorrect api key provided", 401}, {"model not exist", 404},
+	}
+	noModel = regexp.MustCompile("^(?:the )?model [`'\"]?[^\\s`'\"]+[`'\"]? (?:does not exist|is not found|was not found)")
+)
 
 // ErrorCode and ErrorMessage are those of an upstream's error answer, for
 // dialects whose vendors hide in them what has a status of its own.

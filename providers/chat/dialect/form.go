@@ -31,7 +31,7 @@ type Form interface {
 	// AppendError appends the event that ends a stream which failed, and what must
 	// stand behind it. It is for the streams of upstreams that speak the form
 	// themselves.
-	AppendError(dst []byte, code, kind, message string) []byte
+	AppendError(dst []byte, c *Chat, code, kind, message string) []byte
 }
 
 // Partial is a Form whose chat body may lack what its client asked.

@@ -17,6 +17,8 @@ type Model struct {
 	// where none are sold.
 	Tokenizer string
 	Price     *config.Price
+	// DefaultCompletion is the cap of requests that name none.
+	DefaultCompletion int64
 	// Room is the most tokens of a prompt, as far as the operator says so.
 	Room int64
 	Rate *config.Rate // of its tier

@@ -103,7 +103,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := answer{values: values{completion, &doc}, f: f, b: make([]byte, 0, len(completion)+512)}
+	a := answer{values: values{completion, &doc}, f: f, c: c, b: make([]byte, 0, len(completion)+512)}
 	choice := a.choice()
 	if choice < 0 {
 		return nil, errNoCompletion
@@ -138,6 +138,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 type answer struct {
 	values
 	f        *Form
+	c        *dialect.Chat
 	b        []byte
 	blocks   int
 	searched bool
@@ -160,7 +161,7 @@ func (a *answer) searches() {
 	a.searched = true
 	id := appendSearchID(nil, a.text(a.doc.TopIndex(answerID)))
 	a.open("")
-	a.b = appendSearch(a.b, id)
+	a.b = appendSearch(a.b, id, a.c.Searched)
 	a.open("")
 	a.b = appendFound(a.b, id, found)
 }
@@ -177,9 +178,12 @@ func appendSearchID(dst, completion []byte) []byte {
 	return append(append(dst, SearchID...), bytes.TrimPrefix(completion, []byte("chatcmpl-"))...)
 }
 
-func appendSearch(dst, id []byte) []byte {
+func appendSearch(dst, id []byte, query string) []byte {
 	dst = append(append(dst, `{"type":"server_tool_use","id":"`...), id...)
-	return append(dst, `","name":"web_search","input":{},"caller":{"type":"direct"}}`...)
+	if dst = append(dst, `","name":"web_search","input":{`...); query != "" {
+		dst = dialect.AppendString(append(dst, `"query":`...), query)
+	}
+	return append(dst, `},"caller":{"type":"direct"}}`...)
 }
 
 func appendFound(dst, id []byte, found gjson.Result) []byte {

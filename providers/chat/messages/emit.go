@@ -32,7 +32,7 @@ func (s *stream) start(v *values) {
 	}
 	s.searched = true
 	search := appendSearchID(nil, id)
-	s.whole(func(dst []byte) []byte { return appendSearch(dst, search) })
+	s.whole(func(dst []byte) []byte { return appendSearch(dst, search, s.c.Searched) })
 	s.whole(func(dst []byte) []byte { return appendFound(dst, search, found) })
 }
 

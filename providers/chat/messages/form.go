@@ -63,7 +63,7 @@ func (*Form) TooLong(tokens, most int64) string {
 }
 
 // AppendError is dialect.Form's.
-func (*Form) AppendError(dst []byte, code, _, message string) []byte {
+func (*Form) AppendError(dst []byte, _ *dialect.Chat, code, _, message string) []byte {
 	dst = append(dst, `event: error`+"\n"+`data: {"type":"error","error":{"type":"`...)
 	dst = append(append(dst, errorType(code)...), `","message":`...)
 	return append(dialect.AppendString(dst, message), "}}\n\n"...)

@@ -268,7 +268,7 @@ func (s *stream) fail(code, message string) {
 	if code == "context_length_exceeded" && s.c.Model != nil {
 		message = s.f.TooLong(s.prompt, s.c.Model.Chat.ContextTokens)
 	}
-	s.out = s.f.AppendError(s.out, code, "", message)
+	s.out = s.f.AppendError(s.out, s.c, code, "", message)
 	s.ended, s.failed = true, true
 }
 

@@ -14,7 +14,6 @@ package openai
 import (
 	"time"
 
-	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 )
 
@@ -25,16 +24,8 @@ var _ dialect.Dialect = Dialect{}
 
 // Error reads an upstream's error answer.
 func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
-	f := dialect.FailureOf(status, retryAfter, body)
-	if status == 429 && dialect.ErrorCode(body) == codeNoQuota {
-		f.Verdict.For = attempt.Everyone
-	}
-	return f
+	return dialect.FailureOf(dialect.OperatorStatus(status, body), retryAfter, body)
 }
-
-// codeNoQuota is the code of an account that has used up its money, which some
-// vendors send with the status of too many requests. No request can cause it.
-const codeNoQuota = "insufficient_quota"
 
 // Translates is false: answers are relayed.
 func (Dialect) Translates() bool { return false }

@@ -12,6 +12,7 @@ var errNoAnswer = errors.New("the completion has no message")
 // Answer is dialect.Form. The output has the order of addendum 6.3: what was thought,
 // searched for, called and said.
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
+	f.searched = c.Searched
 	o := outcome{status: "completed"}
 	var choices []byte
 	var m dialect.Member

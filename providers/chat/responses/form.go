@@ -38,13 +38,15 @@ type Form struct {
 	id      []byte         // what ids are made of
 	created int64          // Unix seconds
 
-	b        []byte  // the chat body
-	places   []place // of its messages and calls
-	said     bool    // a message stands in it
-	run      []int32 // items of one assistant message
-	decoded  []byte
-	number   int64 // of the next event of an upstream that speaks the form itself
-	problems []dialect.Unsupported
+	b       []byte  // the chat body
+	places  []place // of its messages and calls
+	said    bool    // a message stands in it
+	run     []int32 // items of one assistant message
+	decoded []byte
+	number  int64 // of the next event of an upstream that speaks the form itself
+	// upstreamID is the id of its response.
+	upstreamID []byte
+	problems   []dialect.Unsupported
 
 	table      []tool  // those that the client carries out
 	names      []byte  // of theirs
@@ -59,6 +61,7 @@ type Form struct {
 	heard      []byte         // items of the answer, each with a comma
 	continued  bool           // the body goes on from an earlier answer
 	earlier    int            // items of the input that it brought along
+	searched   string         // for, before the model was asked
 }
 
 // place says of which input item a message, or a call in it, was made.
@@ -104,22 +107,14 @@ func (f *Form) LeftOut() *dialect.LeftOut {
 	if f.stateless {
 		f.left.Add(unread)
 	}
+	if string(f.text(f.doc.TopIndex(TopTruncation))) == "auto" {
+		f.left.Add("truncation") // chats have no word for a prompt that is to be shortened
+	}
 	return &f.left
 }
 
 // Kind is dialect.Form.
 func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
-
-// Untold is dialect.Partial: chats have no word for a prompt that is to be shortened.
-func (f *Form) Untold() *dialect.Unsupported {
-	if string(f.text(f.doc.TopIndex(TopTruncation))) != "auto" {
-		return nil
-	}
-	return &dialect.Unsupported{
-		Path: "truncation", Own: true,
-		Text: "truncation: auto is not offered by this model; send no more than its context holds.",
-	}
-}
 
 // Problems are what keeps the body from becoming a chat body, by the client's names.
 func (f *Form) Problems() []dialect.Unsupported { return f.problems }

@@ -188,7 +188,11 @@ func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte
 	case searchItem:
 		dst = append(dst, `,"type":"web_search_call"`...)
 		if !f.o.Spec {
-			dst = append(dst, `,"action":{"type":"search","query":"","queries":[]`...)
+			dst = dialect.AppendString(append(dst, `,"action":{"type":"search","query":`...), f.searched)
+			if dst = append(dst, `,"queries":[`...); f.searched != "" {
+				dst = dialect.AppendString(dst, f.searched)
+			}
+			dst = append(dst, ']')
 			if f.includes("web_search_call.action.sources") {
 				dst = append(append(append(dst, `,"sources":[`...), it.sources...), ']')
 			}

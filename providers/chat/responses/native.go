@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 )
 
@@ -20,17 +19,9 @@ var _ dialect.Dialect = Native{}
 // Translates is true: whole answers are looked into, and held until they are there.
 func (Native) Translates() bool { return true }
 
-// codeNoQuota is the code of an account that has used up its money, which is sent with
-// the status of too many requests. No request can cause it.
-const codeNoQuota = "insufficient_quota"
-
 // Error reads an upstream's error answer.
 func (Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
-	f := dialect.FailureOf(status, retryAfter, body)
-	if status == 429 && dialect.ErrorCode(body) == codeNoQuota {
-		f.Verdict.For = attempt.Everyone
-	}
-	return f
+	return dialect.FailureOf(dialect.OperatorStatus(status, body), retryAfter, body)
 }
 
 var errNoResponse = errors.New("the answer is not a response")

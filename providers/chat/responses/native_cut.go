@@ -14,10 +14,14 @@ type outline struct {
 	lost  bool
 }
 
+// mostUpstreamID is the longest id of an upstream's response that a failure repeats.
+const mostUpstreamID = 256
+
 // created notes the response that the first event tells.
 func (o *outline) created(f *Form, response []byte) {
 	if id := stringIn(response, "id"); len(o.id) == 0 {
 		o.id = append(o.id, id...)
+		f.upstreamID = append(f.upstreamID[:0], id[:min(len(id), mostUpstreamID)]...)
 		if at, ok := dialect.ReadCount(memberOf(response, "created_at")); ok {
 			f.created = at
 		}

@@ -242,6 +242,5 @@ func raw(body []byte, doc *scan.Document, i int32) []byte {
 }
 
 var (
-	_ dialect.Form    = (*Form)(nil)
-	_ dialect.Partial = (*Form)(nil)
+	_ dialect.Form = (*Form)(nil)
 )

@@ -57,6 +57,7 @@ type stream struct {
 func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
 	s := streams.Get().(*stream)
 	s.f, s.c, s.spec, s.last = f, c, f.o.Spec, -1
+	f.searched = c.Searched
 	return s
 }
 
@@ -272,14 +273,10 @@ func errorCode(code []byte) []byte {
 	return code
 }
 
-// AppendError is dialect.Form.
-func (f *Form) AppendError(dst []byte, code, _, message string) []byte {
-	dst = append(dst, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":"...)
-	dst = strconv.AppendInt(dst, f.number, 10)
-	dst = appendErrorMembers(dst, dialect.AppendEscaped(nil, code), dialect.AppendEscaped(nil, message))
-	dst = append(dst, "}\n\n"...)
-	if f.o.Spec {
-		dst = append(dst, dialect.DoneEvent...)
-	}
-	return dst
+// AppendError is dialect.Form. The response fails without its items, which the client has.
+func (f *Form) AppendError(dst []byte, c *dialect.Chat, code, _, message string) []byte {
+	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: true, number: f.number, out: dst}
+	s.outcome.id = f.upstreamID
+	s.fail(dialect.AppendEscaped(nil, code), dialect.AppendEscaped(nil, message))
+	return s.out
 }

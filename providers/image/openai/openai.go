@@ -4,12 +4,15 @@
 // A target's options: `sizes`, the sizes it takes (1024x1024,1536x1024), nearest
 // wins; none: any multiple of 16. `format: fixed`, it takes no output_format.
 // `response_format: b64_json`, it must be told so (servers other than OpenAI's
-// that answer with links otherwise).
+// that answer with links otherwise). `takes`, which of the members background,
+// moderation, style, quality, output_compression and mask it takes; by default those of
+// OpenAI's own models by the name, and of other servers all but style and mask.
 //
 // What may not enter: what other dialects could use, which is image's.
 package openai
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,7 +32,11 @@ const maxCount = 4
 func (Dialect) Reach(j *image.Job, t *image.Target) image.Reach {
 	switch j.Kind {
 	case image.Generate, image.Edit:
-		return image.Reach{PerCall: maxCount, Formats: t.Options["format"] != "fixed"}
+		perCall := maxCount
+		if strings.HasPrefix(t.Model, "dall-e-3") {
+			perCall = 1
+		}
+		return image.Reach{PerCall: perCall, Formats: format(j, t) != "", Masks: takes(t, "mask")}
 	case image.Upscale, image.RemoveBackground:
 	}
 	return image.Reach{No: &dialect.Unsupported{Text: "The model cannot do this with an image."}}
@@ -56,19 +63,24 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 		o.Text("prompt", j.Words())
 		o.Int("n", int64(n))
 		o.TextUnless("size", size)
-		o.TextUnless("quality", j.Quality)
-		o.TextUnless("background", j.Background)
-		o.TextUnless("style", j.Tone)
+		member := func(name, value string) {
+			if takes(t, name) {
+				o.TextUnless(name, value)
+			}
+		}
+		member("quality", qualityOf(j, t))
+		member("background", j.Background)
+		member("style", j.Tone)
 		if !j.SafeMode {
-			o.Text("moderation", "low")
+			member("moderation", "low")
 		}
 		if f := format(j, t); f != "" {
 			o.Text("output_format", f)
-			if j.Compression.Set && j.Format != picture.PNG {
+			if compressed(j, t) {
 				o.Int("output_compression", int64(j.Compression.V))
 			}
 		}
-		o.TextUnless("response_format", t.Options["response_format"])
+		o.TextUnless("response_format", responseFormat(t))
 		r.Path, r.Source = pathGenerate, o.End()
 		return
 	}
@@ -77,15 +89,19 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 	f.Field("prompt", j.Words())
 	f.Int("n", int64(n))
 	f.FieldUnless("size", size)
-	f.FieldUnless("quality", j.Quality)
-	f.FieldUnless("background", j.Background)
+	if takes(t, "quality") {
+		f.FieldUnless("quality", qualityOf(j, t))
+	}
+	if takes(t, "background") {
+		f.FieldUnless("background", j.Background)
+	}
 	if s := format(j, t); s != "" {
 		f.Field("output_format", s)
-		if j.Compression.Set && j.Format != picture.PNG {
+		if compressed(j, t) {
 			f.Int("output_compression", int64(j.Compression.V))
 		}
 	}
-	f.FieldUnless("response_format", t.Options["response_format"])
+	f.FieldUnless("response_format", responseFormat(t))
 	name := "image"
 	if len(j.Inputs) > 1 {
 		name = "image[]"
@@ -93,7 +109,60 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 	for i := range j.Inputs {
 		f.File(name, &j.Inputs[i])
 	}
+	if j.Mask != nil {
+		f.File("mask", j.Mask)
+	}
 	r.Path, r.Type, r.Source = pathEdit, f.Type(), f.End()
+}
+
+// families are the members that OpenAI's models take, by the beginning of their names. Each
+// refuses those of the others. The last row is for other servers.
+var families = []struct {
+	prefix, takes string
+}{
+	{"dall-e-3", "quality,style"},
+	{"dall-e-2", "mask"},
+	{"gpt-image-", "background,moderation,quality,output_compression,mask"},
+	{"", "background,moderation,quality,output_compression"},
+}
+
+func takes(t *image.Target, member string) bool {
+	list, said := t.Options["takes"]
+	for i := range families {
+		if f := &families[i]; !said && strings.HasPrefix(t.Model, f.prefix) {
+			list, said = f.takes, true
+		}
+	}
+	return slices.Contains(strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }), member)
+}
+
+// old says that the target is a model of OpenAI's from before gpt-image-1. It takes no
+// output_format, and answers with links unless it is told otherwise.
+func old(t *image.Target) bool { return strings.HasPrefix(t.Model, "dall-e-") }
+
+// qualityOf is the quality in the words of the model.
+func qualityOf(j *image.Job, t *image.Target) string {
+	if !old(t) {
+		return j.Quality
+	}
+	switch j.Quality {
+	case "high", "hd":
+		return "hd"
+	case "":
+		return ""
+	}
+	return "standard"
+}
+
+func compressed(j *image.Job, t *image.Target) bool {
+	return j.Compression.Set && j.Format != picture.PNG && takes(t, "output_compression")
+}
+
+func responseFormat(t *image.Target) string {
+	if old(t) {
+		return "b64_json"
+	}
+	return t.Options["response_format"]
 }
 
 // sizeOf is empty when nobody asked for a size: the model decides.
@@ -110,7 +179,7 @@ func sizeOf(j *image.Job, t *image.Target) string {
 }
 
 func format(j *image.Job, t *image.Target) string {
-	if t.Options["format"] == "fixed" {
+	if t.Options["format"] == "fixed" || old(t) {
 		return ""
 	}
 	return j.Format.String()

@@ -118,9 +118,18 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 // maxLink is the longest link that is kept.
 const maxLink = 2 << 10
 
+// refusedBy is queue.RefusedBy, where 422 without a code of its own is the policy's (addendum 3.5).
+func refusedBy(r *queue.Reply) (no *queue.Refused, certain bool) {
+	no, certain = queue.RefusedBy(r)
+	if r.Status == 422 && no.Code == "INVALID_REQUEST" {
+		no = queue.Policy()
+	}
+	return no, certain
+}
+
 // Refused is by the status. A conflict that wants a consent is the last word on the order.
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
-	no, certain := queue.RefusedBy(r)
+	no, certain := refusedBy(r)
 	m := queue.Members(r.Body)
 	if r.Status == 409 && queue.Text(queue.Members(m["error"])["code"]) == "needs_consent" {
 		no.Status, no.Code, no.Message = 409, "needs_consent", "The model's provider wants a consent to its terms."
@@ -170,10 +179,7 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	case r.Media != nil:
 		return queue.Delivered(r), nil
 	case r.Status == 422:
-		no, _ := queue.RefusedBy(r)
-		if no.Code == "INVALID_REQUEST" { // of what was taken, only the policy refuses anything
-			no = queue.Policy()
-		}
+		no, _ := refusedBy(r)
 		advise(no, m)
 		return &queue.Standing{Progress: -1, Failed: no}, nil
 	case r.Status == 500 && queue.Text(m["code"]) == "INFERENCE_FAILED":
