@@ -1,0 +1,584 @@
+package spec
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"farebox/bench/upstream"
+	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/enclave"
+	"farebox/bench/upstream/film"
+	"farebox/bench/upstream/sound"
+	"farebox/tests/rig"
+)
+
+//go:embed shop.config
+var shopConfig string
+
+// variants are the gateways that rows may ask for: further settings, and those of x402.
+var variants = map[string]struct{ more, x402 string }{
+	"": {},
+	// switched has each switch of compat the other way.
+	"switched": {"compat: { accept_max_tokens: true, token_input: true, answer_extras: true, public_catalog: true, error_shape: openai, " +
+		"api_key_list: envelope, strict_api_keys: true, rpc_networks: bare, responses_events: spec, job_status: upper, job_failure: http }\n" +
+		"idempotency: { malformed: ignore }\nresponses: { keep: 1h }\nimages: { branded_styles: true, prompt_model: sim-plain }\n" +
+		"system_prompt: Be kind.\ntop_up_url: https://shop.test/pay\ndocs_url: https://shop.test/docs",
+		"  inference: true\n  discovery: true\n  top_up_auth: none"},
+	// limits has the limits and budgets of a fresh installation.
+	"limits": {},
+}
+
+const (
+	site    = "http://shop.test"
+	payEVM  = "0x2670B922ef37C7Df47158725C0CC407b5382293F"
+	paySVM  = "AKnL4NNf3DGWZJS6cPknBuEGnVsV4A4m5tgebLHaRSZ9"
+	million = 1_000_000
+	makers  = 8 // accounts that make keys
+)
+
+// world is a gateway with all that it sells, and its customers.
+type world struct {
+	*rig.Gateway
+	sim         *upstream.Server
+	evm         *chain.EVM
+	solana      *chain.Solana
+	facilitator *chain.Facilitator
+	url         string // of the upstream, without a path
+
+	mu     sync.Mutex
+	keys   map[string]func() string
+	admins []string
+	payers map[string]*chain.Payer
+	debts  map[string]debt
+	e2ee   struct {
+		once   sync.Once
+		client *enclave.Client
+		model  string
+	}
+}
+
+// debt is what a request must have cost in the end.
+type debt struct{ usd, row string }
+
+func startWorld(t *testing.T, name string) *world {
+	t.Helper()
+	w := &world{sim: upstream.New(upstream.Options{Keep: 1 << 15}), keys: map[string]func() string{},
+		payers: map[string]*chain.Payer{}, debts: map[string]debt{}}
+	where, err := w.sim.StartAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.sim.Close)
+	w.url = where["SIM_URL"]
+	w.evm = chain.NewEVM(chain.EVMOptions{BlockTime: 100 * time.Millisecond})
+	w.solana = chain.NewSolana(chain.SolanaOptions{SlotTime: 200 * time.Millisecond})
+	w.facilitator = chain.NewFacilitator(w.evm, w.solana)
+	pay, err := w.facilitator.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.facilitator.Close)
+	var nodes []string
+	for _, o := range []upstream.NodeOptions{{Ledger: w.evm}, {Ledger: w.solana, Solana: true}} {
+		n := upstream.NewNode(o)
+		at, err := n.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.Close)
+		nodes = append(nodes, at)
+	}
+	at, err := url.Parse(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Gateway = rig.NewGateway(t, "")
+	var text strings.Builder
+	err = template.Must(template.New("").Parse(shopConfig)).Execute(&text, map[string]any{
+		"Name": name, "Dir": w.Dir, "More": variants[name].more, "X402": variants[name].x402, "Intel": where["SIM_INTEL_ROOT"],
+		"Nvidia": where["SIM_NVIDIA_ROOT"], "Enclave": where["SIM_ENCLAVE"], "Facilitator": pay, "EVM": nodes[0], "Solana": nodes[1],
+		"Networks": networks(), "Sim": w.url, "Port": at.Port(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.WriteConfig(text.String())
+	folder := filepath.Join(w.Dir, "characters")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for slug, text := range cast {
+		if err := os.WriteFile(filepath.Join(folder, slug+".yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.ListenAndStart()
+	w.NewAccount("a", "10000")
+	w.CLI("character", "review", "add", "old-tom", "--rating", "5", "--message", "Good stories.", "--locale", "en")
+	w.CLI("character", "review", "add", "old-tom", "--rating", "4")
+	return w
+}
+
+// networks are those of the specification that the simulated chains of payments do not have.
+func networks() (list []string) {
+	for _, n := range strings.Fields(`arbitrum-mainnet arbitrum-sepolia avalanche-fuji avalanche-mainnet base-sepolia blast-mainnet
+		blast-sepolia bsc-mainnet bsc-testnet ethereum-holesky ethereum-mainnet ethereum-sepolia linea-mainnet linea-sepolia
+		optimism-mainnet optimism-sepolia polygon-amoy polygon-mainnet robinhood-mainnet robinhood-testnet solana-devnet
+		starknet-mainnet starknet-sepolia zksync-mainnet zksync-sepolia`) {
+		list = append(list, n)
+	}
+	return list
+}
+
+// cast are the characters.
+var cast = map[string]string{
+	"old-tom": "name: Old Tom\ndescription: Keeps the inn at the ford.\nauthor: farebox\nmodelId: sim-chat\ntags: [fantasy, stories]\n" +
+		"categories: [roleplay]\nfeatured: true\ncreatedAt: 2026-11-02T08:15:00Z\nupdatedAt: 2026-11-02T08:15:00Z\nprompt: You are Old Tom, secretinnkeeper.\n",
+	"dr-quill": "name: Dr Quill\ndescription: Corrects what you write.\nauthor: farebox\nmodelId: sim-plain\ntags: [writing]\n" +
+		"categories: [writing]\nwebEnabled: true\nadult: true\npro: true\ncreatedAt: 2026-10-02T08:15:00Z\nupdatedAt: 2026-10-02T08:15:00Z\nprompt: You are Dr Quill.\n",
+}
+
+// key is the secret of whoever asks. Customers come into being when they ask first.
+func (w *world) key(as string) string {
+	switch as = strings.TrimSuffix(as, "-admin"); as {
+	case "none":
+		return ""
+	case "unknown":
+		return "SVC_INFERENCE_KEY_0000000000000000000000000000000000000000"
+	case "":
+		as = "inference"
+	}
+	w.mu.Lock()
+	if w.keys[as] == nil {
+		w.keys[as] = sync.OnceValue(func() string { return w.customer(as) })
+	}
+	key := w.keys[as]
+	w.mu.Unlock()
+	return key()
+}
+
+// customer makes a key: one of account a, or an ADMIN key of an account of its own.
+func (w *world) customer(as string) string {
+	made := func(body string) (id, key string) {
+		var m struct {
+			Data struct{ ID, APIKey string }
+		}
+		w.Must(200, "POST", "/api_keys", w.key("admin"), body, &m)
+		return m.Data.ID, m.Data.APIKey
+	}
+	key := ""
+	switch as {
+	case "admin":
+		return w.bookkeeper("a")
+	case "inference":
+		_, key = made(`{"apiKeyType":"INFERENCE","description":"x"}`)
+	case "capped":
+		_, key = made(`{"consumptionLimit":{"usd":0}}`)
+	case "private":
+		_, key = made(`{"modelPrivacy":"PRIVATE_ONLY"}`)
+	case "private-text":
+		_, key = made(`{"modelPrivacy":"PRIVATE_TEXT"}`)
+	case "revoked":
+		var id string
+		id, key = made(`{}`)
+		w.Must(200, "DELETE", "/api_keys?id="+id, w.key("admin"), "", nil)
+	case "capped-diem":
+		w.NewAccount(as, "10")
+		w.CLI("account", "diem", as, "--daily", "5")
+		key = w.Key(as, "--limit-diem", "0")
+	default:
+		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10"}[as]
+		if strings.HasPrefix(as, "own-") {
+			usd = "10"
+		}
+		w.NewAccount(as, usd)
+		if as == "diem" || as == "mixed" {
+			w.CLI("account", "diem", as, "--daily", "5")
+		}
+		if as == "mixed" {
+			w.Credit(as, "5", "--currency", "BUNDLED_CREDITS")
+		}
+		key = w.bookkeeper(as)
+	}
+	return key
+}
+
+// bookkeeper is an ADMIN key of an account, with which settle reads what it paid.
+func (w *world) bookkeeper(account string) string {
+	key := w.Key(account, "--type", "ADMIN")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.admins = append(w.admins, key)
+	return key
+}
+
+func (w *world) received() []upstream.Received { return w.sim.Last() }
+
+// owes notes what a request has to cost.
+func (w *world) owes(request, usd, row string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.debts[request] = debt{usd, row}
+}
+
+// payer is a wallet with a name; a name that begins with sol is one of Solana.
+func (w *world) payer(name string) *chain.Payer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.payers[name] == nil {
+		w.payers[name] = chain.NewPayer()
+		if strings.HasPrefix(name, "sol") {
+			w.payers[name] = chain.NewSolanaPayer()
+		}
+	}
+	return w.payers[name]
+}
+
+// value is what a variable stands for: NAME or NAME:ARGUMENT:ARGUMENT.
+func (w *world) value(name string) (string, error) {
+	name, args, _ := strings.Cut(name, ":")
+	arg := strings.Split(args, ":")
+	switch name {
+	case "url":
+		return w.URL, nil
+	case "sim":
+		return w.url, nil
+	case "secret":
+		return w.key(args), nil
+	case "text": // so many characters
+		n, err := strconv.Atoi(args)
+		return strings.Repeat("x", n), err
+	case "repeat":
+		n, err := strconv.Atoi(arg[0])
+		return strings.Repeat(strings.Join(arg[1:], ":"), n), err
+	case "now", "day":
+		d, err := time.ParseDuration(args)
+		if args == "" {
+			d, err = 0, nil
+		}
+		layout := "2006-01-02T15:04:05.000Z"
+		if name == "day" {
+			layout = time.DateOnly
+		}
+		return time.Now().UTC().Add(d).Format(layout), err
+	case "b64", "data":
+		content, err := generate(args)
+		text := base64.StdEncoding.EncodeToString(content)
+		if name == "data" {
+			text = "data:" + map[string]string{"png": "image/png", "wav": "audio/wav", "mp3": "audio/mpeg", "mp4": "video/mp4", "txt": "text/plain",
+				"pdf": "application/pdf"}[arg[0]] + ";base64," + text
+		}
+		return text, err
+	case "wallet": // the address of a payer
+		return w.payer(args).Address, nil
+	case "fresh": // another variable, which stays the same in a row
+		return w.value(args)
+	case "signin": // by a payer; further words change it
+		return w.signIn(arg[0], arg[1:])
+	case "pay": // by a payer, so many USD; further words change it
+		return w.payment(arg)
+	case "web3": // a payer's signature of a token
+		p := w.payer(arg[0])
+		return "0x" + hex.EncodeToString(p.SignDigest(chain.PersonalDigest(strings.Join(arg[1:], ":")))), nil
+	case "e2ee": // public, model, or a text that is sealed
+		return w.encrypted(arg)
+	}
+	return "", fmt.Errorf("there is no variable %q", name)
+}
+
+func (w *world) signIn(name string, words []string) (string, error) {
+	p := w.payer(name)
+	s := chain.SignIn{Domain: "shop.test", URI: site + "/api/v1"}
+	change := func(map[string]any) {}
+	for _, word := range words {
+		switch word {
+		case "old":
+			s.IssuedAt = time.Now().Add(-6 * time.Minute)
+		case "future":
+			s.IssuedAt = time.Now().Add(2 * time.Minute)
+		case "over":
+			s.IssuedAt, s.Expires = time.Now().Add(-time.Minute), time.Now().Add(-time.Second)
+		case "later":
+			s.NotBefore = time.Now().Add(5 * time.Minute)
+		case "domain":
+			s.Domain = "evil.test"
+		case "version":
+			s.Version = "2"
+		case "chain":
+			s.ChainID = "1"
+			change = func(m map[string]any) { m["chainId"] = 1 }
+		case "mixed":
+			s.ChainID = "1"
+			change = func(m map[string]any) { m["chainId"] = 8453 }
+		case "expiring":
+			s.Expires = time.Now().Add(5 * time.Minute)
+		case "number":
+			change = func(m map[string]any) { m["chainId"] = 8453 }
+		case "word":
+			change = func(m map[string]any) { m["chainId"] = "8453" }
+		case "lower":
+			change = func(m map[string]any) { m["address"] = p.Address }
+		case "stamp":
+			change = func(m map[string]any) { m["timestamp"] = time.Now().UnixMilli() }
+		case "stale":
+			change = func(m map[string]any) { m["timestamp"] = time.Now().Add(-time.Minute).UnixMilli() }
+		case "unsigned":
+			change = func(m map[string]any) {
+				m["signature"] = w.payer("forger").SignInMembers(chain.SignIn{Domain: "shop.test", URI: site})["signature"]
+			}
+		case "address":
+			change = func(m map[string]any) { m["address"] = chain.Checksummed(w.payer("forger").Address) }
+		case "nowallet":
+			change = func(m map[string]any) { m["address"] = "0x12" }
+		case "badchain":
+			change = func(m map[string]any) { m["chainId"] = "base!" }
+		case "nomessage":
+			change = func(m map[string]any) { m["message"] = "hello" }
+		case "fields":
+			change = func(m map[string]any) {
+				text := m["message"].(string)
+				line := func(name string) string {
+					_, rest, _ := strings.Cut(text, "\n"+name+": ")
+					value, _, _ := strings.Cut(rest, "\n")
+					return value
+				}
+				delete(m, "message")
+				m["domain"], m["uri"], m["version"], m["nonce"], m["issuedAt"] = "shop.test", line("URI"), "1", line("Nonce"), line("Issued At")
+				m["type"] = "eip191"
+			}
+		case "nonce":
+			s.Nonce = "abc"
+		case "statement":
+			s.Statement = "Sign in to Svc"
+		case "bare":
+			s.ChainID = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+			change = func(m map[string]any) { m["chainId"] = "solana:" + s.ChainID }
+		default:
+			return "", errors.New("a sign-in cannot be " + word)
+		}
+	}
+	m := p.SignInMembers(s)
+	change(m)
+	return chain.Header(m), nil
+}
+
+// payment is what a payer signs: NAME, USD and words that change it.
+func (w *world) payment(arg []string) (string, error) {
+	p := w.payer(arg[0])
+	usd, err := strconv.ParseFloat(arg[1], 64)
+	if err != nil {
+		return "", err
+	}
+	units := int64(usd * million)
+	evm := w.evm
+	to, until := payEVM, time.Now().Add(5*time.Minute)
+	version, scheme, network, asset := 2, "exact", "eip155:8453", chain.USDC
+	flat := false
+	for _, word := range arg[2:] {
+		switch word {
+		case "expired":
+			until = time.Now().Add(-time.Minute)
+		case "receiver":
+			to = "0x" + strings.Repeat("2", 40)
+		case "scheme":
+			scheme = "upto"
+		case "network":
+			network = "eip155:1"
+		case "base":
+			network = "base"
+		case "caip":
+			network = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+		case "token":
+			asset = "0x" + strings.Repeat("3", 40)
+			evm = chain.NewEVM(chain.EVMOptions{Asset: asset})
+		case "flat":
+			flat = true
+		default:
+			return "", errors.New("a payment cannot be " + word)
+		}
+	}
+	accepted := map[string]any{"scheme": scheme, "network": network, "amount": "5000000", "asset": asset, "payTo": payEVM,
+		"maxTimeoutSeconds": 300, "extra": map[string]any{"name": "USD Coin", "version": "2"}}
+	var payload map[string]any
+	if p.IsSolana() {
+		if network == "eip155:8453" {
+			network = "solana"
+		}
+		accepted["network"], accepted["asset"], accepted["payTo"], accepted["extra"] = network, chain.SolanaUSDC, paySVM, map[string]any{}
+		payload = chain.SolanaPayload(p.Transaction(chain.Order{FeePayer: w.facilitator.FeePayer(), PayTo: paySVM, Mint: chain.SolanaUSDC,
+			Units: units, Blockhash: w.solana.Blockhash()}))
+	} else {
+		a := p.Authorization(to, units, until)
+		payload = chain.EVMPayload(a, p.SignAuthorization(evm, a))
+	}
+	whole := map[string]any{"x402Version": version, "accepted": accepted, "payload": payload}
+	if flat {
+		whole = map[string]any{"x402Version": version, "scheme": scheme, "network": network, "payload": payload}
+	}
+	text, err := json.Marshal(whole)
+	return base64.StdEncoding.EncodeToString(text), err
+}
+
+// encrypted is what a client of encrypted chats sends.
+func (w *world) encrypted(arg []string) (string, error) {
+	var err error
+	w.e2ee.once.Do(func() {
+		if w.e2ee.client, err = enclave.NewClient(); err != nil {
+			return
+		}
+		for range 100 { // until the enclave is verified
+			_, _, body := w.Get("/tee/attestation?model=e2ee-sim", "")
+			if w.e2ee.model = gjson.GetBytes(body, "signing_public_key").Str; w.e2ee.model != "" {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	switch arg[0] {
+	case "public":
+		return w.e2ee.client.Public(), nil
+	case "model":
+		return w.e2ee.model, nil
+	}
+	return w.e2ee.client.Seal(w.e2ee.model, strings.Join(arg, ":"))
+}
+
+// generate makes content: png:64x64, wav:SECONDS, mp3:SECONDS, mp4:SECONDS:HEIGHT, txt:TEXT, zero:BYTES, pdf:TEXT.
+func generate(what string) ([]byte, error) {
+	kind, arg, _ := strings.Cut(what, ":")
+	switch kind {
+	case "png":
+		var width, height int
+		if _, err := fmt.Sscanf(arg, "%dx%d", &width, &height); err != nil {
+			return nil, err
+		}
+		m := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.White, color.Black})
+		var b bytes.Buffer
+		err := png.Encode(&b, m)
+		return b.Bytes(), err
+	case "wav", "mp3", "flac", "aac":
+		seconds, err := strconv.ParseFloat(arg, 64)
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(sound.New(kind, time.Duration(seconds*float64(time.Second)), sound.Options{}))
+	case "mp4":
+		var seconds, height int
+		if _, err := fmt.Sscanf(arg, "%d:%d", &seconds, &height); err != nil {
+			return nil, err
+		}
+		return film.MP4(film.Film{Length: time.Duration(seconds) * time.Second, Width: 16, Height: height}), nil
+	case "txt":
+		return []byte(arg), nil
+	case "zero":
+		n, err := strconv.Atoi(arg)
+		return make([]byte, n), err
+	case "pdf":
+		return pdf(arg), nil
+	}
+	return nil, fmt.Errorf("%q cannot be made", what)
+}
+
+// pdf is a page that shows a text.
+func pdf(text string) []byte {
+	content := "BT /F 24 Tf 50 700 Td (" + text + ") Tj ET"
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.7\n")
+	var at []int
+	for i, o := range []string{"<</Type /Catalog /Pages 2 0 R>>", "<</Type /Pages /Kids [3 0 R] /Count 1>>",
+		"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R /Resources <</Font <</F 5 0 R>>>>>>",
+		fmt.Sprintf("<</Length %d>>\nstream\n%s\nendstream", len(content), content), "<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>"} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, n := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", n)
+	}
+	fmt.Fprintf(&b, "trailer <</Size %d /Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.Bytes()
+}
+
+// settle compares what requests cost with what they had to.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	debts := w.debts
+	w.mu.Unlock()
+	if len(debts) == 0 {
+		return
+	}
+	w.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
+	var sums map[string]rig.Money
+	var wrong []string
+	for end := time.Now().Add(untilLimit); ; time.Sleep(200 * time.Millisecond) {
+		sums = w.sums(t)
+		wrong = nil
+		for id, d := range debts {
+			var want rig.Money
+			if err := want.UnmarshalJSON([]byte(strconv.Quote(d.usd))); err != nil {
+				t.Fatal(d, err)
+			}
+			if sums[id] != want {
+				wrong = append(wrong, fmt.Sprintf("%s: it cost %s, not %s (request %s)", d.row, sums[id], want, id))
+			}
+		}
+		if len(wrong) == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	for _, text := range wrong {
+		t.Error(text)
+	}
+}
+
+// sums are what each request cost.
+func (w *world) sums(t *testing.T) map[string]rig.Money {
+	t.Helper()
+	sums := map[string]rig.Money{}
+	for _, key := range w.admins {
+		for cursor := "?pageSize=1000"; ; {
+			status, _, body := w.Get("/billing/usage-history"+cursor, key)
+			if status != 200 {
+				t.Fatalf("the usage is answered %d %s", status, body)
+			}
+			for _, e := range gjson.GetBytes(body, "data").Array() {
+				var m rig.Money
+				if err := m.UnmarshalJSON([]byte(strconv.Quote(e.Get("amount").Raw))); err != nil {
+					t.Fatalf("%s: %v", e.Raw, err)
+				}
+				sums[e.Get("inferenceDetails.requestId").Str] -= m
+			}
+			next := gjson.GetBytes(body, "nextCursor").Str
+			if next == "" {
+				break
+			}
+			cursor = "?cursor=" + next
+		}
+	}
+	return sums
+}
