@@ -192,7 +192,7 @@ func completed(text string) string {
 }
 
 // pages are those that people read, with links below the folder that they are in.
-var pages = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "routes/README.md", "routes/clients.md",
+var pages = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "routes/README.md", "routes/DIFFERENCES.md", "routes/clients.md",
 	"billing/README.md", "providers/README.md", "bench/README.md", "config/README.md", "config/REFERENCE.md", "config/deploy/README.md"}
 
 // operatorsConfig is the farebox.yaml of pages for operators. Its store is the demonstration's.

@@ -3,6 +3,7 @@ package spec
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	_ "image/jpeg"
@@ -14,7 +15,9 @@ import (
 	"net/textproto"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -33,6 +36,7 @@ type runner struct {
 	n    int               // of the statement
 	me   string            // a mark that is in no other request
 	kept map[string]string // of earlier steps
+	mu   sync.Mutex        // of kept
 }
 
 // answer is what a request was answered.
@@ -60,7 +64,7 @@ func (r *runner) run() (wrong []string) {
 		for end := time.Now().Add(untilLimit); ; time.Sleep(100 * time.Millisecond) {
 			var err error
 			for n := range max(st.Times, st.Within, 1) {
-				if got, err = r.send(st); err != nil {
+				if got, err = r.sendAll(st); err != nil {
 					return append(wrong, fmt.Sprintf("%s: %v", st.Do, err))
 				}
 				if st.Within > 0 && got.status == st.Status {
@@ -175,8 +179,15 @@ func (r *runner) check(st *Step, got *answer) (bad []string) {
 }
 
 // bill is what the usage of an answer costs: prices are those of a million tokens of input,
-// output, and where they differ, read from and written to the cache.
+// output, and where they differ, read from and written to the cache; +USD is for the rest.
 func bill(doc gjson.Result, prices string) string {
+	prices, more, _ := strings.Cut(prices, "+")
+	var extra rig.Money
+	if more != "" {
+		if err := extra.UnmarshalJSON([]byte(strconv.Quote(more))); err != nil {
+			panic(err)
+		}
+	}
 	var in, out, read, written float64
 	n, _ := fmt.Sscan(prices, &in, &out, &read, &written)
 	if n < 3 {
@@ -204,7 +215,7 @@ func bill(doc gjson.Result, prices string) string {
 	made := first("prompt_tokens_details.cache_creation_input_tokens", "prompt_tokens_details.cache_write_tokens")
 	prompt, completion := first("prompt_tokens", "input_tokens"), first("completion_tokens", "output_tokens")
 	nano := func(price float64) int64 { return int64(math.Round(price * 1000)) }
-	return rig.Money((prompt-cached-made)*nano(in) + cached*nano(read) + made*nano(written) + completion*nano(out)).String()
+	return rig.Money((prompt-cached-made)*nano(in) + cached*nano(read) + made*nano(written) + completion*nano(out) + int64(extra)).String()
 }
 
 // sent compares what the upstream was sent for this statement, which it notes just after it
@@ -260,6 +271,8 @@ var variable = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // text fills in the variables of a text.
 func (r *runner) text(s string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return variable.ReplaceAllStringFunc(s, func(v string) string {
 		name := v[2 : len(v)-1]
 		if value, ok := r.kept[name]; ok {
@@ -299,6 +312,26 @@ func (r *runner) fill(v any) any {
 		return out
 	}
 	return v
+}
+
+// sendAll sends as many requests at once as the step says, and gives one with its status.
+func (r *runner) sendAll(st *Step) (got *answer, err error) {
+	if st.Together == 0 {
+		return r.send(st)
+	}
+	answers := make([]*answer, st.Together)
+	failed := make([]error, st.Together)
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() { answers[i], failed[i] = r.send(st) })
+	}
+	all.Wait()
+	for _, got = range answers {
+		if got != nil && got.status == st.Status {
+			break
+		}
+	}
+	return got, errors.Join(failed...)
 }
 
 func (r *runner) send(st *Step) (*answer, error) {

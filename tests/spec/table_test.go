@@ -88,6 +88,7 @@ type Step struct {
 	Until    map[string]any // the request is repeated until it answers so
 	Times    int            // it is sent so often, and the last answer counts
 	After    int            // so often it is answered with another status first
+	Together int            // so many are sent at once; one of those with the status counts
 	Within   int            // so often it is sent at most until it has the status
 	Pause    string         // before it
 }

@@ -44,6 +44,8 @@ var variants = map[string]struct{ more, x402 string }{
 		"idempotency: { malformed: ignore }\nresponses: { keep: 1h }\nimages: { branded_styles: true, prompt_model: sim-plain }\n" +
 		"system_prompt: Be kind.\ntop_up_url: https://shop.test/pay\ndocs_url: https://shop.test/docs",
 		"  inference: true\n  discovery: true\n  top_up_auth: none"},
+	// bare sells what needs no further settings.
+	"bare": {},
 	// limits has the limits and budgets of a fresh installation.
 	"limits": {},
 }
@@ -134,6 +136,9 @@ func startWorld(t *testing.T, name string) *world {
 	}
 	w.ListenAndStart()
 	w.NewAccount("a", "10000")
+	if name == "bare" {
+		return w
+	}
 	w.CLI("character", "review", "add", "old-tom", "--rating", "5", "--message", "Good stories.", "--locale", "en")
 	w.CLI("character", "review", "add", "old-tom", "--rating", "4")
 	return w
@@ -202,6 +207,10 @@ func (w *world) customer(as string) string {
 		var id string
 		id, key = made(`{}`)
 		w.Must(200, "DELETE", "/api_keys?id="+id, w.key("admin"), "", nil)
+	case "suspended":
+		w.NewAccount(as, "10")
+		key = w.Key(as)
+		w.CLI("account", "suspend", as)
 	case "capped-diem":
 		w.NewAccount(as, "10")
 		w.CLI("account", "diem", as, "--daily", "5")
@@ -271,6 +280,9 @@ func (w *world) value(name string) (string, error) {
 	case "repeat":
 		n, err := strconv.Atoi(arg[0])
 		return strings.Repeat(strings.Join(arg[1:], ":"), n), err
+	case "calls": // so many of a chain
+		n, err := strconv.Atoi(args)
+		return strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, n), ","), err
 	case "now", "day":
 		d, err := time.ParseDuration(args)
 		if args == "" {
@@ -393,7 +405,7 @@ func (w *world) payment(arg []string) (string, error) {
 	evm := w.evm
 	to, until := payEVM, time.Now().Add(5*time.Minute)
 	version, scheme, network, asset := 2, "exact", "eip155:8453", chain.USDC
-	flat := false
+	flat, from, value := false, "", ""
 	for _, word := range arg[2:] {
 		switch word {
 		case "expired":
@@ -411,6 +423,10 @@ func (w *world) payment(arg []string) (string, error) {
 		case "token":
 			asset = "0x" + strings.Repeat("3", 40)
 			evm = chain.NewEVM(chain.EVMOptions{Asset: asset})
+		case "us":
+			from = payEVM
+		case "fraction":
+			value = "5000000.5"
 		case "flat":
 			flat = true
 		default:
@@ -430,6 +446,13 @@ func (w *world) payment(arg []string) (string, error) {
 	} else {
 		a := p.Authorization(to, units, until)
 		payload = chain.EVMPayload(a, p.SignAuthorization(evm, a))
+		said := payload["authorization"].(map[string]any)
+		if from != "" {
+			said["from"] = from
+		}
+		if value != "" {
+			said["value"] = value
+		}
 	}
 	whole := map[string]any{"x402Version": version, "accepted": accepted, "payload": payload}
 	if flat {
