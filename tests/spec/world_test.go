@@ -216,13 +216,16 @@ func (w *world) customer(as string) string {
 		w.CLI("account", "diem", as, "--daily", "5")
 		key = w.Key(as, "--limit-diem", "0")
 	default:
-		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10"}[as]
+		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10", "thin": "10"}[as]
 		if strings.HasPrefix(as, "own-") {
 			usd = "10"
 		}
 		w.NewAccount(as, usd)
 		if as == "diem" || as == "mixed" {
 			w.CLI("account", "diem", as, "--daily", "5")
+		}
+		if as == "thin" {
+			w.CLI("account", "diem", as, "--daily", "0.1")
 		}
 		if as == "mixed" {
 			w.Credit(as, "5", "--currency", "BUNDLED_CREDITS")
@@ -303,6 +306,8 @@ func (w *world) value(name string) (string, error) {
 		return text, err
 	case "wallet": // the address of a payer
 		return w.payer(args).Address, nil
+	case "checksum":
+		return chain.Checksummed(w.payer(args).Address), nil
 	case "fresh": // another variable, which stays the same in a row
 		return w.value(args)
 	case "signin": // by a payer; further words change it
