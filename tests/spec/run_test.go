@@ -343,8 +343,8 @@ func (r *runner) send(st *Step) (*answer, error) {
 	url := r.URL + path
 	if rest, found := strings.CutPrefix(path, "//"); found {
 		url = r.Origin + "/" + rest
-	} else if strings.HasPrefix(path, "http") {
-		url = path
+	} else if strings.HasPrefix(path, "http") { // a link of an answer
+		url = strings.Replace(path, site, r.Origin, 1)
 	}
 	var body []byte
 	kind := ""
