@@ -35,8 +35,9 @@ type row struct {
 	Steps  []Step // carried out one after the other; the row's own request is the last
 	Step   `yaml:",inline"`
 
-	// Rules of a member. Names are paths with dots; ?name is of the query.
+	// Rules of a member. Names are paths with dots; ?name is of the query, {name} of the path.
 	Required []string // each is needed
+	Nullable []string // null is as if it were absent
 	Range    *bounds  // of a number
 	Length   *bounds  // of a text
 	Each     *cases   // values that are taken, and values that are not
@@ -189,6 +190,8 @@ func clone(v map[string]any) map[string]any {
 func (s Step) with(field string, value any) Step {
 	out := Step{}.over(s)
 	switch {
+	case strings.HasPrefix(field, "{"):
+		out.Do = strings.ReplaceAll(s.Do, field, fmt.Sprint(value))
 	case strings.HasPrefix(field, "?"):
 		path, query, _ := strings.Cut(s.Do, "?")
 		values, _ := url.ParseQuery(query)
@@ -273,6 +276,9 @@ func (c *chapter) statements(r *row) (list []statement, err error) {
 		s := Step{}.over(own)
 		s.Drop = []string{name}
 		add("not without "+name, Step{}.over(s).dropped(name).refused(name))
+	}
+	for _, name := range r.Nullable {
+		good(name, nil)
 	}
 	if b := r.Range; b != nil {
 		if b.Step == 0 {

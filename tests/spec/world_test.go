@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"archive/zip"
 	"bytes"
 	_ "embed"
 	"encoding/base64"
@@ -12,9 +13,11 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +26,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/xuri/excelize/v2"
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
@@ -216,7 +220,7 @@ func (w *world) customer(as string) string {
 		w.CLI("account", "diem", as, "--daily", "5")
 		key = w.Key(as, "--limit-diem", "0")
 	default:
-		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10", "thin": "10"}[as]
+		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10", "thin": "10", "fifth": "0.2", "limits-user": "10"}[as]
 		if strings.HasPrefix(as, "own-") {
 			usd = "10"
 		}
@@ -283,6 +287,9 @@ func (w *world) value(name string) (string, error) {
 	case "repeat":
 		n, err := strconv.Atoi(arg[0])
 		return strings.Repeat(strings.Join(arg[1:], ":"), n), err
+	case "words": // so many of JSON
+		n, err := strconv.Atoi(args)
+		return strings.TrimSuffix(strings.Repeat(`"a",`, n), ","), err
 	case "calls": // so many of a chain
 		n, err := strconv.Atoi(args)
 		return strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"},`, n), ","), err
@@ -526,8 +533,48 @@ func generate(what string) ([]byte, error) {
 		return make([]byte, n), err
 	case "pdf":
 		return pdf(arg), nil
+	case "docx":
+		return pack(map[string]string{"_rels/.rels": fmt.Sprintf(root, "word/document.xml"), "word/document.xml": `<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>` +
+			arg + `</w:t></w:r></w:p></w:body></w:document>`})
+	case "pptx":
+		return pack(map[string]string{"_rels/.rels": fmt.Sprintf(root, "ppt/presentation.xml"), "ppt/_rels/presentation.xml.rels": strings.Replace(fmt.Sprintf(root, "slides/slide1.xml"), "officeDocument\"", "slide\"", 1),
+			"ppt/presentation.xml": `<p:presentation xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><p:sldIdLst><p:sldId id="256" r:id="rId1"/></p:sldIdLst></p:presentation>`,
+			"ppt/slides/slide1.xml": `<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><p:cSld><p:spTree><p:sp><p:txBody><a:p><a:r><a:t>` +
+				arg + `</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:sld>`})
+	case "xlsx":
+		f := excelize.NewFile()
+		defer func() { _ = f.Close() }()
+		if err := f.SetCellStr("Sheet1", "A1", arg); err != nil {
+			return nil, err
+		}
+		b, err := f.WriteToBuffer()
+		if err != nil {
+			return nil, err
+		}
+		return b.Bytes(), nil
 	}
 	return nil, fmt.Errorf("%q cannot be made", what)
+}
+
+// root leads to the main part of a document.
+const root = `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" ` +
+	`Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="%s"/></Relationships>`
+
+// pack is a document of files of XML.
+func pack(files map[string]string) ([]byte, error) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		part, err := w.Create(name)
+		if err == nil {
+			_, err = io.WriteString(part, files[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
 }
 
 // pdf is a page that shows a text.
