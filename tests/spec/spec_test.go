@@ -231,8 +231,10 @@ func page(sections []section, rows []*row) string {
 	var b strings.Builder
 	b.WriteString(`# Differences from the specification
 
-This page lists each point where farebox differs from the specification on purpose. It is generated from the tables of
-[tests/spec](../tests/spec/doc.go), which run against the real binary. D8 means row 8 of section 2 of the addendum.
+This page lists each point where farebox differs from the specification on purpose. The specification is interface.md,
+which it calls the seed, and an addendum with data files. The first column has a heading of interface.md, a section of
+the addendum, or a data file; D8 is row 8 of section 2. The page is generated from the tables of
+[tests/spec](../tests/spec/doc.go), which run against the real binary.
 
 | Section | Specification | farebox | Reason | Switch |
 |---|---|---|---|---|
