@@ -173,6 +173,9 @@ func (r *runner) check(st *Step, got *answer) (bad []string) {
 		if prices, ok := strings.CutPrefix(usd, "="); ok {
 			usd = bill(got.doc, prices)
 		}
+		if got.header.Get("X-Request-Id") == "" {
+			bad = append(bad, "the answer has no id of its request")
+		}
 		r.owes(got.header.Get("X-Request-Id"), usd, r.s.chapter+": "+r.s.name)
 	}
 	return bad

@@ -14,6 +14,8 @@ import (
 	"image/png"
 	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -70,6 +72,7 @@ type world struct {
 	solana      *chain.Solana
 	facilitator *chain.Facilitator
 	url         string // of the upstream, without a path
+	files       string // where generated content is served
 
 	mu     sync.Mutex
 	keys   map[string]func() string
@@ -114,6 +117,9 @@ func startWorld(t *testing.T, name string) *world {
 		t.Cleanup(n.Close)
 		nodes = append(nodes, at)
 	}
+	files := httptest.NewServer(http.HandlerFunc(serveFile))
+	t.Cleanup(files.Close)
+	w.files = files.URL
 	at, err := url.Parse(w.url)
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +153,25 @@ func startWorld(t *testing.T, name string) *world {
 	w.CLI("character", "review", "add", "old-tom", "--rating", "4")
 	return w
 }
+
+// serveFile serves generated content by its name: /png/64x64.
+func serveFile(rw http.ResponseWriter, r *http.Request) {
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if kind == "moved" {
+		http.Redirect(rw, r, "/"+rest, http.StatusFound)
+		return
+	}
+	content, err := generate(kind + ":" + strings.ReplaceAll(rest, "/", ":"))
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusNotFound)
+		return
+	}
+	rw.Header().Set("Content-Type", mediaTypes[kind])
+	_, _ = rw.Write(content)
+}
+
+var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav", "mp3": "audio/mpeg", "mp4": "video/mp4", "txt": "text/plain",
+	"pdf": "application/pdf", "film": "video/mp4"}
 
 // networks are those of the specification that the simulated chains of payments do not have.
 func networks() (list []string) {
@@ -279,6 +304,8 @@ func (w *world) value(name string) (string, error) {
 		return w.URL, nil
 	case "sim":
 		return w.url, nil
+	case "files":
+		return w.files, nil
 	case "secret":
 		return w.key(args), nil
 	case "text": // so many characters
@@ -307,8 +334,7 @@ func (w *world) value(name string) (string, error) {
 		content, err := generate(args)
 		text := base64.StdEncoding.EncodeToString(content)
 		if name == "data" {
-			text = "data:" + map[string]string{"png": "image/png", "wav": "audio/wav", "mp3": "audio/mpeg", "mp4": "video/mp4", "txt": "text/plain",
-				"pdf": "application/pdf"}[arg[0]] + ";base64," + text
+			text = "data:" + mediaTypes[arg[0]] + ";base64," + text
 		}
 		return text, err
 	case "wallet": // the address of a payer
@@ -520,12 +546,12 @@ func generate(what string) ([]byte, error) {
 			return nil, err
 		}
 		return io.ReadAll(sound.New(kind, time.Duration(seconds*float64(time.Second)), sound.Options{}))
-	case "mp4":
+	case "mp4", "film": // a film has sound
 		var seconds, height int
 		if _, err := fmt.Sscanf(arg, "%d:%d", &seconds, &height); err != nil {
 			return nil, err
 		}
-		return film.MP4(film.Film{Length: time.Duration(seconds) * time.Second, Width: 16, Height: height}), nil
+		return film.MP4(film.Film{Length: time.Duration(seconds) * time.Second, Width: 16, Height: height, Sound: kind == "film"}), nil
 	case "txt":
 		return []byte(arg), nil
 	case "zero":
@@ -607,6 +633,12 @@ func (w *world) settle(t *testing.T) {
 	if len(debts) == 0 {
 		return
 	}
+	// When this request is in the list, so is everything before it.
+	status, header, body := w.Post("/augment/search", w.key("inference"), `{"query":"the last one"}`)
+	if status != 200 {
+		t.Fatalf("the last request is answered %d %s", status, body)
+	}
+	w.owes(header.Get("X-Request-Id"), "0.01", "the last one")
 	w.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	var sums map[string]rig.Money
 	var wrong []string
