@@ -67,6 +67,7 @@ const (
 // world is a gateway with all that it sells, and its customers.
 type world struct {
 	*rig.Gateway
+	name        string
 	sim         *upstream.Server
 	evm         *chain.EVM
 	solana      *chain.Solana
@@ -91,7 +92,7 @@ type debt struct{ usd, row string }
 
 func startWorld(t *testing.T, name string) *world {
 	t.Helper()
-	w := &world{sim: upstream.New(upstream.Options{Keep: 1 << 15}), keys: map[string]func() string{},
+	w := &world{name: name, sim: upstream.New(upstream.Options{Keep: 1 << 15}), keys: map[string]func() string{},
 		payers: map[string]*chain.Payer{}, debts: map[string]debt{}}
 	where, err := w.sim.StartAll()
 	if err != nil {
@@ -245,10 +246,10 @@ func (w *world) customer(as string) string {
 		w.CLI("account", "diem", as, "--daily", "5")
 		key = w.Key(as, "--limit-diem", "0")
 	default:
-		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10", "thin": "10", "fifth": "0.2", "limits-user": "10"}[as]
-		if strings.HasPrefix(as, "own-") {
-			usd = "10"
+		if strings.HasPrefix(as, "own-") || strings.HasPrefix(as, "maker") {
+			return w.walletCustomer(as)
 		}
+		usd := map[string]string{"poor": "0.05", "mixed": "10", "keyed": "10", "thin": "10", "fifth": "0.2", "limits-user": "10"}[as]
 		w.NewAccount(as, usd)
 		if as == "diem" || as == "mixed" {
 			w.CLI("account", "diem", as, "--daily", "5")
@@ -262,6 +263,43 @@ func (w *world) customer(as string) string {
 		key = w.bookkeeper(as)
 	}
 	return key
+}
+
+// walletCustomer is a customer whose account is that of a wallet, which takes no command: it makes
+// its own ADMIN key and pays 10 USD in. Makers of keys pay nothing.
+func (w *world) walletCustomer(as string) string {
+	p := w.payer(as)
+	var token, made struct {
+		Data struct{ Token, APIKey string }
+	}
+	w.Must(200, "GET", rig.Web3Path, "", "", &token)
+	w.Must(200, "POST", rig.Web3Path, "", fmt.Sprintf(`{"address":%q,"signature":"0x%x","token":%q,"apiKeyType":"ADMIN"}`, p.Address,
+		p.SignDigest(chain.PersonalDigest(token.Data.Token)), token.Data.Token), &made)
+	switch {
+	case strings.HasPrefix(as, "maker"):
+	case w.name == "limits": // where top-ups are limited
+		w.Credit(p.Address, "10")
+	default:
+		payment, err := w.payment([]string{as, "10"})
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		req, err := http.NewRequest(http.MethodPost, w.URL+"/x402/top-up", nil)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+made.Data.APIKey)
+		req.Header.Set("X-402-Payment", payment)
+		res, err := rig.Client.Do(req)
+		if err != nil || res.StatusCode != 200 {
+			w.T.Fatalf("a top-up of %s is answered %v (%v)", as, res, err)
+		}
+		_ = res.Body.Close()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.admins = append(w.admins, made.Data.APIKey)
+	return made.Data.APIKey
 }
 
 // bookkeeper is an ADMIN key of an account, with which settle reads what it paid.
