@@ -578,7 +578,7 @@ func generate(what string) ([]byte, error) {
 		var b bytes.Buffer
 		err := png.Encode(&b, m)
 		return b.Bytes(), err
-	case "wav", "mp3", "flac", "aac":
+	case "wav", "mp3", "flac", "aac", "opus":
 		seconds, err := strconv.ParseFloat(arg, 64)
 		if err != nil {
 			return nil, err
