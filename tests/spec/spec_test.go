@@ -122,6 +122,9 @@ func TestSpecification(t *testing.T) {
 	}
 }
 
+// atOnce is how many statements of a config are carried out at a time: they wait more than they work.
+const atOnce = 16
+
 // slow is when a statement is worth a line.
 const slow = 3 * time.Second
 
@@ -139,11 +142,7 @@ func carryOut(t *testing.T, config string, list []*statement) {
 	jobs := make(chan int)
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	most := 16
-	if config == "limits" {
-		most = 4
-	}
-	for range most {
+	for range atOnce {
 		all.Go(func() {
 			for i := range jobs {
 				s := list[i]

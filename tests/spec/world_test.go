@@ -50,8 +50,8 @@ var variants = map[string]struct{ more, x402 string }{
 		"idempotency: { malformed: ignore }\nresponses: { keep: 1h }\nimages: { branded_styles: true, prompt_model: sim-plain }\n" +
 		"system_prompt: Be kind.\ntop_up_url: https://shop.test/pay\ndocs_url: https://shop.test/docs",
 		"  inference: true\n  discovery: true\n  top_up_auth: none"},
-	// bare sells what needs no further settings.
-	"bare": {},
+	// bare sells what needs no further settings, under another name.
+	"bare": {more: "brand: acme"},
 	// limits has the limits and budgets of a fresh installation.
 	"limits": {},
 }
