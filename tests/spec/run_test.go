@@ -168,8 +168,10 @@ func (r *runner) check(st *Step, got *answer) (bad []string) {
 	if st.Upstream != nil {
 		bad = append(bad, r.sent(st.Upstream)...)
 	}
-	if st.Charged != "" {
-		usd := st.Charged
+	if usd := st.Charged; usd != "" && usd != "any" || usd == "" && want >= 400 {
+		if usd == "" {
+			usd = "0" // errors are free
+		}
 		if prices, ok := strings.CutPrefix(usd, "="); ok {
 			usd = bill(got.doc, prices)
 		}

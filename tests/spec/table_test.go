@@ -47,7 +47,7 @@ type row struct {
 	// Differs says that it is so on purpose, and why.
 	Differs *difference
 	Silent  bool   // the specification does not say it
-	Wrong   string // what it should be; the row says what happens now
+	Wrong   string // what is not as specified; the row asserts what happens now
 }
 
 // difference is a line of the page.
@@ -61,7 +61,6 @@ type bounds struct {
 	Above    bool    // Min itself is refused
 	Step     float64 // between a bound and what is beyond it; default 0.01, or 1 with Whole
 	Whole    bool    // numbers with a fraction are refused
-	Free     bool    // there is no upper bound
 }
 
 type cases struct {
@@ -84,7 +83,7 @@ type Step struct {
 	JSON     map[string]any // by paths of gjson
 	Header   map[string]any
 	Upstream any    // by paths of what the upstream got; none: it got nothing
-	Charged  string // USD; checked when all rows are done
+	Charged  string // USD, = and prices of tokens, or any; errors are free; checked at the end
 	Keep     map[string]string
 	Until    map[string]any // the request is repeated until it answers so
 	Times    int            // it is sent so often, and the last answer counts
@@ -173,14 +172,21 @@ func (s Step) over(with Step) Step {
 
 // clone is a copy that shares nothing.
 func clone(v map[string]any) map[string]any {
+	return changed(v, func(text []byte) ([]byte, error) { return text, nil })
+}
+
+// changed is a copy whose JSON was changed.
+func changed(v any, how func([]byte) ([]byte, error)) (out map[string]any) {
 	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
+	if err == nil {
+		text, err = how(text)
 	}
-	var out map[string]any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&out); err != nil {
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		err = d.Decode(&out)
+	}
+	if err != nil {
 		panic(err)
 	}
 	return out
@@ -201,25 +207,12 @@ func (s Step) with(field string, value any) Step {
 		out.Form = clone(s.Form)
 		out.Form[field] = value
 	default:
-		text, err := json.Marshal(s.Body)
-		if err == nil {
-			text, err = sjson.SetBytes(text, field, value)
-		}
-		if err != nil {
-			panic(err)
-		}
-		var body map[string]any
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		if err := d.Decode(&body); err != nil {
-			panic(err)
-		}
-		out.Body = body
+		out.Body = changed(s.Body, func(text []byte) ([]byte, error) { return sjson.SetBytes(text, field, value) })
 	}
 	return out
 }
 
-// last is the name at the end of a path.
+// lastOf is the name at the end of a path.
 func lastOf(field string) string {
 	parts := strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '?' })
 	for _, p := range slices.Backward(parts) {
@@ -230,10 +223,10 @@ func lastOf(field string) string {
 	return field
 }
 
-// refused is what a request becomes that has to be refused.
+// refused is what a request becomes that has to be refused: nobody is asked, and it is free.
 func (s Step) refused(field string) Step {
 	if s.Status < 400 {
-		s.Status, s.JSON, s.Header, s.Charged, s.Keep, s.Until = 400, nil, nil, "", nil, nil
+		s.Status, s.JSON, s.Header, s.Charged, s.Upstream, s.Keep, s.Until = 400, nil, nil, "0", "none", nil, nil
 		if s.Code == "" {
 			s.Code = "INVALID_REQUEST"
 		}
@@ -273,9 +266,7 @@ func (c *chapter) statements(r *row) (list []statement, err error) {
 		add("not "+field+"="+brief(value), own.with(field, value).refused(field))
 	}
 	for _, name := range r.Required {
-		s := Step{}.over(own)
-		s.Drop = []string{name}
-		add("not without "+name, Step{}.over(s).dropped(name).refused(name))
+		add("not without "+name, Step{}.over(own).dropped(name).refused(name))
 	}
 	for _, name := range r.Nullable {
 		good(name, nil)
@@ -348,25 +339,8 @@ func (s Step) dropped(name string) Step {
 		}
 		return s
 	}
-	if body, ok := s.Body.(map[string]any); ok {
-		if strings.Contains(name, ".") {
-			text, err := json.Marshal(body)
-			if err == nil {
-				text, err = sjson.DeleteBytes(text, name)
-			}
-			if err != nil {
-				panic(err)
-			}
-			var out map[string]any
-			if err := json.Unmarshal(text, &out); err != nil {
-				panic(err)
-			}
-			s.Body = out
-			return s
-		}
-		out := clone(body)
-		delete(out, name)
-		s.Body = out
+	if s.Body != nil {
+		s.Body = changed(s.Body, func(text []byte) ([]byte, error) { return sjson.DeleteBytes(text, name) })
 	}
 	if s.Form != nil {
 		form := clone(s.Form)

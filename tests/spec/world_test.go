@@ -672,7 +672,7 @@ func (w *world) settle(t *testing.T) {
 		return
 	}
 	// When this request is in the list, so is everything before it.
-	status, header, body := w.Post("/augment/search", w.key("inference"), `{"query":"the last one"}`)
+	status, header, body := w.Post("/image/generate", w.key("inference"), `{"model":"sim-image","prompt":"the last one","width":64,"height":64}`)
 	if status != 200 {
 		t.Fatalf("the last request is answered %d %s", status, body)
 	}
