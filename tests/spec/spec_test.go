@@ -168,6 +168,7 @@ func carryOut(t *testing.T, config string, list []*statement) {
 	all.Wait()
 	began := time.Now()
 	w.settle(t)
+	w.CLI("verify")
 	t.Logf("the books took %s", time.Since(began).Round(time.Millisecond))
 }
 
