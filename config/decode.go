@@ -289,6 +289,10 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
 		return
 	}
+	if name := foreignVariable(n.text); secret && name != "" {
+		d.fail(n.at(), path, "the text itself would be sent as the secret; expected ${%s} for the environment variable", name)
+		return
+	}
 	text, err := d.expand(n.text)
 	if err != nil {
 		d.fail(n.at(), path, "%v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -66,6 +67,18 @@ func (e *expander) expand(text string) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+var foreignVariables = regexp.MustCompile(
+	`^(?:\$|\$?env[.:/]|os\.environ/|\$?\{\{ ?(?:env\.|\.Env\.)?|%)([A-Z][A-Z0-9_]*)(?: ?\}\}|%)?$`)
+
+// foreignVariable is the name of the environment variable that a text means in a shell or in
+// the config of another gateway; empty: it means none.
+func foreignVariable(text string) string {
+	if m := foreignVariables.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // reference is the value of what stands between ${ and }.

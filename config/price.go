@@ -14,6 +14,8 @@ type Price struct {
 	CacheWrite *Pico `yaml:"cache_write"`
 	// Prices of the whole request when its prompt is longer. Default: none.
 	Extended *ExtendedPrice `yaml:"extended"`
+	// Prices below 0.001 are meant: they are not per token by mistake.
+	Confirmed bool `yaml:"confirmed"`
 }
 
 // ExtendedPrice replaces the prices of the whole request when its prompt has
@@ -38,6 +40,7 @@ func (p *Price) setFree() { p.Free = true }
 
 const (
 	maxTokenSpan = 100_000_000
+	leastPrice   = Pico(1000)                // 0.001 USD per 1,000,000 tokens: below is the price of a token, as LiteLLM writes it
 	maxPrice     = Pico(100_000 * 1_000_000) // 100,000 USD per 1,000,000 tokens: above is a slipped decimal point
 )
 
@@ -53,7 +56,7 @@ func (v *validator) tokenPrice(path string, p *Price, output bool, context int64
 	if p.Free {
 		return
 	}
-	v.rates(path, output, p.Input, p.Output, p.CacheRead, p.CacheWrite)
+	v.rates(path, output, p.Confirmed, p.Input, p.Output, p.CacheRead, p.CacheWrite)
 	if v.has(path+".input") && p.Input == 0 && p.Output == 0 && !v.bad[path+".input"] && !v.bad[path+".output"] {
 		v.wrong(path, "every price is 0; expected price: free if the model is free")
 	}
@@ -72,10 +75,10 @@ func (v *validator) tokenPrice(path string, p *Price, output bool, context int64
 		v.wrong(above, "%s is not below context_tokens (%d), so that no prompt could reach it; expected less",
 			v.shown(above), context)
 	}
-	v.rates(path+".extended", output, e.Input, e.Output, e.CacheRead, e.CacheWrite)
+	v.rates(path+".extended", output, p.Confirmed, e.Input, e.Output, e.CacheRead, e.CacheWrite)
 }
 
-func (v *validator) rates(path string, output bool, in, out Pico, read, write *Pico) {
+func (v *validator) rates(path string, output, confirmed bool, in, out Pico, read, write *Pico) {
 	if !v.has(path + ".input") {
 		v.wrong(path+".input", "the price of input tokens is missing; expected input: in USD per 1,000,000 tokens")
 	}
@@ -90,6 +93,9 @@ func (v *validator) rates(path string, output bool, in, out Pico, read, write *P
 		if p != nil && *p > maxPrice {
 			v.wrong(path+"."+key, "%s is out of range; expected 0 to %s USD per 1,000,000 tokens",
 				v.shown(path+"."+key), maxPrice.PerMillion())
+		} else if p != nil && *p > 0 && *p < leastPrice && !confirmed {
+			v.wrong(path+"."+key, "%s USD per 1,000,000 tokens looks like the price of one token; expected %s, or "+
+				"confirmed: true beside it if it is meant", p.PerMillion(), (*p * 1_000_000).PerMillion())
 		}
 	}
 }

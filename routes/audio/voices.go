@@ -111,6 +111,9 @@ func (v *cloning) read() *routes.Error {
 // choose finds the model, which must take samples.
 func (v *cloning) choose() *routes.Error {
 	if v.model == "" {
+		if e := v.call.CheckFailures(); e != nil {
+			return e
+		}
 		return routes.Invalid(v.v.Issues...)
 	}
 	model, match := v.call.Catalog().Resolve([]byte(v.model), "tts")

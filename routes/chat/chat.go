@@ -57,6 +57,9 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 	if e := c.enclose(v, use, &flags); e != nil {
 		return e
 	}
+	if e := c.normalize(v, use); e != nil {
+		return e
+	}
 	if e := c.hide(v, use); e != nil {
 		return e
 	}

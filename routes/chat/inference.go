@@ -75,6 +75,7 @@ type inference struct {
 	drains     atomic.Bool // it holds a slot in Capability.drains
 
 	// What a client of Messages asks beyond the model, and goes without (retold.go).
+	forgotten   int  // pictures of earlier messages that the model is not shown
 	clamped     bool // the cap is what the model can, less than was asked
 	unreasoned  bool // it asked for thoughts, and the model has none
 	otherEffort bool // it asked for an effort that the model does not know
@@ -166,6 +167,7 @@ func (c *inference) Recycle() {
 	c.res, c.limit = proxy.Result{}, 0
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
 	c.full, c.carries, c.toEnd = false, false, false
+	c.forgotten = 0
 	c.clamped, c.unreasoned, c.otherEffort, c.noEffort = false, false, false, false
 	c.cut, c.endless, c.cap, c.finished = false, false, nil, false
 	c.sized, c.marked, c.size, c.line = false, false, 0, 0

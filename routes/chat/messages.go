@@ -91,6 +91,10 @@ func checkParts(v *routes.Validator, content int32, role []byte, retold bool, us
 		case "input_audio":
 			need = dialect.PartAudio
 			own.audios++
+			at := v.Doc.Member(i, dialect.PartAudio)
+			if at >= 0 && bytes.Contains(v.Text(at, dialect.AudioData), []byte("://")) {
+				v.Wrong(v.Doc.Path(i)+".input_audio.data", "must be base64; links are not accepted for sound.")
+			}
 		case "video_url":
 			need = dialect.PartVideo
 			own.videos++

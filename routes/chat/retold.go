@@ -101,12 +101,17 @@ func (c *inference) asksMessages() bool {
 
 // abridged is what the chat body leaves out of what the client asked in its own form.
 func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
+	if c.forgotten > 0 {
+		left.Add("messages.content.image_url")
+	}
 	if c.chat.Form == nil {
 		return left
 	}
 	translated := c.nativeOf(t) == nil
 	if f, ok := c.chat.Form.(dialect.Abridged); ok && translated {
-		left = *f.LeftOut()
+		for _, name := range f.LeftOut().All() {
+			left.Add(name)
+		}
 	}
 	for _, changed := range []struct {
 		is   bool

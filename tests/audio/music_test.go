@@ -78,7 +78,7 @@ func (s *studio) queue(t *testing.T, key, body string) string {
 		ID     string `json:"queue_id"`
 		Status string
 	}
-	if err := json.Unmarshal(answer, &q); err != nil || status != 200 || q.Status != "queued" || len(q.ID) != 36 {
+	if err := json.Unmarshal(answer, &q); err != nil || status != 200 || !strings.EqualFold(q.Status, "queued") || len(q.ID) != 36 {
 		t.Fatalf("%s is answered %d %s", body, status, answer)
 	}
 	return q.ID

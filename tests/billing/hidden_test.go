@@ -239,6 +239,45 @@ func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
 	}
 }
 
+// An upstream that adds a prompt of its own is charged as far as the operator says so, and
+// the client is told what it is charged for.
+func TestPromptsThatUpstreamsAddAreChargedAsConfigured(t *testing.T) {
+	t.Parallel()
+	for _, overhead := range []string{"0", "30000"} {
+		told := rig.HTTPAnswer(200, "application/json", `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[`+
+			`{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":20000,"completion_tokens":2,"total_tokens":20002}}`)
+		u := rig.StartRaw(t, func(c net.Conn, body string) {
+			if strings.Contains(body, `"stream":true`) {
+				rig.Sends(rig.HTTPAnswer(200, "text/event-stream",
+					`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`+"\n\n"+
+						`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":20000,"completion_tokens":2,"total_tokens":20002}}`+
+						"\n\ndata: [DONE]\n\n"))(c, body)
+				return
+			}
+			rig.Sends(told)(c, body)
+		})
+		g := rig.StartGateway(t, fmt.Sprintf(`
+upstreams: [{ name: u, base_url: %q }]
+models:
+  - { id: m, tier: unlimited, context_tokens: 100000, max_completion_tokens: 100, prompt_overhead: %s, price: { input: 1, output: 2 }, targets: [{ upstream: u }] }
+`, u.URL, overhead))
+		g.NewAccount("a", "5")
+		key := g.Key("a")
+		for _, stream := range []string{"false", "true"} {
+			before := g.Settled()["a"].Spent
+			_, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", `,"stream":`+stream))
+			spent := g.Settled()["a"].Spent - before
+			at := bytes.LastIndex(answer, []byte(`"prompt_tokens":`))
+			prompt := int64(0)
+			if _, err := fmt.Sscanf(string(answer[max(at, 0):]), `"prompt_tokens":%d`, &prompt); err != nil ||
+				spent != rig.Money(prompt*1000+2*2000) || (prompt == 20000) != (overhead == "30000") || prompt > 20000 ||
+				bytes.Count(answer, []byte(`"prompt_tokens"`)) != 1 {
+				t.Errorf("overhead %s, stream %s: charged %s and told %s (%v)", overhead, stream, spent, answer, err)
+			}
+		}
+	}
+}
+
 // 256 at once on a balance for 10 of them: 3 were served and 1.40 of 2.00 USD
 // were left, since the first kept one token a byte of a prompt.
 func TestMoneyThatIsThereIsNotRefused(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 // formsConfig has a model for each form whose upstream speaks it.
 const formsConfig = `
+compat: { responses_events: sdk }
 billing: { minimum_balance: 0 }
 upstreams:
   - { name: claude, dialect: anthropic, base_url: %[1]q }

@@ -41,7 +41,7 @@ func TestSourcesComeInTheFormOfTheClient(t *testing.T) {
 	t.Parallel()
 	w := newWeb(t)
 	u := rig.StartRaw(t, saysMarked)
-	g := rig.StartGateway(t, fmt.Sprintf(searchConfig, u.URL, w.URL, w.port()))
+	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(searchConfig, "responses_events: sdk", "responses_events: auto", 1), u.URL, w.URL, w.port()))
 	g.NewAccount("a", "5")
 	key := g.Key("a")
 	const clean, kept = "Rivers move. Lakes stay. Hi", "Rivers move ^1^. Lakes stay.^1,2^ Hi"

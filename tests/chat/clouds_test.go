@@ -53,7 +53,7 @@ func (c *clouds) write(t *testing.T, path, text string) {
 // config has one model for each way to a cloud; a token costs 1000 or 2000 nano.
 func (c *clouds) config(more string) string {
 	text := `
-compat: { accept_max_tokens: true }
+compat: { accept_max_tokens: true, responses_events: sdk }
 limits: { tiers: { M: { rpm: 1000000, tpm: 1000000000 } } }
 upstreams:
   - { name: azure, dialect: azure, base_url: ROOT/azure, key: upstream-key, azure: { api_version: 2024-10-21 } }

@@ -68,14 +68,15 @@ func TestWhatAnErrorEchoesIsBounded(t *testing.T) {
 	chat := func(members string) string {
 		return `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],` + members + `}`
 	}
+	asked := func(members string) string { return `{"model":"sim-chat","input":"x",` + members + `}` }
 	long, dots := strings.Repeat("n", 4<<20), strings.Repeat(".", 7<<20)
 	var many strings.Builder
 	for i := range 30 {
 		fmt.Fprintf(&many, `"%d%s":1,`, i, strings.Repeat("a.", 100<<10))
 	}
-	ask("a name of dots", "POST", "/chat/completions", key, chat(`"metadata":{"`+dots+`":1}`))
-	ask("many deep names", "POST", "/chat/completions", key, chat(`"metadata":{`+many.String()+`"z":1}`))
-	ask("escapes", "POST", "/chat/completions", key, chat(`"metadata":{"`+strings.Repeat(`\u0001`, 100<<10)+`":1}`))
+	ask("a name of dots", "POST", "/responses", key, asked(`"metadata":{"`+dots+`":1}`))
+	ask("many deep names", "POST", "/responses", key, asked(`"metadata":{`+many.String()+`"z":1}`))
+	ask("escapes", "POST", "/responses", key, asked(`"metadata":{"`+strings.Repeat(`\u0001`, 100<<10)+`":1}`))
 	ask("an enumeration", "POST", "/chat/completions", key, chat(`"reasoning_effort":"`+long+`"`))
 	ask("a number", "POST", "/chat/completions", key, chat(`"temperature":1`+strings.Repeat("0", 1<<20)))
 	ask("a model", "POST", "/chat/completions", key, `{"model":"`+long+`","messages":[{"role":"user","content":"x"}]}`)

@@ -83,7 +83,7 @@ func TestAnswersThatToolsExpect(t *testing.T) {
 	_, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
 	auth := map[string]string{"Authorization": "Bearer " + key, "Content-Type": "application/json"}
-	if status, h, _ := do(t, "GET", g.URL+"/chat/completions", auth, ""); status != 405 || h.Get("Allow") != "POST" {
+	if status, h, _ := do(t, "GET", g.URL+"/chat/completions", auth, ""); status != 405 || h.Get("Allow") != "OPTIONS, POST" {
 		t.Errorf("a wrong method: %d, Allow %q", status, h.Get("Allow"))
 	}
 	for _, probe := range []string{"/healthz", "/readyz"} {

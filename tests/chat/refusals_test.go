@@ -171,12 +171,12 @@ func TestNamesWithDotsStayWholeInIssues(t *testing.T) {
 		}
 	}
 	metadata := func(name string) string {
-		return `{"model":"sim-chat","messages":[{"role":"user","content":"x"}],"metadata":{"` + name + `":1}}`
+		return `{"model":"sim-chat","input":"x","metadata":{"` + name + `":1}}`
 	}
-	f("/chat/completions", metadata("user.id.of.mine"), `["metadata","user.id.of.mine"]`,
+	f("/responses", metadata("user.id.of.mine"), `["metadata","user.id.of.mine"]`,
 		`"metadata":{"_errors":[],"user.id.of.mine":{"_errors":["metadata.user.id.of.mine: expected string."]}}`)
-	f("/chat/completions", metadata("7"), `["metadata","7"]`, `"7":{"_errors":`)
-	f("/chat/completions", metadata("plain"), `["metadata","plain"]`, `"plain":{"_errors":`)
+	f("/responses", metadata("7"), `["metadata","7"]`, `"7":{"_errors":`)
+	f("/responses", metadata("plain"), `["metadata","plain"]`, `"plain":{"_errors":`)
 	f("/image/generate", `{"model":"m","prompt":"p","a.b":1}`, `["a.b"]`, `"a.b":{"_errors":`)
 }
 

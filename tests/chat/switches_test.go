@@ -141,7 +141,7 @@ func TestSwitchesOfTheOperator(t *testing.T) {
 		{"sim-chat:strip_thinking_response=true", 200, "sim-chat"},
 		{"gpt-4o:include_foo_system_prompt=false&enable_web_search=off", 200, "sim-chat"},
 		{"sim-offline", 503, ""}, {"sim-retired", 410, ""}, {"sim-moved", 200, "sim-new"},
-		{"sim-leaving", 200, "sim-leaving"}, {"sim-embed", 404, ""}, {"nobody", 404, ""},
+		{"sim-leaving", 200, "sim-leaving"}, {"sim-embed", 400, ""}, {"nobody", 404, ""},
 	} {
 		status, header, answer := chat(rig.Ask(c.model, "x", ""))
 		if status != c.status || (c.id != "" && header.Get("X-Foo-Model-Id") != c.id) {

@@ -16,6 +16,7 @@ import (
 )
 
 const searchConfig = `
+compat: { responses_events: sdk }
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
 limits: { failed_requests: { count: 0 } }

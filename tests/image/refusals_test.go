@@ -190,7 +190,7 @@ func TestImageRefusals(t *testing.T) {
 			[]string{"exactly one"}},
 		{"image_url is no link", cut, `{"image_url":"` + picture + `"}`, 400, bad, "image_url", []string{"https://"}},
 
-		{"mask", "/images/edits", edits(`"mask":"` + picture + `"`), 400, bad, "mask", []string{"not supported"}},
+		{"mask", "/images/edits", edits(`"mask":"` + picture + `"`), 400, bad, "mask", []string{"not accepted"}},
 		{"streamed edit", "/images/edits", edits(`"stream":true`), 400, bad, "stream", []string{"one piece"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = models.Body.Close()
-	if models.StatusCode != 402 { // which says how a wallet could pay
+	if models.StatusCode != 401 { // a newcomer who forgot the header reads what is missing
 		t.Errorf("the catalog without a key is answered %d", models.StatusCode)
 	}
 	stop(cmd)

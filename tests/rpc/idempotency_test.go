@@ -161,7 +161,7 @@ func TestFailedKeyedCallCanBeTriedAgain(t *testing.T) {
 			t.Errorf("%d failed, %d did not", bad.Load(), good.Load())
 		}
 		c.spent(20)
-		c.must("bad", `{"jsonrpc":"2.0","id":7,"method":"eth_accounts"}`, 400)
+		c.must("bad", `[{"jsonrpc":"2.0","id":7,"method":"eth_accounts"}]`, 400)
 		header, _ := c.must("bad", keyedRead, 200)
 		c.charged(header, 20)
 		c.spent(40)

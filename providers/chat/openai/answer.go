@@ -42,7 +42,7 @@ var errNoAnswer = errors.New("the answer has neither choices nor data")
 
 // Answer reads the usage of a whole answer and gives the answer on, untouched
 // but for the model's name, <think> blocks where that is asked for, and the
-// usage that is charged where the upstream told none.
+// usage that is charged where the upstream told none or more than can be true.
 func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
 	error) {
 	var u dialect.Usage
@@ -59,6 +59,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 	}
 	told := usageOf(body, &s.Doc, &u)
 	u = settle(u, body, &s.Doc, c)
+	told = told && u.Claimed == 0 // else the client is told what it is charged for
 	if c.Verbatim || told && !t.Renames && !c.DropThinking {
 		return body, u, nil
 	}

@@ -19,6 +19,13 @@ func (s *stream) write(src []byte, v verdict) {
 		s.out = dialect.StreamFailure(s.out, s.events.Data)
 	case rewritten:
 		e := &s.events
+		if s.retold {
+			s.retold = false
+			s.out = append(s.out, "data: "...)
+			s.splice(s.bounded(bytes.ReplaceAll(e.Data, []byte("\n"), []byte(" "))))
+			s.out = append(s.out, "\n\n"...)
+			return
+		}
 		if e.DataFrom < 0 {
 			// Data of several lines goes out on one: between JSON's tokens a
 			// line's end is white space.
@@ -37,6 +44,25 @@ func (s *stream) write(src []byte, v verdict) {
 		s.splice(e.Data)
 		s.out = append(s.out, src[e.DataFrom+len(e.Data):e.To]...)
 	}
+}
+
+// exceeds says that the usage is more than the request can have used.
+func (s *stream) exceeds() bool {
+	return s.c.MostPrompt > 0 && s.usage.Prompt > s.c.MostPrompt || s.c.Cap > 0 && s.usage.Completion > s.c.Cap
+}
+
+// bounded is an event with the usage that is charged in the place of its own.
+func (s *stream) bounded(data []byte) []byte {
+	at := usageAt(data, find(data, 0, usageKey))
+	if at < 0 {
+		return data
+	}
+	end := dialect.SkipValue(data, at)
+	if end < 0 {
+		return data
+	}
+	u := dialect.Settle(s.usage, true, &s.produced, s.c)
+	return append(dialect.AppendUsage(append([]byte(nil), data[:at]...), &u), data[end:]...)
 }
 
 // splice appends data with the model's id and the filtered texts.

@@ -44,6 +44,7 @@ type stream struct {
 	betrayed bool          // …and it is the answer's content
 	complete bool          // Finish was told so
 	priced   bool          // the event to rewrite gets the cost
+	retold   bool          // …and the usage that is charged
 	dropped  bool          // the end of the last event did not go out
 
 	out   []byte
@@ -250,7 +251,8 @@ func (s *stream) readFully(data []byte) verdict {
 	case n == 0 && find(data, 0, errorKey) >= 0 && isError(data):
 		return failure
 	}
-	if s.rename || s.priced || len(s.spans) > 0 {
+	s.retold = usage >= 0 && s.final && len(s.spans) == 0 && !s.c.Verbatim && s.exceeds() && usageAt(data, usage) >= 0
+	if s.rename || s.priced || s.retold || len(s.spans) > 0 {
 		return rewritten
 	}
 	return pass
