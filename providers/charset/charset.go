@@ -1,0 +1,134 @@
+// Package charset finds the charset of pages and texts of strangers, who may name a wrong
+// one or none.
+//
+// What may not enter: what a text is about, and where it is from.
+package charset
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/unicode"
+)
+
+// headBytes is how much of a text tells UTF-16, and where a page may name its charset.
+const headBytes = 64 << 10
+
+// UTF8 is a text in UTF-8, without a byte order mark. Bytes that stand for nothing become
+// U+FFFD.
+func UTF8(text []byte, contentType string) []byte {
+	if e := Of(text, contentType); e != nil {
+		if out, err := e.NewDecoder().Bytes(text); err == nil {
+			text = out
+		}
+	}
+	return bytes.TrimPrefix(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte("\uFEFF"))
+}
+
+// Of is what a text is in; nil: UTF-8. A byte order mark says so for certain, then zero bytes,
+// then that all is valid UTF-8. What the server and the page say holds when the bytes can be
+// that. Servers say ISO-8859-1 of everything, so that a script such as Cyrillic is believed more.
+func Of(text []byte, contentType string) encoding.Encoding {
+	if e := utf16(text); e != nil || bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		return e
+	}
+	said := declared(text, contentType)
+	switch {
+	case escapes.Match(text) && !slices.ContainsFunc(text, func(c byte) bool { return c >= 0x80 }):
+		return japanese.ISO2022JP
+	case mostlyUTF8(text):
+		return nil
+	}
+	part := sample(text)
+	said = slices.DeleteFunc(said, func(e encoding.Encoding) bool { return !fits(e, part) })
+	return choose(said, guesses(part))
+}
+
+// utf16 goes by the byte order mark, and by zero bytes on one side: those of markup, spaces and
+// Latin letters. nil: it is something else.
+func utf16(text []byte) encoding.Encoding {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
+	}
+	head := text[:min(len(text), headBytes)]
+	var zeros [2]int
+	for i, c := range head {
+		if c == 0 {
+			zeros[i%2]++
+		}
+	}
+	const part, times = 12, 16 // a twelfth of one half, and a sixteenth of that in the other
+	switch half := len(head) / 2; {
+	case zeros[1] > half/part && zeros[0] <= zeros[1]/times:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+	case zeros[0] > half/part && zeros[1] <= zeros[0]/times:
+		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	}
+	return nil
+}
+
+var (
+	escapes  = regexp.MustCompile(`\x1b\$[B@]`)
+	inHeader = regexp.MustCompile(`(?i)charset\s*=\s*["']?([^\s"';]+)`)
+	inMeta   = regexp.MustCompile(`(?i)<(?:meta\s[^>]{0,500}?charset|\?xml\s[^>]{0,200}?encoding)\s*=\s*["']?\s*([^\s"'/>;?]+)`)
+)
+
+// declared is what a server says, and then what the page says. Labels that are unknown, or
+// stand for UTF-8 and UTF-16, are left out: bytes would show these.
+func declared(text []byte, contentType string) (list []encoding.Encoding) {
+	said := inHeader.FindStringSubmatch(contentType)
+	if m := inMeta.FindSubmatch(text[:min(len(text), headBytes)]); m != nil {
+		said = append(said, string(m[1]))
+	}
+	for _, label := range said { // the whole match of the header is none
+		if e := named(label); e != nil {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// named is a charset of the web other than UTF-8 and UTF-16; nil: there is none.
+func named(label string) encoding.Encoding {
+	const longest = 40
+	e, err := htmlindex.Get(label[:min(len(label), longest)])
+	if err != nil || e == encoding.Replacement {
+		return nil
+	}
+	switch name, err := htmlindex.Name(e); {
+	case err != nil, strings.HasPrefix(name, "utf-"):
+		return nil
+	case name == "gbk":
+		return simplifiedchinese.GB18030 // which has all of it
+	case strings.HasPrefix(name, "iso-8859-8"):
+		return charmap.Windows1255 // likewise
+	}
+	return e
+}
+
+// mostlyUTF8 says that characters outside ASCII are UTF-8, but for a few that are broken.
+func mostlyUTF8(text []byte) bool {
+	if utf8.Valid(text) {
+		return true
+	}
+	good, bad := 0, 0
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case n > 1:
+			good++
+		case r == utf8.RuneError:
+			bad++
+		}
+		text = text[n:]
+	}
+	return bad <= good/8
+}
