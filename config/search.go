@@ -87,6 +87,8 @@ type SearchFormat struct {
 	Content []string `yaml:"content"`
 	// Paths of the date in each result.
 	Date []string `yaml:"date"`
+	// Whether these texts are HTML. Otherwise only pairs of tags such as <b> and </b> are removed from them.
+	HTML bool `yaml:"html"`
 
 	base string // of the service
 }
@@ -97,7 +99,7 @@ var searchFormats = map[string]SearchFormat{
 		base: "https://api.search.brave.com", Method: "GET", Path: "/res/v1/web/search", KeyHeader: "X-Subscription-Token",
 		Query: map[string]string{"q": "{query}", "count": "{limit}", "result_filter": "web", "text_decorations": "false"},
 		Limit: 20, Results: "web.results", Title: []string{"title"}, URL: []string{"url"},
-		Content: []string{"description", "extra_snippets.0"}, Date: []string{"page_age", "age"},
+		Content: []string{"description", "extra_snippets.0"}, Date: []string{"page_age", "age"}, HTML: true,
 	},
 	"serper": {
 		base: "https://google.serper.dev", Method: "POST", Path: "/search", KeyHeader: "X-API-KEY",

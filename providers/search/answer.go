@@ -10,8 +10,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Result is one page that was found. Date is as the service writes it, and empty
-// where it knows none.
+// Result is one page that was found. Its texts are plain ([clean]). Date is as the service
+// writes it, and empty where it knows none.
 type Result struct{ Title, URL, Content, Date string }
 
 // Of each text so many bytes are taken: what strangers wrote may be long.
@@ -36,9 +36,13 @@ func (u *Upstream) results(body []byte, limit int) []Result {
 	}
 	list := make([]Result, 0, limit)
 	top.Get(u.format.Results).ForEach(func(_, one gjson.Result) bool {
+		text := func(paths []string, most int) string {
+			return first(one, paths, func(s string) string { return clean(s, u.format.HTML, most) })
+		}
 		r := Result{
-			Title: first(one, u.format.Title, maxTitle), URL: first(one, u.format.URL, maxLink+utf8.UTFMax),
-			Content: first(one, u.format.Content, maxContent), Date: first(one, u.format.Date, maxDate),
+			Title: text(u.format.Title, maxTitle), Content: text(u.format.Content, maxContent),
+			Date: text(u.format.Date, maxDate),
+			URL:  first(one, u.format.URL, func(s string) string { return cut(s, maxLink+utf8.UTFMax) }),
 		}
 		// What cannot be followed is no result, nor is a link without its end, and
 		// what would run where it is clicked on even less so.
@@ -50,15 +54,15 @@ func (u *Upstream) results(body []byte, limit int) []Result {
 	return list
 }
 
-// first is the first of some paths that has text, cut where that is too long.
-func first(one gjson.Result, paths []string, most int) string {
+// first is the first of some paths that has text, as read makes it.
+func first(one gjson.Result, paths []string, read func(string) string) string {
 	for _, path := range paths {
 		v := one.Get(path)
 		if v.Type != gjson.String && v.Type != gjson.Number {
 			continue
 		}
-		if text := strings.TrimSpace(v.String()); text != "" {
-			return cut(strings.ToValidUTF8(text, "\uFFFD"), most)
+		if text := read(strings.ToValidUTF8(strings.TrimSpace(v.String()), "\uFFFD")); text != "" {
+			return text
 		}
 	}
 	return ""

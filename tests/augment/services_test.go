@@ -2,8 +2,10 @@ package augment
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +84,67 @@ func TestSearchesByFiveServices(t *testing.T) {
 			s.charged(t, 2)
 		})
 	}
+}
+
+// "Results had tags and entities in them, in answers and in prompts."
+func TestResultsAreCleanText(t *testing.T) {
+	t.Parallel()
+	formats := map[string]string{ // answers of one result, by title, text and date
+		"brave":   `{"web":{"results":[{"title":%s,"url":"https://a.example/?a=1&amp;b=2","description":%s,"page_age":%s}]}}`,
+		"serper":  `{"organic":[{"title":%s,"link":"https://a.example/?a=1&amp;b=2","snippet":%s,"date":%s}]}`,
+		"searxng": `{"results":[{"title":%s,"url":"https://a.example/?a=1&amp;b=2","content":%s,"publishedDate":%s}]}`,
+		"tavily":  `{"results":[{"title":%s,"url":"https://a.example/?a=1&amp;b=2","content":%s,"published_date":%s}]}`,
+		"exa":     `{"results":[{"title":%s,"url":"https://a.example/?a=1&amp;b=2","highlights":[%s],"publishedDate":%s}]}`,
+		"markup":  `{"hits":[{"title":%s,"url":"https://a.example/?a=1&amp;b=2","text":%s,"date":%s}]}`,
+	}
+	service := serve(t, nil)
+	config := func(format string) string {
+		return settings + fmt.Sprintf("augment: { search: { rate: { rpm: 0 }, brave: [{ name: s, format: %s, base_url: %q }], formats: "+
+			"{ markup: { path: /search, query: { q: \"{query}\" }, results: hits, title: [title], url: [url], content: [text], "+
+			"date: [date], html: true } } } }\n", format, service.URL)
+	}
+	s := start(t, settings+"augment: { text_parser: {} }\n", "10")
+	for format, answer := range formats {
+		s.reload(config(format))
+		markup := format == "brave" || format == "markup"
+		for _, c := range []struct{ text, plain, html string }{
+			{"<strong>Rivers</strong> &amp; lakes", "Rivers & lakes", ""},
+			{"It&#x27;s &quot;here&quot;&nbsp;&#8211; caf&eacute;", "It's \"here\" – café", ""},
+			{"&amp;lt;b&amp;gt; &lt;b&gt;", "&lt;b&gt; <b>", ""},
+			{" a\n\t b\r\n<br>c\u2028d ", "a b c d", ""},
+			{"r\u200b\u200b\u00adiver\ufeff\u202e \u0000\u0007x\U000E0041", "river x", ""},
+			{"<b>one</b><script>alert(1)</script><i class=\"a>b\">two</i>", "onetwo", ""},
+			{"if a < b && c > d", "if a < b && c > d", ""},
+			{"List<String> and Map<K, V> of x<y", "List<String> and Map<K, V> of x<y", ""},
+			{"👩\u200d💻 ❤\ufe0f می\u200cخواهم", "👩\u200d💻 ❤\ufe0f می\u200cخواهم", ""},
+			{"The <strong> tag in HTML", "The <strong> tag in HTML", "The tag in HTML"},
+			{"cut <strong>in the mid", "cut <strong>in the mid", "cut in the mid"},
+			{"<p>One</p><ul><li>two</li><li>three</li></ul>", "One two three", ""},
+		} {
+			want := c.plain
+			if markup && c.html != "" {
+				want = c.html
+			}
+			service.now(says(200, "application/json", fmt.Sprintf(answer, quoted(c.text), quoted("<em>x</em> "+c.text), quoted("<i>2026</i>&#45;10"))))
+			status, _, got := s.ask(t, searching, `{"query":"heron"}`)
+			if want := `{"query":"heron","results":[{"title":` + quoted(want) + `,"url":"https://a.example/?a=1&amp;b=2","content":` +
+				quoted("x "+want) + `,"date":"2026-10"}]}`; status != 200 || !sameJSON(got, want) {
+				t.Errorf("%s: %q: %d %s\nwant %s", format, c.text, status, got, want)
+			}
+		}
+		service.now(says(200, "application/json", fmt.Sprintf(answer, quoted(strings.Repeat("<b>", 40_000)), quoted(strings.Repeat("<b>x</b> ", 40_000)+"<"), `"2026"`)))
+		began := time.Now()
+		if status, _, got := s.ask(t, searching, `{"query":"heron"}`); status != 200 || len(got) > 40<<10 || time.Since(began) > 2*time.Second {
+			t.Errorf("%s: %d with %d bytes after %s", format, status, len(got), time.Since(began))
+		}
+	}
+	s.CLI("verify")
+}
+
+// sameJSON says that two texts stand for the same values.
+func sameJSON(a, b string) bool {
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // What is simulated above is what a real one says: searx, from which SearXNG comes,

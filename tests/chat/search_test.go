@@ -120,6 +120,29 @@ func TestSearchesThatFailOrAreNotNeeded(t *testing.T) {
 	}
 }
 
+// "The model quoted tags and entities, and so did the list of sources."
+func TestResultsReachPromptsAndSourcesAsText(t *testing.T) {
+	t.Parallel()
+	sim, w, g, key := startSearch(t)
+	w.results = func() (titles, links, texts [3]string) {
+		for i := range titles {
+			titles[i], links[i] = "<strong>Rivers</strong> &amp; lakes", fmt.Sprint("https://a.example/", i)
+			texts[i] = "They <em>move</em>\n\tif a &lt; b,\u200b&nbsp;&amp;lt;i&amp;gt;"
+		}
+		return titles, links, texts
+	}
+	status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-chat", "hi",
+		`,"svc_parameters":{"enable_web_search":"on","enable_web_citations":true}`))
+	s := readSaid(t, answer, false)
+	const title, text = "Rivers & lakes", "They move if a < b, &lt;i&gt;"
+	if status != 200 || len(s.Params.Found) != 3 || s.Params.Found[0].Title != title || s.Params.Found[0].Content != text {
+		t.Errorf("%d %+v", status, s.Params)
+	}
+	if _, texts := messages(t, sim.Latest(t).Body); !strings.Contains(texts[0], "title: "+title+"\n") || !strings.Contains(texts[0], "> "+text+"\n") {
+		t.Errorf("the prompt is %s", texts[0])
+	}
+}
+
 // What strangers wrote cannot end the place where it stands, nor look like another.
 func TestHostileResultsStayBetweenTheFences(t *testing.T) {
 	t.Parallel()
