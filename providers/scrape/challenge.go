@@ -16,8 +16,6 @@ type challenge struct {
 	header, value string
 	// marks: one of them is in the page, whose letters' case is not told.
 	marks []string
-	// script says that a browser may get past it without a human.
-	script bool
 }
 
 // denials are the statuses of walls.
@@ -54,11 +52,6 @@ var challenges = []challenge{
 	{name: "a captcha of Amazon", marks: []string{"/errors/validatecaptcha"}},
 	{name: "a captcha", marks: []string{"class=\"g-recaptcha\"", "class=\"h-captcha\"", "class=\"cf-turnstile\"",
 		"id=\"captcha-form\"", "smartcaptcha.yandexcloud.net", "class=\"frc-captcha\""}},
-	{name: "a script, which is not run here,", script: true, marks: []string{
-		"you need to enable javascript to run this app", "please enable javascript", "javascript is disabled",
-		"javascript is required", "requires javascript", "enable javascript and cookies to continue",
-		"please turn javascript on", "activate javascript", "<div id=\"root\"></div>", "<div id=\"app\"></div>",
-		"<div id=\"__next\"></div>", "<app-root></app-root>"}},
 }
 
 // challengeHead is how much of a page is looked at: walls are small.

@@ -10,21 +10,22 @@ type Reason uint8
 
 // The reasons, each with a text for the client (Error.Text).
 const (
-	BadURL      Reason = iota // not an absolute http or https URL, with credentials, or at another port
-	Blocked                   // a site that is never asked
-	Forbidden                 // an address that is not on the public internet
-	Robots                    // the site's robots.txt says no
-	Unsupported               // neither a page, nor text, nor a document that can be read
-	TooLarge                  //
-	Refused                   // the site answered 401, 403, 407, 429, 451 or 503
-	Challenge                 // the site wants to know first that we are human
-	Status                    // the site answered another status that is no page
-	Unreachable               // no such name, no connection, or it broke off
-	Redirects                 // too many
-	TooSlow                   //
-	NoText                    // a page without text
-	Busy                      // too much goes on here
-	Failed                    // a failure of ours
+	BadURL       Reason = iota // not an absolute http or https URL, with credentials, or at another port
+	Blocked                    // a site that is never asked
+	Forbidden                  // an address that is not on the public internet
+	Robots                     // the site's robots.txt says no
+	Unsupported                // neither a page, nor text, nor a document that can be read
+	TooLarge                   //
+	Refused                    // the site answered 401, 403, 407, 429, 451 or 503
+	Challenge                  // the site wants to know first that we are human
+	Status                     // the site answered another status that is no page
+	Unreachable                // no such name, no connection, or it broke off
+	Redirects                  // too many
+	TooSlow                    //
+	NoText                     // a page without text
+	NeedsBrowser               // a page without text before its scripts have run, and there is no Renderer
+	Busy                       // too much goes on here
+	Failed                     // a failure of ours
 )
 
 // Fault is who can mend it.
@@ -64,8 +65,10 @@ var texts = [...]string{
 	Redirects:   "The URL redirects too often.",
 	TooSlow:     "The page could not be read in time.",
 	NoText:      "The page has no readable text.",
-	Busy:        "Too many pages are being read at the moment. Try again shortly.",
-	Failed:      "The page could not be read.",
+	NeedsBrowser: "The page has no readable text before its scripts run in a browser. No browser is set up here " +
+		"(augment.scrape.js.engine is none).",
+	Busy:   "Too many pages are being read at the moment. Try again shortly.",
+	Failed: "The page could not be read.",
 }
 
 // Error is Text.

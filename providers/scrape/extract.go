@@ -48,7 +48,9 @@ func extract(page []byte, at *url.URL, by Extractor) (found, error) {
 	if err != nil {
 		return found{}, err // above all: more than 512 elements inside each other
 	}
-	title := prepare(doc, at)
+	title, base := prepare(doc, at)
+	looks := shellOf(doc)
+	next, always := refresh(doc, base)
 	var main *html.Node
 	switch by {
 	case Trafilatura:
@@ -67,19 +69,21 @@ func extract(page []byte, at *url.URL, by Extractor) (found, error) {
 			f = whole
 		}
 	}
-	if f.visible == 0 {
-		return f, errors.New("nothing found")
+	if f.visible > 0 {
+		f.markdown = titled(f.markdown, title)
+	} else {
+		f = plainText(page)
 	}
-	return titled(f, title), nil
+	f.next, f.always, f.empty = next, always, looks.empty(f.visible)
+	return f, nil
 }
 
 // titled puts the page's title over content that does not begin with one.
-func titled(f found, title string) found {
-	if title == "" || strings.HasPrefix(f.markdown, "# ") {
-		return f
+func titled(markdown, title string) string {
+	if title == "" || strings.HasPrefix(markdown, "# ") {
+		return markdown
 	}
-	f.markdown = "# " + title + "\n\n" + f.markdown
-	return f
+	return "# " + title + "\n\n" + markdown
 }
 
 func byTrafilatura(doc *html.Node, at *url.URL) *html.Node {
@@ -160,8 +164,8 @@ func visible(md []byte) (n int) {
 const linkRoom = 2 << 20
 
 // prepare makes addresses whole, before anything moves, and keeps what the
-// extractors would lose. It gives the title.
-func prepare(doc *html.Node, at *url.URL) (title string) {
+// extractors would lose. It gives the title, and what addresses were completed with.
+func prepare(doc *html.Node, at *url.URL) (title string, base *url.URL) {
 	whole := *at
 	based := false
 	each(doc, func(n *html.Node) {
@@ -199,7 +203,7 @@ func prepare(doc *html.Node, at *url.URL) (title string) {
 			}
 		}
 	})
-	return title
+	return title, &whole
 }
 
 // absolute makes an address whole, and takes away one that leads nowhere.

@@ -13,33 +13,33 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"farebox/providers/charset"
 	"farebox/providers/fetch"
 )
 
-// get follows a URL to its answer. Every hop is asked about before it is
-// requested: the list of sites, and its own robots.txt.
-func (s *Scraper) get(ctx context.Context, raw string) (*fetch.Answer, error) {
+// trail is the way to one page.
+type trail struct {
 	// Some sites send a reader in a circle until it shows the cookie they gave.
 	// It is thrown away with the page.
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return nil, err
-	}
-	u, err := s.rules.address(raw)
-	if err != nil {
-		return nil, err
-	}
-	for range redirects + 1 {
+	jar  *cookiejar.Jar
+	hops int // requests so far
+}
+
+// get follows a URL to its answer. Every hop is asked about before it is
+// requested: the list of sites, and its own robots.txt.
+func (s *Scraper) get(ctx context.Context, u *url.URL, t *trail) (*fetch.Answer, error) {
+	for ; t.hops <= redirects; t.hops++ {
 		if err := s.allowed(ctx, u); err != nil {
 			return nil, err
 		}
-		a, err := s.o.Fetch.Do(ctx, fetch.Ask{URL: u.String(), Agent: s.o.Agent, Accept: accepts, Cookies: jar,
+		a, err := s.o.Fetch.Do(ctx, fetch.Ask{URL: u.String(), Agent: s.o.Agent, Accept: accepts, Cookies: t.jar,
 			MostOf: s.most, Limit: s.o.Limit})
 		if err != nil {
 			return nil, err
 		}
 		to := a.Header.Get("Location")
 		if a.Status < 300 || a.Status > 399 || to == "" {
+			t.hops++
 			return a, judge(a)
 		}
 		next, err := a.URL.Parse(to)
@@ -82,7 +82,7 @@ func judge(a *fetch.Answer) error {
 	case a.Status == http.StatusAccepted && len(a.Body) > 0 && challengeIn(a.Status, a.Header, a.Body) == nil:
 		return nil
 	}
-	if wall := challengeIn(a.Status, a.Header, a.Body); wall != nil && !wall.script {
+	if wall := challengeIn(a.Status, a.Header, a.Body); wall != nil {
 		return &Error{Reason: Challenge, Name: wall.name, Status: a.Status, RetryAfter: retryAfter(a.Header)}
 	}
 	if slices.Contains([]int{401, 403, 407, 429, 451, 503}, a.Status) {
@@ -162,7 +162,7 @@ func kindOf(h http.Header, body []byte) kind {
 
 // passed is text as it is, if it is text.
 func passed(body []byte, contentType string) (string, error) {
-	text := toUTF8(body, contentType)
+	text := charset.UTF8(body, contentType)
 	if bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
 		return "", &Error{Reason: Unsupported}
 	}

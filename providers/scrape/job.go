@@ -9,8 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
-
+	"farebox/providers/charset"
 	"farebox/providers/jail"
 )
 
@@ -65,24 +64,34 @@ func parseTask(word string) (t task, base *url.URL, err error) {
 	return t, base, err
 }
 
-// found is what a job gives back: how much visible text there is, and all of it.
+// found is what a job gives back.
 type found struct {
-	visible  int
+	visible  int // characters of it that a reader sees
 	markdown string
+	empty    bool   // the page has no text before its scripts have run
+	next     string // where it sends its readers; always: whatever else it has
+	always   bool
 }
 
 func (f found) bytes() []byte {
-	return append(strconv.AppendInt(nil, int64(f.visible), 10), "\n"+f.markdown...)
+	return fmt.Appendf(nil, "%d %t %t %s\n%s", f.visible, f.empty, f.always, url.QueryEscape(f.next), f.markdown)
 }
 
 // parseFound believes nothing of what came out of the jail but that it is text.
 func parseFound(out []byte) (f found, err error) {
 	head, text, ok := bytes.Cut(out, []byte("\n"))
-	n, err := strconv.Atoi(string(head))
-	if !ok || err != nil || n < 0 || !utf8.Valid(text) {
+	words := strings.Split(string(head), " ")
+	if !ok || len(words) != 4 || !utf8.Valid(text) {
 		return f, errors.New("cannot read the result of a job")
 	}
-	return found{visible: n, markdown: string(text)}, nil
+	f = found{markdown: string(text), empty: words[1] == "true", always: words[2] == "true"}
+	if f.next, err = url.QueryUnescape(words[3]); err == nil {
+		f.visible, err = strconv.Atoi(words[0])
+	}
+	if err != nil || f.visible < 0 {
+		return f, errors.New("cannot read the result of a job")
+	}
+	return f, nil
 }
 
 func readText(in []byte, word string) ([]byte, error) {
@@ -90,7 +99,7 @@ func readText(in []byte, word string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plainText(toUTF8(in, t.ContentType)).bytes(), nil
+	return plainText(charset.UTF8(in, t.ContentType)).bytes(), nil
 }
 
 // readPage never fails for what a page is like: what cannot be understood gives
@@ -100,7 +109,7 @@ func readPage(in []byte, word string) (out []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	text := toUTF8(in, t.ContentType)
+	text := charset.UTF8(in, t.ContentType)
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = plainText(text).bytes(), nil
@@ -111,54 +120,4 @@ func readPage(in []byte, word string) (out []byte, err error) {
 		f = plainText(text)
 	}
 	return f.bytes(), nil
-}
-
-// sniffed is how many bytes a page's charset is looked for in.
-const sniffed = 1024
-
-// toUTF8 goes by the bytes where they are clear, then by what the server says,
-// then by what the page says.
-func toUTF8(in []byte, contentType string) []byte {
-	if in = bytes.TrimPrefix(in, []byte("\xef\xbb\xbf")); utf8.Valid(in) && !escapes(in) {
-		return in
-	}
-	enc, name, _ := charset.DetermineEncoding(in[:min(len(in), sniffed)], contentType)
-	if name == "utf-8" {
-		if mostlyUTF8(in) {
-			return bytes.ToValidUTF8(in, []byte("\uFFFD"))
-		}
-		// It says so, and is not: the oldest mistake of the web.
-		enc, _ = charset.Lookup("windows-1252")
-	}
-	out, err := enc.NewDecoder().Bytes(in)
-	if err != nil {
-		return bytes.ToValidUTF8(in, []byte("\uFFFD"))
-	}
-	return bytes.TrimPrefix(out, []byte("\xef\xbb\xbf"))
-}
-
-// escapes says that ASCII bytes may be something else: ISO-2022-JP, HZ, or
-// UTF-16 without marks.
-func escapes(in []byte) bool {
-	head := in[:min(len(in), sniffed)]
-	return bytes.Contains(in, []byte("\x1b$")) || bytes.Contains(in, []byte("~{")) || bytes.IndexByte(head, 0) >= 0
-}
-
-// mostlyUTF8 says that broken characters are the exception.
-func mostlyUTF8(in []byte) bool {
-	good, bad := 0, 0
-	for len(in) > 0 {
-		if in[0] < utf8.RuneSelf {
-			in = in[1:]
-			continue
-		}
-		r, n := utf8.DecodeRune(in)
-		if r == utf8.RuneError && n == 1 {
-			bad++
-		} else {
-			good++
-		}
-		in = in[n:]
-	}
-	return bad <= good/8
 }

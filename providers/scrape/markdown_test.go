@@ -3,11 +3,6 @@ package scrape
 import (
 	"strings"
 	"testing"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/unicode"
 )
 
 func markdownOf(t testing.TB, page, url string, by Extractor) string {
@@ -86,37 +81,6 @@ func TestSmallPagesAreWhole(t *testing.T) {
 			t.Errorf("%q: %q", page, md)
 		}
 	}
-}
-
-// Pages in other charsets are read by what they are, not by what they say.
-func TestCharsetsAreFound(t *testing.T) {
-	t.Parallel()
-	coded := func(e encoding.Encoding, s string) []byte {
-		b, err := e.NewEncoder().Bytes([]byte(s))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	utf16 := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
-	f := func(in []byte, contentType, want string) {
-		t.Helper()
-		if got := string(toUTF8(in, contentType)); got != want {
-			t.Errorf("%s: %q, want %q", contentType, got, want)
-		}
-	}
-	f([]byte("\xef\xbb\xbfGrüße"), "text/html", "Grüße")
-	f([]byte("Grüße"), "text/html; charset=iso-8859-1", "Grüße")
-	f(coded(charmap.Windows1251, "Привет"), "text/html; charset=windows-1251", "Привет")
-	meta := `<meta charset="windows-1251">Привет`
-	f(coded(charmap.Windows1251, meta), "text/html", meta)
-	f(coded(charmap.Windows1252, "Grüße “quoted”"), "text/html; charset=utf-8", "Grüße “quoted”")
-	f(coded(japanese.ShiftJIS, "こんにちは"), "text/html; charset=Shift_JIS", "こんにちは")
-	f(coded(japanese.ISO2022JP, "こんにちは"), "text/html; charset=iso-2022-jp", "こんにちは")
-	f(coded(utf16, "Grüße"), "text/html", "Grüße")
-	f([]byte("Grüße und ein \xff, das ist nicht viel: äöü äöü äöü"), "text/html; charset=utf-8",
-		"Grüße und ein \uFFFD, das ist nicht viel: äöü äöü äöü")
-	f([]byte("<p>a ~{ b"), "text/html", "<p>a ~{ b")
 }
 
 // Pages that are too much for a tree give their text, in little time.

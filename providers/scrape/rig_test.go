@@ -69,7 +69,7 @@ func ended(err error) string {
 		return fmt.Sprint(err)
 	}
 	s := [...]string{"bad url", "blocked", "forbidden", "robots", "unsupported", "large", "refused", "challenge",
-		"status", "unreachable", "redirects", "slow", "no text", "busy", "failed"}[e.Reason]
+		"status", "unreachable", "redirects", "slow", "no text", "needs browser", "busy", "failed"}[e.Reason]
 	if e.Status != 0 {
 		s += fmt.Sprint(" ", e.Status)
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -183,13 +185,19 @@ func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
 			err = &Error{Reason: Busy} // it waited for all of its time
 		}
 	}()
-	a, err := s.get(ctx, url)
-	if err != nil {
+	t := &trail{}
+	if t.jar, err = cookiejar.New(nil); err != nil {
 		return p, err
 	}
-	p.URL = a.URL.String()
-	if p.Markdown, p.URL, err = s.markdown(ctx, a); err != nil {
-		return p, err
+	next, err := s.rules.address(url)
+	var a *fetch.Answer
+	for next != nil && err == nil {
+		if a, err = s.get(ctx, next, t); err == nil {
+			p, next, err = s.answered(ctx, a)
+		}
+	}
+	if err != nil {
+		return Page{}, err
 	}
 	if !strings.Contains(strings.ToLower(a.Header.Get("Cache-Control")), "no-store") {
 		s.kept.store(url, p)
@@ -197,56 +205,66 @@ func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
 	return p, nil
 }
 
-// markdown makes it of an answer, by its type.
-func (s *Scraper) markdown(ctx context.Context, a *fetch.Answer) (md, final string, err error) {
-	final = a.URL.String()
+// answered makes a page of an answer, by its type. next is where the page sends its readers
+// instead.
+func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
+	p.URL = a.URL.String()
 	switch kind := kindOf(a.Header, a.Body); kind {
 	case isPage:
 		return s.page(ctx, a)
 	case isText:
-		md, err = passed(a.Body, a.Header.Get("Content-Type"))
+		p.Markdown, err = passed(a.Body, a.Header.Get("Content-Type"))
 	case isDocument:
-		md, err = s.document(ctx, a.Body)
+		p.Markdown, err = s.document(ctx, a.Body)
 	default:
 		err = &Error{Reason: Unsupported}
 	}
-	if err == nil && strings.TrimSpace(md) == "" {
+	if err == nil && strings.TrimSpace(p.Markdown) == "" {
 		err = &Error{Reason: NoText}
 	}
-	return md, final, err
+	return p, nil, err
 }
 
 // page is the main content of HTML, and what scripts make of it where that is
 // next to nothing.
-func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (md, final string, err error) {
-	final = a.URL.String()
-	f, err := s.extract(ctx, a.Body, a.Header.Get("Content-Type"), final)
+func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
+	p.URL = a.URL.String()
+	f, err := s.extract(ctx, a.Body, a.Header.Get("Content-Type"), p.URL)
 	if err != nil {
-		return "", final, err
+		return p, nil, err
 	}
-	if f.visible >= s.o.MinText {
-		return f.markdown, final, nil
+	little := f.empty || f.visible < s.o.MinText
+	if to := refreshOf(a.Header.Get("Refresh"), a.URL); to != "" {
+		f.next, f.always = to, true
 	}
-	wall := challengeIn(a.Status, a.Header, a.Body)
-	if wall != nil && !wall.script {
-		return "", final, &Error{Reason: Challenge, Name: wall.name, Status: a.Status}
+	if f.next != "" && (f.always || little) {
+		if next, err = s.rules.address(f.next); err != nil || next.String() != p.URL {
+			return p, next, err
+		}
+	}
+	p.Markdown = f.markdown
+	if !little {
+		return p, nil, nil
+	}
+	if wall := challengeIn(a.Status, a.Header, a.Body); wall != nil {
+		return p, nil, &Error{Reason: Challenge, Name: wall.name, Status: a.Status}
 	}
 	if s.o.Renderer != nil {
-		made, at, err := s.render(ctx, final)
+		made, at, err := s.render(ctx, p.URL)
 		switch {
-		case err == nil && made.visible > f.visible:
-			return made.markdown, at, nil
-		case err != nil && f.visible == 0:
-			return "", final, err
+		case err != nil && (f.empty || f.visible == 0):
+			return p, nil, err
+		case err == nil && !made.empty && made.visible > 0 && (f.empty || made.visible > f.visible):
+			return Page{URL: at, Markdown: made.markdown}, nil, nil
 		}
 	}
 	switch {
-	case wall != nil:
-		return "", final, &Error{Reason: Challenge, Name: wall.name, Status: a.Status}
-	case f.visible == 0:
-		return "", final, &Error{Reason: NoText}
+	case f.empty && s.o.Renderer == nil:
+		err = &Error{Reason: NeedsBrowser}
+	case f.empty, f.visible == 0:
+		err = &Error{Reason: NoText}
 	}
-	return f.markdown, final, nil
+	return p, nil, err
 }
 
 // render has the browser make a page. Where it went in the meantime is asked

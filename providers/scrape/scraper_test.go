@@ -195,7 +195,7 @@ func TestSitesThatRefuseAreNamed(t *testing.T) {
 	f(200, "X", "", "<iframe src=/_Incapsula_Resource?SWUDNSAI=31>", "challenge 200: Imperva")
 	f(429, "X", "", "<form id=\"captcha-form\">", "challenge 429: a captcha")
 	f(200, "X", "", "<div id=\"root\"></div><noscript>You need to enable JavaScript to run this app.</noscript>",
-		"challenge 200: a script, which is not run here,")
+		"needs browser")
 	// A page that tells of such walls is none.
 	f(200, "X", "", article("<p>window._cf_chl_opt, Just a moment... geo.captcha-delivery.com</p>"), "<nil>")
 	status, header = 429, http.Header{"Retry-After": {"120"}}
@@ -367,7 +367,7 @@ func TestPagesOfScriptsAreRendered(t *testing.T) {
 	f(func(string) (string, string, error) { return article(""), "https://x.com/", nil }, "blocked")
 	f(func(string) (string, string, error) { return article(""), "file:///etc/passwd", nil }, "bad url")
 	f(func(string) (string, string, error) { return "", "", &Error{Reason: TooSlow} }, "slow")
-	f(func(at string) (string, string, error) { return stub, at, nil }, "challenge")
+	f(func(at string) (string, string, error) { return stub, at, nil }, "no text")
 	f(func(at string) (string, string, error) { return strings.Repeat("<p>x", 1<<20), at, nil }, "large")
 	page = "<h1>Little</h1><p>but all there is.</p>"
 	f(func(string) (string, string, error) { return "", "", errors.New("crashed") }, u+"/a # Little")
