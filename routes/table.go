@@ -325,7 +325,9 @@ var others = map[string]string{
 	"completions": "send messages to " + Prefix + "/chat/completions", "engines": "send messages to " + Prefix + "/chat/completions",
 	"moderations": "", "rerank": "", "assistants": "use " + Prefix + "/responses", "threads": "use " + Prefix + "/responses",
 	"conversations": "use " + Prefix + "/responses", "batches": "", "files": "", "uploads": "", "fine_tuning": "", "vector_stores": "",
-	"realtime": "",
+	"realtime": "", "videos": "use " + Prefix + "/video/queue", "containers": "", "evals": "",
+	"images/variations":  "send the picture with a prompt to " + Prefix + "/images/edits",
+	"audio/translations": "use " + Prefix + "/audio/transcriptions, and a chat to translate",
 }
 
 // unserved says that a path is of another API; empty: it is of none that is known.
@@ -335,8 +337,13 @@ func unserved(path []byte) string {
 			" and of Anthropic at " + strings.TrimSuffix(Prefix, "/v1") + "."
 	}
 	_, rest, _ := bytes.Cut(path, []byte("/v1/"))
-	name, _, _ := bytes.Cut(rest, []byte("/"))
+	name, below, _ := bytes.Cut(rest, []byte("/"))
 	instead, known := others[string(name)]
+	if !known {
+		below, _, _ = bytes.Cut(below, []byte("/"))
+		name = slices.Concat(name, []byte("/"), below)
+		instead, known = others[string(name)]
+	}
 	if !known {
 		return ""
 	}

@@ -46,6 +46,9 @@ models:
 		{g, "POST", "/v1/completions", 404, "/completions is not served here; send messages to /api/v1/chat/completions."},
 		{g, "POST", "/api/v1/moderations", 404, "/moderations is not served here."},
 		{g, "GET", "/v1/files/file_1", 404, "/files is not served here."},
+		{g, "POST", "/v1/images/variations", 404, "/images/variations is not served here; send the picture with a prompt to /api/v1/images/edits."},
+		{g, "POST", "/v1/audio/translations", 404, "/audio/translations is not served here; use /api/v1/audio/transcriptions, and a chat to translate."},
+		{g, "GET", "/v1/videos/video_1", 404, "/videos is not served here; use /api/v1/video/queue."},
 		{g, "POST", "/v2/models", 404, "Paths start with /api/v1/"},
 	} {
 		req, err := http.NewRequest(c.method, c.gateway.Origin+c.path, strings.NewReader(body))
