@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"farebox/providers/charset"
 	"farebox/providers/fetch"
 )
 
@@ -160,9 +159,16 @@ func kindOf(h http.Header, body []byte) kind {
 	return isOther
 }
 
-// passed is text as it is, if it is text.
-func passed(body []byte, contentType string) (string, error) {
-	text := charset.UTF8(body, contentType)
+// passed is text as it is, if it is text. What is not UTF-8 is decoded in the jail.
+func (s *Scraper) passed(ctx context.Context, body []byte, contentType string) (string, error) {
+	text := bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if !utf8.Valid(text) || bytes.ContainsAny(text, "\x00\x1b") {
+		var err error
+		t := task{ContentType: contentType}
+		if text, err = s.o.Jail.Do(ctx, decodeJob, t.word(), body); err != nil {
+			return "", err
+		}
+	}
 	if bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
 		return "", &Error{Reason: Unsupported}
 	}

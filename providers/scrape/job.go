@@ -19,11 +19,13 @@ const (
 	pageJob = "scrape-page"
 	// textJob takes all text of HTML, in one pass and little memory.
 	textJob = "scrape-text"
+	// decodeJob makes UTF-8 of text in another charset.
+	decodeJob = "scrape-decode"
 )
 
 // Jobs are what the child has to know.
 func Jobs() jail.Jobs {
-	return jail.Jobs{pageJob: readPage, textJob: readText}
+	return jail.Jobs{pageJob: readPage, textJob: readText, decodeJob: decode}
 }
 
 // task is a job's word.
@@ -92,6 +94,14 @@ func parseFound(out []byte) (f found, err error) {
 		return f, errors.New("cannot read the result of a job")
 	}
 	return f, nil
+}
+
+func decode(in []byte, word string) ([]byte, error) {
+	t, _, err := parseTask(word)
+	if err != nil {
+		return nil, err
+	}
+	return charset.UTF8(in, t.ContentType), nil
 }
 
 func readText(in []byte, word string) ([]byte, error) {

@@ -112,7 +112,9 @@ func FuzzReadPage(f *testing.F) {
 		"<pre class=language-go>x\n\ny</pre>", strings.Repeat("<b><i>", 600), "<ul><li><ul><li>a</ul></ul>",
 		"<base href='http://[::1'><a href='?x'>a</a>", "<title>\x00</title>\xff\xfe", "<svg><title>a</title></svg>",
 		"<table><tr><td colspan=9999><table><tr><td>x</table></table>",
-		"<img src=data:x data-src=y><noscript><img></noscript>"} {
+		"<img src=data:x data-src=y><noscript><img></noscript>",
+		"<meta http-equiv=refresh content='0;url=/a'><p>moved", "<noscript><meta http-equiv=refresh content=0;b></noscript>",
+		"<div id=root>Loading…</div><script src=a></script>", "<app-root><p>Please enable JavaScript", "<p>We use cookies<button>OK"} {
 		f.Add([]byte(s), "text/html", false)
 	}
 	f.Add([]byte("\x1b$B$3"), "text/html; charset=iso-2022-jp", true)

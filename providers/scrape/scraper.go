@@ -213,7 +213,7 @@ func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *
 	case isPage:
 		return s.page(ctx, a)
 	case isText:
-		p.Markdown, err = passed(a.Body, a.Header.Get("Content-Type"))
+		p.Markdown, err = s.passed(ctx, a.Body, a.Header.Get("Content-Type"))
 	case isDocument:
 		p.Markdown, err = s.document(ctx, a.Body)
 	default:

@@ -60,7 +60,7 @@ func TestPagesInAnyCharsetAreRead(t *testing.T) {
 	s := start(t, settings+"augment: { scrape: { timeout: 9s, per_host: 64, rate: { rpm: 0 } } }\n", "10")
 	sold := 0
 	for _, c := range charsets {
-		for name, said := range map[string]string{"undeclared": "text/html", "declared": "text/html; charset=" + c.name,
+		for name, said := range map[string]string{"undeclared": "text/html", "as plain text": "text/plain", "declared": "text/html; charset=" + c.name,
 			"declared as UTF-8": "text/html; charset=utf-8", "declared as ISO-8859-1": "text/html; charset=iso-8859-1",
 			"declared as nonsense": "text/html; charset=" + strings.Repeat("x", 900)} {
 			if strings.HasPrefix(c.name, "utf-16") && name == "declared" {
