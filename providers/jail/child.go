@@ -84,16 +84,43 @@ func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
 	return c, nil
 }
 
-// exchange sends a call and reads the reply.
-func (c *child) exchange(call *call, most int) (status, string, []byte, error) {
-	if err := writeRequest(c.in, call.job, call.word, call.in); err != nil {
-		return 0, "", nil, err
+// reply is how a job ended: output belongs to it, text to a refusal or a panic.
+type reply struct {
+	status
+	code         string
+	text, output []byte
+}
+
+// exchange sends a call and reads the reply. The output of a call that fails is what the
+// job had sent before.
+func (c *child) exchange(call *call, most int) (r reply, err error) {
+	if err = writeRequest(c.in, call.job, call.word, call.in); err != nil {
+		return r, err
 	}
-	s, code, out, err := readReply(c.out, most)
-	if err == nil && (s == ready || s == idle) {
-		err = errFrame
+	var pieces [][]byte
+	defer func() {
+		if r.output = bytes.Join(pieces, nil); len(pieces) == 1 {
+			r.output = pieces[0] // not a copy of it
+		}
+	}()
+	for {
+		var got []byte
+		if r.status, r.code, got, err = readReply(c.out, most); err != nil {
+			return r, err
+		}
+		switch {
+		case r.status == ready || r.status == idle:
+			return r, errFrame
+		case !r.carriesOutput():
+			r.text = got
+		case len(got) > 0:
+			pieces = append(pieces, got)
+			most -= len(got)
+		}
+		if r.status != part {
+			return r, nil
+		}
 	}
-	return s, code, out, err
 }
 
 // clean waits until the child has given back what its last job took.

@@ -29,7 +29,10 @@ const (
 	panicked                   // what the job panicked with follows; the child ends
 	outsized                   // the output is larger than the parent takes
 	idle                       // the child has cleaned up after a job
+	part                       // a piece of the output follows, and then another reply
 )
+
+func (s status) carriesOutput() bool { return s == done || s == part }
 
 var errFrame = errors.New("jail: broken frame")
 
@@ -74,7 +77,7 @@ func readRequest(r io.Reader) (job, word string, in []byte, err error) {
 // writeReply sends how a job ended; code is empty but for a Refusal's.
 func writeReply(w io.Writer, s status, code string, out []byte) error {
 	code = code[:min(len(code), maxCode)]
-	if s != done {
+	if !s.carriesOutput() {
 		out = out[:min(len(out), maxText)]
 	}
 	head := make([]byte, replyHead, replyHead+len(code))
@@ -96,11 +99,11 @@ func readReply(r io.Reader, most int) (s status, code string, out []byte, err er
 	}
 	s = status(head[0])
 	n, size := int(head[1]), int64(binary.LittleEndian.Uint32(head[2:]))
-	if s != done {
+	if !s.carriesOutput() {
 		most = maxText
 	}
 	switch {
-	case s < ready || s > idle || n > maxCode:
+	case s < ready || s > part || n > maxCode:
 		return 0, "", nil, errFrame
 	case size > int64(most):
 		return outsized, "", nil, nil

@@ -120,6 +120,35 @@ func TestAnOutputThatIsTooLargeIsNotTaken(t *testing.T) {
 	works(t, p)
 }
 
+// "Nineteen seconds of work were thrown away, since the twentieth was the last."
+func TestWhatAJobSentStaysHoweverItEnds(t *testing.T) {
+	p := pool(t, Options{Workers: 1, Limit: 500 * time.Millisecond, MaxOut: 1000})
+	works(t, p)
+	var no *Refusal
+	for word, is := range map[string]func(error) bool{
+		"":       func(err error) bool { return err == nil },
+		"panic":  func(err error) bool { return errors.Is(err, ErrDied) },
+		"exit":   func(err error) bool { return errors.Is(err, ErrDied) },
+		"loop":   func(err error) bool { return errors.Is(err, ErrTooSlow) },
+		"refuse": func(err error) bool { return errors.As(err, &no) },
+	} {
+		want := "aaaaa"
+		if word == "" {
+			want += "end"
+		}
+		out, err := do(t, p, "send", word, []byte("aaaaa"))
+		if !is(err) || string(out) != want {
+			t.Errorf("%q: %q, %v; want %q", word, out, err, want)
+		}
+		works(t, p)
+	}
+	out, err := do(t, p, "send", "", bytes.Repeat([]byte("a"), 998))
+	if !errors.Is(err, ErrTooLarge) || len(out) != 998 {
+		t.Errorf("%d bytes, %v; want those that fit and ErrTooLarge", len(out), err)
+	}
+	works(t, p)
+}
+
 func TestFiftyJobsAtOnceOnTwoChildrenAllEnd(t *testing.T) {
 	p := pool(t, Options{Workers: 2})
 	var all sync.WaitGroup

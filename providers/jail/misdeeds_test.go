@@ -44,6 +44,24 @@ func misdeeds() Jobs {
 			_ = writeReply(stdout, panicked, "", append([]byte("panic: "), in...))
 			select {}
 		},
+		"send": func(in []byte, word string) ([]byte, error) {
+			for range len(in) {
+				if err := Send(in[:1]); err != nil {
+					return nil, err
+				}
+			}
+			switch word {
+			case "panic":
+				panic("it went well so far")
+			case "exit":
+				os.Exit(1)
+			case "loop":
+				select {}
+			case "refuse":
+				return nil, &Refusal{"refused", "no more"}
+			}
+			return []byte("end"), nil
+		},
 		"exit":     func([]byte, string) ([]byte, error) { os.Exit(0); return nil, nil },
 		"goexit":   func([]byte, string) ([]byte, error) { runtime.Goexit(); return nil, nil },
 		"overflow": func([]byte, string) ([]byte, error) { return []byte{byte(deep(1))}, nil },

@@ -165,7 +165,8 @@ func (p *Pool) fork() {
 // Do has a child do a job on in, which it does not keep. word is the job's
 // parameter, at most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and
 // its processor time counts in the meter of ctx ([fair.MeterOf]). The error is a
-// *Refusal, one of the Err…, or ctx's.
+// *Refusal, one of the Err…, or ctx's; beside it stands the output that the job had
+// sent before ([Send]).
 func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, error) {
 	if len(in) > maxIn || len(word) > maxWord || len(job) > maxJob {
 		return nil, ErrTooLarge
@@ -307,12 +308,12 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	Begun(c.ctx)
 	late, closed := context.AfterFunc(limited, kid.kill), context.AfterFunc(p.ctx, kid.kill)
 	watch := watchCPU(kid, p.o.CPU)
-	s, code, out, err := kid.exchange(c, p.o.MaxOut)
+	r, err := kid.exchange(c, p.o.MaxOut)
 	overspent := watch.stop()
 	// Before the answer: what becomes of the caller's context afterwards does not
 	// concern the child.
 	inTime, open := late(), closed()
-	if err != nil || s == panicked {
+	if err != nil || r.status == panicked {
 		kid.end()
 		fair.MeterOf(c.ctx).Add(watch.used(kid))
 		switch {
@@ -323,20 +324,20 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		case !open:
 			err = ErrUnavailable
 		default:
-			p.lost(kid, out)
+			p.lost(kid, r.text)
 			err = ErrDied
 		}
-		c.end(nil, err)
+		c.end(r.output, err)
 		return false
 	}
 	fair.MeterOf(c.ctx).Add(watch.used(kid))
-	switch s {
+	switch r.status {
 	case done:
-		c.end(out, nil)
+		c.end(r.output, nil)
 	case refused:
-		c.end(nil, &Refusal{Code: code, Text: string(out)})
+		c.end(r.output, &Refusal{Code: r.code, Text: string(r.text)})
 	default:
-		c.end(nil, ErrTooLarge)
+		c.end(r.output, ErrTooLarge)
 		return false
 	}
 	kid.jobs++

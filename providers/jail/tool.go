@@ -20,7 +20,8 @@ const toolWord = "tool"
 // gateway's environment, one thread to reckon in, and, on Linux, neither network nor
 // processes nor anything to write to; unlike a child it may open files for reading,
 // which it cannot start without. A program that fails is a *Refusal, whose Code is its
-// exit code and whose Text the first line that it wrote to stderr.
+// exit code and whose Text the first line that it wrote to stderr. Beside ErrTooLarge,
+// ErrTooSlow and ErrDied stands what the program had written before.
 func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
 	path, err := exec.LookPath(path)
 	if err != nil {
@@ -63,9 +64,9 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	case p.ctx.Err() != nil:
 		return nil, ErrUnavailable
 	case out.over:
-		return nil, ErrTooLarge
+		return out.buf.Bytes(), ErrTooLarge
 	case !inTime:
-		return nil, ErrTooSlow
+		return out.buf.Bytes(), ErrTooSlow
 	case err == nil:
 		return out.buf.Bytes(), nil
 	}
@@ -74,7 +75,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	p.o.Log.Warn().Str("program", path).Str("ended", cmd.ProcessState.String()).Msg("a program in the jail failed")
 	switch code {
 	case -1:
-		return nil, ErrDied // by a signal, of which too much processor time is one
+		return out.buf.Bytes(), ErrDied // by a signal, of which too much processor time is one
 	case exitNotStarted:
 		return nil, ErrUnavailable
 	}

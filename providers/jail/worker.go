@@ -19,6 +19,10 @@ import (
 // code "failed". A job runs alone in its child.
 type Job func(in []byte, word string) (out []byte, err error)
 
+// Send gives the caller a piece of a job's output before the job ends. The caller keeps it
+// however the job ends, also when the child is killed. Only a job in a child may call it.
+func Send(piece []byte) error { return writeReply(stdout, part, "", piece) }
+
 // Jobs are what a child does, by name.
 type Jobs map[string]Job
 

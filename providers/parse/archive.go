@@ -115,7 +115,7 @@ func (a *archive) sound(suffix string, see func(name string) io.Writer) error {
 }
 
 // reader tells formats by what their own readers look for first.
-func (a *archive) reader() (Kind, func(*archive) ([]byte, error)) {
+func (a *archive) reader() (Kind, func(*sink, *archive) error) {
 	if a.parts["META-INF/container.xml"] != nil {
 		return EPUB, readEPUB
 	}

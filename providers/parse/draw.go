@@ -25,8 +25,8 @@ func draw(doc []byte, word string) (out []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return safely(func(doc []byte) ([]byte, error) {
-		err := withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
+	err = safely(func() error {
+		return withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
 			if index >= pages {
 				return &jail.Refusal{Code: noPage}
 			}
@@ -41,8 +41,8 @@ func draw(doc []byte, word string) (out []byte, err error) {
 			out = grey(drawn.Result.Image)
 			return nil
 		})
-		return out, err
-	}, doc)
+	})
+	return out, err
 }
 
 // grey writes a picture as a PGM, the simplest of what tesseract reads, upon

@@ -36,16 +36,23 @@ func (p *Parser) read(ctx context.Context, doc []byte) (Text, error) {
 
 func (p *Parser) inJail(ctx context.Context, doc []byte) (Text, error) {
 	out, err := p.jail.Do(ctx, parseJob, "", doc)
-	if err != nil {
+	if err != nil && !cutShort(err) {
 		return Text{}, err
 	}
-	return opened(out)
+	text, ok := opened(out, err != nil)
+	switch {
+	case ok:
+		return text, nil
+	case err != nil:
+		return Text{}, err
+	}
+	return Text{}, refuse(Broken)
 }
 
 // poppler has pdftotext read a PDF. It has one exit code for all that is wrong
 // with a file.
 func (p *Parser) poppler(ctx context.Context, doc []byte) (Text, error) {
-	out, err := p.jail.Run(ctx, doc, p.o.PDFToText, "-enc", "UTF-8", "-nopgbrk", "-", "-")
+	out, err := p.jail.Run(ctx, doc, p.o.PDFToText, "-enc", "UTF-8", "-", "-")
 	var said *jail.Refusal
 	if errors.As(err, &said) {
 		switch {
@@ -56,22 +63,25 @@ func (p *Parser) poppler(ctx context.Context, doc []byte) (Text, error) {
 		}
 		return Text{}, refuse(Unavailable)
 	}
-	if err != nil {
-		return Text{}, err
-	}
-	return finished(PDF, out, NoText)
+	return finished(PDF, out, err, bytes.Count(out, []byte("\f")))
 }
 
-// finished tidies what an engine made.
-func finished(kind Kind, out []byte, none Reason) (Text, error) {
-	if len(out) > maxText {
+// finished tidies what an engine made of so many pages. It may have been cut short.
+func finished(kind Kind, out []byte, err error, pages int) (Text, error) {
+	if err != nil && !cutShort(err) {
+		return Text{}, err
+	}
+	cut := err != nil || len(out) > maxText
+	out = tidy(out[:min(len(out), maxText)])
+	switch {
+	case len(out) > 0:
+		return Text{Kind: kind, Truncated: cut, Pages: pages}.with(out), nil
+	case err != nil:
+		return Text{}, err
+	case cut:
 		return Text{}, refuse(TooLarge)
 	}
-	out = tidy(out)
-	if len(out) == 0 {
-		return Text{}, refuse(none)
-	}
-	return Text{Text: string(out), Kind: kind}, nil
+	return Text{}, refuse(NoText)
 }
 
 // tika has a Tika server read a document (PUT /tika).
@@ -111,7 +121,7 @@ func (p *Parser) tika(ctx context.Context, doc []byte) (Text, error) {
 	if err != nil {
 		return Text{}, late(ctx, limited, errors.Join(jail.ErrUnavailable, err))
 	}
-	return finished(kindOf(doc), out, NoText)
+	return finished(kindOf(doc), out, nil, 0)
 }
 
 // late makes of a failure what is to blame: the caller, the clock, or what err
@@ -144,7 +154,8 @@ func kindOf(doc []byte) Kind {
 	return Plain
 }
 
-// scan has pages drawn in the jail, one after the other, and read by tesseract.
+// scan has pages drawn in the jail, one after the other, and read by tesseract. One page
+// more is drawn than is read: it tells whether the document goes on.
 func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
 	limited, cancel := fair.WithLimit(ctx, scanLimit)
 	defer cancel()
@@ -153,24 +164,27 @@ func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
 	if languages == "" {
 		languages = "eng"
 	}
-	for page := range p.o.Scans {
+	page := 0
+	for ; ; page++ {
 		picture, err := p.jail.Do(limited, drawJob, strconv.Itoa(page), doc)
 		var said *jail.Refusal
 		if errors.As(err, &said) && said.Code == noPage {
-			break
+			return finished(PDF, s.buf, nil, page)
+		}
+		if page == p.o.Scans && err == nil {
+			err = jail.ErrTooLarge
 		}
 		if err != nil {
-			return Text{}, late(ctx, limited, err)
+			return finished(PDF, s.buf, late(ctx, limited, err), page)
 		}
 		out, err := p.jail.Run(limited, picture, p.o.Tesseract, "-", "-", "-l", languages)
 		if errors.As(err, &said) { // the operator's installation, more likely than the page
 			return Text{}, refuse(Unavailable)
 		}
 		if err != nil {
-			return Text{}, late(ctx, limited, err)
+			return finished(PDF, s.buf, late(ctx, limited, err), page)
 		}
 		s.add(out)
 		s.paragraph()
 	}
-	return finished(PDF, s.buf, NoText)
 }

@@ -55,7 +55,7 @@ func TestTikaReadsWhatIsNotTextWhenAsked(t *testing.T) {
 	p := New(children(), Options{Tika: server.URL + "/"})
 	doc := word(t, "<w:p/>")
 	text, err := p.Text(t.Context(), doc)
-	if err != nil || text != (Text{"what it says", DOCX}) {
+	if err != nil || text != (Text{Text: "what it says", Kind: DOCX}) {
 		t.Errorf("%v, %v", text, err)
 	}
 	if text, err = p.Text(t.Context(), []byte("plain")); err != nil || text.Text != "plain" {

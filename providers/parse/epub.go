@@ -22,26 +22,26 @@ var fontCiphers = map[string]bool{
 }
 
 // readEPUB follows the spine, which is the order of reading.
-func readEPUB(a *archive) ([]byte, error) {
+func readEPUB(s *sink, a *archive) error {
 	if locked, err := a.epubLocked(); err != nil {
-		return nil, err
+		return err
 	} else if locked {
-		return nil, refuse(Encrypted)
+		return refuse(Encrypted)
 	}
 	order, err := a.spine()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &sink{}
 	for _, name := range order {
 		if err := a.chapter(s, name); err != nil {
-			return nil, err
+			return err
 		}
+		s.pause()
 		if s.full {
 			break
 		}
 	}
-	return s.end(NoText)
+	return nil
 }
 
 func (a *archive) epubLocked() (locked bool, err error) {

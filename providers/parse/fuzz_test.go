@@ -11,9 +11,9 @@ import (
 
 // fuzz tries a reader of ours outside of the jail: it must end with tidy text or
 // with a refusal, never with a panic.
-func fuzz(f *testing.F, read func(t *testing.T, doc []byte) ([]byte, error)) {
+func fuzz(f *testing.F, read func(t *testing.T, s *sink, doc []byte) error) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		out, err := read(t, doc)
+		out, err := outside(func(s *sink) error { return read(t, s, doc) })
 		var said *jail.Refusal
 		switch {
 		case err != nil && !errors.As(err, &said):
@@ -25,13 +25,13 @@ func fuzz(f *testing.F, read func(t *testing.T, doc []byte) ([]byte, error)) {
 }
 
 // ofArchive fuzzes a part of an archive whose other parts are fine.
-func ofArchive(f *testing.F, name string, read func(*archive) ([]byte, error), others ...string) {
-	fuzz(f, func(t *testing.T, doc []byte) ([]byte, error) {
+func ofArchive(f *testing.F, name string, read func(*sink, *archive) error, others ...string) {
+	fuzz(f, func(t *testing.T, s *sink, doc []byte) error {
 		a, err := openArchive(zipped(t, append([]string{name, string(doc)}, others...)...))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return read(a)
+		return read(s, a)
 	})
 }
 
@@ -61,22 +61,22 @@ func FuzzArchive(f *testing.F) {
 	f.Add(word(f, `<w:p><w:t>a</w:t></w:p>`))
 	f.Add(book1(f, `<p>a</p>`))
 	f.Add(zipped(f, workbookParts()...))
-	fuzz(f, func(_ *testing.T, doc []byte) ([]byte, error) {
+	fuzz(f, func(_ *testing.T, s *sink, doc []byte) error {
 		a, err := openArchive(doc)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if kind, read := a.reader(); read != nil && kind != XLSX { // whose reader is not ours
-			return read(a)
+			return read(s, a)
 		}
-		return nil, refuse(Unsupported)
+		return refuse(Unsupported)
 	})
 }
 
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("\xff\xfea\x00"))
 	f.Add([]byte("Stra\xdfe\r\n"))
-	fuzz(f, func(_ *testing.T, doc []byte) ([]byte, error) { return readPlain(doc) })
+	fuzz(f, func(_ *testing.T, s *sink, doc []byte) error { return readPlain(s, doc) })
 }
 
 func FuzzXLS(f *testing.F) {
@@ -85,5 +85,5 @@ func FuzzXLS(f *testing.F) {
 			f.Add(file(f, name))
 		}
 	}
-	fuzz(f, func(_ *testing.T, doc []byte) ([]byte, error) { return readBIFF(doc) })
+	fuzz(f, func(_ *testing.T, s *sink, doc []byte) error { return readBIFF(s, doc) })
 }

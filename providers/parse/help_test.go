@@ -53,6 +53,17 @@ func says(t testing.TB, doc []byte) string {
 	return text.Text
 }
 
+// outside is the text that a reader makes without a child.
+func outside(read func(s *sink) error) ([]byte, error) {
+	s := &sink{none: NoText}
+	out, err := s.end(read(s))
+	if err != nil {
+		return nil, err
+	}
+	text, _ := opened(out, false)
+	return []byte(text.Text), nil
+}
+
 // because is why a document gives no text.
 func because(t testing.TB, doc []byte) string {
 	t.Helper()

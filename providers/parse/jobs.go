@@ -3,6 +3,7 @@ package parse
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"farebox/providers/jail"
 )
@@ -11,10 +12,9 @@ import (
 func Jobs() jail.Jobs { return jail.Jobs{parseJob: read, drawJob: draw} }
 
 // reader makes text of a document of one format.
-type reader func(doc []byte) ([]byte, error)
+type reader func(s *sink, doc []byte) error
 
-// read finds out what a document is and reads it. It answers the kind, then the
-// text.
+// read finds out what a document is and reads it. It answers in pieces ([sink.piece]).
 func read(doc []byte, _ string) ([]byte, error) {
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return nil, refuse(Empty)
@@ -23,14 +23,8 @@ func read(doc []byte, _ string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := safely(read, doc)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]byte, 1+len(text))
-	out[0] = byte(kind)
-	copy(out[1:], text)
-	return out, nil
+	s := &sink{none: NoText, kind: kind, send: jail.Send, sentAt: time.Now()}
+	return s.end(safely(func() error { return read(s, doc) }))
 }
 
 func readerOf(doc []byte) (Kind, reader, error) {
@@ -46,7 +40,7 @@ func readerOf(doc []byte) (Kind, reader, error) {
 		if read == nil {
 			return 0, nil, refuse(Unsupported)
 		}
-		return kind, func([]byte) ([]byte, error) { return read(a) }, nil
+		return kind, func(s *sink, _ []byte) error { return read(s, a) }, nil
 	case looksCompound:
 		return XLS, readCompound, nil
 	case looksPlain:
@@ -57,16 +51,16 @@ func readerOf(doc []byte) (Kind, reader, error) {
 
 // safely makes one refusal of all that goes wrong in a reader: what libraries
 // say of damaged files helps nobody, and what they panic with neither.
-func safely(read reader, doc []byte) (text []byte, err error) {
+func safely(read func() error) (err error) {
 	defer func() {
 		if recover() != nil {
-			text, err = nil, refuse(Broken)
+			err = refuse(Broken)
 		}
 	}()
-	text, err = read(doc)
+	err = read()
 	var said *jail.Refusal
 	if err != nil && !errors.As(err, &said) {
 		err = refuse(Broken)
 	}
-	return text, err
+	return err
 }

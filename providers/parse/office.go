@@ -118,120 +118,209 @@ func (a *archive) main() string {
 	return ""
 }
 
-// officeText gathers the text of a part of a text document or a slide. Both say
-// t, p, tr and tc, in namespaces of their own.
-func (a *archive) officeText(s *sink, name string) error {
+// until ends what is read with a refusal once the text is full.
+type until struct {
+	io.Reader
+	s *sink
+}
+
+func (u until) Read(b []byte) (int, error) {
+	if u.s.full {
+		return 0, refuse(TooLarge)
+	}
+	return u.Reader.Read(b)
+}
+
+// flow gathers the text of a part of a text document or a slide. Both say t, p, tr
+// and tc, in namespaces of their own.
+type flow struct {
+	s       *sink
+	skip    string // the element whose content does not count
+	skipped int    // how deep it nests in itself
+	inText  int
+	tables  []*grid
+	styles  map[string]bool // styles whose text is hidden
+	// run is within a run of text, whose text is hidden if hidden says so.
+	run, hidden bool
+	shape       string // the element of the last shape that began
+	unseen      bool   // it is a slide that the presentation does not show
+}
+
+// officeText gathers the text of a part that people see.
+func (a *archive) officeText(s *sink, name string, styles map[string]bool) (unseen bool, err error) {
 	r, err := a.open(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer r.Close()
-	skip := ""   // the element whose content does not count
-	skipped := 0 // how deep it nests in itself
-	inText, cells := 0, 0
-	err = walk(r, func(e *xml.StartElement) {
-		if skip != "" {
-			if e.Name.Local == skip {
-				skipped++
-			}
-			return
-		}
-		switch e.Name.Local {
-		case "Fallback", "moveFrom": // the same again, for older readers or where it stood before
-			skip, skipped = e.Name.Local, 1
-		case "fld":
-			if attr(e, "type") == "slidenum" {
-				skip, skipped = "fld", 1
-			}
-		case "t":
-			inText++
-		case "tab":
-			if inText == 0 && len(e.Attr) == 0 { // with attributes it defines where tabs stop
-				s.char('\t')
-			}
-		case "br", "cr":
-			if e.Name.Space != "w" || cells == 0 {
-				s.char('\n')
-			} else {
-				s.char(' ')
-			}
-		case "noBreakHyphen":
-			s.char('-')
-		case "tc":
-			cells++
-		}
-	}, func(name string) {
-		if skip != "" {
-			if name == skip {
-				if skipped--; skipped == 0 {
-					skip = ""
-				}
-			}
-			return
-		}
-		switch name {
-		case "t":
-			inText--
-		case "p":
-			if cells > 0 {
-				s.space()
-			} else {
-				s.char('\n')
-			}
-		case "tc":
-			if cells--; cells == 0 {
-				s.char('\t')
-			}
-		case "tr":
-			s.line()
-		}
-	}, func(b []byte) {
-		if inText > 0 && skip == "" {
+	f := &flow{s: s, styles: styles}
+	err = walk(until{r, s}, f.begin, f.end, func(b []byte) {
+		if f.inText > 0 && f.skip == "" && !f.hidden {
 			s.add(b)
 		}
 	})
 	s.paragraph()
-	return err
+	s.pause()
+	return f.unseen, err
 }
 
+// leaveOut drops the rest of an element that has begun.
+func (f *flow) leaveOut(name string) { f.skip, f.skipped = name, 1 }
+
+func (f *flow) begin(e *xml.StartElement) {
+	if f.skip != "" {
+		if e.Name.Local == f.skip {
+			f.skipped++
+		}
+		return
+	}
+	switch name := e.Name.Local; name {
+	case "Fallback", "moveFrom": // the same again, for older readers or where it stood before
+		f.leaveOut(name)
+	case "fld":
+		if attr(e, "type") == "slidenum" {
+			f.leaveOut(name)
+		}
+	case "sld":
+		if f.unseen = off(attr(e, "show")); f.unseen {
+			f.leaveOut(name)
+		}
+	case "sp", "grpSp", "graphicFrame", "cxnSp", "pic":
+		f.shape = name
+	case "cNvPr":
+		if hidden := attr(e, "hidden"); f.shape != "" && hidden != "" && !off(hidden) {
+			f.leaveOut(f.shape)
+		}
+	case "r":
+		f.run, f.hidden = true, false
+	case "pPr":
+		f.run = false // what is said of the end of a paragraph is not said of its text
+	case "vanish":
+		if f.run {
+			f.hidden = !off(attr(e, "val"))
+		}
+	case "rStyle":
+		if f.run && f.styles[attr(e, "val")] {
+			f.hidden = true
+		}
+	case "t":
+		f.inText++
+	case "tab":
+		if f.inText == 0 && len(e.Attr) == 0 && !f.hidden { // with attributes it defines where tabs stop
+			f.s.char('\t')
+		}
+	case "br", "cr":
+		f.s.char('\n')
+	case "noBreakHyphen":
+		f.s.char('-')
+	case "txbxContent": // a text box amidst a paragraph
+		if len(f.tables) == 0 {
+			f.s.line()
+		}
+	case "tbl", "gridCol", "tr", "tc", "gridSpan", "vMerge":
+		f.beginTable(e)
+	}
+}
+
+func (f *flow) end(name string) {
+	if f.skip != "" {
+		if name == f.skip {
+			if f.skipped--; f.skipped == 0 {
+				f.skip = ""
+			}
+		}
+		return
+	}
+	switch name {
+	case "t":
+		f.inText--
+	case "r":
+		f.run, f.hidden = false, false
+	case "p":
+		if f.s.char('\n'); len(f.tables) == 0 {
+			f.s.pause()
+		}
+	case "tbl", "tr", "tc":
+		f.endTable(name)
+	}
+}
+
+// off is a value of XML that says no.
+func off(value string) bool { return value == "0" || value == "false" || value == "off" }
+
 // readDOCX puts headers before the body, and notes and footers behind it.
-func readDOCX(a *archive) ([]byte, error) {
+func readDOCX(s *sink, a *archive) error {
 	main := a.main()
 	all, err := a.relations(main)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &sink{}
+	hidden := map[string]bool{}
+	for _, r := range all {
+		if r.kind == "styles" {
+			if err := a.hiddenStyles(r.target, hidden); err != nil {
+				return err
+			}
+		}
+	}
+	seen := map[string]bool{} // sections repeat headers
 	of := func(kinds ...string) error {
 		for _, kind := range kinds {
 			for _, r := range all {
-				if r.kind == kind {
-					if err := a.officeText(s, r.target); err != nil {
-						return err
-					}
+				if r.kind != kind {
+					continue
+				}
+				at := &sink{}
+				if _, err := a.officeText(at, r.target, hidden); err != nil {
+					return err
+				}
+				if text := string(at.take()); !seen[text] {
+					seen[text] = true
+					s.text(text)
+					s.paragraph()
 				}
 			}
 		}
 		return nil
 	}
 	if err := of("header"); err != nil {
-		return nil, err
+		return err
 	}
-	if err := a.officeText(s, main); err != nil {
-		return nil, err
+	if _, err := a.officeText(s, main, hidden); err != nil {
+		return err
 	}
-	if err := of("footnotes", "endnotes", "footer"); err != nil {
-		return nil, err
-	}
-	return s.end(NoText)
+	return of("footnotes", "endnotes", "footer")
 }
 
-// readPPTX follows the order of the presentation, each slide with its notes.
-func readPPTX(a *archive) ([]byte, error) {
+// hiddenStyles adds the styles that hide text.
+func (a *archive) hiddenStyles(name string, hidden map[string]bool) error {
+	r, err := a.open(name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	id := ""
+	return walk(r, func(e *xml.StartElement) {
+		switch e.Name.Local {
+		case "style":
+			if id = ""; attr(e, "type") == "character" {
+				id = attr(e, "styleId")
+			}
+		case "vanish":
+			if id != "" && !off(attr(e, "val")) {
+				hidden[id] = true
+			}
+		}
+	}, nil, nil)
+}
+
+// readPPTX follows the order of the presentation, each slide with its notes. Slides
+// that the presentation skips are left out.
+func readPPTX(s *sink, a *archive) error {
 	main := a.main()
 	all, err := a.relations(main)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	slides := map[string]string{}
 	for _, r := range all {
@@ -240,7 +329,7 @@ func readPPTX(a *archive) ([]byte, error) {
 	var order []string
 	r, err := a.open(main)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer r.Close()
 	err = walk(r, func(e *xml.StartElement) {
@@ -255,27 +344,27 @@ func readPPTX(a *archive) ([]byte, error) {
 		}
 	}, nil, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &sink{}
-	for _, slide := range order {
-		if err := a.officeText(s, slide); err != nil {
-			return nil, err
+	for i, slide := range order {
+		s.page(i, len(order))
+		unseen, err := a.officeText(s, slide, nil)
+		if err != nil {
+			return err
 		}
 		parts, err := a.relations(slide)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, r := range parts {
-			if r.kind == "notesSlide" || r.kind == "diagramData" {
-				if err := a.officeText(s, r.target); err != nil {
-					return nil, err
-				}
+			if unseen || r.kind != "notesSlide" && r.kind != "diagramData" {
+				continue
+			}
+			if _, err := a.officeText(s, r.target, nil); err != nil {
+				return err
 			}
 		}
-		if s.full {
-			break
-		}
 	}
-	return s.end(NoText)
+	s.page(len(order), len(order))
+	return nil
 }

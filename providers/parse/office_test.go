@@ -118,7 +118,7 @@ func TestAWordDocumentIsReadInItsOrder(t *testing.T) {
 		"word/header1.xml", `<w:hdr>`+p(`<w:t>head</w:t>`)+`</w:hdr>`, "word/footer1.xml",
 		`<w:ftr>`+p(`<w:t>foot</w:t>`)+`</w:ftr>`,
 		"word/footnotes.xml", `<w:footnotes>`+p(`<w:t>note</w:t>`)+`</w:footnotes>`)
-	want := "head\n\none & two\tthree\nfour\n\na1 a1b \tb1\na2 \tb2\nbox\ne-mail\n\nnote\n\nfoot"
+	want := "head\n\none & two\tthree\nfour\n\n| a1 a1b | b1 |\n| --- | --- |\n| a2 | b2 |\n\nbox\ne-mail\n\nnote\n\nfoot"
 	if got := says(t, doc); got != want {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}

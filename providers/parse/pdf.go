@@ -63,20 +63,27 @@ func compile(cache string) error {
 // readPDF reads page after page. An instance that trapped is left as it is: to
 // close it would run its code on what the trap left behind. The jail replaces
 // children whose memory grew.
-func readPDF(doc []byte) ([]byte, error) {
-	s := &sink{}
-	err := withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
+func readPDF(s *sink, doc []byte) error {
+	return withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
+		r := &pdfReader{Pdfium: in, doc: d}
 		for i := 0; i < pages && !s.full; i++ {
-			if err := pdfPage(s, in, d, i); err != nil {
+			s.page(i, pages)
+			text, err := r.page(i)
+			switch {
+			case err != nil && (s.sent > 0 || len(s.buf) > 0):
+				return refuse(TooLarge) // the memory of its instance, more often than not
+			case err != nil:
 				return err
 			}
+			s.text(hyphens.Replace(text))
+			s.paragraph()
+			s.pause()
+		}
+		if !s.full {
+			s.page(pages, pages)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s.end(NoText)
 }
 
 // withPDF has f work on an open document.
@@ -113,38 +120,77 @@ func withPDF(doc []byte, f func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pa
 	return in.Close()
 }
 
-// pdfPage adds a page's text. A page that cannot be loaded is left out, as
-// viewers do; a trap ends the document.
-func pdfPage(s *sink, in pdfium.Pdfium, d references.FPDF_DOCUMENT, index int) error {
-	page, err := in.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: d, Index: index})
+// pdfReader reads the pages of one document.
+type pdfReader struct {
+	pdfium.Pdfium
+	doc  references.FPDF_DOCUMENT
+	form references.FPDF_FORMHANDLE // empty until a field needs it
+}
+
+// page is the text of a page, with what its annotations show. A page that cannot be
+// loaded is left out, as viewers do; a trap ends the document.
+func (r *pdfReader) page(index int) (string, error) {
+	plain, err := r.load(index)
+	if plain == nil || err != nil {
+		return "", err
+	}
+	notes, err := r.notes(plain.page)
+	if err != nil {
+		return "", err
+	}
+	text, err := r.withNotes(plain, notes, index)
+	if err != nil {
+		return "", err
+	}
+	return text, r.close(plain)
+}
+
+// pdfPage is a page that is open, with its text.
+type pdfPage struct {
+	page  references.FPDF_PAGE
+	text  references.FPDF_TEXTPAGE
+	chars int
+}
+
+// load opens a page; nil: it cannot be.
+func (r *pdfReader) load(index int) (*pdfPage, error) {
+	page, err := r.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: r.doc, Index: index})
 	if errors.Is(err, pdferrors.ErrPage) || errors.Is(err, pdferrors.ErrUnknown) {
-		return nil
+		return nil, nil
 	} else if err != nil {
-		return err
+		return nil, err
 	}
-	text, err := in.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: requests.Page{ByReference: &page.Page}})
+	text, err := r.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: requests.Page{ByReference: &page.Page}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	count, err := in.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: text.TextPage})
+	count, err := r.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: text.TextPage})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if count.Count > maxText {
-		return refuse(TooLarge)
+		return nil, refuse(TooLarge)
 	}
-	if count.Count > 0 {
-		got, err := in.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: text.TextPage, Count: count.Count})
-		if err != nil {
-			return err
-		}
-		s.text(hyphens.Replace(got.Text))
-		s.paragraph()
+	return &pdfPage{page.Page, text.TextPage, max(count.Count, 0)}, nil
+}
+
+// read is the text of some characters.
+func (r *pdfReader) read(p *pdfPage, from, to int) (string, error) {
+	if from >= to {
+		return "", nil
 	}
-	if _, err = in.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: text.TextPage}); err != nil {
+	got, err := r.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: p.text, StartIndex: from, Count: to - from})
+	if err != nil {
+		return "", err
+	}
+	return got.Text, nil
+}
+
+func (r *pdfReader) close(p *pdfPage) error {
+	if _, err := r.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: p.text}); err != nil {
 		return err
 	}
-	_, err = in.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: page.Page})
+	_, err := r.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: p.page})
 	return err
 }
 

@@ -14,24 +14,21 @@ const (
 )
 
 // readPlain reads text of any sort in whatever charset it is in.
-func readPlain(doc []byte) ([]byte, error) {
-	s := &sink{}
+func readPlain(s *sink, doc []byte) error {
+	s.none = Empty
 	decoder := charset.Of(doc, "")
 	if decoder != nil {
-		if len(doc) > maxText {
-			return nil, refuse(TooLarge)
-		}
 		decoded, err := decoder.NewDecoder().Bytes(doc)
 		if err != nil {
-			return nil, refuse(Broken)
+			return refuse(Broken)
 		}
 		doc = decoded
 	}
 	if stray(doc[:min(len(doc), judged)]) {
-		return nil, refuse(Unsupported)
+		return refuse(Unsupported)
 	}
 	s.add(bytes.TrimPrefix(doc, []byte("\uFEFF")))
-	return s.end(Empty)
+	return nil
 }
 
 // stray says that there is more in a text than a text has. Zero bytes are never.

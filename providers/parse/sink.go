@@ -2,39 +2,62 @@ package parse
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"time"
 	"unicode/utf8"
+
+	"farebox/providers/jail"
 )
 
 // maxText is the longest text of a document: what the jail lets out, less what
-// stands before it.
-const maxText = 32<<20 - 4096
+// stands before its pieces.
+const maxText = 32<<20 - 256<<10
+
+const (
+	// minPiece is how much text leaves the child at once, and pieceEvery how long
+	// less than that waits: so much may be lost of a document that takes too long.
+	minPiece   = 256 << 10
+	pieceEvery = 250 * time.Millisecond
+)
 
 // sink gathers text up to maxText; beyond it, everything is dropped and full
 // says so.
 type sink struct {
 	buf  []byte
 	full bool
+	none Reason // why there is no text when there is none
+	kind Kind
+
+	send        func(piece []byte) error // takes pieces ahead of the end; nil: nobody does
+	sent        int                      // text that it has taken
+	sentAt      time.Time
+	gap         []byte // what parts the next piece from the last one
+	pages, most int    // pages that were read, of how many; 0: not known
 }
 
-func (s *sink) room(n int) bool {
-	s.full = s.full || len(s.buf)+n > maxText
-	return !s.full
-}
-
-func (s *sink) add(b []byte) {
-	if s.room(len(b)) {
-		s.buf = append(s.buf, b...)
+// fitting is as much of a text as there is room for.
+func fitting[T string | []byte](s *sink, t T) T {
+	if s.full {
+		return t[:0]
 	}
+	room := maxText - s.sent - len(s.buf)
+	if len(t) <= room {
+		return t
+	}
+	s.full = true
+	for room = max(room, 0); room > 0 && !utf8.RuneStart(t[room]); {
+		room--
+	}
+	return t[:room]
 }
 
-func (s *sink) text(t string) {
-	if s.room(len(t)) {
-		s.buf = append(s.buf, t...)
-	}
-}
+func (s *sink) add(b []byte) { s.buf = append(s.buf, fitting(s, b)...) }
+
+func (s *sink) text(t string) { s.buf = append(s.buf, fitting(s, t)...) }
 
 func (s *sink) char(c byte) {
-	if s.room(1) {
+	if s.full = s.full || s.sent+len(s.buf) >= maxText; !s.full {
 		s.buf = append(s.buf, c)
 	}
 }
@@ -61,16 +84,75 @@ func (s *sink) paragraph() {
 	}
 }
 
-// end is the text, or why there is none.
-func (s *sink) end(none Reason) ([]byte, error) {
-	if s.full {
+// page says how many pages have been read, of how many.
+func (s *sink) page(read, of int) { s.pages, s.most = read, of }
+
+// pause lets the text so far leave the child. It is called at ends of lines only.
+func (s *sink) pause() {
+	if s.send == nil || len(s.buf) == 0 || len(s.buf) < minPiece && time.Since(s.sentAt) < pieceEvery {
+		return
+	}
+	if text := s.take(); len(text) > 0 {
+		s.sentAt = time.Now()
+		if s.send(s.piece(text, false)) != nil {
+			s.full = true // nobody listens any more
+		}
+	}
+}
+
+// take takes the text that has gathered, tidied.
+func (s *sink) take() []byte {
+	ends := min(len(s.buf)-len(bytes.TrimRight(s.buf, "\n")), 2)
+	text := tidy(s.buf)
+	s.buf = s.buf[:0]
+	if len(text) == 0 {
+		return nil
+	}
+	if s.sent > 0 {
+		text = append(s.gap, text...)
+	}
+	s.gap = []byte("\n\n"[:ends])
+	s.sent += len(text)
+	return text
+}
+
+// pieceHead stands before the text of a piece: the kind, whether the document
+// goes on, the pages read and in all, and the text's length. The rest of it is the room
+// that the mark of a truncated text may take.
+const pieceHead = 96
+
+func (s *sink) piece(text []byte, cut bool) []byte {
+	out := make([]byte, pieceHead, pieceHead+len(text))
+	out[0] = byte(s.kind)
+	if cut {
+		out[1] = 1
+	}
+	binary.LittleEndian.PutUint32(out[2:], uint32(s.pages))
+	binary.LittleEndian.PutUint32(out[6:], uint32(s.most))
+	binary.LittleEndian.PutUint32(out[10:], uint32(len(text)))
+	return append(out, text...)
+}
+
+// end is the last piece, or why there is no text. A document that is beyond the
+// limits has the text up to there.
+func (s *sink) end(err error) ([]byte, error) {
+	if err != nil && !isTooLarge(err) {
+		return nil, err
+	}
+	cut := s.full || err != nil
+	text := s.take()
+	switch {
+	case len(text) > 0 || s.sent > 0:
+		return s.piece(text, cut), nil
+	case cut:
 		return nil, refuse(TooLarge)
 	}
-	out := tidy(s.buf)
-	if len(out) == 0 {
-		return nil, refuse(none)
-	}
-	return out, nil
+	return nil, refuse(s.none)
+}
+
+func isTooLarge(err error) bool {
+	var said *jail.Refusal
+	return errors.As(err, &said) && said.Code == codes[TooLarge]
 }
 
 // tidy makes valid UTF-8 without control characters, with plain line ends, no

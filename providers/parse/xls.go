@@ -20,15 +20,18 @@ const (
 	xlsDateMode   = 0x22
 	xlsFilePass   = 0x2f
 	xlsContinue   = 0x3c
+	xlsColInfo    = 0x7d
 	xlsBoundSheet = 0x85
 	xlsMulRK      = 0xbd
 	xlsXF         = 0xe0
 	xlsSST        = 0xfc
 	xlsLabelSST   = 0xfd
+	xlsDimensions = 0x200
 	xlsNumber     = 0x203
 	xlsLabel      = 0x204
 	xlsBoolErr    = 0x205
 	xlsString     = 0x207
+	xlsRow        = 0x208
 	xlsRK         = 0x27e
 	xlsFormat     = 0x41e
 	xlsBOF        = 0x809
@@ -43,34 +46,34 @@ const (
 
 // readCompound reads what Office kept in compound files: old workbooks. Newer
 // documents are in one when they are encrypted.
-func readCompound(doc []byte) ([]byte, error) {
+func readCompound(s *sink, doc []byte) error {
 	r, err := mscfb.New(bytes.NewReader(doc))
 	if err != nil {
-		return nil, refuse(Broken)
+		return refuse(Broken)
 	}
 	for n := 0; n < maxCompound; n++ {
 		entry, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, refuse(Unsupported)
+			return refuse(Unsupported)
 		}
 		if err != nil {
-			return nil, refuse(Broken)
+			return refuse(Broken)
 		}
 		switch entry.Name {
 		case "EncryptedPackage":
-			return nil, refuse(Encrypted)
+			return refuse(Encrypted)
 		case "Workbook", "Book":
 			if entry.Size > int64(len(doc)) {
-				return nil, refuse(Broken)
+				return refuse(Broken)
 			}
 			stream, err := io.ReadAll(io.LimitReader(entry, int64(len(doc))))
 			if err != nil {
-				return nil, refuse(Broken)
+				return refuse(Broken)
 			}
-			return readBIFF(stream)
+			return readBIFF(s, stream)
 		}
 	}
-	return nil, refuse(TooLarge)
+	return refuse(TooLarge)
 }
 
 // book is what the sheets of a workbook share.
@@ -107,25 +110,25 @@ func (b *book) record(at int) (id uint16, data []byte, next int, ok bool) {
 	return id, b.stream[at+4 : next], next, true
 }
 
-func readBIFF(stream []byte) ([]byte, error) {
-	b := &book{stream: stream, formats: map[uint16]shape{}, s: &sink{}}
+func readBIFF(s *sink, stream []byte) error {
+	b := &book{stream: stream, formats: map[uint16]shape{}, s: s}
 	b.from = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	id, data, at, ok := b.record(0)
 	if !ok || id != xlsBOF || len(data) < 4 {
-		return nil, refuse(Unsupported)
+		return refuse(Unsupported)
 	}
 	if binary.LittleEndian.Uint16(data) != xlsVersion {
-		return nil, refuse(Unsupported)
+		return refuse(Unsupported)
 	}
-	type sheet struct {
+	type place struct {
 		name string
 		at   int
 	}
-	var sheets []sheet
+	var sheets []place
 	for id, data, next, ok := b.record(at); ok && id != xlsEOF; id, data, next, ok = b.record(next) {
 		switch {
 		case id == xlsFilePass:
-			return nil, refuse(Encrypted)
+			return refuse(Encrypted)
 		case id == xlsDateMode && len(data) >= 2 && data[0] == 1:
 			b.from = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
 		case id == xlsFormat && len(data) >= 2:
@@ -133,9 +136,9 @@ func readBIFF(stream []byte) ([]byte, error) {
 			b.formats[binary.LittleEndian.Uint16(data)] = shapeOf(in.text(2))
 		case id == xlsXF && len(data) >= 4:
 			b.cells = append(b.cells, binary.LittleEndian.Uint16(data[2:]))
-		case id == xlsBoundSheet && len(data) >= 8 && data[5] == 0 && len(sheets) < maxBooks:
+		case id == xlsBoundSheet && len(data) >= 8 && data[5] == 0 && data[4]&3 == 0 && len(sheets) < maxBooks:
 			in := &runs{parts: [][]byte{data[6:]}}
-			sheets = append(sheets, sheet{in.text(1), int(binary.LittleEndian.Uint32(data))})
+			sheets = append(sheets, place{in.text(1), int(binary.LittleEndian.Uint32(data))})
 		case id == xlsSST:
 			next = b.shared(data, next)
 		}
@@ -146,7 +149,7 @@ func readBIFF(stream []byte) ([]byte, error) {
 			break
 		}
 	}
-	return b.s.end(NoText)
+	return nil
 }
 
 // shared reads the strings of all cells, which go on in the records behind. It
@@ -176,10 +179,15 @@ func (b *book) sheet(name string, at int) {
 	if !ok || id != xlsBOF || len(data) < 4 || binary.LittleEndian.Uint16(data[2:]) != 0x10 {
 		return // a chart, or nothing
 	}
-	row, named := -1, false
+	row := -1
 	var cells [xlsColumns]string
+	shown := &layout{}
+	hidden := map[int]bool{}
+	out := sheet{s: b.s, name: name, layout: shown}
 	flush := func() {
-		named = sheetRow(b.s, name, named, cells[:])
+		if !hidden[row] {
+			out.row(row+1, trimmed(cells[:]))
+		}
 		cells = [xlsColumns]string{}
 	}
 	formula := -1 // the cell whose text stands in the next record
@@ -190,6 +198,15 @@ func (b *book) sheet(name string, at int) {
 			}
 			formula = -1
 			continue
+		}
+		switch {
+		case id == xlsRow && len(data) >= 14 && data[12]&0x20 != 0:
+			hidden[int(binary.LittleEndian.Uint16(data))] = true
+		case id == xlsColInfo && len(data) >= 10 && data[8]&1 != 0 && len(shown.hidden) < maxLayout:
+			from, to := binary.LittleEndian.Uint16(data), binary.LittleEndian.Uint16(data[2:])
+			shown.hidden = append(shown.hidden, [2]int{int(from) + 1, int(to) + 1})
+		case id == xlsDimensions && len(data) >= 12:
+			shown.width = min(int(binary.LittleEndian.Uint16(data[10:])), xlsColumns)
 		}
 		if !holdsCells(id) || len(data) < 8 {
 			continue
@@ -215,6 +232,14 @@ func (b *book) sheet(name string, at int) {
 	}
 	flush()
 	b.s.paragraph()
+}
+
+// trimmed is a row without the empty cells at its end.
+func trimmed(cells []string) []string {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
 }
 
 func holdsCells(id uint16) bool {

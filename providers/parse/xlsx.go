@@ -2,7 +2,9 @@ package parse
 
 import (
 	"bytes"
+	"encoding/xml"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/xuri/excelize/v2"
@@ -11,16 +13,20 @@ import (
 // maxSheets is all that is unpacked of a workbook: its reader holds it at once.
 const maxSheets = 128 << 20
 
-// readXLSX writes each sheet under its name, a row a line, cells parted by tabs,
-// as a spreadsheet shows them.
-func readXLSX(a *archive) ([]byte, error) {
+// readXLSX writes each sheet under its name as a table, as a spreadsheet shows it: without
+// rows, columns and sheets that are hidden.
+func readXLSX(s *sink, a *archive) error {
 	// It takes what it gets of a damaged part for all of it.
-	var v values
+	v := tags{sheets: map[string]*layout{}}
 	if err := a.sound(".xml", v.see); err != nil {
-		return nil, err
+		return err
 	}
 	if !v.found {
-		return nil, refuse(NoText) // millions of empty cells would be seconds of work
+		return refuse(NoText) // millions of empty cells would be seconds of work
+	}
+	hidden, parts, err := a.sheets()
+	if err != nil {
+		return err
 	}
 	// Below its second limit the reader makes no temporary files, which it could
 	// not do here.
@@ -29,94 +35,230 @@ func readXLSX(a *archive) ([]byte, error) {
 	})
 	if err != nil {
 		if strings.Contains(err.Error(), "unzip size exceeds") {
-			return nil, refuse(TooLarge)
+			return refuse(TooLarge)
 		}
-		return nil, refuse(Broken)
+		return refuse(Broken)
 	}
-	s := &sink{}
-	for _, sheet := range f.GetSheetList() {
-		rows, err := f.Rows(sheet)
-		if err != nil {
+	for _, name := range f.GetSheetList() {
+		rows, err := f.Rows(name)
+		if err != nil || hidden[name] {
 			continue // a chart has no rows
 		}
-		named := false
-		for rows.Next() && !s.full {
+		at := v.sheets[parts[name]]
+		if at == nil {
+			at = &layout{}
+		}
+		out := sheet{s: s, name: name, layout: at}
+		for y := 1; rows.Next() && !s.full; y++ {
 			cells, err := rows.Columns()
 			if err != nil {
-				return nil, refuse(Broken)
+				return refuse(Broken)
 			}
-			named = sheetRow(s, sheet, named, cells)
+			if !rows.GetRowOpts().Hidden {
+				out.row(y, cells)
+			}
 		}
 		if err := rows.Error(); err != nil {
-			return nil, refuse(Broken)
+			return refuse(Broken)
 		}
 		s.paragraph()
 	}
-	return s.end(NoText)
+	return nil
 }
 
-// sheetRow adds a row that is not empty, and before the first the sheet's name.
-func sheetRow(s *sink, sheet string, named bool, cells []string) bool {
-	last := len(cells)
-	for last > 0 && cells[last-1] == "" {
-		last--
+// sheets tells which sheets of a workbook are hidden, and in which parts all are.
+func (a *archive) sheets() (hidden map[string]bool, parts map[string]string, err error) {
+	main := a.main()
+	all, err := a.relations(main)
+	if err != nil {
+		return nil, nil, err
 	}
-	if last == 0 {
-		return named
+	targets := map[string]string{}
+	for _, r := range all {
+		targets[r.id] = r.target
 	}
-	if !named {
-		s.text(sheet)
-		s.char('\n')
+	r, err := a.open(main)
+	if err != nil {
+		return nil, nil, err
 	}
-	for i, cell := range cells[:last] {
-		if i > 0 {
-			s.char('\t')
+	defer r.Close()
+	hidden, parts = map[string]bool{}, map[string]string{}
+	err = walk(r, func(e *xml.StartElement) {
+		if e.Name.Local != "sheet" {
+			return
 		}
-		if strings.ContainsAny(cell, "\r\n\t") {
-			cell = inLine.Replace(cell)
+		name, state := attr(e, "name"), attr(e, "state")
+		hidden[name] = state == "hidden" || state == "veryHidden"
+		parts[name] = targets[attr(e, "id")]
+	}, nil, nil)
+	return hidden, parts, err
+}
+
+// sheet writes rows, and before the first that is not empty its name.
+type sheet struct {
+	s     *sink
+	name  string
+	rows  markdown
+	named bool
+	*layout
+}
+
+// row writes the row of number y, which counts from 1, as far as it is seen.
+func (h *sheet) row(y int, cells []string) {
+	shown := cells[:0]
+	empty := true
+	for x, cell := range cells {
+		if h.hides(x + 1) {
+			continue
 		}
-		s.text(cell)
+		if cell != "" && h.covers(x+1, y) {
+			cell = ""
+		}
+		empty = empty && cell == ""
+		shown = append(shown, cell)
 	}
-	s.char('\n')
-	return true
+	if empty {
+		return
+	}
+	if !h.named {
+		h.s.paragraph()
+		h.s.text(h.name)
+		h.s.text("\n\n")
+		h.named = true
+		for x := 1; x <= min(h.width, maxHead); x++ {
+			if !h.hides(x) {
+				h.rows.head++
+			}
+		}
+	}
+	h.rows.add(h.s, shown)
+	h.s.pause()
 }
 
-// inLine keeps a cell from breaking its row.
-var inLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
-
-// values looks for the end of a value (</v>, </x:v>) or of an inline text (</t>) in the
-// parts that may be sheets. Without one no cell says anything.
-type values struct {
-	found bool
-	last  [2]byte
+// layout is how a sheet shows its cells. Rows and columns count from 1.
+type layout struct {
+	width  int // columns
+	hidden [][2]int
+	merged [][4]int // columns from, to; rows from, to
 }
 
-func (v *values) see(name string) io.Writer {
-	v.last = [2]byte{}
-	if v.found || strings.HasSuffix(name, "sharedStrings.xml") {
+// maxLayout is how many hidden columns, and how many merged cells, a sheet may have: the
+// others look like any.
+const maxLayout = 1000
+
+func (l *layout) hides(x int) bool {
+	for _, h := range l.hidden {
+		if x >= h[0] && x <= h[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// covers says that a cell lies beneath another one that it was merged with.
+func (l *layout) covers(x, y int) bool {
+	for _, m := range l.merged {
+		if x >= m[0] && x <= m[1] && y >= m[2] && y <= m[3] && (x > m[0] || y > m[2]) {
+			return true
+		}
+	}
+	return false
+}
+
+// tags looks at the tags of the parts that may be sheets without taking them apart. found
+// says that there is the end of a value (</v>, </x:v>) or of an inline text (</t>): without
+// one no cell says anything.
+type tags struct {
+	found  bool
+	sheets map[string]*layout
+	at     string // the part
+	in     bool   // a tag has begun
+	tag    []byte
+}
+
+// maxTag is how much of a tag is looked at.
+const maxTag = 512
+
+func (v *tags) see(name string) io.Writer {
+	v.at, v.in = name, false
+	if strings.HasSuffix(name, "sharedStrings.xml") {
 		return io.Discard
 	}
 	return v
 }
 
-func (v *values) Write(p []byte) (int, error) {
-	for i := 0; !v.found; i++ {
-		next := bytes.IndexByte(p[i:], '>')
-		if next < 0 {
+func (v *tags) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if !v.in {
+			i := bytes.IndexByte(p, '<')
+			if i < 0 {
+				break
+			}
+			p, v.in, v.tag = p[i+1:], true, v.tag[:0]
+			continue
+		}
+		i := bytes.IndexByte(p, '>')
+		piece := p
+		if i >= 0 {
+			piece = p[:i]
+		}
+		v.tag = append(v.tag, piece[:min(len(piece), maxTag-len(v.tag))]...)
+		if i < 0 {
 			break
 		}
-		i += next
-		before, name := v.last[0], v.last[1] // what stands in front of p[i]
-		switch {
-		case i >= 2:
-			before, name = p[i-2], p[i-1]
-		case i == 1:
-			before, name = v.last[1], p[0]
+		p, v.in = p[i+1:], false
+		v.look()
+	}
+	return n, nil
+}
+
+// look takes what it needs from a tag.
+func (v *tags) look() {
+	name, attributes, _ := bytes.Cut(v.tag, []byte(" "))
+	name, ends := bytes.CutPrefix(name, []byte("/"))
+	if i := bytes.IndexByte(name, ':'); i >= 0 {
+		name = name[i+1:]
+	}
+	switch string(name) {
+	case "v", "t":
+		v.found = v.found || ends
+		return
+	case "col", "mergeCell", "dimension":
+	default:
+		return
+	}
+	at := v.sheets[v.at]
+	if at == nil {
+		at = &layout{}
+		v.sheets[v.at] = at
+	}
+	value := func(key string) string {
+		_, rest, ok := bytes.Cut(append([]byte(" "), attributes...), []byte(" "+key+"="))
+		if !ok || len(rest) == 0 {
+			return ""
 		}
-		v.found = (name == 'v' || name == 't') && (before == '/' || before == ':')
+		text, _, _ := bytes.Cut(rest[1:], rest[:1])
+		return string(text)
 	}
-	for _, b := range p[max(0, len(p)-2):] {
-		v.last[0], v.last[1] = v.last[1], b
+	switch string(name) {
+	case "col":
+		from, err := strconv.Atoi(value("min"))
+		to, failed := strconv.Atoi(value("max"))
+		hidden := value("hidden")
+		if err == nil && failed == nil && hidden != "" && !off(hidden) && len(at.hidden) < maxLayout {
+			at.hidden = append(at.hidden, [2]int{from, to})
+		}
+	case "mergeCell", "dimension":
+		first, last, _ := strings.Cut(value("ref"), ":")
+		left, top, err := excelize.CellNameToCoordinates(first)
+		right, bottom, failed := excelize.CellNameToCoordinates(last)
+		switch {
+		case err != nil || failed != nil:
+		case string(name) == "dimension":
+			at.width = right
+		case len(at.merged) < maxLayout:
+			at.merged = append(at.merged, [4]int{left, right, top, bottom})
+		}
 	}
-	return len(p), nil
 }

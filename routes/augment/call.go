@@ -11,6 +11,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/journal"
 	"farebox/billing/money"
+	"farebox/billing/replay"
 	"farebox/proxy"
 	"farebox/routes"
 )
@@ -27,6 +28,7 @@ type call struct {
 	begun       atomic.Bool
 	body        []byte
 	contentType string
+	truncated   bool // body ends before the document does
 	want        billing.Admission
 }
 
@@ -135,13 +137,22 @@ func (of *Capability) attend(rc *routes.Call, within time.Duration, f func(conte
 }
 
 // KeepAnswer keeps the answer for a repeat.
-func (c *call) KeepAnswer() { c.call.Keep(c.contentType, c.body) }
+func (c *call) KeepAnswer() {
+	var headers []replay.Header
+	if c.truncated {
+		headers = append(headers, replay.Header{Name: string(c.view.truncated), Value: "true"})
+	}
+	c.call.Keep(c.contentType, c.body, headers...)
+}
 
 // Respond makes the answer the response.
 func (c *call) Respond() {
 	answer := &c.call.Ctx.Response
 	answer.SetStatusCode(200)
 	answer.Header.SetContentType(c.contentType)
+	if c.truncated {
+		answer.Header.SetCanonical(c.view.truncated, []byte("true"))
+	}
 	answer.SetBodyRaw(c.body)
 	c.call.Compress()
 }

@@ -114,6 +114,8 @@ type view struct {
 	price [3]money.Pico
 	tools *web.Tools
 	slot  int // of the usage
+	// truncated is the name of the header that says that a text ends before its document.
+	truncated []byte
 }
 
 // Load is routes.Loader.
@@ -127,7 +129,7 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 	if err != nil {
 		return routes.View{}, errors.Join(errors.New("pages, searches and documents"), err)
 	}
-	v := &view{tools: tools}
+	v := &view{tools: tools, truncated: routes.BrandHeader(cfg.Brand, "truncated")}
 	a := &cfg.Augment
 	if a.Scrape != nil {
 		v.price[pages] = money.Pico(a.Scrape.Price)

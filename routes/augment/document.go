@@ -53,12 +53,23 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 		case err != nil:
 			return noText("file", err)
 		}
+		c.truncated = text.Truncated
 		if format == "text" {
 			c.body, c.contentType = []byte(text.Text), "text/plain; charset=utf-8"
 			return nil
 		}
 		c.body = routes.AppendString([]byte(`{"text":`), text.Text)
-		c.body = append(strconv.AppendInt(append(c.body, `,"tokens":`...), tokensOf(text.Text), 10), '}')
+		c.body = strconv.AppendInt(append(c.body, `,"tokens":`...), tokensOf(text.Text), 10)
+		if text.Truncated {
+			c.body = append(c.body, `,"truncated":true`...)
+		}
+		if text.Pages > 0 {
+			c.body = strconv.AppendInt(append(c.body, `,"pages_read":`...), int64(text.Pages), 10)
+		}
+		if text.AllPages > 0 {
+			c.body = strconv.AppendInt(append(c.body, `,"pages_total":`...), int64(text.AllPages), 10)
+		}
+		c.body = append(c.body, '}')
 		return nil
 	})
 }
