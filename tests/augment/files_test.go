@@ -38,12 +38,15 @@ func stream(dict string, content []byte) string {
 
 // pdfOf is a PDF that shows one page so many times: the object of that, which is
 // number 3, and those behind it.
-func pdfOf(pages int, objects ...string) []byte {
+func pdfOf(pages int, objects ...string) []byte { return pdfIn("", pages, objects...) }
+
+// pdfIn is pdfOf with more in its catalog.
+func pdfIn(catalog string, pages int, objects ...string) []byte {
 	var b bytes.Buffer
 	b.WriteString("%PDF-1.7\n")
 	var at []int
 	kids := fmt.Sprintf("<</Type /Pages /Kids [%s] /Count %d>>", strings.Repeat("3 0 R ", pages), pages)
-	for i, o := range append([]string{"<</Type /Catalog /Pages 2 0 R>>", kids}, objects...) {
+	for i, o := range append([]string{"<</Type /Catalog /Pages 2 0 R " + catalog + ">>", kids}, objects...) {
 		at = append(at, b.Len())
 		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
 	}
