@@ -29,9 +29,10 @@ type answers struct {
 	Operations map[string]struct {
 		Summary string
 		JSON    any
-		Other   []string       // media types of answers that are not JSON
-		Example map[string]any // of a body
-		Model   string         // the type of the example's model; empty: it names none
+		Other   []string          // media types of answers that are not JSON
+		Example map[string]any    // of a body
+		Model   string            // the type of the example's model; empty: it names none
+		Headers map[string]string // of answers, without the brand that begins them, and what they mean
 	}
 	Hidden []string
 }
@@ -105,10 +106,18 @@ func (g *Gateway) describe(s *snapshot) ([]byte, error) {
 		for _, typ := range answer.Other {
 			content[typ] = object{}
 		}
+		success := object{"description": "Success", "content": content}
+		if len(answer.Headers) > 0 {
+			headers := object{}
+			for name, means := range answer.Headers {
+				headers["x-"+s.cfg.Brand+"-"+name] = object{"description": means, "schema": object{"type": "string"}}
+			}
+			success["headers"] = headers
+		}
 		operation := object{
 			"operationId": operationID(row.Method, path), "summary": answer.Summary, "tags": []string{strings.Split(path, "/")[1]},
 			"security": row.security(s.cfg), "responses": object{
-				"200": object{"description": "Success", "content": content},
+				"200": success,
 				"4XX": errorAnswer("The request was refused"), "5XX": errorAnswer("The request could not be carried out"),
 			},
 		}

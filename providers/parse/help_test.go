@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode"
 
 	"farebox/providers/jail"
 )
@@ -114,42 +113,4 @@ func file(t testing.TB, path string) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// words counts the words of a text.
-func words(text string) map[string]int {
-	n := map[string]int{}
-	var word []rune
-	flush := func() {
-		if len(word) > 0 {
-			n[string(word)]++
-			word = word[:0]
-		}
-	}
-	for _, r := range text {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			word = append(word, r)
-		} else {
-			flush()
-		}
-	}
-	flush()
-	return n
-}
-
-// f1 is how far two texts have the same words, each as often.
-func f1(got, want string) float64 {
-	a, b := words(got), words(want)
-	same, all := 0, 0
-	for w, n := range a {
-		all += n
-		same += min(n, b[w])
-	}
-	for _, n := range b {
-		all += n
-	}
-	if all == 0 {
-		return 1
-	}
-	return 2 * float64(same) / float64(all)
 }

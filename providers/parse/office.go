@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -144,16 +145,21 @@ type flow struct {
 	run, hidden bool
 	shape       string // the element of the last shape that began
 	unseen      bool   // it is a slide that the presentation does not show
+	// numbers are the lists of a text document; place is that of the paragraph whose
+	// properties are read.
+	numbers      *numbers
+	inProperties bool
+	place        place
 }
 
 // officeText gathers the text of a part that people see.
-func (a *archive) officeText(s *sink, name string, styles map[string]bool) (unseen bool, err error) {
+func (a *archive) officeText(s *sink, name string, styles map[string]bool, lists *numbers) (unseen bool, err error) {
 	r, err := a.open(name)
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
-	f := &flow{s: s, styles: styles}
+	f := &flow{s: s, styles: styles, numbers: lists}
 	err = walk(until{r, s}, f.begin, f.end, func(b []byte) {
 		if f.inText > 0 && f.skip == "" && !f.hidden {
 			s.add(b)
@@ -175,7 +181,8 @@ func (f *flow) begin(e *xml.StartElement) {
 		return
 	}
 	switch name := e.Name.Local; name {
-	case "Fallback", "moveFrom": // the same again, for older readers or where it stood before
+	// The same again for older readers, where it stood before, and how it was before.
+	case "Fallback", "moveFrom", "pPrChange", "rPrChange":
 		f.leaveOut(name)
 	case "fld":
 		if attr(e, "type") == "slidenum" {
@@ -195,6 +202,9 @@ func (f *flow) begin(e *xml.StartElement) {
 		f.run, f.hidden = true, false
 	case "pPr":
 		f.run = false // what is said of the end of a paragraph is not said of its text
+		f.inProperties, f.place = true, place{}
+	case "pStyle", "numId", "ilvl":
+		f.number(e)
 	case "vanish":
 		if f.run {
 			f.hidden = !off(attr(e, "val"))
@@ -236,6 +246,10 @@ func (f *flow) end(name string) {
 		f.inText--
 	case "r":
 		f.run, f.hidden = false, false
+	case "pPr":
+		if f.inProperties = false; f.numbers != nil && f.place.list != "" {
+			f.s.text(f.numbers.label(f.place))
+		}
 	case "p":
 		if f.s.char('\n'); len(f.tables) == 0 {
 			f.s.pause()
@@ -256,11 +270,16 @@ func readDOCX(s *sink, a *archive) error {
 		return err
 	}
 	hidden := map[string]bool{}
+	lists := &numbers{lists: map[string]*list{}, styles: map[string]place{}}
 	for _, r := range all {
-		if r.kind == "styles" {
-			if err := a.hiddenStyles(r.target, hidden); err != nil {
-				return err
-			}
+		switch r.kind {
+		case "styles":
+			err = a.wordStyles(r.target, hidden, lists)
+		case "numbering":
+			err = a.numbering(r.target, lists)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	seen := map[string]bool{} // sections repeat headers
@@ -271,7 +290,7 @@ func readDOCX(s *sink, a *archive) error {
 					continue
 				}
 				at := &sink{}
-				if _, err := a.officeText(at, r.target, hidden); err != nil {
+				if _, err := a.officeText(at, r.target, hidden, nil); err != nil {
 					return err
 				}
 				if text := string(at.take()); !seen[text] {
@@ -286,30 +305,56 @@ func readDOCX(s *sink, a *archive) error {
 	if err := of("header"); err != nil {
 		return err
 	}
-	if _, err := a.officeText(s, main, hidden); err != nil {
+	if _, err := a.officeText(s, main, hidden, lists); err != nil {
 		return err
+	}
+	for _, r := range all {
+		if r.kind == "diagramData" || r.kind == "chart" {
+			if err := a.drawn(s, r); err != nil {
+				return err
+			}
+		}
 	}
 	return of("footnotes", "endnotes", "footer")
 }
 
-// hiddenStyles adds the styles that hide text.
-func (a *archive) hiddenStyles(name string, hidden map[string]bool) error {
+// drawn reads what a part refers to: a chart, or another one like text.
+func (a *archive) drawn(s *sink, r relation) error {
+	if r.kind == "chart" {
+		return a.chartText(s, r.target)
+	}
+	_, err := a.officeText(s, r.target, nil, nil)
+	return err
+}
+
+// wordStyles adds the styles that hide text, and those that number paragraphs.
+func (a *archive) wordStyles(name string, hidden map[string]bool, lists *numbers) error {
 	r, err := a.open(name)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	id := ""
+	id, kind := "", ""
 	return walk(r, func(e *xml.StartElement) {
 		switch e.Name.Local {
 		case "style":
-			if id = ""; attr(e, "type") == "character" {
-				id = attr(e, "styleId")
-			}
+			id, kind = attr(e, "styleId"), attr(e, "type")
 		case "vanish":
-			if id != "" && !off(attr(e, "val")) {
+			if kind == "character" && !off(attr(e, "val")) {
 				hidden[id] = true
 			}
+		case "numId", "ilvl":
+			if kind != "paragraph" {
+				return
+			}
+			at := lists.styles[id]
+			if e.Name.Local == "numId" {
+				at.list = attr(e, "val")
+			} else {
+				level, _ := strconv.Atoi(attr(e, "val"))
+				at.level = min(max(level, 0), maxLevels-1)
+			}
+			lists.styles[id] = at
 		}
 	}, nil, nil)
 }
@@ -348,7 +393,7 @@ func readPPTX(s *sink, a *archive) error {
 	}
 	for i, slide := range order {
 		s.page(i, len(order))
-		unseen, err := a.officeText(s, slide, nil)
+		unseen, err := a.officeText(s, slide, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -356,12 +401,17 @@ func readPPTX(s *sink, a *archive) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range parts {
-			if unseen || r.kind != "notesSlide" && r.kind != "diagramData" {
-				continue
-			}
-			if _, err := a.officeText(s, r.target, nil); err != nil {
-				return err
+		if unseen {
+			continue
+		}
+		for _, kind := range []string{"diagramData", "chart", "notesSlide"} {
+			for _, r := range parts {
+				if r.kind != kind {
+					continue
+				}
+				if err := a.drawn(s, r); err != nil {
+					return err
+				}
 			}
 		}
 	}

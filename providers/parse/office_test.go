@@ -43,7 +43,7 @@ func readMade(t *testing.T, size int) {
 			continue
 		}
 		want := string(file(t, filepath.Join(dir, name+".txt")))
-		if score := f1(got.Text, want); score < 0.99 {
+		if score, _ := servers.WordF1(got.Text, want); score < 0.99 {
 			t.Errorf("%s: word F1 %.4f, want 0.99\n%.2000s\n---\n%.2000s", name, score, got.Text, want)
 		}
 		if kind == XLS || kind == XLSX { // to the letter

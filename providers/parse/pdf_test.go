@@ -50,7 +50,7 @@ func TestLongPDFsReadAsByPoppler(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", filepath.Base(name), err)
 		}
-		score := f1(text.Text, string(want))
+		score, _ := servers.WordF1(text.Text, string(want))
 		t.Logf("%.3f %5d ms %s", score, time.Since(began).Milliseconds(), filepath.Base(name))
 		sum += score
 		n++

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -280,10 +281,14 @@ func (b *book) cell(id uint16, data []byte) string {
 	return ""
 }
 
+// xlsErrors are the errors that a cell may show ([MS-XLS] 2.5.10).
+var xlsErrors = map[byte]string{0x00: "#NULL!", 0x07: "#DIV/0!", 0x0f: "#VALUE!", 0x17: "#REF!", 0x1d: "#NAME?",
+	0x24: "#NUM!", 0x2a: "#N/A"}
+
 func boolOrError(v byte, wrong bool) string {
 	switch {
 	case wrong:
-		return "#ERROR"
+		return cmp.Or(xlsErrors[v], "#ERROR")
 	case v != 0:
 		return "TRUE"
 	}

@@ -32,6 +32,7 @@ func readXLSX(s *sink, a *archive) error {
 	// not do here.
 	f, err := excelize.OpenReader(bytes.NewReader(a.doc), excelize.Options{
 		UnzipSizeLimit: maxSheets, UnzipXMLSizeLimit: maxSheets,
+		ShortDatePattern: "yyyy-mm-dd", // which spreadsheets show as their country does
 	})
 	if err != nil {
 		if strings.Contains(err.Error(), "unzip size exceeds") {

@@ -85,16 +85,21 @@ def shown(v):
     return "" if v is None else str(v)
 
 
+def table(cells, head=False):
+    text = "|" + "".join(f" {c} |" if c else " |" for c in cells)
+    return text + "\n|" + " --- |" * len(cells) if head else text
+
+
 def workbook():
     d, text = openpyxl.Workbook(), []
     for name in ("First", "Zweites Blatt"):
         sheet = d.active if name == "First" else d.create_sheet(name)
         sheet.title = name
         text.append(name)
-        for row in rows():
+        for y, row in enumerate(rows()):
             sheet.append(row)
             sheet.cell(sheet.max_row, 5).number_format = "yyyy-mm-dd"
-            text.append("\t".join(shown(v) for v in row))
+            text.append(table([shown(v) for v in row], y == 0))
     d.save(out / "made.xlsx")
     keep("made.xlsx", text)
 
@@ -111,7 +116,7 @@ def old_workbook():
                     sheet.write(y, x, v, date)
                 elif v is not None:
                     sheet.write(y, x, v)
-            text.append("\t".join(shown(v) for v in row))
+            text.append(table([shown(v) for v in row], y == 0))
     d.save(str(out / "made.xls"))
     keep("made.xls", text)
 
