@@ -3,7 +3,6 @@ package parse
 import (
 	"bytes"
 	"errors"
-	"time"
 
 	"farebox/providers/jail"
 )
@@ -23,7 +22,7 @@ func read(doc []byte, _ string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{none: NoText, kind: kind, send: jail.Send, sentAt: time.Now()}
+	s := &sink{none: NoText, kind: kind, send: jail.Send}
 	return s.end(safely(func() error { return read(s, doc) }))
 }
 

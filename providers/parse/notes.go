@@ -137,6 +137,13 @@ func (r *pdfReader) value(a references.FPDF_ANNOTATION) (string, error) {
 	return value.FormFieldValue, nil
 }
 
+// leaveForm forgets the form. The library keeps the instance of every form until then.
+func (r *pdfReader) leaveForm() {
+	if r.form != "" {
+		_, _ = r.FPDFDOC_ExitFormFillEnvironment(&requests.FPDFDOC_ExitFormFillEnvironment{FormHandle: r.form})
+	}
+}
+
 // chosen are the options of a list that are selected.
 func (r *pdfReader) chosen(a references.FPDF_ANNOTATION) string {
 	count, err := r.FPDFAnnot_GetOptionCount(&requests.FPDFAnnot_GetOptionCount{FormHandle: r.form, Annotation: a})

@@ -66,6 +66,7 @@ func compile(cache string) error {
 func readPDF(s *sink, doc []byte) error {
 	return withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
 		r := &pdfReader{Pdfium: in, doc: d}
+		defer r.leaveForm()
 		for i := 0; i < pages && !s.full; i++ {
 			s.page(i, pages)
 			text, err := r.page(i)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/providers/jail"
 	"farebox/tests/servers"
 )
 
@@ -24,6 +25,26 @@ func TestPDFsAreRead(t *testing.T) {
 		if got := because(t, sample(t, name)); got != reason {
 			t.Errorf("%s: %s, want %s", name, got, reason)
 		}
+	}
+}
+
+// "After thirty forms the reader says that the next one is damaged."
+func TestFormsLeaveNothingBehind(t *testing.T) {
+	pool := jail.New(jail.Options{Workers: 1, Cache: sharedCache})
+	defer pool.Close()
+	p := New(pool, Options{})
+	for i := range 60 {
+		// Values of other lengths lie at other addresses.
+		value := strings.Repeat("stork ", 1+1000*i)
+		text, err := p.Text(t.Context(), pdfOf("<</Type /Catalog /Pages 2 0 R /AcroForm <</Fields [4 0 R]>>>>", onePage,
+			"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Annots [4 0 R]>>",
+			"<</Type /Annot /Subtype /Widget /FT /Tx /T (a) /Rect [0 0 99 99] /V ("+value+")>>"))
+		if err != nil || !strings.HasPrefix(text.Text, "stork") {
+			t.Fatalf("form %d: %.20q, %v", i, text.Text, err)
+		}
+	}
+	if n := pool.Started(); n != 1 {
+		t.Errorf("%d children for 60 forms: their memory grows", n)
 	}
 }
 

@@ -12,13 +12,14 @@ import (
 
 // maxText is the longest text of a document: what the jail lets out, less what
 // stands before its pieces.
-const maxText = 32<<20 - 256<<10
+const maxText = 31 << 20
 
 const (
 	// minPiece is how much text leaves the child at once, and pieceEvery how long
-	// less than that waits: so much may be lost of a document that takes too long.
+	// less than that waits, but for the first: so much may be lost of a document that
+	// takes too long.
 	minPiece   = 256 << 10
-	pieceEvery = 250 * time.Millisecond
+	pieceEvery = 50 * time.Millisecond
 )
 
 // sink gathers text up to maxText; beyond it, everything is dropped and full
@@ -78,6 +79,9 @@ func (s *sink) line() {
 
 // paragraph leaves one line empty.
 func (s *sink) paragraph() {
+	if len(s.buf) == 0 && s.sent > 0 {
+		s.gap = []byte("\n\n") // behind a piece that has left
+	}
 	s.line()
 	if n := len(s.buf); n > 1 && s.buf[n-2] != '\n' {
 		s.char('\n')

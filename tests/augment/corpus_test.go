@@ -167,9 +167,9 @@ func references(t *testing.T, all []*sample) {
 			"--outdir", filepath.Join(dir, kind)}, names...)...)
 	}
 	for i, one := range all {
-		made, err := fs.Glob(os.DirFS(filepath.Join(dir, one.kind())), fmt.Sprint(i, "[.-]*"))
-		if err != nil || one.kind() == ".pdf" {
-			continue
+		made, err := fs.Glob(os.DirFS(filepath.Join(dir, one.kind())), fmt.Sprint(i, `[.\-]*`))
+		if err != nil {
+			t.Fatal(err)
 		}
 		for _, name := range made {
 			path := filepath.Join(dir, one.kind(), name)

@@ -140,6 +140,32 @@ func TestOfficeDocumentsAreReadAsTheyAreSeen(t *testing.T) {
 			"</a:tc></a:tr><a:tr><a:tc>"+a("2026")+"</a:tc><a:tc>"+a("7")+"</a:tc></a:tr></a:tbl></p:graphicFrame>"),
 		"ppt/slides/_rels/a.xml.rels", rels("n", "notesSlide", "../n.xml"), "ppt/n.xml", slide("", shape("", "Spoken")),
 		"ppt/slides/b.xml", slide(`show="0"`, shape("", "Skipped")))
+	item := func(list string, depth int, text string) string {
+		return fmt.Sprintf(`<w:p><w:pPr><w:numPr><w:ilvl w:val="%d"/><w:numId w:val="%s"/></w:numPr></w:pPr>%s</w:p>`, depth, list, r(text))
+	}
+	contract := letter(t, item("5", 0, "Terms")+item("5", 1, "Price")+item("5", 1, "Delay")+item("5", 0, "Law")+
+		item("5", 1, "Court")+item("6", 0, "a point")+`<w:p><w:pPr><w:pStyle w:val="clause"/></w:pPr>`+r("By style")+"</w:p>",
+		"word/_rels/document.xml.rels", rels("n", "numbering", "n.xml", "s", "styles", "s.xml"),
+		"word/s.xml", `<w:styles><w:style w:type="paragraph" w:styleId="clause"><w:pPr><w:numPr><w:numId w:val="5"/></w:numPr></w:pPr>`+
+			`</w:style></w:styles>`,
+		"word/n.xml", `<w:numbering><w:abstractNum w:abstractNumId="1">`+
+			`<w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>`+
+			`<w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>`+
+			`<w:abstractNum w:abstractNumId="2"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="x"/></w:lvl></w:abstractNum>`+
+			`<w:num w:numId="5"><w:abstractNumId w:val="1"/></w:num><w:num w:numId="6"><w:abstractNumId w:val="2"/></w:num></w:numbering>`)
+	points := func(part string, values ...string) string {
+		all := ""
+		for i, v := range values {
+			all += fmt.Sprintf(`<c:pt idx="%d"><c:v>%s</c:v></c:pt>`, i, v)
+		}
+		return "<c:" + part + ">" + all + "</c:" + part + ">"
+	}
+	graph := zipped(t, "_rels/.rels", rels("r", "officeDocument", "ppt/presentation.xml"), "ppt/presentation.xml",
+		`<p:presentation><p:sldIdLst><p:sldId id="1" r:id="a"/></p:sldIdLst></p:presentation>`,
+		"ppt/_rels/presentation.xml.rels", rels("a", "slide", "a.xml"), "ppt/a.xml", slide("", shape("", "Sales")),
+		"ppt/_rels/a.xml.rels", rels("c", "chart", "c.xml"), "ppt/c.xml", "<c:chart><c:title><a:t>By quarter</a:t></c:title><c:ser>"+
+			points("tx", "North")+points("cat", "Q1", "Q2")+points("val", "7", "8.5")+"</c:ser><c:ser>"+points("tx", "South")+
+			points("cat", "Q1", "Q2")+points("val", "3")+"</c:ser></c:chart>")
 	f := excelize.NewFile()
 	for at, value := range map[string]string{"A1": "Bird", "B1": "Secret", "C1": "Legs", "A2": "Hidden row", "A3": "Stork",
 		"B3": "hush", "C3": "2", "A4": "Merged", "C4": "beneath"} {
@@ -161,14 +187,16 @@ func TestOfficeDocumentsAreReadAsTheyAreSeen(t *testing.T) {
 	}{
 		"letter.docx": {letter1, "Head\n\nSeen again\nA mark is hidden\n\n| Bird | Legs\\|Wings | |\n| --- | --- | --- |\n" +
 			"| Stork | 2 | two |\n| | 1 | one |\n\nA frame\n\nBefore\nA box\n\nNote\n\nFoot"},
-		"deck.pptx": {deck, "Shown\n\n| Year | Sum |\n| --- | --- |\n| 2026 | 7 |\n\nSpoken"},
-		"book.xlsx": {book.Bytes(), "Sheet1\n\n| Bird | Legs |\n| --- | --- |\n| Stork | 2 |\n| Merged |"},
+		"deck.pptx":     {deck, "Shown\n\n| Year | Sum |\n| --- | --- |\n| 2026 | 7 |\n\nSpoken"},
+		"contract.docx": {contract, "I. Terms\nI.a) Price\nI.b) Delay\nII. Law\nII.a) Court\n- a point\nIII. By style"},
+		"graph.pptx":    {graph, "Sales\n\nBy quarter\n\n| | North | South |\n| --- | --- | --- |\n| Q1 | 7 | 3 |\n| Q2 | 8.5 |"},
+		"book.xlsx":     {book.Bytes(), "Sheet1\n\n| Bird | Legs |\n| --- | --- |\n| Stork | 2 |\n| Merged |"},
 	} {
 		if status, text := s.parse(t, name, c.doc, part{"response_format", "", "text"}); status != 200 || text != c.want {
 			t.Errorf("%s: %d %q\nwant %q", name, status, text, c.want)
 		}
 	}
-	s.charged(t, 3)
+	s.charged(t, 5)
 }
 
 // pages is a PDF of so many pages of text.

@@ -4,7 +4,9 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -55,6 +57,33 @@ func wordFile(t *testing.T, text string) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// "The file was too long for the time limit, so that the model never saw a word of it."
+func TestALongFileIsReadUpToTheDeadline(t *testing.T) {
+	t.Parallel()
+	sim := rig.StartUpstream(t, upstream.Options{})
+	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(filesConfig, sim.URL), "timeout: 50s", "timeout: 1s", 1))
+	g.NewAccount("a", "5")
+	key := g.Key("a")
+	pad := make([]byte, 400<<10) // what does not pack keeps it from looking like a bomb
+	x := rand.New(rand.NewPCG(1, 2))
+	for i := range pad {
+		pad[i] = byte(x.Uint32())
+	}
+	long := wordFile(t, "Rivers move their bends.</w:t></w:r></w:p>"+strings.Repeat("<a/>", 15<<20)+
+		"<w:p><w:r><w:t>The end."+"</w:t></w:r></w:p><!--"+hex.EncodeToString(pad)+"--><w:p><w:r><w:t>")
+	body := `{"model":"sim-chat","messages":[{"role":"user","content":[` + filePart(long, "") + `]}]}`
+	rig.Await(t, "the children are ready", func() bool {
+		status, _, _ := g.Post("/chat/completions", key, strings.Replace(body, base64.StdEncoding.EncodeToString(long),
+			base64.StdEncoding.EncodeToString([]byte("short")), 1))
+		return status == 200
+	})
+	status, _, answer := g.Post("/chat/completions", key, body)
+	if got := string(sim.Latest(t).Body); status != 200 || strings.Contains(got, "The end.") ||
+		!strings.Contains(got, `Rivers move their bends.\n\n[The document continues: the rest was not read.]`) {
+		t.Errorf("%d %.300s: the model got %.500s", status, answer, got)
+	}
 }
 
 // filePart is a part with a file; more are its further members.
