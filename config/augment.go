@@ -120,7 +120,7 @@ type TextParser struct {
 	PerChild int `yaml:"per_child" default:"200" range:"1..100000" restart:"key"`
 	// Memory of each worker.
 	Memory Size `yaml:"memory" default:"512MB" range:"128MB..16GB" restart:"key"`
-	// Time for one document.
+	// Time for one document. A longer one is read up to there.
 	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s..5m"`
 	// What reads PDFs: builtin; pdftotext, a program; tika, a server that gets every document but plain text.
 	Engine string `yaml:"engine" default:"builtin" oneof:"builtin pdftotext tika"`

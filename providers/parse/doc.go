@@ -4,8 +4,12 @@
 // operator's pdftotext, Tika or tesseract; an [Error] says to the client what is
 // wrong with the document.
 //
+// The text is what a person sees: with form fields and lists' numbers, without what is
+// hidden or deleted; tables are Markdown.
+//
 // Readers count what they unpack (archives, parts, nesting, text) and stop with
-// a sentence; what they overlook ends at the jail's limits.
+// a sentence; what they overlook ends at the jail's limits. Text leaves the child in
+// pieces while it is read, so that what was read before a limit is not lost.
 //
 // What may not enter: knowledge of requests, models and prices.
 package parse

@@ -2,8 +2,10 @@ package parse
 
 import (
 	"testing"
+	"time"
 
 	"golang.org/x/text/encoding/unicode"
+	"pgregory.net/rapid"
 )
 
 func TestTextIsReadInItsCharset(t *testing.T) {
@@ -52,4 +54,42 @@ func TestTidyKeepsWhatIsText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}
+}
+
+// The text is the same in one piece and in pieces that leave at every end of a line.
+func TestPiecesAreJoinedAsTheyWere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var whole, pieces sink
+		var sent []byte
+		pieces.send = func(piece []byte) error {
+			sent = append(sent, piece...)
+			return nil
+		}
+		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"a", " ", "b\n", "\n", "line", "paragraph"}), 1, 20).Draw(t, "steps") {
+			for _, s := range []*sink{&whole, &pieces} {
+				switch step {
+				case "line":
+					s.line()
+				case "paragraph":
+					s.paragraph()
+				default:
+					s.text(step)
+				}
+			}
+			if n := len(pieces.buf); n > 0 && pieces.buf[n-1] == '\n' {
+				pieces.sentAt = time.Time{}
+				pieces.pause()
+			}
+		}
+		want, err := whole.end(nil)
+		got, failed := pieces.end(nil)
+		if (err == nil) != (failed == nil) {
+			t.Fatalf("%v, and in pieces %v", err, failed)
+		}
+		a, _ := opened(want, false)
+		b, _ := opened(append(sent, got...), false)
+		if a.Text != b.Text {
+			t.Errorf("%q, and in pieces %q", a.Text, b.Text)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"farebox/providers/jail"
@@ -33,7 +34,7 @@ type sink struct {
 	send        func(piece []byte) error // takes pieces ahead of the end; nil: nobody does
 	sent        int                      // text that it has taken
 	sentAt      time.Time
-	gap         []byte // what parts the next piece from the last one
+	gap         string // what parts the next piece from the last one
 	pages, most int    // pages that were read, of how many; 0: not known
 }
 
@@ -80,10 +81,10 @@ func (s *sink) line() {
 // paragraph leaves one line empty.
 func (s *sink) paragraph() {
 	if len(s.buf) == 0 && s.sent > 0 {
-		s.gap = []byte("\n\n") // behind a piece that has left
+		s.gap = "\n\n" // behind a piece that has left
 	}
 	s.line()
-	if n := len(s.buf); n > 1 && s.buf[n-2] != '\n' {
+	if n := len(s.buf); n == 1 && s.sent > 0 || n > 1 && s.buf[n-2] != '\n' {
 		s.char('\n')
 	}
 }
@@ -104,18 +105,21 @@ func (s *sink) pause() {
 	}
 }
 
-// take takes the text that has gathered, tidied.
+// take takes the text that has gathered, tidied as if it still stood behind the last piece.
 func (s *sink) take() []byte {
-	ends := min(len(s.buf)-len(bytes.TrimRight(s.buf, "\n")), 2)
-	text := tidy(s.buf)
-	s.buf = s.buf[:0]
-	if len(text) == 0 {
-		return nil
-	}
+	b := s.buf
 	if s.sent > 0 {
-		text = append(s.gap, text...)
+		b = append([]byte("x"+s.gap), b...)
 	}
-	s.gap = []byte("\n\n"[:ends])
+	b = tidyLines(b)
+	s.buf = s.buf[:0]
+	text := bytes.TrimRight(b, "\n")
+	s.gap = "\n\n"[:len(b)-len(text)]
+	if s.sent > 0 {
+		text = text[1:]
+	} else {
+		text = bytes.TrimSpace(text)
+	}
 	s.sent += len(text)
 	return text
 }
@@ -144,7 +148,7 @@ func (s *sink) end(err error) ([]byte, error) {
 		return nil, err
 	}
 	cut := s.full || err != nil
-	text := s.take()
+	text := bytes.TrimRightFunc(s.take(), unicode.IsSpace)
 	switch {
 	case len(text) > 0 || s.sent > 0:
 		return s.piece(text, cut), nil
@@ -162,7 +166,10 @@ func isTooLarge(err error) bool {
 // tidy makes valid UTF-8 without control characters, with plain line ends, no
 // white space at the ends of lines and at most one empty line on end. It works
 // in place where nothing grows.
-func tidy(b []byte) []byte {
+func tidy(b []byte) []byte { return bytes.TrimSpace(tidyLines(b)) }
+
+// tidyLines is tidy but for white space around all of the text.
+func tidyLines(b []byte) []byte {
 	if !utf8.Valid(b) {
 		b = bytes.ToValidUTF8(b, []byte("\uFFFD"))
 	}
@@ -188,5 +195,5 @@ func tidy(b []byte) []byte {
 		}
 		out = append(out, c)
 	}
-	return bytes.TrimSpace(out)
+	return out
 }

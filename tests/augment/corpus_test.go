@@ -37,7 +37,7 @@ func (s *sample) kind() string { return strings.ToLower(filepath.Ext(s.path)) }
 
 // TestLongCorpusIsReadAsByOthers compares with what others read out of documents that they
 // made: pdftotext for PDFs, LibreOffice for the rest. Before fields, notes, hidden parts and
-// charts were read as they are seen, the mean was BEFORE.
+// charts were read as they are seen, the mean was 0.925.
 func TestLongCorpusIsReadAsByOthers(t *testing.T) {
 	t.Parallel()
 	servers.Tool(t, "pdftotext")

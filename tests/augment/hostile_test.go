@@ -62,29 +62,47 @@ func TestHostileFieldsNotesAndTablesEndInTime(t *testing.T) {
 			rels("a", "slide", "s.xml"), "ppt/s.xml", `<p:sld><a:p><a:t>A page</a:t></a:p></p:sld>`,
 			"ppt/_rels/s.xml.rels", slideRels, part, content)
 	}
+	// field is a page with one field; objects begin with number 7.
+	field := func(more string, objects ...string) []byte {
+		return page("6 0 R", append([]string{annotation("Widget", 0, "/T (a) "+more)}, objects...)...)
+	}
+	picture := func(dict string, content []byte) string {
+		return stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9] "+dict, content)
+	}
+	cell := "<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>"
+	wide := `<w:tr><w:tc><w:tcPr><w:gridSpan w:val="999999999"/></w:tcPr><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc></w:tr>`
 	long := strings.Repeat("<a:p><a:t>on and on it goes</a:t></a:p>", 20_000)
 	for name, doc := range map[string][]byte{
-		"a million annotations":               page(strings.Repeat("6 0 R ", 1_000_000), widget),
-		"annotations in one array":            page(strings.Repeat(widget, 150_000)),
-		"fields nested deeply":                chain(50_000, func(i int) int { return 7 + i }),
-		"a field within itself":               chain(3, func(int) int { return 6 }),
-		"fields that go round":                chain(3, func(i int) int { return 6 + (i+1)%3 }),
-		"a value of 100 MB":                   page("6 0 R", annotation("Widget", 0, "/FT /Tx /T (a) /V 7 0 R"), stream("/Filter /FlateDecode", deflated("value ", 100<<20/6))),
-		"a note of 20 MB":                     form1(lines, annotation("FreeText", 0, "/Contents ("+strings.Repeat("note ", 4<<20)+")")),
-		"an appearance of 100 MB":             page("6 0 R", annotation("Widget", 0, "/FT /Tx /T (a) /AP <</N 7 0 R>>"), stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources <</Font <</F 5 0 R>>>> /Filter /FlateDecode", deflated("BT /F 1 Tf (again and again) Tj ET ", 3<<20))),
-		"an appearance within itself":         page("6 0 R", annotation("Widget", 0, "/FT /Tx /T (a) /AP <</N 7 0 R>>"), stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources <</XObject <</X 7 0 R>>>>", []byte("/X Do /X Do"))),
-		"a list of a million options":         page("6 0 R", annotation("Widget", 0, "/FT /Ch /T (a) /V (x) /Opt ["+strings.Repeat("(x)", 1_000_000)+"]")),
+		"a million annotations":    page(strings.Repeat("6 0 R ", 1_000_000), widget),
+		"annotations in one array": page(strings.Repeat(widget, 150_000)),
+		"fields nested deeply":     chain(50_000, func(i int) int { return 7 + i }),
+		"a field within itself":    chain(3, func(int) int { return 6 }),
+		"fields that go round":     chain(3, func(i int) int { return 6 + (i+1)%3 }),
+		"a value of 100 MB": field("/FT /Tx /V 7 0 R", stream("/Filter /FlateDecode",
+			deflated("value ", 100<<20/6))),
+		"a note of 20 MB": form1(lines, annotation("FreeText", 0, "/Contents ("+strings.Repeat("note ", 4<<20)+")")),
+		"a picture of 100 MB": field("/FT /Tx /AP <</N 7 0 R>>", picture("/Resources <</Font <</F 5 0 R>>>> /Filter /FlateDecode",
+			deflated("BT /F 1 Tf (again and again) Tj ET ", 3<<20))),
+		"a picture within itself": field("/FT /Tx /AP <</N 7 0 R>>",
+			picture("/Resources <</XObject <</X 7 0 R>>>>", []byte("/X Do /X Do"))),
+		"a list of a million options":         field("/FT /Ch /V (x) /Opt [" + strings.Repeat("(x)", 1_000_000) + "]"),
 		"notes of a slide that are the slide": deck("ppt/x.xml", "<x/>", relations("notesSlide", "s.xml")),
 		"19,000 times the same notes":         deck("ppt/n.xml", "<p:notes>"+long+"</p:notes>", relations("notesSlide", "n.xml")),
 		"notes that refer to themselves": deck("ppt/_rels/n.xml.rels", rels("n", "notesSlide", "n.xml"),
 			rels("n", "notesSlide", "n.xml")),
-		"a chart of a million series": deck("ppt/c.xml", "<c:chart>"+strings.Repeat("<c:ser><c:val><c:pt><c:v>1</c:v></c:pt></c:val></c:ser>", 300_000)+
-			"</c:chart>", rels("c", "chart", "c.xml")),
+		"a chart of a million series": deck("ppt/c.xml", "<c:chart>"+
+			strings.Repeat("<c:ser><c:val><c:pt><c:v>1</c:v></c:pt></c:val></c:ser>", 300_000)+"</c:chart>",
+			rels("c", "chart", "c.xml")),
 		"19,000 times the same header": letter(t, "<w:p><w:r><w:t>A page</w:t></w:r></w:p>", "word/_rels/document.xml.rels",
 			relations("header", "h.xml"), "word/h.xml", "<w:hdr>"+strings.ReplaceAll(long, "a:", "w:")+"</w:hdr>"),
-		"a table of a million cells":      letter(t, "<w:tbl><w:tr>"+strings.Repeat("<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>", 500_000)+"</w:tr></w:tbl>"),
-		"tables within tables":            letter(t, strings.Repeat("<w:tbl><w:tr><w:tc>", 80)+"<w:p><w:r><w:t>x</w:t></w:r></w:p>"+strings.Repeat("</w:tc></w:tr></w:tbl>", 80)),
-		"cells that cover a million more": letter(t, "<w:tbl>"+strings.Repeat(`<w:tr><w:tc><w:tcPr><w:gridSpan w:val="999999999"/></w:tcPr><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc></w:tr>`, 50_000)+"</w:tbl>"),
+		"a table of a million cells": letter(t, "<w:tbl><w:tr>"+strings.Repeat(cell, 500_000)+"</w:tr></w:tbl>"),
+		"tables within tables": letter(t, strings.Repeat("<w:tbl><w:tr><w:tc>", 80)+"<w:p><w:r><w:t>x</w:t></w:r></w:p>"+
+			strings.Repeat("</w:tc></w:tr></w:tbl>", 80)),
+		"cells that cover a million more": letter(t, "<w:tbl>"+strings.Repeat(wide, 50_000)+"</w:tbl>"),
+		"a list that goes on for ever": letter(t, strings.Repeat(`<w:p><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:p>`,
+			200_000), "word/_rels/document.xml.rels", rels("n", "numbering", "n.xml"), "word/n.xml",
+			`<w:abstractNum w:abstractNumId="1"><w:lvl w:ilvl="0"><w:lvlText w:val="`+strings.Repeat("%1.", 10_000)+
+				`"/></w:lvl></w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>`),
 	} {
 		if len(doc) > 25<<20 {
 			t.Fatalf("%s has %d bytes", name, len(doc))

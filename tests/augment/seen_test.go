@@ -136,8 +136,8 @@ func TestOfficeDocumentsAreReadAsTheyAreSeen(t *testing.T) {
 		`<p:presentation><p:sldIdLst><p:sldId id="1" r:id="a"/><p:sldId id="2" r:id="b"/></p:sldIdLst></p:presentation>`,
 		"ppt/_rels/presentation.xml.rels", rels("a", "slide", "slides/a.xml", "b", "slide", "slides/b.xml"),
 		"ppt/slides/a.xml", slide("", shape("", "Shown")+shape(`hidden="1"`, "Tucked away")+
-			"<p:graphicFrame><a:tbl><a:tblGrid><a:gridCol/><a:gridCol/></a:tblGrid><a:tr><a:tc>"+a("Year")+"</a:tc><a:tc>"+a("Sum")+
-			"</a:tc></a:tr><a:tr><a:tc>"+a("2026")+"</a:tc><a:tc>"+a("7")+"</a:tc></a:tr></a:tbl></p:graphicFrame>"),
+			"<p:graphicFrame><a:tbl><a:tblGrid><a:gridCol/><a:gridCol/></a:tblGrid><a:tr><a:tc>"+a("Year")+"</a:tc><a:tc>"+
+			a("Sum")+"</a:tc></a:tr><a:tr><a:tc>"+a("2026")+"</a:tc><a:tc>"+a("7")+"</a:tc></a:tr></a:tbl></p:graphicFrame>"),
 		"ppt/slides/_rels/a.xml.rels", rels("n", "notesSlide", "../n.xml"), "ppt/n.xml", slide("", shape("", "Spoken")),
 		"ppt/slides/b.xml", slide(`show="0"`, shape("", "Skipped")))
 	item := func(list string, depth int, text string) string {
