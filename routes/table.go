@@ -328,6 +328,7 @@ var others = map[string]string{
 	"realtime": "", "videos": "use " + Prefix + "/video/queue", "containers": "", "evals": "",
 	"images/variations":  "send the picture with a prompt to " + Prefix + "/images/edits",
 	"audio/translations": "use " + Prefix + "/audio/transcriptions, and a chat to translate",
+	"responses/compact":  "send the whole conversation as input", "responses/input_tokens": "use " + Prefix + "/messages/count_tokens",
 }
 
 // unserved says that a path is of another API; empty: it is of none that is known.
@@ -337,6 +338,9 @@ func unserved(path []byte) string {
 			" and of Anthropic at " + strings.TrimSuffix(Prefix, "/v1") + "."
 	}
 	_, rest, _ := bytes.Cut(path, []byte("/v1/"))
+	if id, ok := bytes.CutPrefix(rest, []byte("chat/completions/")); ok && len(id) > 0 {
+		return "Chat completions are not stored here; keep the answers that you want to read again."
+	}
 	name, below, _ := bytes.Cut(rest, []byte("/"))
 	instead, known := others[string(name)]
 	if !known {

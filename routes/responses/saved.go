@@ -14,7 +14,7 @@ import (
 
 // readParams are those of GET /responses/{id}. What answers include is decided when they
 // are made.
-var readParams = routes.Params{"stream": {Kinds: routes.Bool}}
+var readParams = routes.Params{"stream": {Kinds: routes.Bool, Enum: []string{"true", "false"}}}
 
 // inputParams are the pages of a response's input items.
 var inputParams = routes.Params{

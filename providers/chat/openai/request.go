@@ -110,7 +110,10 @@ func (p *patcher) brands() {
 // drop cuts what the operator does not send to this upstream.
 func (p *patcher) drop(t *dialect.Target) {
 	for _, id := range t.Upstream.Drops {
-		p.cut(id)
+		if p.c.Doc.TopIndex(id) >= 0 {
+			p.c.LeftOut.Add(dialect.Omission(p.c.Doc.Fields[0].Shape.Name(id)))
+			p.cut(id)
+		}
 	}
 	if t.Upstream.CutsTTL {
 		p.lifetimes()

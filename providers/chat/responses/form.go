@@ -99,6 +99,15 @@ func (f *Form) Release() {
 // Searchless says that the model cannot search, so that web_search is left out.
 func (f *Form) Searchless() { f.searchless = true }
 
+// withoutEffect are members that chats have no word for (addendum 6.1).
+var withoutEffect = []struct {
+	id   int
+	name dialect.Omission
+}{
+	{TopConversation, "conversation"}, {TopBackground, "background"}, {TopMaxToolCalls, "max_tool_calls"},
+	{TopContextManagement, "context_management"}, {TopN, "n"}, {TopStop, "stop"}, {TopSeed, "seed"},
+}
+
 // LeftOut is dialect.Abridged's.
 func (f *Form) LeftOut() *dialect.LeftOut {
 	if f.missed {
@@ -109,6 +118,11 @@ func (f *Form) LeftOut() *dialect.LeftOut {
 	}
 	if string(f.text(f.doc.TopIndex(TopTruncation))) == "auto" {
 		f.left.Add("truncation") // chats have no word for a prompt that is to be shortened
+	}
+	for _, member := range withoutEffect {
+		if value := f.raw(f.doc.TopIndex(member.id)); value != nil && string(value) != "false" {
+			f.left.Add(member.name)
+		}
 	}
 	return &f.left
 }
