@@ -222,7 +222,7 @@ func TestTheLogSaysWhyAnUpstreamFails(t *testing.T) {
 		_, _ = io.WriteString(c, rig.HTTPAnswer(500, "application/json",
 			`{"error":{"message":"cannot tokenize '`+prompt+`'"}}`))
 	})
-	dead := rig.FreeAddr(t)
+	const dead = "127.0.0.1:9" // nobody listens at it
 	g := rig.StartGateway(t, fmt.Sprintf(`
 log: { level: info, format: json, sample_above: 0 }
 upstreams:
