@@ -201,8 +201,6 @@ func (v *validator) models() {
 	}
 }
 
-// names checks that everything a client may write as `model` means one model:
-// ids and aliases over all types, traits within a type.
 // countryCode is one of ISO 3166.
 var countryCode = regexp.MustCompile(`^[A-Z]{2}$`)
 
@@ -219,6 +217,8 @@ func (v *validator) regions(path string, m *Model) {
 	}
 }
 
+// names checks that everything a client may write as `model` means one model:
+// ids and aliases over all types, traits within a type.
 func (v *validator) names() {
 	taken := map[string]string{} // name -> where it is defined
 	claim := func(path, name, what string) {
