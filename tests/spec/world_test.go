@@ -46,7 +46,7 @@ var variants = map[string]struct{ more, x402 string }{
 	"": {},
 	// switched has each switch of compat the other way.
 	"switched": {"compat: { accept_max_tokens: true, token_input: true, answer_extras: true, public_catalog: true, error_shape: openai, " +
-		"api_key_list: envelope, strict_api_keys: true, rpc_networks: bare, responses_events: sdk, job_status: upper, job_failure: http }\n" +
+		"api_key_list: envelope, strict_api_keys: true, rpc_networks: bare, responses_events: sdk, job_status: upper, job_failure: http, openai_images: true }\n" +
 		"idempotency: { malformed: ignore }\nresponses: { keep: 1h }\nimages: { branded_styles: true, prompt_model: sim-plain }\n" +
 		"system_prompt: Be kind.\ntop_up_url: https://shop.test/pay\ndocs_url: https://shop.test/docs",
 		"  inference: true\n  discovery: true\n  top_up_auth: none"},
