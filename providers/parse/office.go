@@ -282,13 +282,14 @@ func readDOCX(s *sink, a *archive) error {
 			return err
 		}
 	}
-	seen := map[string]bool{} // sections repeat headers
+	seen, read := map[string]bool{}, map[string]bool{} // sections repeat headers
 	of := func(kinds ...string) error {
 		for _, kind := range kinds {
 			for _, r := range all {
-				if r.kind != kind {
+				if r.kind != kind || read[r.target] {
 					continue
 				}
+				read[r.target] = true
 				at := &sink{}
 				if _, err := a.officeText(at, r.target, hidden, nil); err != nil {
 					return err
@@ -404,11 +405,13 @@ func readPPTX(s *sink, a *archive) error {
 		if unseen {
 			continue
 		}
+		read := map[string]bool{slide: true}
 		for _, kind := range []string{"diagramData", "chart", "notesSlide"} {
 			for _, r := range parts {
-				if r.kind != kind {
+				if r.kind != kind || read[r.target] {
 					continue
 				}
+				read[r.target] = true
 				if err := a.drawn(s, r); err != nil {
 					return err
 				}
