@@ -82,7 +82,7 @@ func TestMistakesInKeyBodiesAreSaidRightly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := rig.ReadAll(t, res); res.StatusCode != 405 || res.Header.Get("Allow") != "DELETE, GET, PATCH, POST" {
+	if answer := rig.ReadAll(t, res); res.StatusCode != 405 || res.Header.Get("Allow") != "DELETE, GET, OPTIONS, PATCH, POST" {
 		t.Errorf("PUT is answered %d, Allow: %s, %s", res.StatusCode, res.Header.Get("Allow"), answer)
 	}
 }

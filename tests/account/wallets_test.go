@@ -240,8 +240,8 @@ func TestWalletKeysAreRefusedWithTheRightWords(t *testing.T) {
 			func(c jwt.MapClaims) { c["exp"] = time.Now().Add(time.Hour).Unix() }), ""), "JWT signature is invalid"},
 		"no type": {strings.Replace(web3Body(w.address, good, token, ""), `"apiKeyType":"INFERENCE",`, "", 1),
 			"apiKeyType: is required"},
-		"unknown member": {web3Body(w.address, good, token, `,"chain":1`), "chain: is not a parameter"},
-		"id":             {web3Body(w.address, good, token, `,"id":"x"`), "id: is not a parameter"},
+		"unknown member": {web3Body(w.address, good, token, `,"chain":1`), "chain: is not accepted"},
+		"id":             {web3Body(w.address, good, token, `,"id":"x"`), "id: is not accepted"},
 		"bad limit":      {web3Body(w.address, good, token, `,"consumptionLimit":{"usd":-1}`), "consumptionLimit.usd"},
 	} {
 		if answer := g.Must(400, "POST", rig.Web3Path, "", c.body, nil); !strings.Contains(string(answer), c.words) {
