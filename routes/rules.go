@@ -230,17 +230,12 @@ func (v *Validator) CheckAll() {
 }
 
 func (v *Validator) refuseStrangers() {
-	named := 0
 	for i := range v.Doc.Fields {
-		f := &v.Doc.Fields[i]
-		if f.Parent != -1 {
-			continue
-		}
-		if named++; !v.Book.takes(int(f.Name)) {
+		if f := &v.Doc.Fields[i]; f.Parent == -1 && !v.Book.takes(int(f.Name)) {
 			v.Stranger("", v.Book.Root.Name(int(f.Name)))
 		}
 	}
-	if named < v.Doc.Members {
+	if int(v.Doc.Named(-1)) < v.Doc.Members {
 		v.CheckMembers(v.Body, v.Book.Root, "")
 	}
 }

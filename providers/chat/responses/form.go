@@ -124,7 +124,29 @@ func (f *Form) LeftOut() *dialect.LeftOut {
 			f.left.Add(member.name)
 		}
 	}
+	f.leaveUnread()
 	return &f.left
+}
+
+// unreadMembers are members of OpenAI's that no Shape has, since nothing here reads them.
+var unreadMembers = []dialect.Omission{
+	"access_programs", "background_options", "image", "moderation", "prompt_cache_options",
+}
+
+// leaveUnread names those that the body has.
+func (f *Form) leaveUnread() {
+	if int(f.doc.Named(-1)) == f.doc.Members {
+		return
+	}
+	var m dialect.Member
+	start := dialect.SkipSpace(f.body, 0)
+	for i, ok := dialect.NextMember(f.body, start+1, &m); ok; i, ok = dialect.NextMember(f.body, i, &m) {
+		for _, name := range unreadMembers {
+			if string(m.Key) == string(name) && string(f.body[m.From:m.To]) != "null" {
+				f.left.Add(name)
+			}
+		}
+	}
 }
 
 // Kind is dialect.Form.
