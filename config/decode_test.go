@@ -44,7 +44,7 @@ func refused(t *testing.T, text string) string {
 func TestPricesAreExactHoweverTheyAreWritten(t *testing.T) {
 	f := func(written string, want Pico) {
 		t.Helper()
-		c := parse(t, strings.Replace(fmt.Sprintf(base, ""), "input: 1,", "input: "+written+",", 1))
+		c := parse(t, strings.Replace(fmt.Sprintf(base, ""), "input: 1,", "confirmed: true, input: "+written+",", 1))
 		if got := c.Models[0].Spec.(*Chat).Price.Input; got != want {
 			t.Errorf("%s is read as %d pico a token, want %d", written, got, want)
 		}
@@ -121,7 +121,7 @@ func TestReferencesInValues(t *testing.T) {
 	f("${NO_SUCH_KEY:-}", "")
 	f("${UPSTREAM_KEY:-other}", "sk-from-the-environment")
 	f("$${UPSTREAM_KEY}", "${UPSTREAM_KEY}")
-	f("$UPSTREAM_KEY", "$UPSTREAM_KEY")
+	f("a$UPSTREAM_KEY", "a$UPSTREAM_KEY")
 	f("a$${x}${NUMBER}b", "a${x}4096b")
 	f("${file:"+write("key", "sk-file\n")+"}", "sk-file")
 	f("${file:"+write("crlf", "sk-file\r\n")+"}", "sk-file")

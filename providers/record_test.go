@@ -255,7 +255,7 @@ brand: acme
 models:
   - { id: m, name: "Größe \"1\"", context_tokens: 5, beta: true, uncensored: true, offline: true, source: "https://x", price: free,
       capabilities: { vision: true, video: true, max_videos: 3, audio: true }, targets: [{ upstream: a }] }
-  - { id: v, type: embedding, price: { input: 0.000001 }, targets: [{ upstream: a }] }
+  - { id: v, type: embedding, price: { input: 0.000001, confirmed: true }, targets: [{ upstream: a }] }
 `, nil, today)
 	body, _ := c.List("all", today)
 	want := `{"object":"list","type":"all","data":[{"id":"m","object":"model","created":0,"owned_by":"acme","type":"text","context_length":5,"model_spec":{` +

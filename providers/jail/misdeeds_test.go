@@ -56,7 +56,7 @@ func misdeeds() Jobs {
 			case "exit":
 				os.Exit(1)
 			case "loop":
-				select {}
+				time.Sleep(time.Hour)
 			case "refuse":
 				return nil, &Refusal{"refused", "no more"}
 			}
