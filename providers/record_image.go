@@ -7,8 +7,8 @@ import (
 	"farebox/config"
 )
 
-// imageTypes are the types of models of pictures. Background removal is none of the nine
-// types of addendum 7.2, since its model serves none of their endpoints.
+// imageTypes are the types of models of pictures. Addendum 7.2 has no type for background
+// removal: its models serve none of the endpoints of the nine types.
 var imageTypes = map[string]capability{
 	"image": {target: pictures, record: func(w *writer, m *config.Model, upscale *config.ImagePrice) {
 		i := m.Spec.(*config.Image)

@@ -88,7 +88,7 @@ func declared(text []byte, contentType string) (list []encoding.Encoding) {
 	if m := inMeta.FindSubmatch(text[:min(len(text), headBytes)]); m != nil {
 		said = append(said, string(m[1]))
 	}
-	for _, label := range said { // the whole match of the header is none
+	for _, label := range said { // the first is the whole match
 		if e := named(label); e != nil {
 			list = append(list, e)
 		}

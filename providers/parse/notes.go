@@ -53,7 +53,7 @@ func (r *pdfReader) notes(page references.FPDF_PAGE) (all []note, err error) {
 	for i := range min(count.Count, maxNotes) {
 		got, err := r.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: of, Index: i})
 		if err != nil {
-			continue // it is none
+			continue // no note
 		}
 		n, err := r.note(got.Annotation)
 		if err != nil {

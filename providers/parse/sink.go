@@ -28,7 +28,7 @@ const (
 type sink struct {
 	buf  []byte
 	full bool
-	none Reason // why there is no text when there is none
+	none Reason // why an empty text is empty
 	kind Kind
 
 	send        func(piece []byte) error // takes pieces ahead of the end; nil: nobody does

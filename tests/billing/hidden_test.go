@@ -239,8 +239,8 @@ func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
 	}
 }
 
-// An upstream that adds a prompt of its own is charged as far as the operator says so, and
-// the client is told what it is charged for.
+// An upstream that adds a prompt of its own is charged within prompt_overhead, and
+// the client reads the usage that is charged.
 func TestPromptsThatUpstreamsAddAreChargedAsConfigured(t *testing.T) {
 	t.Parallel()
 	for _, overhead := range []string{"0", "30000"} {

@@ -59,7 +59,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 	}
 	told := usageOf(body, &s.Doc, &u)
 	u = settle(u, body, &s.Doc, c)
-	told = told && u.Claimed == 0 // else the client is told what it is charged for
+	told = told && u.Claimed == 0 // else the usage that is charged replaces it
 	if c.Verbatim || told && !t.Renames && !c.DropThinking {
 		return body, u, nil
 	}

@@ -137,7 +137,7 @@ func takes(t *image.Target, member string) bool {
 }
 
 // old says that the target is a model of OpenAI's from before gpt-image-1. It takes no
-// output_format, and answers with links unless it is told otherwise.
+// output_format, and answers with links by default.
 func old(t *image.Target) bool { return strings.HasPrefix(t.Model, "dall-e-") }
 
 // qualityOf is the quality in the words of the model.
