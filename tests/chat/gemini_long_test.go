@@ -22,7 +22,7 @@ import (
 const geminiLongConfig = `
 log: { level: warn }
 limits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }
-compat: { openai_extras: true }
+compat: { openai_extras: true, responses_events: sdk }
 upstreams:
   - { name: google, dialect: gemini, base_url: %[1]s, key: k, breaker: { failures: 0 } }
   - { name: faulty, dialect: gemini, base_url: %[2]s, key: k, breaker: { failures: 0 } }

@@ -282,6 +282,9 @@ func (g *Gateway) Kill() {
 	<-g.Done
 }
 
+// faultText is how much of the log a test shows from where the runtime says what is wrong.
+const faultText = 6 << 10
+
 // Cleanup stops farebox, and fails the test when it did not stop well or panicked.
 func (g *Gateway) Cleanup() {
 	if g.Running() {
@@ -289,12 +292,14 @@ func (g *Gateway) Cleanup() {
 			g.T.Errorf("farebox did not stop well: %v", err)
 		}
 	}
-	for line := range strings.Lines(g.Log()) {
+	log, at := g.Log(), 0
+	for line := range strings.Lines(log) {
 		for _, bad := range []string{"WARNING: DATA RACE", "panic:", "fatal error:"} { // the runtime's own lines
 			if strings.HasPrefix(line, bad) {
-				g.T.Errorf("farebox wrote %q to its log", bad)
+				g.T.Errorf("farebox wrote to its log: %s", log[at:min(at+faultText, len(log))])
 			}
 		}
+		at += len(line)
 		if strings.Contains(line, "panicked: this is a fault of ours") {
 			g.T.Errorf("farebox had a panic: %s", line)
 		}
