@@ -71,6 +71,12 @@ func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
 	return nil, Gone
 }
 
+// Named says that a model of a type has the name.
+func (c *Catalog) Named(name []byte, typ string) bool {
+	m, _ := c.Resolve(name, typ)
+	return m != nil
+}
+
 // Default is the model of a type that serves requests which name none: the one
 // with the trait `default`, else the first that is there; nil: there is none.
 func (c *Catalog) Default(typ string) *Model {

@@ -87,8 +87,9 @@ func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
 // Recycle does nothing: it is not used again.
 func (p *pictures) Recycle() {}
 
-// choose resolves the model of a type. Without a name the default one serves
-// the request; with fallback also a request for one that is unknown (D34).
+// choose resolves the model of a type. Without a name the default one serves the request;
+// with fallback also a request for one that is unknown (D34). OpenAI's models draw and edit
+// under one name, so that the default one edits for a model that draws.
 func (p *pictures) choose(typ, name string, fallback bool) *routes.Error {
 	catalog := p.call.Catalog()
 	var model *providers.Model
@@ -96,7 +97,8 @@ func (p *pictures) choose(typ, name string, fallback bool) *routes.Error {
 	if name != "" {
 		model, match = catalog.Resolve([]byte(name), typ)
 	}
-	if name == "" || fallback && match == providers.NotFound {
+	edits := match == providers.OtherType && typ == "inpaint" && catalog.Named([]byte(name), "image")
+	if name == "" || fallback && (match == providers.NotFound || edits) {
 		model, match = catalog.Default(typ), providers.Trait
 	}
 	if name == "" {

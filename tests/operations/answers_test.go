@@ -135,8 +135,8 @@ func TestModelsOfOtherTypesAreNamed(t *testing.T) {
 		{"/video/quote", "video", `{"model":"%","duration":"5s"}`},
 	} {
 		for typ, id := range ids {
-			if typ == row.takes {
-				continue
+			if typ == row.takes || row.path == "/images/edits" && typ == "image" {
+				continue // OpenAI's models draw and edit under one name
 			}
 			req, _ := http.NewRequest("POST", r.origin+"/api/v1"+row.path, strings.NewReader(strings.ReplaceAll(row.body, "%", id)))
 			req.Header.Set("Authorization", "Bearer "+r.key)
