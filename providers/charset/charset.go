@@ -96,7 +96,7 @@ func declared(text []byte, contentType string) (list []encoding.Encoding) {
 	return list
 }
 
-// named is a charset of the web other than UTF-8 and UTF-16; nil: there is none.
+// named returns the charset of the web with a name, except UTF-8 and UTF-16; nil: unknown.
 func named(label string) encoding.Encoding {
 	const longest = 40
 	e, err := htmlindex.Get(label[:min(len(label), longest)])

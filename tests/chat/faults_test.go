@@ -261,8 +261,8 @@ models:
 	}
 }
 
-// An operator's empty account is not the client's fault, though it is told with 400; nor
-// is a key or a model that the upstream does not know.
+// An upstream reports the operator's empty account, wrong key or unknown model with 400. The
+// client is not to blame, and gets a 503 or another target.
 func TestAnEmptyAccountIsNotTheClientsFault(t *testing.T) {
 	t.Parallel()
 	const sentence = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to " +
