@@ -62,9 +62,7 @@ var (
 // Lies are rounds that say what is not so.
 var Lies = []Round{
 	{Name: "dots", What: "a member's name of a million dots, which errors echo", Rate: 2, do: func(a *attacker) []byte {
-		name := strings.Repeat(".", manyDots)
-		return a.post("/chat/completions", a.o.Attacker, chatBody(a.o.Model, "tokens=1", false,
-			map[string]any{"metadata": map[string]any{name: 1}}))
+		return a.post("/image/generate", a.o.Attacker, fmt.Appendf(nil, `{"prompt":"x",%q:1}`, strings.Repeat(".", manyDots)))
 	}},
 	{Name: "announced", What: "bodies of 30 MB that are announced, without a key, and never sent", Rate: 5,
 		open: keepSockets, most: mostSockets, do: func(a *attacker) []byte {
