@@ -26,6 +26,7 @@ import (
 	"farebox/providers/chat/schema"
 	"farebox/providers/media"
 	nodes "farebox/providers/rpc"
+	"farebox/providers/setup"
 	"farebox/providers/web"
 	"farebox/proxy"
 	"farebox/proxy/listen"
@@ -84,6 +85,7 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(serveCommand(), openAPICommand(), versionCommand(), bench.Command())
 	root.AddCommand(providers.Commands()...)
+	root.AddCommand(setup.Commands()...)
 	root.AddCommand(cli.Commands()...)
 	return root
 }

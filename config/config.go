@@ -92,6 +92,8 @@ type Config struct {
 	// listen, where that names a host.
 	PublicURL string `yaml:"public_url"`
 
+	// Prices of models such as openai/*, which stand for all models of a vendor.
+	Prices Prices `yaml:"prices"`
 	// The servers that run models. At least one, unless only blockchain calls or augment are sold.
 	Upstreams []Upstream `yaml:"upstreams" most:"1000 upstreams"`
 	// What clients can ask for. At least one, unless only blockchain calls or augment are sold.

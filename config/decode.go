@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"farebox/config/prices"
 )
 
 // maxVisits bounds what aliases can multiply: a list of 100,000 aliases of a
@@ -23,7 +25,8 @@ type decoder struct {
 	keys   map[string]place // where the operator's own names stand: tiers, headers
 	bad    map[string]bool  // paths that were reported; rules leave them alone
 	visits int
-	typ    string // of the model that is being read; empty: one that is not served
+	typ    string       // of the model that is being read; empty: one that is not served
+	priced *prices.List // of models such as openai/*; nil: not read yet
 }
 
 // written is what stands in the file under a path.

@@ -72,6 +72,7 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 	c.sum = sha256.Sum256(data)
 	d := newDecoder(r, env)
 	d.value("", root.at(), root, reflect.ValueOf(c).Elem())
+	d.wildcards(root, c)
 	c.complete()
 	if v := newValidator(d, c); only == nil {
 		v.run()

@@ -12,7 +12,9 @@ import (
 // Model is a catalog record with its targets. Its Spec has the keys that only some
 // types have.
 type Model struct {
-	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +. Required.
+	// Name that clients write: 1 to 128 letters, digits and . _ - : / @ +. openai/*, anthropic/* and the like stand for
+	// all models of a vendor in the list of prices (farebox prices), as openai/NAME: the list says price, context and
+	// capabilities. Required.
 	ID string `yaml:"id"`
 	// Type of the model, which says what other keys it has.
 	Type string `yaml:"type" default:"text"`

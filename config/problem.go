@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,8 +92,10 @@ func (r *report) err() error {
 		if a.at.column != b.at.column {
 			return a.at.column - b.at.column
 		}
-		return strings.Compare(a.path, b.path)
+		return cmp.Or(len(a.path)-len(b.path), strings.Compare(a.path, b.path))
 	})
+	// Models that stand for one entry of the file, such as openai/*, have its mistakes each.
+	r.list = slices.CompactFunc(r.list, func(a, b finding) bool { return a.at == b.at && a.message == b.message })
 	p := &Problems{File: r.src.name, more: r.more}
 	for _, one := range r.list {
 		p.List = append(p.List, Problem{

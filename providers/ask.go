@@ -78,6 +78,7 @@ type asker struct {
 	query   string
 	headers [][2]string
 	proof   credential.Credential // nil: the headers are enough
+	limit   int64                 // bytes of an answer that are read
 }
 
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
@@ -99,7 +100,7 @@ func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (
 			return dialer.DialContext(ctx, "unix", socket)
 		}
 	}
-	a := &asker{base: strings.TrimRight(base, "/"), headers: headers}
+	a := &asker{base: strings.TrimRight(base, "/"), headers: headers, limit: askRead}
 	a.http = http.Client{Transport: t, Timeout: connect + askLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return a, nil
@@ -126,7 +127,7 @@ func (a *asker) ask(method, path, body string) (int, []byte, error) {
 		return 0, nil, unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	words, _ := io.ReadAll(io.LimitReader(resp.Body, askRead))
+	words, _ := io.ReadAll(io.LimitReader(resp.Body, a.limit))
 	return resp.StatusCode, words, nil
 }
 
