@@ -298,9 +298,9 @@ func (e *entry) can(m *Model) {
 		}
 		return
 	}
-	usual := slices.Contains([]string{"openai", "azure", "anthropic", "gemini", "vertex_ai"}, m.Vendor)
+	usual := slices.Contains([]string{"openai", "azure", "anthropic", "gemini", "vertex_ai"}, m.Vendor) || strings.Contains(m.Name, "anthropic.")
 	for _, known := range efforts {
-		if usual && slices.Contains([]string{"low", "medium", "high"}, known) || e.is("supports_"+known+"_reasoning_effort") {
+		if usual && (slices.Contains([]string{"low", "medium", "high"}, known) || e.is("supports_"+known+"_reasoning_effort")) {
 			m.Efforts = append(m.Efforts, known)
 		}
 	}

@@ -34,8 +34,7 @@ def main():
         version = wheel.name.split("-")[1]
         full = json.loads(zipfile.ZipFile(wheel).read(FILE), parse_float=str)
     kept = {"_": {"source": "litellm " + version, "date": day}}
-    for name in sorted(full):
-        entry = full[name]
+    for name, entry in sorted(full.items()):
         provider = re.sub(r"^(vertex_ai)-.*|^(bedrock)_converse$", r"\1\2", entry.get("litellm_provider") or "")
         if provider in ("azure", "bedrock") and "/" in name.removeprefix("azure/"):
             continue  # a price of one region
@@ -44,6 +43,8 @@ def main():
         entry["litellm_provider"] = provider
         if entry["mode"] not in ("chat", "embedding"):  # known, so that nobody takes it for a model that writes
             entry = {"litellm_provider": provider, "mode": entry["mode"]}
+            if "-x-" in name:  # one of the sizes of a picture
+                name = name.split("/")[-1]
         kept[name] = {k: entry[k] for k in sorted(entry) if KEYS.match(k)}
     text = json.dumps(kept, separators=(",", ":"), sort_keys=True)
     # Prices are kept as they are written there, without a float between.

@@ -201,7 +201,11 @@ func (d *draft) rates(p prices.Price, embedding bool) string {
 func remarks(m *prices.Model) []string {
 	var lines []string
 	if !m.Ends.IsZero() {
-		line := "The vendor ends it on " + m.Ends.Format(time.DateOnly)
+		verb := "ends"
+		if m.Ends.Before(time.Now()) {
+			verb = "ended"
+		}
+		line := "The vendor " + verb + " it on " + m.Ends.Format(time.DateOnly)
 		if m.Successor != "" {
 			line += " and names " + m.Successor + " in its place"
 		}

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"farebox/config"
 )
 
 const (
@@ -29,19 +28,10 @@ func (g group) take(key string) any {
 	return v
 }
 
-// text is a value as text; numbers and booleans as YAML writes them.
+// text is a value as it is written; empty for a group or a list.
 func (g group) text(key string) string {
-	switch v := g.take(key).(type) {
-	case nil:
-		return ""
-	case string:
-		return strings.TrimSpace(v)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	case bool, int, int64, uint64:
-		return fmt.Sprint(v)
-	}
-	return ""
+	v, _ := g.take(key).(string)
+	return strings.TrimSpace(v)
 }
 
 // number is a value that is at least 0; 0 for anything else.
@@ -106,13 +96,7 @@ func readForeign(file string) (group, error) {
 	return whole, nil
 }
 
-func readYAML(file string) (g group, err error) {
-	defer func() {
-		// The YAML library has had panics on broken input.
-		if p := recover(); p != nil {
-			g, err = nil, fmt.Errorf("%s cannot be read as YAML", file)
-		}
-	}()
+func readYAML(file string) (group, error) {
 	if s, err := os.Stat(file); err != nil {
 		return nil, err
 	} else if !s.Mode().IsRegular() || s.Size() > mostForeign {
@@ -122,37 +106,5 @@ func readYAML(file string) (g group, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if deep(data) {
-		return nil, fmt.Errorf("%s is nested deeper than a config", file)
-	}
-	if err := yaml.Unmarshal(data, &g); err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			return nil, fmt.Errorf("%s:%d: not valid YAML: %s", file, syntax.GetToken().Position.Line, syntax.GetMessage())
-		}
-		return nil, fmt.Errorf("%s is not a YAML file with keys", file)
-	}
-	return g, nil
-}
-
-// deep guards the recursive parser: no config nests so many brackets, or indents so far.
-func deep(data []byte) bool {
-	open := 0
-	for line := range strings.SplitSeq(string(data), "\n") {
-		if len(line)-len(strings.TrimLeft(line, " -")) > 200 {
-			return true
-		}
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				open++
-			case ']', '}':
-				open = max(0, open-1)
-			}
-		}
-		if open > 60 {
-			return true
-		}
-	}
-	return false
+	return config.Tree(file, data)
 }

@@ -147,6 +147,11 @@ var leftOut = map[string]string{
 	"pass_through_endpoints": "farebox forwards no other paths",
 }
 
+// isTrue reads a boolean in the forms of YAML 1.1.
+func isTrue(text string) bool {
+	return slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(text))
+}
+
 func isPrice(text string) bool {
 	_, err := config.ParsePrice(strings.TrimSpace(text))
 	return err == nil
@@ -155,7 +160,7 @@ func isPrice(text string) bool {
 // settings reads litellm_settings.
 func (t *litellm) settings(g group) {
 	t.timeout = g.number("request_timeout")
-	if g.text("json_logs") == "true" {
+	if isTrue(g.text("json_logs")) {
 		t.blocks = append(t.blocks, "log: { format: json }")
 	}
 	if budget := g.number("max_budget"); budget > 0 {

@@ -64,6 +64,12 @@ func (t *litellm) provider(full string, params group) (provider, model string, o
 	}
 	_, server := servers[prefix]
 	switch {
+	case prefix == "bedrock" && slash:
+		_, after, routed := strings.Cut(rest, "/") // converse/, invoke/
+		if routed {
+			rest = after
+		}
+		return prefix, rest, true
 	case slash && (server || prices.VendorNamed(prefix) != nil):
 		return prefix, rest, true
 	case custom != "":
@@ -328,7 +334,11 @@ func (t *litellm) add(at, name, provider, modelName string, u *upstream, params,
 	}
 	_, _, _, _ = params.take("rpm"), params.take("tpm"), params.take("max_retries"), params.take("drop_params")
 	for _, key := range params.rest() {
-		t.note("%s: litellm_params.%s is not carried over; clients set what they need", at, key)
+		reason := "clients set what they need"
+		if strings.Contains(key, "budget") {
+			reason = "accounts and keys have limits, models have none"
+		}
+		t.note("%s: litellm_params.%s is not carried over: %s", at, key, reason)
 	}
 	to := target{upstream: u.name, model: modelName, weight: int(min(weight, 1000)), priority: int(min(max(order-1, 0), 1000))}
 	for i := range t.models {
@@ -408,10 +418,10 @@ func (t *litellm) known(provider, name string, params, info group) (prices.Model
 	if n := info.whole("max_output_tokens"); n > 0 {
 		k.Output = n
 	}
-	k.Tools = k.Tools || info.text("supports_function_calling") == "true"
-	k.Vision = k.Vision || info.text("supports_vision") == "true"
-	k.Schema = k.Schema || info.text("supports_response_schema") == "true"
-	k.Reasons = k.Reasons || info.text("supports_reasoning") == "true"
+	k.Tools = k.Tools || isTrue(info.text("supports_function_calling"))
+	k.Vision = k.Vision || isTrue(info.text("supports_vision"))
+	k.Schema = k.Schema || isTrue(info.text("supports_response_schema"))
+	k.Reasons = k.Reasons || isTrue(info.text("supports_reasoning"))
 	priced := k.Price.Input != nil && (k.Embedding || k.Price.Output != nil)
 	if k.Long != nil && k.Long.Above >= k.Context {
 		k.Long = nil

@@ -258,7 +258,7 @@ models:
 	if status := ask("openai/gpt-5.4-mini"); status != 200 || gjson.GetBytes(sim.Latest(t).Body, "model").Str != "gpt-5.4-mini" {
 		t.Errorf("%d, the upstream was asked for %q", status, gjson.GetBytes(sim.Latest(t).Body, "model").Str)
 	}
-	for _, model := range []string{"openai/gpt-of-tomorrow", "openai/*", "openai/dall-e-3", "gpt-5.4-mini"} {
+	for _, model := range []string{"openai/gpt-of-tomorrow", "openai/*", "openai/gpt-image-1", "gpt-5.4-mini"} {
 		if status := ask(model); status != 404 {
 			t.Errorf("%s: %d", model, status)
 		}
