@@ -1,7 +1,13 @@
 package prices
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +44,37 @@ func TestTheListIsUsable(t *testing.T) {
 	}
 	if m := l.Find("openai", "gpt-image-1"); m == nil || m.Unsold == "" {
 		t.Error("gpt-image-1 is sold by tokens")
+	}
+}
+
+// The list is what the script makes of the package that it names.
+func TestLongTheListIsOfItsPackage(t *testing.T) {
+	python := filepath.Join("..", "..", "bench", "clients", "python", ".venv", "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		t.Fatalf("make setup-long has not been run: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "list.json.gz")
+	l := Builtin()
+	if out, err := exec.Command(python, "update.py", strings.TrimPrefix(l.Source, "litellm "), l.Date, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	unpacked := func(data []byte) string {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	made, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unpacked(made) != unpacked(packed) {
+		t.Error("list.json.gz is not what update.py writes")
 	}
 }
 

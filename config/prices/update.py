@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes list.json.gz, the list of models and prices in the binary.
 
-    python3 config/prices/update.py [VERSION [DATE]]
+    python3 config/prices/update.py [VERSION [DATE [FILE]]]
 
 It takes LiteLLM's list from its package on PyPI (MIT licence, the file
 litellm/model_prices_and_context_window_backup.json) and keeps the models of vendors
@@ -26,6 +26,7 @@ KEYS = re.compile(
 def main():
     version = sys.argv[1] if len(sys.argv) > 1 else ""
     day = sys.argv[2] if len(sys.argv) > 2 else datetime.date.today().isoformat()
+    target = Path(sys.argv[3]) if len(sys.argv) > 3 else HERE / "list.json.gz"
     providers = set(re.findall(r'Name: "([a-z_0-9]+)"', (HERE / "vendors.go").read_text()))
     with tempfile.TemporaryDirectory() as at:
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", at,
@@ -52,7 +53,7 @@ def main():
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=0, compresslevel=9) as z:
         z.write(text.encode())
-    (HERE / "list.json.gz").write_bytes(out.getvalue())
+    target.write_bytes(out.getvalue())
     print(f"{len(kept) - 1} of {len(full)} models of litellm {version}, {len(text)} bytes, {len(out.getvalue())} compressed")
 
 

@@ -198,11 +198,11 @@ func (d *draft) rates(p prices.Price, embedding bool) string {
 }
 
 // remarks are what a reader should know of a model of the list.
-func remarks(m *prices.Model) []string {
+func remarks(m *prices.Model, now time.Time) []string {
 	var lines []string
 	if !m.Ends.IsZero() {
 		verb := "ends"
-		if m.Ends.Before(time.Now()) {
+		if m.Ends.Before(now) {
 			verb = "ended"
 		}
 		line := "The vendor " + verb + " it on " + m.Ends.Format(time.DateOnly)

@@ -252,7 +252,7 @@ func (c *choices) addVendor(q *questions, d *draft, l *prices.List, v *prices.Ve
 	u.lines = append(u.lines, compatible(v)...)
 	d.upstreams = append(d.upstreams, u)
 	for _, m := range chosen {
-		d.add(model{id: m.Name, vendor: v, known: m, comment: remarks(&m)}, target{upstream: u.name, model: m.Name})
+		d.add(model{id: m.Name, vendor: v, known: m, comment: remarks(&m, time.Now())}, target{upstream: u.name, model: m.Name})
 	}
 	return nil
 }

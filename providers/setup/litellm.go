@@ -36,7 +36,7 @@ func importCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := &litellm{list: l, unknown: unknown, draft: draft{source: named(l), margin: factor,
+			t := &litellm{list: l, unknown: unknown, now: time.Now(), draft: draft{source: named(l), margin: factor,
 				listen: "127.0.0.1:8080", store: "./farebox-data"}}
 			if err := t.convert(args[0], whole); err != nil {
 				return err
@@ -71,6 +71,7 @@ type litellm struct {
 	draft
 	list        *prices.List
 	unknown     string // input/output
+	now         time.Time
 	notes       []string
 	commands    []string // of farebox, without -c
 	credentials map[string]group
@@ -125,7 +126,7 @@ func (t *litellm) convert(file string, whole group) error {
 		return errors.New("none of the models can be carried over:\n  - " + strings.Join(t.notes, "\n  - "))
 	}
 	t.finish()
-	t.head = []string{"Written by farebox import litellm on " + time.Now().UTC().Format(time.DateOnly) + " from " + file + ".",
+	t.head = []string{"Written by farebox import litellm on " + t.now.UTC().Format(time.DateOnly) + " from " + file + ".",
 		"Prices of the file and of the list are costs; --margin says what is added.",
 		"All keys: config/REFERENCE.md, and config/examples/full.yaml."}
 	return nil

@@ -359,7 +359,7 @@ func (t *litellm) add(at, name, provider, modelName string, u *upstream, params,
 		}
 		return
 	}
-	one := model{id: name, vendor: prices.VendorNamed(provider), known: k, comment: remarks(&k), targets: []target{to}}
+	one := model{id: name, vendor: prices.VendorNamed(provider), known: k, comment: remarks(&k, t.now), targets: []target{to}}
 	if !known {
 		in, out, _ := strings.Cut(t.unknown, "/")
 		one.price = "{ input: " + in + ", output: " + out + " }"
