@@ -152,18 +152,9 @@ func (d *decoder) priceList(c *Config) *prices.List {
 
 // listedModel is the node of a model of the list: the entry's own keys, and what the list knows.
 func listedModel(item *node, at place, id string, m *prices.Model, margin *big.Rat) *node {
-	plain := func(text string) *node {
-		return &node{kind: scalarNode, text: text, line: at.line, column: at.column}
-	}
+	plain := func(text string) *node { return plainNode(text, at) }
 	group := func() *node { return &node{kind: mappingNode, line: at.line, column: at.column} }
-	set := func(n *node, key string, value *node) {
-		n.pairs = append(n.pairs, pair{name: key, at: at, value: value})
-	}
-	flag := func(n *node, key string, on bool) {
-		if on {
-			set(n, key, plain("true"))
-		}
-	}
+	set := func(n *node, key string, value *node) { n.set(key, at, value) }
 	n := group()
 	name := plain(id)
 	name.quoted = true
@@ -181,7 +172,7 @@ func listedModel(item *node, at place, id string, m *prices.Model, margin *big.R
 				set(g, key, plain(text))
 			}
 		}
-		flag(g, "confirmed", true)
+		set(g, "confirmed", plain("true"))
 		return g
 	}
 	cost := price(m.Price)
@@ -201,25 +192,7 @@ func listedModel(item *node, at place, id string, m *prices.Model, margin *big.R
 		set(long, "above", plain(strconv.FormatInt(m.Long.Above, 10)))
 		set(cost, "extended", long)
 	}
-	can := group()
-	for key, on := range map[string]bool{"tools": m.Tools, "vision": m.Vision, "video": m.Video, "audio": m.Audio,
-		"files": m.Files, "response_schema": m.Schema, "reasoning": m.Reasons} {
-		flag(can, key, on)
-	}
-	if m.Vision {
-		set(can, "max_images", plain(strconv.Itoa(prices.MostImages)))
-	}
-	if m.Video {
-		set(can, "max_videos", plain("1"))
-	}
-	if len(m.Efforts) > 0 {
-		list := &node{kind: sequenceNode, line: at.line, column: at.column}
-		for _, effort := range m.Efforts {
-			list.items = append(list.items, plain(effort))
-		}
-		set(can, "reasoning_effort", list)
-	}
-	set(n, "capabilities", can)
+	set(n, "capabilities", listedCapabilities(m, at))
 	if !m.Ends.IsZero() {
 		end := group()
 		set(end, "date", plain(m.Ends.Format(time.DateOnly)))
@@ -227,4 +200,39 @@ func listedModel(item *node, at place, id string, m *prices.Model, margin *big.R
 		set(n, "deprecation", end)
 	}
 	return n
+}
+
+// listedCapabilities is the node of what a model of the list can.
+func listedCapabilities(m *prices.Model, at place) *node {
+	can := &node{kind: mappingNode, line: at.line, column: at.column}
+	for key, on := range map[string]bool{"tools": m.Tools, "vision": m.Vision, "video": m.Video, "audio": m.Audio,
+		"files": m.Files, "response_schema": m.Schema, "reasoning": m.Reasons} {
+		if on {
+			can.set(key, at, plainNode("true", at))
+		}
+	}
+	if m.Vision {
+		can.set("max_images", at, plainNode(strconv.Itoa(prices.MostImages), at))
+	}
+	if m.Video {
+		can.set("max_videos", at, plainNode("1", at))
+	}
+	if len(m.Efforts) > 0 {
+		list := &node{kind: sequenceNode, line: at.line, column: at.column}
+		for _, effort := range m.Efforts {
+			list.items = append(list.items, plainNode(effort, at))
+		}
+		can.set("reasoning_effort", at, list)
+	}
+	return can
+}
+
+// plainNode is a value as if it stood in the file at a place.
+func plainNode(text string, at place) *node {
+	return &node{kind: scalarNode, text: text, line: at.line, column: at.column}
+}
+
+// set adds a key to a group.
+func (n *node) set(key string, at place, value *node) {
+	n.pairs = append(n.pairs, pair{name: key, at: at, value: value})
 }

@@ -230,7 +230,13 @@ func (m *schemaMaker) models() {
 		} else {
 			is["properties"] = object{"type": object{"enum": []any{k.name, nil}}}
 		}
-		choices = append(choices, object{"if": is, "then": closed(properties, required)})
+		then := closed(properties, nil)
+		if len(required) > 0 {
+			// The list of prices fills these for a model such as openai/*.
+			listed := object{"properties": object{"id": object{"pattern": "/\\*$"}}}
+			then["if"], then["else"] = listed, object{"required": required}
+		}
+		choices = append(choices, object{"if": is, "then": then})
 	}
 	m.defs["model"].(object)["allOf"] = choices
 }

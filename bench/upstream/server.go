@@ -204,6 +204,9 @@ func (s *Server) file(name string, content []byte) (path string, err error) {
 
 // Close ends all listeners and connections and waits for them.
 func (s *Server) Close() {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	s.closed = true
 	if s.enclosed != nil {

@@ -150,6 +150,7 @@ func (r *Record) readLines(d *numbers, bits byte) {
 // read from the cache, written to it, output.
 type classes [4]money.Kind
 
+// TextClasses are the kinds of tokens of a model that writes.
 var (
 	TextClasses      = classes{money.InputTokens, money.CacheReadTokens, money.CacheWriteTokens, money.OutputTokens}
 	embeddingClasses = classes{

@@ -50,8 +50,10 @@ func (c *Entries) Of(place int) int64 {
 	return c[place]
 }
 
+// AnyPlace is the place of a charge that does not name one.
 const AnyPlace = -1
 
+// HourUs is an hour in microseconds.
 const HourUs = int64(3600) * 1e6
 
 // HourOf is the hour of a time, counted from 1970.
@@ -102,6 +104,7 @@ func (p *Page) takes(us int64) bool { return p.Requests == 0 || HourOf(us) == Ho
 
 func (p *Page) reset() { p.Data, p.Requests = p.Data[:0], 0 }
 
+// ErrPage is the error of a page that cannot be read.
 var ErrPage = errors.New("a page of usage is damaged")
 
 // Each gives the page's settlements in order. The record is valid during the call.

@@ -64,6 +64,7 @@ type paymentID struct {
 // one comes at most every few seconds and should not stay in idle memory.
 const keepRollups = 4096
 
+// NewBatch makes an empty batch.
 func NewBatch() *Batch {
 	return &Batch{index: map[rollupKey]int32{}, Shortfall: map[uint32]money.Nano{}, Debt: map[uint32]money.Nano{},
 		Payments: map[paymentID]money.Nano{}, Progress: map[uint64]journal.Record{}, Known: map[uint64]bool{}}
@@ -85,8 +86,10 @@ func (b *Batch) Begin(last uint64) {
 	b.jobs, b.owing = b.jobs[:0], b.owing[:0]
 }
 
+// Empty says that nothing was added since the last reset.
 func (b *Batch) Empty() bool { return b.Last < b.First }
 
+// Add adds the effects of a record. Records come in the order of their numbers.
 func (b *Batch) Add(r *journal.Record) {
 	b.Last = r.Seq
 	switch r.Kind {

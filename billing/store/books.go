@@ -21,6 +21,7 @@ type Report struct {
 	Debt      money.Nano `json:"debt"`      // of it, what is owed still
 }
 
+// Fault notes what does not add up; of many the first hundred are kept.
 func (r *Report) Fault(format string, args ...any) {
 	const most = 100
 	if len(r.Faults) < most {
@@ -72,6 +73,7 @@ type AccountCount struct {
 	movedAccount
 }
 
+// BucketID is a sum of one currency and UTC day.
 type BucketID struct {
 	Currency money.Currency
 	Day      int64

@@ -173,6 +173,7 @@ type dumpedBytes struct {
 	B string `json:"b"`
 }
 
+// ErrDump is the error of a file that is not a whole backup.
 var ErrDump = errors.New("this is not a whole farebox backup")
 
 // dumpLine bounds a line: a page of usage has about 22 KB.

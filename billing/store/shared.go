@@ -126,6 +126,7 @@ type NodeRow struct {
 	Leased    money.Parts
 }
 
+// ChangeKind is what a change of the shared store is about.
 type ChangeKind uint8
 
 // Kinds of changes. The numbers are stored.

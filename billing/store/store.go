@@ -83,11 +83,13 @@ const (
 	ToUsage  Sink = "usage"  // the detail of each request
 )
 
+// Errors about rows.
 var (
 	ErrNoRow  = errors.New("not found")
 	ErrExists = errors.New("exists already")
 )
 
+// AccountRow is an account as it is stored.
 type AccountRow struct {
 	No        uint32
 	ID, Name  string
@@ -104,6 +106,7 @@ type AccountRow struct {
 	StatusUs  int64
 }
 
+// KeyRow is an API key as it is stored.
 type KeyRow struct {
 	No                              int64
 	ID                              string

@@ -7,6 +7,7 @@ type Tally struct {
 	inMinute, inHour int32
 }
 
+// Add counts one event at a time in nanoseconds.
 func (t *Tally) Add(nowNs int64) {
 	if minute := int32(nowNs / MinuteNs); minute != t.minute {
 		if minute/60 != t.minute/60 {

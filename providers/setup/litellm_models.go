@@ -157,18 +157,23 @@ func (t *litellm) upstream(provider, model string, params group) (u *upstream, w
 		}
 		u.base, u.lines = withVersion(base), append([]string{"max_idle: 4s"}, compatible(nil)...)
 	}
-	if organization != "" {
-		u.lines = append(u.lines, "headers: { OpenAI-Organization: "+quoted(organization)+" }")
-	}
-	if extra := params.group("extra_headers"); len(extra) > 0 {
-		var words []string
-		for _, key := range slices.Clone(extra.rest()) {
-			words = append(words, quoted(key)+": "+quoted(variables(extra.text(key))))
-		}
-		u.lines = append(u.lines, "headers: { "+strings.Join(words, ", ")+" }")
-	}
+	u.headers(organization, params.group("extra_headers"))
 	t.limits(u, params)
 	return t.same(u), ""
+}
+
+// headers are those of every request.
+func (u *upstream) headers(organization string, extra group) {
+	var words []string
+	if organization != "" {
+		words = append(words, "OpenAI-Organization: "+quoted(organization))
+	}
+	for _, key := range extra.rest() {
+		words = append(words, quoted(key)+": "+quoted(variables(extra.text(key))))
+	}
+	if len(words) > 0 {
+		u.lines = append(u.lines, "headers: { "+strings.Join(words, ", ")+" }")
+	}
 }
 
 // limits carries over timeouts and what rests a target.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"farebox/billing/money"
+	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/svm"
@@ -304,6 +304,6 @@ func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*Pay
 	}
 	sum := sha256.Sum256([]byte(identity))
 	return &Payment{ID: "pay_" + strings.ToLower(idName.EncodeToString(sum[:])[:26]), Same: same,
-		Network: o.Network, Asset: o.Asset, Wallet: o.Payer, Units: o.Units, Amount: money.Nano(o.Units) * NanoPerUnit,
+		Network: o.Network, Asset: o.Asset, Wallet: o.Payer, Units: o.Units, Amount: config.Nano(o.Units) * NanoPerUnit,
 		Order: text, Expires: expires}, nil
 }

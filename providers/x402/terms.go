@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"farebox/billing/money"
 	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
@@ -20,7 +19,7 @@ const (
 	// maxTimeoutSeconds is how long clients are told that a payment should hold.
 	maxTimeoutSeconds = 300
 	// NanoPerUnit is what a unit of a token with 6 decimals is worth.
-	NanoPerUnit money.Nano = 1000
+	NanoPerUnit config.Nano = 1000
 )
 
 // bareNames are networks as version 1 of the protocol calls them.
@@ -140,7 +139,7 @@ type Extra struct {
 // Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then
 // under its CAIP-2 name. A network of Solana stands there once a facilitator said who
 // pays its fees.
-func (t *Terms) Accepts(amount money.Nano) []Requirement {
+func (t *Terms) Accepts(amount config.Nano) []Requirement {
 	list := []Requirement{}
 	for _, n := range t.Networks {
 		r := n.Requirement(int64((amount + NanoPerUnit - 1) / NanoPerUnit))

@@ -163,6 +163,7 @@ type Log struct {
 	b  bytes.Buffer
 }
 
+// Write adds lines.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

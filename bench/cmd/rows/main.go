@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"farebox/bench/rows"
+	"farebox/bench/cmd/rows/fill"
 )
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var o rows.Options
+	var o fill.Options
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "rows --count N --store STORE",
@@ -48,7 +48,7 @@ func command() *cobra.Command {
 					fmt.Fprintln(cmd.ErrOrStderr(), line)
 				}
 			}
-			res, err := rows.Run(cmd.Context(), o)
+			res, err := fill.Run(cmd.Context(), o)
 			switch {
 			case err != nil:
 				return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/rows"
+	"farebox/bench/cmd/rows/fill"
 	"farebox/billing"
 )
 
@@ -19,7 +19,7 @@ func TestRowsFillALedgerAndMeasureItsReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, errs)
 	}
-	var res rows.Result
+	var res fill.Result
 	if err := json.Unmarshal([]byte(out), &res); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}

@@ -436,6 +436,7 @@ func (m *BodyMeter) Finish(complete bool) []byte {
 	return nil
 }
 
+// Usage is the usage that is charged: what the answer reports, or an estimate of its texts.
 func (m *BodyMeter) Usage() dialect.Usage {
 	return dialect.Settle(m.usage, m.usage.Seen && m.complete, m.text, m.c)
 }
@@ -456,6 +457,8 @@ func (m *BodyMeter) ID() []byte {
 
 // Unsealed and Betrayed are false: encrypted answers are streams.
 func (m *BodyMeter) Unsealed() bool { return false }
+
+// Betrayed is false, as Unsealed is.
 func (m *BodyMeter) Betrayed() bool { return false }
 
 // FailedWith is nil: who takes an answer of 2xx at its word.

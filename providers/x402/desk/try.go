@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"farebox/billing/money"
+	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
@@ -86,7 +86,7 @@ func (t *try) supported(network string) (string, error) {
 
 func (t *try) sign(network string) (string, error) {
 	low := *t.config // a try may pay less than a top-up
-	low.MinTopUp = min(low.MinTopUp, money.Nano(t.units)*x402.NanoPerUnit)
+	low.MinTopUp = min(low.MinTopUp, config.Nano(t.units)*x402.NanoPerUnit)
 	terms, err := x402.NewTerms(&low, t.Facilitators)
 	if err != nil {
 		return "", err

@@ -59,11 +59,14 @@ func SeparatorCall() []byte { return call(domainSeparator) }
 // DecimalsCall asks a token what its unit is.
 func DecimalsCall() []byte { return call(decimals) }
 
-// NameCall and VersionCall ask a token what it calls itself; DomainCall asks for the whole
-// of its domain (EIP-5267), which not every token tells.
-func NameCall() []byte    { return call(tokenName) }
+// NameCall asks a token for its name.
+func NameCall() []byte { return call(tokenName) }
+
+// VersionCall asks a token for the version of its signatures.
 func VersionCall() []byte { return call(tokenVersion) }
-func DomainCall() []byte  { return call(eip712Domain) }
+
+// DomainCall asks a token for its whole domain (EIP-5267), which not every token has.
+func DomainCall() []byte { return call(eip712Domain) }
 
 // Text is the string that the word at an index of an answer points to.
 func Text(answer []byte, index int) (text string, ok bool) {
