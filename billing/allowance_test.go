@@ -49,7 +49,7 @@ func TestAllowanceComesAtMidnightAndTheRestIsLost(t *testing.T) {
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
 		f.account("a", usd)
 		k, _ := f.key("a")
-		if _, err := op.SetAllowance("a", 10*usd); err != nil {
+		if _, err := Do(op, SetAllowance{Account: "a", Daily: 10 * usd}); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.diem("a"); got != 10*usd {
@@ -313,10 +313,10 @@ func TestRefundIsGivenOnce(t *testing.T) {
 		k, _ := f.key("a")
 		f.pay(k, 3*usd) // 2 DIEM and 1 USD
 		for range 3 {
-			if _, _, err := op.Refund("a", USD, usd, "case-1", "broken answer"); err != nil {
+			if _, err := Do(op, RefundAccount{Account: "a", Currency: USD, Amount: usd, Ref: "case-1", Memo: "broken answer"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := op.Refund("a", DIEM, 2*usd, "case-1-diem", ""); err != nil {
+			if _, err := Do(op, RefundAccount{Account: "a", Currency: DIEM, Amount: 2 * usd, Ref: "case-1-diem"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -329,11 +329,11 @@ func TestRefundIsGivenOnce(t *testing.T) {
 			ref      string
 		}{"without a reference": {USD, usd, ""}, "another amount": {USD, 2 * usd, "case-1"},
 			"another currency": {DIEM, usd, "case-1"}, "nothing": {USD, 0, "case-2"}} {
-			if _, applied, err := op.Refund("a", c.currency, c.amount, c.ref, ""); err == nil || applied {
-				t.Errorf("%s: applied %v, %v", name, applied, err)
+			if done, err := Do(op, RefundAccount{Account: "a", Currency: c.currency, Amount: c.amount, Ref: c.ref}); err == nil || done.Applied {
+				t.Errorf("%s: applied %v, %v", name, done.Applied, err)
 			}
 		}
-		if _, _, err := op.Credit("a", USD, usd, "case-1", ""); err == nil {
+		if _, err := Do(op, CreditAccount{Account: "a", Currency: USD, Amount: usd, Ref: "case-1"}); err == nil {
 			t.Error("the reference of a refund was taken for a credit")
 		}
 		f.recount()

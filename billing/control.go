@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"farebox/billing/report"
 	"farebox/billing/store"
 )
 
@@ -34,56 +33,16 @@ const (
 	unixPathMost = 100
 )
 
-// controlRequest is a call of an Operator's method.
+// controlRequest names an operation and has its query.
 type controlRequest struct {
-	Op       string              `json:"op"`
-	Name     string              `json:"name,omitempty"`
-	Account  string              `json:"account,omitempty"`
-	Currency Currency            `json:"currency,omitzero"`
-	Amount   Nano                `json:"amount,omitzero"`
-	Ref      string              `json:"ref,omitempty"`
-	Memo     string              `json:"memo,omitempty"`
-	Key      *NewKey             `json:"key,omitempty"`
-	ID       string              `json:"id,omitempty"`
-	Path     string              `json:"path,omitempty"` // absolute
-	MayOwe   bool                `json:"mayOwe,omitempty"`
-	Status   store.AccountStatus `json:"status,omitzero"`
-	Change   *KeyChange          `json:"change,omitempty"`
-	Usage    *report.SumQuery    `json:"usage,omitempty"`
-
-	Statement *report.StatementQuery `json:"statement,omitempty"`
-	Review    *NewReview             `json:"review,omitempty"`
-	Hide      bool                   `json:"hide,omitempty"`
-	Most      int                    `json:"most,omitempty"`
-	Open      bool                   `json:"open,omitempty"`
-	Payment   *ProvenPayment         `json:"payment,omitempty"`
+	Op    string          `json:"op"`
+	Query json.RawMessage `json:"query,omitempty"`
 }
 
 type controlResponse struct {
-	Error    string        `json:"error,omitempty"`
-	Cause    string        `json:"cause,omitempty"` // which known error it is
-	Account  Account       `json:"account,omitzero"`
-	Accounts []AccountInfo `json:"accounts,omitempty"`
-	Info     AccountInfo   `json:"info,omitzero"`
-	Usage    []report.Sum  `json:"usage,omitempty"`
-
-	Statement *report.Statement `json:"statement,omitempty"`
-	Balance   Nano              `json:"balance,omitzero"`
-	Applied   bool              `json:"applied,omitempty"`
-	Key       KeyInfo           `json:"key,omitzero"`
-	Keys      []KeyInfo         `json:"keys,omitempty"`
-	Secret    string            `json:"secret,omitempty"`
-	Report    store.Report      `json:"report,omitzero"`
-	Backup    BackupInfo        `json:"backup,omitzero"`
-	Review    ReviewInfo        `json:"review,omitzero"`
-	Reviews   []ReviewInfo      `json:"reviews,omitempty"`
-	Job       JobInfo           `json:"job,omitzero"`
-	Jobs      []JobInfo         `json:"jobs,omitempty"`
-	Wallet    WalletInfo        `json:"wallet,omitzero"`
-	Wallets   []WalletInfo      `json:"wallets,omitempty"`
-	Link      WalletLink        `json:"link,omitzero"`
-	Payment   PaymentInfo       `json:"payment,omitzero"`
-	Payments  []PaymentInfo     `json:"payments,omitempty"`
+	Error  string          `json:"error,omitempty"`
+	Cause  string          `json:"cause,omitempty"` // which known error it is
+	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
 // knownErrors keep their identity across the socket.
@@ -95,7 +54,7 @@ var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKe
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
-	op       Operator
+	ledger   *Ledger
 	listener net.Listener
 	path     string
 	places   chan struct{}
@@ -124,7 +83,7 @@ func (l *Ledger) ServeControl() error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	l.control = &controlServer{op: l, listener: listener, path: path, places: make(chan struct{}, controlMost),
+	l.control = &controlServer{ledger: l, listener: listener, path: path, places: make(chan struct{}, controlMost),
 		conns: map[net.Conn]bool{}}
 	l.control.done.Go(l.control.accept)
 	return nil
@@ -185,7 +144,7 @@ func (s *controlServer) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		answer := answerControl(s.op, line)
+		answer := answerControl(s.ledger, line)
 		if conn.SetDeadline(time.Now().Add(controlIdle)) != nil || writeLine(out, answer) != nil {
 			return
 		}
@@ -202,14 +161,19 @@ func writeLine(w *bufio.Writer, v any) error {
 }
 
 // answerControl carries out one request.
-func answerControl(op Operator, line []byte) *controlResponse {
+func answerControl(l *Ledger, line []byte) *controlResponse {
 	var q controlRequest
-	res := &controlResponse{}
-	err := json.Unmarshal(line, &q)
-	if err != nil {
+	answer, err := any(nil), json.Unmarshal(line, &q)
+	if o := operationNamed[q.Op]; err != nil {
 		err = fmt.Errorf("cannot read the request: %w", err)
+	} else if o == nil {
+		err = fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
 	} else {
-		err = q.do(op, res)
+		answer, err = o.serve(l, q.Query)
+	}
+	res := &controlResponse{}
+	if err == nil {
+		res.Answer, err = json.Marshal(answer)
 	}
 	if err != nil {
 		res = &controlResponse{Error: err.Error()}
@@ -220,91 +184,6 @@ func answerControl(op Operator, line []byte) *controlResponse {
 		}
 	}
 	return res
-}
-
-func (q *controlRequest) do(op Operator, res *controlResponse) (err error) {
-	switch q.Op {
-	case "create_account":
-		res.Account, err = op.CreateAccount(q.Name)
-	case "accounts":
-		res.Accounts, err = op.Accounts()
-	case "credit":
-		res.Balance, res.Applied, err = op.Credit(q.Account, q.Currency, q.Amount, q.Ref, q.Memo)
-	case "refund":
-		res.Balance, res.Applied, err = op.Refund(q.Account, q.Currency, q.Amount, q.Ref, q.Memo)
-	case "debit":
-		res.Info, res.Applied, err = op.Debit(q.Account, q.Currency, q.Amount, q.Ref, q.Memo, q.MayOwe)
-	case "set_status":
-		res.Info, err = op.SetStatus(q.Account, q.Status)
-	case "change_key":
-		if q.Change == nil {
-			return errors.New("cannot change a key: the request has no change")
-		}
-		res.Key, err = op.ChangeKey(q.ID, *q.Change)
-	case "usage_report":
-		if q.Usage == nil {
-			return errors.New("cannot report usage: the request has no query")
-		}
-		res.Usage, err = op.UsageReport(*q.Usage)
-	case "statement":
-		if q.Statement == nil {
-			err = errors.New("no statement is asked for")
-			break
-		}
-		res.Statement, err = op.Statement(*q.Statement)
-	case "set_allowance":
-		res.Account, err = op.SetAllowance(q.Account, q.Amount)
-	case "create_key":
-		if q.Key == nil {
-			return errors.New("cannot create a key: the request has no key")
-		}
-		res.Key, res.Secret, err = op.CreateKey(*q.Key)
-	case "keys":
-		res.Keys, err = op.Keys(q.Account)
-	case "revoke_key":
-		err = op.RevokeKey(q.ID)
-	case "add_review":
-		if q.Review == nil {
-			return errors.New("cannot add a review: the request has no review")
-		}
-		res.Review, err = op.AddReview(*q.Review)
-	case "hide_review":
-		res.Review, err = op.HideReview(q.ID, q.Hide)
-	case "reviews":
-		res.Reviews, err = op.ReviewList(q.Name)
-	case "jobs":
-		res.Jobs, err = op.JobList(q.Account, q.Most)
-	case "job":
-		res.Job, err = op.JobOf(q.ID)
-	case "refund_job":
-		res.Job, err = op.GiveJobBack(q.ID)
-	case "wallets":
-		res.Wallets, err = op.WalletList(q.Most)
-	case "wallet":
-		res.Wallet, err = op.WalletOf(q.Name)
-	case "link_wallet":
-		res.Link, err = op.LinkWallet(q.Name, q.Account, q.Memo)
-	case "unlink_wallet":
-		err = op.UnlinkWallet(q.Name)
-	case "payments":
-		res.Payments, err = op.PaymentList(q.Name, q.Open, q.Most)
-	case "payment":
-		res.Payment, err = op.PaymentOf(q.ID)
-	case "credit_payment", "drop_payment":
-		res.Payment, err = op.ResolvePayment(q.ID, q.Op == "credit_payment", q.Name, q.Memo)
-	case "assign_payment":
-		if q.Payment == nil {
-			return errors.New("cannot assign a payment: the request has no payment")
-		}
-		res.Payment, err = op.AssignPayment(*q.Payment, q.Account, q.Name, q.Memo)
-	case "verify":
-		res.Report, err = op.Verify()
-	case "backup":
-		res.Backup, err = op.Backup(q.Path)
-	default:
-		return fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
-	}
-	return err
 }
 
 func (s *controlServer) close() {
@@ -381,31 +260,45 @@ func dialControl(dir string) (*controlClient, error) {
 	return &controlClient{conn: conn, in: in, out: bufio.NewWriter(conn)}, nil
 }
 
-func (c *controlClient) call(q *controlRequest) (res controlResponse, err error) {
+// call has the server carry an operation out.
+func (c *controlClient) call(query, answer any) error {
+	o := operationOf[fmt.Sprintf("%T", query)]
+	if o == nil {
+		return fmt.Errorf("%T is not an operation", query)
+	}
+	q := controlRequest{Op: o.name}
+	var err error
+	if q.Query, err = json.Marshal(query); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := controlIdle
-	if q.Op == "verify" || q.Op == "backup" {
+	if o.long {
 		limit = controlLong
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		return res, err
+		return err
 	}
-	if err := writeLine(c.out, q); err != nil {
-		return res, fmt.Errorf("cannot reach the running farebox: %w", err)
+	if err := writeLine(c.out, &q); err != nil {
+		return fmt.Errorf("cannot reach the running farebox: %w", err)
 	}
 	line, err := c.in.ReadBytes('\n')
 	if err != nil {
-		return res, fmt.Errorf("cannot read the running farebox's answer: %w; the command may have succeeded: "+
+		return fmt.Errorf("cannot read the running farebox's answer: %w; the command may have succeeded: "+
 			"check before you repeat it; a credit with a --ref is booked once", err)
 	}
+	var res controlResponse
 	if err := json.Unmarshal(line, &res); err != nil {
-		return controlResponse{}, fmt.Errorf("cannot read the running farebox's answer: %w", err)
+		return fmt.Errorf("cannot read the running farebox's answer: %w", err)
 	}
 	if res.Error != "" {
-		return controlResponse{}, &controlError{res.Error, knownErrors[res.Cause]}
+		return &controlError{res.Error, knownErrors[res.Cause]}
 	}
-	return res, nil
+	if err := json.Unmarshal(res.Answer, answer); err != nil {
+		return fmt.Errorf("cannot read the running farebox's answer: %w", err)
+	}
+	return nil
 }
 
 // controlError is the server's error with its text and identity.
@@ -417,77 +310,5 @@ type controlError struct {
 func (e *controlError) Error() string { return e.text }
 func (e *controlError) Unwrap() error { return e.cause }
 
-func (c *controlClient) CreateAccount(name string) (Account, error) {
-	res, err := c.call(&controlRequest{Op: "create_account", Name: name})
-	return res.Account, err
-}
-
-func (c *controlClient) Accounts() ([]AccountInfo, error) {
-	res, err := c.call(&controlRequest{Op: "accounts"})
-	return res.Accounts, err
-}
-
-func (c *controlClient) Credit(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "credit", Account: account, Currency: currency, Amount: n,
-		Ref: ref, Memo: memo})
-	return res.Balance, res.Applied, err
-}
-
-func (c *controlClient) Refund(account string, currency Currency, n Nano, ref, memo string) (Nano, bool, error) {
-	res, err := c.call(&controlRequest{Op: "refund", Account: account, Currency: currency, Amount: n,
-		Ref: ref, Memo: memo})
-	return res.Balance, res.Applied, err
-}
-
-func (c *controlClient) Debit(account string, currency Currency, n Nano, ref, reason string, mayOwe bool) (AccountInfo,
-	bool, error) {
-	res, err := c.call(&controlRequest{Op: "debit", Account: account, Currency: currency, Amount: n,
-		Ref: ref, Memo: reason, MayOwe: mayOwe})
-	return res.Info, res.Applied, err
-}
-
-func (c *controlClient) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
-	res, err := c.call(&controlRequest{Op: "set_status", Account: account, Status: s})
-	return res.Info, err
-}
-
-func (c *controlClient) ChangeKey(id string, change KeyChange) (KeyInfo, error) {
-	res, err := c.call(&controlRequest{Op: "change_key", ID: id, Change: &change})
-	return res.Key, err
-}
-
-func (c *controlClient) SetAllowance(account string, daily Nano) (Account, error) {
-	res, err := c.call(&controlRequest{Op: "set_allowance", Account: account, Amount: daily})
-	return res.Account, err
-}
-
-func (c *controlClient) CreateKey(n NewKey) (KeyInfo, string, error) {
-	res, err := c.call(&controlRequest{Op: "create_key", Key: &n})
-	return res.Key, res.Secret, err
-}
-
-func (c *controlClient) Keys(account string) ([]KeyInfo, error) {
-	res, err := c.call(&controlRequest{Op: "keys", Account: account})
-	return res.Keys, err
-}
-
-func (c *controlClient) RevokeKey(id string) error {
-	_, err := c.call(&controlRequest{Op: "revoke_key", ID: id})
-	return err
-}
-
+// Close ends the connection to the server.
 func (c *controlClient) Close() error { return c.conn.Close() }
-
-func (c *controlClient) Verify() (store.Report, error) {
-	res, err := c.call(&controlRequest{Op: "verify"})
-	return res.Report, err
-}
-
-func (c *controlClient) Backup(path string) (BackupInfo, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return BackupInfo{}, err
-	}
-	res, err := c.call(&controlRequest{Op: "backup", Path: path})
-	return res.Backup, err
-}

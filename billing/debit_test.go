@@ -42,18 +42,19 @@ func everyOperator(t *testing.T, test func(t *testing.T, op Operator)) {
 func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 	t.Parallel()
 	everyOperator(t, func(t *testing.T, op Operator) {
-		if _, err := op.CreateAccount("a"); err != nil {
+		if _, err := Do(op, CreateAccount{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		credit := func(c Currency, n Nano) {
 			t.Helper()
-			if _, _, err := op.Credit("a", c, n, "", ""); err != nil {
+			if _, err := Do(op, CreditAccount{Account: "a", Currency: c, Amount: n}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		debit := func(c Currency, n Nano, ref string, mayOwe, applied bool, left, bundled, owed Nano) {
 			t.Helper()
-			a, done, err := op.Debit("a", c, n, ref, "mistake", mayOwe)
+			debited, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: c, Amount: n, Ref: ref, Memo: "mistake"}, MayOwe: mayOwe})
+			a, done := debited.Info, debited.Applied
 			if err != nil || done != applied || a.USD != left || a.Bundled != bundled || a.Debt != owed {
 				t.Errorf("a debit of %s %s: applied %v, %s and %s bundled left, %s owed, %v", n, c, done, a.USD,
 					a.Bundled, a.Debt, err)
@@ -64,19 +65,31 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 		debit(USD, 4*usd, "r1", false, true, 6*usd, usd, 0)
 		debit(USD, 4*usd, "r1", false, false, 6*usd, usd, 0)
 		debit(Bundled, usd/2, "r2", false, true, 6*usd, usd/2, 0)
-		if _, _, err := op.Debit("a", USD, 7*usd, "r3", "mistake", false); err == nil ||
+		if _, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: USD, Amount: 7 * usd, Ref: "r3", Memo: "mistake"}, MayOwe: false}); err == nil ||
 			!strings.Contains(err.Error(), "only 6 is free") || !strings.Contains(err.Error(), "--allow-debt") {
 			t.Errorf("a debit of more than there is: %v", err)
 		}
-		if _, _, err := op.Debit("a", USD, 3*usd, "r1", "mistake", false); err == nil ||
+		if _, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: USD, Amount: 3 * usd, Ref: "r1", Memo: "mistake"}, MayOwe: false}); err == nil ||
 			!strings.Contains(err.Error(), "another entry") {
 			t.Errorf("another debit under a used reference: %v", err)
 		}
 		for _, bad := range []error{
-			func() error { _, _, err := op.Debit("a", USD, 0, "r", "x", false); return err }(),
-			func() error { _, _, err := op.Debit("a", USD, usd, "", "x", false); return err }(),
-			func() error { _, _, err := op.Debit("a", USD, usd, "r", "", false); return err }(),
-			func() error { _, _, err := op.Debit("b", USD, usd, "r", "x", false); return err }(),
+			func() error {
+				_, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: USD, Amount: 0, Ref: "r", Memo: "x"}, MayOwe: false})
+				return err
+			}(),
+			func() error {
+				_, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: USD, Amount: usd, Ref: "", Memo: "x"}, MayOwe: false})
+				return err
+			}(),
+			func() error {
+				_, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "a", Currency: USD, Amount: usd, Ref: "r"}, MayOwe: false})
+				return err
+			}(),
+			func() error {
+				_, err := Do(op, DebitAccount{CreditAccount: CreditAccount{Account: "b", Currency: USD, Amount: usd, Ref: "r", Memo: "x"}, MayOwe: false})
+				return err
+			}(),
 		} {
 			if bad == nil {
 				t.Error("a debit that makes no sense was booked")
@@ -87,7 +100,7 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 		debit(USD, 8*usd, "r4", true, false, 0, 0, 3*usd/2)
 		credit(USD, 2*usd)
 		debit(USD, usd/2, "r5", false, true, 0, 0, 0)
-		r, err := op.Verify()
+		r, err := Do(op, Verify{})
 		if err != nil || len(r.Faults) > 0 || r.Debt != 0 || r.Charged != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -258,7 +271,7 @@ func TestUsageReportAddsUp(t *testing.T) {
 	}
 	everyOperator(t, func(t *testing.T, op Operator) {
 		for _, by := range []string{"account", "model", "key", "day"} {
-			if list, err := op.UsageReport(report.SumQuery{From: from, To: to, By: by}); err != nil || len(list) != 0 {
+			if list, err := Do(op, ReportUsage{SumQuery: report.SumQuery{From: from, To: to, By: by}}); err != nil || len(list) != 0 {
 				t.Errorf("by %s: %+v, %v", by, list, err)
 			}
 		}
@@ -269,20 +282,21 @@ func TestUsageReportAddsUp(t *testing.T) {
 func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 	t.Parallel()
 	everyOperator(t, func(t *testing.T, op Operator) {
-		if _, err := op.CreateAccount("a"); err != nil {
+		if _, err := Do(op, CreateAccount{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		k, _, err := op.CreateKey(NewKey{Account: "a", Type: store.Inference, LimitDIEM: nano(usd)})
+		created, err := Do(op, CreateKey{NewKey: NewKey{Account: "a", Type: store.Inference, LimitDIEM: nano(usd)}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		k := created.Info
 		limit, none, month, privacy := money.Limit{Set: true, Amount: 5 * usd}, money.Limit{}, store.Month, store.PrivateOnly
 		at := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
-		if _, err := op.ChangeKey(k.ID, KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
-			Privacy: &privacy}); err != nil {
+		if _, err := Do(op, ChangeKey{ID: k.ID, Change: KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
+			Privacy: &privacy}}); err != nil {
 			t.Fatal(err)
 		}
-		list, err := op.Keys("a")
+		list, err := Do(op, ListKeys{Account: "a"})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
@@ -290,7 +304,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 			!k.ExpiresAt.Equal(at) || k.Privacy != store.PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
 			t.Errorf("the key is %+v", k)
 		}
-		if _, err := op.ChangeKey("nobody", KeyChange{USD: &limit}); !errors.Is(err, ErrNoKey) {
+		if _, err := Do(op, ChangeKey{ID: "nobody", Change: KeyChange{USD: &limit}}); !errors.Is(err, ErrNoKey) {
 			t.Errorf("a key that there is not: %v", err)
 		}
 	})

@@ -252,21 +252,21 @@ func TestDebtMovesBetweenEngines(t *testing.T) {
 	defer func() { _ = op.Close() }()
 	expect := func(op Operator, usd, debt Nano) {
 		t.Helper()
-		list, err := op.Accounts()
+		list, err := Do(op, ListAccounts{})
 		if err != nil || len(list) != 1 || list[0].USD != usd || list[0].Debt != debt {
 			t.Errorf("the accounts are %+v (%v)", list, err)
 		}
-		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 || r.Debt != debt {
+		if r, err := Do(op, Verify{}); err != nil || len(r.Faults) > 0 || r.Debt != debt {
 			t.Errorf("the recount finds %+v (%v)", r, err)
 		}
 	}
 	expect(op, 0, 3*usd)
-	if _, _, err := op.Credit("a", USD, 2*usd, "", ""); err != nil {
+	if _, err := Do(op, CreditAccount{Account: "a", Currency: USD, Amount: 2 * usd}); err != nil {
 		t.Fatal(err)
 	}
 	expect(op, 0, usd)
 	back := filepath.Join(t.TempDir(), "back")
-	if _, err := op.Backup(back); err != nil {
+	if _, err := Do(op, BackUp{Path: back}); err != nil {
 		t.Fatal(err)
 	}
 	o = f.options

@@ -142,18 +142,3 @@ func (l *Ledger) jobInfo(r *store.JobRow, names map[uint32]string) (JobInfo, err
 		ExpiresAt: fromMicro(r.ExpiresUs), ReleasedAt: fromMicro(r.ReleasedUs), PaidAt: fromMicro(r.PaidUs),
 		RefundedAt: fromMicro(r.BackUs)}, nil
 }
-
-func (c *controlClient) JobList(account string, most int) ([]JobInfo, error) {
-	res, err := c.call(&controlRequest{Op: "jobs", Account: account, Most: most})
-	return res.Jobs, err
-}
-
-func (c *controlClient) JobOf(id string) (JobInfo, error) {
-	res, err := c.call(&controlRequest{Op: "job", ID: id})
-	return res.Job, err
-}
-
-func (c *controlClient) GiveJobBack(id string) (JobInfo, error) {
-	res, err := c.call(&controlRequest{Op: "refund_job", ID: id})
-	return res.Job, err
-}

@@ -21,31 +21,31 @@ func TestOperatorSeesJobsAndGivesThemBack(t *testing.T) {
 		t.Fatalf("by way of the server: %t (%v)", via, err)
 	}
 	defer func() { _ = op.Close() }()
-	if _, err := op.GiveJobBack("j"); !errors.Is(err, ErrJobRuns) {
+	if _, err := Do(op, RefundJob{ID: "j"}); !errors.Is(err, ErrJobRuns) {
 		t.Errorf("a job that runs is given back: %v", err)
 	}
-	if _, err := op.JobOf("nothing"); !errors.Is(err, ErrNoJob) {
+	if _, err := Do(op, GetJob{ID: "nothing"}); !errors.Is(err, ErrNoJob) {
 		t.Errorf("there is a job: %v", err)
 	}
 	row.State, row.EndedUs, row.MediaType, row.MediaBytes = store.JobCompleted, f.now()/1000, "audio/mpeg", 9
 	if ok, err := f.Jobs().UpdateJob(row, store.JobSubmitting); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	j, err := op.GiveJobBack("j")
+	j, err := Do(op, RefundJob{ID: "j"})
 	if err != nil || j.Refunded != (JobAmount{USD: 4 * usd, DIEM: usd, Bundled: 2 * usd}) || j.Paid != j.Refunded ||
 		j.State != "completed" || j.AccountName != "a" || j.MediaBytes != 9 {
 		t.Errorf("%+v (%v)", j, err)
 	}
-	if _, err := op.GiveJobBack("j"); !errors.Is(err, ErrJobGiven) {
+	if _, err := Do(op, RefundJob{ID: "j"}); !errors.Is(err, ErrJobGiven) {
 		t.Errorf("given back again: %v", err)
 	}
-	if list, err := op.JobList("a", 10); err != nil || len(list) != 1 || list[0] != j {
+	if list, err := Do(op, ListJobs{Account: "a", Most: 10}); err != nil || len(list) != 1 || list[0] != j {
 		t.Errorf("%+v (%v)", list, err)
 	}
-	if _, err := op.JobList("nobody", 10); !errors.Is(err, ErrNoAccount) {
+	if _, err := Do(op, ListJobs{Account: "nobody", Most: 10}); !errors.Is(err, ErrNoAccount) {
 		t.Errorf("jobs of nobody: %v", err)
 	}
-	if _, err := op.JobList("", 0); err == nil {
+	if _, err := Do(op, ListJobs{Most: 0}); err == nil {
 		t.Error("a list of none")
 	}
 	f.recount()

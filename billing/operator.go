@@ -9,68 +9,8 @@ import (
 	"unicode"
 
 	"farebox/billing/money"
-	"farebox/billing/report"
 	"farebox/billing/store"
 )
-
-// Operator is what the command line does to a ledger: [Ledger] itself, or a
-// client of the control socket of the process that has it open.
-type Operator interface {
-	CreateAccount(name string) (Account, error)
-	Accounts() ([]AccountInfo, error)
-	// Credit adds money, which pays first what the account owes. A ref that was used before for the same credit changes
-	// nothing (applied is false); an empty ref is always a new credit. DIEM are
-	// for the current UTC day.
-	Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
-	// Refund is a credit of what a request cost; it needs a ref. One that begins with the id of
-	// a request counts under the model and key of that.
-	Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool, err error)
-	// SetAllowance gives an account DIEM for each UTC day.
-	SetAllowance(account string, daily Nano) (Account, error)
-	// Debit takes money out, as a correction.
-	Debit(account string, currency Currency, amount Nano, ref, reason string, mayOwe bool) (info AccountInfo,
-		applied bool, err error)
-	// SetStatus suspends, resumes or closes an account.
-	SetStatus(account string, s store.AccountStatus) (AccountInfo, error)
-	// CreateKey makes a key; its secret is never shown again.
-	CreateKey(NewKey) (KeyInfo, string, error)
-	Keys(account string) ([]KeyInfo, error) // of one account (id or name), or of all with ""
-	RevokeKey(id string) error
-	// ChangeKey changes a key of any account.
-	ChangeKey(id string, c KeyChange) (KeyInfo, error)
-	// UsageReport adds up what accounts used.
-	UsageReport(report.SumQuery) ([]report.Sum, error)
-	// Statement lists a part of what moved the balance of an account.
-	Statement(report.StatementQuery) (*report.Statement, error)
-	// AddReview adds what somebody says of a character; HideReview hides it, or shows
-	// it again; ReviewList lists what is said of one, or of all with "".
-	AddReview(NewReview) (ReviewInfo, error)
-	HideReview(id string, hide bool) (ReviewInfo, error)
-	ReviewList(slug string) ([]ReviewInfo, error)
-	// JobList lists jobs of one account (id or name), or of all with "", newest first;
-	// JobOf gives one, and GiveJobBack gives back what one cost that has ended.
-	JobList(account string, most int) ([]JobInfo, error)
-	JobOf(id string) (JobInfo, error)
-	GiveJobBack(id string) (JobInfo, error)
-	// WalletList lists wallets that spend here; WalletOf gives one, with the account that
-	// it spends. LinkWallet has it spend another one, and UnlinkWallet its own again.
-	WalletList(most int) ([]WalletInfo, error)
-	WalletOf(address string) (WalletInfo, error)
-	LinkWallet(address, account, by string) (WalletLink, error)
-	UnlinkWallet(address string) error
-	// PaymentList lists payments of a wallet, or of all with "", newest first; PaymentOf
-	// gives one, and ResolvePayment decides one of unknown outcome.
-	PaymentList(wallet string, open bool, most int) ([]PaymentInfo, error)
-	PaymentOf(id string) (PaymentInfo, error)
-	ResolvePayment(id string, credit bool, by, reason string) (PaymentInfo, error)
-	// AssignPayment credits what reached pay_to otherwise to a wallet or an account.
-	AssignPayment(p ProvenPayment, to, by, reason string) (PaymentInfo, error)
-	// Verify recounts the books.
-	Verify() (store.Report, error)
-	// Backup writes the store to a new file.
-	Backup(path string) (BackupInfo, error)
-	Close() error
-}
 
 // Mistakes of an operator that a caller may want to tell apart.
 var (

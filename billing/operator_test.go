@@ -44,7 +44,7 @@ func operators(t *testing.T, test func(t *testing.T, f *fixture, op Operator)) {
 // "The payment hook was delivered twice and the customer got the money twice."
 func TestCreditIsAppliedOnceByReference(t *testing.T) {
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
-		a, err := op.CreateAccount("shop")
+		a, err := Do(op, CreateAccount{Name: "shop"})
 		if err != nil || a.Name != "shop" || a.ID == "" {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -53,13 +53,13 @@ func TestCreditIsAppliedOnceByReference(t *testing.T) {
 		applied := 0
 		for range 20 {
 			wg.Go(func() {
-				balance, did, err := op.Credit("shop", USD, 5*usd, "pay-1", "first")
+				credited, err := Do(op, CreditAccount{Account: "shop", Currency: USD, Amount: 5 * usd, Ref: "pay-1", Memo: "first"})
 				mu.Lock()
 				defer mu.Unlock()
-				if err != nil || balance != 5*usd {
-					t.Errorf("balance %s, %v", balance, err)
+				if err != nil || credited.Balance != 5*usd {
+					t.Errorf("balance %s, %v", credited.Balance, err)
 				}
-				if did {
+				if credited.Applied {
 					applied++
 				}
 			})
@@ -68,18 +68,18 @@ func TestCreditIsAppliedOnceByReference(t *testing.T) {
 		if applied != 1 {
 			t.Errorf("applied %d times", applied)
 		}
-		if _, _, err := op.Credit("shop", USD, 6*usd, "pay-1", ""); err == nil {
+		if _, err := Do(op, CreditAccount{Account: "shop", Currency: USD, Amount: 6 * usd, Ref: "pay-1"}); err == nil {
 			t.Error("the same reference was taken for another amount")
 		}
-		if _, _, err := op.Credit("shop", DIEM, 5*usd, "pay-1", ""); err == nil {
+		if _, err := Do(op, CreditAccount{Account: "shop", Currency: DIEM, Amount: 5 * usd, Ref: "pay-1"}); err == nil {
 			t.Error("the same reference was taken for another currency")
 		}
 		for range 2 {
-			if _, did, err := op.Credit(a.ID, Bundled, usd/2, "", ""); err != nil || !did {
-				t.Errorf("without a reference: applied %v, %v", did, err)
+			if credited, err := Do(op, CreditAccount{Account: a.ID, Currency: Bundled, Amount: usd / 2}); err != nil || !credited.Applied {
+				t.Errorf("without a reference: applied %v, %v", credited.Applied, err)
 			}
 		}
-		list, err := op.Accounts()
+		list, err := Do(op, ListAccounts{})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)
 		}
@@ -93,7 +93,7 @@ func TestCreditIsAppliedOnceByReference(t *testing.T) {
 
 func TestOperatorsMistakesAreNamed(t *testing.T) {
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
-		if _, err := op.CreateAccount("a"); err != nil {
+		if _, err := Do(op, CreateAccount{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		long := strings.Repeat("x", maxName+1)
@@ -102,43 +102,42 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 			is   error
 			says string
 		}{
-			"name twice":      {errOf2(op.CreateAccount("a")), ErrNameTaken, `"a"`},
-			"no name":         {errOf2(op.CreateAccount("")), nil, "name"},
-			"long name":       {errOf2(op.CreateAccount(long)), nil, "name"},
-			"escape in name":  {errOf2(op.CreateAccount("a\x1b[2J")), nil, "control characters"},
-			"no such account": {errOf3(op.Credit("b", USD, 1, "", "")), ErrNoAccount, `"b"`},
-			"nothing":         {errOf3(op.Credit("a", USD, 0, "", "")), nil, "more than 0"},
-			"too much":        {errOf3(op.Credit("a", USD, money.MaxCredit+1, "", "")), nil, "at most"},
-			"no currency":     {errOf3(op.Credit("a", 0, 1, "", "")), nil, "currency"},
-			"key of nobody":   {errOf3(op.CreateKey(NewKey{Account: "b", Type: store.Admin})), ErrNoAccount, `"b"`},
-			"key of no type":  {errOf3(op.CreateKey(NewKey{Account: "a"})), nil, "type"},
-			"negative limit": {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(-1)})), nil,
+			"name twice":      {errOf2(Do(op, CreateAccount{Name: "a"})), ErrNameTaken, `"a"`},
+			"no name":         {errOf2(Do(op, CreateAccount{Name: ""})), nil, "name"},
+			"long name":       {errOf2(Do(op, CreateAccount{Name: long})), nil, "name"},
+			"escape in name":  {errOf2(Do(op, CreateAccount{Name: "a\x1b[2J"})), nil, "control characters"},
+			"no such account": {errOf2(Do(op, CreditAccount{Account: "b", Currency: USD, Amount: 1})), ErrNoAccount, `"b"`},
+			"nothing":         {errOf2(Do(op, CreditAccount{Account: "a", Currency: USD, Amount: 0})), nil, "more than 0"},
+			"too much":        {errOf2(Do(op, CreditAccount{Account: "a", Currency: USD, Amount: money.MaxCredit + 1})), nil, "at most"},
+			"no currency":     {errOf2(Do(op, CreditAccount{Account: "a", Currency: 0, Amount: 1})), nil, "currency"},
+			"key of nobody":   {errOf2(Do(op, CreateKey{NewKey: NewKey{Account: "b", Type: store.Admin}})), ErrNoAccount, `"b"`},
+			"key of no type":  {errOf2(Do(op, CreateKey{NewKey: NewKey{Account: "a"}})), nil, "type"},
+			"negative limit": {errOf2(Do(op, CreateKey{NewKey: NewKey{Account: "a", Type: store.Admin, LimitUSD: nano(-1)}})), nil,
 				""},
-			"long text": {errOf3(op.CreateKey(NewKey{Account: "a", Type: store.Admin, Description: long})), nil,
+			"long text": {errOf2(Do(op, CreateKey{NewKey: NewKey{Account: "a", Type: store.Admin, Description: long}})), nil,
 				"64"},
-			"keys of nobody": {errOf2(op.Keys("b")), ErrNoAccount, `"b"`},
-			"no such key":    {op.RevokeKey("nokey"), ErrNoKey, "nokey"},
+			"keys of nobody": {errOf2(Do(op, ListKeys{Account: "b"})), ErrNoAccount, `"b"`},
+			"no such key":    {errOf2(Do(op, RevokeKey{ID: "nokey"})), ErrNoKey, "nokey"},
 		} {
 			if c.err == nil || c.is != nil && !errors.Is(c.err, c.is) || !strings.Contains(c.err.Error(), c.says) {
 				t.Errorf("%s: %v", name, c.err)
 			}
 		}
-		if _, _, err := op.Credit("a", USD, money.MaxCredit, "", ""); err != nil {
+		if _, err := Do(op, CreditAccount{Account: "a", Currency: USD, Amount: money.MaxCredit}); err != nil {
 			t.Error(err)
 		}
-		if _, _, err := op.Credit("a", USD, 1, "", ""); err == nil {
+		if _, err := Do(op, CreditAccount{Account: "a", Currency: USD, Amount: 1}); err == nil {
 			t.Error("a balance went beyond the most")
 		}
 	})
 }
 
-func errOf2[A any](_ A, err error) error         { return err }
-func errOf3[A, B any](_ A, _ B, err error) error { return err }
+func errOf2[A any](_ A, err error) error { return err }
 
 func TestKeysThroughAnOperator(t *testing.T) {
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
 		for _, name := range []string{"a", "b"} {
-			if _, err := op.CreateAccount(name); err != nil {
+			if _, err := Do(op, CreateAccount{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -146,30 +145,31 @@ func TestKeysThroughAnOperator(t *testing.T) {
 			Account: "a", Type: store.Admin, Description: "für alle", ExpiresAt: f.clock.now().Add(time.Hour).UTC(),
 			Period: store.Month, LimitUSD: nano(25*usd + 1), LimitDIEM: nano(0),
 		}
-		info, secret, err := op.CreateKey(n)
+		created, err := Do(op, CreateKey{NewKey: n})
 		if err != nil {
 			t.Fatal(err)
 		}
+		info, secret := created.Info, created.Secret
 		k, err := f.Lookup([]byte(secret))
 		if err != nil || k.ID != info.ID || k.Type != store.Admin || *k.LimitUSD != 25*usd+1 || *k.LimitDIEM != 0 ||
 			k.Period != store.Month || !k.ExpiresAt.Equal(n.ExpiresAt) {
 			t.Fatalf("found %+v, %v", k, err)
 		}
-		other, _, err := op.CreateKey(NewKey{Account: "b", Type: store.Inference})
-		if err != nil || other.Period != store.Epoch || other.LimitUSD != nil {
+		another, err := Do(op, CreateKey{NewKey: NewKey{Account: "b", Type: store.Inference}})
+		if other := another.Info; err != nil || other.Period != store.Epoch || other.LimitUSD != nil {
 			t.Fatalf("%+v, %v", other, err)
 		}
-		if err := op.RevokeKey(info.ID); err != nil {
+		if _, err := Do(op, RevokeKey{ID: info.ID}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {
 			t.Errorf("the revoked key gives %v", err)
 		}
-		all, err := op.Keys("")
+		all, err := Do(op, ListKeys{})
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%v, %v", all, err)
 		}
-		mine, err := op.Keys("a")
+		mine, err := Do(op, ListKeys{Account: "a"})
 		if err != nil || len(mine) != 1 {
 			t.Fatalf("%v, %v", mine, err)
 		}
@@ -212,7 +212,7 @@ func TestOperateWithoutAServer(t *testing.T) {
 	if err != nil || via {
 		t.Fatalf("via %v, %v", via, err)
 	}
-	if _, err := op.CreateAccount("a"); err != nil {
+	if _, err := Do(op, CreateAccount{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := op.Close(); err != nil {
@@ -226,7 +226,7 @@ func TestOperateWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := op.Accounts(); err != nil || len(list) != 1 {
+	if list, err := Do(op, ListAccounts{}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 	if err := op.Close(); err != nil {
@@ -260,7 +260,8 @@ func TestControlSocketIsBounded(t *testing.T) {
 	}
 	_ = c.Close()
 	for _, bad := range []string{"\n", "{}\n", "[1]\n", `{"op":"explode"}` + "\n",
-		`{"op":"credit","account":"a","currency":"USD","amount":"-1"}` + "\n", `{"op":"create_key"}` + "\n"} {
+		`{"op":"credit_account","query":{"account":"a","currency":"USD","amount":"-1"}}` + "\n", `{"op":"create_key"}` + "\n",
+		`{"op":"list_jobs","query":[]}` + "\n"} {
 		c := dial()
 		_, _ = c.Write([]byte(bad))
 		line, err := bufio.NewReader(c).ReadString('\n')
@@ -281,7 +282,7 @@ func TestControlSocketIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := op.Accounts(); err != nil {
+	if _, err := Do(op, ListAccounts{}); err != nil {
 		t.Errorf("after connections were given back: %v", err)
 	}
 	done := make(chan error)
@@ -308,10 +309,10 @@ func FuzzControl(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = l.Close() })
 	for _, seed := range []string{
-		`{"op":"create_account","name":"a"}`, `{"op":"accounts"}`,
-		`{"op":"credit","account":"a","currency":"USD","amount":"1.5","ref":"r"}`,
-		`{"op":"create_key","key":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"keys"}`,
-		`{"op":"revoke_key","id":"x"}`, `{`, ``,
+		`{"op":"create_account","query":{"name":"a"}}`, `{"op":"list_accounts"}`,
+		`{"op":"credit_account","query":{"account":"a","currency":"USD","amount":"1.5","ref":"r"}}`,
+		`{"op":"create_key","query":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"list_keys"}`,
+		`{"op":"revoke_key","query":{"id":"x"}}`, `{"op":"verify","query":null}`, `{`, ``,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -346,7 +347,7 @@ func TestLostAnswerOfARunningServerSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, _, err := c.Credit("a", USD, usd, "", ""); err == nil ||
+	if _, err := Do(c, CreditAccount{Account: "a", Currency: USD, Amount: usd}); err == nil ||
 		!strings.Contains(err.Error(), "check before you repeat it") {
 		t.Errorf("the credit ended with %v", err)
 	}
@@ -374,5 +375,24 @@ func TestACommandBesideOlderNodesIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("beside a live node of an older schema the answer is %v, expected %q", err, word)
 		}
+	}
+}
+
+// Each operation has a name, a query and a right of its own, and what a query of an unknown type asks is refused.
+func TestTableOfOperations(t *testing.T) {
+	names := map[string]bool{}
+	for _, o := range operations {
+		if names[o.name] || operationOf[o.query] != o || o.right < MayList || o.right > MayOwn {
+			t.Errorf("%s of %s with right %d", o.name, o.query, o.right)
+		}
+		names[o.name] = true
+		// Whatever changes something is not for those who may only list.
+		changes := !strings.HasPrefix(o.name, "list_") && !strings.HasPrefix(o.name, "get_") && !strings.HasPrefix(o.name, "re") && o.name != "verify"
+		if changes && o.right == MayList {
+			t.Errorf("%s needs a right", o.name)
+		}
+	}
+	if err := (&controlClient{}).call(struct{}{}, nil); err == nil {
+		t.Error("a query of no operation is sent")
 	}
 }

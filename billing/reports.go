@@ -3,7 +3,6 @@ package billing
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"time"
 
@@ -77,19 +76,6 @@ func (l *Ledger) chargeNamed(a *AccountState, ref string) (r *journal.Record, er
 		return err
 	})
 	return r, err
-}
-
-func (c *controlClient) UsageReport(q report.SumQuery) ([]report.Sum, error) {
-	res, err := c.call(&controlRequest{Op: "usage_report", Usage: &q})
-	return res.Usage, err
-}
-
-func (c *controlClient) Statement(q report.StatementQuery) (*report.Statement, error) {
-	res, err := c.call(&controlRequest{Op: "statement", Statement: &q})
-	if err == nil && res.Statement == nil {
-		err = errors.New("the running farebox is older and knows no statements; ask one of its own version")
-	}
-	return res.Statement, err
 }
 
 // reportSource is what reports need of a ledger.

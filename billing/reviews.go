@@ -154,18 +154,3 @@ func (l *Ledger) Pseudonym(purpose, who string) string {
 	mac.Write([]byte(who))
 	return hex.EncodeToString(mac.Sum(nil)[:5])
 }
-
-func (c *controlClient) AddReview(n NewReview) (ReviewInfo, error) {
-	res, err := c.call(&controlRequest{Op: "add_review", Review: &n})
-	return res.Review, err
-}
-
-func (c *controlClient) HideReview(id string, hide bool) (ReviewInfo, error) {
-	res, err := c.call(&controlRequest{Op: "hide_review", ID: id, Hide: hide})
-	return res.Review, err
-}
-
-func (c *controlClient) ReviewList(slug string) ([]ReviewInfo, error) {
-	res, err := c.call(&controlRequest{Op: "reviews", Name: slug})
-	return res.Reviews, err
-}

@@ -70,8 +70,3 @@ func (l *Ledger) AssignPayment(p ProvenPayment, to, by, reason string) (PaymentI
 	}
 	return l.PaymentOf(p.ID)
 }
-
-func (c *controlClient) AssignPayment(p ProvenPayment, to, by, reason string) (PaymentInfo, error) {
-	res, err := c.call(&controlRequest{Op: "assign_payment", Payment: &p, Account: to, Name: by, Memo: reason})
-	return res.Payment, err
-}

@@ -20,30 +20,30 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 	t.Parallel()
 	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
 		for _, name := range []string{"company", "closed"} {
-			if _, err := op.CreateAccount(name); err != nil {
+			if _, err := Do(op, CreateAccount{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := op.SetStatus("closed", store.AccountClosed); err != nil {
+		if _, err := Do(op, SetStatus{Account: "closed", Status: store.AccountClosed}); err != nil {
 			t.Fatal(err)
 		}
 		for to, want := range map[string]error{"nobody": ErrNoAccount, "closed": ErrClosed} {
-			if _, err := op.AssignPayment(proven("pay_a"), to, "me", "because"); !errors.Is(err, want) {
+			if _, err := Do(op, AssignPayment{Payment: proven("pay_a"), To: to, By: "me", Reason: "because"}); !errors.Is(err, want) {
 				t.Errorf("to %s: %v", to, err)
 			}
 		}
-		if _, err := op.AssignPayment(proven("pay_a"), "company", "me", ""); err == nil ||
+		if _, err := Do(op, AssignPayment{Payment: proven("pay_a"), To: "company", By: "me", Reason: ""}); err == nil ||
 			!strings.Contains(err.Error(), "give both") {
 			t.Errorf("without a reason: %v", err)
 		}
-		if list, err := op.PaymentList("", false, 10); err != nil || len(list) != 0 {
+		if list, err := Do(op, ListPayments{Wallet: "", Open: false, Most: 10}); err != nil || len(list) != 0 {
 			t.Fatalf("what was refused left %+v (%v)", list, err)
 		}
 		done := make(chan error, 8)
 		for i := range cap(done) {
 			go func() {
 				to := []string{"company", testWallet}[i%2]
-				_, err := op.AssignPayment(proven("pay_a"), to, "me", "by bank")
+				_, err := Do(op, AssignPayment{Payment: proven("pay_a"), To: to, By: "me", Reason: "by bank"})
 				done <- err
 			}()
 		}
@@ -53,26 +53,26 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 				assigned++
 			}
 		}
-		p, err := op.PaymentOf("pay_a")
+		p, err := Do(op, GetPayment{ID: "pay_a"})
 		if err != nil || assigned != 1 || p.State != "credited" || p.Transaction != "0xc" ||
 			p.Resolved != "assigned by me: by bank (paid by 0xb)" {
 			t.Fatalf("%d times assigned: %+v (%v)", assigned, p, err)
 		}
 		for _, to := range []string{"company", testWallet} {
-			if _, err := op.AssignPayment(proven("pay_"+to), to, "me", "because"); err != nil {
+			if _, err := Do(op, AssignPayment{Payment: proven("pay_" + to), To: to, By: "me", Reason: "because"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := op.AssignPayment(proven("pay_"+to), to, "me", "because"); !errors.Is(err, ErrDecided) {
+			if _, err := Do(op, AssignPayment{Payment: proven("pay_" + to), To: to, By: "me", Reason: "because"}); !errors.Is(err, ErrDecided) {
 				t.Errorf("to %s again: %v", to, err)
 			}
 		}
 		undecided(t, l, "pay_open", 0)
-		if _, err := op.AssignPayment(proven("pay_open"), "company", "me", "because"); err == nil ||
+		if _, err := Do(op, AssignPayment{Payment: proven("pay_open"), To: "company", By: "me", Reason: "because"}); err == nil ||
 			!strings.Contains(err.Error(), "looks after it already") {
 			t.Errorf("one that a node looks after: %v", err)
 		}
 		// An account that was given money is no wallet by that.
-		wallets, err := op.WalletList(10)
+		wallets, err := Do(op, ListWallets{Most: 10})
 		if err != nil || len(wallets) != 1 || wallets[0].Address != testWallet {
 			t.Errorf("the wallets are %+v (%v)", wallets, err)
 		}
@@ -84,7 +84,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 		if err != nil || !applied || after.State != store.PaymentSubmitted {
 			t.Errorf("it is taken back as %+v %v %v", after, applied, err)
 		}
-		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 || r.Payments != 4 || r.Credited != 10*usd {
+		if r, err := Do(op, Verify{}); err != nil || len(r.Faults) > 0 || r.Payments != 4 || r.Credited != 10*usd {
 			t.Errorf("the recount says %+v (%v)", r, err)
 		}
 	})

@@ -56,42 +56,42 @@ func TestOperatorDecidesPaymentsOnce(t *testing.T) {
 		undecided(t, l, "pay_a", 0)
 		undecided(t, l, "pay_b", 0)
 		undecided(t, l, "pay_busy", 1e9)
-		open, err := op.PaymentList(testWallet, true, 10)
+		open, err := Do(op, ListPayments{Wallet: testWallet, Open: true, Most: 10})
 		if err != nil || len(open) != 3 {
 			t.Fatalf("%d are open (%v)", len(open), err)
 		}
-		if _, err := op.ResolvePayment("pay_a", true, "me", ""); err == nil || !strings.Contains(err.Error(), "give both") {
+		if _, err := Do(op, ResolvePayment{ID: "pay_a", Credit: true, By: "me", Reason: ""}); err == nil || !strings.Contains(err.Error(), "give both") {
 			t.Errorf("without a reason: %v", err)
 		}
-		if _, err := op.ResolvePayment("pay_busy", true, "me", "because"); !errors.Is(err, ErrPaymentBusy) {
+		if _, err := Do(op, ResolvePayment{ID: "pay_busy", Credit: true, By: "me", Reason: "because"}); !errors.Is(err, ErrPaymentBusy) {
 			t.Errorf("one that a node is at: %v", err)
 		}
-		if _, err := op.ResolvePayment("pay_none", true, "me", "because"); !errors.Is(err, ErrNoPayment) {
+		if _, err := Do(op, ResolvePayment{ID: "pay_none", Credit: true, By: "me", Reason: "because"}); !errors.Is(err, ErrNoPayment) {
 			t.Errorf("one that is not there: %v", err)
 		}
-		p, err := op.ResolvePayment("pay_a", true, "me", "it's there")
+		p, err := Do(op, ResolvePayment{ID: "pay_a", Credit: true, By: "me", Reason: "it's there"})
 		if err != nil || p.State != "final" || p.Resolved != "credited by me: it's there" || p.AccountName != testWallet {
 			t.Fatalf("credited: %+v, %v", p, err)
 		}
-		if p, err = op.ResolvePayment("pay_b", false, "me", "never came"); err != nil || p.State != "dead" ||
+		if p, err = Do(op, ResolvePayment{ID: "pay_b", Credit: false, By: "me", Reason: "never came"}); err != nil || p.State != "dead" ||
 			p.Resolved != "dropped by me: never came" || p.AccountName != "" {
 			t.Fatalf("dropped: %+v, %v", p, err)
 		}
 		for _, id := range []string{"pay_a", "pay_b"} {
 			for _, credit := range []bool{true, false} {
-				if _, err := op.ResolvePayment(id, credit, "me", "again"); !errors.Is(err, ErrDecided) {
+				if _, err := Do(op, ResolvePayment{ID: id, Credit: credit, By: "me", Reason: "again"}); !errors.Is(err, ErrDecided) {
 					t.Errorf("%s again, credit %t: %v", id, credit, err)
 				}
 			}
 		}
-		if p, err := op.PaymentOf("pay_busy"); err != nil || p.State != "submitted" || p.BusyUntil.IsZero() {
+		if p, err := Do(op, GetPayment{ID: "pay_busy"}); err != nil || p.State != "submitted" || p.BusyUntil.IsZero() {
 			t.Errorf("the busy one is %+v (%v)", p, err)
 		}
-		w, err := op.WalletOf(testWallet)
+		w, err := Do(op, GetWallet{Address: testWallet})
 		if err != nil || w.Account.USD+w.Account.Leased.USD != 5*usd || w.Pending != 1 || w.Linked {
 			t.Errorf("the wallet is %+v (%v)", w, err)
 		}
-		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 || r.Payments != 3 || r.Credited != 5*usd {
+		if r, err := Do(op, Verify{}); err != nil || len(r.Faults) > 0 || r.Payments != 3 || r.Credited != 5*usd {
 			t.Errorf("the recount says %+v (%v)", r, err)
 		}
 	})
@@ -101,38 +101,38 @@ func TestOperatorDecidesPaymentsOnce(t *testing.T) {
 func TestOperatorLinksWallets(t *testing.T) {
 	t.Parallel()
 	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
-		if _, err := op.CreateAccount("company"); err != nil {
+		if _, err := Do(op, CreateAccount{Name: "company"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := op.WalletOf(testWallet); !errors.Is(err, ErrNoAccount) {
+		if _, err := Do(op, GetWallet{Address: testWallet}); !errors.Is(err, ErrNoAccount) {
 			t.Errorf("a wallet that nobody knows: %v", err)
 		}
-		if _, err := op.LinkWallet(testWallet, "nobody", "me"); !errors.Is(err, ErrNoAccount) {
+		if _, err := Do(op, LinkWallet{Address: testWallet, Account: "nobody", By: "me"}); !errors.Is(err, ErrNoAccount) {
 			t.Errorf("to no account: %v", err)
 		}
-		link, err := op.LinkWallet(testWallet, "company", "me")
+		link, err := Do(op, LinkWallet{Address: testWallet, Account: "company", By: "me"})
 		if err != nil || link.Account != "company" || link.By != "me" {
 			t.Fatalf("%+v, %v", link, err)
 		}
-		if _, err := op.LinkWallet(testWallet, "company", "me"); !errors.Is(err, ErrLinked) {
+		if _, err := Do(op, LinkWallet{Address: testWallet, Account: "company", By: "me"}); !errors.Is(err, ErrLinked) {
 			t.Errorf("twice: %v", err)
 		}
 		payAs(t, l, "pay_a", testWallet, 5*usd)
-		list, err := op.WalletList(10)
+		list, err := Do(op, ListWallets{Most: 10})
 		if err != nil || len(list) != 1 || !list[0].Linked || list[0].Account.Name != "company" ||
 			list[0].Account.USD+list[0].Account.Leased.USD != 5*usd {
 			t.Errorf("the wallets are %+v (%v)", list, err)
 		}
-		if err := op.UnlinkWallet(testWallet); err != nil {
+		if _, err := Do(op, UnlinkWallet{Address: testWallet}); err != nil {
 			t.Fatal(err)
 		}
-		if err := op.UnlinkWallet(testWallet); !errors.Is(err, ErrNotLinked) {
+		if _, err := Do(op, UnlinkWallet{Address: testWallet}); !errors.Is(err, ErrNotLinked) {
 			t.Errorf("twice: %v", err)
 		}
-		if list, err := op.WalletList(10); err != nil || len(list) != 0 {
+		if list, err := Do(op, ListWallets{Most: 10}); err != nil || len(list) != 0 {
 			t.Errorf("the wallets are %+v (%v)", list, err)
 		}
-		if r, err := op.Verify(); err != nil || len(r.Faults) > 0 {
+		if r, err := Do(op, Verify{}); err != nil || len(r.Faults) > 0 {
 			t.Errorf("the recount says %+v (%v)", r, err)
 		}
 	})

@@ -16,7 +16,7 @@ func (f *operatorFlags) show() *cobra.Command {
 		Use: "show ACCOUNT", Short: "Show an account's balances, holds, spending, debt and status",
 		Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			list, err := op.Accounts()
+			list, err := billing.Do(op, billing.ListAccounts{})
 			if err != nil {
 				return err
 			}
@@ -59,10 +59,12 @@ balance, and the rest becomes debt: the next credit pays it first, and until the
 				return err
 			}
 			return f.with(func(op billing.Operator) error {
-				a, applied, err := op.Debit(args[0], unit, n, ref, reason, mayOwe)
+				debited, err := billing.Do(op, billing.DebitAccount{MayOwe: mayOwe, CreditAccount: billing.CreditAccount{
+					Account: args[0], Currency: unit, Amount: n, Ref: ref, Memo: reason}})
 				if err != nil {
 					return err
 				}
+				a, applied := debited.Info, debited.Applied
 				state := "debited"
 				if !applied {
 					state = "already debited under this --ref; nothing changed"
@@ -86,7 +88,7 @@ func (f *operatorFlags) status(verb, short string, status store.AccountStatus, l
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			a, err := op.SetStatus(args[0], status)
+			a, err := billing.Do(op, billing.SetStatus{Account: args[0], Status: status})
 			if err != nil {
 				return err
 			}
@@ -106,7 +108,7 @@ func accountCommand() *cobra.Command {
 		Use: "create --name NAME", Short: "Create an account", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.making(func(op billing.Operator) error {
-				a, err := op.CreateAccount(name)
+				a, err := billing.Do(op, billing.CreateAccount{Name: name})
 				if err != nil {
 					return err
 				}
@@ -126,7 +128,7 @@ cannot buy anything.
 On a shared store, LEASED is the money that nodes have leased, including their holds, over all currencies.
 The columns before it show the rest. --json lists leases by currency.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			accounts, err := op.Accounts()
+			accounts, err := billing.Do(op, billing.ListAccounts{})
 			if err != nil {
 				return err
 			}
@@ -140,13 +142,17 @@ The columns before it show the rest. --json lists leases by currency.`,
 		}),
 	}
 
-	refund := f.credit("refund", (billing.Operator).Refund, &cobra.Command{
+	refund := f.credit("refund", func(op billing.Operator, q billing.CreditAccount) (billing.Credited, error) {
+		return billing.Do(op, billing.RefundAccount(q))
+	}, &cobra.Command{
 		Use:   "refund ACCOUNT AMOUNT --ref REF",
 		Short: "Refund a request in the currency of its charge; a --ref applies once",
 	}, "currency of the charge: USD, DIEM or BUNDLED_CREDITS; refunded DIEM count for today",
 		"reference of the request or case; a second refund with it changes nothing")
 	_ = refund.MarkFlagRequired("ref")
-	cmd.AddCommand(create, list, f.credit("credit", (billing.Operator).Credit, &cobra.Command{
+	cmd.AddCommand(create, list, f.credit("credit", func(op billing.Operator, q billing.CreditAccount) (billing.Credited, error) {
+		return billing.Do(op, q)
+	}, &cobra.Command{
 		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; a --ref applies once",
 	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
 		refund, diemCommand(&f), f.show(), f.debit(),
@@ -161,9 +167,8 @@ The columns before it show the rest. --json lists leases by currency.`,
 }
 
 // credit makes a command of credit or refund, which give an account money.
-func (f *operatorFlags) credit(verb string, give func(op billing.Operator, account string, currency billing.Currency,
-	amount billing.Nano, ref, memo string) (billing.Nano, bool, error), cmd *cobra.Command, ofCurrency, ofRef string,
-) *cobra.Command {
+func (f *operatorFlags) credit(verb string, give func(billing.Operator, billing.CreditAccount) (billing.Credited, error),
+	cmd *cobra.Command, ofCurrency, ofRef string) *cobra.Command {
 	var currency, ref, memo string
 	cmd.Args = cobra.ExactArgs(2)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -172,17 +177,17 @@ func (f *operatorFlags) credit(verb string, give func(op billing.Operator, accou
 			return err
 		}
 		return f.with(func(op billing.Operator) error {
-			balance, applied, err := give(op, args[0], unit, n, ref, memo)
+			credited, err := give(op, billing.CreditAccount{Account: args[0], Currency: unit, Amount: n, Ref: ref, Memo: memo})
 			if err != nil {
 				return err
 			}
 			state := verb + "ed"
-			if !applied {
+			if !credited.Applied {
 				state = "already " + state + " under this --ref; nothing changed"
 			}
 			return f.print(cmd, map[string]any{"account": args[0], "currency": unit.String(), "amount": n.String(),
-				"balance": balance.String(), "applied": applied}, "", [][]string{
-				{state, n.String() + " " + unit.String()}, {"balance", balance.String() + " " + unit.String()}})
+				"balance": credited.Balance.String(), "applied": credited.Applied}, "", [][]string{
+				{state, n.String() + " " + unit.String()}, {"balance", credited.Balance.String() + " " + unit.String()}})
 		})
 	}
 	cmd.Flags().StringVar(&currency, "currency", "USD", ofCurrency)
@@ -202,7 +207,7 @@ func diemCommand(f *operatorFlags) *cobra.Command {
 				return fmt.Errorf("cannot read --daily %q: it %w; write it as 10 or 0.5, or 0 for none", daily, err)
 			}
 			return f.with(func(op billing.Operator) error {
-				a, err := op.SetAllowance(args[0], amount)
+				a, err := billing.Do(op, billing.SetAllowance{Account: args[0], Daily: amount})
 				if err != nil {
 					return err
 				}

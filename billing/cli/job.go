@@ -26,7 +26,7 @@ func (f *operatorFlags) listJobs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			list, err := op.JobList(account, most)
+			list, err := billing.Do(op, billing.ListJobs{Account: account, Most: most})
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func (f *operatorFlags) showJob() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show a job", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			j, err := op.JobOf(args[0])
+			j, err := billing.Do(op, billing.GetJob{ID: args[0]})
 			if err != nil {
 				return advise(err)
 			}
@@ -63,7 +63,7 @@ func (f *operatorFlags) refundJob() *cobra.Command {
 		Long: `Refunds a job once, in the currencies of its charge, and also to the limits of its key. farebox refunds failed
 jobs by itself. DIEM of a past day are not refunded.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			j, err := op.GiveJobBack(args[0])
+			j, err := billing.Do(op, billing.RefundJob{ID: args[0]})
 			if err != nil {
 				return advise(err)
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func verifyCommand() *cobra.Command {
 sums. The server may be running. If it is stopped, the command also compares the journal and the state in memory.
 Exits with status 1 on any difference.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			r, err := op.Verify()
+			r, err := billing.Do(op, billing.Verify{})
 			if err != nil {
 				return fmt.Errorf("cannot recount the ledger: %w", err)
 			}
@@ -51,7 +52,11 @@ func backupCommand() *cobra.Command {
 		Long: `Writes the current accounts, keys, money and usage to a new file. The server may be running.
 Keep the file as secret as the store: it contains the hashes of all keys.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			b, err := op.Backup(args[0])
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			b, err := billing.Do(op, billing.BackUp{Path: path})
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func (f *operatorFlags) keys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List keys with their limits, use and expiry; their secrets are never shown again", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			keys, err := op.Keys(of)
+			keys, err := billing.Do(op, billing.ListKeys{Account: of})
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ The key's use in its current period stays counted. The change takes effect at on
 				return err
 			}
 			return f.with(func(op billing.Operator) error {
-				k, err := op.ChangeKey(args[0], change)
+				k, err := billing.Do(op, billing.ChangeKey{ID: args[0], Change: change})
 				if err != nil {
 					return err
 				}
@@ -167,10 +167,11 @@ func keyCommand() *cobra.Command {
 				return err
 			}
 			return f.with(func(op billing.Operator) error {
-				info, secret, err := op.CreateKey(k)
+				created, err := billing.Do(op, billing.CreateKey{NewKey: k})
 				if err != nil {
 					return err
 				}
+				info, secret := created.Info, created.Secret
 				if f.json {
 					raw, err := json.Marshal(info)
 					if err == nil {
@@ -198,7 +199,7 @@ func keyCommand() *cobra.Command {
 	revoke := &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a key at once", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			if err := op.RevokeKey(args[0]); err != nil {
+			if _, err := billing.Do(op, billing.RevokeKey{ID: args[0]}); err != nil {
 				return err
 			}
 			return f.print(cmd, map[string]any{"id": args[0], "revoked": true}, "",

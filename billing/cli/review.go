@@ -48,7 +48,7 @@ a name that does not identify the account.`,
 				}
 			}
 			return f.with(func(op billing.Operator) error {
-				r, err := op.AddReview(n)
+				r, err := billing.Do(op, billing.AddReview{NewReview: n})
 				if err != nil {
 					return err
 				}
@@ -70,7 +70,7 @@ func (f *operatorFlags) hideReview() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hide ID", Short: "Remove a review from all lists, sums and averages", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			r, err := op.HideReview(args[0], !undo)
+			r, err := billing.Do(op, billing.HideReview{ID: args[0], Hide: !undo})
 			if errors.Is(err, billing.ErrNoReview) {
 				err = fmt.Errorf("%w; farebox character review list shows their ids", err)
 			}
@@ -92,7 +92,7 @@ func (f *operatorFlags) listReviews() *cobra.Command {
 			if len(args) > 0 {
 				slug = args[0]
 			}
-			list, err := op.ReviewList(slug)
+			list, err := billing.Do(op, billing.ListReviews{Slug: slug})
 			if err != nil {
 				return err
 			}

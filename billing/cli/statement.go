@@ -96,7 +96,7 @@ func statementQuery(account, from, to string) (q report.StatementQuery, err erro
 func readStatement(op billing.Operator, q report.StatementQuery) (statement, error) {
 	s := statement{Account: q.Account, Currency: q.Currency.String(), Lines: []report.StatementLine{}}
 	for first := true; first || q.After > 0; first = false {
-		part, err := op.Statement(q)
+		part, err := billing.Do(op, billing.ReadStatement{StatementQuery: q})
 		if err != nil {
 			return s, err
 		}

@@ -89,7 +89,7 @@ func (f *operatorFlags) printTransfers(cmd *cobra.Command, list []desk.Transfer,
 			t := &list[i]
 			info := transferInfo{Transaction: t.Transaction, Index: t.Index, Network: t.Payment.Network, At: t.Time,
 				Payer: t.From, Units: t.Units, Amount: t.Payment.Amount, Signed: t.Nonce != "", PaymentID: t.Payment.ID}
-			switch p, err := op.PaymentOf(info.PaymentID); {
+			switch p, err := billing.Do(op, billing.GetPayment{ID: info.PaymentID}); {
 			case err == nil:
 				info.State = p.State
 			case !errors.Is(err, billing.ErrNoPayment):
@@ -134,9 +134,9 @@ reverses it if the chain loses it. The payment stores the operator and the reaso
 					return fmt.Errorf("cannot assign the transaction: %w", err)
 				}
 				return f.with(func(op billing.Operator) error {
-					info, err := op.AssignPayment(billing.ProvenPayment{ID: p.ID, Network: p.Network, Asset: p.Asset,
+					info, err := billing.Do(op, billing.AssignPayment{Payment: billing.ProvenPayment{ID: p.ID, Network: p.Network, Asset: p.Asset,
 						Payer: p.Wallet, Units: p.Units, Amount: p.Amount, Order: p.Order,
-						Transaction: found.Transaction, Final: found.Final}, to, by, reason)
+						Transaction: found.Transaction, Final: found.Final}, To: to, By: by, Reason: reason})
 					if err != nil {
 						return err
 					}

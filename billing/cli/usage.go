@@ -27,7 +27,7 @@ its charge, so a day may be negative. A request's debt counts on the day of its 
 				return err
 			}
 			return f.with(func(op billing.Operator) error {
-				list, err := op.UsageReport(q)
+				list, err := billing.Do(op, billing.ReportUsage{SumQuery: q})
 				if err != nil {
 					return err
 				}

@@ -37,7 +37,7 @@ func (f *operatorFlags) listWallets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List wallets with the accounts that they spend from", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			list, err := op.WalletList(most)
+			list, err := billing.Do(op, billing.ListWallets{Most: most})
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func (f *operatorFlags) showWallet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := op.WalletOf(address)
+			w, err := billing.Do(op, billing.GetWallet{Address: address})
 			if errors.Is(err, billing.ErrNoAccount) {
 				err = fmt.Errorf("%w; it was never credited or linked", err)
 			}
@@ -105,7 +105,7 @@ dead: the chain will never accept it`,
 				}
 				of = address
 			}
-			list, err := op.PaymentList(of, open, most)
+			list, err := billing.Do(op, billing.ListPayments{Wallet: of, Open: open, Most: most})
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (f *operatorFlags) showPayment() *cobra.Command {
 	return &cobra.Command{
 		Use: "payment ID", Short: "Show a payment", Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			p, err := op.PaymentOf(args[0])
+			p, err := billing.Do(op, billing.GetPayment{ID: args[0]})
 			if err != nil {
 				return advisePayment(err)
 			}
@@ -149,7 +149,7 @@ later: check the chain first. The payment stores the operator and the reason.`,
 			if args[1] != "credit" && args[1] != "drop" {
 				return fmt.Errorf("cannot resolve a payment by %q: expected credit or drop", args[1])
 			}
-			p, err := op.ResolvePayment(args[0], args[1] == "credit", by, reason)
+			p, err := billing.Do(op, billing.ResolvePayment{ID: args[0], Credit: args[1] == "credit", By: by, Reason: reason})
 			if err != nil {
 				return advisePayment(err)
 			}
@@ -177,7 +177,7 @@ the wallet's own account until the link ends.`,
 			if err != nil {
 				return err
 			}
-			w, err := op.LinkWallet(address, args[1], by)
+			w, err := billing.Do(op, billing.LinkWallet{Address: address, Account: args[1], By: by})
 			if errors.Is(err, billing.ErrLinked) {
 				err = fmt.Errorf("%w; farebox wallet unlink ends the link", err)
 			}
@@ -200,7 +200,7 @@ func (f *operatorFlags) unlinkWallet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := op.UnlinkWallet(address); err != nil {
+			if _, err := billing.Do(op, billing.UnlinkWallet{Address: address}); err != nil {
 				return err
 			}
 			return f.print(cmd, map[string]string{"wallet": address}, "",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/bench/overspend"
+	"farebox/billing"
 )
 
 // jobsEnded waits until nothing of a job is left to do, its refund included. What never
@@ -17,7 +18,7 @@ func (l *lab) jobsEnded() {
 	}
 	defer func() { _ = op.Close() }()
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		jobs, err := op.JobList("", 10_000)
+		jobs, err := billing.Do(op, billing.ListJobs{Most: 10_000})
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -200,10 +200,10 @@ func (b *overspendBooks) Open(_ context.Context, cell string) (secret string, er
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return secret, b.operate(func(op billing.Operator) error {
-		if _, err := op.CreateAccount(cell); err != nil && !errors.Is(err, billing.ErrNameTaken) {
+		if _, err := billing.Do(op, billing.CreateAccount{Name: cell}); err != nil && !errors.Is(err, billing.ErrNameTaken) {
 			return err
 		}
-		if _, _, err := op.Credit(cell, billing.USD, b.balance, "overspend-"+cell, ""); err != nil {
+		if _, err := billing.Do(op, billing.CreditAccount{Account: cell, Currency: billing.USD, Amount: b.balance, Ref: "overspend-" + cell}); err != nil {
 			return err
 		}
 		k, err := cli.NewKey(cell, "INFERENCE", "", "", "", "", "EPOCH")
@@ -213,15 +213,15 @@ func (b *overspendBooks) Open(_ context.Context, cell string) (secret string, er
 		if b.limit > 0 {
 			k.LimitUSD = &b.limit
 		}
-		info, text, err := op.CreateKey(k)
-		if secret = text; err != nil || b.limit == 0 {
+		inference, err := billing.Do(op, billing.CreateKey{NewKey: k})
+		if secret = inference.Secret; err != nil || b.limit == 0 {
 			return err
 		}
 		if k, err = cli.NewKey(cell, "ADMIN", "", "", "", "", "EPOCH"); err != nil {
 			return err
 		}
-		_, admin, err := op.CreateKey(k)
-		b.keys[cell] = [2]string{info.ID, admin}
+		admin, err := billing.Do(op, billing.CreateKey{NewKey: k})
+		b.keys[cell] = [2]string{inference.Info.ID, admin.Secret}
 		return err
 	})
 }
@@ -252,7 +252,7 @@ func (b *overspendBooks) Read(_ context.Context, cell string) (overspend.Funds, 
 
 // read lists what accounts have.
 func (b *overspendBooks) read(op billing.Operator) error {
-	accounts, err := op.Accounts()
+	accounts, err := billing.Do(op, billing.ListAccounts{})
 	if err != nil {
 		return err
 	}
