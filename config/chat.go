@@ -140,7 +140,7 @@ func (c *Chat) checkTokens(v *validator, path string, m *Model) {
 			"and slice does not hold money for them; expected full")
 	}
 	most := path + ".max_completion_tokens"
-	if v.has(most) && (c.MaxCompletionTokens < 1 || c.MaxCompletionTokens > c.ContextTokens) {
+	if v.has(most) && !v.bad[context] && (c.MaxCompletionTokens < 1 || c.MaxCompletionTokens > c.ContextTokens) {
 		v.wrong(most, "%s is out of range; expected 1 to context_tokens (%d)", v.shown(most), c.ContextTokens)
 	}
 }
@@ -189,6 +189,15 @@ func (c *Chat) checkTarget(v *validator, path string, m *Model, t *Target, u *Up
 	v.cloudName(path, t, u, m.ID)
 	v.enclaveTarget(path+".upstream", c.Enclave, u)
 	d, _ := u.speaks()
+	if strings.HasSuffix(d.name, "anthropic") {
+		for key, on := range map[string]bool{"audio": c.Capabilities.Audio, "video": c.Capabilities.Video,
+			"logprobs": c.Capabilities.LogProbs} {
+			if on {
+				v.doubt(path[:strings.LastIndex(path, ".targets")]+".capabilities."+key,
+					"an upstream of dialect %s has no %s, and such requests get 400 there; expected %s: false", u.Dialect, key, key)
+			}
+		}
+	}
 	if c.Capabilities.XSearch && u.Dialect != "openai" {
 		v.wrong(path+".upstream", "the dialect of %s has no search of X; expected x_search: false, or an upstream of "+
 			"dialect openai", v.shown(path+".upstream"))

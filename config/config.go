@@ -105,6 +105,9 @@ type Config struct {
 	// SimulatedAt is its address, http://host:port.
 	SimulatedAt string `yaml:"-"`
 
+	// Warnings are about values that somebody might mean and that are more often mistakes.
+	Warnings []Problem `yaml:"-"`
+
 	sum [sha256.Size]byte // of the file as read, to know it again
 }
 

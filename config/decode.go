@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"farebox/config/prices"
 )
@@ -24,6 +25,7 @@ type decoder struct {
 	at     map[string]written
 	keys   map[string]place // where the operator's own names stand: tiers, headers
 	bad    map[string]bool  // paths that were reported; rules leave them alone
+	empty  []string         // paths of keys with nothing behind them
 	visits int
 	typ    string       // of the model that is being read; empty: one that is not served
 	priced *prices.List // of models such as openai/*; nil: not read yet
@@ -59,7 +61,12 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value, others 
 	}
 	switch n.kind {
 	case nullNode:
-		return // a key with nothing behind it is as good as no key
+		// A key with nothing behind it is as good as no key. That is hardly meant where the key
+		// would switch something on.
+		if key := strings.HasSuffix(path, "].key"); key || v.Kind() == reflect.Pointer && isGroup(v.Type().Elem()) {
+			d.empty = append(d.empty, path)
+		}
+		return
 	case badNode:
 		d.bad[path] = true
 		return
@@ -116,19 +123,18 @@ func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
 		// The type, wherever it stands, says what the other keys are.
 		for _, k := range n.pairs {
 			if k.name == "type" {
-				d.member(path, k, shapes)
+				d.member(path, n, k, shapes)
 			}
 		}
 		shapes = d.shapes(m)
 	}
 	if n.kind != mappingNode {
-		d.fail(n.at(), path, "%s stands here; expected the keys %s", n.describe(),
-			strings.Join(keysOf(shapes...), ", "))
+		d.fail(n.at(), path, "%s stands here; expected %s", n.describe(), keysFor(path, shapes))
 		return
 	}
 	for _, k := range n.pairs {
 		if !isModel || k.name != "type" {
-			d.member(path, k, shapes)
+			d.member(path, n, k, shapes)
 		}
 	}
 	refill(shapes[0])
@@ -157,8 +163,8 @@ func (d *decoder) shapes(m *Model) []reflect.Value {
 	return list
 }
 
-// member fills the field of one key.
-func (d *decoder) member(path string, k pair, shapes []reflect.Value) {
+// member fills the field of one key of n.
+func (d *decoder) member(path string, n *node, k pair, shapes []reflect.Value) {
 	var fields []reflect.Value
 	own := false
 	for i, v := range shapes {
@@ -167,7 +173,7 @@ func (d *decoder) member(path string, k pair, shapes []reflect.Value) {
 		}
 	}
 	if len(fields) == 0 {
-		d.unknown(path, k, shapes)
+		d.unknown(path, n, k, shapes)
 		return
 	}
 	at := join(path, k.name)
@@ -218,19 +224,51 @@ func (d *decoder) cutOff(path string, k pair) {
 		"whole in quotes, or a space behind # if this is a remark")
 }
 
-func (d *decoder) unknown(path string, k pair, shapes []reflect.Value) {
+func (d *decoder) unknown(path string, n *node, k pair, shapes []reflect.Value) {
 	if strings.HasPrefix(path, "upstreams") || len(k.value.text) > 20 {
 		d.src.hide(k.value) // a mistyped `kye: sk-…` is a secret too
 	}
 	keys := keysOf(shapes...)
-	expected := "expected one of " + strings.Join(keys, ", ")
-	if near := suggest(k.name, keys); near != "" {
-		expected = fmt.Sprintf("did you mean %s?", near)
+	h, hint := habitOf(path, k)
+	means, near := h.means, suggest(k.name, keys)
+	switch place := elsewhere(k.name); {
+	case hint != "":
+	case k.value.kind == nullNode && regexpDigits.MatchString(strings.TrimLeft(k.name, "0")+"0"):
+		hint = "a comma begins the next key here; expected a point before decimals, such as 0.15"
+	case strings.ContainsFunc(k.name, oddSpace):
+		hint = "it has a space that is no plain one: expected the line typed again"
+	case near != "" && (slices.Contains(foreign[k.name], near) || place == ""):
+		hint, means = fmt.Sprintf("did you mean %s?", near), near
+	case place != "":
+		hint = place
+	default:
+		hint = "expected one of " + someKeys(keys)
 	}
-	if k.value.kind == nullNode && regexpDigits.MatchString(strings.TrimLeft(k.name, "0")+"0") {
-		expected = "a comma begins the next key here; expected a point before decimals, such as 0.15"
+	if means != "" && !slices.ContainsFunc(n.pairs, func(one pair) bool { return one.name == means }) {
+		d.bad[join(path, means)] = true // it is not missing as well
 	}
-	d.add(k.at, join(path, k.name), "unknown key %s; %s", quote(k.name), expected)
+	d.add(k.at, join(path, k.name), "unknown key %s; %s", quote(k.name), hint)
+}
+
+func oddSpace(c rune) bool { return c != ' ' && unicode.IsSpace(c) || c == '\u200b' || c == '\ufeff' }
+
+// someKeys lists keys, unless they are too many to help.
+func someKeys(keys []string) string {
+	if len(keys) > 16 {
+		return "the keys in config/REFERENCE.md (farebox config schema prints them, too)"
+	}
+	return strings.Join(keys, ", ")
+}
+
+// keysFor says what stands below a path that has no keys.
+func keysFor(path string, shapes []reflect.Value) string {
+	switch entryNumber.ReplaceAllString(path, "") {
+	case "models":
+		return "the keys of a model, such as id:, context_tokens:, price: and targets: [{ upstream: NAME }]"
+	case "upstreams":
+		return "the keys of an upstream, such as name:, base_url: and key:"
+	}
+	return "the keys " + someKeys(keysOf(shapes...))
 }
 
 func (d *decoder) list(path string, n *node, v reflect.Value) {
@@ -287,6 +325,11 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		return
 	}
 	plain := !n.quoted && !n.block
+	if (path == "listen" || path == "server.metrics_listen") && regexpDigits.MatchString(n.text) {
+		d.fail(n.at(), path, "%s is a port alone; expected 127.0.0.1:%s, or \":%s\" for every address of this machine",
+			quote(n.text), clip(n.text), clip(n.text))
+		return
+	}
 	if v.Kind() == reflect.String && !secret && v.Type() != reflect.TypeFor[Decimal]() &&
 		v.Type() != reflect.TypeFor[ChainID]() && plain && (looksBool(n.text) || looksNumber(n.text)) {
 		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
@@ -294,6 +337,13 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 	}
 	if name := foreignVariable(n.text); secret && name != "" {
 		d.fail(n.at(), path, "the text itself would be sent as the secret; expected ${%s} for the environment variable", name)
+		return
+	} else if name != "" && v.Kind() == reflect.String {
+		d.fail(n.at(), path, "the text itself would be used; expected ${%s} for the environment variable", name)
+		return
+	}
+	if secret && strings.ContainsAny(n.text, "“”„‘’") {
+		d.fail(n.at(), path, "the secret has typographic quotes; expected plain ones, or none")
 		return
 	}
 	text, err := d.expand(n.text)
@@ -306,7 +356,9 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "%s is text; expected %s without quotes", quote(n.text), expected(v))
 		return
 	}
-	if err := readValue(text, v); err != nil {
+	if err := readValue(text, v); err != nil && strings.HasSuffix(path, ".weight") {
+		d.fail(n.at(), path, "%s is not a whole number; expected one such as 50, of which two make two equal shares", d.shown(path))
+	} else if err != nil {
 		d.fail(n.at(), path, "%s %v", d.shown(path), err)
 	}
 }

@@ -104,10 +104,26 @@ func (u *Upstream) speaks() (d dialect, known bool) {
 	return dialects[i], true
 }
 
-// isEndpoint says that a path leads to one endpoint, whoever's it is.
-func isEndpoint(path string) bool {
-	ends := func(endpoint string) bool { return strings.HasSuffix(path, endpoint) }
-	return slices.ContainsFunc(dialects, func(d dialect) bool { return slices.ContainsFunc(d.endpoints, ends) })
+// furtherEndpoints are those of OpenAI's API that a base_url must not end in either.
+var furtherEndpoints = []string{"/completions", "/images/generations", "/images/edits", "/audio/speech",
+	"/audio/transcriptions", "/moderations", "/rerank"}
+
+// endpointOf is the end of a path that leads to one endpoint, whoever's it is; empty: none does.
+func endpointOf(path string) string {
+	path = strings.TrimRight(path, "/")
+	for i := range dialects {
+		for _, end := range dialects[i].endpoints {
+			if strings.HasSuffix(path, end) {
+				return end
+			}
+		}
+	}
+	for _, end := range furtherEndpoints {
+		if strings.HasSuffix(path, end) {
+			return end
+		}
+	}
+	return ""
 }
 
 // KeyHeader is the header that carries the key of an upstream, and what stands

@@ -167,6 +167,7 @@ var simulation = map[string]string{"SIM_URL": "http://127.0.0.1:9099", "SIM_ENCL
 // The first run must work, and nobody may take it for the real thing.
 func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 	c := Demo(simulation)
+	noWarnings(t, c)
 	if !c.Simulated || c.Source != "" || c.Listen != "127.0.0.1:8080" || c.Brand != "svc" ||
 		c.Store != "./farebox-data" {
 		t.Errorf("the head of the demo config is wrong: %+v", c)

@@ -15,21 +15,21 @@ import (
 // Load reads, expands and checks the file. Mistakes in it are *Problems; a
 // file that cannot be read is an ordinary error that wraps the cause.
 func Load(path string) (*Config, error) {
-	data, err := readConfig(path)
+	f, err := readConfig(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, os.LookupEnv)
+	return parseKeys(f, os.LookupEnv, nil)
 }
 
 // LoadStore is Load for commands that work on the store and sell nothing: they
 // need neither the secrets of upstreams nor a file that is good elsewhere.
 func LoadStore(path string) (*Config, error) {
-	data, err := readConfig(path)
+	f, err := readConfig(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseKeys(path, data, os.LookupEnv, storeKeys)
+	return parseKeys(f, os.LookupEnv, storeKeys)
 }
 
 // storeKeys are the keys that say where the store is and what works with it.
@@ -39,17 +39,27 @@ var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability"
 // Parse is Load for a file that is in memory already. The name is used for
 // messages and Source; env answers ${NAME}, nil stands for an empty one.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
-	return parseKeys(name, data, env, nil)
+	return parseKeys(file{name: name, data: data}, env, nil)
+}
+
+// file is a config file as it was read.
+type file struct {
+	name string
+	data []byte
+	mode fs.FileMode // 0: not known
 }
 
 // parseKeys reads all of a file, or with only just those of its keys.
-func parseKeys(name string, data []byte, env func(string) (string, bool), only []string) (*Config, error) {
+func parseKeys(f file, env func(string) (string, bool), only []string) (*Config, error) {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	src, r := newSource(name, data)
+	src, r := newSource(f.name, f.data)
 	if err := r.err(); err != nil {
 		return nil, err
+	}
+	if foreignFormat(src, r) {
+		return nil, r.err()
 	}
 	root := parseTree(src, r)
 	if err := r.err(); root == nil && err != nil {
@@ -61,21 +71,26 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 		return nil, r.err()
 	}
 	if root.kind != mappingNode {
+		src.hide(root)
 		r.add(root.at(), "", "%s stands here; expected keys such as upstreams: and models:", root.describe())
+		return nil, r.err()
+	}
+	if foreignFile(root, r) {
 		return nil, r.err()
 	}
 	if only != nil {
 		root.pairs = slices.DeleteFunc(root.pairs, func(p pair) bool { return !slices.Contains(only, p.name) })
 	}
 	c := newConfig()
-	c.Source = name
-	c.sum = sha256.Sum256(data)
+	c.Source = f.name
+	c.sum = sha256.Sum256(f.data)
 	d := newDecoder(r, env)
 	d.value("", root.at(), root, reflect.ValueOf(c).Elem())
 	d.wildcards(root, c)
 	c.complete()
 	if v := newValidator(d, c); only == nil {
 		v.run()
+		v.doubts(f.mode)
 	} else {
 		v.tags("", reflect.ValueOf(c).Elem())
 		v.identity()
@@ -85,25 +100,30 @@ func parseKeys(name string, data []byte, env func(string) (string, bool), only [
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	c.Warnings = r.warnings()
 	return c, nil
 }
 
 // readConfig reads a file, or what comes through a pipe, up to the limit that
 // Parse reports.
-func readConfig(path string) ([]byte, error) {
+func readConfig(path string) (file, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("cannot read the config file: %w; name an existing file with -c", err)
+		return file{}, fmt.Errorf("cannot read the config file: %w; name an existing file with -c", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the config file: %w; check its permissions", err)
+		return file{}, fmt.Errorf("cannot read the config file: %w; check its permissions", err)
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the config file: %w", err)
+		return file{}, fmt.Errorf("cannot read the config file: %w", err)
 	}
-	return data, nil
+	read := file{name: path, data: data}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		read.mode = info.Mode().Perm()
+	}
+	return read, nil
 }
 
 //go:embed demo.yaml

@@ -332,7 +332,10 @@ func (v *validator) targets(path string, m *Model, upstreams map[string]*Upstrea
 			v.missingUpstream(at+".upstream", t.Upstream)
 			continue
 		}
-		m.Spec.checkTarget(v, at, m, &t, u)
+		if !v.misled[u] {
+			m.Spec.checkTarget(v, at, m, &t, u)
+			v.vendorModel(at, &t, u)
+		}
 		key := [2]string{t.Upstream, t.Model}
 		if first, ok := seen[key]; ok {
 			v.wrong(at, "this is targets[%d] again; expected every target once: use weight: for its share", first)

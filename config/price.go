@@ -14,7 +14,7 @@ type Price struct {
 	CacheWrite *Pico `yaml:"cache_write"`
 	// Prices of the whole request when its prompt is longer. Default: none.
 	Extended *ExtendedPrice `yaml:"extended"`
-	// Prices below 0.001 are meant: they are not per token by mistake.
+	// Unusual prices are meant: below 0.001, above 1000, or in an unusual proportion to each other.
 	Confirmed bool `yaml:"confirmed"`
 }
 
@@ -97,6 +97,9 @@ func (v *validator) rates(path string, output, confirmed bool, in, out Pico, rea
 			v.wrong(path+"."+key, "%s USD per 1,000,000 tokens looks like the price of one token; expected %s, or "+
 				"confirmed: true beside it if it is meant", p.PerMillion(), (*p * 1_000_000).PerMillion())
 		}
+	}
+	if !confirmed {
+		v.doubtRates(path, in, out, read, write)
 	}
 }
 

@@ -17,7 +17,7 @@ var (
 // model that it does not show, and files of secrets are there.
 func TestBlocksOfTheManualAreGood(t *testing.T) {
 	dir := t.TempDir()
-	for _, page := range []string{"README.md", "REFERENCE.md"} {
+	for _, page := range []string{"README.md", "REFERENCE.md", "../README.md"} {
 		blocks := yamlBlock.FindAllStringSubmatch(string(read(t, page)), -1)
 		if page == "README.md" && len(blocks) < 12 {
 			t.Errorf("%s has only %d blocks", page, len(blocks))
@@ -33,10 +33,12 @@ func TestBlocksOfTheManualAreGood(t *testing.T) {
 			if block[1] != "" {
 				text = completed(text)
 			}
-			if _, err := Parse(page, []byte(text), testEnv); err != nil {
+			c, err := Parse(page, []byte(text), testEnv)
+			if err != nil {
 				t.Errorf("a block of %s is refused: %v\n%s", page, err, block[2])
 				continue
 			}
+			noWarnings(t, c)
 			file := filepath.Join(dir, "block.yaml")
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

@@ -172,7 +172,7 @@ func (w *Watcher) follow() error {
 func (w *Watcher) look(forced bool) {
 	name := w.running.Source
 	_ = w.follow() // what cannot be watched is found by the tick
-	data, err := readConfig(w.path)
+	read, err := readConfig(w.path)
 	if err != nil {
 		if forced || !w.missing {
 			w.say("the config file cannot be read; the running config stays", err)
@@ -180,7 +180,8 @@ func (w *Watcher) look(forced bool) {
 		w.missing = true
 		return
 	}
-	sum := sha256.Sum256(data)
+	read.name = name
+	sum := sha256.Sum256(read.data)
 	if !forced && !w.missing && sum == w.seen {
 		return
 	}
@@ -189,7 +190,7 @@ func (w *Watcher) look(forced bool) {
 	if back && sum == w.running.sum {
 		return // gone for a moment, unchanged
 	}
-	next, err := Parse(name, data, os.LookupEnv)
+	next, err := parseKeys(read, os.LookupEnv, nil)
 	if err != nil {
 		w.say(name+" has errors; the running config stays", err)
 		return

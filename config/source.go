@@ -35,6 +35,10 @@ func newSource(name string, data []byte) (*source, *report) {
 		r.add(place{1, 1}, "", "the file is larger than %s; a config file is text of at most that size", Size(maxFile))
 		return s, r
 	}
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		r.add(place{1, 1}, "", "the file is UTF-16, as some editors of Windows write it; expected it saved as UTF-8")
+		return s, r
+	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	// One kind of line end, so that columns and excerpts are right for files
 	// from any editor.

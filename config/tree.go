@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -124,7 +126,7 @@ func parseTree(s *source, r *report) (root *node) {
 		}
 		if documents++; documents > 1 {
 			r.add(at, "", "a second document starts here; expected one document: remove the line ---")
-			continue
+			return nil
 		}
 		root = p.plant(doc.Body)
 	}
@@ -182,6 +184,11 @@ func shallow(tokens token.Tokens, r *report) bool {
 	return true
 }
 
+var (
+	bareStar = regexp.MustCompile(`[:\[,{-]\s*\*\s*([\]},#]|$)`)
+	noSpace  = regexp.MustCompile(`^\s*(- )?[a-z][a-z0-9_]*:[^\s/]`)
+)
+
 // reportSyntax turns the library's error into a problem of ours.
 func reportSyntax(s *source, r *report, err error) {
 	at, message := place{1, 1}, "the file is not YAML"
@@ -194,6 +201,11 @@ func reportSyntax(s *source, r *report, err error) {
 	}
 	line := s.line(at.line)
 	switch {
+	case bareStar.MatchString(line):
+		at.column = utf8.RuneCountInString(line[:strings.Index(line, "*")]) + 1
+		message += `; expected "*" in quotes, since * alone begins an alias`
+	case noSpace.MatchString(line):
+		message += "; expected a space behind the colon of a key"
 	case strings.Contains(line[:indent(line)], "\t"):
 		message += "; indent with spaces, not with tabs"
 	case strings.Contains(line, "${") && strings.ContainsAny(strings.ReplaceAll(line, "${", ""), "{["):

@@ -168,7 +168,9 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 
 func (v *validator) upstream(path string, u *Upstream) {
 	v.baseURL(path+".base_url", u.BaseURL)
-	v.wholeBaseURL(path+".base_url", u)
+	if v.vendor(path, u) {
+		v.wholeBaseURL(path+".base_url", u)
+	}
 	v.headerValue(path+".key", u.Key)
 	v.headers(path, u.Headers, v.keyHeader(path, u))
 	v.authority(path+".ca_file", u.CAFile)
@@ -224,9 +226,10 @@ func (v *validator) baseURL(path, text string) {
 		v.src.hide(v.at[path].node)
 		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or "+
 			"headers:")
-	case isEndpoint(u.Path):
-		v.wrong(path, "%s is the address of one endpoint; expected the part before it, such as https://host/v1",
-			v.shown(path))
+	case endpointOf(u.Path) != "":
+		before := strings.TrimSuffix(strings.TrimRight(text, "/"), endpointOf(u.Path))
+		before, _, _ = strings.Cut(before, "/models/") // of Gemini
+		v.wrong(path, "%s is the address of one endpoint; expected the part before it, %s", v.shown(path), clip(before))
 	}
 }
 
@@ -240,7 +243,16 @@ var apiRoots = map[string]string{
 	"api.openai.com":    "/v1",
 	"api.together.xyz":  "/v1",
 	"api.x.ai":          "/v1",
-	"openrouter.ai":     "/api/v1",
+	"api.cerebras.ai":   "/v1",
+	"api.deepinfra.com": "/v1/openai",
+	"api.elevenlabs.io": "/v1",
+	"api.replicate.com": "/v1",
+	"api.sambanova.ai":  "/v1",
+
+	"integrate.api.nvidia.com": "/v1",
+	"router.huggingface.co":    "/v1",
+
+	"openrouter.ai": "/api/v1",
 
 	googleHost: "/v1beta/openai",
 }
@@ -252,7 +264,7 @@ const googleHost = "generativelanguage.googleapis.com"
 // its endpoints stand below: every request would be answered 404.
 func (v *validator) wholeBaseURL(path string, up *Upstream) {
 	u, err := url.Parse(up.BaseURL)
-	if d, known := up.speaks(); err != nil || known && !d.writes {
+	if err != nil {
 		return
 	}
 	host := strings.ToLower(u.Hostname())

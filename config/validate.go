@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +20,15 @@ import (
 type validator struct {
 	*decoder
 	c        *Config
-	ids      map[string]int  // of models
-	ruledOut map[string]bool // paths that break the rule of a tag; they could be read
+	ids      map[string]int     // of models
+	ruledOut map[string]bool    // paths that break the rule of a tag; they could be read
+	doubted  map[string]bool    // paths with a warning
+	misled   map[*Upstream]bool // their dialect is wrong and reported
 }
 
 func newValidator(d *decoder, c *Config) *validator {
-	return &validator{decoder: d, c: c, ids: map[string]int{}, ruledOut: map[string]bool{}}
+	return &validator{decoder: d, c: c, ids: map[string]int{}, ruledOut: map[string]bool{},
+		doubted: map[string]bool{}, misled: map[*Upstream]bool{}}
 }
 
 func (v *validator) run() {
@@ -73,12 +77,16 @@ func (v *validator) identity() {
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
 
+var windowsPath = regexp.MustCompile(`^[A-Za-z]:[\\\x00-\x1f]|^\\\\`)
+
 func (v *validator) store() {
 	v.src.hide(v.at["store"].node) // it may have a password
 	switch u, err := url.Parse(v.c.Store); {
 	case v.c.SharedStore() && (err != nil || u.Host == "" && u.Query().Get("host") == "" ||
 		strings.Trim(u.Path, "/") == ""):
 		v.wrong("store", "this names no database; expected postgres://user:password@host:5432/database")
+	case runtime.GOOS != "windows" && windowsPath.MatchString(v.c.Store):
+		v.wrong("store", "this is a path of Windows; expected one of this machine, such as /var/lib/farebox")
 	case !v.c.SharedStore() && strings.HasPrefix(v.c.Store, "~/"):
 		v.wrong("store", "~ is not expanded here; expected the whole path, or ${HOME}%s", v.c.Store[1:])
 	case !v.c.SharedStore() && (v.c.Store == "" || strings.Contains(v.c.Store, "://")):
@@ -131,9 +139,21 @@ func (v *validator) address(path, text string, unix bool) {
 			return
 		}
 	}
+	usual := "8080"
+	if strings.HasPrefix(path, "redis") {
+		usual = "6379"
+	}
 	host, port, err := net.SplitHostPort(text)
 	number, numErr := strconv.ParseUint(port, 10, 16)
 	switch {
+	case strings.Contains(text, "://"):
+		v.src.hide(v.at[path].node) // it may have a password
+		v.wrong(path, "this is a link; expected host:port without what stands before, such as 127.0.0.1:%s", usual)
+	case regexpDigits.MatchString(text):
+		v.wrong(path, "%s is a port alone; expected 127.0.0.1:%s, or \":%s\" for every address of this machine", v.shown(path),
+			clip(text), clip(text))
+	case err != nil && hostName.MatchString(text):
+		v.wrong(path, "%s has no port; expected one behind a colon, such as %s:%s", v.shown(path), clip(text), usual)
 	case err != nil || numErr != nil:
 		v.wrong(path, "%s is not an address; %s", v.shown(path), want)
 	case number == 0:

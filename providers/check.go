@@ -24,11 +24,15 @@ func Commands() []*cobra.Command {
 // checkCommand is `farebox check`.
 func checkCommand() *cobra.Command {
 	var file string
-	var online bool
+	var online, strict bool
 	cmd := &cobra.Command{
-		Use: "check -c FILE", Short: "Check a config file and list all errors in it", Args: cobra.NoArgs,
+		Use: "check -c FILE", Short: "Check a config file and list all errors and warnings in it", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file)
+			var problems *config.Problems
+			if errors.As(err, &problems) {
+				printWarnings(cmd.OutOrStdout(), problems.Warnings)
+			}
 			if err != nil {
 				return err
 			}
@@ -38,6 +42,10 @@ func checkCommand() *cobra.Command {
 				}
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), config.Summary(cfg))
+			printWarnings(cmd.OutOrStdout(), cfg.Warnings)
+			if n := len(cfg.Warnings); n > 0 && strict {
+				return fmt.Errorf("%s has warnings (%d), and --strict accepts none", file, n)
+			}
 			checkMedia(cmd.OutOrStdout(), cfg)
 			if err := checkCharacters(cmd.OutOrStdout(), cfg.Characters); err != nil {
 				return err
@@ -51,9 +59,20 @@ func checkCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&online, "online", false,
 		"also send each upstream one free request, test the media store, and compare the x402 tokens with their chains")
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd
+}
+
+// printWarnings prints each with its line, as mistakes are printed.
+func printWarnings(out io.Writer, list []config.Problem) {
+	for _, one := range list {
+		fmt.Fprintf(out, "\n%s\n", one)
+	}
+	if len(list) > 0 {
+		fmt.Fprintln(out)
+	}
 }
 
 // askUpstreams prints what every upstream answers to a question that is free.

@@ -25,6 +25,9 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	}
 	fmt.Fprintf(w, "farebox %s\n  listening  %s\n  config     %s\n  store      %s\n", version, base, source,
 		cfg.StoreName())
+	if n := len(cfg.Warnings); n > 0 && cfg.Source != "" {
+		fmt.Fprintf(w, "  warnings   %d in the config: %s check -c %s\n", n, Program(), cfg.Source)
+	}
 	switch metrics {
 	case config.MetricsOff:
 	case config.MetricsOnListen:

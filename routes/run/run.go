@@ -55,6 +55,7 @@ type process struct {
 	proxy     *proxy.Proxy
 	gateway   *routes.Gateway
 	failed    chan error
+	warned    []config.Problem
 	unclosed  error    // of the ledger
 	closing   []func() // in the order of opening
 }
@@ -73,6 +74,8 @@ func Serve(o Options) (err error) {
 	}
 	o.Override(p.cfg)
 	p.log = p.cfg.Log.Open()
+	p.cfg.LogWarnings(p.log, nil)
+	p.warned = p.cfg.Warnings
 	if err := p.open(); err != nil {
 		return err
 	}
@@ -209,5 +212,10 @@ func (p *process) reload(next *config.Config) error {
 			return err
 		}
 	}
-	return p.gateway.Reload(next)
+	if err := p.gateway.Reload(next); err != nil {
+		return err
+	}
+	next.LogWarnings(p.log, p.warned)
+	p.warned = next.Warnings
+	return nil
 }
