@@ -312,10 +312,16 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 	}
 }
 
+// ofAddress are paths of addresses of wallets and tokens.
+var ofAddress = regexp.MustCompile(`(^|\.)(pay_to|asset|(allow|deny)\[\d+\])$`)
+
 // scalar reads one value from its text.
 func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 	secret := d.at[path].secret
 	if n.kind != scalarNode {
+		if ofAddress.MatchString(path) {
+			d.src.hide(n) // wallets of Solana keep keys as lists of numbers
+		}
 		hint := ""
 		if n.kind == mappingNode && len(n.pairs) == 1 {
 			// [127.0.0.1:6379] is read as a key with a value.
@@ -325,6 +331,11 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		return
 	}
 	plain := !n.quoted && !n.block
+	if ofAddress.MatchString(path) && privateKey.MatchString(n.text) {
+		d.src.hide(n)
+		d.fail(n.at(), path, "this is a private key, which no config needs; expected the address that belongs to it, in quotes")
+		return
+	}
 	if (path == "listen" || path == "server.metrics_listen") && regexpDigits.MatchString(n.text) {
 		d.fail(n.at(), path, "%s is a port alone; expected 127.0.0.1:%s, or \":%s\" for every address of this machine",
 			quote(n.text), clip(n.text), clip(n.text))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -271,6 +272,8 @@ func (v *validator) doubtAgents() {
 	}
 }
 
+var longPart = regexp.MustCompile(`[A-Za-z0-9_-]{20}`)
+
 // doubtSecrets warns of secrets in a file that others on the machine can read.
 func (v *validator) doubtSecrets(mode fs.FileMode) {
 	if mode&0o044 == 0 || runtime.GOOS == "windows" {
@@ -282,8 +285,12 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 			continue
 		}
 		literal := w.secret && len(w.node.text) >= 8
-		if u, err := url.Parse(w.node.text); path == "store" && err == nil {
-			_, literal = u.User.Password()
+		if strings.Contains(path, ".headers") {
+			literal = literal && secretName.MatchString(strings.TrimRight(path, `"]`))
+		}
+		if u, err := url.Parse(w.node.text); err == nil && (path == "store" || u.Host != "") {
+			_, literal = u.User.Password() // or a key in the path, as nodes of chains have it
+			literal = literal || w.secret && longPart.MatchString(u.Path)
 		}
 		if literal {
 			v.doubt(path, "everybody on this machine can read the secret (the file has mode %04o); expected ${NAME}, or chmod 600",

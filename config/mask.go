@@ -21,6 +21,11 @@ var (
 	secretName = regexp.MustCompile(`(?i)key$|token$|secret|passw|authorization|credential`)
 	// user:password@ of a URL is hidden wherever it stands.
 	userinfo = regexp.MustCompile(`://([^/\s"'@]+)@`)
+	// So are keys of vendors and wallets: somebody pasted one into the wrong place.
+	pasted = regexp.MustCompile(`\b((?:sk|rk|xai|gsk|pplx|fw|tgp|hf|r8|ghp)[-_][A-Za-z0-9_-]{12,}|AIza[A-Za-z0-9_-]{30,}|` +
+		`0x[0-9a-fA-F]{64}|[1-9A-HJ-NP-Za-km-z]{86,90})\b`)
+	// privateKey is one in the place of an address: 32 bytes in hexadecimal digits, 64 in base58, or words.
+	privateKey = regexp.MustCompile(`^(?:0x)?[0-9a-fA-F]{64}$|^[1-9A-HJ-NP-Za-km-z]{80,90}$|^[a-z]{3,8}(?: [a-z]{3,8}){11,23}$|^\[[0-9, ]{100,}\]$`)
 )
 
 // hide marks the text of n as a secret, unless it only refers to one.
@@ -144,7 +149,7 @@ func (s *source) masked(at place) (line []rune, caret int) {
 			secret[i] = runes[i] != ' ' || i > h.from
 		}
 	}
-	for _, m := range userinfo.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range append(userinfo.FindAllStringSubmatchIndex(text, -1), pasted.FindAllStringSubmatchIndex(text, -1)...) {
 		from := utf8.RuneCountInString(text[:m[2]])
 		for i := range utf8.RuneCountInString(text[m[2]:m[3]]) {
 			secret[from+i] = true

@@ -352,7 +352,7 @@ func bodyPlace(body ast.Node) place {
 // clip bounds text that is quoted in a message.
 func clip(s string) string {
 	const most = 60
-	runes := []rune(userinfo.ReplaceAllString(s, "://"+mask+"@"))
+	runes := []rune(pasted.ReplaceAllString(userinfo.ReplaceAllString(s, "://"+mask+"@"), mask))
 	if len(runes) > most {
 		return string(runes[:most]) + "…"
 	}
