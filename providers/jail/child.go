@@ -142,6 +142,15 @@ func (c *child) kill() { killGroup(c.cmd.Process) }
 // to clean up after it, and the next child need not wait for that.
 const goneSoon = 100 * time.Millisecond
 
+// killed says that the child was killed by somebody else, before [child.end] does it.
+func (c *child) killed() bool {
+	select {
+	case <-c.gone:
+	case <-time.After(goneSoon):
+	}
+	return c.ended() == "signal: killed"
+}
+
 // end kills the child and waits until it is gone, or soon will be.
 func (c *child) end() {
 	c.kill()

@@ -314,14 +314,21 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	// concern the child.
 	inTime, open := late(), closed()
 	if err != nil || r.status == panicked {
+		killed := err != nil && kid.killed()
 		kid.end()
-		fair.MeterOf(c.ctx).Add(watch.used(kid))
+		used := watch.used(kid)
+		fair.MeterOf(c.ctx).Add(used)
 		switch {
 		case c.ctx.Err() != nil:
 			err = c.ctx.Err()
 		case overspent || !inTime:
 			err = ErrTooSlow
 		case !open:
+			err = ErrUnavailable
+		case killed && used < p.o.CPU/2:
+			// From outside, such as by the kernel when the machine has no memory: not for what the
+			// job does.
+			p.lost(kid, r.text)
 			err = ErrUnavailable
 		default:
 			p.lost(kid, r.text)

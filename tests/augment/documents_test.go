@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"mime/multipart"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -247,6 +249,34 @@ func TestDocuments(t *testing.T) {
 		cancel()
 		others.Wait()
 		s.charged(t, 2)
+	})
+	t.Run("a child that the system kills is not the document's fault", func(t *testing.T) {
+		kind, body := form(part{"file", "a.docx", string(slow(t))})
+		ended := make(chan int)
+		go func() {
+			status, _, _ := s.send(context.Background(), parsing, kind, body)
+			ended <- status
+		}()
+		rig.Await(t, "a child reads", func() bool {
+			n, _ := s.Metric("farebox_jail_jobs")
+			return n >= 1
+		})
+		time.Sleep(20 * time.Millisecond) // the job is in the child
+		for _, id := range s.kids() {
+			pid, _ := strconv.Atoi(id)
+			if child, err := os.FindProcess(pid); err == nil && pid > 1 {
+				_ = child.Kill()
+			}
+		}
+		if status := <-ended; status != 503 {
+			t.Errorf("answered %d", status)
+		}
+		s.charged(t, 0)
+		rig.Await(t, "there are children again", func() bool {
+			status, _ := s.parse(t, "a", []byte("stork"))
+			return status == 200
+		})
+		s.had = s.has()
 	})
 	t.Run("who has no money gets nothing", func(t *testing.T) {
 		s.NewAccount("poor", "0.009")
