@@ -36,6 +36,17 @@ func (l *Ledger) Stats() Stats {
 	return s
 }
 
+// Ready says why new paid requests are refused. A ledger that is not healthy takes them as
+// long as its journal has room.
+func (l *Ledger) Ready() error {
+	if l.node != nil {
+		if err := l.node.healthy(); err != nil {
+			return err
+		}
+	}
+	return l.journal.Takes()
+}
+
 // Healthy says why new paid requests cannot be taken or charges not be booked.
 func (l *Ledger) Healthy() error {
 	if err := l.journal.Healthy(); err != nil {

@@ -54,6 +54,7 @@ type Gateway struct {
 	draining atomic.Bool
 	leaving  atomic.Bool
 	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record
+	ailing   atomic.Bool // it was that the ledger can record, but not for long
 
 	finishes *fair.Room  // requests with an idempotency key that go on without their client
 	serving  atomic.Bool // Warm was called

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"sync"
@@ -182,13 +183,13 @@ func (g *Gateway) NoteReload(msg string, err error) {
 	g.log.Info().Msg(msg)
 }
 
-// Each series is announced with its type, as scrapers expect.
+// Each series is announced with its type, as scrapers expect; withHelp adds what it counts.
 func init() { metrics.ExposeMetadata(true) }
 
 // ServeMetrics answers /metrics in the Prometheus text format.
 func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-	w := ctx.Response.BodyWriter()
+	w := new(bytes.Buffer)
 	g.metrics.set.WritePrometheus(w)
 	s := g.live.Load()
 	s.catalog.WriteMetrics(w)
@@ -201,6 +202,7 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	metrics.WriteProcessMetrics(w)
+	ctx.Response.SetBodyRaw(withHelp(w.Bytes()))
 }
 
 // serveHealth says that the process runs.
@@ -213,11 +215,14 @@ func (g *Gateway) serveReady(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyString("draining\n")
 		return
 	}
-	err := g.ledger.Healthy()
+	// The reason names paths; it is for the log, not for whoever asks, and whoever
+	// asks may ask often.
+	err, weak := g.ledger.Ready(), g.ledger.Healthy()
 	if unready := err != nil; g.unready.Swap(unready) != unready && unready {
-		// The reason names paths; it is for the log, not for whoever asks, and
-		// whoever asks may ask often.
 		g.log.Error().Err(err).Msg("not ready: the ledger cannot record")
+	}
+	if ailing := weak != nil && err == nil; g.ailing.Swap(ailing) != ailing && ailing {
+		g.log.Error().Err(weak).Msg("ready as long as the journal has room: charges cannot be booked or the journal cannot grow")
 	}
 	if err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)

@@ -138,23 +138,8 @@ func (j *Journal) Unhold(n money.Nano) {
 
 // room makes sure that a record fits, in a new segment if need be.
 func (j *Journal) room(kind uint8) error {
-	if j.closed {
-		return errFull
-	}
-	if kind != Settle && kind != Void {
-		if j.unnamed != nil && j.name() != nil {
-			return errFull
-		}
-		need := j.reserved + MaxRecord
-		if kind == Hold {
-			need += MaxRecord
-		}
-		if j.free() < need && j.failed == nil {
-			j.prepareNow()
-		}
-		if j.free() < need {
-			return errFull
-		}
+	if err := j.space(kind); err != nil {
+		return err
 	}
 	if j.seg != nil && j.seg.off+MaxRecord <= j.size {
 		return nil
@@ -164,6 +149,30 @@ func (j *Journal) room(kind uint8) error {
 		return errFull
 	}
 	return err
+}
+
+// space makes sure that there is room for a record, and for what open holds still need.
+func (j *Journal) space(kind uint8) error {
+	if j.closed {
+		return errFull
+	}
+	if kind == Settle || kind == Void {
+		return nil
+	}
+	if j.unnamed != nil && j.name() != nil {
+		return errFull
+	}
+	need := j.reserved + MaxRecord
+	if kind == Hold {
+		need += MaxRecord
+	}
+	if j.free() < need && j.failed == nil {
+		j.prepareNow()
+	}
+	if j.free() < need {
+		return errFull
+	}
+	return nil
 }
 
 // free is how many bytes of records certainly fit. The end of a segment is
@@ -304,6 +313,16 @@ func (j *Journal) Ready() {
 	case j.need <- struct{}{}:
 	default:
 	}
+}
+
+// Takes says why a hold would be refused; nil while there is room for one.
+func (j *Journal) Takes() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.space(Hold); err != nil {
+		return errors.Join(err, j.failed, j.unnamed)
+	}
+	return nil
 }
 
 // Healthy says why there is no segment to write to, or soon will be none.

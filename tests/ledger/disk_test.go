@@ -145,6 +145,13 @@ func TestFullDiskLosesNoCharge(t *testing.T) {
 	answered(20)
 	g.MetricIs("farebox_store_up", func(v float64) bool { return v == 0 })
 	answered(20)
+	// "The load balancer took the only node away while it still served everybody."
+	if res, err := rig.Client.Get(g.Origin + "/readyz"); err != nil || res.StatusCode != 200 {
+		t.Errorf("/readyz while requests are served: %v, %v", res, err)
+	} else {
+		_ = res.Body.Close()
+		g.AwaitLog("ready as long as the journal has room")
+	}
 	if out, err := g.TryCLI("account", "credit", "a", "1"); err == nil {
 		t.Errorf("a credit was taken that cannot be recorded: %s", out)
 	}

@@ -20,12 +20,27 @@ import (
 func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`\b(?:farebox|gen_ai)_[a-z0-9_]*[a-z0-9]\b`)
-	told := map[string]bool{}
+	told, types := map[string]bool{}, map[string]int{}
 	tell := func(g *rig.Gateway) {
 		g.Post("/chat/completions", "", "{}") // statuses are told once they were answered
+		help := ""
 		for line := range strings.Lines(g.Metrics()) {
-			if found := name.FindString(line); strings.HasPrefix(line, found) {
+			if found := name.FindString(line); found != "" && strings.HasPrefix(line, found) {
 				told[found] = true
+			}
+			if rest, ok := strings.CutPrefix(line, "# HELP "); ok {
+				help = rest
+			} else if rest, ok := strings.CutPrefix(line, "# TYPE "); ok && !strings.HasPrefix(rest, "go_") && !strings.HasPrefix(rest, "process_") {
+				if of, text, _ := strings.Cut(strings.TrimSpace(help), " "); !strings.HasPrefix(rest, of+" ") || len(text) < 10 {
+					t.Errorf("nothing says what %s counts", strings.TrimSpace(rest))
+				}
+				types[strings.Fields(rest)[0]]++
+			}
+		}
+		for of := range told {
+			base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(of, "")
+			if n := types[of] + types[base]; n == 0 {
+				t.Errorf("%s has no type", of)
 			}
 		}
 	}
