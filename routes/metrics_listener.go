@@ -20,8 +20,11 @@ func (g *Gateway) ListenMetrics(cfg *config.Config, failed chan<- error) (at str
 	}
 	ln, err := proxy.Listen(addr, "", "")
 	if err != nil && addr == config.DefaultMetricsListen {
-		g.log.Info().Err(err).Msg("the usual address of /metrics is taken; name one with server.metrics_listen")
-		ln, err = proxy.Listen("127.0.0.1:0", "", "")
+		taken := err
+		if ln, err = proxy.Listen("127.0.0.1:0", "", ""); err == nil {
+			g.log.Warn().Err(taken).Str("address", ln.Addr().String()).Msg(
+				"the usual address of /metrics is taken, so they are at another one; name one with server.metrics_listen")
+		}
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot listen on %s for metrics (server.metrics_listen): %w", addr, err)

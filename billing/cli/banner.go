@@ -34,6 +34,9 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		fmt.Fprintln(w, "  metrics    /metrics on the same address: everybody who can reach it can read the revenue")
 	default:
 		fmt.Fprintf(w, "  metrics    %s\n", metrics)
+		if usual := config.DefaultMetricsListen; cfg.Server.MetricsListen == usual && !strings.Contains(metrics, "//"+usual+"/") {
+			fmt.Fprintf(w, "             %s is taken: set server.metrics_listen\n", usual)
+		}
 	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 
@@ -131,7 +132,7 @@ func (f *operatorFlags) print(cmd *cobra.Command, v any, head string, rows [][]s
 	if f.json {
 		enc := json.NewEncoder(cmd.OutOrStdout())
 		enc.SetIndent("", "  ")
-		return enc.Encode(v)
+		return enc.Encode(listed(v))
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 	if head != "" {
@@ -153,4 +154,17 @@ func quoted(name string) string {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+// listed makes [] of a list without entries, for which Go writes null.
+func listed(v any) any {
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.IsNil() && list.Type() != reflect.TypeFor[json.RawMessage]() {
+		return []any{}
+	}
+	if members, ok := v.(map[string]any); ok {
+		for name, one := range members {
+			members[name] = listed(one)
+		}
+	}
+	return v
 }
