@@ -60,6 +60,10 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 	if v.bad[path+".base_url"] || at == nil || at.Host == "" {
 		return
 	}
+	v.doubtKey(path+".key", u.Key.Reveal())
+	if at.Hostname() == "0.0.0.0" || at.Hostname() == "::" {
+		v.doubt(path+".base_url", "%s is no address to connect to; expected 127.0.0.1 for this machine", at.Hostname())
+	}
 	open := u.Key == "" && u.TokenFile == "" && len(u.Headers) == 0 && !u.AWS.Signs() && u.Google.KeyFile == ""
 	if known != nil && known.env != "" && open {
 		place := path + ".key"
@@ -78,9 +82,23 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 		v.doubt(path+".timeouts.first_byte", "a model may think longer than %s before its first byte, and the request would fail; "+
 			"expected at least 5s, such as 120s", short(t))
 	}
+	if b := u.Breaker; b.Failures > 0 && b.OpenFor < 100*time.Millisecond {
+		v.doubt(path+".breaker.open_for", "a target would rest for %s only, as good as never; expected at least 1s, such as 10s, or "+
+			"failures: 0", short(b.OpenFor))
+	}
 	if t := u.Timeouts.Total; t > 0 && t < 10*time.Second && text {
 		v.doubt(path+".timeouts.total", "answers that take longer than %s would be cut; expected at least 10s, such as 600s, or 0s "+
 			"for no cap", short(t))
+	}
+}
+
+// placeholder is what examples have in the place of a key.
+var placeholder = regexp.MustCompile(`(?i)^(<.*>|\[.*\]|(sk-)?(\.\.\.|xxx+|your|my|change|replace|insert|todo|fixme).*)$`)
+
+func (v *validator) doubtKey(path, key string) {
+	if placeholder.MatchString(key) {
+		v.doubt(path, "this is the placeholder of an example and no key; expected ${NAME} for the environment variable, or no key "+
+			"where the upstream needs none")
 	}
 }
 
@@ -93,7 +111,9 @@ func (v *validator) serves(u *Upstream, sort func(m *Model) bool) bool {
 
 func (v *validator) doubtChat(path string, c *Chat) {
 	const few = 1000 // tokens; below, thousands are meant
-	if n := c.ContextTokens; n > 0 && n < few {
+	if n := c.ContextTokens; n > 20_000_000 {
+		v.doubt(path+".context_tokens", "no model has a context of %d tokens; expected its size, such as 128000", n)
+	} else if n > 0 && n < few {
 		v.doubt(path+".context_tokens", "a context of %d tokens holds a few sentences; expected tokens and not thousands of "+
 			"them, such as %d000", n, n)
 	} else if most := c.MaxCompletionTokens; most < 128 && v.has(path+".max_completion_tokens") {
@@ -104,16 +124,15 @@ func (v *validator) doubtChat(path string, c *Chat) {
 
 // doubtRates warns of prices that hardly anybody asks.
 func (v *validator) doubtRates(path string, in, out Pico, read, write *Pico) {
-	const dearest = Pico(1000 * 1_000_000)
 	meant := ", or confirmed: true in price if it is meant"
 	for key, p := range map[string]*Pico{"input": &in, "output": &out, "cache_read": read, "cache_write": write} {
-		if p != nil && *p > dearest {
+		if p != nil && *p > dearPrice {
 			v.doubt(path+"."+key, "%s USD per 1,000,000 tokens is more than any model costs; expected less%s", p.PerMillion(), meant)
 		}
 	}
-	if out > 0 && out < in/10 {
-		v.doubt(path+".output", "output tokens would cost less than a tenth of input tokens; expected the two prices the other "+
-			"way round%s", meant)
+	if out > 0 && out < in {
+		v.doubt(path+".output", "output tokens would cost less than input tokens; expected the two prices the other way round%s",
+			meant)
 	}
 	if read != nil && *read > in && in > 0 {
 		v.doubt(path+".cache_read", "tokens from the cache would cost more than fresh ones (input %s); expected less%s",
@@ -147,6 +166,12 @@ func (v *validator) doubtPlaces() {
 		if here, err := os.Getwd(); err == nil && here == string(filepath.Separator) && !filepath.IsAbs(dir) {
 			v.doubt(path, "a relative path begins at the working directory, which is /; expected the whole path, such as "+
 				"/var/lib/farebox")
+		}
+	}
+	for key, d := range map[string]time.Duration{"read_timeout": v.c.Server.ReadTimeout, "client_stall": v.c.Server.ClientStall,
+		"idle_timeout": v.c.Server.IdleTimeout} {
+		if d < time.Second {
+			v.doubt("server."+key, "slow networks of clients take longer than %s; expected at least 1s, such as 30s", short(d))
 		}
 	}
 	if v.c.Server.DrainTimeout == 0 {
@@ -272,6 +297,9 @@ func (v *validator) doubtAgents() {
 	}
 }
 
+// reference is ${NAME}, of which only a default is written in the file.
+var reference = regexp.MustCompile(`\$\{(?:file:[^{}]*|[A-Za-z_][A-Za-z0-9_]*(?::-([^{}]*))?)\}`)
+
 var longPart = regexp.MustCompile(`[A-Za-z0-9_-]{20}`)
 
 // doubtSecrets warns of secrets in a file that others on the machine can read.
@@ -281,15 +309,16 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(v.at)) {
 		w := v.at[path]
-		if w.node == nil || w.node.kind != scalarNode || strings.Contains(w.node.text, "${") {
+		if w.node == nil || w.node.kind != scalarNode {
 			continue
 		}
-		literal := w.secret && len(w.node.text) >= 8
+		literal := w.secret && len(reference.ReplaceAllString(w.node.text, "$1")) >= 8
 		if strings.Contains(path, ".headers") {
 			literal = literal && secretName.MatchString(strings.TrimRight(path, `"]`))
 		}
-		if u, err := url.Parse(w.node.text); err == nil && (path == "store" || u.Host != "") {
-			_, literal = u.User.Password() // or a key in the path, as nodes of chains have it
+		if u, err := url.Parse(reference.ReplaceAllString(w.node.text, "$1")); err == nil && (path == "store" || u.Host != "") {
+			text, _ := u.User.Password()
+			literal = text != "" // or a key in the path, as nodes of chains have it
 			literal = literal || w.secret && longPart.MatchString(u.Path)
 		}
 		if literal {

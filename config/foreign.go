@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -135,11 +136,9 @@ func perToken(group bool, key string) habit {
 		h.means = key
 	}
 	h.of = func(text string) string {
-		price := "0.15"
-		if p, err := parseDecimal(text, 12); err == nil {
-			price = Pico(p).PerMillion()
-		} else if p, ok := exponentPrice(text); ok {
-			price = p
+		price, ok := ofOne(text)
+		if !ok {
+			price = "0.15"
 		}
 		if !group {
 			return fmt.Sprintf("prices are USD per 1,000,000 tokens: expected %s: %s", key, price)
@@ -149,19 +148,19 @@ func perToken(group bool, key string) habit {
 	return h
 }
 
-// exponentPrice is 2.5e-06 as a price of 1,000,000 tokens.
-func exponentPrice(text string) (string, bool) {
-	digits, power, ok := strings.Cut(strings.ToLower(text), "e-")
-	if !ok || !jsonNumber.MatchString(digits) || len(digits) > 12 {
-		return "", false
+// ofOne is the price of one token, such as 0.0000025 or 2.5e-06, as a price of 1,000,000.
+func ofOne(text string) (string, bool) {
+	const most = 1_000_000_000 // 0.001 USD for one
+	if digits, power, ok := strings.Cut(strings.ToLower(text), "e-"); ok {
+		whole, part, _ := strings.Cut(digits, ".")
+		n, err := strconv.Atoi(power)
+		if err != nil || n < len(whole) || n > 12 || !jsonNumber.MatchString(digits) {
+			return "", false
+		}
+		text = "0." + strings.Repeat("0", n-len(whole)) + whole + part
 	}
-	n := 0
-	if _, err := fmt.Sscan(power, &n); err != nil || n < 1 || n > 9 {
-		return "", false
-	}
-	whole, part, _ := strings.Cut(digits, ".")
-	p, err := parseDecimal("0."+strings.Repeat("0", max(0, n-len(whole)))+whole+part, 12)
-	if err != nil || len(whole) > n {
+	p, err := parseDecimal(text, 12)
+	if err != nil || p == 0 || p >= most {
 		return "", false
 	}
 	return Pico(p).PerMillion(), true

@@ -382,6 +382,8 @@ func (v *validator) priceKeys(path string, prices map[string]Each, keys []string
 func (v *validator) each(path string, e Each) {
 	if e < 0 || e > maxEach {
 		v.wrong(path, "%s is out of range; expected 0 to 10000 USD", v.shown(path))
+	} else if e > 100*maxEach/10_000 {
+		v.doubt(path, "%s USD is the price of one, and more than any costs; expected less", e)
 	}
 }
 

@@ -41,6 +41,7 @@ func (p *Price) setFree() { p.Free = true }
 const (
 	maxTokenSpan = 100_000_000
 	leastPrice   = Pico(1000)                // 0.001 USD per 1,000,000 tokens: below is the price of a token, as LiteLLM writes it
+	dearPrice    = Pico(1000 * 1_000_000)    // 1000 USD per 1,000,000 tokens: above is more than any model costs
 	maxPrice     = Pico(100_000 * 1_000_000) // 100,000 USD per 1,000,000 tokens: above is a slipped decimal point
 )
 

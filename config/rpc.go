@@ -196,6 +196,11 @@ func (v *validator) rpc() {
 	if r.CreditPrice > maxPrice || r.CreditPrice < 0 {
 		v.wrong("rpc.credit_price", "%s is out of range; expected 0 to %s USD per 1,000,000 credits",
 			v.shown("rpc.credit_price"), maxPrice.PerMillion())
+	} else if r.CreditPrice > 0 && r.CreditPrice < leastPrice {
+		v.wrong("rpc.credit_price", "%s USD per 1,000,000 credits looks like the price of one credit; expected %s, or "+
+			"credit_price: free", r.CreditPrice.PerMillion(), (r.CreditPrice * 1_000_000).PerMillion())
+	} else if r.CreditPrice > dearPrice {
+		v.doubt("rpc.credit_price", "%s USD per 1,000,000 credits is more than any node costs; expected less", r.CreditPrice.PerMillion())
 	}
 	if r.CreditPrice == 0 && !v.bad["rpc.credit_price"] && v.at["rpc.credit_price"].node.text != freeRate {
 		v.wrong("rpc.credit_price",

@@ -105,6 +105,9 @@ func readPrice(s string) (Pico, error) {
 		return 0, nil
 	}
 	v, err := ParsePrice(s)
+	if price, ok := ofOne(s); ok && err != nil {
+		return 0, fmt.Errorf("looks like the price of one, and prices are of 1,000,000; expected %s", price)
+	}
 	return v, moneyError(err, s, "expected USD per 1,000,000 tokens such as 0.15, with at most 6 decimals")
 }
 

@@ -210,6 +210,11 @@ func (v *validator) speechPrice(path string, p *SpeechPrice) {
 	case p.Input > maxPrice:
 		v.wrong(path+".input", "%s is out of range; expected 0 to %s USD per 1,000,000 characters",
 			v.shown(path+".input"), maxPrice.PerMillion())
+	case p.Input < leastPrice:
+		v.wrong(path+".input", "%s USD per 1,000,000 characters looks like the price of one character; expected %s, or price: free",
+			p.Input.PerMillion(), (p.Input * 1_000_000).PerMillion())
+	case p.Input > dearPrice:
+		v.doubt(path+".input", "%s USD per 1,000,000 characters is more than any voice costs; expected less", p.Input.PerMillion())
 	}
 }
 

@@ -94,8 +94,13 @@ func (t *Transcription) check(v *validator, path string, own *Model) {
 	case p.PerAudioSecond < 0 || p.PerAudioSecond > maxAudioPrice:
 		v.wrong(path+".per_audio_second", "%s is out of range; expected 0 to 1 USD a second",
 			v.shown(path+".per_audio_second"))
+	case p.PerAudioSecond > dearSecond:
+		v.doubt(path+".per_audio_second", "this is %s USD an hour; expected the price of a second, such as 0.0001", p.PerAudioSecond*3600)
 	}
 }
+
+// dearSecond is 36 USD an hour: above is the price of a minute or an hour.
+const dearSecond = Each(10_000_000_000)
 
 // transcriptionOptions are those of targets that listen: what they are asked for,
 // where that is not what the model's timestamps need.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -172,6 +173,9 @@ func (v *validator) upstream(path string, u *Upstream) {
 		v.wholeBaseURL(path+".base_url", u)
 	}
 	v.headerValue(path+".key", u.Key)
+	if strings.Contains(u.Key.Reveal(), " ") {
+		v.wrong(path+".key", "the key has a space; expected the key alone, without Bearer or another word before it")
+	}
 	v.headers(path, u.Headers, v.keyHeader(path, u))
 	v.authority(path+".ca_file", u.CAFile)
 	v.cloud(path, u)
@@ -220,6 +224,8 @@ func (v *validator) baseURL(path, text string) {
 		v.wrong(path, "this is not a URL; "+baseURLExpected)
 	case u.Scheme != "http" && u.Scheme != "https":
 		v.wrong(path, "%s does not start with http://, https:// or unix:/; "+baseURLExpected, v.shown(path))
+	case onLoopback(text) && sameListener(u, v.c.Listen):
+		v.wrong(path, "this is the address of listen, so that the gateway would ask itself; expected the server of the models")
 	case badHost(u):
 		v.wrong(path, "%s has no usable host and port; "+baseURLExpected, v.shown(path))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -277,15 +283,26 @@ func (v *validator) wholeBaseURL(path string, up *Upstream) {
 			at = "" // the other dialect's
 		}
 	}
-	if root != "" && at == "" {
+	switch {
+	case root == "":
+	case at == "":
 		v.wrong(path, "%s has no endpoints at this address, but below %s; expected https://%s%s",
 			u.Hostname(), root, u.Hostname(), root)
+	case host != googleHost && !strings.HasPrefix("/"+at+"/", root+"/") && up.Dialect == "openai":
+		v.doubt(path, "%s has its endpoints below %s; expected https://%s%s", u.Hostname(), root, u.Hostname(), root)
 	}
+}
+
+// sameListener says that an address of this machine is the gateway's own.
+func sameListener(u *url.URL, listen string) bool {
+	host, port, err := net.SplitHostPort(listen)
+	return err == nil && u.Port() == port && (host == u.Hostname() || host == "" || host == "0.0.0.0" || host == "::" ||
+		host == "127.0.0.1" && u.Hostname() == "localhost" || host == "localhost" && u.Hostname() == "127.0.0.1")
 }
 
 func badHost(u *url.URL) bool {
 	host := u.Hostname()
-	return host == "" || !hostName.MatchString(host) && !strings.Contains(host, ":") || badPort(u.Port())
+	return host == "" || host == "http" || host == "https" || !hostName.MatchString(host) && !strings.Contains(host, ":") || badPort(u.Port())
 }
 
 func badPort(port string) bool {

@@ -55,6 +55,12 @@ const (
 // edited is plainConfig with several edits.
 func edited(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(plainConfig) }
 
+// speech is a model of speech with a price.
+func speech(price string) string {
+	return edited(contextLine, "", mostLine, "", canLine, "", priceLine, "    type: tts\n    voices: [a]\n    supported_formats: [mp3]\n"+
+		"    price: { "+price+" }\n")
+}
+
 // habits are mistakes of people who know another gateway.
 var habits = []mistake{
 	{"LiteLLM's whole file", "", "§model_list:\n  - model_name: gpt-4o\n    litellm_params:\n      model: openai/gpt-4o\n" +
@@ -99,6 +105,8 @@ var habits = []mistake{
 	{"a cost per token in price", priceLine, "    price: { §input_cost_per_token: 0.0000025, output: 10 }\n", "input: 2.5"},
 	{"OpenRouter's price", priceLine, "    price: { §prompt: 1.00, output: 4.00 }\n", "input"},
 	{"a price per token", priceLine, "    price: { input: §0.000003, output: 15 }\n", "per 1,000,000|expected 3,"},
+	{"a price per token with many decimals", priceLine, "    price: { input: §0.0000025, output: 10 }\n", "1,000,000|expected 2.5"},
+	{"a price per token with an exponent", priceLine, "    price: { input: §2.5e-06, output: 10 }\n", "1,000,000|expected 2.5"},
 	{"context_length", contextLine, "    §context_length: 131072\n", "context_tokens"},
 	{"max_tokens of a model", mostLine, "    §max_tokens: 16384\n", "max_completion_tokens"},
 	{"supports_vision", canLine, "    §supports_vision: true\n" + canLine, "capabilities: { vision: true }"},
@@ -188,15 +196,29 @@ var ownMistakes = []mistake{
 	{"a database in the internet", storeLine, "store: §postgres://farebox@db.example.com/farebox\n", "warning|password"},
 	{"every proxy", upstreams, "server: { trusted_proxies: [§0.0.0.0/0] }\n" + upstreams, "warning|proxies"},
 	{"every link", upstreams, "fetch: { allow: [§0.0.0.0/0] }\n" + upstreams, "warning|network"},
+	{"Bearer before the key", keyLine, "    key: §Bearer sk-hunter2-1234567\n", "without Bearer"},
+	{"the placeholder of an example", keyLine, "    key: §YOUR_API_KEY\n", "warning|placeholder"},
+	{"another placeholder", keyLine, "    key: §<your-key>\n", "warning|placeholder"},
+	{"https:// twice", baseLine, "    base_url: §https://https://api.example.com/v1\n", "host"},
+	{"OpenRouter without /api", baseLine, "    base_url: §https://openrouter.ai/v1\n", "warning|https://openrouter.ai/api/v1"},
+	{"the gateway itself", baseLine, "    base_url: §http://localhost:8080/v1\n", "ask itself"},
+	{"an address to listen on", baseLine, "    base_url: §http://0.0.0.0:8000/v1\n", "warning|127.0.0.1"},
 	// Prices
-	{"a price of a million", priceLine, "    price: { input: §2500, output: 900, confirmed: false }\n", "warning|confirmed: true"},
+	{"a price of a million", priceLine, "    price: { input: 900, output: §2500, confirmed: false }\n", "warning|confirmed: true"},
 	{"prices the wrong way round", priceLine, "    price: { input: 15, output: §1 }\n", "warning|other way round"},
 	{"a dear cache", priceLine, "    price: { input: 1, output: 4, cache_read: §1.25 }\n", "warning|less"},
 	{"a free cache", priceLine, "    price: { input: 1, output: 4, cache_read: §0 }\n", "warning|cache_read: free"},
 	{"a cheap cache_write", priceLine, "    price: { input: 1, output: 4, cache_write: §0 }\n", "warning|at least as much"},
+	{"a voice by the character", "", speech("input: §0.000015"), "per 1,000,000|expected 15,"},
+	{"a dear voice", "", speech("input: §15000"), "warning|less"},
+	{"an hour of audio as a second", "", strings.Replace(speech(""), "    type: tts\n    voices: [a]\n    supported_formats: [mp3]\n    price: {  }\n",
+		"    type: asr\n    max_seconds: 7200\n    price: { per_audio_second: §0.36 }\n", 1), "warning|price of a second"},
+	{"credits one by one", upstreams, "rpc: { credit_price: §0.0000007, networks: [{ name: base-mainnet, upstreams: [{ name: a, url: " +
+		"\"http://10.0.0.1\" }] }] }\n" + upstreams, "expected 0.7"},
 	{"no price", "", edited(priceLine, "", idLine, "  - §id: chat\n"), "price"},
 	// Models
 	{"thousands as context", contextLine + mostLine, "    context_tokens: §128\n", "warning|128000"},
+	{"an endless context", contextLine, "    context_tokens: §99000000\n", "warning|128000"},
 	{"thousands as completion", mostLine, "    max_completion_tokens: §16\n", "warning|16000"},
 	{"an answer larger than the context", mostLine, "    max_completion_tokens: §262144\n", "131072"},
 	{"audio at Anthropic", "", edited(baseLine, "    dialect: anthropic\n"+baseLine, canLine,
@@ -215,6 +237,8 @@ var ownMistakes = []mistake{
 	{"an end before the first byte", keyLine, keyLine + "    timeouts: { first_byte: 60s, total: §30s }\n", "first_byte"},
 	{"an end after seconds", keyLine, keyLine + "    timeouts: { total: §5s }\n", "warning|cut"},
 	{"a stop at once", upstreams, "server: { drain_timeout: §0s }\n" + upstreams, "warning|30s"},
+	{"clients that may not be slow", upstreams, "server: { read_timeout: §100ms }\n" + upstreams, "warning|30s"},
+	{"a rest of milliseconds", keyLine, keyLine + "    breaker: { open_for: §5ms }\n", "warning|10s"},
 	{"a small body", upstreams, "server: { max_body: §4KB }\n" + upstreams, "warning|35MB"},
 	{"thousands as tpm", targetLine, "    tier: own\n" + targetLine + "limits: { tiers: { own: { rpm: 10, tpm: §100 } } }\n", "warning|100000"},
 	{"a tier without limits", targetLine, "    tier: own\n" + targetLine + "limits: { tiers: { own: §{ rpm: 0 } } }\n", "warning|unlimited"},
