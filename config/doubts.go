@@ -34,6 +34,7 @@ func (v *validator) doubt(path, format string, args ...any) {
 // doubts warns of what the rules let pass. What compares entries with each other waits for a
 // file without mistakes.
 func (v *validator) doubts(mode fs.FileMode) {
+	v.noteUses()
 	for i := range v.c.Upstreams {
 		v.doubtUpstream(fmt.Sprintf("upstreams[%d]", i), &v.c.Upstreams[i])
 	}
@@ -73,11 +74,11 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 		v.doubt(path+".base_url", "the key would cross the internet in plain text; expected https://, or the address of a "+
 			"private network")
 	}
-	if known == nil && u.Dialect == "openai" && at.Path == "" && v.serves(u, func(m *Model) bool { return m.Spec.Text() }) {
+	if known == nil && u.Dialect == "openai" && at.Path == "" && v.uses[u.Name].texts {
 		v.doubt(path+".base_url", "most servers have their API below /v1; expected %s/v1, or %s/ if it begins there", u.BaseURL,
 			u.BaseURL)
 	}
-	text := v.serves(u, func(m *Model) bool { return m.Type == "text" })
+	text := v.uses[u.Name].chats
 	if t := u.Timeouts.FirstByte; t < 5*time.Second && text {
 		v.doubt(path+".timeouts.first_byte", "a model may think longer than %s before its first byte, and the request would fail; "+
 			"expected at least 5s, such as 120s", short(t))
@@ -102,11 +103,18 @@ func (v *validator) doubtKey(path, key string) {
 	}
 }
 
-// serves says that a model of some sort has an upstream among its targets.
-func (v *validator) serves(u *Upstream, sort func(m *Model) bool) bool {
-	return slices.ContainsFunc(v.c.Models, func(m Model) bool {
-		return sort(&m) && slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Upstream == u.Name })
-	})
+// use is what models have an upstream among their targets.
+type use struct{ any, texts, chats bool }
+
+func (v *validator) noteUses() {
+	v.uses = map[string]use{}
+	for i := range v.c.Models {
+		m := &v.c.Models[i]
+		for _, t := range m.Targets {
+			had := v.uses[t.Upstream]
+			v.uses[t.Upstream] = use{true, had.texts || m.Spec.Text(), had.chats || m.Type == "text"}
+		}
+	}
 }
 
 func (v *validator) doubtChat(path string, c *Chat) {
@@ -227,17 +235,20 @@ func (v *validator) doubtStrangers() {
 // doubtUnused warns of what nothing refers to.
 func (v *validator) doubtUnused() {
 	for i := range v.c.Upstreams {
-		if u := &v.c.Upstreams[i]; !v.serves(u, func(*Model) bool { return true }) {
+		if u := &v.c.Upstreams[i]; !v.uses[u.Name].any {
 			v.doubt(fmt.Sprintf("upstreams[%d].name", i), "no model has a target on upstream %s; expected one in targets:, or # "+
 				"before its lines", quote(u.Name))
 		}
 	}
-	builtin := builtinTiers()
+	builtin, had := builtinTiers(), map[string]bool{}
+	for i := range v.c.Models {
+		had[v.c.Models[i].Tier] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(v.c.Limits.Tiers)) {
 		path := join("limits.tiers", name)
 		at, written := v.keys[path]
 		_, known := builtin[name]
-		if written && !known && !v.doubted[path] && !slices.ContainsFunc(v.c.Models, func(m Model) bool { return m.Tier == name }) {
+		if written && !known && !v.doubted[path] && !had[name] {
 			v.doubted[path] = true
 			v.warn(at, path, "no model has tier %s, so that its limits hold for nothing; expected tier: %s at a model, or # before "+
 				"its lines", quote(name), clip(name))
@@ -247,29 +258,28 @@ func (v *validator) doubtUnused() {
 
 // doubtTwins warns of two models that are one and the same upstream's.
 func (v *validator) doubtTwins() {
-	same := func(a, b Target) bool {
-		return a.Upstream == b.Upstream && a.Model == b.Model && maps.Equal(a.Options, b.Options)
-	}
+	first := map[string]int{} // by what tells models apart
 	for i := range v.c.Models {
-		for j := range i {
-			a, b := &v.c.Models[j], &v.c.Models[i]
-			if a.Type != b.Type || a.Tier != b.Tier || a.Hold != b.Hold || a.Privacy != b.Privacy || a.Offline != b.Offline ||
-				a.Deprecation != nil || b.Deprecation != nil || !slices.Equal(a.Regions, b.Regions) ||
-				!slices.EqualFunc(a.Targets, b.Targets, same) {
-				continue
+		m := &v.c.Models[i]
+		if m.Deprecation != nil {
+			continue
+		}
+		key := fmt.Sprintf("%q %q %q %q %v %q %+v", m.Type, m.Tier, m.Hold, m.Privacy, m.Offline, m.Regions, m.Targets)
+		j, twin := first[key]
+		if !twin {
+			first[key] = i
+			continue
+		}
+		path, a := fmt.Sprintf("models[%d].targets", i), &v.c.Models[j]
+		if reflect.DeepEqual(a.Spec, m.Spec) {
+			v.doubt(path, "this is models[%d] under another name; expected aliases: [%s] there, or another target", j, clip(m.ID))
+		} else if x, ok := a.Spec.(*Chat); ok {
+			// A copied model whose target was forgotten: nothing but its price differs.
+			y := *m.Spec.(*Chat)
+			if y.Price = x.Price; reflect.DeepEqual(*x, y) {
+				v.doubt(path, "these are the targets of models[%d], at another price; expected other targets, or another tier: if "+
+					"both are meant", j)
 			}
-			path := fmt.Sprintf("models[%d].targets", i)
-			if reflect.DeepEqual(a.Spec, b.Spec) {
-				v.doubt(path, "this is models[%d] under another name; expected aliases: [%s] there, or another target", j, clip(b.ID))
-			} else if x, ok := a.Spec.(*Chat); ok {
-				// A copied model whose target was forgotten: nothing but its price differs.
-				y := *b.Spec.(*Chat)
-				if y.Price = x.Price; reflect.DeepEqual(*x, y) {
-					v.doubt(path, "these are the targets of models[%d], at another price; expected other targets, or another tier: "+
-						"if both are meant", j)
-				}
-			}
-			break
 		}
 	}
 }
@@ -307,8 +317,9 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 	if mode&0o044 == 0 || runtime.GOOS == "windows" {
 		return
 	}
-	for _, path := range slices.Sorted(maps.Keys(v.at)) {
-		w := v.at[path]
+	var first string // one says it for the file
+	var at place
+	for path, w := range v.at {
 		if w.node == nil || w.node.kind != scalarNode {
 			continue
 		}
@@ -321,11 +332,13 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 			literal = text != "" // or a key in the path, as nodes of chains have it
 			literal = literal || w.secret && longPart.MatchString(u.Path)
 		}
-		if literal {
-			v.doubt(path, "everybody on this machine can read the secret (the file has mode %04o); expected ${NAME}, or chmod 600",
-				mode.Perm())
-			return // one says it for the file
+		if sooner := w.line < at.line || w.line == at.line && w.column < at.column; literal && (first == "" || sooner) {
+			first, at = path, w.place
 		}
+	}
+	if first != "" {
+		v.doubt(first, "everybody on this machine can read the secret (the file has mode %04o); expected ${NAME}, or chmod 600",
+			mode.Perm())
 	}
 }
 

@@ -24,8 +24,8 @@ var otherFormats = []struct {
 	{regexp.MustCompile(`^\[{1,2}[A-Za-z_][\w."-]*\]{1,2}\s*(#.*)?$|^[A-Za-z_][\w.-]*\s+=\s`), "this is TOML"},
 	{regexp.MustCompile(`^(http|events|stream|server|upstream\s+[\w.-]+)\s*\{|^(user|worker_processes|error_log|pid|load_module|include)\s.*;\s*$`),
 		"this is a config of nginx"},
-	{regexp.MustCompile(`^(\{|[^\s{}\[\]"'#&*!|>%@-]\S*(\s+\S*[^\s:])?\s+\{)$`), "this looks like a config of Caddy"},
-	{regexp.MustCompile(`^<`), "this is XML or HTML"},
+	{regexp.MustCompile(`^[^\s{}\[\]"'#&*!|>%@-]\S*(,?\s+[^\s{}\[\]:]+)*\s+\{$`), "this looks like a config of Caddy"},
+	{regexp.MustCompile(`^<[^<]`), "this is XML or HTML"},
 }
 
 // foreignFormat reports a file in another format, which the YAML parser would report oddly.
@@ -36,7 +36,7 @@ func foreignFormat(s *source, r *report) bool {
 			continue
 		}
 		for _, f := range otherFormats {
-			if text != "{" && f.line.MatchString(text) {
+			if f.line.MatchString(text) && !strings.Contains(text, ": ") {
 				if strings.Contains(line, "=") || strings.HasPrefix(text, "-----") {
 					s.hideSpan(i+1, strings.Index(line, "=")+1, -1)
 				}
@@ -232,7 +232,6 @@ var habits = map[string]map[string]habit{
 		"rpm": byTier, "tpm": byTier, "rate_limit": byTier, "max_parallel_requests": byTier,
 		"retries": byTargets, "max_retries": byTargets, "num_retries": byTargets, "timeout": byTimeouts,
 		"input_cost_per_token": perToken(true, "input"), "output_cost_per_token": perToken(true, "output"),
-		"max_input_tokens":          {means: "context_tokens", hint: "expected context_tokens:, of the prompt and the answer together"},
 		"supports_vision":           can("vision"),
 		"supports_function_calling": can("tools"), "supports_tools": can("tools"), "tools": can("tools"), "vision": can("vision"),
 		"supports_reasoning": can("reasoning"), "reasoning": can("reasoning"), "supports_response_schema": can("response_schema"),

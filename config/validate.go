@@ -24,6 +24,7 @@ type validator struct {
 	ruledOut map[string]bool    // paths that break the rule of a tag; they could be read
 	doubted  map[string]bool    // paths with a warning
 	misled   map[*Upstream]bool // their dialect is wrong and reported
+	uses     map[string]use     // of upstreams by models
 }
 
 func newValidator(d *decoder, c *Config) *validator {
