@@ -33,10 +33,11 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	case config.MetricsOnListen:
 		fmt.Fprintln(w, "  metrics    /metrics on the same address: everybody who can reach it can read the revenue")
 	default:
-		fmt.Fprintf(w, "  metrics    %s\n", metrics)
+		taken := ""
 		if usual := config.DefaultMetricsListen; cfg.Server.MetricsListen == usual && !strings.Contains(metrics, "//"+usual+"/") {
-			fmt.Fprintf(w, "             %s is taken: set server.metrics_listen\n", usual)
+			taken = " (" + usual + " is taken: set server.metrics_listen)"
 		}
+		fmt.Fprintf(w, "  metrics    %s%s\n", metrics, taken)
 	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())

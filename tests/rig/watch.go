@@ -57,7 +57,7 @@ func (g *Gateway) MetricsURL() string {
 	url := ""
 	for end := time.Now().Add(CallLimit); ; time.Sleep(10 * time.Millisecond) {
 		for line := range strings.Lines(g.Banner()) {
-			if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "metrics" {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "metrics" {
 				url = fields[1] // the last one: it may have started several times
 			}
 		}
