@@ -22,13 +22,15 @@ const maxVisits = 1_000_000
 type decoder struct {
 	*report
 	expander
-	at     map[string]written
-	keys   map[string]place // where the operator's own names stand: tiers, headers
-	bad    map[string]bool  // paths that were reported; rules leave them alone
-	empty  []string         // paths of keys with nothing behind them
-	visits int
-	typ    string       // of the model that is being read; empty: one that is not served
-	priced *prices.List // of models such as openai/*; nil: not read yet
+	at    map[string]written
+	keys  map[string]place // where the operator's own names stand: tiers, headers
+	bad   map[string]bool  // paths that were reported; rules leave them alone
+	empty []string         // paths of keys with nothing behind them
+	// misplaced says that upstreams or models may stand under an unknown key.
+	misplaced bool
+	visits    int
+	typ       string       // of the model that is being read; empty: one that is not served
+	priced    *prices.List // of models such as openai/*; nil: not read yet
 }
 
 // written is what stands in the file under a path.
@@ -237,7 +239,7 @@ func (d *decoder) unknown(path string, n *node, k pair, shapes []reflect.Value) 
 		hint = "a comma begins the next key here; expected a point before decimals, such as 0.15"
 	case strings.ContainsFunc(k.name, oddSpace):
 		hint = "it has a space that is no plain one: expected the line typed again"
-	case near != "" && (slices.Contains(foreign[k.name], near) || place == ""):
+	case near != "" && (slices.Contains(foreign[k.name], near) || place == "" || distance(k.name, near) == 1):
 		hint, means = fmt.Sprintf("did you mean %s?", near), near
 	case place != "":
 		hint = place
@@ -246,6 +248,9 @@ func (d *decoder) unknown(path string, n *node, k pair, shapes []reflect.Value) 
 	}
 	if means != "" && !slices.ContainsFunc(n.pairs, func(one pair) bool { return one.name == means }) {
 		d.bad[join(path, means)] = true // it is not missing as well
+	}
+	if path == "" && k.value.kind != scalarNode || k.name == "models" {
+		d.misplaced = true
 	}
 	d.add(k.at, join(path, k.name), "unknown key %s; %s", quote(k.name), hint)
 }
@@ -312,6 +317,11 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 	}
 }
 
+var (
+	addressKey    = regexp.MustCompile(`(^|\.)(base_url|url|store|listen|endpoint)$`)
+	shellVariable = regexp.MustCompile(`\$([A-Z][A-Z0-9_]*)`)
+)
+
 // ofAddress are paths of addresses of wallets and tokens.
 var ofAddress = regexp.MustCompile(`(^|\.)(pay_to|asset|(allow|deny)\[\d+\])$`)
 
@@ -346,10 +356,19 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "%s is %s; expected text: put it in quotes", quote(n.text), n.describe())
 		return
 	}
-	if name := foreignVariable(n.text); secret && name != "" {
+	name := foreignVariable(n.text)
+	if secret && name != "" {
 		d.fail(n.at(), path, "the text itself would be sent as the secret; expected ${%s} for the environment variable", name)
 		return
-	} else if name != "" && v.Kind() == reflect.String {
+	} else if name == "" && addressKey.MatchString(path) {
+		if m := shellVariable.FindStringSubmatch(n.text); m != nil {
+			name = m[1]
+		}
+		if name != "" {
+			d.src.hide(n)
+		}
+	}
+	if name != "" {
 		d.fail(n.at(), path, "the text itself would be used; expected ${%s} for the environment variable", name)
 		return
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,23 +48,31 @@ func TestPricesOfOneTokenAreConverted(t *testing.T) {
 // Hints name keys that exist: one that was renamed would send people nowhere.
 func TestHabitsMeanKeysThatExist(t *testing.T) {
 	places := keyPlaces()
-	for group, keys := range habits {
-		for key, h := range keys {
-			own := group
+	seen := map[string]bool{}
+	for _, h := range habits {
+		for group := range strings.FieldsSeq(h.groups) {
+			own := strings.TrimPrefix(group, "/")
 			for _, name := range []string{"upstreams", "models", "targets"} {
 				own = strings.Replace(own, name, name+"[]", 1)
 			}
-			for _, place := range places[key] {
-				if place == own {
-					t.Errorf("%s is a key of %q itself", key, group)
+			for key := range strings.FieldsSeq(h.keys) {
+				if seen[group+" "+key] {
+					t.Errorf("%s in %s has two habits", key, group)
+				}
+				seen[group+" "+key] = true
+				if slices.Contains(places[key], own) {
+					t.Errorf("%s is a key of %s itself", key, group)
 				}
 			}
-			if h.means != "" && len(places[h.means]) == 0 {
-				t.Errorf("%s below %q means %s, which is no key", key, group, h.means)
-			}
-			if h.hint == "" {
-				t.Errorf("%s below %q has no hint", key, group)
+			if h.means != "" && !slices.Contains(places[h.means], own) {
+				t.Errorf("%s in %s means %s, which is no key there", h.keys, group, h.means)
 			}
 		}
+		if h.hint == "" && h.of == nil {
+			t.Errorf("%s has no hint", h.keys)
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d habits are known", len(seen))
 	}
 }

@@ -179,6 +179,7 @@ const modelIDExpected = "expected 1 to 128 letters, digits and . _ - : / @ +, th
 func (v *validator) models() {
 	switch n := len(v.c.Models); {
 	case n == 0 && (len(v.c.RPC.Networks) > 0 || v.c.Augment != (Augment{})):
+	case n == 0 && v.misplaced: // that is reported
 	case n == 0:
 		v.wrong("models", "no model is configured; expected a list with id, price and targets of each")
 	case v.ruledOut["models"]:

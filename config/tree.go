@@ -206,6 +206,9 @@ func reportSyntax(s *source, r *report, err error) {
 		message += `; expected "*" in quotes, since * alone begins an alias`
 	case noSpace.MatchString(line):
 		message += "; expected a space behind the colon of a key"
+	case strings.Contains(line, "{{"):
+		at.column = utf8.RuneCountInString(line[:strings.Index(line, "{{")]) + 1
+		message += "; templates are not filled in here: expected ${NAME} for an environment variable"
 	case strings.Contains(line[:indent(line)], "\t"):
 		message += "; indent with spaces, not with tabs"
 	case strings.Contains(line, "${") && strings.ContainsAny(strings.ReplaceAll(line, "${", ""), "{["):

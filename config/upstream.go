@@ -134,6 +134,7 @@ func (v *validator) upstreams() {
 	switch n := len(v.c.Upstreams); {
 	case n == 0 && len(v.c.Models) == 0 && (len(v.c.RPC.Networks) > 0 || v.c.Augment != (Augment{})):
 		// Blockchain calls, pages, searches or documents only.
+	case n == 0 && (v.misplaced || v.bad["models"]): // that is reported
 	case n == 0:
 		v.wrong("upstreams", "no upstream is configured; expected a list with name and base_url of each server that "+
 			"runs models")

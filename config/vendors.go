@@ -23,7 +23,8 @@ type vendor struct {
 var vendors = []vendor{
 	{regexp.MustCompile(`^api\.openai\.com$`), []string{"openai"}, "", []string{"openai"}, "OPENAI_API_KEY"},
 	{regexp.MustCompile(`^api\.anthropic\.com$`), []string{"anthropic"}, "/", []string{"anthropic"}, "ANTHROPIC_API_KEY"},
-	{regexp.MustCompile(`^generativelanguage\.googleapis\.com$`), []string{"gemini"}, "/openai", []string{"gemini", "google"}, "GEMINI_API_KEY"},
+	{regexp.MustCompile(`^generativelanguage\.googleapis\.com$`), []string{"gemini"}, "/openai", []string{"gemini", "google"},
+		"GEMINI_API_KEY"},
 	{regexp.MustCompile(`\.(openai|cognitiveservices)\.azure\.com$`), []string{"azure"}, "/openai/v1", []string{"azure"}, ""},
 	{regexp.MustCompile(`^bedrock-(runtime|mantle)\.`), []string{"bedrock"}, "/v1", []string{"bedrock"}, ""},
 	{regexp.MustCompile(`(^|-|\.)aiplatform\.googleapis\.com$`), []string{"vertex"}, "/endpoints/", []string{"vertex_ai"}, ""},
@@ -72,11 +73,11 @@ func (v *validator) vendor(path string, u *Upstream) bool {
 				"dialect: anthropic, or dialect: openai if that is meant", at.Hostname())
 		}
 	default:
-		hint := ""
+		also := ""
 		if both {
-			hint = fmt.Sprintf(", or an address with %s for dialect openai", known.openai)
+			also = fmt.Sprintf(", or an address with %s for dialect openai", known.openai)
 		}
-		v.wrong(path+".base_url", "%s does not speak dialect %s; expected dialect: %s%s", at.Hostname(), u.Dialect, usual, hint)
+		v.wrong(path+".base_url", "%s does not speak dialect %s; expected dialect: %s%s", at.Hostname(), u.Dialect, usual, also)
 		v.misled[u] = true
 		return false
 	}
@@ -107,5 +108,6 @@ func public(host string) bool {
 		return ip.IsGlobalUnicast() && !ip.IsPrivate() && !carrier.Contains(ip)
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return strings.Contains(host, ".") && !slices.ContainsFunc(localNames, func(end string) bool { return strings.HasSuffix(host, end) })
+	near := func(end string) bool { return strings.HasSuffix(host, end) }
+	return strings.Contains(host, ".") && !slices.ContainsFunc(localNames, near)
 }
