@@ -50,6 +50,35 @@ func TestServerLogsWarningsOfItsConfigOnce(t *testing.T) {
 	}
 }
 
+// "I gave it LiteLLM's file, and it listed forty mistakes." check and serve say what it is
+// and what converts it.
+func TestFileOfAnotherGatewayIsOneMistake(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	text := "environment_variables: { A: b }\nmodel_list:\n" + strings.Repeat("  - { model_name: m, litellm_params: { model: openai/gpt-4o, "+
+		"api_key: sk-hunter2hunter2 } }\n", 300) + "litellm_settings: { num_retries: 3 }\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"check", "serve", "verify"} {
+		out, err := rig.RunIn(t, dir, command, "-c", file)
+		if rig.ExitCode(err) != 1 || strings.Count(out, "config.yaml:") != 1 || !strings.Contains(out, "config.yaml:2:1: this is a "+
+			"config of LiteLLM; farebox import litellm FILE writes one of farebox's") || strings.Contains(out, "hunter2") {
+			t.Errorf("%s: %v: %s", command, err, out)
+		}
+	}
+}
+
+// Whoever mends a mistake sees the warnings in the same run.
+func TestWarningsAreShownBesideMistakes(t *testing.T) {
+	t.Parallel()
+	out, err := checkText(t, strings.NewReplacer("output: 4.00", "output: 0.50", listenLine, "lisen: :8080\n").Replace(plainConfig))
+	if rig.ExitCode(err) != 1 || !strings.Contains(out, "has 1 mistake") || !strings.Contains(out, "warning: models[0].price.output") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // "The key was in a file that every user of the machine could read."
 func TestCheckWarnsOfSecretsThatOthersCanRead(t *testing.T) {
 	t.Parallel()
