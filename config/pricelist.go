@@ -49,7 +49,7 @@ func (d *decoder) wildcards(root *node, c *Config) {
 		path := fmt.Sprintf("models[%d]", i)
 		if ok && (!d.wildcard(path, item, vendor, &c.Prices) || !d.expandModels(c, i, item, vendor, own)) {
 			// What the list would have filled is not missing.
-			for _, key := range []string{".id", ".context_tokens", ".price"} {
+			for _, key := range []string{".id", ".context_tokens", ".price", ".targets"} {
 				d.bad[path+key] = true
 			}
 		}

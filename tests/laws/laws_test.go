@@ -176,7 +176,6 @@ var functions = excuses{
 	"bench/upstream/serve.go answer":                 "a table of paths",
 	"bench/upstream/strict_content.go content":       "a case for each kind of content",
 	"billing/admit.go admitHere":                     "the checks of an admission under one lock, in the order of the specification",
-	"billing/control.go do":                          "a case for each command",
 	"billing/node_audit.go auditLease":               "one comparison of all sums of a lease",
 	"billing/store/recount.go countPages":            "one pass over pages with the sums that it fills",
 	"providers/chat/responses/native_stream.go read": "a case for each event",
