@@ -36,6 +36,7 @@ func BenchModels() []string {
 }
 
 var (
+	benchName   = []byte("bench-")
 	benchMark   = []byte(`"model":"bench-`)
 	streamMark  = []byte(`"stream":`)
 	benchAnswer = makeBenchAnswer()
@@ -56,7 +57,12 @@ func makeBenchAnswer() []byte {
 func benchModel(body []byte) (string, bool) {
 	at := bytes.Index(body[:min(len(body), benchLook)], benchMark)
 	if at < 0 {
-		return "", false
+		if !bytes.Contains(body, benchName) {
+			return "", false
+		}
+		// A gateway that re-encodes bodies may write the model last, or a space before it.
+		model := gjson.GetBytes(body, "model").Str
+		return model, strings.HasPrefix(model, string(benchName))
 	}
 	rest := body[at+len(`"model":"`):]
 	end := bytes.IndexByte(rest, '"')
@@ -71,7 +77,7 @@ func benchStreams(body []byte) bool {
 	if at < 0 {
 		return gjson.GetBytes(body, "stream").Bool()
 	}
-	rest := body[at+len(streamMark):]
+	rest := bytes.TrimLeft(body[at+len(streamMark):], " ")
 	return len(rest) > 0 && rest[0] == 't'
 }
 
