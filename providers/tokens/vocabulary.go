@@ -12,7 +12,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// The vocabularies, as TestVocabulariesAreThoseOfTheirMakers -update writes them.
+// The vocabularies, as TestVocabulariesAreThoseOfTheirMakers -update writes them. Zopfli packed the same bytes again,
+// which makes the binary 45 KB smaller: gunzip X.gz && zopfli --i15 X.
 var (
 	//go:embed o200k_base.gz
 	o200kPacked []byte
