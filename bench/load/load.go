@@ -15,9 +15,10 @@ import (
 
 // Options of one run.
 type Options struct {
-	URL         string // base with /v1, or the full address of the endpoint
-	Path        string // below the base; default /chat/completions
-	Key         string // bearer key, may be empty
+	URL         string   // base with /v1, or the full address of the endpoint
+	Path        string   // below the base; default /chat/completions
+	Key         string   // bearer key, may be empty
+	Headers     []string // more of them, as "Name: value"
 	Model       string
 	Stream      bool
 	BodyBytes   int           // size of the request body; default 1024
@@ -261,6 +262,9 @@ func requestBytes(host, path string, o Options) []byte {
 	head := "POST " + path + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/json\r\n"
 	if o.Key != "" {
 		head += "Authorization: Bearer " + o.Key + "\r\n"
+	}
+	for _, line := range o.Headers {
+		head += line + "\r\n"
 	}
 	head += fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body))
 	return append([]byte(head), body...)

@@ -110,6 +110,16 @@ func RSS(pids ...int) int64 {
 	return sum
 }
 
+// PSS is the memory of processes and their children in which a page that several
+// processes share counts in parts; 0 where the system does not tell.
+func PSS(pids ...int) (sum int64) {
+	for _, pid := range family(pids) {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		sum += kilobytes(b, "Pss") << 10
+	}
+	return sum
+}
+
 // family adds all descendants (nginx works in a child of the process that was
 // started).
 func family(pids []int) []int {
@@ -184,17 +194,18 @@ func memory(pid int) (rss, peak int64) {
 	if err != nil {
 		return 0, 0
 	}
-	for _, line := range strings.Split(string(b), "\n") {
-		name, value, _ := strings.Cut(line, ":")
-		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		switch name {
-		case "VmRSS":
-			rss = kb << 10
-		case "VmHWM":
-			peak = kb << 10
+	return kilobytes(b, "VmRSS") << 10, kilobytes(b, "VmHWM") << 10
+}
+
+// kilobytes is the value of a line such as "VmRSS:  1024 kB".
+func kilobytes(text []byte, name string) int64 {
+	for line := range strings.Lines(string(text)) {
+		if found, value, _ := strings.Cut(line, ":"); found == name {
+			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kb
 		}
 	}
-	return rss, peak
+	return 0
 }
 
 // machineBusy is the CPU time all processes have used, in seconds.
