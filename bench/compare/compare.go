@@ -15,8 +15,11 @@ import (
 // Options of a comparison.
 type Options struct {
 	Quick    bool
-	Only     []string // scenario names, also memory and abort; empty: all
+	Only     []string // scenario names, also rates, memory and abort; empty: all
 	Without  []string // contenders left out
+	With     []string // rivals that take part
+	Rivals   string   // the folder of their files
+	Command  string   // the command line, for the report
 	Rounds   int      // 0: the mode's own
 	Progress func(done float64, line string)
 }
@@ -26,8 +29,11 @@ type Comparison struct {
 	Started   time.Time         `json:"started"`
 	Seconds   float64           `json:"seconds"`
 	Quick     bool              `json:"quick"`
+	Command   string            `json:"command"`
 	Machine   Machine           `json:"machine"`
+	Rivals    []*Rival          `json:"rivals,omitempty"`
 	Scenarios []Outcome         `json:"scenarios"`
+	Rates     map[string][]Rate `json:"rates"`
 	Memory    map[string]Memory `json:"memory"`
 	Aborts    map[string]Abort  `json:"aborts"`
 	Large     map[string]Large  `json:"large"`
@@ -52,6 +58,7 @@ type Machine struct {
 	Go      string `json:"go"`
 	Nginx   string `json:"nginx"`
 	Farebox string `json:"farebox"`
+	Commit  string `json:"commit"`
 }
 
 // Outcome is one scenario with all its runs.
@@ -78,13 +85,21 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Started: time.Now(), Quick: o.Quick, Memory: map[string]Memory{}, Aborts: map[string]Abort{},
-		Large: map[string]Large{}}
+	c := &Comparison{Started: time.Now(), Quick: o.Quick, Command: o.Command, Memory: map[string]Memory{},
+		Aborts: map[string]Abort{}, Large: map[string]Large{}, Rates: map[string][]Rate{}}
+	for _, name := range o.With {
+		r, err := newRival(o.Rivals, name, "")
+		if err != nil {
+			return nil, err
+		}
+		c.Rivals = append(c.Rivals, r)
+	}
 	l, err := newLab()
 	defer l.close()
 	if err != nil {
 		return nil, err
 	}
+	l.rivals = c.Rivals
 	c.Machine = machine(l)
 	if !c.Machine.Pinned {
 		c.Notes = append(c.Notes, "Fewer than two processors: nothing was pinned, compare only CPU figures.")
@@ -99,12 +114,8 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 }
 
 func (o *Options) check() error {
-	known := map[string]bool{"memory": true, "abort": true, "rpc_100mb": true}
-	for _, s := range scenarios(true) {
-		known[s.Name] = true
-	}
 	for _, name := range o.Only {
-		if !known[name] {
+		if !slices.Contains(Names(), name) {
 			return fmt.Errorf("cannot run the scenario %q: there are %s", name, strings.Join(Names(), ", "))
 		}
 	}
@@ -122,7 +133,18 @@ func Names() []string {
 	for _, s := range scenarios(true) {
 		list = append(list, s.Name)
 	}
-	return append(list, "abort", "memory", "rpc_100mb")
+	return append(list, ratesName, "abort", "memory", "rpc_100mb")
+}
+
+const ratesName = "rates"
+
+// Contenders are those of this comparison, measured or not.
+func (c *Comparison) Contenders() []string {
+	list := slices.Clone(Contenders)
+	for _, r := range c.Rivals {
+		list = append(list, r.Name)
+	}
+	return list
 }
 
 // plan walks through the steps of a comparison and tells how far it is.
@@ -137,7 +159,7 @@ type plan struct {
 
 // What the steps without a fixed length take, for the progress bar.
 const (
-	memorySeconds = 10
+	memorySeconds = 22
 	abortSeconds  = 4
 	largeSeconds  = 8
 )
@@ -151,7 +173,7 @@ func (p *plan) contenders() []string { return p.but() }
 // but is the contenders of this run without some.
 func (p *plan) but(without ...string) []string {
 	var list []string
-	for _, name := range Contenders {
+	for _, name := range p.c.Contenders() {
 		if !slices.Contains(p.o.Without, name) && !slices.Contains(without, name) {
 			list = append(list, name)
 		}
@@ -179,6 +201,12 @@ func (p *plan) count() {
 		}
 		p.all += float64(part*s.Rounds) * (s.Warmup + s.Measure + settleTime).Seconds()
 	}
+	if p.wants(ratesName) {
+		rates, warmup, measure := ratePlan(p.o.Quick, len(p.o.With) > 0)
+		for _, rate := range rates {
+			p.all += float64(len(p.but(bodyContender))) * (warmup + rateTime(rate, measure) + settleTime).Seconds()
+		}
+	}
 	if p.wants("memory") {
 		p.all += memorySeconds * float64(len(p.but("direct", bodyContender)))
 	}
@@ -186,7 +214,7 @@ func (p *plan) count() {
 		p.all += abortSeconds * float64(len(p.but(bodyContender)))
 	}
 	if p.wants("rpc_100mb") {
-		p.all += largeSeconds * float64(len(p.but(bodyContender)))
+		p.all += largeSeconds * float64(len(p.but(p.notLarge()...)))
 	}
 }
 
@@ -201,7 +229,8 @@ func (p *plan) run(ctx context.Context) error {
 	gateways := map[string]*gateway{}
 	defer func() { stopAll(gateways) }()
 	for _, name := range p.contenders() {
-		g, err := starters[name](p.l)
+		p.step(0, "start: "+name)
+		g, err := p.l.start(name)
 		if err != nil {
 			g.stop()
 			if err := p.failed(ctx, "", name, err); err != nil {
@@ -213,6 +242,11 @@ func (p *plan) run(ctx context.Context) error {
 	}
 	for _, s := range p.list {
 		if err := p.scenario(ctx, s, gateways); err != nil {
+			return err
+		}
+	}
+	if p.wants(ratesName) {
+		if err := p.rates(ctx, gateways); err != nil {
 			return err
 		}
 	}
@@ -280,12 +314,10 @@ func (c *Comparison) hasFailed(scenario, contender string) bool {
 }
 
 func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, error) {
-	o := s.Load
-	streams := o.Stream || s.Streams
 	if g == nil {
 		return nil, errNotStarted
 	}
-	o.URL, o.Key, o.PIDs = g.address(streams), g.key, g.pids(streams)
+	o := g.traffic(s.Load, s.Load.Stream || s.Streams)
 	o.Path = g.path(s.Path, s.Ours)
 	o.Mates = []int{p.l.upstream.pid()}
 	o.Warmup, o.Duration = s.Warmup, s.Measure
@@ -323,14 +355,11 @@ func (p *plan) aborts(ctx context.Context, gateways map[string]*gateway) error {
 }
 
 func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
-	streams, ramp, settle := 5000, 3*time.Second, 4*time.Second
-	if p.o.Quick {
-		streams, ramp, settle = 1000, 600*time.Millisecond, 1200*time.Millisecond
-	}
+	levels, settle := memoryPlan(p.o.Quick)
 	stopAll(gateways)
 	for _, name := range p.but("direct", bodyContender) {
-		p.step(0, fmt.Sprintf("memory of %d streams: %s", streams, name))
-		m, err := p.l.measureMemory(ctx, name, streams, ramp, settle)
+		p.step(0, fmt.Sprintf("memory: up to %d streams through %s", levels[len(levels)-1], name))
+		m, err := p.l.measureMemory(ctx, name, levels, settle)
 		if err == nil {
 			p.c.Memory[name] = m
 		} else if err := p.failed(ctx, "memory", name, err); err != nil {
@@ -355,7 +384,7 @@ func (p *plan) large(ctx context.Context, gateways map[string]*gateway) error {
 		answers = 3
 	}
 	stopAll(gateways)
-	for _, name := range p.but(bodyContender) {
+	for _, name := range p.but(p.notLarge()...) {
 		p.step(0, "answers of 100 MB: "+name)
 		m, err := p.l.measureLarge(ctx, name, answers)
 		if err == nil {
@@ -367,6 +396,9 @@ func (p *plan) large(ctx context.Context, gateways map[string]*gateway) error {
 	}
 	return nil
 }
+
+// notLarge are those without calls of blockchains.
+func (p *plan) notLarge() []string { return append(slices.Clone(p.o.With), bodyContender) }
 
 func (g *gateway) said() string {
 	if len(g.processes) == 0 {
@@ -421,7 +453,7 @@ func (c *Comparison) notes() {
 
 func machine(l *lab) Machine {
 	m := Machine{Go: runtime.Version(), CPUs: runtime.NumCPU(), Pinned: l.gatewayCPU >= 0, Nginx: nginxVersion(),
-		Farebox: fareboxVersion(l.exe)}
+		Farebox: fareboxVersion(l.exe), Commit: commit()}
 	m.Model, m.Kernel = hardware()
 	return m
 }

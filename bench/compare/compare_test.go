@@ -3,8 +3,11 @@ package compare
 import (
 	"bytes"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"farebox/bench/load"
 )
@@ -131,6 +134,66 @@ func TestUnknownNamesAreRefusedWithTheKnownOnes(t *testing.T) {
 	}
 	if err := (&Options{Without: []string{"caddy"}}).check(); err == nil || !strings.Contains(err.Error(), "relay") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A rate at which answers fall behind is not one that is kept up with, however fast the first ones were.
+func TestARateIsKeptUpWithWhenItsArrivalsAreAnswered(t *testing.T) {
+	f := func(rate, answered float64, saturated bool) Rate {
+		t.Helper()
+		got := rateOf(&load.Result{Rate: rate, PerSecond: answered, Latency: load.Distribution{P50Us: 5, P99Us: 9}})
+		if got.Saturated != saturated || got.P50Us != 5 || got.P99Us != 9 || got.Wanted != rate {
+			t.Errorf("%g of %g: %+v", answered, rate, got)
+		}
+		return got
+	}
+	list := []Rate{f(1000, 951, false), f(2000, 2010, false), f(4000, 3790, true)}
+	if got := kept(list); got.Wanted != 2000 {
+		t.Errorf("kept up with %+v", got)
+	}
+	if got := kept(list[2:]); got.Wanted != 0 {
+		t.Errorf("kept up with %+v", got)
+	}
+	c := &Comparison{Rates: map[string][]Rate{"nginx": list, "farebox": list[2:]}}
+	var out bytes.Buffer
+	c.Print(&out)
+	for _, row := range []string{`(?m)^ *nginx +2000 +5 / 9 `, `(?m)^ *farebox +none `} {
+		if !regexp.MustCompile(row).MatchString(out.String()) {
+			t.Errorf("no row %s in\n%s", row, out.String())
+		}
+	}
+}
+
+func TestLowRatesTakeTheTimeForAPercentile(t *testing.T) {
+	for _, quick := range []bool{false, true} {
+		rates, _, measure := ratePlan(quick, true)
+		if !slices.IsSorted(rates) || len(rates) < 4 {
+			t.Errorf("rates %v", rates)
+		}
+		for _, rate := range rates {
+			if d := rateTime(rate, measure); rate*d.Seconds() < 160 || d > 4*time.Second {
+				t.Errorf("%g a second for %v", rate, d)
+			}
+		}
+		if levels, _ := memoryPlan(quick); !slices.IsSorted(levels) || len(levels) < 3 {
+			t.Errorf("levels %v", levels)
+		}
+	}
+}
+
+// Rivals are gateways for chat: other scenarios are not theirs.
+func TestRivalsTakeChatOnly(t *testing.T) {
+	for _, s := range scenarios(true) {
+		if chat := s.Path == ""; s.takes("portkey") != chat || !s.takes("farebox") {
+			t.Errorf("%s: %v", s.Name, s.takes("portkey"))
+		}
+	}
+	p := &plan{o: Options{With: []string{"portkey"}}, c: &Comparison{Rivals: []*Rival{{Name: "portkey"}}}}
+	if list := p.contenders(); !slices.Equal(list, append(slices.Clone(Contenders), "portkey")) {
+		t.Errorf("contenders %v", list)
+	}
+	if list := p.but(p.notLarge()...); slices.Contains(list, "portkey") || !slices.Contains(list, "farebox") {
+		t.Errorf("answers of 100 MB: %v", list)
 	}
 }
 

@@ -18,6 +18,7 @@ type lab struct {
 	upstream     *process
 	upstreamAddr string
 	truth        upstream.Remote
+	rivals       []*Rival
 }
 
 // gateway is one contender; direct has no process.
@@ -27,6 +28,7 @@ type gateway struct {
 	streamURL string // when streams go elsewhere
 	key       string
 	processes []*process
+	rival     *Rival // nil: none
 }
 
 // starters make contenders afresh; the memory scenario needs unused ones.
@@ -39,7 +41,17 @@ var starters = map[string]func(*lab) (*gateway, error){
 	bodyContender: startNginxAll,
 }
 
-// Contenders in their order within a round.
+// start makes a contender afresh.
+func (l *lab) start(name string) (*gateway, error) {
+	for _, r := range l.rivals {
+		if r.Name == name {
+			return r.start(l)
+		}
+	}
+	return starters[name](l)
+}
+
+// Contenders of every comparison in their order within a round; rivals follow.
 var Contenders = []string{"direct", "relay", "nginx", bodyContender, "farebox"}
 
 // bodyContender is nginx with room for whole bodies in memory; it only takes

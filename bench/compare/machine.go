@@ -2,8 +2,26 @@ package compare
 
 import (
 	"os"
+	"runtime/debug"
 	"strings"
 )
+
+// commit is that of this program, with a mark where it has changes of its own.
+func commit() (revision string) {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	for _, s := range info.Settings { // vcs.modified follows vcs.revision
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			revision += " with changes"
+		}
+	}
+	return revision
+}
 
 // hardware reads processor and kernel names where the system tells them.
 func hardware() (model, kernel string) {

@@ -46,17 +46,16 @@ const (
 // state after one small call: all that the large answers made it take.
 func (l *lab) measureLarge(ctx context.Context, name string, answers int) (Large, error) {
 	m := Large{Answers: answers, SideBySide: largeSide}
-	g, err := starters[name](l)
+	g, err := l.start(name)
 	defer func() { g.stop() }()
 	if err != nil {
 		return m, err
 	}
-	o := load.Options{
-		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Mates: []int{l.upstream.pid()},
-		Path:    g.path(rpcPath, fareboxRPC),
+	o := g.traffic(load.Options{
+		Mates: []int{l.upstream.pid()}, Path: g.path(rpcPath, fareboxRPC),
 		Timeout: time.Minute, Connections: 1, FirstByte: true, ReadBuffer: largeBuffer,
 		Least: 1, Longest: largeLongest,
-	}
+	}, true)
 	o.Body, o.Duration = upstream.BenchRPCCall, 200*time.Millisecond
 	if _, err := load.Run(ctx, o); err != nil {
 		return m, err
@@ -172,9 +171,13 @@ func (c *Comparison) rpcGoals(add func(name string, limit float64, unit string, 
 }
 
 func (c *Comparison) printLarge(out io.Writer) {
-	printTable(c, out, "rpc_100mb", fmt.Sprintf("rpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side", largeSide),
+	c.printTable(out, "rpc_100mb", fmt.Sprintf("rpc_100mb: JSON-RPC, answers of 100 MB, one at a time and %d side by side", largeSide),
 		"answers\tfirst byte ms\twhole ms\tCPU ms\tidle MB\tgrowth MB\tside by side: growth MB\tfirst byte ms\tfailed",
-		c.Large, func(m Large) string {
+		func(name string) string {
+			m, ok := c.Large[name]
+			if !ok {
+				return ""
+			}
 			return fmt.Sprintf("%d\t%.2f\t%.0f\t%s\t%s\t%s\t%s\t%.1f\t%d", m.Answers, m.FirstByteMs, m.TookMs,
 				micro(m.CPUMs), megabytes(float64(m.FromFreshRSS)), megabytes(float64(m.GrowthBytes)),
 				megabytes(float64(m.SideGrowth)), m.SideByteMs, m.Failed)

@@ -56,7 +56,7 @@ func play(role string, args []string) error {
 func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 	var steps []float64
 	c, err := Run(context.Background(), Options{
-		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort"},
+		Quick: true, Rounds: 2, Only: []string{"json_1k", "sse_burst", "rpc_single", "rpc_100mb", "memory", "abort", "rates"},
 		Without:  []string{"nginx", "nginx-2m", "farebox"},
 		Progress: func(done float64, _ string) { steps = append(steps, done) },
 	})
@@ -79,8 +79,14 @@ func TestLongRunMeasuresEveryContenderInEveryRound(t *testing.T) {
 			}
 		}
 	}
-	if m := c.Memory["relay"]; m.KBPerStream < 5 || m.KBPerStream > 200 || m.Failed > 0 {
+	if m := c.Memory["relay"]; m.KBPerStream < 5 || m.KBPerStream > 200 || m.Failed > 0 || len(m.Levels) != 4 ||
+		m.Levels[3].Open != 1000 || m.Levels[3].RSSBytes <= m.Levels[1].RSSBytes || m.Levels[3].PSSBytes <= m.Levels[0].PSSBytes {
 		t.Errorf("memory %+v", m)
+	}
+	for _, name := range []string{"direct", "relay"} {
+		if list := c.Rates[name]; len(list) == 0 || list[0].Wanted != 1000 || list[0].P50Us <= 0 || list[0].P99Us < list[0].P50Us {
+			t.Errorf("rates of %s: %+v", name, list)
+		}
 	}
 	for _, name := range []string{"direct", "relay"} {
 		m := c.Large[name]

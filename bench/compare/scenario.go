@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"slices"
 	"time"
 
 	"farebox/bench/load"
@@ -26,7 +27,10 @@ type Scenario struct {
 	Body func() []byte
 }
 
-const speechPath = "/audio/speech"
+const (
+	speechPath = "/audio/speech"
+	jsonModel  = "bench-1k"
+)
 
 const (
 	jsonTokens   = 256
@@ -52,7 +56,7 @@ func scenarios(quick bool) []Scenario {
 		measure, warm, rounds = 400*time.Millisecond, 100*time.Millisecond, 3
 	}
 	whole := func(size, conns int, rate float64) load.Options {
-		return load.Options{Model: "bench-1k", BodyBytes: size, MaxTokens: jsonTokens, Connections: conns, Rate: rate}
+		return load.Options{Model: jsonModel, BodyBytes: size, MaxTokens: jsonTokens, Connections: conns, Rate: rate}
 	}
 	stream := func(model string, conns int, rate float64, ramp time.Duration) load.Options {
 		return load.Options{Model: model, Stream: true, MaxTokens: streamTokens, Connections: conns, Rate: rate,
@@ -182,5 +186,5 @@ func (s *Scenario) takes(name string) bool {
 	case bodyContender:
 		return s.Bodies
 	}
-	return true
+	return s.Path == "" || slices.Contains(Contenders, name) // rivals have chat
 }

@@ -16,41 +16,97 @@ import (
 
 // Memory is what open streams cost a gateway.
 type Memory struct {
-	Streams     int     `json:"streams"`
-	IdleBytes   int64   `json:"idle_bytes"` // after one request
-	OpenBytes   int64   `json:"open_bytes"` // with all streams open
-	KBPerStream float64 `json:"kb_per_stream"`
-	Failed      int64   `json:"failed"`
-	CPUUs       float64 `json:"cpu_us_per_event"`
+	Streams     int           `json:"streams"`
+	Open        int64         `json:"open"`       // of them at the upstream
+	IdleBytes   int64         `json:"idle_bytes"` // after one request
+	OpenBytes   int64         `json:"open_bytes"` // with all streams open
+	KBPerStream float64       `json:"kb_per_stream"`
+	Failed      int64         `json:"failed"`
+	CPUUs       float64       `json:"cpu_us_per_event"`
+	Levels      []MemoryLevel `json:"levels"`
 }
 
-// measureMemory opens many slow streams through an unused gateway.
-func (l *lab) measureMemory(ctx context.Context, name string, streams int, ramp, settle time.Duration) (Memory, error) {
+// MemoryLevel is the memory at a number of streams; the first level is none.
+type MemoryLevel struct {
+	Streams  int   `json:"streams"`
+	Open     int64 `json:"open"` // of them at the upstream
+	RSSBytes int64 `json:"rss_bytes"`
+	PSSBytes int64 `json:"pss_bytes"`
+}
+
+const (
+	rampPerSecond = 5000.0 / 3
+	// looksBefore the end of a run memory is read, with all streams open.
+	looksBefore = 100 * time.Millisecond
+)
+
+// memoryPlan is how many streams are opened, and how long each level is watched.
+func memoryPlan(quick bool) (levels []int, settle time.Duration) {
+	if quick {
+		return []int{250, 500, 1000}, 1200 * time.Millisecond
+	}
+	return []int{1000, 2500, 5000}, 4 * time.Second
+}
+
+// measureMemory opens ever more slow streams, each time through an unused gateway.
+func (l *lab) measureMemory(ctx context.Context, name string, levels []int, settle time.Duration) (Memory, error) {
+	var list []MemoryLevel
+	for i, streams := range levels {
+		watched := settle
+		if i < len(levels)-1 {
+			watched /= 2
+		}
+		m, err := l.openStreams(ctx, name, streams, watched)
+		if err != nil {
+			return m, err
+		}
+		if i == 0 {
+			list = append(list, m.Levels[0])
+		}
+		list = append(list, m.Levels[1])
+		if m.Levels = list; i == len(levels)-1 {
+			return m, nil
+		}
+	}
+	return Memory{}, nil
+}
+
+func (l *lab) openStreams(ctx context.Context, name string, streams int, settle time.Duration) (Memory, error) {
 	m := Memory{Streams: streams}
-	g, err := starters[name](l)
+	g, err := l.start(name)
 	defer func() { g.stop() }()
 	if err != nil {
 		return m, err
 	}
-	options := load.Options{
-		URL: g.address(true), Key: g.key, PIDs: g.pids(true), Timeout: 20 * time.Second,
-		Model: "bench-sse-short", Stream: true, MaxTokens: streamTokens, Connections: 1,
+	o := g.traffic(load.Options{
+		Timeout: 20 * time.Second, Model: "bench-sse-short", Stream: true, MaxTokens: streamTokens, Connections: 1,
 		Duration: 200 * time.Millisecond,
-	}
-	if _, err := load.Run(ctx, options); err != nil {
+	}, true)
+	if _, err := load.Run(ctx, o); err != nil {
 		return m, err
 	}
 	time.Sleep(settle / 4)
-	m.IdleBytes = load.RSS(g.pids(true)...)
-	options.Model, options.Connections, options.Ramp = "bench-sse-slow", streams, ramp
-	options.Warmup, options.Duration = ramp+settle/2, settle
-	r, err := load.Run(ctx, options)
+	_, _ = l.truth.IdleStats(ctx) // those of the gateway before end with it
+	idle := MemoryLevel{RSSBytes: load.RSS(o.PIDs...), PSSBytes: load.PSS(o.PIDs...)}
+	o.Model = g.traffic(load.Options{Model: "bench-sse-slow"}, true).Model
+	o.Connections, o.Ramp = streams, time.Duration(float64(streams)/rampPerSecond*float64(time.Second))
+	o.Warmup, o.Duration = o.Ramp+settle/2, settle
+	level := MemoryLevel{Streams: streams}
+	looked := make(chan struct{})
+	time.AfterFunc(o.Warmup+o.Duration-looksBefore, func() {
+		defer close(looked)
+		st, _ := l.truth.Stats(ctx)
+		level.Open, level.PSSBytes = st.Open, load.PSS(o.PIDs...)
+	})
+	r, err := load.Run(ctx, o)
 	if err != nil {
 		return m, err
 	}
-	m.Failed, m.OpenBytes = r.Failed, r.Process.RSSBytes
-	m.CPUUs = r.Process.PerEventUs
-	m.KBPerStream = float64(m.OpenBytes-m.IdleBytes) / 1024 / float64(streams)
+	<-looked
+	level.RSSBytes = r.Process.RSSBytes
+	m.Open, m.IdleBytes, m.OpenBytes, m.Levels = level.Open, idle.RSSBytes, level.RSSBytes, []MemoryLevel{idle, level}
+	m.Failed, m.CPUUs = r.Failed, r.Process.PerEventUs
+	m.KBPerStream = float64(m.OpenBytes-m.IdleBytes) / 1024 / float64(max(1, m.Open))
 	return m, nil
 }
 
@@ -127,14 +183,9 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, begun boo
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(abortLimit))
-	body := fmt.Sprintf(`{"model":"%s","stream":true,"messages":[{"role":"user","content":"hi"}]}`, model)
-	req, err := http.NewRequest(http.MethodPost, u.String()+"/chat/completions", strings.NewReader(body))
+	req, err := g.request(model, true)
 	if err != nil {
 		return 0, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if g.key != "" {
-		req.Header.Set("Authorization", "Bearer "+g.key)
 	}
 	if err := req.Write(nc); err != nil {
 		return 0, err
@@ -169,6 +220,25 @@ func (l *lab) abortOnce(ctx context.Context, g *gateway, model string, begun boo
 		}
 	}
 	return 0, errUnseen
+}
+
+// request is a short chat request through the gateway.
+func (g *gateway) request(model string, stream bool) (*http.Request, error) {
+	o := g.traffic(load.Options{Model: model}, stream)
+	body := fmt.Sprintf(`{"model":"%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, o.Model, stream)
+	req, err := http.NewRequest(http.MethodPost, o.URL+"/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if g.key != "" {
+		req.Header.Set("Authorization", "Bearer "+g.key)
+	}
+	for _, line := range o.Headers {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
+	return req, nil
 }
 
 // waitOpen waits until the upstream has more requests under way than before.

@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -12,24 +11,29 @@ import (
 func (c *Comparison) Print(out io.Writer) {
 	m := c.Machine
 	fmt.Fprintf(out, "%s, %d processors, kernel %s; %s, %s, %s\n", m.Model, m.CPUs, m.Kernel, m.Nginx, m.Farebox, m.Go)
+	for _, r := range c.Rivals {
+		fmt.Fprintf(out, "%s %s: %s\n", r.Name, r.Version, r.Settings)
+	}
 	if m.Pinned {
 		fmt.Fprintln(out, "each gateway alone on one processor, load and simulated upstream on another; medians of "+
 			"interleaved rounds")
 	}
 	for _, s := range c.Scenarios {
-		title := s.Name + ": " + s.Title
 		base := s.Figures[anchor]
+		head := "req/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 µs\tpeak MB"
 		if s.Unit == "event" {
-			printTable(c, out, s.Name, title, "events/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 "+
-				"µs\tpeak MB", s.Figures, func(f Figures) string {
+			head = "events/s\tCPU µs/event\tx nginx\tcore\tfirst p50 µs\tevent delay p50 / p99 µs\tpeak MB"
+		}
+		c.printTable(out, s.Name, s.Name+": "+s.Title, head, func(name string) string {
+			f, ok := s.Figures[name]
+			if !ok {
+				return ""
+			}
+			if s.Unit == "event" {
 				return fmt.Sprintf("%.0f\t%s\t%s\t%.0f %%\t%.0f\t%.0f / %.0f\t%s", f.Events, micro(f.CPUUs),
 					ratio(f.CPUUs, base.CPUUs), 100*f.CPUShare, f.FirstP50Us, f.DelayP50Us, f.DelayP99Us,
 					megabytes(f.PeakBytes))
-			})
-			continue
-		}
-		printTable(c, out, s.Name, title, "req/s\tx nginx\tCPU µs/request\tx nginx\tcore\tp50 / p99 µs\tfirst p50 / p99 "+
-			"µs\tpeak MB", s.Figures, func(f Figures) string {
+			}
 			first := "-"
 			if f.FirstP50Us > 0 {
 				first = fmt.Sprintf("%.0f / %.0f", f.FirstP50Us, f.FirstP99Us)
@@ -39,6 +43,7 @@ func (c *Comparison) Print(out io.Writer) {
 				f.P99Us, first, megabytes(f.PeakBytes))
 		})
 	}
+	c.printRates(out)
 	c.printMemory(out)
 	c.printAborts(out)
 	c.printLarge(out)
@@ -48,37 +53,47 @@ func (c *Comparison) Print(out io.Writer) {
 	}
 }
 
-// printTable writes a table with a row of every contender that was measured, or failed.
-func printTable[T any](c *Comparison, out io.Writer, scenario, title, head string, rows map[string]T, row func(T) string) {
-	failed := func(name string) bool { return c.hasFailed(scenario, name) }
-	if len(rows) == 0 && !slices.ContainsFunc(Contenders, failed) {
+// printTable writes a table with a row of every contender that was measured, or failed; row gives "" for others.
+func (c *Comparison) printTable(out io.Writer, scenario, title, head string, row func(name string) string) {
+	var rows strings.Builder
+	for _, name := range c.Contenders() {
+		text := row(name)
+		if text == "" && c.hasFailed(scenario, name) {
+			text = "FAILED\t" + strings.Repeat("\t", strings.Count(head, "\t")-1)
+		}
+		if text != "" {
+			fmt.Fprintf(&rows, "%s\t%s\t\n", name, text)
+		}
+	}
+	if rows.Len() == 0 {
 		return
 	}
 	fmt.Fprintf(out, "\n%s\n", title)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\t%s\t\n", head)
-	for _, name := range Contenders {
-		if r, ok := rows[name]; ok {
-			fmt.Fprintf(w, "%s\t%s\t\n", name, row(r))
-		} else if failed(name) {
-			fmt.Fprintf(w, "%s\tFAILED\t%s\n", name, strings.Repeat("\t", strings.Count(head, "\t")))
-		}
-	}
+	fmt.Fprintf(w, "\t%s\t\n%s", head, rows.String())
 	_ = w.Flush()
 }
 
 func (c *Comparison) printMemory(out io.Writer) {
-	printTable(c, out, "memory", "memory of open streams, one event in 500 ms",
-		"streams\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed", c.Memory, func(m Memory) string {
-			return fmt.Sprintf("%d\t%s\t%s\t%.1f\t%s\t%s\t%d", m.Streams, megabytes(float64(m.IdleBytes)),
+	c.printTable(out, "memory", "memory of open streams, one event in 500 ms",
+		"streams\topen\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed", func(name string) string {
+			m, ok := c.Memory[name]
+			if !ok {
+				return ""
+			}
+			return fmt.Sprintf("%d\t%d\t%s\t%s\t%.1f\t%s\t%s\t%d", m.Streams, m.Open, megabytes(float64(m.IdleBytes)),
 				megabytes(float64(m.OpenBytes)), m.KBPerStream, ratio(m.KBPerStream, c.Memory[anchor].KBPerStream),
 				micro(m.CPUUs), m.Failed)
 		})
 }
 
 func (c *Comparison) printAborts(out io.Writer) {
-	printTable(c, out, "abort", "client gone to upstream told, ms",
-		"streaming: seen\tmedian\tmax\tfirst byte awaited: seen\tmedian\tmax", c.Aborts, func(a Abort) string {
+	c.printTable(out, "abort", "client gone to upstream told, ms",
+		"streaming: seen\tmedian\tmax\tfirst byte awaited: seen\tmedian\tmax", func(name string) string {
+			a, ok := c.Aborts[name]
+			if !ok {
+				return ""
+			}
 			return fmt.Sprintf("%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f", a.StreamSeen, a.Tries, a.StreamMedianMs,
 				a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
 		})
