@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"farebox/bench/load"
 	"farebox/bench/report"
@@ -109,6 +111,32 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 	return f.files.write(cmd, result, show, report.OfRuns("farebox bench", []*load.Result{result}))
 }
 
+// secrets are flags whose values stay out of reports.
+var secrets = []string{"key", "attacker", "unpaid"}
+
+// commandLine is the command as a shell takes it.
+func commandLine(cmd *cobra.Command) string {
+	line := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		switch {
+		case slices.Contains(secrets, f.Name):
+			value = "…"
+		case value == "" || strings.ContainsAny(value, " \t\n'\"\\$`!*?[](){}<>|&;~#"):
+			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+		if line += " --" + f.Name; f.NoOptDefVal == "" {
+			line += " " + value
+		} else if value != f.NoOptDefVal {
+			line += "=" + value
+		}
+	})
+	return line
+}
+
 // interruptible ends a run at the first Ctrl-C; what was measured is shown.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx := cmd.Context()
@@ -135,6 +163,7 @@ func (o *outputs) write(cmd *cobra.Command, result any, show func(io.Writer), pa
 	if err := writeJSON(cmd.OutOrStdout(), o.json, result); err != nil || o.html == "" {
 		return err
 	}
+	page.Made = [][2]string{{"command", commandLine(cmd)}, {"version", cmd.Root().Version}}
 	if err := report.Write(o.html, page); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}

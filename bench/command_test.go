@@ -40,7 +40,7 @@ func TestLoadRunWritesTableJSONAndReport(t *testing.T) {
 	dir := t.TempDir()
 	jsonFile, htmlFile := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html")
 	out, errs, err := call(context.Background(), "--url", simulated(t), "--model", "bench-sse-short", "--stream",
-		"--rate", "100", "--duration", "400ms", "--warmup", "50ms",
+		"--rate", "100", "--duration", "400ms", "--warmup", "50ms", "--key", "SECRET",
 		"--json", jsonFile, "--html", htmlFile)
 	if err != nil {
 		t.Fatal(err, errs)
@@ -57,8 +57,24 @@ func TestLoadRunWritesTableJSONAndReport(t *testing.T) {
 	if err != nil || !json.Valid(b) {
 		t.Errorf("JSON: %v", err)
 	}
-	if page, err := os.ReadFile(htmlFile); err != nil || !bytes.Contains(page, []byte("<svg")) {
+	page, err := os.ReadFile(htmlFile)
+	if err != nil || !bytes.Contains(page, []byte("<svg")) {
 		t.Errorf("report: %v", err)
+	}
+	if !bytes.Contains(page, []byte(" --duration 400ms ")) || !bytes.Contains(page, []byte(" --key … ")) || bytes.Contains(page, []byte("SECRET")) {
+		t.Errorf("the report has not the command, or the key: %.2000s", page[bytes.Index(page, []byte("<dl>")):])
+	}
+}
+
+// "I copied the command out of the report, and the shell took it apart."
+func TestTheCommandOfAReportCanBeCopied(t *testing.T) {
+	cmd := compareCommand()
+	if err := cmd.ParseFlags([]string{"--quick", "--only", "json_1k", "--only", "rates,memory", "--out", "my $o'r", "--strict=false"}); err != nil {
+		t.Fatal(err)
+	}
+	want := `compare --only json_1k,rates,memory --out 'my $o'\''r' --quick --strict=false`
+	if got := commandLine(cmd); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

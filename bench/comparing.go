@@ -23,12 +23,16 @@ func compareCommand() *cobra.Command {
 		Long: `Starts the simulated upstream, a bare fasthttp relay, nginx and this program
 as gateway, each on its own port of this machine, and gives them the same
 traffic in interleaved rounds. The gateway under test has its own processor.
-It takes about ten minutes, with --quick about two.`,
+It takes about thirteen minutes, with --quick about two. With --with, other
+gateways take part as the files in the folder --rivals tell.`,
+		Example: `  farebox bench compare --quick
+  bench/rivals/install litellm && farebox bench compare --with litellm --only json_1k,sse_burst,rates,memory`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd)
 			defer stop()
 			bar := newBar(cmd.ErrOrStderr(), false)
+			o.Command = commandLine(cmd)
 			o.Progress = bar.show
 			if bar.bar == nil {
 				o.Progress = lines(cmd)
@@ -58,6 +62,8 @@ It takes about ten minutes, with --quick about two.`,
 	fl.BoolVar(&o.Quick, "quick", false, "shorter rounds, about two minutes in total")
 	fl.StringSliceVar(&o.Only, "only", nil, "scenarios to run: "+fmt.Sprint(compare.Names()))
 	fl.StringSliceVar(&o.Without, "without", nil, "contenders to leave out: "+fmt.Sprint(compare.Contenders))
+	fl.StringSliceVar(&o.With, "with", nil, "rivals that take part, such as litellm,portkey,tensorzero")
+	fl.StringVar(&o.Rivals, "rivals", filepath.Join("bench", "rivals"), "folder with a folder for each rival")
 	fl.IntVar(&o.Rounds, "rounds", 0, "rounds of every scenario; default 5, with --quick 3")
 	fl.StringVar(&out, "out", filepath.Join("bench", "out"), "folder for compare.json and compare.html")
 	fl.BoolVar(&strict, "strict", false, "fail if a goal is missed")

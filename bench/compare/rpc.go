@@ -153,21 +153,21 @@ const (
 	peerBatchUs  = 715
 )
 
-func (c *Comparison) rpcGoals(add func(name string, limit float64, unit string, least bool) func(float64, bool)) {
+func (c *Comparison) rpcGoals(add func(name string, limit float64, unit string, got reading)) {
 	cpu := func(scenario, of string) (float64, bool) {
 		f, ok := c.figures(scenario, of)
 		return f.CPUUs, ok && f.CPUUs > 0
 	}
 	ours, ok := cpu("rpc_single", contender)
 	floor, ok2 := cpu("rpc_single", "relay")
-	add("CPU a JSON-RPC call", 1.5, "x bare relay", false)(over(ours, floor, ok && ok2))
-	add("CPU a JSON-RPC call, of the best peer's 117 µs", 1.0/3, "x", false)(over(ours, peerSingleUs, ok))
+	add("CPU a JSON-RPC call", 1.5, "x bare relay", over(ours, floor, ok && ok2))
+	add("CPU a JSON-RPC call, of the best peer's 117 µs", 1.0/3, "x", over(ours, peerSingleUs, ok))
 	ours, ok = cpu("rpc_batch", contender)
-	add("CPU a batch of 100, of the best peer's 715 µs", 0.25, "x", false)(over(ours, peerBatchUs, ok))
+	add("CPU a batch of 100, of the best peer's 715 µs", 0.25, "x", over(ours, peerBatchUs, ok))
 	m, ok := c.Large[contender]
-	add("100 MB answer, first byte", 3, "ms", false)(m.FirstByteMs, ok)
-	add("100 MB answer, memory growth", 2, "MB", false)(float64(m.GrowthBytes)/(1<<20), ok)
-	add("100 MB answers, 8 side by side, memory growth", 8, "MB", false)(float64(m.SideGrowth)/(1<<20), ok)
+	add("100 MB answer, first byte", 3, "ms", reading{m.FirstByteMs, ok})
+	add("100 MB answer, memory growth", 2, "MB", reading{float64(m.GrowthBytes) / (1 << 20), ok})
+	add("100 MB answers, 8 side by side, memory growth", 8, "MB", reading{float64(m.SideGrowth) / (1 << 20), ok})
 }
 
 func (c *Comparison) printLarge(out io.Writer) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,7 @@ import (
 type Chart struct {
 	Title string
 	X, Y  string // names of the axes
+	LogX  bool
 	LogY  bool
 	// Nines stretches the upper percentiles: 90, 99 and 99.9 lie equally far
 	// apart.
@@ -44,7 +46,7 @@ type Bar struct {
 const (
 	width, height          = 560.0, 300.0
 	left, right, top, foot = 62.0, 14.0, 10.0, 40.0
-	colors                 = 6
+	colors                 = 9
 	lastNine               = 5.0 // 99.999 is the right edge
 )
 
@@ -63,33 +65,79 @@ func (c Chart) empty() bool {
 }
 
 func (c Chart) write(b *strings.Builder) {
-	fmt.Fprintf(b, "<figure><figcaption>%s</figcaption>\n", html.EscapeString(c.Title))
+	title := html.EscapeString(c.Title)
+	b.WriteString("<figure><figcaption>" + title + "</figcaption>\n")
 	c.legend(b)
-	fmt.Fprintf(b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n", width, height,
-		html.EscapeString(c.Title))
+	fmt.Fprintf(b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n", width, height, title)
 	if len(c.Groups) > 0 {
 		c.bars(b)
 	} else {
 		c.lines(b)
 	}
-	b.WriteString("</svg></figure>\n")
+	b.WriteString("</svg>\n<details><summary>Figures</summary>\n")
+	c.figures().write(b, c.Title)
+	b.WriteString("</details></figure>\n")
+}
+
+// figures are the values of a chart as a table: a column for each line or kind of bar.
+func (c Chart) figures() *Table {
+	t := &Table{Head: []string{strings.TrimSpace(c.X + " (" + c.Y + ")")}}
+	column, row := map[string]int{}, map[string]int{}
+	put := func(name, series string, v float64) {
+		if column[series] == 0 {
+			column[series] = len(t.Head)
+			t.Head = append(t.Head, series)
+		}
+		at, ok := row[name]
+		if !ok {
+			at, row[name] = len(t.Rows), len(t.Rows)
+			t.Rows = append(t.Rows, cells(name))
+		}
+		for len(t.Rows[at]) <= column[series] {
+			t.Rows[at] = append(t.Rows[at], Cell{Text: "-"})
+		}
+		t.Rows[at][column[series]].Text = number(v)
+	}
+	var all []float64
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			all = append(all, p[0])
+		}
+	}
+	slices.Sort(all)
+	for _, x := range slices.Compact(all) {
+		for _, l := range c.Lines {
+			for _, p := range l.Points {
+				if p[0] == x {
+					put(fmt.Sprintf("%.7g", x), l.Name, p[1])
+				}
+			}
+		}
+	}
+	for _, g := range c.Groups {
+		for _, bar := range g.Bars {
+			put(g.Name, bar.Name, bar.Value)
+		}
+	}
+	return t
 }
 
 func (c Chart) legend(b *strings.Builder) {
 	b.WriteString(`<div class="legend">`)
-	item := func(name string, color int) {
-		fmt.Fprintf(b, `<span class="c%d"><i></i>%s</span>`, color%colors, html.EscapeString(name))
-	}
 	seen := map[string]bool{}
+	item := func(name string, color int, mark string) {
+		if !seen[name] {
+			seen[name] = true
+			fmt.Fprintf(b, `<span class="c%d"><svg viewBox="0 0 24 10" aria-hidden="true">%s</svg>%s</span>`,
+				color%colors, mark, html.EscapeString(name))
+		}
+	}
 	for _, l := range c.Lines {
-		item(l.Name, l.Color)
+		item(l.Name, l.Color, `<path class="line" d="M0 5H24"/>`)
 	}
 	for _, g := range c.Groups {
 		for _, bar := range g.Bars {
-			if !seen[bar.Name] {
-				seen[bar.Name] = true
-				item(bar.Name, bar.Color)
-			}
+			item(bar.Name, bar.Color, `<rect class="bar" x="7" width="10" height="10"/>`)
 		}
 	}
 	b.WriteString("</div>\n")
@@ -146,7 +194,7 @@ func (c Chart) position(v float64) float64 {
 }
 
 func (c Chart) axes() (x, y axis) {
-	x = axis{from: math.Inf(1), to: math.Inf(-1), start: left, end: width - right}
+	x = axis{from: math.Inf(1), to: math.Inf(-1), start: left, end: width - right, log: c.LogX}
 	y = axis{from: math.Inf(1), to: math.Inf(-1), start: height - foot, end: top, log: c.LogY}
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
@@ -161,7 +209,7 @@ func (c Chart) axes() (x, y axis) {
 		y.from, y.to = 1, 10
 	}
 	if c.LogY {
-		y.from = math.Pow(10, math.Floor(math.Log10(y.from)))
+		y.from = decade(y.from)
 		y.to = math.Pow(10, math.Ceil(math.Log10(max(y.to, y.from*1.01))))
 	} else {
 		y.from, y.to = 0, niceTop(y.to)
@@ -171,6 +219,9 @@ func (c Chart) axes() (x, y axis) {
 	}
 	return x, y
 }
+
+// decade is the power of 10 at or below v.
+func decade(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))) }
 
 // niceTop is the end of an axis from 0: a round number at or above v.
 func niceTop(v float64) float64 {
@@ -186,26 +237,30 @@ func niceTop(v float64) float64 {
 	return 10 * unit
 }
 
-func (c Chart) gridY(b *strings.Builder, y axis) {
-	var ticks []float64
-	if y.log {
-		steps := []float64{1}
-		if y.to/y.from < 1001 {
-			steps = []float64{1, 2, 5}
+// ticks are the labelled values: five equal steps, or 1, 2 and 5 of every decade.
+func (a axis) ticks() (list []float64) {
+	if !a.log {
+		for i := range 5 {
+			list = append(list, a.from+(a.to-a.from)*float64(i)/4)
 		}
-		for v := y.from; v <= y.to*1.0001; v *= 10 {
-			for _, step := range steps {
-				if v*step <= y.to*1.0001 {
-					ticks = append(ticks, v*step)
-				}
+		return list
+	}
+	steps := []float64{1}
+	if a.to/a.from < 1001 {
+		steps = []float64{1, 2, 5}
+	}
+	for from := decade(a.from); from <= a.to; from *= 10 {
+		for _, step := range steps {
+			if v := from * step; v >= a.from*0.9999 && v <= a.to*1.0001 {
+				list = append(list, v)
 			}
 		}
-	} else {
-		for i := range 5 {
-			ticks = append(ticks, y.to*float64(i)/4)
-		}
 	}
-	for _, v := range ticks {
+	return list
+}
+
+func (c Chart) gridY(b *strings.Builder, y axis) {
+	for _, v := range y.ticks() {
 		at := y.at(v)
 		fmt.Fprintf(b, `<line class="grid" x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			left, width-right, at, at, left-6, at+4, short(v))
@@ -225,8 +280,7 @@ func (c Chart) gridX(b *strings.Builder, x axis) {
 			}
 		}
 	} else {
-		for i := range 5 {
-			v := x.from + (x.to-x.from)*float64(i)/4
+		for _, v := range x.ticks() {
 			label(x.at(v), short(v))
 		}
 	}
@@ -235,13 +289,16 @@ func (c Chart) gridX(b *strings.Builder, x axis) {
 }
 
 func (c Chart) bars(b *strings.Builder) {
-	highest := c.Goal
+	lowest, highest := math.Inf(1), c.Goal
 	for _, g := range c.Groups {
 		for _, bar := range g.Bars {
-			highest = max(highest, bar.Value, bar.Limit)
+			lowest, highest = min(lowest, bar.Value), max(highest, bar.Value, bar.Limit)
 		}
 	}
-	y := axis{from: 0, to: niceTop(highest * 1.02), start: height - foot, end: top}
+	y := axis{from: 0, to: niceTop(highest * 1.02), start: height - foot, end: top, log: c.LogY}
+	if c.LogY {
+		y.from = decade(lowest * 0.9) // the lowest bar is seen
+	}
 	c.gridY(b, y)
 	room := (width - left - right) / float64(len(c.Groups))
 	for i, g := range c.Groups {

@@ -13,17 +13,61 @@ func OfComparison(c *compare.Comparison) Page {
 	m := c.Machine
 	p := Page{
 		Title: "Side by side: direct, bare relay, nginx, farebox",
-		Subtitle: fmt.Sprintf("%s · %s, %d processors · kernel %s · %s · %s · %s",
-			c.Started.Format("2006-01-02 15:04 MST"), m.Model, m.CPUs, m.Kernel,
-			m.Nginx, m.Farebox, m.Go),
+		Made: [][2]string{
+			{"command", c.Command}, {"date", c.Started.Format("2006-01-02 15:04 MST")},
+			{"version", m.Farebox}, {"commit", m.Commit}, {"beside it", m.Nginx + ", " + m.Go},
+			{"machine", fmt.Sprintf("%s, %d processors, kernel %s", m.Model, m.CPUs, m.Kernel)},
+		},
 	}
-	p.Sections = append(p.Sections, goalSection(c), overviewSection(c))
+	for _, r := range c.Rivals {
+		p.Title += ", " + r.Name
+	}
+	p.Sections = append(p.Sections, goalSection(c))
+	if len(c.Rivals) > 0 {
+		p.Sections = append(p.Sections, rivalSection(c))
+	}
+	p.Sections = append(p.Sections, overviewSection(c), rateSection(c), memorySection(c))
 	for _, s := range c.Scenarios {
-		p.Sections = append(p.Sections, scenarioSection(s))
+		p.Sections = append(p.Sections, scenarioSection(c, s))
 	}
-	p.Sections = append(p.Sections, memorySection(c), abortSection(c), largeSection(c), peerSection(c),
+	p.Sections = append(p.Sections, abortSection(c), largeSection(c), peerSection(c),
 		Section{Title: "Notes", Text: c.Notes})
 	return p
+}
+
+// rivalSection tells how the other gateways were run.
+func rivalSection(c *compare.Comparison) Section {
+	s := Section{Title: "Rivals", Text: []string{"They have the same processor, upstream and load as the others. Gateways " +
+		"differ in the work that they do for a request."}}
+	for _, r := range c.Rivals {
+		s.Text = append(s.Text, r.Name+" "+r.Version+": "+r.Settings)
+	}
+	return s
+}
+
+// rateSection is latency over the rate of arrivals.
+func rateSection(c *compare.Comparison) Section {
+	charts := []Chart{{Title: "p50", Y: "µs", LogY: true}, {Title: "p99", Y: "µs", LogY: true},
+		{Title: "Answers", Y: "answers a second"}, {Title: "Processor time", Y: "% of a core"}}
+	for k := range charts {
+		chart := &charts[k]
+		chart.Title, chart.X, chart.LogX = chart.Title+" over the rate", "arrivals a second", true
+		for i, name := range c.Contenders() {
+			l := Line{Name: name, Color: colorOf(name, i)}
+			for _, r := range c.Rates[name] {
+				v := [...]float64{r.P50Us, r.P99Us, r.PerSecond, 100 * r.CPUShare}[k]
+				l.Points = append(l.Points, [2]float64{r.Wanted, v})
+			}
+			if len(l.Points) > 0 {
+				chart.Lines = append(chart.Lines, l)
+			}
+		}
+	}
+	return Section{Title: "Latency over the rate", Text: []string{
+		"Chat requests of 1 KB arrive at a constant rate. Latency counts from the time at which a request was due. A line " +
+			"ends at the highest rate that was measured, or at the first one with less than 95 % of the arrivals answered. " +
+			"Direct shows the limit of load generator and simulated upstream.",
+	}, Charts: charts}
 }
 
 func goalSection(c *compare.Comparison) Section {
@@ -50,7 +94,7 @@ func overviewSection(c *compare.Comparison) Section {
 	limits := map[string]float64{"json_1k": 1.15, "json_32k": 1.5, "json_256k": 0.85, "json_1m": 0.85,
 		"sse_paced": 1.35, "sse_burst": 1.25, "rpc_single": 0, "rpc_batch": 0,
 		"speech_1m": 0}
-	chart := Chart{Title: "CPU per request or event, nginx = 1 (dashed: farebox's goal)", Y: "x nginx"}
+	chart := Chart{Title: "CPU per request or event, nginx = 1 (dashed: farebox's goal)", Y: "x nginx", LogY: len(c.Rivals) > 0}
 	for _, s := range c.Scenarios {
 		base := s.Figures["nginx"].CPUUs
 		limit, wanted := limits[s.Name]
@@ -58,9 +102,9 @@ func overviewSection(c *compare.Comparison) Section {
 			continue
 		}
 		g := Group{Name: s.Name}
-		for _, name := range compare.Contenders {
+		for i, name := range c.Contenders() {
 			if f := s.Figures[name]; f.CPUUs > 0 {
-				bar := Bar{Name: name, Color: colorOf(name, 0), Value: f.CPUUs / base}
+				bar := Bar{Name: name, Color: colorOf(name, i), Value: f.CPUUs / base}
 				if name == "farebox" {
 					bar.Limit = limit
 				}
@@ -72,14 +116,15 @@ func overviewSection(c *compare.Comparison) Section {
 	return Section{Title: "Processor time", Charts: []Chart{chart}}
 }
 
-func scenarioSection(s compare.Outcome) Section {
+func scenarioSection(c *compare.Comparison, s compare.Outcome) Section {
 	t := &Table{Head: []string{"", "requests/s", "events/s", "CPU µs/" + s.Unit, "x nginx", "core %", "p50 µs",
 		"p99 µs", "first p50 µs", "first p99 µs", "delay p50 µs", "delay p99 µs", "peak MB", "failed"}}
 	base := s.Figures["nginx"].CPUUs
 	var middle, all []*load.Result
-	for _, name := range compare.Contenders {
+	for _, name := range c.Contenders() {
 		f, ok := s.Figures[name]
 		if !ok {
+			middle = append(middle, nil)
 			continue
 		}
 		over := "-"
@@ -108,7 +153,7 @@ func scenarioSection(s compare.Outcome) Section {
 				func(r *load.Result) load.Distribution { return r.Gap }),
 		}
 	}
-	return Section{Title: s.Name + ": " + s.Title, Table: t, Charts: append(charts, rounds(s))}
+	return Section{Title: s.Name + ": " + s.Title, Table: t, Charts: append(charts, rounds(c, s))}
 }
 
 // middleRun is the run with the median of the medians.
@@ -120,19 +165,19 @@ func middleRun(runs []*load.Result) *load.Result {
 }
 
 // rounds shows how steady the rounds were.
-func rounds(s compare.Outcome) Chart {
+func rounds(of *compare.Comparison, s compare.Outcome) Chart {
 	c := Chart{Title: "Throughput of every round", X: "round", Y: "requests/s"}
 	if s.Unit == "event" {
 		c.Y = "events/s"
 	}
-	for _, name := range compare.Contenders {
-		l := Line{Name: name, Color: colorOf(name, 0)}
-		for i, r := range s.Runs[name] {
+	for i, name := range of.Contenders() {
+		l := Line{Name: name, Color: colorOf(name, i)}
+		for round, r := range s.Runs[name] {
 			v := r.PerSecond
 			if s.Unit == "event" {
 				v = r.EventsPerSecond
 			}
-			l.Points = append(l.Points, [2]float64{float64(i + 1), v})
+			l.Points = append(l.Points, [2]float64{float64(round + 1), v})
 		}
 		if len(l.Points) > 1 {
 			c.Lines = append(c.Lines, l)
@@ -142,26 +187,41 @@ func rounds(s compare.Outcome) Chart {
 }
 
 func memorySection(c *compare.Comparison) Section {
-	t := &Table{Head: []string{"", "streams", "idle MB", "open MB", "KB a stream", "CPU µs/event", "failed"}}
+	t := &Table{Head: []string{"", "streams", "open", "idle MB", "open MB", "KB a stream", "CPU µs/event", "failed"}}
 	chart := Chart{Title: "KB of memory an open stream (dashed: farebox's goal)", Y: "KB"}
-	for _, name := range compare.Contenders {
+	rss := Chart{Title: "RSS over open streams", X: "open streams", Y: "MB"}
+	pss := rss
+	pss.Title = "PSS over open streams"
+	for i, name := range c.Contenders() {
 		m, ok := c.Memory[name]
 		if !ok {
 			continue
 		}
-		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Streams), number(float64(m.IdleBytes)/(1<<20)),
+		color := colorOf(name, i)
+		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Streams), fmt.Sprint(m.Open), number(float64(m.IdleBytes)/(1<<20)),
 			number(float64(m.OpenBytes)/(1<<20)), number(m.KBPerStream), number(m.CPUUs), fmt.Sprint(m.Failed)))
-		chart.Groups = append(chart.Groups, Group{Name: name,
-			Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.KBPerStream}}})
+		chart.Groups = append(chart.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: color, Value: m.KBPerStream}}})
 		chart.Goal = 31
+		over := func(of *Chart, bytes func(compare.MemoryLevel) int64) {
+			l := Line{Name: name, Color: color}
+			for _, at := range m.Levels {
+				l.Points = append(l.Points, [2]float64{float64(at.Open), float64(bytes(at)) / (1 << 20)})
+			}
+			of.Lines = append(of.Lines, l)
+		}
+		over(&rss, func(at compare.MemoryLevel) int64 { return at.RSSBytes })
+		over(&pss, func(at compare.MemoryLevel) int64 { return at.PSSBytes })
 	}
-	return Section{Title: "Memory of open streams", Table: t, Charts: []Chart{chart}}
+	return Section{Title: "Memory over open streams", Table: t, Charts: []Chart{rss, pss, chart}, Text: []string{
+		"Ever more streams are open at once, each with an event in 500 ms. RSS counts a page in every process that has " +
+			"it, PSS shares it among them. Open streams are those that reached the simulated upstream.",
+	}}
 }
 
 func abortSection(c *compare.Comparison) Section {
 	t := &Table{Head: []string{"", "streaming: seen", "median ms", "max ms", "first byte awaited: seen", "median ms",
 		"max ms"}}
-	for _, name := range compare.Contenders {
+	for _, name := range c.Contenders() {
 		a, ok := c.Aborts[name]
 		if !ok {
 			continue
@@ -179,7 +239,7 @@ func largeSection(c *compare.Comparison) Section {
 	growth := Chart{Title: "MB that a gateway grows by, one answer of 100 MB at a time (dashed: farebox's goal)",
 		Y: "MB", Goal: 2}
 	first := Chart{Title: "ms to the first byte (dashed: farebox's goal)", Y: "ms", Goal: 3}
-	for _, name := range compare.Contenders {
+	for i, name := range c.Contenders() {
 		m, ok := c.Large[name]
 		if !ok {
 			continue
@@ -189,10 +249,10 @@ func largeSection(c *compare.Comparison) Section {
 			number(float64(m.GrowthBytes)/(1<<20)), number(float64(m.SideGrowth)/(1<<20)), number(m.SideByteMs),
 			fmt.Sprint(m.Failed)))
 		first.Groups = append(first.Groups, Group{Name: name,
-			Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: m.FirstByteMs}}})
+			Bars: []Bar{{Name: name, Color: colorOf(name, i), Value: m.FirstByteMs}}})
 		if name != "direct" {
 			growth.Groups = append(growth.Groups, Group{Name: name,
-				Bars: []Bar{{Name: name, Color: colorOf(name, 0), Value: float64(m.GrowthBytes) / (1 << 20)}}})
+				Bars: []Bar{{Name: name, Color: colorOf(name, i), Value: float64(m.GrowthBytes) / (1 << 20)}}})
 		}
 	}
 	return Section{Title: "rpc_100mb: JSON-RPC, answers of 100 MB", Table: t, Charts: []Chart{growth, first}}

@@ -12,6 +12,7 @@ import (
 type Page struct {
 	Title    string
 	Subtitle string
+	Made     [][2]string // how the report was made: names and values
 	Sections []Section
 }
 
@@ -40,42 +41,54 @@ func cells(texts ...string) []Cell {
 	return row
 }
 
+// The colours of text and lines have a contrast of 4.5 at least on both backgrounds, in light and dark.
 const style = `
-:root{--fg:#1b1f24;--soft:#5b6570;--line:#d9dee4;--bg:#fff;--card:#f6f8fa;--good:#1a7f37;--bad:#b42318}
-@media(prefers-color-scheme:dark){:root{--fg:#e6e9ed;--soft:#9aa4af;--line:#353c45;--bg:#14171b;--card:#1c2127;--good:#56d364;--bad:#ff7b72}}
+:root{color-scheme:light dark;--bg:#fff;--card:#f6f8fa;--line:#d9dee4;--fg:#1b1f24;--soft:#5b6570;--good:#1a7f37;--bad:#b42318;
+--c0:#5f6a75;--c1:#0b5fcc;--c2:#1a7f37;--c3:#b5481c;--c4:#7a3fd6;--c5:#7d5a00;--c6:#0b7285;--c7:#b4236e;--c8:#5c6b00}
+@media(prefers-color-scheme:dark){:root{--bg:#14171b;--card:#1c2127;--line:#353c45;--fg:#e6e9ed;--soft:#9aa4af;--good:#56d364;--bad:#ff7b72;
+--c0:#9aa4af;--c1:#6cb0ff;--c2:#56d364;--c3:#ff9b6b;--c4:#bf9bff;--c5:#e3b341;--c6:#4fd1d9;--c7:#ff8ac2;--c8:#c5d45a}}
 body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;color:var(--fg);background:var(--bg);max-width:1120px;margin:0 auto;padding:2rem 1.25rem 4rem}
 h1{font-size:1.7rem;margin:0 0 .2rem}h2{font-size:1.15rem;margin:2.4rem 0 .6rem}
-p{margin:.4rem 0;max-width:75ch}.sub{color:var(--soft)}
-.scroll{overflow-x:auto}
+p{margin:.4rem 0;max-width:75ch}.sub,dt{color:var(--soft)}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:.8rem 0}dd{margin:0;overflow-wrap:anywhere}
+.scroll{overflow-x:auto}:focus-visible{outline:2px solid var(--c1);outline-offset:2px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th:first-child,td:first-child{text-align:left}th{color:var(--soft);font-weight:600}
+th:first-child{text-align:left}thead th{color:var(--soft);font-weight:600}tbody th{font-weight:400}
 .good{color:var(--good);font-weight:600}.bad{color:var(--bad);font-weight:600}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,500px),1fr));gap:1rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,500px),1fr));gap:1rem;align-items:start}
 figure{margin:0;background:var(--card);border-radius:8px;padding:.8rem .8rem .4rem}
-figcaption{font-weight:600;font-size:.92rem;margin-bottom:.3rem}
-svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
+figcaption{font-weight:600;font-size:.92rem;margin-bottom:.3rem}summary{font-size:.82rem;color:var(--soft)}
+figure>svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
 .grid{stroke:var(--line);stroke-width:1}.goal{stroke:var(--soft);stroke-width:1.5;stroke-dasharray:4 3}
-.c0{--c:#8a94a0}.c1{--c:#2f81f7}.c2{--c:#2da44e}.c3{--c:#d4663b}.c4{--c:#8957e5}.c5{--c:#bf8700}
-path.line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}circle{fill:var(--c)}rect.bar{fill:var(--c)}
+.c0{--c:var(--c0)}.c1{--c:var(--c1);--d:7 3}.c2{--c:var(--c2);--d:2 2}.c3{--c:var(--c3)}.c4{--c:var(--c4);--d:7 3 2 3}
+.c5{--c:var(--c5);--d:12 3}.c6{--c:var(--c6);--d:4 2}.c7{--c:var(--c7);--d:7 2 2 2 2 2}.c8{--c:var(--c8);--d:1 3}
+path.line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;stroke-dasharray:var(--d,none)}circle,rect.bar{fill:var(--c)}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.82rem;color:var(--soft);margin:.2rem 0 .3rem}
-.legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;background:var(--c);margin-right:.4em;vertical-align:-.05em}
+.legend svg{width:24px;height:10px;margin-right:.4em}
 `
 
 // HTML is the whole document.
 func (p Page) HTML() string {
 	var b strings.Builder
-	b.WriteString("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" " +
-		"content=\"width=device-width,initial-scale=1\">\n<title>")
-	b.WriteString(html.EscapeString(p.Title) + "</title><style>" + style + "</style></head><body>\n<h1>" +
-		html.EscapeString(p.Title) + "</h1>\n")
+	title := html.EscapeString(p.Title)
+	b.WriteString("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" " +
+		"content=\"width=device-width,initial-scale=1\"/>\n<title>" + title + "</title><style>" + style +
+		"</style></head><body><main>\n<h1>" + title + "</h1>\n")
 	if p.Subtitle != "" {
 		b.WriteString("<p class=\"sub\">" + html.EscapeString(p.Subtitle) + "</p>\n")
+	}
+	if len(p.Made) > 0 {
+		b.WriteString("<dl>\n")
+		for _, f := range p.Made {
+			b.WriteString("<dt>" + html.EscapeString(f[0]) + "</dt><dd>" + html.EscapeString(f[1]) + "</dd>\n")
+		}
+		b.WriteString("</dl>\n")
 	}
 	for _, s := range p.Sections {
 		s.write(&b)
 	}
-	b.WriteString("</body></html>\n")
+	b.WriteString("</main></body></html>\n")
 	return b.String()
 }
 
@@ -85,7 +98,7 @@ func (s Section) write(b *strings.Builder) {
 		b.WriteString("<p>" + html.EscapeString(t) + "</p>\n")
 	}
 	if s.Table != nil && len(s.Table.Rows) > 0 {
-		s.Table.write(b)
+		s.Table.write(b, s.Title)
 	}
 	drawn := false
 	for _, c := range s.Charts {
@@ -114,12 +127,14 @@ func (t *Table) used() []bool {
 	return used
 }
 
-func (t *Table) write(b *strings.Builder) {
+// write puts the table where a keyboard can scroll it.
+func (t *Table) write(b *strings.Builder, title string) {
 	used := t.used()
-	b.WriteString("<div class=\"scroll\"><table><thead><tr>")
+	b.WriteString(`<div class="scroll" role="region" tabindex="0" aria-label="` + html.EscapeString(title) +
+		"\"><table><thead><tr>")
 	for i, h := range t.Head {
 		if used[i] {
-			b.WriteString("<th>" + html.EscapeString(h) + "</th>")
+			b.WriteString("<th scope=\"col\">" + html.EscapeString(h) + "</th>")
 		}
 	}
 	b.WriteString("</tr></thead><tbody>\n")
@@ -129,11 +144,14 @@ func (t *Table) write(b *strings.Builder) {
 			if !used[i] {
 				continue
 			}
-			class := ""
-			if c.Mood != "" {
-				class = ` class="` + html.EscapeString(c.Mood) + `"`
+			open, end := "<td", "</td>"
+			if i == 0 {
+				open, end = `<th scope="row"`, "</th>"
 			}
-			b.WriteString("<td" + class + ">" + html.EscapeString(c.Text) + "</td>")
+			if c.Mood != "" {
+				open += ` class="` + c.Mood + `"`
+			}
+			b.WriteString(open + ">" + html.EscapeString(c.Text) + end)
 		}
 		b.WriteString("</tr>\n")
 	}

@@ -3,9 +3,12 @@ package report
 import (
 	"encoding/xml"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,26 +30,65 @@ func sample(name string) *load.Result {
 	}
 }
 
-// wellFormed reads every picture of a page as XML.
+// wellFormed reads a page with all elements closed, and demands that each chart has its figures in a table below it.
 func wellFormed(t *testing.T, page string) (pictures int) {
 	t.Helper()
-	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1) {
-		pictures++
-		dec := xml.NewDecoder(strings.NewReader(svg))
-		for {
-			_, err := dec.Token()
-			if err == io.EOF {
-				break
+	dec := xml.NewDecoder(strings.NewReader(page))
+	inside, last := map[string]int{}, ""
+	for {
+		token, err := dec.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v after %q in %s", err, last, page)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			inside[e.Name.Local]++
+			last = e.Name.Local
+			for _, a := range e.Attr {
+				if slices.Contains([]string{"src", "href", "srcset", "data", "action", "poster"}, a.Name.Local) {
+					t.Errorf("the page reaches out: %s %s=%q", last, a.Name.Local, a.Value)
+				}
 			}
-			if err != nil {
-				t.Fatalf("%v in %s", err, svg)
+			if last == "script" || last == "link" || last == "iframe" {
+				t.Errorf("the page has an element %s", last)
+			}
+		case xml.EndElement:
+			if e.Name.Local == "figure" {
+				pictures++
+				if inside["figcaption"] != pictures || inside["details"] != pictures || inside["summary"] != pictures {
+					t.Errorf("chart %d: %v", pictures, inside)
+				}
 			}
 		}
+	}
+	if n := strings.Count(page, `role="img"`); n != pictures || n > strings.Count(page, "<tbody>") {
+		t.Errorf("%d pictures, %d charts, %d tables", n, pictures, strings.Count(page, "<tbody>"))
+	}
+	if plain := strings.Count(page, "<th>"); plain > 0 || inside["table"] != strings.Count(page, `tabindex="0"`) {
+		t.Errorf("%d heads without a scope; %d tables, %d to scroll with the keyboard", plain, inside["table"],
+			strings.Count(page, `tabindex="0"`))
+	}
+	if inside["h1"] != 1 || inside["main"] != 1 {
+		t.Errorf("%d headings, %d main parts", inside["h1"], inside["main"])
 	}
 	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
 		t.Error("a plot holds a number that is none")
 	}
 	return pictures
+}
+
+// chart is the figure of a page with a title.
+func chart(t *testing.T, page, title string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "<figcaption>"+title)
+	figure, _, ended := strings.Cut(rest, "</figure>")
+	if !found || !ended {
+		t.Fatalf("no chart %q", title)
+	}
+	return figure
 }
 
 func TestReportIsOneFileThatNeedsNothingElse(t *testing.T) {
@@ -74,20 +116,34 @@ func TestReportIsOneFileThatNeedsNothingElse(t *testing.T) {
 	}
 }
 
-func TestComparisonShowsGoalsAndAllContenders(t *testing.T) {
-	c := &compare.Comparison{Memory: map[string]compare.Memory{"farebox": {Streams: 10, KBPerStream: 30}},
+// compared is a comparison with a rival in which every contender has figures.
+func compared() *compare.Comparison {
+	c := &compare.Comparison{Command: "farebox bench compare --only 'a&b'", Started: time.Unix(1700000000, 0).UTC(),
+		Machine: compare.Machine{Model: "EPYC <7>", Kernel: "6.1", CPUs: 2, Farebox: "farebox version 20260101.000000",
+			Commit: "0123abcd with changes", Nginx: "nginx/1.22.1"},
+		Rivals: []*compare.Rival{{Name: "rival", Version: "1.2.3", Settings: "one worker"}},
+		Memory: map[string]compare.Memory{}, Rates: map[string][]compare.Rate{},
 		Aborts: map[string]compare.Abort{"nginx": {Tries: 5, StreamSeen: 5}}}
 	out := compare.Outcome{Name: "json_1k", Title: "chat", Unit: "request", Figures: map[string]compare.Figures{},
 		Runs: map[string][]*load.Result{}}
-	for _, name := range compare.Contenders {
+	for _, name := range c.Contenders() {
 		out.Figures[name] = compare.Figures{PerSecond: 100, CPUUs: 20}
 		out.Runs[name] = []*load.Result{sample(name), sample(name), sample(name)}
+		c.Memory[name] = compare.Memory{Streams: 4000, Open: 4000, KBPerStream: 30, Levels: []compare.MemoryLevel{
+			{RSSBytes: 50 << 20, PSSBytes: 40 << 20}, {Streams: 1000, Open: 987, RSSBytes: 81 << 20, PSSBytes: 71 << 20},
+			{Streams: 4000, Open: 4000, RSSBytes: 173 << 20, PSSBytes: 163 << 20}}}
+		c.Rates[name] = []compare.Rate{{Wanted: 1000, PerSecond: 1000, P50Us: 111, P99Us: 444, CPUShare: 0.125},
+			{Wanted: 16000, PerSecond: 9000, P50Us: 210000, P99Us: 450000, CPUShare: 0.99, Saturated: true}}
 	}
 	c.Scenarios = []compare.Outcome{out}
 	c.Goals = []compare.Goal{{Name: "CPU", Value: 2, Limit: 1.15, Known: true, Unit: "x nginx"},
 		{Name: "rps", Value: 1, Limit: 0.85, Least: true, Known: true, Met: true}}
-	page := OfComparison(c).HTML()
-	if wellFormed(t, page) < 5 {
+	return c
+}
+
+func TestComparisonShowsGoalsAndAllContenders(t *testing.T) {
+	page := OfComparison(compared()).HTML()
+	if wellFormed(t, page) < 10 {
 		t.Error("plots are missing")
 	}
 	for _, want := range append([]string{`class="bad">missed`, `class="good">met`, "x nginx"}, compare.Contenders...) {
@@ -95,6 +151,103 @@ func TestComparisonShowsGoalsAndAllContenders(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
+}
+
+// "Which machine was that, and how do I get this page myself?"
+func TestThePageTellsHowItWasMade(t *testing.T) {
+	page := OfComparison(compared()).HTML()
+	for _, want := range []string{"<dd>farebox bench compare --only &#39;a&amp;b&#39;</dd>", "2023-11-14 22:13 UTC",
+		"farebox version 20260101.000000", "0123abcd with changes", "nginx/1.22.1", "EPYC &lt;7&gt;, 2 processors, kernel 6.1",
+		"rival 1.2.3: one worker"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// "The charts say nothing to my screen reader."
+func TestEveryChartHasItsPointsAndItsTable(t *testing.T) {
+	c := compared()
+	page := OfComparison(c).HTML()
+	f := func(title string, points int, rows ...string) {
+		t.Helper()
+		figure := chart(t, page, title)
+		if n := strings.Count(figure, "<circle"); n != points*len(c.Contenders()) {
+			t.Errorf("%s: %d points, want %d for each of %v", title, n, points, c.Contenders())
+		}
+		for _, name := range c.Contenders() {
+			if !strings.Contains(figure, `<th scope="col">`+name+"</th>") {
+				t.Errorf("%s: no column %s", title, name)
+			}
+		}
+		for _, row := range rows {
+			if !strings.Contains(figure, row) {
+				t.Errorf("%s: no %s in %s", title, row, figure)
+			}
+		}
+	}
+	f("RSS over open streams", 3, `<th scope="row">0</th><td>50.0</td>`, `<th scope="row">987</th><td>81.0</td>`,
+		`<th scope="row">4000</th><td>173</td>`)
+	f("PSS over open streams", 3, `<th scope="row">987</th><td>71.0</td>`)
+	f("p50 over the rate", 2, `<th scope="row">1000</th><td>111</td>`, `<th scope="row">16000</th><td>210000</td>`, ">10 k</text>")
+	f("p99 over the rate", 2, `<th scope="row">1000</th><td>444</td>`)
+	f("Answers over the rate", 2, `<th scope="row">16000</th><td>9000</td>`)
+	f("Processor time over the rate", 2, `<th scope="row">1000</th><td>12.5</td>`)
+	if bars := chart(t, page, "CPU per request or event"); !strings.Contains(bars, `<th scope="row">json_1k</th><td>1.00</td>`) {
+		t.Errorf("the bars have no table: %s", bars)
+	}
+}
+
+// "At night I cannot read the grey on grey." The colours of text and lines stand out from both backgrounds.
+func TestColoursHaveContrastInLightAndDark(t *testing.T) {
+	light, dark, found := strings.Cut(style, "prefers-color-scheme:dark")
+	dark, _, _ = strings.Cut(dark, "\nbody{")
+	if !found {
+		t.Fatal("no dark colours")
+	}
+	of := func(css string) map[string]float64 {
+		list := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--(\w+):#([0-9a-f]+)`).FindAllStringSubmatch(css, -1) {
+			list[m[1]] = luminance(t, m[2])
+		}
+		return list
+	}
+	known := of(light)
+	for mode, list := range map[string]map[string]float64{"light": known, "dark": of(dark)} {
+		if len(list) != len(known) || len(list) != 6+colors+1 {
+			t.Errorf("%s has %d colours, light %d", mode, len(list), len(known))
+		}
+		for name, l := range list {
+			for _, back := range []string{"bg", "card"} {
+				ratio := (max(l, list[back]) + 0.05) / (min(l, list[back]) + 0.05)
+				if name != "bg" && name != "card" && name != "line" && ratio < 4.5 {
+					t.Errorf("%s: --%s on --%s has a contrast of %.2f", mode, name, back, ratio)
+				}
+			}
+		}
+	}
+}
+
+// luminance is that of WCAG for a colour such as 1b1f24 or fff.
+func luminance(t *testing.T, hex string) (sum float64) {
+	t.Helper()
+	if len(hex) == 3 {
+		hex = string([]byte{hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]})
+	}
+	rgb, err := strconv.ParseUint(hex, 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, part := range []float64{0.2126, 0.7152, 0.0722} {
+		v := float64(rgb>>(16-8*i)&0xff) / 255
+		if v <= 0.04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		sum += part * v
+	}
+	return sum
 }
 
 func TestEmptyResultsStillMakeAPage(t *testing.T) {

@@ -76,10 +76,13 @@ func errorTable(runs []*load.Result) *Table {
 	return t
 }
 
-// curves draws one distribution of every run over the percentiles.
+// curves draws one distribution of every run over the percentiles; a nil run only takes its colour.
 func curves(title string, runs []*load.Result, of func(*load.Result) load.Distribution) Chart {
 	c := Chart{Title: title, X: "percentile", Y: "µs", LogY: true, Nines: true}
 	for i, r := range runs {
+		if r == nil {
+			continue
+		}
 		d := of(r)
 		if d.Count == 0 {
 			continue
