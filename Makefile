@@ -75,7 +75,7 @@ fuzz:                 ## every fuzz target for FUZZTIME
 nginx:
 	@command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || { echo "installing nginx for the comparison"; apt-get update -qq && apt-get install -y -qq nginx-light >/dev/null; }
 
-bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by side (about 9 minutes)
+bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by side (about 13 minutes)
 	./farebox bench compare
 
 bench-quick: build nginx

@@ -54,7 +54,7 @@ func (l *lab) measureMemory(ctx context.Context, name string, levels []int, sett
 	for i, streams := range levels {
 		watched := settle
 		if i < len(levels)-1 {
-			watched /= 2
+			watched /= 4
 		}
 		m, err := l.openStreams(ctx, name, streams, watched)
 		if err != nil {

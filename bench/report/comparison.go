@@ -15,7 +15,7 @@ func OfComparison(c *compare.Comparison) Page {
 		Title: "Side by side: direct, bare relay, nginx, farebox",
 		Made: [][2]string{
 			{"command", c.Command}, {"date", c.Started.Format("2006-01-02 15:04 MST")},
-			{"version", m.Farebox}, {"commit", m.Commit}, {"beside it", m.Nginx + ", " + m.Go},
+			{"version", m.Farebox}, {"commit", m.Commit}, {"programs", m.Nginx + ", " + m.Go},
 			{"machine", fmt.Sprintf("%s, %d processors, kernel %s", m.Model, m.CPUs, m.Kernel)},
 		},
 	}
