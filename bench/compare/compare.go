@@ -443,6 +443,15 @@ func (c *Comparison) notes() {
 			}
 		}
 	}
+	for name, rates := range c.Rates {
+		for _, r := range rates {
+			worst = max(worst, r.OtherShare)
+			if r.Failed > 0 {
+				c.Notes = append(c.Notes, fmt.Sprintf("%s, %g a second through %s: %d requests failed.", ratesName, r.Wanted,
+					name, r.Failed))
+			}
+		}
+	}
 	c.Notes = append(c.Notes,
 		fmt.Sprintf("Other programs used at most %.0f %% of the machine during a run; the ratios of CPU per "+
 			"operation hold on a busy machine, rates and latencies do not.", 100*worst))

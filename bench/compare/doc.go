@@ -6,6 +6,7 @@
 // Ratios of one run are the product of this room: absolute figures move with
 // the machine, CPU per operation relative to nginx does not.
 //
-// Main types: Options, Comparison, Scenario, Goal. The gateways' command lines
-// live in one file each (farebox.go, nginx.go, relay.go).
+// Main types: Options, Comparison, Scenario, Rate, Memory, Goal, Rival. The
+// gateways' command lines live in one file each (farebox.go, nginx.go, relay.go,
+// bench/rivals/NAME/run).
 package compare

@@ -5,6 +5,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -92,28 +93,28 @@ func (p Page) HTML() string {
 	return b.String()
 }
 
+// write leaves out a section whose figures were not measured.
 func (s Section) write(b *strings.Builder) {
+	charts := slices.DeleteFunc(slices.Clone(s.Charts), Chart.empty)
+	filled := s.Table != nil && len(s.Table.Rows) > 0
+	if !filled && len(charts) == 0 && (s.Table != nil || s.Charts != nil) {
+		return
+	}
 	b.WriteString("<h2>" + html.EscapeString(s.Title) + "</h2>\n")
 	for _, t := range s.Text {
 		b.WriteString("<p>" + html.EscapeString(t) + "</p>\n")
 	}
-	if s.Table != nil && len(s.Table.Rows) > 0 {
+	if filled {
 		s.Table.write(b, s.Title)
 	}
-	drawn := false
-	for _, c := range s.Charts {
-		if c.empty() {
-			continue
-		}
-		if !drawn {
-			b.WriteString("<div class=\"charts\">\n")
-			drawn = true
-		}
+	if len(charts) == 0 {
+		return
+	}
+	b.WriteString("<div class=\"charts\">\n")
+	for _, c := range charts {
 		c.write(b)
 	}
-	if drawn {
-		b.WriteString("</div>\n")
-	}
+	b.WriteString("</div>\n")
 }
 
 // used says which columns hold anything: "-" in every row is left out.

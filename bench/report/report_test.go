@@ -256,6 +256,19 @@ func TestEmptyResultsStillMakeAPage(t *testing.T) {
 	wellFormed(t, OfComparison(&compare.Comparison{}).HTML())
 }
 
+// "I ran two scenarios, and the page has ten headings with nothing below them."
+func TestAPageHasNoEmptySections(t *testing.T) {
+	page := OfComparison(&compare.Comparison{Notes: []string{"quiet"}}).HTML()
+	for _, title := range []string{"Latency over the rate", "Memory over open streams", "Client gone", "Processor time"} {
+		if strings.Contains(page, "<h2>"+title) {
+			t.Errorf("%s is empty", title)
+		}
+	}
+	if !strings.Contains(page, "<h2>Notes</h2>\n<p>quiet</p>") {
+		t.Error("no notes")
+	}
+}
+
 func TestHighPercentilesNeedTheSamplesForThem(t *testing.T) {
 	points := atLeast(load.Distribution{Count: 50, Curve: [][2]float64{{50, 1}, {90, 2}, {99, 3}, {99.9, 4}, {100, 5}}})
 	for _, p := range points {

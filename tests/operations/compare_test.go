@@ -179,4 +179,8 @@ func TestARivalThatCannotRunSaysWhatToDo(t *testing.T) {
 	}
 	f("bifrost", "are: litellm, mute, portkey, tensorzero")
 	f("mute", "mute/run about prints")
+	text, err := exec.Command(filepath.Join("bench", "rivals", "install"), "bifrost").CombinedOutput()
+	if want := "there are: litellm portkey tensorzero"; err == nil || !strings.Contains(string(text), want) {
+		t.Errorf("install bifrost: %v: %s, want %q", err, text, want)
+	}
 }
