@@ -33,6 +33,7 @@ import (
 	"farebox/routes/augment"
 	"farebox/routes/characters"
 	"farebox/routes/chat"
+	"farebox/routes/health"
 	"farebox/routes/image"
 	shelf "farebox/routes/media"
 	"farebox/routes/messages"
@@ -81,7 +82,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(serveCommand(), openAPICommand(), versionCommand(), bench.Command())
+	root.AddCommand(serveCommand(), openAPICommand(), health.Command(), versionCommand(), bench.Command())
 	root.AddCommand(providers.Commands()...)
 	root.AddCommand(setup.Commands()...)
 	root.AddCommand(cli.Commands()...)

@@ -18,6 +18,9 @@ const (
 	maxPreface = 2 << 10
 )
 
+// OwnPreface is the header of a trusted peer that speaks for itself (LOCAL).
+const OwnPreface = prefaceSign + "\x20\x00\x00\x00"
+
 var errPreface = errors.New("the connection does not begin with a PROXY header of version 2 (server.proxy_protocol)")
 
 // Preface takes the header off a trusted proxy's connection. from is nil

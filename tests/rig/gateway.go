@@ -200,6 +200,14 @@ func (g *Gateway) KillStarting(after time.Duration) {
 	g.Kill()
 }
 
+// Launch starts a process that answers elsewhere than on a port, and does not wait for it.
+func (g *Gateway) Launch() {
+	g.T.Helper()
+	if err := g.launch(); err != nil {
+		g.T.Fatal(err)
+	}
+}
+
 // launch starts a process, which is not ready yet.
 func (g *Gateway) launch() error {
 	bin := g.Bin
