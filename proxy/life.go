@@ -92,6 +92,10 @@ func (l *Life) Run(signals <-chan os.Signal) (err error) {
 	}()
 	l.Leaving()
 	Farewell(ctx, l.Server, delay)
+	// A socket that another process may have, or systemd keeps, stays open.
+	if ln, ok := l.Listener.(clientListener); ok && delay > 0 && took == nil && ln.o.Inherited == nil {
+		listen.Last(ln.Listener)
+	}
 	if cut := Drain(ctx, l.Server, l.Proxy); cut != nil {
 		l.Log.Warn().Err(cut).Msg("some requests were cut at the drain limit")
 	}

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -13,7 +14,9 @@ import (
 func Socket(addr string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(addr, "unix:")
 	if !ok {
-		return net.Listen("tcp", addr)
+		var plain net.ListenConfig // sockets of multipath TCP take no filter, see Last
+		plain.SetMultipathTCP(false)
+		return plain.Listen(context.Background(), "tcp", addr)
 	}
 	ln, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {
