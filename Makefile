@@ -91,4 +91,4 @@ cover:
 clean:
 	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules $(CLIENTS)/openapi/node_modules $(CLIENTS)/openapi/.venv \
 	  $(CLIENTS)/agents/others/node_modules $(CLIENTS)/agents/others/.venv $(CLIENTS)/python/.venv providers/parse/testdata/python/.venv \
-	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2
+	  $(CLIENTS)/public/node/node_modules $(CLIENTS)/public/python/.venv $(CLIENTS)/public/python/.venv-openai2 tests/deploy/.venv
