@@ -20,7 +20,7 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
   CMD ["/farebox", "health", "-c", "/data/farebox.yaml"]
 ENTRYPOINT ["/farebox"]
 CMD ["serve", "-c", "/data/farebox.yaml"]
