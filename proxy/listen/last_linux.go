@@ -41,24 +41,16 @@ func Last(ln net.Listener) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		prog := unix.SockFprog{Len: uint16(len(onlyOpen)), Filter: &onlyOpen[0]}
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
-	})
-	if err != nil {
-		return // a kernel without filters closes as before
-	}
-	time.Sleep(handshake)
-	for end := time.Now().Add(longestQueue); queued(raw) > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(time.Millisecond) // what was accepted is read
-}
-
-// queued is how many connections wait to be accepted.
-func queued(raw syscall.RawConn) (n uint32) {
-	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			n = info.Unacked
+		if unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog) != nil {
+			return // a kernel without filters closes as before
+		}
+		time.Sleep(handshake)
+		queue := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for end := time.Now().Add(longestQueue); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if n, err := unix.Poll(queue, 0); n == 0 && err == nil {
+				break
+			}
 		}
 	})
-	return n
+	time.Sleep(time.Millisecond) // what was accepted is read
 }

@@ -27,7 +27,7 @@ func TestConnectionsAreServedOrRefusedWhenTheListenerCloses(t *testing.T) {
 	request := fmt.Sprintf("POST /api/v1/chat/completions HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", g.Key("a"), len(body), body)
 	var served, cut atomic.Int64
-	for range 5 {
+	for range 3 {
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
