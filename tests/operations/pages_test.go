@@ -42,8 +42,8 @@ func blocks(t *testing.T, page string) (list []block) {
 			list, open, note = append(list, *open), nil, ""
 		case open != nil:
 			open.text += line + "\n"
-		case strings.HasPrefix(line, "<!--"):
-			note = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(line, "<!--"), "-->"))
+		case strings.HasPrefix(strings.TrimSpace(line), "<!--"):
+			note = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "<!--"), "-->"))
 		case strings.TrimSpace(line) != "":
 			note = ""
 		}
