@@ -390,9 +390,13 @@ func (v *validator) certificate(t TLS) {
 		v.wrong("tls.key", "cannot read %s: %v; expected a PEM file with the private key", v.shown("tls.key"), err)
 		return
 	}
-	if _, err := tls.X509KeyPair(cert, key); err != nil {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
 		v.wrong("tls", "cert and key cannot be used together (%v); expected a PEM certificate chain and its "+
 			"private key", err)
+	} else if pair.Leaf != nil && time.Now().After(pair.Leaf.NotAfter) {
+		v.doubt("tls.cert", "the certificate ended on %s, and clients refuse it; expected a renewed one",
+			pair.Leaf.NotAfter.Format(time.DateOnly))
 	}
 }
 

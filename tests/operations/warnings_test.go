@@ -1,14 +1,21 @@
 package operations
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
@@ -116,6 +123,37 @@ func TestCheckWarnsOfSecretsThatOthersCanRead(t *testing.T) {
 	} {
 		if strings.Contains(out, "warning") {
 			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
+
+// "Every client failed at midnight, and the check of the config was green."
+func TestCheckWarnsOfACertificateThatHasEnded(t *testing.T) {
+	t.Parallel()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ends, want := range map[time.Duration]bool{-48 * time.Hour: true, 48 * time.Hour: false} {
+		dir := t.TempDir()
+		about := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-96 * time.Hour), NotAfter: time.Now().Add(ends)}
+		cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert},
+			"key.pem": {Type: "EC PRIVATE KEY", Bytes: private}} {
+			if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := checkText(t, fmt.Sprintf("tls: { cert: %s/cert.pem, key: %s/key.pem }\n", dir, dir)+plainConfig)
+		if err != nil || strings.Contains(out, "farebox.yaml:1:14: warning: tls.cert: the certificate ended on ") != want {
+			t.Errorf("it ends in %s: %v: %s", ends, err, out)
 		}
 	}
 }
