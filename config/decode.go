@@ -310,7 +310,8 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 		d.fail(n.at(), path, "the text itself would be sent as the secret; expected ${%s} for the environment variable", name)
 		return
 	} else if name == "" && addressKey.MatchString(path) {
-		if m := shellVariable.FindStringSubmatch(n.text); m != nil {
+		// A password may have a $ of its own.
+		if m := shellVariable.FindStringSubmatch(userinfo.ReplaceAllString(n.text, "://")); m != nil {
 			name = m[1]
 		}
 		if name != "" {

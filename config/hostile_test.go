@@ -78,6 +78,15 @@ func FuzzParse(f *testing.F) {
 		"demo.yaml"} {
 		f.Add(readSeed(f, name))
 	}
+	for _, text := range []string{
+		"model_list: []\n", "[models]\na = 1\n", "server {\n}\n", "KEY=sk-1\n", "x.com {\n}\n", "\xff\xfea", "upstreams: [{ models: [] }]\n",
+		"upstreams: [{ name: a, base_url: \"https://api.openai.com/v1\" }]\nmodels: [{ id: openai/m, context_tokens: 128, targets: [{ " +
+			"upstream: a }], price: { input: 2.5e-06, output: 1 } }]\n",
+		"upstreams: [{ name: a, base_url: \"http://x.com\", key: \"${UPSTREAM_KEY}\" }]\nmodels:\n- { id: m, context_tokens: 128, targets: [{ " +
+			"upstream: a }], price: { input: 2, output: 1, cache_read: 0 } }\n",
+	} {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("fuzz.yaml", data, testEnv)
 		if (c == nil) == (err == nil) {
@@ -97,6 +106,11 @@ func FuzzParse(f *testing.F) {
 				t.Fatal("a secret of the environment is shown")
 			}
 			return
+		}
+		for _, one := range c.Warnings {
+			if one.Line < 1 || one.Column < 1 || one.Message == "" || !one.Warning || strings.Contains(one.String(), "sk-from-the-environment") {
+				t.Fatalf("a warning without a place, or with a secret: %+v", one)
+			}
 		}
 		if len(c.Upstreams) == 0 || len(c.Models) == 0 {
 			t.Fatal("accepted without upstreams or models")
