@@ -75,8 +75,11 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 			"private network")
 	}
 	if known == nil && u.Dialect == "openai" && at.Path == "" && v.uses[u.Name].texts {
-		v.doubt(path+".base_url", "most servers have their API below /v1; expected %s/v1, or %s/ if it begins there", u.BaseURL,
-			u.BaseURL)
+		base := u.BaseURL
+		if v.referred(path + ".base_url") {
+			base = "http://host"
+		}
+		v.doubt(path+".base_url", "most servers have their API below /v1; expected %s/v1, or %s/ if it begins there", base, base)
 	}
 	text := v.uses[u.Name].chats
 	if t := u.Timeouts.FirstByte; t < 5*time.Second && text {

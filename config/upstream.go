@@ -236,6 +236,9 @@ func (v *validator) baseURL(path, text string) {
 	case endpointOf(u.Path) != "":
 		before := strings.TrimSuffix(strings.TrimRight(text, "/"), endpointOf(u.Path))
 		before, _, _ = strings.Cut(before, "/models/") // of Gemini
+		if v.referred(path) {
+			before = "such as https://host/v1"
+		}
 		v.wrong(path, "%s is the address of one endpoint; expected the part before it, %s", v.shown(path), clip(before))
 	}
 }

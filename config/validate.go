@@ -152,9 +152,9 @@ func (v *validator) address(path, text string, unix bool) {
 		v.wrong(path, "this is a link; expected host:port without what stands before, such as 127.0.0.1:%s", usual)
 	case regexpDigits.MatchString(text):
 		v.wrong(path, "%s is a port alone; expected 127.0.0.1:%s, or \":%s\" for every address of this machine", v.shown(path),
-			clip(text), clip(text))
+			v.written(path, usual), v.written(path, usual))
 	case err != nil && hostName.MatchString(text):
-		v.wrong(path, "%s has no port; expected one behind a colon, such as %s:%s", v.shown(path), clip(text), usual)
+		v.wrong(path, "%s has no port; expected one behind a colon, such as %s:%s", v.shown(path), v.written(path, "127.0.0.1"), usual)
 	case err != nil || numErr != nil:
 		v.wrong(path, "%s is not an address; %s", v.shown(path), want)
 	case number == 0:
@@ -285,6 +285,19 @@ func (v *validator) placeOf(path string) place {
 func (v *validator) has(path string) bool {
 	w, ok := v.at[path]
 	return ok && w.node != nil && !w.node.isNull()
+}
+
+// referred says that a value comes from the environment or a file, and is not shown.
+func (v *validator) referred(path string) bool {
+	return v.has(path) && strings.Contains(v.at[path].node.text, "${")
+}
+
+// written is a value for messages as it stands in the file, or another one in its place.
+func (v *validator) written(path, other string) string {
+	if !v.has(path) || v.referred(path) {
+		return other
+	}
+	return clip(v.at[path].node.text)
 }
 
 // parent of a.b[2].c is a.b[2], then a.b, then a.

@@ -211,6 +211,7 @@ var ownMistakes = []mistake{
 	{"OpenRouter without /api", baseLine, "    base_url: §https://openrouter.ai/v1\n", "warning|https://openrouter.ai/api/v1"},
 	{"the gateway itself", baseLine, "    base_url: §http://localhost:8080/v1\n", "ask itself"},
 	{"an address to listen on", baseLine, "    base_url: §http://0.0.0.0:8000/v1\n", "warning|127.0.0.1"},
+	{"an endpoint from the environment", baseLine, "    base_url: §${FAREBOX_TEST_URL}\n", "endpoint|FAREBOX_TEST_URL|such as"},
 	// Prices
 	{"a price of a million", priceLine, "    price: { input: 900, output: §2500, confirmed: false }\n", "warning|confirmed: true"},
 	{"prices the wrong way round", priceLine, "    price: { input: 15, output: §1 }\n", "warning|other way round"},
@@ -324,7 +325,8 @@ func checkText(t *testing.T, text string, args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(rig.Binary(t), append([]string{"check", "-c", "farebox.yaml"}, args...)...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "FAREBOX_TEST_KEY=sk-hunter2-of-a-test", "PRICE=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "FAREBOX_TEST_KEY=sk-hunter2-of-a-test", "PRICE=1",
+		"FAREBOX_TEST_URL=https://hunter2.example.com/v1/chat/completions")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
