@@ -28,8 +28,7 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 			}
 		}
 	}
-	fmt.Fprint(w, "# HELP farebox_target_state 0 in use, 1 resting, 2 to be tried again.\n# TYPE "+
-		"farebox_target_state gauge\n")
+	fmt.Fprint(w, "# TYPE farebox_target_state gauge\n")
 	each(func(labels string, t *Target) {
 		fmt.Fprintf(w, "farebox_target_state%s %d\n", labels, t.Breaker.State(now))
 	})

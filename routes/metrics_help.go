@@ -146,21 +146,23 @@ var metricHelp = map[string]string{
 
 // withHelp adds what each series counts, and its type where that is missing.
 func withHelp(text []byte) []byte {
-	out := new(bytes.Buffer)
-	announced := map[string]bool{}
+	out, announced := new(bytes.Buffer), map[string]bool{}
+	announce := func(name string) {
+		if help := metricHelp[name]; help != "" {
+			fmt.Fprintf(out, "# HELP %s %s\n", name, help)
+		}
+		announced[name] = true
+	}
 	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("# HELP ")); ok {
-			if name, help, _ := bytes.Cut(bytes.TrimSpace(rest), []byte(" ")); len(help) == 0 || announced[string(name)] ||
-				metricHelp[string(name)] != "" {
-				continue // without a text, or with one that is written before the type
-			}
-		} else if rest, ok := bytes.CutPrefix(line, []byte("# TYPE ")); ok {
+		if bytes.HasPrefix(line, []byte("# HELP ")) {
+			continue // without a text: this is the place of all texts
+		}
+		if rest, ok := bytes.CutPrefix(line, []byte("# TYPE ")); ok {
 			name, _, _ := bytes.Cut(rest, []byte(" "))
-			announce(out, announced, string(name))
+			announce(string(name))
 		} else if end := bytes.IndexAny(line, "{ "); end > 0 {
-			name := string(line[:end])
-			if !announced[name] && metricHelp[name] != "" {
-				announce(out, announced, name)
+			if name := string(line[:end]); !announced[name] && metricHelp[name] != "" {
+				announce(name)
 				kind := "gauge"
 				if strings.HasSuffix(name, "_total") {
 					kind = "counter"
@@ -171,11 +173,4 @@ func withHelp(text []byte) []byte {
 		out.Write(line)
 	}
 	return out.Bytes()
-}
-
-func announce(out *bytes.Buffer, announced map[string]bool, name string) {
-	if help := metricHelp[name]; help != "" && !announced[name] {
-		fmt.Fprintf(out, "# HELP %s %s\n", name, help)
-	}
-	announced[name] = true
 }

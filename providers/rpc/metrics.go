@@ -8,7 +8,7 @@ import (
 )
 
 // WriteMetrics writes the state of every node in the Prometheus text format.
-// Labels are the operator's own names.
+// Labels are the operator's own names. Package routes adds what each series counts.
 func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	if len(all.Sorted) == 0 {
 		return
@@ -21,7 +21,6 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 			}
 		}
 	}
-	fmt.Fprint(w, "# HELP farebox_rpc_node_state 0 in use, 1 resting, 2 to be tried again.\n")
 	each("farebox_rpc_node_state", "gauge", func(u *Node) int64 { return int64(u.Breaker.State(nowNs)) })
 	each("farebox_rpc_node_failures_total", "counter", func(u *Node) int64 {
 		failures, _ := u.Breaker.Counts()
@@ -29,23 +28,17 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	})
 	each("farebox_rpc_node_rests_total", "counter", func(u *Node) int64 { return u.Breaker.Became(health.Open) })
 	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
-	fmt.Fprint(w, "# HELP farebox_rpc_node_busy_total Answers that said the node or its plan has no capacity.\n")
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
-	fmt.Fprint(w, "# HELP farebox_rpc_spool_failures_total Large answers to batches that could not be held; the log "+
-		"says why.\n# TYPE farebox_rpc_spool_failures_total counter\n")
-	fmt.Fprintf(w, "farebox_rpc_spool_failures_total %d\n", all.room.failures.Load())
-	fmt.Fprint(w, "# HELP farebox_rpc_spool_bytes What answers to batches take now, in memory and on the disk.\n"+
-		"# TYPE farebox_rpc_spool_bytes gauge\n")
-	fmt.Fprintf(w, "farebox_rpc_spool_bytes %d\n", all.room.memory.Used()+all.room.disk.Used())
-	fmt.Fprint(w, "# HELP farebox_rpc_node_odd_chain 1 when the node is on another chain than its network, and gets "+
-		"no requests.\n")
+	fmt.Fprintf(w, "# TYPE farebox_rpc_spool_failures_total counter\nfarebox_rpc_spool_failures_total %d\n",
+		all.room.failures.Load())
+	fmt.Fprintf(w, "# TYPE farebox_rpc_spool_bytes gauge\nfarebox_rpc_spool_bytes %d\n",
+		all.room.memory.Used()+all.room.disk.Used())
 	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {
 		if u.odd.Load() {
 			return 1
 		}
 		return 0
 	})
-	fmt.Fprint(w, "# HELP farebox_rpc_node_head Number of the newest block or slot, 0 if unknown.\n")
 	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
 	cached := func(name, kind string, value func(c *cache) int64) {
 		for i, n := range all.cached() {

@@ -142,8 +142,7 @@ func (s *Service) Watch(f func(u *Upstream, c health.Change)) {
 func (s *Service) WriteMetrics(w io.Writer) {
 	now, list := time.Now().UnixNano(), s.Upstreams()
 	label := func(u *Upstream) string { return fmt.Sprintf("{search_provider=%q,upstream=%q}", u.Provider, u.Name) }
-	_, _ = fmt.Fprint(w, "# HELP farebox_search_state 0 in use, 1 resting, 2 to be tried again.\n"+
-		"# TYPE farebox_search_state gauge\n")
+	_, _ = fmt.Fprint(w, "# TYPE farebox_search_state gauge\n")
 	for _, u := range list {
 		_, _ = fmt.Fprintf(w, "farebox_search_state%s %d\n", label(u), u.breaker.State(now))
 	}

@@ -282,8 +282,7 @@ func (t *Tools) WriteMetrics(w io.Writer) {
 	if t.jail == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(w, "# HELP farebox_jail_jobs Pages and documents that are read or wait for a child.\n"+
-		"# TYPE farebox_jail_jobs gauge\nfarebox_jail_jobs %d\n# TYPE farebox_jail_children_total counter\n"+
+	_, _ = fmt.Fprintf(w, "# TYPE farebox_jail_jobs gauge\nfarebox_jail_jobs %d\n# TYPE farebox_jail_children_total counter\n"+
 		"farebox_jail_children_total %d\n# TYPE farebox_jail_deaths_total counter\nfarebox_jail_deaths_total %d\n",
 		t.jail.Waiting(), t.jail.Started(), t.jail.Died())
 }
