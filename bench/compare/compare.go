@@ -321,7 +321,7 @@ func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, e
 	o.Path = g.path(s.Path, s.Ours)
 	o.Mates = []int{p.l.upstream.pid()}
 	o.Warmup, o.Duration = s.Warmup, s.Measure
-	if !o.Stream {
+	if !o.Stream || o.Rate > 0 { // other streams never end
 		o.Least, o.Longest = 1, longest
 	}
 	r, err := load.Run(ctx, o)
@@ -333,6 +333,9 @@ func (p *plan) one(ctx context.Context, s Scenario, g *gateway) (*load.Result, e
 		return nil, fmt.Errorf("no request succeeded, errors: %v; its output: %s", r.Errors, g.said())
 	}
 	time.Sleep(settleTime)
+	if g.rival != nil {
+		_, _ = p.l.truth.IdleStats(ctx) // some read streams to the end after their client left
+	}
 	return r, nil
 }
 

@@ -93,9 +93,7 @@ func (c Chart) figures() *Table {
 			at, row[name] = len(t.Rows), len(t.Rows)
 			t.Rows = append(t.Rows, cells(name))
 		}
-		for len(t.Rows[at]) <= column[series] {
-			t.Rows[at] = append(t.Rows[at], Cell{Text: "-"})
-		}
+		t.fill(at, column[series]+1)
 		t.Rows[at][column[series]].Text = number(v)
 	}
 	var all []float64
@@ -119,7 +117,17 @@ func (c Chart) figures() *Table {
 			put(g.Name, bar.Name, bar.Value)
 		}
 	}
+	for at := range t.Rows {
+		t.fill(at, len(t.Head))
+	}
 	return t
+}
+
+// fill gives a row so many cells.
+func (t *Table) fill(row, cells int) {
+	for len(t.Rows[row]) < cells {
+		t.Rows[row] = append(t.Rows[row], Cell{Text: "-"})
+	}
 }
 
 func (c Chart) legend(b *strings.Builder) {
