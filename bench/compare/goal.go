@@ -42,39 +42,56 @@ func over(a, b float64, known bool) reading {
 	return reading{a / b, true}
 }
 
+// beside are the goals relative to nginx in a scenario.
+var beside = []struct {
+	name     string
+	limit    float64
+	unit     string // "x nginx's": of the time added to direct
+	scenario string
+	of       func(*Figures) float64
+}{
+	{"CPU a request, 1 KB", 1.15, "x nginx", "json_1k", cpuOf},
+	{perSecond, 0.85, "x nginx", "json_1k", func(f *Figures) float64 { return f.PerSecond }},
+	{"CPU a request, 32 KB", 1.5, "x nginx", "json_32k", cpuOf},
+	{"CPU a request, 256 KB", 0.85, "x nginx", "json_256k", cpuOf},
+	{"CPU a request, 1 MB", 0.85, "x nginx", "json_1m", cpuOf},
+	{"CPU an event, paced streams", 1.35, "x nginx", "sse_paced", cpuOf},
+	{"CPU an event, bursts", 1.25, "x nginx", "sse_burst", cpuOf},
+	{"added latency, p50", 1.1, added, "json_1k_open", func(f *Figures) float64 { return f.P50Us }},
+	{"added latency, p99", 1.4, added, "json_1k_open", func(f *Figures) float64 { return f.P99Us }},
+	{"added time to first event, p50", 1.1, added, "sse_first", firstOf},
+	{"added time to first event, p99", 1.4, added, "sse_first", func(f *Figures) float64 { return f.FirstP99Us }},
+	{"added time to the first sound, p50", 1.1, added, "speech_first", firstOf},
+}
+
+const (
+	perSecond = "requests a second, 1 KB" // more is better
+	added     = "x nginx's"
+)
+
+func cpuOf(f *Figures) float64   { return f.CPUUs }
+func firstOf(f *Figures) float64 { return f.FirstP50Us }
+
 // goals compares farebox with nginx as the design demands.
 func (c *Comparison) goals() (list []Goal) {
-	ratio := func(scenario string, f func(Figures) float64) reading {
-		ours, ok := c.figures(scenario, contender)
-		theirs, ok2 := c.figures(scenario, anchor)
-		return over(f(ours), f(theirs), ok && ok2)
-	}
-	added := func(scenario string, f func(Figures) float64) reading {
-		base, ok := c.figures(scenario, "direct")
-		ours, ok2 := c.figures(scenario, contender)
-		theirs, ok3 := c.figures(scenario, anchor)
-		return over(f(ours)-f(base), f(theirs)-f(base), ok && ok2 && ok3)
-	}
-	cpu := func(f Figures) float64 { return f.CPUUs }
 	add := func(name string, limit float64, unit string, got reading) {
-		list = append(list, Goal{Name: name, Value: got.value, Limit: limit, Unit: unit, Known: got.known,
-			Met: got.known && got.value <= limit})
+		g := Goal{Name: name, Value: got.value, Limit: limit, Least: name == perSecond, Unit: unit, Known: got.known}
+		g.Met = g.Known && g.Value <= limit
+		if g.Least {
+			g.Met = g.Known && g.Value >= limit
+		}
+		list = append(list, g)
 	}
-	add("CPU a request, 1 KB", 1.15, "x nginx", ratio("json_1k", cpu))
-	rate := ratio("json_1k", func(f Figures) float64 { return f.PerSecond })
-	list = append(list, Goal{Name: "requests a second, 1 KB", Value: rate.value, Limit: 0.85, Least: true, Unit: "x nginx",
-		Known: rate.known, Met: rate.known && rate.value >= 0.85})
-	add("CPU a request, 32 KB", 1.5, "x nginx", ratio("json_32k", cpu))
-	add("CPU a request, 256 KB", 0.85, "x nginx", ratio("json_256k", cpu))
-	add("CPU a request, 1 MB", 0.85, "x nginx", ratio("json_1m", cpu))
-	add("CPU an event, paced streams", 1.35, "x nginx", ratio("sse_paced", cpu))
-	add("CPU an event, bursts", 1.25, "x nginx", ratio("sse_burst", cpu))
-	first50 := func(f Figures) float64 { return f.FirstP50Us }
-	add("added latency, p50", 1.1, "x nginx's", added("json_1k_open", func(f Figures) float64 { return f.P50Us }))
-	add("added latency, p99", 1.4, "x nginx's", added("json_1k_open", func(f Figures) float64 { return f.P99Us }))
-	add("added time to first event, p50", 1.1, "x nginx's", added("sse_first", first50))
-	add("added time to first event, p99", 1.4, "x nginx's", added("sse_first", func(f Figures) float64 { return f.FirstP99Us }))
-	add("added time to the first sound, p50", 1.1, "x nginx's", added("speech_first", first50))
+	for _, g := range beside {
+		ours, ok := c.figures(g.scenario, contender)
+		theirs, ok2 := c.figures(g.scenario, anchor)
+		base, ok3 := Figures{}, true
+		if g.unit == added {
+			base, ok3 = c.figures(g.scenario, "direct")
+		}
+		from := g.of(&base)
+		add(g.name, g.limit, g.unit, over(g.of(&ours)-from, g.of(&theirs)-from, ok && ok2 && ok3))
+	}
 	sound, ok := c.figures("speech_1m", contender)
 	bare, ok2 := c.figures("speech_1m", "relay")
 	add("CPU a MB of sound", 1.2, "x bare relay", over(sound.CPUUs, bare.CPUUs, ok && ok2))
