@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"os"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -17,7 +18,7 @@ func OpenAPI(cfg *config.Config, build Builder) (document []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removeAll(dir)) }()
 	cfg.Store, cfg.Node.Dir = dir, dir
 	log := zerolog.Nop()
 	ledger, err := billing.Open(billing.Options{Dir: cfg.LedgerDir(), Brand: cfg.Brand, Durability: cfg.Durability, Log: log})
@@ -34,4 +35,15 @@ func OpenAPI(cfg *config.Config, build Builder) (document []byte, err error) {
 	defer rest()
 	defer gw.Close()
 	return gw.OpenAPI()
+}
+
+// removeAll removes a directory that an ending child process may still write to.
+func removeAll(dir string) (err error) {
+	for range 50 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
 }

@@ -25,7 +25,7 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	printed, err := rig.RunIn(t, r.dir, "openapi")
 	version := regexp.MustCompile(`"version":"[0-9.]*"`)
 	if err != nil || version.ReplaceAllString(strings.TrimSpace(printed), "") != version.ReplaceAllString(string(document), "") {
-		t.Errorf("farebox openapi prints another document (%v)", err)
+		t.Errorf("farebox openapi prints another document (%v): %.300s", err, printed)
 	}
 	var whole any
 	if err := json.Unmarshal(document, &whole); err != nil {
