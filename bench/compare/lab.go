@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"farebox/bench/upstream"
 )
@@ -88,12 +89,14 @@ func (g *gateway) pids(stream bool) []int {
 	return list
 }
 
-func (g *gateway) stop() {
+func (g *gateway) stop() { g.end(stopLimit) }
+
+func (g *gateway) end(limit time.Duration) {
 	if g == nil {
 		return
 	}
 	for _, p := range g.processes {
-		p.stop()
+		p.end(limit)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	startLimit = 15 * time.Second
 	stopLimit  = 15 * time.Second
+	dropLimit  = time.Second // with open streams, which some read to the end
 	toolLimit  = 30 * time.Second
 )
 
@@ -75,14 +76,17 @@ func (p *process) said() string {
 	return strings.ToValidUTF8(string(b[max(0, len(b)-600):]), "")
 }
 
-func (p *process) stop() {
+func (p *process) stop() { p.end(stopLimit) }
+
+// end stops the process, and kills it when it takes longer.
+func (p *process) end(limit time.Duration) {
 	if p == nil {
 		return
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
-	case <-time.After(stopLimit):
+	case <-time.After(limit):
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}

@@ -74,7 +74,7 @@ func (l *lab) measureMemory(ctx context.Context, name string, levels []int, sett
 func (l *lab) openStreams(ctx context.Context, name string, streams int, settle time.Duration) (Memory, error) {
 	m := Memory{Streams: streams}
 	g, err := l.start(name)
-	defer func() { g.stop() }()
+	defer func() { g.end(dropLimit) }()
 	if err != nil {
 		return m, err
 	}
