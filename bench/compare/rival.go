@@ -45,7 +45,8 @@ func newRival(folder, name, upstream string) (*Rival, error) {
 		for i, path := range known {
 			known[i] = filepath.Base(filepath.Dir(path))
 		}
-		return nil, fmt.Errorf("cannot measure the rival %q: the rivals in %s are: %s", name, folder, strings.Join(known, ", "))
+		return nil, fmt.Errorf("cannot measure the rival %q: the rivals in %s are: %s; --rivals names another folder", name, folder,
+			strings.Join(known, ", "))
 	}
 	out, err := tool(".", r.program(), "about", upstream)
 	if err != nil {

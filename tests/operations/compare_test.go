@@ -177,7 +177,7 @@ func TestARivalThatCannotRunSaysWhatToDo(t *testing.T) {
 	for _, name := range []string{"litellm", "portkey", "tensorzero"} {
 		f(name, name+" is not installed; run bench/rivals/install "+name)
 	}
-	f("bifrost", "are: litellm, mute, portkey, tensorzero")
+	f("bifrost", "are: litellm, mute, portkey, tensorzero; --rivals")
 	f("mute", "mute/run about prints")
 	text, err := exec.Command(filepath.Join("bench", "rivals", "install"), "bifrost").CombinedOutput()
 	if want := "there are: litellm portkey tensorzero"; err == nil || !strings.Contains(string(text), want) {
