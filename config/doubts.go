@@ -348,7 +348,7 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 // doubtEmpty warns of keys that switch something on, with nothing behind them.
 func (v *validator) doubtEmpty() {
 	for _, path := range v.empty {
-		v.doubt(path, "nothing stands behind the key, so it counts as not written; expected a value, {} for a group with its "+
+		v.doubt(path, "the key has no value, so it counts as not written; expected a value, {} for a group with its "+
 			"defaults, or # before the line")
 	}
 }

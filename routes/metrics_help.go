@@ -121,7 +121,7 @@ var metricHelp = map[string]string{
 	"farebox_payment_submissions_total":    "Submissions of payments, by how they ended.",
 	"farebox_payment_settles_total":        "Questions to facilitators.",
 	"farebox_payment_looks_total":          "Questions to chains.",
-	"farebox_payment_oldest_seconds":       "Age of the oldest payment without an outcome; 0: there is none.",
+	"farebox_payment_oldest_seconds":       "Age of the oldest payment without an outcome; 0 without one.",
 	"farebox_payment_alarm_seconds":        "Age from which a payment without an outcome is an alarm.",
 	"farebox_payment_disagreements_total":  "Times that nodes of a chain disagreed about a payment.",
 	"farebox_payment_contradictions_total": "Times that the chain contradicted a facilitator.",

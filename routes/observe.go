@@ -215,8 +215,7 @@ func (g *Gateway) serveReady(ctx *fasthttp.RequestCtx) {
 		ctx.SetBodyString("draining\n")
 		return
 	}
-	// The reason names paths; it is for the log, not for whoever asks, and whoever
-	// asks may ask often.
+	// The reason names paths: it goes into the log once, and never into an answer.
 	err, weak := g.ledger.Ready(), g.ledger.Healthy()
 	if unready := err != nil; g.unready.Swap(unready) != unready && unready {
 		g.log.Error().Err(err).Msg("not ready: the ledger cannot record")

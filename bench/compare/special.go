@@ -26,7 +26,7 @@ type Memory struct {
 	Levels      []MemoryLevel `json:"levels"`
 }
 
-// MemoryLevel is the memory at a number of streams; the first level is none.
+// MemoryLevel is the memory at a number of streams; the first level has no streams.
 type MemoryLevel struct {
 	Streams  int   `json:"streams"`
 	Open     int64 `json:"open"` // of them at the upstream

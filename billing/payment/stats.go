@@ -31,7 +31,7 @@ type Stats struct {
 	// Pending are the payments in the store that have not ended, of all nodes, by state
 	// (submitted, refused, credited), as of some seconds ago.
 	Pending map[string]int64
-	// OldestAge is how long the oldest is without an outcome; 0: there is none.
+	// OldestAge is how long the oldest is without an outcome; 0 without one.
 	OldestAge time.Duration
 	Oldest    string // which one that is
 	UnderWay  int    // submissions on this node

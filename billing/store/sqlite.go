@@ -57,7 +57,7 @@ const (
 	reportsIdle   = time.Minute
 )
 
-// OpenSQLite opens the embedded store in a directory, and makes it if there is none.
+// OpenSQLite opens the embedded store in a directory, and creates it if needed.
 func OpenSQLite(dir string) (*sqliteStore, error) {
 	path := filepath.Join(dir, DatabaseFile)
 	// SQLite gives its other files the mode of this one.

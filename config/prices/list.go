@@ -185,7 +185,7 @@ func (e *entry) is(key string) bool {
 	return b
 }
 
-// cost is a price; nil where there is none, and where it is 0.
+// cost is a price; nil without one, and for 0.
 func (e *entry) cost(key string) *big.Rat { return e.rat(key, e.members[key]) }
 
 func (e *entry) rat(key string, value any) *big.Rat {

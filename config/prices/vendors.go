@@ -69,7 +69,7 @@ var Vendors = []Vendor{
 	{Name: "vertex_ai", Title: "Google Vertex AI", Dialect: "vertex"},
 }
 
-// VendorNamed finds a vendor by its name in the list; nil if there is none.
+// VendorNamed finds a vendor by its name in the list; nil if there is no such vendor.
 func VendorNamed(name string) *Vendor {
 	for i := range Vendors {
 		if Vendors[i].Name == name {

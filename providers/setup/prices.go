@@ -222,7 +222,7 @@ func comparePrices(out io.Writer, file, list string, patterns []string) error {
 	return nil
 }
 
-// priceOf is the price of tokens of a model; nil where there is none.
+// priceOf is the price of tokens of a model; nil without one.
 func priceOf(m *config.Model) *config.Price {
 	switch s := m.Spec.(type) {
 	case *config.Chat:

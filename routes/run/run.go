@@ -25,7 +25,7 @@ import (
 // Options say what is served.
 type Options struct {
 	Version string
-	// File is the config file, which is watched. Empty: there is none to watch.
+	// File is the config file, which is watched. Empty: nothing is watched.
 	File string
 	// Load reads the config at the start. Override changes it then, and at each reload.
 	Load     func() (*config.Config, error)

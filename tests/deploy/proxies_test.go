@@ -195,7 +195,7 @@ func TestLongProxiesStreamAndPassAddresses(t *testing.T) {
 				}
 			}
 			if status := ask("127.0.0.4", ""); status != 200 {
-				t.Errorf("the client whom another claimed to be: %d", status)
+				t.Errorf("the client that another one claimed to be: %d", status)
 			}
 		})
 	}

@@ -100,7 +100,7 @@ func rival(t *testing.T, programs map[string]string) string {
 	return folder
 }
 
-// "I want to see the gateway that we have beside farebox." One serves where it is told, one where it likes.
+// "I want to see the gateway that we have beside farebox." One serves at the given address, one at its own.
 func TestRivalsAreMeasuredLikeTheOthers(t *testing.T) {
 	t.Parallel()
 	relay := "exec " + rig.Binary(t) + ` bench relay --upstream $2 --stream --listen 127.0.0.1:`

@@ -134,7 +134,7 @@ func (w *request) refuse() {
 	}
 }
 
-// maxTokens is the cap on thoughts and answer together; 0: there is none.
+// maxTokens is the cap on thoughts and answer together; 0 without one.
 func (w *request) maxTokens() int64 {
 	switch m := w.c.Model; {
 	case w.c.MaxCompletion > 0:
