@@ -131,7 +131,7 @@ func (c *choices) run(q *questions, changed func(string) bool) error {
 	program := os.Args[0]
 	q.say("  %s check --online -c %s", program, c.out)
 	q.say("  %s serve -c %s", program, c.out)
-	q.say("  %s account create alice -c %s && %[1]s account credit alice 10 -c %[2]s && %[1]s key create --account alice -c %[2]s", program, c.out)
+	q.say("  %s account create --name alice -c %s && %[1]s account credit alice 10 -c %[2]s && %[1]s key create --account alice -c %[2]s", program, c.out)
 	return nil
 }
 

@@ -240,7 +240,7 @@ func (t *litellm) router(g group) {
 func (t *litellm) general(g group) {
 	if g.take("master_key") != nil {
 		t.note("general_settings.master_key is not carried over: farebox makes its own keys, and the command line needs none")
-		t.commands = append(t.commands, "account create admin", "key create --account admin --type ADMIN")
+		t.commands = append(t.commands, "account create --name admin", "key create --account admin --type ADMIN")
 	}
 	if g.take("database_url") != nil {
 		t.note("general_settings.database_url is not carried over: keys, teams and spending in LiteLLM's database stay there. For a ledger " +

@@ -66,6 +66,13 @@ func TestInitWritesAConfigThatServes(t *testing.T) {
 	if out, err := runWith(t, dir, env, "check", "--online", "-c", "farebox.yaml"); err != nil {
 		t.Errorf("check: %v\n%s", err, out)
 	}
+	// The commands that it names work.
+	_, commands, _ := strings.Cut(out, "  "+rig.Binary(t)+" account")
+	next := exec.Command("sh", "-ec", rig.Binary(t)+" account"+commands)
+	next.Dir, next.Env = dir, append(rig.Env(t), env...)
+	if said, err := next.CombinedOutput(); err != nil || !strings.Contains(string(said), "SVC_INFERENCE_KEY_") {
+		t.Errorf("%v\n%s\n%s", err, commands, said)
+	}
 	// Nothing is replaced unasked.
 	if out, err := runWith(t, dir, env, "init"); err == nil || !strings.Contains(out, "--force") {
 		t.Errorf("a second init: %v\n%s", err, out)
