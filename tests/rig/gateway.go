@@ -238,8 +238,17 @@ func (g *Gateway) launch() error {
 // Start runs farebox again, after Stop or Kill, on the same address and store.
 func (g *Gateway) Start() {
 	g.T.Helper()
-	if err := g.TryStart(); err != nil {
-		g.T.Fatalf("%v\n%s", err, g.Tail())
+	for try := 1; ; try++ {
+		before := strings.Count(g.Log(), "address already in use")
+		err := g.TryStart()
+		if err == nil {
+			return
+		}
+		// A connection of somebody else may have the port for a moment.
+		if try == portTries || strings.Count(g.Log(), "address already in use") == before {
+			g.T.Fatalf("%v\n%s", err, g.Tail())
+		}
+		time.Sleep(time.Second)
 	}
 }
 

@@ -162,14 +162,11 @@ var mediaTypes = map[string]string{"png": "image/png", "wav": "audio/wav", "mp3"
 	"pdf": "application/pdf", "film": "video/mp4"}
 
 // networks are those of the specification that the simulated chains of payments do not have.
-func networks() (list []string) {
-	for _, n := range strings.Fields(`arbitrum-mainnet arbitrum-sepolia avalanche-fuji avalanche-mainnet base-sepolia blast-mainnet
+func networks() []string {
+	return strings.Fields(`arbitrum-mainnet arbitrum-sepolia avalanche-fuji avalanche-mainnet base-sepolia blast-mainnet
 		blast-sepolia bsc-mainnet bsc-testnet ethereum-holesky ethereum-mainnet ethereum-sepolia linea-mainnet linea-sepolia
 		optimism-mainnet optimism-sepolia polygon-amoy polygon-mainnet robinhood-mainnet robinhood-testnet solana-devnet
-		starknet-mainnet starknet-sepolia zksync-mainnet zksync-sepolia`) {
-		list = append(list, n)
-	}
-	return list
+		starknet-mainnet starknet-sepolia zksync-mainnet zksync-sepolia`)
 }
 
 // cast are the characters.
