@@ -303,7 +303,7 @@ func (v *validator) doubtAgents() {
 	if silent > 0 {
 		also := ""
 		if silent > 1 {
-			also = fmt.Sprintf(" (and %d others)", silent-1)
+			also = fmt.Sprintf(" (and %d more)", silent-1)
 		}
 		v.doubt(fmt.Sprintf("models[%d].capabilities.tools", first), "%s%s does not say whether it calls tools, and agents get 400; "+
 			"expected capabilities: { tools: true }, or tools: false", quote(v.c.Models[first].ID), also)

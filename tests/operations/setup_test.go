@@ -63,7 +63,7 @@ func TestInitWritesAConfigThatServes(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "farebox.yaml")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %v, %v", info.Mode(), err)
 	}
-	if out, err := runWith(t, dir, env, "check", "--online", "-c", "farebox.yaml"); err != nil {
+	if out, err := runWith(t, dir, env, "check", "--strict", "--online", "-c", "farebox.yaml"); err != nil {
 		t.Errorf("check: %v\n%s", err, out)
 	}
 	// The commands that it names work.
