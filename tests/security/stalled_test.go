@@ -72,7 +72,7 @@ func TestReadersThatStoppedAreEnded(t *testing.T) {
 
 // As many as it was seen with, all of them at once.
 func TestLongTwoThousandReadersThatStoppedAreEnded(t *testing.T) {
-	stopReading(t, 2000, "10s", 30*time.Second, "tokens=3000000", `,"stream":true`)
+	stopReading(t, 2000, "10s", 90*time.Second, "tokens=3000000", `,"stream":true`)
 }
 
 // stopReading lets readers ask for an answer that they do not read, and waits
