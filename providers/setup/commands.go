@@ -90,3 +90,11 @@ func named(l *prices.List) string {
 	}
 	return l.Source + ", read on " + l.Date
 }
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -127,7 +127,7 @@ func (c *choices) run(q *questions, changed func(string) bool) error {
 	if err := save(c.out, d.String(), c.force); err != nil {
 		return err
 	}
-	q.say("%s has %d models of %d providers. Next:", c.out, len(d.models), len(d.upstreams))
+	q.say("%s has %s of %s. Next:", c.out, counted(len(d.models), "model"), counted(len(d.upstreams), "provider"))
 	program := os.Args[0]
 	q.say("  %s check --online -c %s", program, c.out)
 	q.say("  %s serve -c %s", program, c.out)

@@ -45,7 +45,7 @@ func importCommand() *cobra.Command {
 				return err
 			}
 			w := cmd.ErrOrStderr()
-			fmt.Fprintf(w, "%s has %d models and %d upstreams.\n", out, len(t.draft.models), len(t.draft.upstreams))
+			fmt.Fprintf(w, "%s has %s and %s.\n", out, counted(len(t.draft.models), "model"), counted(len(t.draft.upstreams), "upstream"))
 			for _, note := range t.notes {
 				fmt.Fprintf(w, "  - %s\n", note)
 			}
