@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"farebox/config/prices"
 )
@@ -50,7 +51,7 @@ type target struct {
 func (d *draft) String() string {
 	var b strings.Builder
 	for _, line := range d.head {
-		b.WriteString(strings.TrimRight("# "+line, " ") + "\n")
+		b.WriteString(strings.TrimRight("# "+oneLine(line), " ") + "\n")
 	}
 	fmt.Fprintf(&b, "\nlisten: %s\nstore: %s # ledger; or postgres://user:password@host:5432/database\n", scalar(d.listen), scalar(d.store))
 	b.WriteString("\n# Agents and most client packages send max_tokens, and words beyond the specification.\n" +
@@ -62,11 +63,21 @@ func (d *draft) String() string {
 	for i := range d.upstreams {
 		d.upstreams[i].write(&b)
 	}
-	fmt.Fprintf(&b, "\n# Prices are USD per 1,000,000 tokens.%s\nmodels:\n", d.origin())
+	fmt.Fprintf(&b, "\n# Prices are USD per 1,000,000 tokens.%s\nmodels:\n", oneLine(d.origin()))
 	for i := range d.models {
 		d.writeModel(&b, &d.models[i])
 	}
 	return b.String()
+}
+
+// oneLine keeps text of files, which is in comments, from beginning a line of its own.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u0085' || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // origin says what the prices were computed from, if they were.
@@ -98,7 +109,7 @@ func (u *upstream) write(b *strings.Builder) {
 
 func (d *draft) writeModel(b *strings.Builder, m *model) {
 	for _, line := range m.comment {
-		fmt.Fprintf(b, "  # %s\n", line)
+		fmt.Fprintf(b, "  # %s\n", oneLine(line))
 	}
 	fmt.Fprintf(b, "  - id: %s\n", scalar(m.id))
 	if strings.HasSuffix(m.id, "/*") {

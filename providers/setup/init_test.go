@@ -3,6 +3,7 @@ package setup
 import (
 	"bufio"
 	"bytes"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,5 +79,18 @@ func TestTextsAreWrittenAsYAML(t *testing.T) {
 	}
 	if got := list([]string{"none", "a,b"}); got != `[none, "a,b"]` {
 		t.Error(got)
+	}
+}
+
+// A list of prices and the name of a file come from elsewhere: they write no lines of the config.
+func TestCommentsStayOnTheirLine(t *testing.T) {
+	d := &draft{head: []string{"from a\nlisten: b"}, source: "x\nmodels: y", margin: big.NewRat(1, 1), listen: "a:1", store: "s",
+		models: []model{{id: "m", known: prices.Model{Context: 1, Price: prices.Price{Input: big.NewRat(1, 1), Output: big.NewRat(1, 1)}},
+			comment: []string{"names z\r\n  - id: evil"}}}}
+	text := d.String()
+	for _, line := range []string{"\nlisten: b", "\nmodels: y", "\n  - id: evil"} {
+		if strings.Contains(text, line) {
+			t.Errorf("%q stands in\n%s", line, text)
+		}
 	}
 }
