@@ -11,11 +11,6 @@ import (
 // "I had five dollars, sent one request after the other, and every thirtieth was
 // refused": the money was at another node, which answered later than the first
 // one waited. The same with what a key's limit leaves, and with lowered caps.
-func TestMoneyOfOtherNodesIsFoundOnABusyMachine(t *testing.T) {
-	t.Parallel()
-	findsMoney(t, 2, 40)
-}
-
 func TestLongMoneyOfOtherNodesIsFoundOnABusyMachine(t *testing.T) {
 	for range 2 {
 		for nodes := 2; nodes <= 3; nodes++ {

@@ -49,7 +49,7 @@ func ledgerOn(t testing.TB, shared, name string) *billing.Ledger {
 // wherever processes die, what the chain has is credited once, and nothing else.
 func TestMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 	t.Parallel()
-	const ledgers, runs = 8, 130
+	const ledgers, runs = 4, 60
 	for i := range ledgers {
 		t.Run(fmt.Sprint("ledger ", i), func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestLongMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 // Three nodes have the same payments submitted, and die.
 func TestMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 	t.Parallel()
-	randomRuns(t, threeNodes(t), 40)
+	randomRuns(t, threeNodes(t), 20)
 }
 
 func TestLongMoneyFollowsTheChainOnThreeNodes(t *testing.T) {

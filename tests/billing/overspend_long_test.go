@@ -27,7 +27,7 @@ func TestLongNoBalanceAndNoKeyLimitIsPassed(t *testing.T) {
 		balance, limit string
 		all            bool
 	}{
-		{1, 4, smallMoney, "", true}, {1, 4, richMoney, smallMoney, false},
+		{1, 1, richMoney, "", true}, {1, 4, smallMoney, "", true}, {1, 4, richMoney, smallMoney, false},
 		{32, 32, richMoney, smallMoney, false}, {256, 256, smallMoney, "", false},
 	} {
 		r := l.run(fmt.Sprintf("r%d-", i), run.balance, run.limit, run.at, run.each, func(o *overspend.Options) {

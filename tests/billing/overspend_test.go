@@ -469,7 +469,7 @@ func judge(t *testing.T, r *overspend.Result) {
 func TestNothingIsFreeWhateverUpstreamsClaimAndWheneverClientsLeave(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1)
-	r := l.run("a-", richMoney, "", 1, 1, func(o *overspend.Options) { o.Rotate, o.Lanes = false, 32 })
+	r := l.run("a-", richMoney, "", 1, 1, func(o *overspend.Options) { o.Lanes = 32 })
 	judge(t, r)
 	crowded := l.crowded("b-", richMoney, "", 1, 1)
 	judge(t, crowded)

@@ -13,7 +13,7 @@ import (
 )
 
 // "bench compare ends with status 1 on a clean checkout: its own key is blocked."
-func TestTheComparisonRunsInSmall(t *testing.T) {
+func TestLongTheComparisonRunsInSmall(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
 	cmd := exec.Command(rig.Binary(t), "bench", "compare", "--quick", "--rounds", "1", "--without",
@@ -101,7 +101,7 @@ func rival(t *testing.T, programs map[string]string) string {
 }
 
 // "I want to see the gateway that we have beside farebox." One serves at the given address, one at its own.
-func TestRivalsAreMeasuredLikeTheOthers(t *testing.T) {
+func TestLongRivalsAreMeasuredLikeTheOthers(t *testing.T) {
 	t.Parallel()
 	relay := "exec " + rig.Binary(t) + ` bench relay --upstream $2 --stream --listen 127.0.0.1:`
 	folder := rival(t, map[string]string{
