@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // filled is a ledger with money of all kinds, keys and charges.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // "After the update there were reviews, and my balances were other ones." The ledger was

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // onBothStores runs a test on an embedded store and on a node of a shared one.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
 	"farebox/billing/window"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // The monotonic part of a reading is what windows go by; without it, its wall time.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/servers"
 	"farebox/billing/report"
 	"farebox/billing/store"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // skewedNodes are nodes on one PostgreSQL whose clocks are ahead of it by skews,

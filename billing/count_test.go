@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/window"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // What a request does besides counts in the window of what it did, whoever counts

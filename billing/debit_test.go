@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // everyOperator runs a test on every way to a ledger: in the process, through the

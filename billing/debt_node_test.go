@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // debtNodes are three nodes on PostgreSQL with one account.

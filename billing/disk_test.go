@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // "The disk ran full at night": what cannot be recorded is refused, what was

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // jobChildDir says that this process sells jobs until it is killed.

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // jobNodes are nodes on PostgreSQL with one account.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
-	"farebox/tests/servers"
 )
 
 // childDir says that this process is a ledger to be killed.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // What clients do to one account at once, on one node or on several, and what

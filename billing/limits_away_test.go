@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // What a Redis that is away may cost: limit x (1 + 1/nodes), however it is away

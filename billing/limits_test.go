@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/limits"
 	"farebox/billing/window"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // testNode is a process with its own ledger; its accounts and keys have the

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // BenchmarkSharedAdmit is an admission and its end with limits in Redis: with

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // loadedStores are ledgers as farebox of schemas 3 and 4 left them under load,

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // "I limited a key while a long stream of it ran, and together they spent more

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // operators runs a test on the ledger itself and through the control socket.

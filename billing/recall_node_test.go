@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // "I had five dollars, sent one request after the other, and every thirtieth was

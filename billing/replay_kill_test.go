@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/replay"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // keyedChildDir says that this process carries out keyed requests until it is killed.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/replay"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // keyedFixture is a ledger with one key and money, and what its idempotency is

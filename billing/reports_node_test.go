@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/report"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // "I read the history from one node to its end, went on from there, and what

@@ -12,13 +12,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // madeUp is a random settlement, whose charge need not be the sum of its lines.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // Random histories of accounts: every kind of movement, with crashes, restarts and

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // ledgersUnderLoad were left by the farebox of three commits, after load, kill -9 and more

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 const testWallet = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"

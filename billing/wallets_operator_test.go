@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
-	"farebox/tests/servers"
 )
 
 // everyWallet runs a test on every way to a ledger that takes payments.

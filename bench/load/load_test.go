@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
-	"farebox/tests/servers"
 )
 
 func simulated(t *testing.T) string {

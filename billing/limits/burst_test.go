@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/window"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // "burst was refused together with Redis: each node let the whole minute

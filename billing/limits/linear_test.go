@@ -9,8 +9,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"farebox/bench/servers"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // takeOutcome is what a client saw of one request for permits.

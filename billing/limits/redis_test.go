@@ -9,10 +9,10 @@ import (
 	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
+	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/window"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // limitsOf connects to a server for one test.

@@ -16,11 +16,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/servers"
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
-	"farebox/tests/servers"
 )
 
 // childDir says that this process takes payments until it is killed.

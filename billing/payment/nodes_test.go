@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
 	"farebox/config/fair"
-	"farebox/tests/servers"
 )
 
 // "Three servers got my payment at the same moment, and I was credited three times."

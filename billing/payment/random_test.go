@@ -11,11 +11,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/servers"
 	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
-	"farebox/tests/servers"
 )
 
 // quickDir is a directory whose disk does not have to turn, where there is one.

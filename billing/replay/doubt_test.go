@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // A request that writes was under way when its process was killed. Its repetition wrote a

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/servers"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // fixture is what a process knows of keys, with a clock of its own, and what was

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // second is another process on the Redis of f, under the same store's name.

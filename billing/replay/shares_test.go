@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/config"
 	"farebox/config/fair"
-	"farebox/tests/servers"
 )
 
 // onBothSmall runs a story with both stores, which have space for so much.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/bench/servers"
 	"farebox/config"
 	"farebox/config/fair"
-	"farebox/tests/servers"
 )
 
 // values are those of a process, with a clock of its own.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 func paymentRow(id, wallet string, amount money.Nano) *PaymentRow {

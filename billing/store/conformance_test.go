@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 // The suite that every engine must pass, with the same results to the byte: a

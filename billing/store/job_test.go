@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // "The process was killed while its sale was about to commit. The next one saw no job and

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // leaseTest is a shared store with some nodes on it, driven by hand.

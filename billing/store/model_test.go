@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // modelStore is what a shared store comes to, written down as plainly as

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // "It died, its money was given to others, it came back and spent it again."

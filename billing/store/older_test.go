@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // "The old nodes went on beside the new ones, and forgot what they were owed."

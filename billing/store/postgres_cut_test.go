@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // worker is a node that spends from its leases and keeps its own count of what

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // "The password of the database was in the log."

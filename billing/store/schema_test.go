@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/money"
-	"farebox/tests/servers"
 )
 
 // columns lists all tables with their columns and keys, and all indexes.

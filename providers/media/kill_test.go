@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 const writerDir = "FAREBOX_TEST_MEDIA_WRITER"

@@ -16,8 +16,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"farebox/bench/servers"
 	"farebox/config"
-	"farebox/tests/servers"
 )
 
 func bucketAt(t *testing.T, s *servers.S3, change func(*config.S3)) *bucket {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/jail"
-	"farebox/tests/servers"
 )
 
 func TestPopplerReadsPDFsWhenAsked(t *testing.T) {

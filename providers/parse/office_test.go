@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // made has Python's own libraries make documents of a size.

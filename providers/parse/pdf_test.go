@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/jail"
-	"farebox/tests/servers"
 )
 
 func TestPDFsAreRead(t *testing.T) {

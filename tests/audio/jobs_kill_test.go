@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // houseConfig sells music and videos of every API of jobs that there is.

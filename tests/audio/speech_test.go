@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // speechConfig sells at 100 USD per 1,000,000 characters: 100,000 nano-USD each.

@@ -19,10 +19,10 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/sound"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // hearingConfig sells at 100,000 nano-USD a second.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // A page that is empty without its scripts is read by a browser of the operator's,

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // corpusList is what the corpus consists of: packages of the registries, below each the

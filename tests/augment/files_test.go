@@ -13,7 +13,7 @@ import (
 
 	"github.com/xuri/excelize/v2"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // pdf is a page that shows a text; none: one that shows nothing.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // Two nodes on one PostgreSQL and one Redis sell the three together: an account has

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // script is a program of the operator's that anybody may run.

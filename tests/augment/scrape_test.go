@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 const scraping = "/augment/scrape"

@@ -15,12 +15,12 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/overspend"
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/billing"
 	"farebox/billing/cli"
 	"farebox/config"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // What a customer can get for more money than there is: every lie of an

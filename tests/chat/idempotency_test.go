@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // Chat, embeddings and pictures with an Idempotency-Key (addendum 13): carried

@@ -15,9 +15,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // turn is a tool turn as Vercel's AI SDK has it with openai(), which does not send store.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // agentsConfig has a model for each dialect; the agents think more of some names.

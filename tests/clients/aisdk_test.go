@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // aisdkModels are the models that each of its providers is tried with: openai() asks

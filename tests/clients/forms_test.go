@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // The packages that speak POST /responses and POST /messages, as the registries have

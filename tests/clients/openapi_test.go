@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // documentTools are what people do with an OpenAPI document, in bench/clients/openapi.

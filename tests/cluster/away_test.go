@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // Promise P4: PostgreSQL that is cut off, killed or restarted under load costs

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // shiftedBinary is a farebox whose clock is $FAREBOX_CLOCK_OFFSET ahead.

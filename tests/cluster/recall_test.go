@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // "I had five dollars and sent one request after the other through the load

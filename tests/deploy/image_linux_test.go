@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // instructions are those of the last stage of the Dockerfile.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // front is a proxy from the files of config/deploy before two nodes.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // bootScript makes a machine out of namespaces, in which systemd is the first process. What

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // twoNodes is what the page makes: two nodes behind nginx, and a paid key.

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // The data directory of the real binary on a disk that is full, or that it may

@@ -13,8 +13,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // object is what the bucket has of a job.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // pair starts two nodes on one PostgreSQL and one directory.

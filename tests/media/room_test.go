@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // An account that fetches nothing cannot fill the store.

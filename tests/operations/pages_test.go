@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // block is a fenced block of a page, with the comment on the line before it.

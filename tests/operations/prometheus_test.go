@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // prometheus is one with the rules of config/deploy.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
-	"farebox/tests/servers"
 )
 
 // clusterConfig has the name and folder of a node, Redis, and an upstream with a node

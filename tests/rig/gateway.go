@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // How long farebox may take at most: until /readyz says yes (the race detector

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // Main is what TestMain of each package is: paths are those of the project, and

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // Kept answers are shared by account: nobody takes the idempotency keys of others, with

@@ -23,10 +23,10 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/billing/store"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // Admission comes first (design.md, P10): whatever an account without money asks, or one

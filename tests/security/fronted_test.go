@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 const tokenAsk = "GET /api/v1" + rig.Web3Path + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"

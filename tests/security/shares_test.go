@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // The table in SECURITY.md names what customers share; each row has its case here.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // What strangers and careless clients can do to others with keys that are none,

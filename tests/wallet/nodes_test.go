@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream/chain"
 	"farebox/tests/rig"
-	"farebox/tests/servers"
 )
 
 // openChain starts so many gateways of one house on PostgreSQL and Redis.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream/film"
-	"farebox/tests/servers"
 )
 
 // "The player showed four of the five seconds." ffprobe finds the length, the size and

@@ -14,8 +14,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream/sound"
-	"farebox/tests/servers"
 )
 
 // "The file was half as long as what it said it was." ffprobe reads each format and finds

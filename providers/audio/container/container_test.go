@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/audio/container"
-	"farebox/tests/servers"
 )
 
 // sample is a file that ffmpeg makes with some options.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/providers/audio/container"
-	"farebox/tests/servers"
 )
 
 // codedFilms are films of 90 by 50, which no codec has without cutting something off.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/tests/servers"
+	"farebox/bench/servers"
 )
 
 // Inside is the port of a server at 127.0.0.2, which nobody may fetch from. The

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/fetch"
 	"farebox/providers/fetch/fetchtest"
 	"farebox/providers/scrape"
-	"farebox/tests/servers"
 )
 
 // inside counts whoever reaches what is internal: the gateway's own machine.
