@@ -8,8 +8,11 @@ CLIENTS := bench/clients
 # deadlines and disks most of their time.
 AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # They begin first, so that none of them is left over at the end.
-LONGEST_BINARY := ./tests/billing ./tests/cluster ./tests/wallet
-LONGEST := ./billing $(LONGEST_BINARY)
+LONGEST_BINARY := farebox/tests/billing farebox/tests/cluster farebox/tests/wallet
+LONGEST := farebox/billing $(LONGEST_BINARY)
+# tests/ is a module of its own, so that the product does not list what only tests need. Go commands in that folder
+# know the packages of both modules.
+ALL := farebox/...
 
 .PHONY: run build test test-long clocks long race fuzz bench bench-quick lint cover clean setup setup-long setup-agents test-agents nginx
 
@@ -29,16 +32,16 @@ setup-agents:         ## what `make test-agents` needs: agents of npm and PyPI, 
 	./.ci/setup agents
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
-	go vet -tags nodynamic ./...
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) ./...
+	go vet -C tests -tags nodynamic $(ALL)
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
 
 test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 
 test-agents: setup-agents build ## agents beside Codex and Claude Code, with the settings of routes/clients.md
-	go vet -tags "nodynamic agents" ./tests/clients
-	FAREBOX_BIN=$(CURDIR)/farebox go test -tags "nodynamic agents" -count=1 -vet=off -timeout 40m -v -run '^TestOtherAgents' ./tests/clients
+	go vet -C tests -tags "nodynamic agents" ./clients
+	FAREBOX_BIN=$(CURDIR)/farebox go test -C tests -tags "nodynamic agents" -count=1 -vet=off -timeout 40m -v -run '^TestOtherAgents' ./clients
 
 # Random checks of the ledger were made a hundred times by `make test`; these runs ask another question.
 clocks race: export FAREBOX_RAPID_CHECKS = 10
@@ -50,8 +53,8 @@ clocks:               ## no test may depend on its day: in 40 days, and in 400 a
 # beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(./.ci/packages long | grep -v /tests/security) || failed=1; \
-	  ./.ci/gotest "the long attacks" $$long ./tests/security || failed=1; \
+	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(./.ci/packages long | grep -v farebox/tests/security) || failed=1; \
+	  ./.ci/gotest "the long attacks" $$long farebox/tests/security || failed=1; \
 	  [ -z "$$failed" ]
 
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Clients of
@@ -63,14 +66,14 @@ race: build           ## the tests of `make test` under the race detector
 	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
-	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong|^TestTheComparisonRunsInSmall$$|^TestRivalsAreMeasuredLikeTheOthers$$|^TestSixtyMistakesAreToldWithLineAndRemedy$$' $(LONGEST_BINARY) $$(go list ./tests/... | grep -vE '/(clients|characters|image)$$') || failed=1; \
+	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong|^TestTheComparisonRunsInSmall$$|^TestRivalsAreMeasuredLikeTheOthers$$|^TestSixtyMistakesAreToldWithLineAndRemedy$$' $(LONGEST_BINARY) $$(go list -C tests ./... | grep -vE '/oracles/|/(clients|characters|image)$$') || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME
-	@set -e; for pkg in $$(go list ./...); do \
-	  for f in $$(go test -tags nodynamic -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "== $$pkg $$f"; go test -tags nodynamic -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
-	  done; done
+	@set -e; for module in . tests; do for pkg in $$(go list -C $$module ./...); do \
+	  for f in $$(go test -C $$module -tags nodynamic -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$f"; go test -C $$module -tags nodynamic -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
+	  done; done; done
 
 nginx:
 	@command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || { echo "installing nginx for the comparison"; apt-get update -qq && apt-get install -y -qq nginx-light >/dev/null; }
@@ -82,11 +85,11 @@ bench-quick: build nginx
 	./farebox bench compare --quick
 
 lint:                 ## vet and staticcheck; about a minute, and as much again the first time
-	go vet -tags nodynamic ./...
-	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags nodynamic ./...
+	go vet -C tests -tags nodynamic $(ALL)
+	cd tests && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags nodynamic $(ALL)
 
 cover:
-	go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover ./... && go tool cover -func=/tmp/farebox.cover | tail -1
+	cd tests && go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover $(ALL) && go tool cover -func=/tmp/farebox.cover | tail -1
 
 clean:
 	rm -rf farebox farebox-race bench/out $(CLIENTS)/node/node_modules $(CLIENTS)/wallets/node_modules $(CLIENTS)/sealed/node_modules $(CLIENTS)/agents/node_modules $(CLIENTS)/openapi/node_modules $(CLIENTS)/openapi/.venv \

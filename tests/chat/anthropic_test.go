@@ -13,7 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/messages/messagestest"
+	"farebox/tests/oracles/messagestest"
 	"farebox/tests/rig"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"farebox/providers/chat/messages/messagestest"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/messagestest"
+	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
 )
 

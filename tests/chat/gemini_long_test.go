@@ -15,7 +15,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
 )
 

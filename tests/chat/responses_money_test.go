@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
 )
 

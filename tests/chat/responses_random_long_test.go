@@ -12,7 +12,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
 )
 

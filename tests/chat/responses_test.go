@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
 )
 

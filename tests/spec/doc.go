@@ -3,7 +3,7 @@
 // shows it and the answer that the real binary gives.
 //
 // A row that says differs holds where farebox differs on purpose; routes/DIFFERENCES.md is
-// made of these rows (go generate ./tests/spec). A row that says wrong asserts what happens
+// made of these rows (go generate -C tests ./spec). A row that says wrong asserts what happens
 // now and has to change. A row that says silent is a promise of ours where the specification
 // leaves it open.
 package spec

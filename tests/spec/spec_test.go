@@ -262,6 +262,6 @@ func comparePage(t *testing.T, made string) {
 	}
 	have, err := os.ReadFile(pagePath)
 	if err != nil || string(have) != made {
-		t.Errorf("%s is not what the tables say (%v): run go generate ./tests/spec", pagePath, err)
+		t.Errorf("%s is not what the tables say (%v): run go generate -C tests ./spec", pagePath, err)
 	}
 }

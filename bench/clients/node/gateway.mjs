@@ -6,7 +6,7 @@ import OpenAI from 'openai';
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongOpenAINode ./tests/clients`);
+    throw new Error(`${name} is not set; these tests are started by: go test -C tests -run TestLongOpenAINode ./clients`);
   }
   return value;
 }

@@ -1,4 +1,4 @@
-// Pictures, as the openai package makes and edits them. Started by: go test -run TestLongOpenAINodeImages ./tests/image
+// Pictures, as the openai package makes and edits them. Started by: go test -C tests -run TestLongOpenAINodeImages ./image
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';

@@ -1,4 +1,4 @@
-// Speech, as the openai package asks for it. Started by: go test -run TestSpeechOfOpenAIsPackages ./tests/audio
+// Speech, as the openai package asks for it. Started by: go test -C tests -run TestSpeechOfOpenAIsPackages ./audio
 import assert from 'node:assert/strict';
 import { createWriteStream, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Transcriptions, as the openai package asks for them. Started by: go test -run TestTranscriptionsOfOpenAIsPackages ./tests/audio
+// Transcriptions, as the openai package asks for them. Started by: go test -C tests -run TestTranscriptionsOfOpenAIsPackages ./audio
 import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
 import { describe, it } from 'node:test';

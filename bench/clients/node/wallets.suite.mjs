@@ -1,4 +1,4 @@
-// Keys for a wallet's signature, as viem and ethers sign. Started by: go test -run TestLongWalletPackages ./tests/account
+// Keys for a wallet's signature, as viem and ethers sign. Started by: go test -C tests -run TestLongWalletPackages ./account
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Wallet } from 'ethers';

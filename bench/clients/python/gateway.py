@@ -10,7 +10,7 @@ import openai
 def need(name: str) -> str:
     value = os.environ.get(name)
     if not value:
-        raise SystemExit(f"{name} is not set; these tests are started by: go test -run TestLongOpenAIPython ./tests/clients")
+        raise SystemExit(f"{name} is not set; these tests are started by: go test -C tests -run TestLongOpenAIPython ./clients")
     return value
 
 

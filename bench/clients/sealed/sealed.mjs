@@ -1,6 +1,6 @@
 // An encrypted chat with viem's points and WebCrypto, checked from attestation to signature:
 //   node sealed.mjs URL KEY MODEL TEXT
-// prints one line of JSON. Started by: go test -run TestLongAClientOfOurs ./tests/tee
+// prints one line of JSON. Started by: go test -C tests -run TestLongAClientOfOurs ./tee
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, webcrypto } from 'node:crypto';
 import { secp256k1 } from '@noble/curves/secp256k1';

@@ -1,11 +1,11 @@
 // What the suites share: where things are, and calls. They are started by:
-// go test -run TestLongWalletPackages ./tests/wallet
+// go test -C tests -run TestLongWalletPackages ./wallet
 import assert from 'node:assert/strict';
 
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongWalletPackages ./tests/wallet`);
+    throw new Error(`${name} is not set; these tests are started by: go test -C tests -run TestLongWalletPackages ./wallet`);
   }
   return value;
 }

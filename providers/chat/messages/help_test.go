@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"farebox/config"
@@ -74,9 +75,6 @@ func normal(t testing.TB, text string) string {
 
 const hello = `{"model":"m","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`
 
-// thinking asks for thoughts.
-const thinking = `"thinking":{"type":"adaptive"}`
-
 // with puts members into a request.
 func with(members string) string { return hello[:len(hello)-1] + "," + members + "}" }
 
@@ -84,3 +82,21 @@ func with(members string) string { return hello[:len(hello)-1] + "," + members +
 func talk(messages string) string {
 	return `{"model":"m","max_tokens":9000,"messages":[` + messages + `]}`
 }
+
+// chunk is one of a stream; rest stands behind its choices.
+func chunk(delta, finish, rest string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{` + delta +
+		`},"logprobs":null,"finish_reason":` + finish + `}]` + rest + "}\n\n"
+}
+
+func chunks(deltas ...string) string {
+	var b strings.Builder
+	for _, d := range deltas {
+		b.WriteString(chunk(d, "null", ""))
+	}
+	return b.String()
+}
+
+const usage = `{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"prompt_tokens_details":{"cached_tokens":30,"cache_creation_input_tokens":10},"completion_tokens_details":{"reasoning_tokens":5}}`
+
+const usageLast = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":` + usage + "}\n\n"

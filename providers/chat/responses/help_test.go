@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"farebox/config"
@@ -61,3 +62,75 @@ func compact(t testing.TB, text string) string {
 	}
 	return b.String()
 }
+
+// delta is a chunk with a delta.
+func delta(members string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{` + members + `},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+}
+
+func finish(reason string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{},"finish_reason":"` + reason + `"}]}` + "\n\n"
+}
+
+const (
+	usageChunk = `data: {"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,` +
+		`"total_tokens":14,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}` +
+		"\n\n"
+	done = "data: [DONE]\n\n"
+)
+
+const request = `{"model":"m","input":"Hi","stream":true,"tools":[{"type":"function","name":"f","parameters":null}]}`
+
+// events are what a stream's chunks become, in pieces that end at the given offsets.
+func events(t testing.TB, o *Options, body, chunks string, cuts ...int) string {
+	t.Helper()
+	f := formOf(t, o, body)
+	defer f.Release()
+	s := f.Stream(chatOf(t, f))
+	defer s.Release()
+	var out strings.Builder
+	from := 0
+	for _, cut := range append(cuts, len(chunks)) {
+		piece := []byte(chunks[from:cut])
+		out.Write(s.Pass(piece))
+		for i := range piece {
+			piece[i] = 'x' // the proxy's buffer is overwritten by its next read
+		}
+		from = cut
+	}
+	out.Write(s.Finish())
+	return out.String()
+}
+
+// timeless is a text without the time at which the response was completed.
+func timeless(text string) string {
+	before, after, ok := strings.Cut(text, `"completed_at":1`)
+	if !ok {
+		return text
+	}
+	_, after, _ = strings.Cut(after, ",")
+	return before + `"completed_at":0,` + after
+}
+
+// answered is the response that a completion becomes.
+func answered(t testing.TB, o *Options, body, completion string) string {
+	t.Helper()
+	f := formOf(t, o, body)
+	defer f.Release()
+	out, err := f.Answer([]byte(completion), chatOf(t, f))
+	if err != nil {
+		t.Fatalf("%v: %s", err, completion)
+	}
+	return string(out)
+}
+
+func completion(message, finish string) string {
+	return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{` +
+		`"role":"assistant",` + message + `},"logprobs":null,"finish_reason":"` + finish + `"}],"usage":{"prompt_tokens":9,` +
+		`"completion_tokens":5,"total_tokens":14}}`
+}
+
+const searched = `"svc_parameters":{"enable_web_search":"on","web_search_citations":[{"title":"T","url":"https://x",` +
+	`"content":"c"},{"title":"U","url":"https://y"}]}`

@@ -3,7 +3,7 @@
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongCryptoClients ./tests/rpc`);
+    throw new Error(`${name} is not set; these tests are started by: go test -C tests -run TestLongCryptoClients ./rpc`);
   }
   return value;
 }

@@ -18,7 +18,7 @@ import { z } from 'zod';
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestLongPublicClients ./tests/clients`);
+    throw new Error(`${name} is not set; these tests are started by: go test -C tests -run TestLongPublicClients ./clients`);
   }
   return value;
 }

@@ -10,7 +10,7 @@ import { z } from 'zod';
 function need(name) {
   const value = process.env[name];
   if (!value) {
-    throw new Error(`${name} is not set; these tests are started by: go test -run TestPackagesOnResponses ./tests/clients`);
+    throw new Error(`${name} is not set; these tests are started by: go test -C tests -run TestPackagesOnResponses ./clients`);
   }
   return value;
 }

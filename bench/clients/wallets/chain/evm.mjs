@@ -1,5 +1,5 @@
 // The house of an EVM: puts the token on the node at argv[2], of the kind argv[3], and
-// serves the public facilitator for it. Started by: go test -run TestLongWalletPackages ./tests/wallet
+// serves the public facilitator for it. Started by: go test -C tests -run TestLongWalletPackages ./wallet
 import { x402Facilitator } from '@x402/core/facilitator';
 import { toFacilitatorEvmSigner } from '@x402/evm';
 import { registerExactEvmScheme } from '@x402/evm/exact/facilitator';

@@ -1,6 +1,6 @@
 // The house of a Solana chain: litesvm with the SPL token program, spoken to by as much
 // JSON-RPC as wallets, facilitators and gateways need, and the public facilitator.
-// Started by: go test -run TestLongWalletPackages ./tests/wallet
+// Started by: go test -C tests -run TestLongWalletPackages ./wallet
 import {
   address, createKeyPairSignerFromPrivateKeyBytes, getBase58Decoder, getBase64Decoder, getBase64Encoder,
   getTransactionDecoder, lamports,

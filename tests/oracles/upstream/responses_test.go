@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 )
 
 // askResponses posts a request, whose members follow the model.

@@ -1,4 +1,4 @@
-package responses
+package responses_test
 
 import (
 	"strings"
@@ -6,26 +6,8 @@ import (
 
 	"github.com/openai/openai-go/v3/responses"
 
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 )
-
-// answered is the response that a completion becomes.
-func answered(t testing.TB, o *Options, body, completion string) string {
-	t.Helper()
-	f := formOf(t, o, body)
-	defer f.Release()
-	out, err := f.Answer([]byte(completion), chatOf(t, f))
-	if err != nil {
-		t.Fatalf("%v: %s", err, completion)
-	}
-	return string(out)
-}
-
-func completion(message, finish string) string {
-	return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{` +
-		`"role":"assistant",` + message + `},"logprobs":null,"finish_reason":"` + finish + `"}],"usage":{"prompt_tokens":9,` +
-		`"completion_tokens":5,"total_tokens":14}}`
-}
 
 func TestCompletionsBecomeResponses(t *testing.T) {
 	t.Parallel()
@@ -100,9 +82,6 @@ func TestResponsesRepeatWhatWasAsked(t *testing.T) {
 		t.Errorf("%s", r.RawJSON())
 	}
 }
-
-const searched = `"svc_parameters":{"enable_web_search":"on","web_search_citations":[{"title":"T","url":"https://x",` +
-	`"content":"c"},{"title":"U","url":"https://y"}]}`
 
 func TestSearchesAreItems(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package anthropic
+package anthropic_test
 
 import (
 	"encoding/json"
@@ -45,7 +45,7 @@ func (r *talker) words() string {
 
 // mark puts a mark for caching on a part, of which there may be four.
 func (r *talker) mark(o object) object {
-	if r.one(6) && r.marks < maxCached {
+	if r.one(6) && r.marks < 4 {
 		r.marks++
 		o["cache_control"] = object{"type": "ephemeral"}
 	}

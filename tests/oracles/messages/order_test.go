@@ -1,4 +1,4 @@
-package messages
+package messages_test
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package responses
+package responses_test
 
 import (
 	"encoding/json"
@@ -11,19 +11,19 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/chat/dialect"
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 )
 
 // conversation is a random one of an agent: its tools, and the calls so far.
 type conversation struct {
 	*rand.Rand
-	tools   []string
-	kinds   []toolKind
-	spaces  []string
-	names   []string
-	history []string
+	tools    []string
+	declared map[called]bool
+	history  []string
 }
+
+// called is a tool as the item of a call names it.
+type called struct{ kind, space, name string }
 
 func (c *conversation) word() string {
 	words := []string{"read", "a", "get_page", "x-y", "multi agent", "naïve", "dot.ted", "a__b", strings.Repeat("long", 20), "exec", "tool_search", "\"q\"", "a\\b"}
@@ -32,15 +32,15 @@ func (c *conversation) word() string {
 
 // newConversation declares random tools, some of them with the same names.
 func newConversation(seed uint64) *conversation {
-	c := &conversation{Rand: rand.New(rand.NewPCG(seed, 7))}
+	c := &conversation{Rand: rand.New(rand.NewPCG(seed, 7)), declared: map[called]bool{}}
 	one := func(space string) string {
-		kind, name := functionTool, c.word()
+		kind, name := "function_call", c.word()
 		text, _ := json.Marshal(name)
 		declared := `{"type":"function","name":` + string(text) + `,"parameters":{"type":"object"}}`
 		if c.IntN(2) == 0 {
-			kind, declared = customTool, `{"type":"custom","name":`+string(text)+`}`
+			kind, declared = "custom_tool_call", `{"type":"custom","name":`+string(text)+`}`
 		}
-		c.kinds, c.spaces, c.names = append(c.kinds, kind), append(c.spaces, space), append(c.names, name)
+		c.declared[called{kind, space, name}] = true
 		return declared
 	}
 	for range c.IntN(4) + 1 {
@@ -49,11 +49,11 @@ func newConversation(seed uint64) *conversation {
 			c.tools = append(c.tools, one(""))
 		case 1:
 			c.tools = append(c.tools, `{"type":"tool_search","execution":"client"}`)
-			c.kinds, c.spaces, c.names = append(c.kinds, searchTool), append(c.spaces, ""), append(c.names, "tool_search")
+			c.declared[called{kind: "tool_search_call"}] = true
 		default:
 			space := c.word()
 			if c.IntN(4) == 0 {
-				space = plainSpace
+				space = "functions" // where names stay as they are
 			}
 			text, _ := json.Marshal(space)
 			var list []string
@@ -81,6 +81,7 @@ func TestConversationsWithToolsComeBack(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		c := newConversation(seed)
+		names := map[called]string{} // by which the model calls a tool
 		for turn := range 3 {
 			body := `{"model":"m","tools":[` + strings.Join(c.tools, ",") + `],"input":[{"role":"user","content":"x"}` + strings.Join(c.history, "") + `]}`
 			f := formOf(t, sdk, body)
@@ -88,21 +89,22 @@ func TestConversationsWithToolsComeBack(t *testing.T) {
 			if p := f.Problems(); len(p) > 0 {
 				t.Fatalf("seed %d: %s\nis refused: %v", seed, body, p)
 			}
-			at := c.IntN(len(c.names))
-			of := f.toolNamed(c.kinds[at], []byte(c.spaces[at]), []byte(c.names[at]))
-			if of == nil || of.kind != c.kinds[at] {
-				t.Fatalf("seed %d: no tool %q %q of kind %d", seed, c.spaces[at], c.names[at], c.kinds[at])
+			offered := gjson.GetBytes(chat.Body, "tools").Array()
+			if len(offered) != len(c.declared) {
+				t.Fatalf("seed %d: of %v the model sees %s", seed, c.declared, chat.Body)
 			}
+			tool := offered[c.IntN(len(offered))].Get("function")
+			flat := tool.Get("name").Str
 			input := c.input()
 			arguments := `{"q": ` + quoted(input) + `}`
-			if of.kind == customTool {
+			if tool.Get("parameters.properties.input").Exists() {
 				arguments = `{"input": ` + quoted(input) + `}`
 			}
 			id := fmt.Sprint("call-", turn)
 			var answer string
 			if c.IntN(2) == 0 {
 				answer = answered(t, sdk, body, completion(`"content":null,"tool_calls":[{"id":"`+id+`","type":"function","function":{"name":`+
-					quoted(string(of.flat))+`,"arguments":`+quoted(arguments)+`}}]`, "tool_calls"))
+					quoted(flat)+`,"arguments":`+quoted(arguments)+`}}]`, "tool_calls"))
 				if _, err := responsestest.CheckResponse([]byte(answer)); err != nil {
 					t.Fatalf("seed %d: %v\n%s", seed, err, answer)
 				}
@@ -111,7 +113,7 @@ func TestConversationsWithToolsComeBack(t *testing.T) {
 				for cut < len(arguments) && arguments[cut]&0xc0 == 0x80 {
 					cut++
 				}
-				stream := streamed(f, chat, delta(`"tool_calls":[{"index":0,"id":"`+id+`","function":{"name":`+quoted(string(of.flat))+
+				stream := streamed(f, chat, delta(`"tool_calls":[{"index":0,"id":"`+id+`","function":{"name":`+quoted(flat)+
 					`,"arguments":`+quoted(arguments[:cut])+`}}]`)+delta(`"tool_calls":[{"index":0,"function":{"arguments":`+quoted(arguments[cut:])+`}}]`)+
 					finish("tool_calls")+usageChunk+done)
 				r, err := responsestest.Check(stream)
@@ -121,33 +123,25 @@ func TestConversationsWithToolsComeBack(t *testing.T) {
 				answer = r.RawJSON()
 			}
 			item := gjson.Get(answer, "output.0")
-			want := map[toolKind]string{functionTool: "function_call", customTool: "custom_tool_call", searchTool: "tool_search_call"}[of.kind]
-			if item.Get("type").Str != want || of.kind != searchTool && (item.Get("name").Str != c.names[at] || item.Get("namespace").Str != c.spaces[at]) ||
-				of.kind == customTool && item.Get("input").Str != input || of.kind == functionTool && item.Get("arguments").Str != arguments {
-				t.Fatalf("seed %d: the call of %q %q with %q is told as %s", seed, c.spaces[at], c.names[at], input, item.Raw)
+			kind := item.Get("type").Str
+			of := called{kind, item.Get("namespace").Str, item.Get("name").Str}
+			if before, told := names[of]; !c.declared[of] || told && before != flat || kind == "custom_tool_call" && item.Get("input").Str != input ||
+				kind == "function_call" && item.Get("arguments").Str != arguments {
+				t.Fatalf("seed %d: the call of %q with %q is told as %s", seed, flat, input, item.Raw)
 			}
-			result := `{"type":"` + want + `_output","call_id":"` + id + `","output":"done"}`
-			if of.kind == searchTool {
+			names[of] = flat
+			result := `{"type":"` + kind + `_output","call_id":"` + id + `","output":"done"}`
+			if kind == "tool_search_call" {
 				result = `{"type":"tool_search_output","call_id":"` + id + `","tools":[]}`
 			}
 			c.history = append(c.history, ","+item.Raw, ","+result)
 			again := formOf(t, sdk, `{"model":"m","tools":[`+strings.Join(c.tools, ",")+`],"input":[`+item.Raw+`,`+result+`]}`)
 			sent := gjson.GetBytes(chatOf(t, again).Body, "messages.0.tool_calls.0.function")
-			if sent.Get("name").Str != string(of.flat) || compact(t, sent.Get("arguments").Str) != compact(t, arguments) {
-				t.Fatalf("seed %d: %s of %q is handed back as %s", seed, item.Raw, of.flat, sent.Raw)
+			if sent.Get("name").Str != flat || compact(t, sent.Get("arguments").Str) != compact(t, arguments) {
+				t.Fatalf("seed %d: %s of %q is handed back as %s", seed, item.Raw, flat, sent.Raw)
 			}
 			again.Release()
 			f.Release()
 		}
 	}
-}
-
-func quoted(text string) string { return string(dialect.AppendString(nil, text)) }
-
-// streamed is what a client gets of chunks.
-func streamed(f *Form, c *dialect.Chat, chunks string) string {
-	s := f.Stream(c)
-	defer s.Release()
-	out := string(s.Pass([]byte(chunks)))
-	return out + string(s.Finish())
 }

@@ -1,4 +1,4 @@
-package messages
+package messages_test
 
 import (
 	"encoding/json"
@@ -8,10 +8,11 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
 )
 
 // message has the official package read what a completion becomes.
-func message(t testing.TB, f *Form, c *dialect.Chat, completion string) (string, *anthropic.Message) {
+func message(t testing.TB, f *messages.Form, c *dialect.Chat, completion string) (string, *anthropic.Message) {
 	t.Helper()
 	out, err := f.Answer([]byte(completion), c)
 	if err != nil {

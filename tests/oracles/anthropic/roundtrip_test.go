@@ -1,4 +1,4 @@
-package anthropic
+package anthropic_test
 
 import (
 	"bytes"
@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/messages"
-	"farebox/providers/chat/messages/messagestest"
+	"farebox/tests/oracles/messagestest"
 )
 
 // asChat is a body of Messages as a chat.
@@ -214,7 +215,7 @@ func TestAnswersThroughChatLoseNothing(t *testing.T) {
 		r := newTalker(seed)
 		m := r.message()
 		f, c := asChat(t, `{"model":"m","max_tokens":900,"stream":true,"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}`)
-		completion, _, err := Dialect{}.Answer([]byte(write(m)), c, target(c), &dialect.Scratch{})
+		completion, _, err := anthropic.Dialect{}.Answer([]byte(write(m)), c, target(c), &dialect.Scratch{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +241,7 @@ func TestAnswersThroughChatLoseNothing(t *testing.T) {
 		}
 		same("whole", parse(t, string(whole)))
 
-		in, back := Dialect{}.Stream(c, target(c)), f.Stream(c)
+		in, back := anthropic.Dialect{}.Stream(c, target(c)), f.Stream(c)
 		var events strings.Builder
 		for rest := []byte(r.events(t, m)); len(rest) > 0; {
 			n := 1 + r.IntN(len(rest))

@@ -1,4 +1,4 @@
-package gemini
+package gemini_test
 
 import (
 	"encoding/base64"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/gemini"
 )
 
 // answerOf draws what a model says in one turn, in the order in which it does.
@@ -98,13 +99,13 @@ func TestWhatAModelSaidComesBackUnchanged(t *testing.T) {
 			for at := 0; at < len(input); at += rapid.IntRange(1, 400).Draw(r, "piece") {
 				cuts = append(cuts, at)
 			}
-			kept = message(t, translate(t, input, true, nil, cuts...).out)
+			kept = message(t, translated(t, input, cuts...))
 		} else {
 			raw, _ := json.Marshal(genai.GenerateContentResponse{ResponseID: "r1",
 				Candidates: []*genai.Candidate{{Content: &genai.Content{Role: "model", Parts: said}, FinishReason: "STOP"}}})
 			c := chatOf(t, prompt)
 			var s dialect.Scratch
-			out, _, err := Dialect{}.Answer(raw, c, targetOf(c, newer), &s)
+			out, _, err := gemini.Dialect{}.Answer(raw, c, targetOf(c, newer), &s)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -189,7 +190,7 @@ func compare(r *rapid.T, said []*genai.Part, contents []*genai.Content, kept str
 // Signatures are bytes of any value there and text here.
 func TestSignaturesAreCopiedAsTheyStand(t *testing.T) {
 	seal := base64.StdEncoding.EncodeToString([]byte{0xff, 0xfe, 0, 0x3e, 0x3f})
-	kept := message(t, translate(t, parts(`{"functionCall": {"name": "go"},"thoughtSignature": "`+seal+`"}`)+last("STOP", ""), true, nil).out)
+	kept := message(t, translated(t, parts(`{"functionCall": {"name": "go"},"thoughtSignature": "`+seal+`"}`)+last("STOP", "")))
 	got, err := sent(t, chatOf(t, `{"model":"m","messages":[{"role":"user","content":"x"},`+kept+
 		`,{"role":"tool","tool_call_id":"call_r1_0","content":"y"}]}`), newer)
 	if err != nil || !strings.Contains(got, `"thoughtSignature":"`+seal+`"`) {

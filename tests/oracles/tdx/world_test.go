@@ -1,11 +1,10 @@
-package tdx
+package tdx_test
 
 import (
 	"bytes"
 	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/binary"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream/enclave"
+	"farebox/providers/tee/tdx"
 )
 
 // world is what makes quotes: a machine, another of the same authority, and a stranger.
@@ -23,7 +23,7 @@ type world struct {
 	rand               *rand.Rand
 	now                time.Time
 	here, next, abroad *enclave.Enclave
-	root               Root
+	root               tdx.Root
 	roots              *x509.CertPool
 }
 
@@ -40,15 +40,11 @@ func newWorld(t testing.TB, seed uint64) *world {
 	if w.abroad, err = enclave.New(enclave.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	block, _ := pem.Decode(w.here.Root())
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
+	if w.root, err = tdx.RootOf(w.here.Root()); err != nil {
 		t.Fatal(err)
 	}
-	if w.root, err = RootOf(w.here.Root()); err != nil {
-		t.Fatal(err)
-	}
-	w.roots = poolOf(c)
+	w.roots = x509.NewCertPool()
+	w.roots.AppendCertsFromPEM(w.here.Root())
 	return w
 }
 
@@ -68,6 +64,16 @@ func (w *world) forge(e *enclave.Enclave, f enclave.Forgery) []byte {
 	}
 	return raw
 }
+
+// The lengths that Intel's specification gives, and the most that we read.
+const (
+	headerBytes   = 48
+	bodyBytes     = 584
+	reportBytes   = 384
+	pairBytes     = 64
+	maxQuoteBytes = 64 << 10
+	maxChainBytes = 32 << 10
+)
 
 // The parts of a quote of version 4 with 32 bytes of authentication data.
 const (

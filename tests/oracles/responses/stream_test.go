@@ -1,4 +1,4 @@
-package responses
+package responses_test
 
 import (
 	"fmt"
@@ -7,49 +7,8 @@ import (
 
 	"github.com/openai/openai-go/v3/responses"
 
-	"farebox/providers/chat/responses/responsestest"
+	"farebox/tests/oracles/responsestest"
 )
-
-// delta is a chunk with a delta.
-func delta(members string) string {
-	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
-		`"delta":{` + members + `},"logprobs":null,"finish_reason":null}]}` + "\n\n"
-}
-
-func finish(reason string) string {
-	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
-		`"delta":{},"finish_reason":"` + reason + `"}]}` + "\n\n"
-}
-
-const (
-	usageChunk = `data: {"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,` +
-		`"total_tokens":14,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}` +
-		"\n\n"
-	done = "data: [DONE]\n\n"
-)
-
-const request = `{"model":"m","input":"Hi","stream":true,"tools":[{"type":"function","name":"f","parameters":null}]}`
-
-// events are what a stream's chunks become, in pieces that end at the given offsets.
-func events(t testing.TB, o *Options, body, chunks string, cuts ...int) string {
-	t.Helper()
-	f := formOf(t, o, body)
-	defer f.Release()
-	s := f.Stream(chatOf(t, f))
-	defer s.Release()
-	var out strings.Builder
-	from := 0
-	for _, cut := range append(cuts, len(chunks)) {
-		piece := []byte(chunks[from:cut])
-		out.Write(s.Pass(piece))
-		for i := range piece {
-			piece[i] = 'x' // the proxy's buffer is overwritten by its next read
-		}
-		from = cut
-	}
-	out.Write(s.Finish())
-	return out.String()
-}
 
 // checked is the response at the end of a stream, which is the same however the chunks
 // were cut.
@@ -70,16 +29,6 @@ func checked(t testing.TB, body, chunks string) *responses.Response {
 		}
 	}
 	return r
-}
-
-// timeless is a text without the time at which the response was completed.
-func timeless(text string) string {
-	before, after, ok := strings.Cut(text, `"completed_at":1`)
-	if !ok {
-		return text
-	}
-	_, after, _ = strings.Cut(after, ",")
-	return before + `"completed_at":0,` + after
 }
 
 func TestChunksBecomeEvents(t *testing.T) {
@@ -227,32 +176,4 @@ func TestFailuresEndTheEvents(t *testing.T) {
 		t.Errorf("something follows the end: %s", more)
 	}
 	s.Release()
-}
-
-// An upstream cannot make the gateway keep more than it may.
-func TestAnswersWithoutEndAreEnded(t *testing.T) {
-	t.Parallel()
-	f := formOf(t, sdk, request)
-	s := f.Stream(chatOf(t, f))
-	defer s.Release()
-	piece := []byte(delta(`"content":"` + strings.Repeat("x", 60<<10) + `"`))
-	for range maxKept/(60<<10) + 2 {
-		s.Pass(piece)
-	}
-	if it := s.(*stream); !it.ended || len(it.Pass(piece)) > 0 {
-		t.Error("the stream goes on")
-	}
-	s = f.Stream(chatOf(t, f))
-	defer s.Release()
-	call := delta(`"tool_calls":[` + strings.TrimSuffix(strings.Repeat(`{"index":%d,"id":"%d","function":{"name":"f"}},`, 20), ",") + `]`)
-	for n := 0; n < maxItems+100; n += 20 {
-		var args []any
-		for k := range 40 {
-			args = append(args, n+k/2)
-		}
-		s.Pass([]byte(fmt.Sprintf(call, args...)))
-	}
-	if it := s.(*stream); !it.ended || len(it.items) > maxItems {
-		t.Error("the stream goes on")
-	}
 }

@@ -1,4 +1,4 @@
-package gemini
+package gemini_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/gemini"
 	"farebox/proxy"
 )
 
@@ -46,7 +47,7 @@ func (j *judge) ask(t testing.TB, model string, c *dialect.Chat) (status int, se
 		_, _ = fmt.Sscan(string(c.Raw(i)), &c.AskedCompletion)
 	}
 	c.Model.Chat.MaxCompletionTokens = 4000
-	if err := (Dialect{}).Request(&r, c, targetOf(c, model), &s); err != nil {
+	if err := (gemini.Dialect{}).Request(&r, c, targetOf(c, model), &s); err != nil {
 		u, ok := err.(*dialect.Unsupported)
 		if !ok || u.Path == "" || u.Text == "" {
 			t.Fatalf("%s: refused with %v, which names no member", c.Body, err)
@@ -218,27 +219,6 @@ func TestNoTranslationIsRefusedByGenerateContent(t *testing.T) {
 	if slices.Sort(refused); !slices.Equal(refused, want) {
 		t.Errorf("refused\n got %q\nwant %q", refused, want)
 	}
-}
-
-// An operator's word goes before what a name says.
-func TestATargetsThinkingGoesBeforeItsName(t *testing.T) {
-	f := func(name, thinking, want string) {
-		t.Helper()
-		c := chatOf(t, `{"model":"m","reasoning_effort":"high","messages":[{"role":"user","content":"hi"}]}`)
-		c.Model.Chat.MaxCompletionTokens = 0
-		var r proxy.Request
-		var s dialect.Scratch
-		to := targetOf(c, name)
-		to.Thinking = thinking
-		if err := (Dialect{}).Request(&r, c, to, &s); err != nil || !strings.HasSuffix(string(r.Body), want) {
-			t.Errorf("%s: %v %s", thinking, err, r.Body)
-		}
-	}
-	f("our-mirror", "", `"parts":[{"text":"hi"}]}]}`)
-	f("our-mirror", "level", `"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"HIGH"}}}`)
-	f("our-mirror", "budget", `"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}}`)
-	f("gemini-3.8-flash", "none", `"parts":[{"text":"hi"}]}]}`)
-	f("gemini-3-flash", "budget", `"thinkingBudget":24576}}}`)
 }
 
 // Conversations of every odd order, as buggy clients and trimmed histories make

@@ -1,4 +1,4 @@
-package messages
+package messages_test
 
 import (
 	"encoding/json"
@@ -9,10 +9,11 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/chat/messages"
 )
 
 // stream passes chunks, cut at some places, and gives the client's events.
-func passed(t testing.TB, f *Form, c *dialect.Chat, chunks string, cuts ...int) string {
+func passed(t testing.TB, f *messages.Form, c *dialect.Chat, chunks string, cuts ...int) string {
 	t.Helper()
 	s := f.Stream(c)
 	defer s.Release()
@@ -251,7 +252,7 @@ func TestStreamFails(t *testing.T) {
 	s := f.Stream(c)
 	defer s.Release()
 	events := string(s.Pass([]byte(chunks(`"content":"a"`) + "data: {\"cho")))
-	events += string(s.(*stream).Fail("insufficient_balance", "insufficient_quota", "used up"))
+	events += string(s.Fail("insufficient_balance", "insufficient_quota", "used up"))
 	if _, failed := heard(t, events+string(s.Finish())); failed != "billing_error: used up" {
 		t.Errorf("%s", events)
 	}

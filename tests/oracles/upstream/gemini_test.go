@@ -1,3 +1,4 @@
+// Package upstream_test has the vendors' own packages use the simulated upstreams.
 package upstream_test
 
 import (

@@ -1,4 +1,4 @@
-package dialect
+package tokens_test
 
 import (
 	"math/rand/v2"
@@ -6,7 +6,12 @@ import (
 	"testing"
 
 	"github.com/tiktoken-go/tokenizer/codec"
+
+	"farebox/providers/chat/dialect"
 )
+
+// pieceBytes is how much text a prompt tokenises at a time.
+const pieceBytes = 1 << 10
 
 // Texts have as many tokens as the tokenizer says.
 func TestTokensAreCountedAsTheTokenizerDoes(t *testing.T) {
@@ -38,29 +43,16 @@ func TestTokensAreCountedAsTheTokenizerDoes(t *testing.T) {
 		texts = append(texts, b.String())
 	}
 	for name, c := range map[string]*codec.Codec{"o200k_base": codec.NewO200kBase(),
-		cl100kBase: codec.NewCl100kBase()} {
+		"cl100k_base": codec.NewCl100kBase()} {
 		for _, text := range texts {
 			text = strings.ReplaceAll(text[:min(len(text), pieceBytes)], "\x7f", "") // which the tokenizer passes over
 			want, err := c.Count(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := CountTokens(name, []byte(text)); got != int64(want) {
+			if got := dialect.CountTokens(name, []byte(text)); got != int64(want) {
 				t.Errorf("%s counts %d tokens, not %d, in %q", name, got, want, text)
 			}
 		}
-	}
-}
-
-func BenchmarkCountTokens(b *testing.B) {
-	for name, text := range map[string]string{"prose": strings.Repeat("the small river moves past old stone houses ",
-		24), "letters": strings.Repeat("qxzj", 256)} {
-		b.Run(name, func(b *testing.B) {
-			text := []byte(text[:pieceBytes])
-			b.SetBytes(pieceBytes)
-			for b.Loop() {
-				CountTokens("", text)
-			}
-		})
 	}
 }

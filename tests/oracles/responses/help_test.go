@@ -1,0 +1,171 @@
+// Package responses_test has openai-go read what farebox makes of chat completions for clients of Responses.
+package responses_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"farebox/config"
+	"farebox/providers/chat/dialect"
+	farebox "farebox/providers/chat/responses"
+	"farebox/proxy/scan"
+)
+
+const testID = "0123456789abcdef0123456789abcdef"
+
+var (
+	sdk      = &farebox.Options{Brand: "svc", Aliases: []string{"other"}, Extras: true}
+	spec     = &farebox.Options{Brand: "svc", Aliases: []string{"other"}, Spec: true}
+	ownShape = farebox.Shape("svc", []string{"other"})
+	chatBook = dialect.ChatShape("svc", []string{"other"}, []string{"service_tier"})
+)
+
+// form is a request of a client as farebox reads it.
+type form struct {
+	*farebox.Form
+	body []byte
+	doc  *scan.Document
+}
+
+// formOf reads a body as routes does.
+func formOf(t testing.TB, o *farebox.Options, body string) *form {
+	t.Helper()
+	doc := &scan.Document{}
+	if err := doc.SkimStrict([]byte(body), ownShape); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	f := farebox.NewForm(o, []byte(body), doc, []byte(testID), 1_700_000_000)
+	f.Check()
+	return &form{f, []byte(body), doc}
+}
+
+// chatOf is the chat that a form's body became.
+func chatOf(t testing.TB, f *form) *dialect.Chat {
+	t.Helper()
+	c := &dialect.Chat{Body: f.Request(), Doc: &scan.Document{}, Choices: 1, Form: f.Form, Told: f.body, ToldDoc: f.doc}
+	if err := c.Doc.SkimStrict(c.Body, chatBook); err != nil {
+		t.Fatalf("the chat body cannot be read: %v\n%s", err, c.Body)
+	}
+	c.Stream = c.True(c.Doc.TopIndex(dialect.ChatStream))
+	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m"}, Tokenizer: "o200k_base",
+		Chat: &config.Chat{MaxCompletionTokens: 1000}, ImageTokens: 1600}
+	return c
+}
+
+// same fails unless two texts are the same JSON.
+func same(t testing.TB, what, got, want string) {
+	t.Helper()
+	if a, b := compact(t, got), compact(t, want); a != b {
+		t.Errorf("%s\n got %s\nwant %s", what, a, b)
+	}
+}
+
+func compact(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return b.String()
+}
+
+// targetOf serves the model under a name of its own.
+func targetOf(c *dialect.Chat, name string) *dialect.Target {
+	return &dialect.Target{
+		Upstream: &dialect.Upstream{Name: "u", Config: &config.Upstream{}, Dialect: farebox.Native{}},
+		Model:    c.Model, Name: name, Quoted: dialect.AppendString(nil, name), Renames: name != c.Model.ID,
+		QuotedID: dialect.AppendString(nil, c.Model.ID), Weight: 1,
+	}
+}
+
+// nativeOf is a chat as routes has it after pricing.
+func nativeOf(t testing.TB, body string) *dialect.Chat {
+	t.Helper()
+	c := chatOf(t, formOf(t, sdk, body))
+	c.AskedCompletion, c.MaxCompletion, c.Cap, c.MostPrompt = 0, 100, 100, 1000
+	return c
+}
+
+// delta is a chunk with a delta.
+func delta(members string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{` + members + `},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+}
+
+func finish(reason string) string {
+	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,` +
+		`"delta":{},"finish_reason":"` + reason + `"}]}` + "\n\n"
+}
+
+const (
+	usageChunk = `data: {"id":"chatcmpl-1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,` +
+		`"total_tokens":14,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}` +
+		"\n\n"
+	done = "data: [DONE]\n\n"
+)
+
+const request = `{"model":"m","input":"Hi","stream":true,"tools":[{"type":"function","name":"f","parameters":null}]}`
+
+// events are what a stream's chunks become, in pieces that end at the given offsets.
+func events(t testing.TB, o *farebox.Options, body, chunks string, cuts ...int) string {
+	t.Helper()
+	f := formOf(t, o, body)
+	defer f.Release()
+	s := f.Stream(chatOf(t, f))
+	defer s.Release()
+	var out strings.Builder
+	from := 0
+	for _, cut := range append(cuts, len(chunks)) {
+		piece := []byte(chunks[from:cut])
+		out.Write(s.Pass(piece))
+		for i := range piece {
+			piece[i] = 'x' // the proxy's buffer is overwritten by its next read
+		}
+		from = cut
+	}
+	out.Write(s.Finish())
+	return out.String()
+}
+
+// timeless is a text without the time at which the response was completed.
+func timeless(text string) string {
+	before, after, ok := strings.Cut(text, `"completed_at":1`)
+	if !ok {
+		return text
+	}
+	_, after, _ = strings.Cut(after, ",")
+	return before + `"completed_at":0,` + after
+}
+
+// answered is the response that a completion becomes.
+func answered(t testing.TB, o *farebox.Options, body, completion string) string {
+	t.Helper()
+	f := formOf(t, o, body)
+	defer f.Release()
+	out, err := f.Answer([]byte(completion), chatOf(t, f))
+	if err != nil {
+		t.Fatalf("%v: %s", err, completion)
+	}
+	return string(out)
+}
+
+func completion(message, finish string) string {
+	return `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{` +
+		`"role":"assistant",` + message + `},"logprobs":null,"finish_reason":"` + finish + `"}],"usage":{"prompt_tokens":9,` +
+		`"completion_tokens":5,"total_tokens":14}}`
+}
+
+const searched = `"svc_parameters":{"enable_web_search":"on","web_search_citations":[{"title":"T","url":"https://x",` +
+	`"content":"c"},{"title":"U","url":"https://y"}]}`
+
+func quoted(text string) string { return string(dialect.AppendString(nil, text)) }
+
+// streamed is what a client gets of chunks.
+func streamed(f *form, c *dialect.Chat, chunks string) string {
+	s := f.Stream(c)
+	defer s.Release()
+	out := string(s.Pass([]byte(chunks)))
+	return out + string(s.Finish())
+}
