@@ -12,6 +12,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/film"
 	"farebox/bench/upstream/sound"
+	"farebox/bench/upstream/strict"
 	"farebox/config"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -21,7 +22,7 @@ import (
 // belongs.
 func TestJobsAreMadeByEveryDialectOfTheConfig(t *testing.T) {
 	t.Parallel()
-	sim := upstream.New(upstream.Options{Key: "k"})
+	sim := strict.New(upstream.Options{Key: "k"})
 	t.Cleanup(sim.Close)
 	base, err := sim.Start()
 	if err != nil {

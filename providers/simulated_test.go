@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
@@ -19,14 +20,14 @@ import (
 // sim is a simulated upstream that knows what it produced, spoken to in all
 // dialects.
 type sim struct {
-	*upstream.Server
+	*strict.Server
 	url     string
 	catalog *Catalog
 }
 
 func startSim(t *testing.T) *sim {
 	t.Helper()
-	s := &sim{Server: upstream.New(upstream.Options{})}
+	s := &sim{Server: strict.New(upstream.Options{})}
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

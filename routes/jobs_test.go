@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/billing/money"
@@ -282,7 +283,7 @@ func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
 // it is asked once, the price comes back, and the operator hears of it.
 func TestAnOrderThatIsCutOffIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	up := upstream.New(upstream.Options{})
+	up := strict.New(upstream.Options{})
 	base, err := up.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -21,11 +21,8 @@ func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
 	case len(c.req.content) > 0 && !bytes.HasPrefix(bytes.ToLower(c.req.content), []byte("application/json")):
 		return bad("Content-Type: must be application/json")
 	}
-	if fault := c.req.betaFault(); fault != "" {
-		return bad(fault)
-	}
-	if fault := messagesFault(asked, string(c.req.betas)); fault != "" {
-		return bad(fault)
+	if fault := c.check(Call{API: "messages", Asked: asked}); fault.Text != "" {
+		return bad(fault.Text)
 	}
 	a := c.answerFor(asked, x)
 	a.choices = a.choices[:1] // there is no n in this dialect
@@ -49,8 +46,8 @@ func (c *conn) countTokens(x *exchange, asked gjson.Result) (int, bool, error) {
 	if !gjson.ValidBytes(c.req.body) || !asked.IsObject() || len(c.req.anthropic) == 0 {
 		return c.refuse(x, true, 400, failure{text: "The request body is not valid JSON"})
 	}
-	if fault := countFault(asked, string(c.req.betas)); fault != "" {
-		return c.refuse(x, true, 400, failure{text: fault})
+	if fault := c.check(Call{API: "count_tokens", Asked: asked}); fault.Text != "" {
+		return c.refuse(x, true, 400, fault.failure())
 	}
 	n := CountPrompt(c.req.body) + CountText(asked.Get("tools").Raw)
 	return c.sendBody(x, append(strconv.AppendInt([]byte(`{"input_tokens":`), n, 10), '}'))

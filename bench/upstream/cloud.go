@@ -10,25 +10,18 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Below /azure, /bedrock and /vertex stand the doors of clouds: they ask who
-// comes, and for paths, versions and bodies, as their vendors document it, and
-// lead to the endpoints of OpenAI's and Anthropic's forms.
+// Below /azure, /bedrock and /vertex stand the doors of clouds: they have the paths, versions
+// and bodies that their vendors document, and lead to the endpoints of OpenAI's and Anthropic's
+// forms. Who may enter is for Options.Clouds to say.
 
-// door lets a request through to the path that it gives, or refuses it.
-type door func(c *conn, path, query string) (to string, no *refusal)
-
-// refusal is an error in the form of one cloud.
-type refusal struct {
-	status int
-	body   string
-	header [][2]string
-}
+// door leads a request to the path that it gives, or refuses it.
+type door func(c *conn, path, query string) (to string, no *Refusal)
 
 // doors by the first part of the path.
 var doors = map[string]door{"azure": (*conn).azure, "bedrock": (*conn).bedrock, "vertex": (*conn).vertex}
 
 // enter leads a request for a cloud through its door; cloud is empty for others.
-func (c *conn) enter(path string) (to, cloud string, no *refusal) {
+func (c *conn) enter(path string) (to, cloud string, no *Refusal) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	through := doors[first]
 	if through == nil {
@@ -36,8 +29,18 @@ func (c *conn) enter(path string) (to, cloud string, no *refusal) {
 	}
 	_, query, _ := strings.Cut(string(c.req.path), "?")
 	// Refusals too say what time it is.
-	c.extra = append(c.extra, [2]string{"Date", c.srv.identity.now().UTC().Format(http.TimeFormat)})
-	to, no = through(c, strings.TrimPrefix(path, "/"+first), query)
+	c.extra = append(c.extra, [2]string{"Date", c.srv.options.Clouds.Now().UTC().Format(http.TimeFormat)})
+	rest := strings.TrimPrefix(path, "/"+first)
+	if first == "vertex" && rest == "/token" {
+		status, body := c.srv.options.Clouds.Token(string(c.req.body), "http://"+string(c.header("host"))+path)
+		return "", first, &Refusal{Status: status, Body: body}
+	}
+	full, _, _ := bytes.Cut(c.req.path, []byte("?"))
+	if no = c.srv.options.Clouds.Enter(first, &CloudRequest{Method: string(c.req.method), Path: string(full), Query: query,
+		Body: c.req.body, Header: c.header, Bearer: c.bearer(), KnowsKey: c.knowsKey}); no != nil {
+		return "", first, no
+	}
+	to, no = through(c, rest, query)
 	if no == nil {
 		c.req.key = []byte(c.srv.options.Key) // has been asked for
 	}
@@ -66,17 +69,11 @@ var (
 		`^/v1/projects/[a-z0-9-]+/locations/[a-z0-9-]+/publishers/(google|anthropic)/models/([A-Za-z0-9._@-]+):(\w+)$`)
 )
 
-func (c *conn) azure(path, query string) (string, *refusal) {
-	key := string(c.header("api-key"))
-	if token := c.bearer(); !c.knowsKey(key) && !c.srv.identity.knowsEntra(token) || key != "" && token != "" {
-		return "", &refusal{status: 401, body: `{"error":{"code":"401","message":"Access denied due to invalid ` +
-			`subscription key or wrong API endpoint for resource simsecret-resource. Make sure to provide a valid key ` +
-			`for an active subscription."}}`}
-	}
-	missing := &refusal{status: 404, body: `{"error":{"code":"404","message":"Resource not found"}}`}
+func (c *conn) azure(path, query string) (string, *Refusal) {
+	missing := &Refusal{Status: 404, Body: `{"error":{"code":"404","message":"Resource not found"}}`}
 	if rest, ok := strings.CutPrefix(path, "/openai/v1"); ok {
 		if query != "" && query != "api-version=preview" {
-			return "", &refusal{status: 400, body: `{"error":{"code":"BadRequest","message":"API version not supported"}}`}
+			return "", &Refusal{Status: 400, Body: `{"error":{"code":"BadRequest","message":"API version not supported"}}`}
 		}
 		return "/v1" + rest, nil
 	}
@@ -91,7 +88,7 @@ func (c *conn) azure(path, query string) (string, *refusal) {
 		return "", missing
 	}
 	if strings.HasPrefix(at[1], "missing") {
-		return "", &refusal{status: 404, body: `{"error":{"code":"DeploymentNotFound","message":"The API deployment ` +
+		return "", &Refusal{Status: 404, Body: `{"error":{"code":"DeploymentNotFound","message":"The API deployment ` +
 			at[1] + ` for this resource does not exist."}}`}
 	}
 	// The deployment decides, whatever the body says.
@@ -99,28 +96,7 @@ func (c *conn) azure(path, query string) (string, *refusal) {
 	return "/v1" + at[2], nil
 }
 
-func (c *conn) bedrock(path, query string) (string, *refusal) {
-	no := func(kind, text string) (string, *refusal) {
-		body, _ := sjson.Set("{}", "message", text)
-		return "", &refusal{status: 403, body: body, header: [][2]string{{"x-amzn-ErrorType", kind + ":http://internal/"}}}
-	}
-	if token := c.bearer(); token != "" {
-		if !c.knowsKey(token) {
-			return no("AccessDeniedException", "Authentication failed: Please make sure your API Key is valid.")
-		}
-	} else {
-		full, _, _ := bytes.Cut(c.req.path, []byte("?"))
-		service := "bedrock"
-		if strings.HasPrefix(path, "/anthropic/") {
-			service = "bedrock-mantle"
-		}
-		r := signedRequest{method: string(c.req.method), path: string(full), query: query, body: c.req.body,
-			header: c.header, now: c.srv.identity.now(), service: service, secretOf: c.srv.identity.secretOf,
-			sessionOf: c.srv.identity.sessionOf}
-		if kind, text := r.fault(); kind != "" {
-			return no(kind, text)
-		}
-	}
+func (c *conn) bedrock(path, _ string) (string, *Refusal) {
 	if to, ok := strings.CutPrefix(path, "/openai"); ok && strings.HasPrefix(to, "/v1/") {
 		return to, nil
 	}
@@ -128,24 +104,16 @@ func (c *conn) bedrock(path, query string) (string, *refusal) {
 		c.req.cloud = true
 		return to, nil
 	}
-	return "", &refusal{status: 404, body: `{"message":"Unknown operation"}`,
-		header: [][2]string{{"x-amzn-ErrorType", "UnknownOperationException"}}}
+	return "", &Refusal{Status: 404, Body: `{"message":"Unknown operation"}`,
+		Header: [][2]string{{"x-amzn-ErrorType", "UnknownOperationException"}}}
 }
 
-func (c *conn) vertex(path, _ string) (string, *refusal) {
-	no := func(status int, word, text string) (string, *refusal) {
+func (c *conn) vertex(path, _ string) (string, *Refusal) {
+	no := func(status int, word, text string) (string, *Refusal) {
 		body, _ := sjson.Set(`{"error":{}}`, "error.code", status)
 		body, _ = sjson.Set(body, "error.message", text)
 		body, _ = sjson.Set(body, "error.status", word)
-		return "", &refusal{status: status, body: body}
-	}
-	if path == "/token" {
-		status, body := c.srv.identity.exchange(string(c.req.body), "http://"+string(c.header("host"))+"/vertex/token")
-		return "", &refusal{status: status, body: body}
-	}
-	if !c.srv.identity.knowsGoogle(c.bearer()) {
-		return no(401, "UNAUTHENTICATED", "Request had invalid authentication credentials. Expected OAuth 2 access "+
-			"token, login cookie or other valid authentication credential.")
+		return "", &Refusal{Status: status, Body: body}
 	}
 	at := vertexModel.FindStringSubmatch(path)
 	if at == nil {
@@ -174,21 +142,6 @@ func (c *conn) vertex(path, _ string) (string, *refusal) {
 	// A version such as @20250929 is none of the words that say what goes wrong.
 	c.setBody("model", modelVersion.ReplaceAllString(model, "-$1"))
 	return "/v1/messages", nil
-}
-
-// notInClouds are features of Anthropic's own API that clouds refuse the name of.
-var notInClouds = []string{"prompt-caching-scope-2026-01-05", "mid-conversation-system-2026-04-07",
-	"mid-conversation-tool-changes-2026-07-01", "thinking-token-count-2026-05-13", "advanced-tool-use-2025-11-20"}
-
-// betaFault is what a cloud says of a feature that it does not know; empty: it knows all.
-func (r *request) betaFault() string {
-	for _, beta := range notInClouds {
-		if r.cloud && bytes.Contains(r.betas, []byte(beta)) {
-			return "Unexpected value(s) `" + beta + "` for the `anthropic-beta` header. Please consult our documentation " +
-				"at docs.claude.com or try again without the header."
-		}
-	}
-	return ""
 }
 
 // setBody sets a top member of the request.

@@ -7,11 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// composeBody are the members of ElevenLabs' POST /v1/music.
-var composeBody = map[string]string{"prompt": "string", "composition_plan": "object", "music_length_ms": "number",
-	"model_id": "string", "seed": "number", "force_instrumental": "bool", "finetune_id": "string",
-	"respect_sections_durations": "bool", "store_for_inpainting": "bool", "sign_with_c2pa": "bool"}
-
 // compose answers ElevenLabs' POST /v1/music: the answer is the track.
 func (c *conn) compose(x *exchange, _ string, asked gjson.Result) (int, bool, error) {
 	refuse := func(status int, code, text, more string) (int, bool, error) {
@@ -25,18 +20,10 @@ func (c *conn) compose(x *exchange, _ string, asked gjson.Result) (int, bool, er
 	codec, _, _ := strings.Cut(values.Get("output_format"), "_")
 	format := map[string]string{"": "mp3", "auto": "mp3", "mp3": "mp3", "opus": "opus", "pcm": "pcm"}[codec]
 	ms := asked.Get("music_length_ms")
-	wrong := strictly(asked, composeBody)
+	wrong := c.check(Call{API: "elevenlabs", Asked: asked}).Text
 	switch {
-	case wrong == "" && asked.Get("prompt").Exists() == asked.Get("composition_plan").Exists():
-		wrong = "exactly one of prompt and composition_plan is needed"
-	case wrong == "" && format == "":
-		wrong = "output_format: unknown"
-	case wrong == "" && ms.Exists() && (ms.Int() < 3000 || ms.Int() > 600_000):
-		wrong = "music_length_ms: must be between 3000 and 600000"
-	}
-	switch {
-	case wrong != "":
-		return c.sayJob(x, 422, `{"detail":[{"loc":["body"],"msg":`+jsonText(wrong)+`,"type":"value_error"}]}`)
+	case wrong != "" || format == "":
+		return c.sayJob(x, 422, `{"detail":[{"loc":["body"],"msg":`+jsonText(or(wrong, "output_format: unknown"))+`,"type":"value_error"}]}`)
 	case x.sc.Kind == "policy":
 		return refuse(400, "bad_prompt", "Your prompt violates our terms of service.",
 			`,"data":{"prompt_suggestion":"a kind song"}`)

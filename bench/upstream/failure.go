@@ -61,6 +61,9 @@ func failureFor(sc *Scenario, model string) failure {
 	return failure{text: "simulated failure", kind: "server_error"}
 }
 
+// notJSON is what OpenAI says of a body that it cannot read.
+var notJSON = failure{kind: "invalid_request_error", text: "We could not parse the JSON body of your request."}
+
 const codePolicy = "content_policy_violation"
 
 // azureFiltered is what Azure's content filter says of a prompt.

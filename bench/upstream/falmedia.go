@@ -7,17 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// falInput are the members of the simulated apps, and what they may be.
-var falInput = map[string]string{
-	"prompt": "string", "negative_prompt": "string", "lyrics_prompt": "string", "lyrics": "string",
-	"lyrics_optimizer": "bool", "duration": "string number", "music_length_ms": "number", "force_instrumental": "bool",
-	"loop": "bool", "voice": "string", "language": "string", "speed": "number", "aspect_ratio": "string",
-	"resolution": "string", "upscale_factor": "number", "generate_audio": "bool", "image_url": "string",
-	"end_image_url": "string", "video_url": "string", "audio_url": "string", "reference_image_urls": "array",
-	"reference_video_urls": "array", "reference_audio_urls": "array", "elements": "array", "audio_setting": "object",
-	"steps": "number",
-}
-
 // falMakes says that a path below /fal/ is about an app that makes music or videos: its
 // name has one of these words, or it is about a job that such an app was given.
 func (c *conn) falMakes(rest string) bool {
@@ -65,7 +54,7 @@ func (c *conn) falTake(x *exchange, app string, asked gjson.Result) (int, bool, 
 	if string(c.req.method) != "POST" || strings.Count(app, "/") < 1 {
 		return c.sayJob(x, 404, `{"detail":"Application not found"}`)
 	}
-	if wrong := strictly(asked, falInput, "prompt"); wrong != "" {
+	if wrong := c.check(Call{API: "fal", Asked: asked}).Text; wrong != "" {
 		return c.sayJob(x, 422, `{"detail":[{"loc":["body"],"msg":`+jsonText(wrong)+`,"type":"value_error"}]}`)
 	}
 	o := order{Ordered: Ordered{Door: "fal", Kind: "music", Prompt: asked.Get("prompt").Str}, format: "mp3"}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -40,9 +41,9 @@ func googleAsked(model string, streamed bool, body []byte) gjson.Result {
 	}
 	chat["logprobs"] = config.Get("responseLogprobs").Bool()
 	thinking := config.Get("thinkingConfig")
-	g := googleModelOf(model)
-	if budget := thinking.Get("thinkingBudget"); thinking.Get("includeThoughts").Bool() &&
-		g.thinks(thinking.Get("thinkingLevel").Str, budget.Int(), budget.Exists()) {
+	budget := thinking.Get("thinkingBudget")
+	if off := budget.Exists() && budget.Int() == 0; thinking.Get("includeThoughts").Bool() &&
+		(thinking.Get("thinkingLevel").Str != "" || !off) {
 		chat["reasoning_effort"] = "high"
 	}
 	if schema := config.Get("responseJsonSchema"); schema.Exists() {
@@ -119,10 +120,10 @@ func (c *conn) generate(x *exchange, asked gjson.Result, query string) (int, boo
 		return bad("the simulated server streams with alt=sse only")
 	}
 	name, _, _ := strings.Cut(asked.Get("model").Str, "@")
-	if fault := googleFault(name, body); fault != "" {
-		return bad(fault)
+	if fault := c.check(Call{API: "generate", Model: name, Asked: body}); fault.Text != "" {
+		return bad(fault.Text)
 	}
-	g := &googleAnswer{answer: c.answerFor(asked, x), model: googleModelOf(name)}
+	g := &googleAnswer{answer: c.answerFor(asked, x), signs: signingModel.MatchString(name)}
 	x.tally.WrittenTokens = 0 // nobody tells them here
 	if streamed {
 		s := &googleStream{eventStream: eventStream{c: c, x: x, a: g.answer}, g: g}
@@ -145,8 +146,11 @@ func (c *conn) generate(x *exchange, asked gjson.Result, query string) (int, boo
 // googleAnswer is an answer in Google's form.
 type googleAnswer struct {
 	*answer
-	model googleModel
+	signs bool // calls have ids and signatures
 }
+
+// signingModel are the models that sign their calls and thoughts.
+var signingModel = regexp.MustCompile(`^gemini-[3-9](\.\d+)?-`)
 
 // signature is what comes with the first call, and behind a text that was thought
 // about.
@@ -168,12 +172,12 @@ func (g *googleAnswer) textPart(dst []byte, text string, thought bool) []byte {
 
 func (g *googleAnswer) callPart(dst []byte, call *toolCall, first bool) []byte {
 	dst = append(dst, `{"functionCall": {`...)
-	if g.model.ids {
+	if g.signs {
 		dst = append(dst, `"id": "`+strings.TrimPrefix(call.id, "call_")+`",`...)
 	}
 	dst = appendString(append(dst, `"name": `...), call.name)
 	dst = append(appendText(append(dst, `,"args": `...), call.args), '}')
-	if first && g.model.signs {
+	if first && g.signs {
 		dst = append(append(dst, ','), g.signature()...)
 	}
 	return append(dst, '}')
@@ -181,7 +185,7 @@ func (g *googleAnswer) callPart(dst []byte, call *toolCall, first bool) []byte {
 
 // lastPart is the empty text that carries the signature of a text.
 func (g *googleAnswer) lastPart() string {
-	if !g.model.signs {
+	if !g.signs {
 		return ""
 	}
 	return `{"text": "",` + g.signature() + `}`
@@ -223,7 +227,7 @@ func (g *googleAnswer) candidate(out []byte, i int) []byte {
 	}
 	if ch.content.Len() > 0 {
 		part := g.textPart(nil, string(appendText(nil, ch.content)), false)
-		if g.model.signs {
+		if g.signs {
 			part = append(part[:len(part)-1], ","+g.signature()+"}"...)
 		}
 		parts = append(parts, part)

@@ -29,20 +29,9 @@ func earOf(path string) (ear string, ok bool) {
 	return "", false
 }
 
-// earFields are what each takes; a file is taken as "file".
-var earFields = map[string][]string{
-	"openai": {"model", "response_format", "language", "prompt", "temperature", "timestamp_granularities[]"},
-	"native": {"model", "response_format", "language", "prompt", "temperature", "timestamps"},
-	"whisper": {
-		"response_format", "language", "prompt", "temperature", "no_language_probabilities",
-	},
-	"elevenlabs": {
-		"model_id", "language_code", "temperature", "timestamps_granularity", "tag_audio_events", "diarize",
-	},
-}
-
 // heard is a request for a transcription.
 type heard struct {
+	parts   []Field // as they came
 	fields  map[string][]string
 	file    []byte
 	seconds float64 // as a reader of headers measures it
@@ -58,7 +47,10 @@ func (h *heard) field(name string) string {
 // hear answers a request for a transcription: a word for each half a second.
 func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
 	x.endpoint = "transcription"
-	h, no := readHeard(c.req.content, c.req.body, ear)
+	h, no := readHeard(c.req.content, c.req.body)
+	if no == "" {
+		no = c.check(Call{API: "transcription", Vendor: ear, Fields: h.parts}).Text
+	}
 	if no == "" && h.seconds <= 0 {
 		no = "Invalid file format. Supported formats: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav, webm"
 	}
@@ -75,8 +67,8 @@ func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
 	return c.sendJSON(x, h.answer(ear, x.sc.Heard))
 }
 
-// readHeard reads the form strictly; no says what is wrong with it.
-func readHeard(content, body []byte, ear string) (h *heard, no string) {
+// readHeard reads the form; no says that it cannot be read.
+func readHeard(content, body []byte) (h *heard, no string) {
 	h = &heard{fields: map[string][]string{}}
 	media, params, _ := mime.ParseMediaType(string(content))
 	if media != "multipart/form-data" {
@@ -95,28 +87,13 @@ func readHeard(content, body []byte, ear string) (h *heard, no string) {
 		if failed != nil {
 			return h, "the form cannot be read: " + failed.Error()
 		}
-		name := part.FormName()
-		switch {
-		case name == "file" && part.FileName() != "" && h.file == nil:
+		field := Field{Name: part.FormName(), File: part.FileName(), Value: string(b)}
+		h.parts = append(h.parts, field)
+		if field.File != "" {
 			h.file = b
-		case !slices.Contains(earFields[ear], name) || part.FileName() != "":
-			return h, "unknown field " + name
-		case len(h.fields[name]) > 0 && !strings.HasSuffix(name, "[]"):
-			return h, "duplicate field " + name
-		default:
-			h.fields[name] = append(h.fields[name], string(b))
+		} else {
+			h.fields[field.Name] = append(h.fields[field.Name], field.Value)
 		}
-	}
-	format := h.field("response_format")
-	switch {
-	case h.file == nil:
-		return h, "file is missing"
-	case ear == "elevenlabs" && h.field("model_id") == "", (ear == "openai" || ear == "native") && h.field("model") == "":
-		return h, "model is missing"
-	case format != "" && !slices.Contains([]string{"json", "text", "srt", "verbose_json", "vtt"}, format):
-		return h, "response_format is unknown"
-	case len(h.fields["timestamp_granularities[]"]) > 0 && format != "verbose_json":
-		return h, "timestamp_granularities are for verbose_json"
 	}
 	h.seconds = secondsOf(h.file)
 	return h, ""

@@ -347,35 +347,5 @@ func (c *conn) addressOf(x *exchange, path string) string {
 	return "http://" + c.nc.LocalAddr().String() + path
 }
 
-// strictly says what is wrong with the members of an object: each must be known, and of
-// its type.
-func strictly(asked gjson.Result, types map[string]string, required ...string) string {
-	if !asked.IsObject() {
-		return "the body is no object"
-	}
-	wrong := ""
-	asked.ForEach(func(key, v gjson.Result) bool {
-		want, known := types[key.Str]
-		is := map[gjson.Type]string{gjson.String: "string", gjson.Number: "number", gjson.True: "bool",
-			gjson.False: "bool", gjson.JSON: "object"}[v.Type]
-		if v.IsArray() {
-			is = "array"
-		}
-		switch {
-		case !known:
-			wrong = key.Str + ": Extra inputs are not permitted"
-		case !strings.Contains(want, is) || is == "":
-			wrong = key.Str + ": Input should be a valid " + want
-		}
-		return wrong == ""
-	})
-	for _, name := range required {
-		if v := asked.Get(name); wrong == "" && (!v.Exists() || v.Type == gjson.String && strings.TrimSpace(v.Str) == "") {
-			wrong = name + ": Field required"
-		}
-	}
-	return wrong
-}
-
 // jsonText is a text as a JSON string.
 func jsonText(s string) string { return string(appendString(nil, s)) }

@@ -7,20 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// nativeMusic and nativeVideo are the members of the specification (addendum 9.6, 10.1).
-var (
-	nativeMusic = map[string]string{"model": "string", "prompt": "string", "lyrics_prompt": "string",
-		"lyrics_optimizer": "bool", "duration_seconds": "number string", "force_instrumental": "bool", "loop": "bool",
-		"voice": "string", "language_code": "string", "speed": "number"}
-	nativeVideo = map[string]string{"model": "string", "prompt": "string", "negative_prompt": "string",
-		"duration": "string", "aspect_ratio": "string", "resolution": "string", "upscale_factor": "number",
-		"audio": "bool", "bitrate_mode": "string", "image_url": "string", "end_image_url": "string",
-		"audio_url": "string", "video_url": "string", "reference_image_urls": "array", "reference_video_urls": "array",
-		"reference_audio_urls": "array", "reference_document_urls": "array", "elements": "array",
-		"scene_image_urls": "array", "keyframes": "array", "omni_reference_task_type": "string", "consents": "object"}
-	nativeQueued = map[string]string{"model": "string", "queue_id": "string", "delete_media_on_completion": "bool"}
-)
-
 // nativeJob says that a path is that of a job of the specification.
 func nativeJob(path string) bool {
 	for _, kind := range []string{"/audio/", "/video/"} {
@@ -41,9 +27,9 @@ func (c *conn) nativeJob(x *exchange, path string, asked gjson.Result) (int, boo
 	if !c.authorized() || c.req.scheme != "bearer" {
 		return refuse(401, "AUTHENTICATION_FAILED", "Authentication failed", "")
 	}
-	kind, known := "music", nativeMusic
+	kind := "music"
 	if strings.Contains(path, "/video/") {
-		kind, known = "video", nativeVideo
+		kind = "video"
 	}
 	if strings.HasSuffix(path, "/queue") {
 		if x.sc.Status >= 400 && (x.sc.At == "" || x.sc.At == "submit") {
@@ -53,13 +39,12 @@ func (c *conn) nativeJob(x *exchange, path string, asked gjson.Result) (int, boo
 			}
 			return refuse(x.sc.Status, "INFERENCE_FAILED", "submit failed on worker-3.internal.simulated", more)
 		}
-		if wrong := strictly(asked, known, "model", "prompt"); wrong != "" || kind == "video" &&
-			asked.Get("duration").Str == "" {
-			return refuse(400, "INVALID_REQUEST", wrong+" (or no duration)", "")
+		if wrong := c.check(Call{API: "native_" + kind, Asked: asked}).Text; wrong != "" {
+			return refuse(400, "INVALID_REQUEST", wrong, "")
 		}
 		return c.nativeTake(x, kind, asked)
 	}
-	if wrong := strictly(asked, nativeQueued, "model", "queue_id"); wrong != "" {
+	if wrong := c.check(Call{API: "native_job", Asked: asked}).Text; wrong != "" {
 		return refuse(400, "INVALID_REQUEST", wrong, "")
 	}
 	o := c.order(x, asked.Get("queue_id").Str)

@@ -43,7 +43,7 @@ func chatFault(body []byte, asked gjson.Result) (failure, bool) {
 	}
 	switch {
 	case !gjson.ValidBytes(body) || !asked.IsObject():
-		return bad("We could not parse the JSON body of your request.", "")
+		return notJSON, true
 	case asked.Get("model").Str == "":
 		return bad("you must provide a model parameter", "model")
 	case len(asked.Get("messages").Array()) == 0:

@@ -6,18 +6,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// predictionBody are the members of a prediction that may be written.
-var predictionBody = map[string]string{"input": "object", "version": "string", "webhook": "string",
-	"webhook_events_filter": "array", "stream": "bool"}
-
-// predictionInput are those of the simulated models.
-var predictionInput = map[string]string{
-	"prompt": "string", "negative_prompt": "string", "lyrics": "string", "duration": "number", "voice": "string",
-	"language": "string", "speed": "number", "force_instrumental": "bool", "loop": "bool", "aspect_ratio": "string",
-	"resolution": "string", "generate_audio": "bool", "image": "string", "last_frame_image": "string",
-	"video": "string", "audio": "string", "reference_images": "array", "seed": "number",
-}
-
 // prediction answers Replicate's: POST …/models/{owner}/{name}/predictions, POST, GET and
 // POST …/cancel below …/predictions.
 func (c *conn) prediction(x *exchange, path string, asked gjson.Result) (int, bool, error) {
@@ -65,15 +53,7 @@ func (c *conn) predict(x *exchange, base string, asked gjson.Result) (int, bool,
 		return c.sayJob(x, x.sc.Status, `{"title":"Error","detail":"submit failed on worker-3.internal.simulated"}`)
 	}
 	prefix, model, named := strings.Cut(base, "/models/")
-	wrong := strictly(asked, predictionBody, "input")
-	if wrong == "" {
-		wrong = strictly(asked.Get("input"), predictionInput, "prompt")
-	}
-	for _, event := range asked.Get("webhook_events_filter").Array() {
-		if !strings.Contains(" start output logs completed ", " "+event.Str+" ") {
-			wrong = "webhook_events_filter: unknown event"
-		}
-	}
+	wrong := c.check(Call{API: "replicate", Asked: asked}).Text
 	if asked.Get("version").Exists() == named || named && strings.Count(model, "/") != 1 {
 		wrong = "version: is required, unless the path names a model"
 	}

@@ -14,8 +14,11 @@ func (c *conn) responses(x *exchange, asked gjson.Result) (int, bool, error) {
 	if x.sc.Hosted {
 		x.units = hostedTools(c.req.body)
 	}
-	if f, bad := responsesFault(c.req.body, asked); bad && x.units == 0 {
-		return c.refuse(x, false, 400, f)
+	if !gjson.ValidBytes(c.req.body) || !asked.IsObject() {
+		return c.refuse(x, false, 400, notJSON)
+	}
+	if fault := c.check(Call{API: "responses", Asked: asked}); fault.Text != "" && x.units == 0 {
+		return c.refuse(x, false, 400, fault.failure())
 	}
 	a := c.answerFor(asked, x)
 	a.choices = a.choices[:1] // there is no n in this dialect
@@ -179,7 +182,7 @@ func (a *answer) appendOutput(dst []byte, it *output, status string, whole bool)
 		if a.includes("reasoning.encrypted_content") {
 			sealed := ""
 			if whole {
-				sealed = sealedThought + redacted(a.choices[0].reasoning.Len())
+				sealed = SealedThought + redacted(a.choices[0].reasoning.Len())
 			}
 			dst = append(dst, `,"encrypted_content":"`+sealed+`"`...)
 		}
@@ -200,8 +203,8 @@ func (a *answer) appendOutput(dst []byte, it *output, status string, whole bool)
 	return append(appendString(dst, it.call.name), '}')
 }
 
-// sealedThought begins the encrypted content of thoughts, which their maker knows again.
-const sealedThought = "gAAAAAsim"
+// SealedThought begins the encrypted content of thoughts, which their maker knows again.
+const SealedThought = "gAAAAAsim"
 
 func (a *answer) appendPart(dst, said []byte) []byte {
 	if a.sc.SaidIn == "refusal" {

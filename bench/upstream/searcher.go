@@ -2,9 +2,9 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -12,7 +12,7 @@ import (
 
 // Services that search the web, each by its own words: /search/brave,
 // /search/serper, /search/searxng, /search/tavily and /search/exa. What they find
-// follows from the words alone. They are as strict as the services are.
+// follows from the words alone.
 
 // found is what they all find.
 func found(words string, n int) (titles, links, texts []string) {
@@ -27,43 +27,35 @@ func found(words string, n int) (titles, links, texts []string) {
 // searchService is how one of them is asked and answers.
 type searchService struct {
 	method, path string
-	key          string // the header that must carry one; empty: none
 	words, count string // the names of the two; count "": it cannot be asked for
-	least, most  int
-	takes        string // further names, joined by spaces
 	results      string // where they are
 	entry        string // a format of title, link and text as JSON strings
 }
 
 var searchServices = map[string]searchService{
 	"brave": {
-		method: "GET", path: "/res/v1/web/search", key: "X-Subscription-Token", words: "q", count: "count", least: 1,
-		most: 20, takes: "offset country search_lang freshness safesearch result_filter text_decorations extra_snippets",
+		method: "GET", path: "/res/v1/web/search", words: "q", count: "count",
 		results: `{"type":"search","web":{"type":"search","results":[%s]}}`,
 		entry: `{"title":%s,"url":%s,"description":%s,"page_age":"2026-10-01T00:00:00","age":"October 1, 2026",` +
 			`"family_friendly":true}`,
 	},
 	"serper": {
-		method: "POST", path: "/search", key: "X-Api-Key", words: "q", count: "num", least: 1, most: 100,
-		takes:   "gl hl tbs page",
+		method: "POST", path: "/search", words: "q", count: "num",
 		results: `{"searchParameters":{"type":"search","engine":"google"},"organic":[%s],"credits":1}`,
 		entry:   `{"title":%s,"link":%s,"snippet":%s,"position":1}`,
 	},
 	"searxng": {
-		method: "GET", path: "/search", words: "q", least: 20, most: 20,
-		takes:   "format categories engines language pageno time_range safesearch",
+		method: "GET", path: "/search", words: "q",
 		results: `{"query":"","number_of_results":0,"results":[%s],"answers":[],"suggestions":[]}`,
 		entry:   `{"title":%s,"url":%s,"content":%s,"engine":"simulated","publishedDate":null}`,
 	},
 	"tavily": {
-		method: "POST", path: "/search", key: "Authorization", words: "query", count: "max_results", most: 20,
-		takes:   "search_depth topic time_range include_domains",
+		method: "POST", path: "/search", words: "query", count: "max_results",
 		results: `{"query":"","answer":null,"results":[%s],"response_time":0.2}`,
 		entry:   `{"title":%s,"url":%s,"content":%s,"score":0.9}`,
 	},
 	"exa": {
-		method: "POST", path: "/search", key: "X-Api-Key", words: "query", count: "numResults", least: 1, most: 100,
-		takes:   "type contents",
+		method: "POST", path: "/search", words: "query", count: "numResults",
 		results: `{"requestId":"sim","results":[%s]}`,
 		entry:   `{"title":%s,"url":%s,"highlights":[%s],"publishedDate":"2026-10-01T00:00:00.000Z"}`,
 	},
@@ -104,36 +96,17 @@ func (c *conn) search(x *exchange, name string, s *searchService, query string) 
 		return c.refuse(x, false, status, failure{kind: "invalid_request_error", text: text})
 	}
 	asked, ok := c.searched(s, query)
-	words := asked.Get(s.words).String()
-	switch {
-	case string(c.req.method) != s.method:
+	if string(c.req.method) != s.method {
 		return no(405, "method not allowed")
-	case s.key != "" && len(c.header(s.key)) == 0:
-		return no(401, "no key in "+s.key)
-	case s.key == "Authorization" && !bytes.HasPrefix(c.header(s.key), []byte("Bearer ")):
-		return no(401, "the key is no bearer token")
-	case !ok || words == "" || len([]rune(words)) > 400:
-		return no(422, s.words+": 1 to 400 characters")
-	case name == "searxng" && asked.Get("format").String() != "json":
-		return no(403, "Forbidden")
 	}
-	n := 10
+	if f := c.check(Call{API: "search", Vendor: name, Asked: asked}); f.Text != "" || !ok {
+		return no(cmp.Or(f.Status, 422), or(f.Text, "the request cannot be read"))
+	}
+	words, n := asked.Get(s.words).String(), 10
 	if s.count == "" {
-		n = s.most
+		n = 20
 	} else if v := asked.Get(s.count); v.Exists() {
-		if n = int(v.Int()); n < s.least || n > s.most || strconv.Itoa(n) != v.String() {
-			return no(422, s.count+" is out of range")
-		}
-	}
-	odd := ""
-	asked.ForEach(func(key, _ gjson.Result) bool {
-		if k := key.String(); k != s.words && k != s.count && !strings.Contains(" "+s.takes+" ", " "+k+" ") {
-			odd = k
-		}
-		return odd == ""
-	})
-	if odd != "" {
-		return no(422, "unknown parameter "+odd)
+		n = int(min(max(v.Int(), 0), 100))
 	}
 	if x.sc.Tokens.Set { // how many there are
 		n = min(n, int(x.sc.Tokens.N))

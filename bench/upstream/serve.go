@@ -49,8 +49,8 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	to, cloud, no := c.enter(path)
 	if no != nil {
 		x.outcome = Refused
-		c.extra = append(c.extra, no.header...)
-		return c.reply(x.sc, no.status, contentJSON, []byte(no.body))
+		c.extra = append(c.extra, no.Header...)
+		return c.reply(x.sc, no.Status, contentJSON, []byte(no.Body))
 	}
 	path, x.cloud = to, cloud
 	if status, keep, err, handled := c.jobs(x, path); handled {
@@ -66,7 +66,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	}
 	ear, hears := earOf(path)
 	if hears {
-		h, _ := readHeard(c.req.content, c.req.body, ear)
+		h, _ := readHeard(c.req.content, c.req.body)
 		// Its directive stands in the words that are said to have gone before.
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s,"model":%s}`, quoted(h.field("prompt")),
 			quoted(h.field("model"))))

@@ -31,6 +31,10 @@ type Options struct {
 	Keep int
 	// Price is what Made counts with; zero: tokens only.
 	Price Price
+	// Check refuses what a vendor would; nil: what can be answered is answered.
+	Check func(*Call) Flaw
+	// Clouds are who may enter the simulated clouds; nil: everybody.
+	Clouds Clouds
 }
 
 // Fault is a scenario that hits a share of all requests.
@@ -46,12 +50,11 @@ const (
 
 // Server is the simulated upstream. It may serve several listeners.
 type Server struct {
-	options  Options
-	truth    truth
-	identity Identity
-	ids      atomic.Uint64
-	draws    atomic.Uint64
-	cache    sync.Map // model suffix -> *Scenario
+	options Options
+	truth   truth
+	ids     atomic.Uint64
+	draws   atomic.Uint64
+	cache   sync.Map // model suffix -> *Scenario
 
 	mu        sync.Mutex
 	closed    bool
@@ -79,6 +82,9 @@ func New(o Options) *Server {
 	if len(o.Models) == 0 {
 		o.Models = []string{"sim-chat", "sim-chat-unicode", "sim-reasoning", "sim-embedding"}
 		o.Models = append(o.Models, BenchModels()...)
+	}
+	if o.Clouds == nil {
+		o.Clouds = open{}
 	}
 	s := &Server{
 		options:   o,
@@ -159,7 +165,7 @@ func (s *Server) Start() (baseURL string, err error) {
 func (s *Server) AccountFile() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.file("account.json", s.identity.ServiceAccount("https://oauth2.googleapis.com/token"))
+	return s.file("account.json", s.options.Clouds.ServiceAccount("https://oauth2.googleapis.com/token"))
 }
 
 // StartAll serves an enclave beside the upstream, and gives what the demonstration's config has to know:

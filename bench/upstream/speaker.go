@@ -62,7 +62,7 @@ func (c *conn) speak(x *exchange, path, query string, labs bool) (int, bool, err
 	if labs {
 		s, fault = c.labsSpeech(path, query)
 	} else {
-		s, fault = openaiSpeech(gjson.ParseBytes(c.req.body))
+		s, fault = c.openaiSpeech()
 	}
 	switch {
 	case x.sc.Status >= 400:
@@ -90,27 +90,15 @@ func (s *speaking) length() time.Duration {
 	return time.Duration(float64(utf8.RuneCountInString(s.text)) * float64(CharacterTime) / s.speed)
 }
 
-// openaiSpeech judges a request as OpenAI's documentation says, with the members that
-// servers of one's own and the service's own form add.
-func openaiSpeech(asked gjson.Result) (*speaking, string) {
-	j := &strict{}
-	j.members("", asked, "model!", "input!", "voice!", "response_format", "speed", "instructions", "stream_format",
-		"prompt", "streaming", "language", "temperature", "top_p")
-	j.text("model", asked.Get("model"), 1)
-	j.text("input", asked.Get("input"), 1)
-	j.text("voice", asked.Get("voice"), 1)
-	if v := asked.Get("speed"); v.Exists() {
-		j.number("speed", v, 0.25, 4, false)
-	}
+// openaiSpeech reads a request in OpenAI's form.
+func (c *conn) openaiSpeech() (*speaking, string) {
+	asked := gjson.ParseBytes(c.req.body)
 	s := &speaking{text: asked.Get("input").Str, format: or(asked.Get("response_format").Str, "mp3"), speed: 1,
 		stream: true, events: asked.Get("stream_format").Str == "sse"}
-	if utf8.RuneCountInString(s.text) > 4096 {
-		j.no("input: string should have at most 4096 characters")
-	}
 	if v := asked.Get("speed").Float(); v > 0 {
 		s.speed = v
 	}
-	return s, or(j.fault, knownFormat(s.format))
+	return s, or(c.check(Call{API: "speech", Asked: asked}).Text, knownFormat(s.format))
 }
 
 func knownFormat(format string) string {
@@ -125,18 +113,10 @@ func knownFormat(format string) string {
 // labsOutputs are the formats of ElevenLabs that are made here.
 var labsOutputs = map[string]string{"mp3_44100_128": "mp3", "pcm_24000": "pcm", "opus_48000_128": "opus", "wav_24000": "wav"}
 
-// labsSpeech judges a request as ElevenLabs' packages send it.
+// labsSpeech reads a request as ElevenLabs' packages send it.
 func (c *conn) labsSpeech(path, query string) (*speaking, string) {
 	asked := gjson.ParseBytes(c.req.body)
-	j := &strict{}
-	j.members("", asked, "text!", "model_id", "language_code", "voice_settings", "seed")
-	j.text("text", asked.Get("text"), 1)
-	if settings := asked.Get("voice_settings"); settings.Exists() {
-		j.members("voice_settings.", settings, "speed", "stability", "similarity_boost", "style", "use_speaker_boost")
-		if v := settings.Get("speed"); v.Exists() {
-			j.number("voice_settings.speed", v, 0.7, 1.2, false)
-		}
-	}
+	fault := c.check(Call{API: "labs_speech", Asked: asked}).Text
 	s := &speaking{text: asked.Get("text").Str, speed: 1, labs: true, format: "mp3"}
 	if v := asked.Get("voice_settings.speed").Float(); v > 0 {
 		s.speed = v
@@ -149,11 +129,11 @@ func (c *conn) labsSpeech(path, query string) (*speaking, string) {
 	for pair := range strings.SplitSeq(query, "&") {
 		if name, ok := strings.CutPrefix(pair, "output_format="); ok {
 			if s.format = labsOutputs[name]; s.format == "" {
-				j.no("output_format: %s is not available", name)
+				return s, "output_format: " + name + " is not available"
 			}
 		}
 	}
-	return s, j.fault
+	return s, fault
 }
 
 func (c *conn) refuseSpeech(x *exchange, labs bool, status int, text string) (int, bool, error) {

@@ -12,14 +12,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/proxy"
 )
 
 // accountOf is a service account whose tokens come from a simulated endpoint,
 // which checks what is asked as RFC 7523 says.
-func accountOf(t *testing.T) (*upstream.Server, Spec) {
+func accountOf(t *testing.T) (*strict.Server, Spec) {
 	t.Helper()
-	sim := upstream.New(upstream.Options{})
+	sim := strict.New(upstream.Options{})
 	base, err := sim.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func TestRefusalsOfATokenEndpointSayWhatToDo(t *testing.T) {
 
 // Whoever can change the key file must not choose who is asked and believed.
 func TestKeyFilesNameGooglesTokenEndpointOnly(t *testing.T) {
-	good := new(upstream.Identity).ServiceAccount("https://oauth2.googleapis.com/token")
+	good := new(strict.Identity).ServiceAccount("https://oauth2.googleapis.com/token")
 	f := func(change map[string]any, tokenURL, want string) {
 		t.Helper()
 		var file map[string]any
@@ -251,7 +252,7 @@ func FuzzTokenAnswer(f *testing.F) {
 }
 
 func FuzzKeyFile(f *testing.F) {
-	f.Add(new(upstream.Identity).ServiceAccount("https://oauth2.googleapis.com/token"))
+	f.Add(new(strict.Identity).ServiceAccount("https://oauth2.googleapis.com/token"))
 	f.Add([]byte(`{"type":"service_account","client_email":"x","token_uri":"https://oauth2.googleapis.com/"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if k, err := parseKeyFile(data, ""); err == nil && (k.key == nil || k.email == "") {

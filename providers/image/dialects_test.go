@@ -14,6 +14,7 @@ import (
 	_ "golang.org/x/image/webp"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/image"
@@ -27,13 +28,13 @@ import (
 )
 
 // simulated starts the simulated upstream and gives its root.
-func simulated(t testing.TB, o ...upstream.Options) (*upstream.Server, string) {
+func simulated(t testing.TB, o ...upstream.Options) (*strict.Server, string) {
 	t.Helper()
 	var options upstream.Options
 	for _, x := range o {
 		options = x
 	}
-	s := upstream.New(options)
+	s := strict.New(options)
 	base, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

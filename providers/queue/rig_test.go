@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/health"
@@ -27,7 +28,7 @@ import (
 type rig struct {
 	*queue.Engine
 	t       testing.TB
-	sim     *upstream.Server
+	sim     *strict.Server
 	base    string // of the simulated upstream, without a path
 	targets []*queue.Target
 	tried   []attempt.Tried
@@ -38,7 +39,7 @@ const account = 7
 
 func newRig(t testing.TB, change ...func(o *queue.Options)) *rig {
 	t.Helper()
-	g := &rig{t: t, sim: upstream.New(upstream.Options{Key: "secret"})}
+	g := &rig{t: t, sim: strict.New(upstream.Options{Key: "secret"})}
 	base, err := g.sim.Start()
 	if err != nil {
 		t.Fatal(err)

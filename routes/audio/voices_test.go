@@ -16,6 +16,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/sound"
+	"farebox/bench/upstream/strict"
 	"farebox/billing/store"
 	"farebox/routes"
 	"farebox/routes/audio"
@@ -126,7 +127,7 @@ func (s *studio) speak(model, voice string) (status int, answer string) {
 // made, and where it is a lasting one from each use, however soon that was.
 func TestVoicesLiveForAWeek(t *testing.T) {
 	t.Parallel()
-	sim := upstream.New(upstream.Options{})
+	sim := strict.New(upstream.Options{})
 	base, err := sim.Start()
 	if err != nil {
 		t.Fatal(err)

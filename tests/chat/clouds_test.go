@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/tests/rig"
 )
 
@@ -31,7 +32,7 @@ func startClouds(t *testing.T) *clouds {
 		keyFile: filepath.Join(dir, "google.json"), awsFile: filepath.Join(dir, "credentials")}
 	c.write(t, c.tokenFile, sim.Identity().EntraToken(time.Hour))
 	c.write(t, c.keyFile, string(sim.Identity().ServiceAccount("https://oauth2.googleapis.com/token")))
-	c.write(t, c.awsFile, awsProfile(upstream.AWSAccessKey, upstream.AWSSecretKey))
+	c.write(t, c.awsFile, awsProfile(strict.AWSAccessKey, strict.AWSSecretKey))
 	return c
 }
 
@@ -60,7 +61,7 @@ upstreams:
   - { name: azure-entra, dialect: azure, base_url: ROOT/azure, token_file: TOKEN }
   - { name: bedrock, dialect: bedrock, base_url: ROOT/bedrock, key: upstream-key }
   - { name: bedrock-signed, dialect: bedrock, base_url: ROOT/bedrock,
-      aws: { region: us-east-1, access_key: ` + upstream.AWSAccessKey + `, secret_key: "` + upstream.AWSSecretKey + `" } }
+      aws: { region: us-east-1, access_key: ` + strict.AWSAccessKey + `, secret_key: "` + strict.AWSSecretKey + `" } }
   - { name: bedrock-claude, dialect: bedrock, base_url: ROOT/bedrock,
       aws: { region: us-east-1, api: anthropic, credentials_file: AWS } }
   - { name: vertex, dialect: vertex, base_url: ROOT/vertex,
@@ -110,7 +111,7 @@ func TestCloudsAreAskedAsTheirVendorsSay(t *testing.T) {
 	if got := g.Settled()["rich"].Spent; got != want {
 		t.Errorf("spent %s, the upstreams made %s", got, want)
 	}
-	secrets := []string{upstream.AWSSecretKey, "upstream-key", "ya29.", "BEGIN PRIVATE"}
+	secrets := []string{strict.AWSSecretKey, "upstream-key", "ya29.", "BEGIN PRIVATE"}
 	for _, s := range secrets {
 		if strings.Contains(g.Log(), s) {
 			t.Errorf("the log has %q", s)
@@ -132,8 +133,8 @@ func TestExamplesOfCloudsAreServed(t *testing.T) {
 		text := regexp.MustCompile(`(?m)^(listen|store):.*$`).ReplaceAllString(string(data), "")
 		text = regexp.MustCompile(`base_url: .*`).ReplaceAllString(text, "base_url: "+c.root+"/azure")
 		text = regexp.MustCompile(`    dialect: (bedrock|vertex)`).ReplaceAllString(text, "    dialect: $1\n    base_url: "+c.root+"/$1")
-		text = strings.NewReplacer("${AWS_ACCESS_KEY_ID}", upstream.AWSAccessKey, "${AWS_SECRET_ACCESS_KEY}",
-			upstream.AWSSecretKey, "${AZURE_API_KEY}", "upstream-key", "${BEDROCK_API_KEY}", "upstream-key",
+		text = strings.NewReplacer("${AWS_ACCESS_KEY_ID}", strict.AWSAccessKey, "${AWS_SECRET_ACCESS_KEY}",
+			strict.AWSSecretKey, "${AZURE_API_KEY}", "upstream-key", "${BEDROCK_API_KEY}", "upstream-key",
 			"/run/secrets/azure-token", c.tokenFile,
 			"/run/secrets/google.json", c.keyFile+"\n      token_url: "+c.root+"/vertex/token").Replace(text)
 		g := rig.StartGateway(t, text)

@@ -11,6 +11,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/tests/rig"
 )
 
@@ -27,7 +28,7 @@ type publicGateway struct {
 // startDemonstration is what `farebox serve` without a config serves.
 func startDemonstration(t *testing.T) *publicGateway {
 	t.Helper()
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	t.Cleanup(s.Close)
 	where, err := s.StartAll()
 	if err != nil {

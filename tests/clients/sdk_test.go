@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 // sdkRow is one call of a method of OpenAI's packages, with an option or with none.
@@ -21,7 +22,7 @@ var rxSomeID = regexp.MustCompile(`\bresp_[0-9a-f]{32}\b`)
 // Every method of OpenAI's packages for the endpoints of the gateway, with each option that its
 // types name, is served or refused in words that say why. tests/clients/sdk.md has the table.
 func TestLongMethodsAndOptionsOfThePackages(t *testing.T) {
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	t.Cleanup(s.Close)
 	where, err := s.StartAll()
 	if err != nil {

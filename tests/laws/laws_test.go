@@ -174,7 +174,7 @@ var functions = excuses{
 	"bench/cmd/record/pictures.go pictures":          "a list of requests that are recorded",
 	"bench/upstream/hearing.go answer":               "the steps of one request in order",
 	"bench/upstream/serve.go answer":                 "a table of paths",
-	"bench/upstream/strict_content.go content":       "a case for each kind of content",
+	"bench/upstream/strict/content.go content":       "a case for each kind of content",
 	"billing/admit.go admitHere":                     "the checks of an admission under one lock, in the order of the specification",
 	"billing/node_audit.go auditLease":               "one comparison of all sums of a lease",
 	"billing/store/recount.go countPages":            "one pass over pages with the sums that it fills",
@@ -329,6 +329,31 @@ func exported(recv *ast.FieldList) bool {
 			return of.IsExported()
 		default:
 			return false
+		}
+	}
+}
+
+// testPackages are simulators and checks that tests and tools alone use.
+var testPackages = []string{"farebox/bench/upstream/strict"}
+
+// A gateway that sends what vendors refuse is found by tests alone: they ask package strict. Those of bench send to the
+// simulated upstream directly.
+func TestTestsAskStrictUpstreams(t *testing.T) {
+	for _, p := range listed(t, "farebox/...") {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _ := filepath.Rel(root(t), file)
+			mayBeLenient := strings.HasPrefix(name, "bench/") || name == "main.go" || name == "tests/laws/laws_test.go"
+			if !mayBeLenient && bytes.Contains(text, []byte("upstream.New(")) {
+				t.Errorf("%s starts an upstream that takes what vendors refuse: use strict.New", name)
+			}
 		}
 	}
 }

@@ -75,6 +75,9 @@ func TestTheBinaryHasNoModulesOfTests(t *testing.T) {
 		}
 	}
 	for _, p := range listed(t, "-deps", "farebox") {
+		if slices.Contains(testPackages, p.ImportPath) {
+			t.Errorf("%s is in the binary", p.ImportPath)
+		}
 		if p.Module != nil && slices.Contains(append(testModules, unitTestModules...), p.Module.Path) {
 			t.Errorf("%s of %s is in the binary", p.ImportPath, p.Module.Path)
 		}

@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 // Simulated is an upstream inside the test process, which knows the truth.
 type Simulated struct {
-	*upstream.Server
+	*strict.Server
 	URL string // with /v1, for base_url
 }
 
 // StartUpstream serves a simulated upstream on loopback until the test ends.
 func StartUpstream(t testing.TB, o upstream.Options) *Simulated {
 	t.Helper()
-	s := upstream.New(o)
+	s := strict.New(o)
 	url, err := s.Start()
 	if err != nil {
 		t.Fatalf("cannot start the simulated upstream: %v", err)

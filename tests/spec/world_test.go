@@ -22,6 +22,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/enclave"
+	"farebox/bench/upstream/strict"
 	"farebox/tests/rig"
 )
 
@@ -55,7 +56,7 @@ const (
 type world struct {
 	*rig.Gateway
 	name        string
-	sim         *upstream.Server
+	sim         *strict.Server
 	evm         *chain.EVM
 	solana      *chain.Solana
 	facilitator *chain.Facilitator
@@ -79,7 +80,7 @@ type debt struct{ usd, row string }
 
 func startWorld(t *testing.T, name string) *world {
 	t.Helper()
-	w := &world{name: name, sim: upstream.New(upstream.Options{Keep: 1 << 15}), keys: map[string]func() string{},
+	w := &world{name: name, sim: strict.New(upstream.Options{Keep: 1 << 15}), keys: map[string]func() string{},
 		payers: map[string]*chain.Payer{}, debts: map[string]debt{}}
 	where, err := w.sim.StartAll()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 const (
@@ -33,7 +34,7 @@ type lab struct {
 	binary string
 	dir    string
 	taps   []*tap
-	sim    *upstream.Server
+	sim    *strict.Server
 	simURL string // without /v1
 	nodes  []*upstream.Node
 	urls   []string // of the nodes
@@ -92,7 +93,7 @@ func newLab(binary string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.sim = upstream.New(upstream.Options{Key: "sim-key"})
+	l.sim = strict.New(upstream.Options{Key: "sim-key"})
 	l.simURL = "http://" + t.Addr().String()
 	go func() { _ = l.sim.Serve(t) }()
 	l.ends = append(l.ends, l.sim.Close)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -25,7 +26,7 @@ type judge struct {
 }
 
 func newJudge(t testing.TB) *judge {
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

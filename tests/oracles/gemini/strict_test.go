@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genai"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/gemini"
@@ -29,7 +30,7 @@ type judge struct {
 }
 
 func newJudge(t testing.TB) *judge {
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -12,12 +12,13 @@ import (
 	"google.golang.org/genai"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 // google is Google's own client at a simulated server.
-func google(t *testing.T, o upstream.Options, key string) (*genai.Client, *upstream.Server) {
+func google(t *testing.T, o upstream.Options, key string) (*genai.Client, *strict.Server) {
 	t.Helper()
-	s := upstream.New(o)
+	s := strict.New(o)
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -8,11 +8,12 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 // The official client decodes what we send, so its types vouch for the shapes.
 func TestOfficialClientReadsEverything(t *testing.T) {
-	s := upstream.New(upstream.Options{Key: "sk-right"})
+	s := strict.New(upstream.Options{Key: "sk-right"})
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 	"farebox/tests/oracles/responsestest"
 )
 
@@ -33,7 +34,7 @@ func askResponses(t *testing.T, url, members string) (int, string) {
 // and its usage is what it made.
 func TestOpenAIsTypesReadSimulatedResponses(t *testing.T) {
 	t.Parallel()
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestOpenAIsTypesReadSimulatedResponses(t *testing.T) {
 // it, is refused, and so is what the documentation does not know.
 func TestSimulatedResponsesRefuseWhatTheVendorRefuses(t *testing.T) {
 	t.Parallel()
-	s := upstream.New(upstream.Options{})
+	s := strict.New(upstream.Options{})
 	url, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"encoding/base64"

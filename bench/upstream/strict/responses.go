@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"farebox/bench/upstream"
 )
 
 // A request of POST /v1/responses is judged here as the public documentation of that
@@ -25,28 +27,24 @@ const leastOutput = 16
 
 // responseCheck collects the first fault of one request.
 type responseCheck struct {
-	f       failure
+	f       upstream.Flaw
 	calls   map[string]bool // call ids, true: answered
 	pending []string
 }
 
 // responsesFault is why the real server would refuse a request with 400.
-func responsesFault(body []byte, asked gjson.Result) (failure, bool) {
+func responsesFault(asked gjson.Result) upstream.Flaw {
 	c := &responseCheck{calls: map[string]bool{}}
-	if !gjson.ValidBytes(body) || !asked.IsObject() {
-		c.no("", "", "We could not parse the JSON body of your request.")
-		return c.f, true
-	}
 	c.top(asked)
 	c.account(asked)
 	c.input(asked.Get("input"))
 	c.tools(asked)
-	return c.f, c.f.text != ""
+	return c.f
 }
 
 func (c *responseCheck) no(param, code, text string, args ...any) {
-	if c.f.text == "" {
-		c.f = failure{text: fmt.Sprintf(text, args...), kind: "invalid_request_error", param: param, code: code}
+	if c.f.Text == "" {
+		c.f = upstream.Flaw{Text: fmt.Sprintf(text, args...), Param: param, Code: code}
 	}
 }
 
@@ -204,7 +202,7 @@ func (c *responseCheck) reasoning(it gjson.Result, at string) {
 		}
 	}
 	sealed := it.Get("encrypted_content")
-	if sealed.Type == gjson.String && !strings.HasPrefix(sealed.Str, sealedThought) {
+	if sealed.Type == gjson.String && !strings.HasPrefix(sealed.Str, upstream.SealedThought) {
 		c.no("input", "invalid_encrypted_content", "The encrypted content %.12s... could not be verified.", sealed.Str)
 	}
 }

@@ -1,4 +1,4 @@
-package upstream
+package strict_test
 
 import (
 	"io"
@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"farebox/bench/upstream"
+	"farebox/bench/upstream/strict"
 )
 
 // asks sends a request of a job and gives status and body.
@@ -37,7 +40,7 @@ func asks(t *testing.T, base, method, path, auth, body string) (int, string) {
 // Each API takes only what it would take, with the key where it wants it.
 func TestJobsAreTakenStrictly(t *testing.T) {
 	t.Parallel()
-	s := New(Options{Key: "k"})
+	s := strict.New(upstream.Options{Key: "k"})
 	t.Cleanup(s.Close)
 	v1, err := s.Start()
 	if err != nil {
@@ -76,7 +79,7 @@ func TestJobsAreTakenStrictly(t *testing.T) {
 // The truth of a job is what was made and charged, whoever asked after it.
 func TestTheTruthOfJobs(t *testing.T) {
 	t.Parallel()
-	s := New(Options{})
+	s := strict.New(upstream.Options{})
 	t.Cleanup(s.Close)
 	v1, err := s.Start()
 	if err != nil {

@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-func (s *strict) textBlock(path string, b gjson.Result, where string) {
+func (s *check) textBlock(path string, b gjson.Result, where string) {
 	s.members(path, b, "type!", "text!", "cache_control", "citations")
 	s.text(path+".text", b.Get("text"), 0)
 	switch text := b.Get("text").Str; {
@@ -20,7 +20,7 @@ func (s *strict) textBlock(path string, b gjson.Result, where string) {
 	s.cache(path+".cache_control", b.Get("cache_control"))
 }
 
-func (s *strict) tools(asked gjson.Result) {
+func (s *check) tools(asked gjson.Result) {
 	list, names := asked.Get("tools"), map[string]bool{}
 	if list.Exists() && !list.IsArray() {
 		s.no("tools: Input should be a valid list")
@@ -82,7 +82,7 @@ func forced(asked gjson.Result) bool {
 	return kind == "any" || kind == "tool"
 }
 
-func (s *strict) messages(asked gjson.Result) {
+func (s *check) messages(asked gjson.Result) {
 	list := asked.Get("messages").Array()
 	if !asked.Get("messages").IsArray() {
 		s.no("messages: Input should be a valid list")
@@ -139,7 +139,7 @@ func (s *strict) messages(asked gjson.Result) {
 }
 
 // content checks the blocks of one turn and returns the calls it leaves open.
-func (s *strict) content(path string, m gjson.Result, role string, calls map[string]bool, open []string, index int,
+func (s *check) content(path string, m gjson.Result, role string, calls map[string]bool, open []string, index int,
 	last bool) []string {
 	content := m.Get("content")
 	if content.Type == gjson.String {
@@ -263,7 +263,7 @@ func (s *strict) content(path string, m gjson.Result, role string, calls map[str
 	return made
 }
 
-func (s *strict) result(at string, b gjson.Result) {
+func (s *check) result(at string, b gjson.Result) {
 	s.members(at+".tool_result", b, "type!", "tool_use_id!", "content", "is_error", "cache_control")
 	if !toolID.MatchString(b.Get("tool_use_id").Str) {
 		s.no("%s.tool_result.tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'", at)
@@ -297,7 +297,7 @@ func (s *strict) result(at string, b gjson.Result) {
 	}
 }
 
-func (s *strict) source(path string, v gjson.Result, media ...string) {
+func (s *check) source(path string, v gjson.Result, media ...string) {
 	switch kind := v.Get("type").Str; kind {
 	case "base64":
 		s.members(path+".base64", v, "type!", "media_type!", "data!")

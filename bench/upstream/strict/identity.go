@@ -1,21 +1,22 @@
-package upstream
+package strict
 
 import (
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"farebox/bench/upstream"
 )
 
 // The names that simulated clouds know. What they sign and accept is of no use
@@ -24,8 +25,6 @@ const (
 	AWSAccessKey = "AKIDSIMULATED"
 	AWSSecretKey = "simulated/secret+key"
 
-	accountEmail  = "simulated@simulated-project.iam.gserviceaccount.com"
-	accountKeyID  = "simulated-key"
 	entraAudience = "https://cognitiveservices.azure.com"
 	googleScope   = "https://www.googleapis.com/auth/cloud-platform"
 	jwtGrant      = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -51,9 +50,6 @@ type Identity struct {
 	bound  map[string]string // session tokens that AWS keys go with
 }
 
-// Identity is the server's.
-func (s *Server) Identity() *Identity { return &s.identity }
-
 func (i *Identity) private() *rsa.PrivateKey {
 	i.once.Do(func() { i.key, _ = rsa.GenerateKey(rand.Reader, 2048) })
 	return i.key
@@ -62,18 +58,12 @@ func (i *Identity) private() *rsa.PrivateKey {
 // ServiceAccount is the key file of a service account that asks for its tokens
 // at tokenURL.
 func (i *Identity) ServiceAccount(tokenURL string) []byte {
-	der, _ := x509.MarshalPKCS8PrivateKey(i.private())
-	file, _ := json.Marshal(map[string]string{
-		"type": "service_account", "project_id": "simulated-project", "private_key_id": accountKeyID,
-		"private_key":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		"client_email": accountEmail, "token_uri": tokenURL,
-	})
-	return file
+	return upstream.AccountFile(i.private(), tokenURL)
 }
 
 // EntraToken is a JWT for Azure that holds for so long.
 func (i *Identity) EntraToken(life time.Duration) string {
-	now := i.now()
+	now := i.Now()
 	return i.sign(map[string]any{"aud": entraAudience, "iss": "https://sts.simulated/", "iat": now.Unix(),
 		"nbf": now.Add(-time.Minute).Unix(), "exp": now.Add(life).Unix(), "jti": rand.Text()})
 }
@@ -151,7 +141,8 @@ func (i *Identity) with(f func()) {
 	f()
 }
 
-func (i *Identity) now() (t time.Time) {
+// Now is the clock of the clouds.
+func (i *Identity) Now() (t time.Time) {
 	i.with(func() { t = time.Now().Add(i.skew) })
 	return t
 }
@@ -159,7 +150,7 @@ func (i *Identity) now() (t time.Time) {
 func (i *Identity) sign(claims map[string]any) string {
 	b64 := base64.RawURLEncoding
 	body, _ := json.Marshal(claims)
-	text := b64.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT","kid":"`+accountKeyID+`"}`)) + "." +
+	text := b64.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT","kid":"`+upstream.AccountKeyID+`"}`)) + "." +
 		b64.EncodeToString(body)
 	sum := sha256.Sum256([]byte(text))
 	signature, _ := rsa.SignPKCS1v15(rand.Reader, i.private(), crypto.SHA256, sum[:])
@@ -186,7 +177,7 @@ func (i *Identity) claims(token string) (gjson.Result, bool) {
 	if err != nil || !gjson.ValidBytes(body) {
 		return gjson.Result{}, false
 	}
-	c, now := gjson.ParseBytes(body), i.now().Unix()
+	c, now := gjson.ParseBytes(body), i.Now().Unix()
 	return c, c.Get("exp").Int() > now && c.Get("nbf").Int() <= now
 }
 
@@ -200,7 +191,7 @@ func (i *Identity) knowsEntra(token string) bool {
 
 // knowsGoogle says that an access token was given out and holds.
 func (i *Identity) knowsGoogle(token string) (ok bool) {
-	now := i.now()
+	now := i.Now()
 	i.with(func() { ok = now.Before(i.tokens[token]) })
 	return ok
 }
@@ -218,8 +209,8 @@ func (i *Identity) secretOf(access string) (secret string) {
 	return secret
 }
 
-// exchange answers the token endpoint as RFC 7523 says.
-func (i *Identity) exchange(body, at string) (int, string) {
+// Token answers the token endpoint as RFC 7523 says.
+func (i *Identity) Token(body, at string) (int, string) {
 	bad := func(word, text string) (int, string) {
 		return 400, `{"error":"` + word + `","error_description":"` + text + `"}`
 	}
@@ -233,12 +224,12 @@ func (i *Identity) exchange(body, at string) (int, string) {
 		return bad("unsupported_grant_type", "Invalid grant_type")
 	}
 	c, ok := i.claims(form.Get("assertion"))
-	now := i.now()
+	now := i.Now()
 	issued, expires := time.Unix(c.Get("iat").Int(), 0), time.Unix(c.Get("exp").Int(), 0)
 	switch {
 	case !ok || issued.After(now.Add(time.Minute)) || expires.Sub(issued) > maxAssertion:
 		return bad("invalid_grant", "Invalid JWT Signature or time frame.")
-	case c.Get("iss").Str != accountEmail:
+	case c.Get("iss").Str != upstream.AccountEmail:
 		return bad("invalid_grant", "Invalid grant: account not found")
 	case c.Get("aud").Str != at:
 		return bad("invalid_grant", "Invalid JWT: aud is another one")
@@ -260,6 +251,45 @@ func (i *Identity) exchange(body, at string) (int, string) {
 	})
 	answer, _ := json.Marshal(map[string]any{"access_token": token, "expires_in": life.Seconds(), "token_type": "Bearer"})
 	return 200, string(answer)
+}
+
+// Enter asks who comes, as the vendors document it.
+func (i *Identity) Enter(cloud string, r *upstream.CloudRequest) *upstream.Refusal {
+	switch cloud {
+	case "azure":
+		key := string(r.Header("api-key"))
+		if !r.KnowsKey(key) && !i.knowsEntra(r.Bearer) || key != "" && r.Bearer != "" {
+			return &upstream.Refusal{Status: 401, Body: `{"error":{"code":"401","message":"Access denied due to invalid ` +
+				`subscription key or wrong API endpoint for resource simsecret-resource. Make sure to provide a valid key ` +
+				`for an active subscription."}}`}
+		}
+	case "bedrock":
+		return i.bedrock(r)
+	case "vertex":
+		if !i.knowsGoogle(r.Bearer) {
+			return &upstream.Refusal{Status: 401, Body: `{"error":{"code":401,"message":"Request had invalid authentication ` +
+				`credentials. Expected OAuth 2 access token, login cookie or other valid authentication credential.",` +
+				`"status":"UNAUTHENTICATED"}}`}
+		}
+	}
+	return nil
+}
+
+// bedrock takes a key, or a signature.
+func (i *Identity) bedrock(r *upstream.CloudRequest) *upstream.Refusal {
+	kind, text := "AccessDeniedException", "Authentication failed: Please make sure your API Key is valid."
+	if r.Bearer == "" {
+		signed := signedRequest{r, i.Now(), "bedrock", i.secretOf, i.sessionOf}
+		if strings.HasPrefix(r.Path, "/bedrock/anthropic/") {
+			signed.service = "bedrock-mantle"
+		}
+		kind, text = signed.fault()
+	}
+	if kind == "" || r.KnowsKey(r.Bearer) {
+		return nil
+	}
+	body, _ := sjson.Set("{}", "message", text)
+	return &upstream.Refusal{Status: 403, Body: body, Header: [][2]string{{"x-amzn-ErrorType", kind + ":http://internal/"}}}
 }
 
 // hexSum is the SHA-256 of a text in hexadecimal digits.

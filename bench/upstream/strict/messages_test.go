@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"strings"
@@ -25,6 +25,9 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 		`{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}`, `{"type":"tool_result","tool_use_id":"a","content":"x"}`
 
 	f(any, hi, "")
+	if got := messagesFault(gjson.Parse(`{"model":"m",`+hi+`}`), ""); !strings.Contains(got, "max_tokens") {
+		t.Errorf("no max_tokens: %q", got)
+	}
 	f(any, hi+`,"frequency_penalty":1`, "frequency_penalty: Extra inputs are not permitted")
 	f(any, `"messages":[]`, "at least one message is required")
 	f(any, turns(`{"role":"assistant","content":"hi"}`), `first message must use the "user" role`)

@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"fmt"
@@ -27,8 +27,8 @@ const (
 	leastBudget      = 1024
 )
 
-// strict collects the first fault of one request.
-type strict struct {
+// check collects the first fault of one request.
+type check struct {
 	model  generation
 	betas  string // anthropic-beta
 	fault  string
@@ -38,14 +38,14 @@ type strict struct {
 // messagesFault is why the real server would refuse a Messages request with
 // 400; empty: it would not.
 func messagesFault(asked gjson.Result, betas string) string {
-	s := &strict{model: generationOf(asked.Get("model").Str), betas: betas}
+	s := &check{model: generationOf(asked.Get("model").Str), betas: betas}
 	s.request(asked)
 	return s.fault
 }
 
 // countFault is the same of a request to count tokens, which asks for no answer.
 func countFault(asked gjson.Result, betas string) string {
-	s := &strict{model: generationOf(asked.Get("model").Str), betas: betas}
+	s := &check{model: generationOf(asked.Get("model").Str), betas: betas}
 	s.members("", asked, "model!", "messages!", "system", "tools", "tool_choice", "thinking", "output_config",
 		"cache_control", "context_management")
 	if s.fault == "" {
@@ -54,7 +54,7 @@ func countFault(asked gjson.Result, betas string) string {
 	return s.fault
 }
 
-func (s *strict) no(format string, args ...any) {
+func (s *check) no(format string, args ...any) {
 	if s.fault == "" {
 		s.fault = fmt.Sprintf(format, args...)
 	}
@@ -62,7 +62,7 @@ func (s *strict) no(format string, args ...any) {
 
 // members refuses what an object may not have and misses what it must have;
 // required names end in an exclamation mark.
-func (s *strict) members(path string, o gjson.Result, names ...string) {
+func (s *check) members(path string, o gjson.Result, names ...string) {
 	if !o.IsObject() {
 		s.no("%s: Input should be an object", path)
 		return
@@ -89,7 +89,7 @@ func under(path, name string) string {
 	return path + "." + name
 }
 
-func (s *strict) text(path string, v gjson.Result, least int) {
+func (s *check) text(path string, v gjson.Result, least int) {
 	switch {
 	case !v.Exists():
 	case v.Type != gjson.String:
@@ -99,13 +99,13 @@ func (s *strict) text(path string, v gjson.Result, least int) {
 	}
 }
 
-func (s *strict) flag(path string, v gjson.Result) {
+func (s *check) flag(path string, v gjson.Result) {
 	if v.Exists() && !v.IsBool() {
 		s.no("%s: Input should be a valid boolean", path)
 	}
 }
 
-func (s *strict) number(path string, v gjson.Result, least, most float64, whole bool) {
+func (s *check) number(path string, v gjson.Result, least, most float64, whole bool) {
 	switch {
 	case !v.Exists():
 	case v.Type != gjson.Number:
@@ -119,7 +119,7 @@ func (s *strict) number(path string, v gjson.Result, least, most float64, whole 
 	}
 }
 
-func (s *strict) request(asked gjson.Result) {
+func (s *check) request(asked gjson.Result) {
 	s.members("", asked, "model!", "max_tokens!", "messages!", "system", "metadata", "stop_sequences", "stream",
 		"temperature", "top_p", "top_k",
 		"tools", "tool_choice", "thinking", "output_config", "service_tier", "cache_control", "container",
@@ -160,7 +160,7 @@ func (s *strict) request(asked gjson.Result) {
 	}
 }
 
-func (s *strict) stops(v gjson.Result) {
+func (s *check) stops(v gjson.Result) {
 	if !v.Exists() {
 		return
 	}
@@ -179,7 +179,7 @@ func (s *strict) stops(v gjson.Result) {
 	}
 }
 
-func (s *strict) cache(path string, v gjson.Result) {
+func (s *check) cache(path string, v gjson.Result) {
 	if !v.Exists() || v.Type == gjson.Null {
 		return
 	}
@@ -193,7 +193,7 @@ func (s *strict) cache(path string, v gjson.Result) {
 	}
 }
 
-func (s *strict) system(v gjson.Result) {
+func (s *check) system(v gjson.Result) {
 	switch {
 	case !v.Exists(), v.Type == gjson.String:
 	case v.IsArray():
@@ -209,7 +209,7 @@ func (s *strict) system(v gjson.Result) {
 	}
 }
 
-func (s *strict) output(v gjson.Result) {
+func (s *check) output(v gjson.Result) {
 	if !v.Exists() {
 		return
 	}
@@ -238,7 +238,7 @@ func (s *strict) output(v gjson.Result) {
 }
 
 // schema holds every object to what structured outputs demand of it.
-func (s *strict) schema(path string, v gjson.Result) {
+func (s *check) schema(path string, v gjson.Result) {
 	if !v.IsObject() {
 		return
 	}
@@ -252,7 +252,7 @@ func (s *strict) schema(path string, v gjson.Result) {
 	s.schema(path+".items", v.Get("items"))
 }
 
-func (s *strict) thinking(asked gjson.Result) {
+func (s *check) thinking(asked gjson.Result) {
 	v := asked.Get("thinking")
 	if !v.Exists() {
 		return
@@ -322,7 +322,7 @@ func (s *strict) thinking(asked gjson.Result) {
 
 // mustBeginWithThought: with a budget, an assistant turn whose calls are being
 // answered must give its thoughts back.
-func (s *strict) mustBeginWithThought(asked gjson.Result) {
+func (s *check) mustBeginWithThought(asked gjson.Result) {
 	list := asked.Get("messages").Array()
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Get("role").Str != "assistant" {
@@ -342,7 +342,7 @@ func (s *strict) mustBeginWithThought(asked gjson.Result) {
 	}
 }
 
-func (s *strict) sampling(asked gjson.Result) {
+func (s *check) sampling(asked gjson.Result) {
 	t, p := asked.Get("temperature"), asked.Get("top_p")
 	if s.model.noSampling {
 		for _, name := range []string{"temperature", "top_p", "top_k"} {

@@ -1,8 +1,7 @@
-package upstream
+package strict
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 )
 
@@ -14,7 +13,6 @@ type googleModel struct {
 	least, most int64    // of thinkingBudget; most 0: none
 	off         bool     // a budget of 0 is taken
 	signs       bool     // calls of the current turn need their thoughtSignature
-	ids         bool     // calls have ids
 	noSampling  bool     // temperature, topP and topK are gone
 	noPrefill   bool     // the last turn may not be the model's
 	one         bool     // one candidate only
@@ -51,22 +49,9 @@ func googleModelOf(name string) googleModel {
 		case kind == "flash-lite", kind == "flash" && version < 307:
 			g.levels = []string{"MINIMAL", "LOW", "MEDIUM", "HIGH"}
 		}
-		g.signs, g.ids, g.one = true, true, true
+		g.signs, g.one = true, true
 		g.noSampling = version >= 306 || kind == "flash-lite" && version >= 305
 		g.noPrefill = g.noSampling
 	}
 	return g
-}
-
-// thinks says whether a thinkingConfig makes the model think aloud.
-func (g *googleModel) thinks(level string, budget int64, chosen bool) bool {
-	switch {
-	case g.levels == nil && g.most == 0:
-		return false
-	case level != "":
-		return slices.Contains(g.levels, level)
-	case chosen:
-		return budget != 0
-	}
-	return true
 }

@@ -1,4 +1,4 @@
-package upstream
+package strict
 
 import (
 	"crypto/hmac"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"farebox/bench/upstream"
 )
 
 // What follows recomputes AWS Signature Version 4 from its documentation, with
@@ -21,9 +23,7 @@ const (
 
 // signedRequest is what a signature covers.
 type signedRequest struct {
-	method, path, query string
-	body                []byte
-	header              func(name string) []byte // nil: there is none
+	*upstream.CloudRequest
 	now                 time.Time
 	service             string
 	secretOf, sessionOf func(access string) string
@@ -31,7 +31,7 @@ type signedRequest struct {
 
 // fault is the kind of AWS's error and its text; empty: the signature is good.
 func (r *signedRequest) fault() (kind, text string) {
-	authorization := string(r.header("authorization"))
+	authorization := string(r.Header("authorization"))
 	rest, ok := strings.CutPrefix(authorization, awsAlgorithm+" ")
 	if !ok {
 		return "MissingAuthenticationTokenException", "Missing Authentication Token"
@@ -49,15 +49,15 @@ func (r *signedRequest) fault() (kind, text string) {
 	if !slices.IsSorted(names) || !slices.Contains(names, "host") || !slices.Contains(names, "x-amz-date") {
 		return "IncompleteSignatureException", "'Host' and 'X-Amz-Date' must be a 'SignedHeader'."
 	}
-	if token := r.header("x-amz-security-token"); token != nil && !slices.Contains(names, "x-amz-security-token") {
+	if token := r.Header("x-amz-security-token"); token != nil && !slices.Contains(names, "x-amz-security-token") {
 		return "IncompleteSignatureException", "'X-Amz-Security-Token' must be a 'SignedHeader'."
 	}
-	date := string(r.header("x-amz-date"))
+	date := string(r.Header("x-amz-date"))
 	at, err := time.Parse(awsTime, date)
 	if err != nil || date[:8] != scope[1] {
 		return "IncompleteSignatureException", "Date in Credential scope does not match the request's."
 	}
-	if string(r.header("x-amz-security-token")) != r.sessionOf(scope[0]) {
+	if string(r.Header("x-amz-security-token")) != r.sessionOf(scope[0]) {
 		return "UnrecognizedClientException", "The security token included in the request is invalid."
 	}
 	secret := r.secretOf(scope[0])
@@ -100,12 +100,12 @@ func (r *signedRequest) canonical(names []string) string {
 	var b strings.Builder
 	// The path as it stands in the request line is encoded once more, for all
 	// services but S3.
-	b.WriteString(r.method + "\n" + encodePath(r.path) + "\n" + canonicalQuery(r.query) + "\n")
+	b.WriteString(r.Method + "\n" + encodePath(r.Path) + "\n" + canonicalQuery(r.Query) + "\n")
 	for _, name := range names {
-		value := string(r.header(name))
+		value := string(r.Header(name))
 		b.WriteString(name + ":" + strings.Join(strings.Fields(value), " ") + "\n")
 	}
-	b.WriteString("\n" + strings.Join(names, ";") + "\n" + hexSum(r.body))
+	b.WriteString("\n" + strings.Join(names, ";") + "\n" + hexSum(r.Body))
 	return b.String()
 }
 
