@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"farebox/bench/upstream/chain"
 )
 
 // The measured path of blockchain calls: of a body posted to BenchRPCPath only the ids are
@@ -55,8 +57,7 @@ func benchBatch(call func(id string) string) []byte {
 
 // benchLogs is a chunk of about benchRPCChunk bytes of logs.
 func benchLogs() []byte {
-	log := string(largeLog)
-	return []byte(chunkOf(strings.Repeat(log, benchRPCChunk/len(log))))
+	return []byte(chunkOf(strings.Repeat(chain.ExampleLog, benchRPCChunk/len(chain.ExampleLog))))
 }
 
 // serveBenchRPC answers a call on the measured path.

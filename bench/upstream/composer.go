@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -23,7 +24,7 @@ func (c *conn) compose(x *exchange, _ string, asked gjson.Result) (int, bool, er
 	wrong := c.check(Call{API: "elevenlabs", Asked: asked}).Text
 	switch {
 	case wrong != "" || format == "":
-		return c.sayJob(x, 422, `{"detail":[{"loc":["body"],"msg":`+jsonText(or(wrong, "output_format: unknown"))+`,"type":"value_error"}]}`)
+		return c.sayJob(x, 422, `{"detail":[{"loc":["body"],"msg":`+jsonText(cmp.Or(wrong, "output_format: unknown"))+`,"type":"value_error"}]}`)
 	case x.sc.Kind == "policy":
 		return refuse(400, "bad_prompt", "Your prompt violates our terms of service.",
 			`,"data":{"prompt_suggestion":"a kind song"}`)

@@ -11,11 +11,11 @@
 // hold_after=3]]`. What it really produced is kept as Truth, so that a bill
 // can be compared with it to the token.
 //
-// A Node is a simulated blockchain node with faults of its own (NodeFaults);
-// the Server has well-behaved ones below /rpc/. Chains on which payments move, and the
-// facilitator that moves them, are in the package chain.
+// Below /rpc/ are blockchain nodes of the package chain, which has payments and their
+// facilitator, too. Nodes with faults are in the package node, and servers that refuse what
+// vendors refuse in the package strict; both are for tests alone.
 //
-// Main types: Server, Options, Scenario, Stats, Node. It writes HTTP itself on
+// Main types: Server, Options, Scenario, Stats. It writes HTTP itself on
 // net.Conn because the faults live in the framing. Nothing of the gateway may
 // be imported here: a shared mistake would be invisible.
 package upstream

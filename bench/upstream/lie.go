@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strconv"
 	"time"
@@ -57,7 +58,7 @@ func (s *Scenario) thoughtMember() string {
 	if s.ThoughtAs == "redacted" {
 		return "reasoning_content"
 	}
-	return or(s.ThoughtAs, "reasoning_content")
+	return cmp.Or(s.ThoughtAs, "reasoning_content")
 }
 
 // appendSaid is text as a member of a message or delta.

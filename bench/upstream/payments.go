@@ -37,8 +37,8 @@ func (s *Server) paid() *payments {
 func (s *Server) facilitator() *chain.Facilitator { return s.paid().facilitator }
 
 // nodeOptions of a node by its name below /rpc/.
-func (s *Server) nodeOptions(name string) NodeOptions {
-	o := NodeOptions{Solana: strings.HasPrefix(name, "solana")}
+func (s *Server) nodeOptions(name string) chain.NodeOptions {
+	o := chain.NodeOptions{Solana: strings.HasPrefix(name, "solana")}
 	switch "/rpc/" + name {
 	case PathPayEVM:
 		o.Ledger = s.paid().evm

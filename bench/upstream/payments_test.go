@@ -41,23 +41,6 @@ func TestTheServerHasChainsAndAFacilitator(t *testing.T) {
 	}
 }
 
-// A Node with a ledger has its own faults still, and lies where it is told to.
-func TestANodeTellsOfItsLedger(t *testing.T) {
-	n := NewNode(NodeOptions{Ledger: chain.NewEVM(chain.EVMOptions{ID: 5})})
-	ask := func(method string) string {
-		f := n.draw()
-		answer := n.Answer([]byte(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":["x"]}`), &f)
-		return gjson.GetBytes(answer, "result").String()
-	}
-	if ask("eth_chainId") != "0x5" || ask("something_else") != `["x"]` {
-		t.Error("an honest node does not answer from its ledger")
-	}
-	n.Fault(NodeFaults{Lie: chain.Stranger})
-	if ask("eth_chainId") != "0x6" {
-		t.Error("the node does not lie")
-	}
-}
-
 // The payment for a first try settles at the server's own facilitator.
 func TestTheFirstPaymentSettles(t *testing.T) {
 	s, root := start(t, Options{})

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -130,7 +131,7 @@ func (a *answer) appendResponse(dst []byte, status string, items, usage []byte) 
 	}
 	echo := func(member, path, otherwise string) {
 		dst = append(dst, `,"`+member+`":`...)
-		dst = append(dst, or(a.asked.Get(path).Raw, otherwise)...)
+		dst = append(dst, cmp.Or(a.asked.Get(path).Raw, otherwise)...)
 	}
 	dst = append(dst, `{"id":"resp_`+a.id+`","object":"response","created_at":`...)
 	dst = strconv.AppendInt(dst, a.created, 10)
@@ -151,9 +152,9 @@ func (a *answer) appendResponse(dst []byte, status string, items, usage []byte) 
 	dst = append(dst, `,"previous_response_id":null`...)
 	echo("prompt_cache_key", "prompt_cache_key", "null")
 	dst = append(dst, `,"reasoning":{"effort":`...)
-	dst = append(dst, or(a.asked.Get("reasoning.effort").Raw, "null")...)
+	dst = append(dst, cmp.Or(a.asked.Get("reasoning.effort").Raw, "null")...)
 	dst = append(dst, `,"summary":`...)
-	dst = append(dst, or(a.asked.Get("reasoning.summary").Raw, "null")+`},"safety_identifier":null`...)
+	dst = append(dst, cmp.Or(a.asked.Get("reasoning.summary").Raw, "null")+`},"safety_identifier":null`...)
 	dst = append(dst, `,"service_tier":"default","store":false`...)
 	echo("temperature", "temperature", "1.0")
 	echo("text", "text", `{"format":{"type":"text"},"verbosity":"medium"}`)

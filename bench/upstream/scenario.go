@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -247,7 +248,7 @@ func (s *Scenario) fault() string {
 	case s.Garbage:
 		return "garbage"
 	case s.Hidden > 0:
-		return "hidden=" + or(s.HiddenIn, "inside")
+		return "hidden=" + cmp.Or(s.HiddenIn, "inside")
 	case s.SaidIn != "":
 		return "said_in=" + s.SaidIn
 	case s.IgnoreCap:

@@ -100,7 +100,7 @@ func (c *conn) search(x *exchange, name string, s *searchService, query string) 
 		return no(405, "method not allowed")
 	}
 	if f := c.check(Call{API: "search", Vendor: name, Asked: asked}); f.Text != "" || !ok {
-		return no(cmp.Or(f.Status, 422), or(f.Text, "the request cannot be read"))
+		return no(cmp.Or(f.Status, 422), cmp.Or(f.Text, "the request cannot be read"))
 	}
 	words, n := asked.Get(s.words).String(), 10
 	if s.count == "" {

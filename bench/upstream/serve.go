@@ -142,7 +142,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		if err := c.pause(sc.Think); err != nil {
 			return 0, false, err
 		}
-		return c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body, &NodeFaults{}))
+		return c.sendBody(x, c.srv.node(strings.TrimPrefix(path, "/rpc/")).Answer(c.req.body))
 	case strings.HasSuffix(path, "/chat/completions"):
 		return c.chat(x, asked)
 	case counts:

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/enclave"
 )
 
@@ -61,7 +62,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	failed    map[string]int // fail_first: failures given so far, by scenario id
-	nodes     map[string]*Node
+	nodes     map[string]*chain.Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
 	files     string         // the folder of what others must read; empty: there is none
@@ -234,14 +235,14 @@ func (s *Server) Close() {
 
 // node is the simulated blockchain node at a path below /rpc/: one whose name
 // begins with solana is one of those, and two are the chains on which payments move (payments.go).
-func (s *Server) node(name string) *Node {
+func (s *Server) node(name string) *chain.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nodes[name] == nil {
 		if s.nodes == nil || len(s.nodes) > 100 {
-			s.nodes = map[string]*Node{}
+			s.nodes = map[string]*chain.Node{}
 		}
-		s.nodes[name] = NewNode(s.nodeOptions(name))
+		s.nodes[name] = chain.NewNode(s.nodeOptions(name))
 	}
 	return s.nodes[name]
 }

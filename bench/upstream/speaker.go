@@ -93,12 +93,12 @@ func (s *speaking) length() time.Duration {
 // openaiSpeech reads a request in OpenAI's form.
 func (c *conn) openaiSpeech() (*speaking, string) {
 	asked := gjson.ParseBytes(c.req.body)
-	s := &speaking{text: asked.Get("input").Str, format: or(asked.Get("response_format").Str, "mp3"), speed: 1,
+	s := &speaking{text: asked.Get("input").Str, format: cmp.Or(asked.Get("response_format").Str, "mp3"), speed: 1,
 		stream: true, events: asked.Get("stream_format").Str == "sse"}
 	if v := asked.Get("speed").Float(); v > 0 {
 		s.speed = v
 	}
-	return s, or(c.check(Call{API: "speech", Asked: asked}).Text, knownFormat(s.format))
+	return s, cmp.Or(c.check(Call{API: "speech", Asked: asked}).Text, knownFormat(s.format))
 }
 
 func knownFormat(format string) string {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"net/http"
 	"strconv"
@@ -290,5 +291,5 @@ func reason(status int) string {
 	if status == 529 {
 		return "Site Overloaded"
 	}
-	return or(http.StatusText(status), "Status")
+	return cmp.Or(http.StatusText(status), "Status")
 }

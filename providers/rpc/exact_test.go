@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/health"
 	"farebox/proxy"
@@ -16,11 +16,11 @@ import (
 // offline is a job whose node is called in the process, to try many requests.
 type offline struct {
 	job  Job
-	node *upstream.Node
+	node *node.Node
 	at   *Node
 }
 
-func newOffline(o upstream.NodeOptions) *offline {
+func newOffline(o node.Options) *offline {
 	f := FamilyOf("evm")
 	n := &Network{Name: "test", Family: f, Base: 20, Config: &config.RPCNetwork{}, pins: newPins()}
 	n.heads = newHeads(n)
@@ -28,11 +28,11 @@ func newOffline(o upstream.NodeOptions) *offline {
 		Breaker: health.NewBreaker(0, time.Second), denied: make([]bool, len(f.Methods))}
 	u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
 	n.Nodes = []*Node{u}
-	return &offline{node: upstream.NewNode(o), at: u}
+	return &offline{node: node.New(o), at: u}
 }
 
 // ask is what a client gets for a body, and what the node was sent; fault: refused.
-func (o *offline) ask(body []byte, f *upstream.NodeFaults) (answer, sent []byte, fault *Fault) {
+func (o *offline) ask(body []byte, f *node.Faults) (answer, sent []byte, fault *Fault) {
 	j := &o.job
 	j.Reset()
 	if fault := j.Scan(body); fault != nil {
@@ -70,8 +70,8 @@ func (r *Request) sentBy(a *attempt) []byte {
 func TestEveryByteIsKept(t *testing.T) {
 	n := envelopes(t)
 	g := newGenerator(3)
-	for _, o := range []upstream.NodeOptions{{}, {Solana: true}} {
-		for _, f := range []upstream.NodeFaults{{}, {Shuffle: true}, {Foreign: true, NoID: false}} {
+	for _, o := range []node.Options{{}, {Solana: true}} {
+		for _, f := range []node.Faults{{}, {Shuffle: true}, {Foreign: true, NoID: false}} {
 			x := newOffline(o)
 			taken := 0
 			for range n / 6 {
@@ -154,11 +154,11 @@ func answersOf(t *testing.T, answer []byte, batch bool) (list []echoed) {
 // Whatever a node leaves out, repeats or mixes up, a batch has one answer for
 // each call, in order, and missing ones are errors that cost nothing.
 func TestBatchIsRepaired(t *testing.T) {
-	for _, f := range []upstream.NodeFaults{{Duplicate: true}, {Missing: true}, {Shuffle: true, Missing: true},
+	for _, f := range []node.Faults{{Duplicate: true}, {Missing: true}, {Shuffle: true, Missing: true},
 		{Foreign: true, Duplicate: true}, {NoID: true}, {Round: true}} {
 		for _, ids := range [][]string{{"1", "2", "3"}, {"1", "1", "1"}, {`"a"`, `"b"`, `"é"`},
 			{"9007199254740993", "9007199254740992", "null"}} {
-			x := newOffline(upstream.NodeOptions{})
+			x := newOffline(node.Options{})
 			var calls []string
 			for i, id := range ids {
 				calls = append(calls, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"eth_call","params":[%d]}`, id, i))

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/crypto/sha3"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -22,7 +22,7 @@ import (
 type chain struct {
 	*rig.Gateway
 	t     *testing.T
-	nodes []*upstream.Node
+	nodes []*node.Node
 	key   string
 }
 
@@ -45,7 +45,7 @@ func startChainWith(t *testing.T, nodes int, extra, perNode, head string) *chain
 		text = strings.Replace(text, "ethereum-sepolia\n", "ethereum-sepolia\n      prefer_fast: false\n", 1)
 	}
 	for i := range nodes {
-		n := upstream.NewNode(upstream.NodeOptions{Seed: uint64(i), Name: fmt.Sprintf("node-%d", i)})
+		n := node.New(node.Options{Seed: uint64(i), Name: fmt.Sprintf("node-%d", i)})
 		url, err := n.Start()
 		if err != nil {
 			t.Fatal(err)

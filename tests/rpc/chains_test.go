@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -27,10 +27,10 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			var nodes []*upstream.Node
+			var nodes []*node.Node
 			urls := []string{}
 			for _, id := range f.ids {
-				n, url := startSimulated(t, upstream.NodeOptions{Chain: id})
+				n, url := startSimulated(t, node.Options{Chain: id})
 				nodes, urls = append(nodes, n), append(urls, url)
 			}
 			urls = append(urls, "http://"+rig.FreeAddr(t)) // it is down
@@ -67,7 +67,7 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 // expects tells that its address is wrong, before customers meet it and after.
 func TestALoneNodeOfAnotherChainGetsNoTurns(t *testing.T) {
 	t.Parallel()
-	n, url := startSimulated(t, upstream.NodeOptions{Chain: 5})
+	n, url := startSimulated(t, node.Options{Chain: 5})
 	c := startHostile(t, 3, "      chain_id: 0x1\n", url)
 	const words = "a node is on another chain than its network"
 	if log := c.AwaitLog(words); !strings.Contains(log, `"chain":"5","expected":"1"`) {
@@ -97,7 +97,7 @@ func TestALoneNodeOfAnotherChainGetsNoTurns(t *testing.T) {
 
 func TestCheckOnlineComparesTheChainsOfNodes(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulated(t, upstream.NodeOptions{Chain: 5})
+	_, url := startSimulated(t, node.Options{Chain: 5})
 	check := func(id string) (string, error) {
 		file := filepath.Join(t.TempDir(), "farebox.yaml")
 		text := fmt.Sprintf("rpc: { networks: [{ name: ethereum-mainnet, %s upstreams: [{ name: own, url: %q }] }] }\n",

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 )
 
 // What an account may use of credits in 24 hours: what is refused says so, has
@@ -44,11 +44,11 @@ func TestCryptoDailyCredits(t *testing.T) {
 	// Errors of the node cost 5 of the 20 that were held, no answer nothing.
 	c.expect(`{"jsonrpc":"2.0","id":7,"method":"eth_estimateGas","params":["revert"]}`,
 		`{"jsonrpc":"2.0","id":7,"error":{"code":3,"message":"execution reverted: asked to"}}`, 5)
-	c.nodes[0].Fault(upstream.NodeFaults{Status: 500})
+	c.nodes[0].Fault(node.Faults{Status: 500})
 	if status, _, answer := c.rpc(chainID); status != 500 {
 		t.Errorf("a broken node gives %d %s", status, answer)
 	}
-	c.nodes[0].Fault(upstream.NodeFaults{})
+	c.nodes[0].Fault(node.Faults{})
 	refused("35")
 	c.expect(chainID, chainAnswer, 20)
 	if status, _, answer := c.rpc(chainID); status != 429 {
@@ -70,7 +70,7 @@ func TestCryptoDailyCreditsUnderWay(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "      head_every: 0s\n      timeouts: { read: 50s }\n", "",
 		"rpc:\n  daily_credits: 30\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: time.Second})
+	c.nodes[0].Fault(node.Faults{Delay: time.Second})
 	statuses := make(chan int, 5)
 	for range cap(statuses) {
 		go func() {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -27,7 +27,7 @@ func TestCryptoFailover(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 500ms }\n")
 	total := int64(0)
-	faults := map[string]upstream.NodeFaults{
+	faults := map[string]node.Faults{
 		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502},
 		"401": {Status: 401, Body: `{"error":"bad key of backend-7"}`}, "402": {Status: 402},
 		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"},
@@ -58,9 +58,9 @@ func TestCryptoFailover(t *testing.T) {
 func TestCryptoSlowNode(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      prefer_fast: true\n      timeouts: { read: 50s }\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Status: 503})
+	c.nodes[0].Fault(node.Faults{Status: 503})
 	c.expect(chainID, chainAnswer, 20) // by the other, whoever was asked first
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: time.Second})
+	c.nodes[0].Fault(node.Faults{Delay: time.Second})
 	for range 40 {
 		c.expect(chainID, chainAnswer, 20)
 	}
@@ -75,7 +75,7 @@ func TestCryptoSlowNode(t *testing.T) {
 func TestCryptoNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 300ms }\n")
-	for name, f := range map[string]upstream.NodeFaults{
+	for name, f := range map[string]node.Faults{
 		"500": {Status: 500}, "infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"},
 		"truncated": {Truncate: true}, "slow": {Delay: 2 * time.Second},
 		"429": {Status: 429, Body: "upgrade at backend-7"},
@@ -94,7 +94,7 @@ func TestCryptoNoNodeAnswers(t *testing.T) {
 	}
 	// A method that no node has is an answer, and costs what an error costs.
 	for _, n := range c.nodes {
-		n.Fault(upstream.NodeFaults{Without: []string{"eth_chainId"}})
+		n.Fault(node.Faults{Without: []string{"eth_chainId"}})
 	}
 	status, header, answer := c.rpc(chainID)
 	if status != 200 || !strings.Contains(answer, "-32601") {
@@ -112,7 +112,7 @@ func TestCryptoStatusesOfNodes(t *testing.T) {
 	total := int64(0)
 	for _, status := range []int{400, 401, 402, 403, 404, 405, 408, 409, 415, 418, 422, 429, 431, 451, 500, 501, 502,
 		503} {
-		c.nodes[0].Fault(upstream.NodeFaults{Status: status})
+		c.nodes[0].Fault(node.Faults{Status: status})
 		pays := slices.Contains([]int{400, 405, 409, 415, 418, 422, 431, 451}, status)
 		for body, credits := range map[string]int64{chainID: 5, threeCalls: 15} {
 			got, header, answer := c.rpc(body)
@@ -137,7 +137,7 @@ func TestCryptoStatusesOfNodes(t *testing.T) {
 func TestCryptoBatchesThatNodesRefuse(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
-	for name, f := range map[string]upstream.NodeFaults{"single": {Single: true}, "item": {Item: true},
+	for name, f := range map[string]node.Faults{"single": {Single: true}, "item": {Item: true},
 		"413": {MaxBatch: 2}} {
 		c.nodes[0].Fault(f)
 		before := c.nodes[0].Stats()
@@ -150,13 +150,13 @@ func TestCryptoBatchesThatNodesRefuse(t *testing.T) {
 	c.spent(6 * 60)
 
 	two := startChain(t, 2, "      head_every: 0s\n")
-	two.nodes[0].Fault(upstream.NodeFaults{Busy: 2})
+	two.nodes[0].Fault(node.Faults{Busy: 2})
 	for range 6 {
 		two.expect(threeCalls, threeAnswers, 60)
 	}
 	// Both too busy for two of three: those cost nothing.
-	two.nodes[1].Fault(upstream.NodeFaults{Busy: 2, Hidden: ""})
-	two.nodes[0].Fault(upstream.NodeFaults{Hidden: "infura"})
+	two.nodes[1].Fault(node.Faults{Busy: 2, Hidden: ""})
+	two.nodes[0].Fault(node.Faults{Hidden: "infura"})
 	unanswered := `"error":{"code":-32603,"message":"no answer from upstream"}}`
 	status, header, answer := two.rpc(threeCalls)
 	if want := `[{"jsonrpc":"2.0","id":1,` + unanswered + `,{"jsonrpc":"2.0","id":2,` + unanswered +
@@ -172,8 +172,8 @@ func TestCryptoBatchesThatNodesRefuse(t *testing.T) {
 func TestCryptoNodesWithoutMethods(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 2, "      head_every: 0s\n", "", "rpc:\n  rate: { rpm: 0 }\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Without: []string{"trace_*"}})
-	c.nodes[1].Fault(upstream.NodeFaults{Without: []string{"eth_getLogs"}})
+	c.nodes[0].Fault(node.Faults{Without: []string{"trace_*"}})
+	c.nodes[1].Fault(node.Faults{Without: []string{"eth_getLogs"}})
 	body := `[{"jsonrpc":"2.0","id":1,"method":"trace_block","params":[1]},{"jsonrpc":"2.0","id":2,"method":"eth_getLogs","params":[2]}]`
 	for range 8 {
 		c.expect(body, `[{"jsonrpc":"2.0","id":1,"result":[1]},{"jsonrpc":"2.0","id":2,"result":[2]}]`, 60)
@@ -189,7 +189,7 @@ func TestCryptoNodesWithoutMethods(t *testing.T) {
 func TestCryptoNodesBehind(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      max_lag: 5\n      head_every: 100ms\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Lag: 50})
+	c.nodes[0].Fault(node.Faults{Lag: 50})
 	rig.Await(t, "the node that is behind is passed over", func() bool {
 		before := c.nodes[0].Stats().Calls["eth_chainId"]
 		for range 16 {
@@ -199,7 +199,7 @@ func TestCryptoNodesBehind(t *testing.T) {
 		}
 		return c.nodes[0].Stats().Calls["eth_chainId"] == before
 	})
-	c.nodes[0].Fault(upstream.NodeFaults{Lag: 3})
+	c.nodes[0].Fault(node.Faults{Lag: 3})
 	rig.Await(t, "the node that caught up is asked again", func() bool {
 		before := c.nodes[0].Stats().Calls["eth_chainId"]
 		for range 16 {
@@ -230,7 +230,7 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 	c.expect(sendRaw("0x01"), answer, 20)
 	// The node takes it and falls silent.
 	for i, n := range c.nodes {
-		n.Fault(upstream.NodeFaults{Drop: true})
+		n.Fault(node.Faults{Drop: true})
 		for k := range 4 {
 			status, header, got := c.rpc(sendRaw(fmt.Sprintf("0x02%02x%02x", i, k)))
 			if status != 200 || !strings.Contains(got, `"result":"0x`) {
@@ -238,7 +238,7 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 			}
 			c.charged(header, 20)
 		}
-		n.Fault(upstream.NodeFaults{})
+		n.Fault(node.Faults{})
 	}
 	// "low" at its end makes the simulated node say that the nonce is used.
 	low := sendRaw("0x016c6f77")
@@ -261,7 +261,7 @@ func TestCryptoTransactionsAreSentAgainSafely(t *testing.T) {
 	c.charged(header, 60)
 	// Other writes have no hash: they are never sent twice.
 	for _, n := range c.nodes {
-		n.Fault(upstream.NodeFaults{Drop: true})
+		n.Fault(node.Faults{Drop: true})
 	}
 	if status, _, got := c.rpc(
 		`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`); status != 500 {
@@ -316,7 +316,7 @@ func TestCryptoReadsFollowWrites(t *testing.T) {
 func TestCryptoHedging(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      hedge_after: 50ms\n      timeouts: { read: 20s }\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: 15 * time.Second})
+	c.nodes[0].Fault(node.Faults{Delay: 15 * time.Second})
 	began := time.Now()
 	for range 6 {
 		c.expect(chainID, chainAnswer, 20)
@@ -324,8 +324,8 @@ func TestCryptoHedging(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("six hedged reads took %s", took)
 	}
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: 300 * time.Millisecond})
-	c.nodes[1].Fault(upstream.NodeFaults{Delay: 300 * time.Millisecond})
+	c.nodes[0].Fault(node.Faults{Delay: 300 * time.Millisecond})
+	c.nodes[1].Fault(node.Faults{Delay: 300 * time.Millisecond})
 	for k := range 3 {
 		c.rpc(sendRaw(fmt.Sprintf("0x09%02x", k)))
 	}
@@ -342,7 +342,7 @@ func TestCryptoLargeAnswers(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
 	const size = 8 << 20
-	c.nodes[0].Fault(upstream.NodeFaults{Large: size})
+	c.nodes[0].Fault(node.Faults{Large: size})
 	read := func(body string) (got string, credits string, err error) {
 		res := c.Open("POST", "/crypto/rpc/ethereum-sepolia", c.key, body)
 		defer func() { _ = res.Body.Close() }()
@@ -372,11 +372,11 @@ func TestCryptoLargeAnswers(t *testing.T) {
 		t.Errorf("%v %v, %s credits, %d bytes", err, jsonErr, credits, len(got))
 	}
 	c.spent(120)
-	c.nodes[0].Fault(upstream.NodeFaults{Large: size, LargeCut: true})
+	c.nodes[0].Fault(node.Faults{Large: size, LargeCut: true})
 	if got, credits, err := read(logs("1")); err == nil || credits != "20" {
 		t.Errorf("an answer that breaks off looks whole: %d bytes, %s credits", len(got), credits)
 	}
-	c.nodes[0].Fault(upstream.NodeFaults{Large: size, Trailing: true})
+	c.nodes[0].Fault(node.Faults{Large: size, Trailing: true})
 	if got, _, err := read(logs("1")); err == nil {
 		t.Errorf("an answer with garbage behind it looks whole: %d bytes", len(got))
 	}
@@ -389,8 +389,8 @@ func TestCryptoLargeBatches(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "", "", "rpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n")
 	const size = 1 << 20
-	c.nodes[0].Fault(upstream.NodeFaults{Large: size})
-	for _, f := range []upstream.NodeFaults{{Large: size}, {Large: size, Shuffle: true}, {Large: size, Missing: true},
+	c.nodes[0].Fault(node.Faults{Large: size})
+	for _, f := range []node.Faults{{Large: size}, {Large: size, Shuffle: true}, {Large: size, Missing: true},
 		{Large: size, Single: true}} {
 		c.nodes[0].Fault(f)
 		status, header, answer := c.rpc(
@@ -419,7 +419,7 @@ func TestCryptoLargeBatches(t *testing.T) {
 // Solana nodes write the id last; their methods and prices are their own.
 func TestCryptoSolana(t *testing.T) {
 	t.Parallel()
-	n := upstream.NewNode(upstream.NodeOptions{Solana: true})
+	n := node.New(node.Options{Solana: true})
 	url, err := n.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -446,7 +446,7 @@ func TestCryptoSolana(t *testing.T) {
 	f(`{"jsonrpc":"2.0","id":"x","method":"getSupply","params":[]}`, `{"jsonrpc":"2.0","result":[],"id":"x"}`, "120")
 	f(`[{"jsonrpc":"2.0","id":1,"method":"getSlot"},{"id":1,"method":"getSlot"}]`,
 		`[{"jsonrpc":"2.0","result":1000,"id":1},{"jsonrpc":"2.0","result":1000,"id":1}]`, "60")
-	n.Fault(upstream.NodeFaults{Large: 1 << 20})
+	n.Fault(node.Faults{Large: 1 << 20})
 	res := g.Open("POST", "/crypto/rpc/solana-mainnet", key,
 		`{"jsonrpc":"2.0","id":"\u00e9","method":"getProgramAccounts","params":[]}`)
 	defer func() { _ = res.Body.Close() }()

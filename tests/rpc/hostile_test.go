@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -55,7 +55,7 @@ func failing(method string, code int, text string) string {
 // A method stays in service whatever one customer's calls make a node say.
 func TestNoCustomerSwitchesAMethodOffForOthers(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulated(t, upstream.NodeOptions{})
+	_, url := startSimulated(t, node.Options{})
 	c := startHostile(t, 3, "", url)
 	mallory := c.as("mallory")
 	for _, e := range []struct {
@@ -84,7 +84,7 @@ func TestNoCustomerSwitchesAMethodOffForOthers(t *testing.T) {
 // customer gets the answer, and pays for it.
 func TestNoCustomerRestsANodeByItsWords(t *testing.T) {
 	t.Parallel()
-	_, url := startSimulated(t, upstream.NodeOptions{})
+	_, url := startSimulated(t, node.Options{})
 	c := startHostile(t, 3, "", url)
 	mallory := c.as("mallory")
 	const fees = `{"jsonrpc":"2.0","id":1,"method":"eth_feeHistory","params":[5]}`
@@ -125,9 +125,9 @@ func TestNoCustomerRestsANodeByItsWords(t *testing.T) {
 // met that.
 func TestAMissingMethodIsLearntFromTwoCustomers(t *testing.T) {
 	t.Parallel()
-	n, url := startSimulated(t, upstream.NodeOptions{})
+	n, url := startSimulated(t, node.Options{})
 	c := startHostile(t, 3, "", url)
-	n.Fault(upstream.NodeFaults{Without: []string{"eth_call"}})
+	n.Fault(node.Faults{Without: []string{"eth_call"}})
 	const call = `{"jsonrpc":"2.0","id":1,"method":"eth_call"}`
 	ask := func(c *chain, times int) {
 		for range times {
@@ -151,12 +151,12 @@ func TestAMissingMethodIsLearntFromTwoCustomers(t *testing.T) {
 // the last one again, each time before the right one (early) or a moment after it.
 func strayNode(t *testing.T, early bool) string {
 	t.Helper()
-	n := upstream.NewNode(upstream.NodeOptions{})
+	n := node.New(node.Options{})
 	var count atomic.Int64
 	return startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
 		stray := []byte(`{"jsonrpc":"2.0","id":"somebody else's","result":"secret"}`)
 		for body := range bodies {
-			answer := n.Answer(body, &upstream.NodeFaults{})
+			answer := n.Answer(body, &node.Faults{})
 			again := count.Add(1)%2 == 0
 			if again && early {
 				_, _ = conn.Write(rawAnswer(stray))
@@ -179,7 +179,7 @@ func TestNoAnswerGoesAstray(t *testing.T) {
 		t.Run(map[bool]string{false: "behind the right answer", true: "before the right answer"}[early],
 			func(t *testing.T) {
 				t.Parallel()
-				_, good := startSimulated(t, upstream.NodeOptions{})
+				_, good := startSimulated(t, node.Options{})
 				c := startHostile(t, 0, "", strayNode(t, early), good)
 				var all sync.WaitGroup
 				var next, wrong, failed atomic.Int64

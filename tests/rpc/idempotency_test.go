@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -99,7 +99,7 @@ func TestKeyedCallIsAnsweredAgainForNothing(t *testing.T) {
 func TestConcurrentKeyedDuplicatesAreOneCall(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
-		c.nodes[0].Fault(upstream.NodeFaults{Delay: 300 * time.Millisecond})
+		c.nodes[0].Fault(node.Faults{Delay: 300 * time.Millisecond})
 		var fresh, other atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 64 {
@@ -139,7 +139,7 @@ func TestConcurrentKeyedDuplicatesAreOneCall(t *testing.T) {
 func TestFailedKeyedCallCanBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
-		c.nodes[0].Fault(upstream.NodeFaults{Status: 503, Delay: 200 * time.Millisecond})
+		c.nodes[0].Fault(node.Faults{Status: 503, Delay: 200 * time.Millisecond})
 		var wg sync.WaitGroup
 		var good, bad atomic.Int64
 		for range 6 {
@@ -150,7 +150,7 @@ func TestFailedKeyedCallCanBeTriedAgain(t *testing.T) {
 					good.Add(1)
 				case err == nil && status == 500:
 					bad.Add(1)
-					c.nodes[0].Fault(upstream.NodeFaults{})
+					c.nodes[0].Fault(node.Faults{})
 				default:
 					t.Errorf("got %d %s %v", status, answer, err)
 				}
@@ -207,13 +207,13 @@ func TestLargeKeyedAnswers(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "", "", "idempotency: { max_answer: 4MB }\nrpc:\n  rate: { rpm: 0 }\n")
 	logs := `{"jsonrpc":"2.0","id":18446744073709551615,"method":"eth_getLogs","params":[{}]}`
-	c.nodes[0].Fault(upstream.NodeFaults{Large: 3 << 20})
+	c.nodes[0].Fault(node.Faults{Large: 3 << 20})
 	_, first := c.must("3MB", logs, 200)
 	again, text := c.must("3MB", logs, 200)
 	if len(first) < 3<<20 || text != first || again.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%d bytes first, %d again", len(first), len(text))
 	}
-	c.nodes[0].Fault(upstream.NodeFaults{Large: 6 << 20})
+	c.nodes[0].Fault(node.Faults{Large: 6 << 20})
 	if _, first = c.must("6MB", logs, 200); len(first) < 6<<20 {
 		t.Errorf("%d bytes", len(first))
 	}
@@ -229,7 +229,7 @@ func TestLargeKeyedAnswers(t *testing.T) {
 func TestKeyedAnswerThatTheClientLeft(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
-	c.nodes[0].Fault(upstream.NodeFaults{Large: 32 << 20, Pause: 2 * time.Millisecond})
+	c.nodes[0].Fault(node.Faults{Large: 32 << 20, Pause: 2 * time.Millisecond})
 	logs := `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{}]}`
 	req, err := http.NewRequest("POST", c.URL+"/crypto/rpc/ethereum-sepolia", strings.NewReader(logs))
 	if err != nil {
@@ -284,7 +284,7 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 				t.Errorf("the node ran %d writes, want %d", s.Calls["eth_sendUserOperation"], want)
 			}
 		}
-		c.nodes[0].Fault(upstream.NodeFaults{Delay: 2 * time.Second})
+		c.nodes[0].Fault(node.Faults{Delay: 2 * time.Second})
 		batch := "[" + keyedRead + "," + write + "]"
 		var all sync.WaitGroup
 		for key, body := range map[string]string{"killed": write, "batch": batch, "read": keyedRead} {
@@ -300,7 +300,7 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 		rig.Await(t, "the node ran the writes", func() bool {
 			return c.nodes[0].Stats().Calls["eth_sendUserOperation"] == 2
 		})
-		c.nodes[0].Fault(upstream.NodeFaults{})
+		c.nodes[0].Fault(node.Faults{})
 		c.Start()
 		for range 2 {
 			unknown("after the kill", "killed", write)
@@ -316,16 +316,16 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 		c.spent(20)
 
 		// The same holds when only the answer is lost.
-		c.nodes[0].Fault(upstream.NodeFaults{Drop: true})
+		c.nodes[0].Fault(node.Faults{Drop: true})
 		if _, answer := c.must("lost", write, 500); !strings.Contains(answer, "not known") {
 			t.Errorf("the client whose answer was lost is told %s", answer)
 		}
 		unknown("after a lost answer", "lost", write)
 		ran(3)
 		// What the node refused may be tried again.
-		c.nodes[0].Fault(upstream.NodeFaults{Status: 503})
+		c.nodes[0].Fault(node.Faults{Status: 503})
 		c.must("refused", write, 500)
-		c.nodes[0].Fault(upstream.NodeFaults{})
+		c.nodes[0].Fault(node.Faults{})
 		c.must("refused", write, 200)
 		ran(4)
 		c.spent(40)
@@ -380,7 +380,7 @@ func TestLongKillWithRetriesChargesKeyedCallsOnce(t *testing.T) { killKeyedCalls
 
 func killKeyedCalls(t *testing.T, rounds int) {
 	withKeys(t, func(t *testing.T, c *chain) {
-		c.nodes[0].Fault(upstream.NodeFaults{Delay: 2 * time.Millisecond})
+		c.nodes[0].Fault(node.Faults{Delay: 2 * time.Millisecond})
 		var next, made, credits atomic.Int64
 		var answers sync.Map
 		stop := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -43,7 +43,7 @@ func (c *chain) leave(after time.Duration, body string, headers ...string) {
 func TestLeavingARunningCallCostsItsPrice(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: 700 * time.Millisecond})
+	c.nodes[0].Fault(node.Faults{Delay: 700 * time.Millisecond})
 	var all sync.WaitGroup
 	for i := range 10 {
 		all.Go(func() { c.leave(100*time.Millisecond, sendRaw(fmt.Sprintf("0x09%02x", i))) })
@@ -91,7 +91,7 @@ func TestLeavingBeforeANodeWasAskedIsFree(t *testing.T) {
 func TestKeyedWriteWhoseConnectionWasLostRunsOnce(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
-		c.nodes[0].Fault(upstream.NodeFaults{Delay: 500 * time.Millisecond})
+		c.nodes[0].Fault(node.Faults{Delay: 500 * time.Millisecond})
 		for i, body := range []string{
 			`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`, keyedReads,
 		} {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -87,10 +87,10 @@ func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 
 // breakNodes changes what is wrong with the nodes, one of them being well at
 // any time.
-func breakNodes(nodes []*upstream.Node, stop chan struct{}) {
+func breakNodes(nodes []*node.Node, stop chan struct{}) {
 	random := rand.New(rand.NewPCG(4, 4))
 	const large = 200 << 10
-	faults := []upstream.NodeFaults{
+	faults := []node.Faults{
 		{}, {Large: large}, {Large: large, LargeCut: true}, {Status: 429}, {Status: 502}, {Hidden: "infura"},
 		{Hidden: "alchemy"}, {Single: true}, {Item: true},
 		{Shuffle: true}, {Duplicate: true}, {Missing: true}, {Foreign: true}, {NoID: true}, {Truncate: true},
@@ -102,7 +102,7 @@ func breakNodes(nodes []*upstream.Node, stop chan struct{}) {
 		for i, n := range nodes {
 			f := faults[random.IntN(len(faults))]
 			if i == well {
-				f = upstream.NodeFaults{Large: large}
+				f = node.Faults{Large: large}
 			}
 			f.Share = random.Float64()
 			n.Fault(f)

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 )
 
 // Transactions of a batch whose nonces were used are looked for side by side.
 func TestUsedNoncesOfABatchAreLookedUpSideBySide(t *testing.T) {
 	t.Parallel()
 	const delay, count = 50 * time.Millisecond, 100
-	n, url := startSimulated(t, upstream.NodeOptions{})
+	n, url := startSimulated(t, node.Options{})
 	c := startHostile(t, 3, "", url)
 	var calls, answers []string
 	for i := range count {
@@ -26,7 +26,7 @@ func TestUsedNoncesOfABatchAreLookedUpSideBySide(t *testing.T) {
 		n.Give(hash)
 		answers = append(answers, `{"jsonrpc":"2.0","id":1,"result":"`+hash+`"}`)
 	}
-	n.Fault(upstream.NodeFaults{Delay: delay})
+	n.Fault(node.Faults{Delay: delay})
 	began := time.Now()
 	c.expect("["+strings.Join(calls, ",")+"]", "["+strings.Join(answers, ",")+"]", 20*count)
 	took := time.Since(began)
@@ -65,8 +65,8 @@ func TestLookingForATransactionEndsAtTheLimit(t *testing.T) {
 func TestATransactionIsFoundWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 4 * time.Second
-	n, url := startSimulated(t, upstream.NodeOptions{})
-	n.Fault(upstream.NodeFaults{Without: []string{"eth_sendRawTransaction"}})
+	n, url := startSimulated(t, node.Options{})
+	n.Fault(node.Faults{Without: []string{"eth_sendRawTransaction"}})
 	n.Give(hashOf01)
 	c := startHostile(t, 0, "      timeouts: { read: 4s, heavy: 4s, write: 4s, total: 4s }\n",
 		startDrippingOn(t, "eth_sendRawTransaction", `{"jsonrpc":"2.0","id":1,"result":null}`), url)

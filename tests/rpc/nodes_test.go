@@ -11,16 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 )
 
 // Nodes that a test makes: one that is well, one that says what the test wants, and one
 // that writes what it wants to its connections.
 
 // startSimulated starts a simulated node.
-func startSimulated(t *testing.T, o upstream.NodeOptions) (*upstream.Node, string) {
+func startSimulated(t *testing.T, o node.Options) (*node.Node, string) {
 	t.Helper()
-	n := upstream.NewNode(o)
+	n := node.New(o)
 	url, err := n.Start()
 	if err != nil {
 		t.Fatal(err)

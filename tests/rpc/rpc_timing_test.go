@@ -17,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -116,13 +117,13 @@ func BenchmarkCrypto(b *testing.B) {
 
 // What a large answer needs: time to its first byte, and memory of the gateway.
 func BenchmarkCryptoLarge(b *testing.B) {
-	n := upstream.NewNode(upstream.NodeOptions{})
+	n := node.New(node.Options{})
 	url, err := n.Start()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer n.Close()
-	n.Fault(upstream.NodeFaults{Large: 100 << 20})
+	n.Fault(node.Faults{Large: 100 << 20})
 	g := rig.StartGateway(b, fmt.Sprintf(realChain, url))
 	g.NewAccount("rich", "100")
 	key := g.Key("rich")

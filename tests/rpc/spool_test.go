@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -20,8 +20,8 @@ import (
 // for temporary files serve them, too. What cannot be held is in the log.
 func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 	t.Parallel()
-	n, url := startSimulated(t, upstream.NodeOptions{})
-	n.Fault(upstream.NodeFaults{Large: 1 << 20})
+	n, url := startSimulated(t, node.Options{})
+	n.Fault(node.Faults{Large: 1 << 20})
 	g := rig.NewGateway(t, fmt.Sprintf(
 		"log: { level: info, format: json, sample_above: 0 }\nrpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n"+
 			"  networks: [{ name: ethereum-sepolia, upstreams: [{ name: node, url: %q }] }]\n", url))
@@ -78,8 +78,8 @@ func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 // "Another customer reads twelve answers drop by drop, and my batches are refused for half a minute."
 func TestAnswersReadDropByDropLeaveSpaceToOthers(t *testing.T) {
 	t.Parallel()
-	n, url := startSimulated(t, upstream.NodeOptions{})
-	n.Fault(upstream.NodeFaults{Large: 900 << 10})
+	n, url := startSimulated(t, node.Options{})
+	n.Fault(node.Faults{Large: 900 << 10})
 	g := rig.StartGateway(t, fmt.Sprintf(
 		"log: { level: info, format: json, sample_above: 0 }\nrpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n"+
 			"  batch_answer: 1MB\n  networks: [{ name: ethereum-sepolia, upstreams: [{ name: node, url: %q }] }]\n", url))

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -21,11 +21,11 @@ import (
 // startTwice is a node that sends every third answer again, 0 to 5 ms later.
 func startTwice(t *testing.T) string {
 	t.Helper()
-	n := upstream.NewNode(upstream.NodeOptions{})
+	n := node.New(node.Options{})
 	var count atomic.Int64
 	return startNode(t, func(conn net.Conn, bodies iter.Seq[[]byte]) {
 		for body := range bodies {
-			answer := rawAnswer(n.Answer(body, &upstream.NodeFaults{}))
+			answer := rawAnswer(n.Answer(body, &node.Faults{}))
 			if _, err := conn.Write(answer); err != nil {
 				return
 			}
@@ -58,7 +58,7 @@ func sendTwice(t *testing.T, calls int64) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			_, good := startSimulated(t, upstream.NodeOptions{})
+			_, good := startSimulated(t, node.Options{})
 			urls := []string{good}
 			for range f.nodes {
 				urls = append(urls, startTwice(t))

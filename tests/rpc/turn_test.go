@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 )
 
 const turnRules = "rpc:\n  rate: { rpm: 0 }\n  max_in_flight: 1\n  turn_wait: "
@@ -17,7 +17,7 @@ const turnRules = "rpc:\n  rate: { rpm: 0 }\n  max_in_flight: 1\n  turn_wait: "
 func TestCryptoRequestsTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "      head_every: 0s\n", "", turnRules+"60s\n")
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: 30 * time.Millisecond})
+	c.nodes[0].Fault(node.Faults{Delay: 30 * time.Millisecond})
 	const n = 8
 	began := time.Now()
 	var all sync.WaitGroup
@@ -38,7 +38,7 @@ func TestCryptoTurnThatDoesNotCome(t *testing.T) {
 	c := startChainWith(t, 1, "      head_every: 0s\n      timeouts: { read: 50s }\n", "", turnRules+"50ms\n")
 	c.NewAccount("other", "1")
 	other := c.Key("other")
-	c.nodes[0].Fault(upstream.NodeFaults{Delay: 5 * time.Second})
+	c.nodes[0].Fault(node.Faults{Delay: 5 * time.Second})
 	var all sync.WaitGroup
 	var answered, refused atomic.Int64
 	for range 2 {
@@ -60,7 +60,7 @@ func TestCryptoTurnThatDoesNotCome(t *testing.T) {
 		}
 	})
 	all.Wait()
-	c.nodes[0].Fault(upstream.NodeFaults{})
+	c.nodes[0].Fault(node.Faults{})
 	if answered.Load() != 1 || refused.Load() != 1 {
 		t.Errorf("of two requests at once %d were answered and %d refused", answered.Load(), refused.Load())
 	}

@@ -21,6 +21,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/film"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -149,7 +150,7 @@ func openShares(t testing.TB, store, settings, scrape string, long bool) *shares
 		keys = 8000
 	}
 	g := rig.NewGateway(t, fmt.Sprintf(sharesConfig, settings, s.sim.URL,
-		s.startNode(upstream.NodeOptions{}, nil), s.startNode(upstream.NodeOptions{Ledger: s.evm}, s.delaysContracts), s.startFacilitator(),
+		s.startNode(node.Options{}, nil), s.startNode(node.Options{Ledger: s.evm}, s.delaysContracts), s.startFacilitator(),
 		keys, scrape, s.left.start(t)))
 	if store != "" {
 		g.Store = store
@@ -201,9 +202,9 @@ func (s *shares) startSite() string {
 }
 
 // startNode serves a simulated node, whose requests go through before first.
-func (s *shares) startNode(o upstream.NodeOptions, before func(body []byte)) string {
-	n := upstream.NewNode(o)
-	n.Fault(upstream.NodeFaults{Large: 400 << 10})
+func (s *shares) startNode(o node.Options, before func(body []byte)) string {
+	n := node.New(o)
+	n.Fault(node.Faults{Large: 400 << 10})
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if before != nil {
 			body, _ := io.ReadAll(r.Body)

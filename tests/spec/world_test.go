@@ -22,6 +22,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/enclave"
+	"farebox/bench/upstream/node"
 	"farebox/bench/upstream/strict"
 	"farebox/tests/rig"
 )
@@ -97,8 +98,8 @@ func startWorld(t *testing.T, name string) *world {
 	}
 	t.Cleanup(w.facilitator.Close)
 	var nodes []string
-	for _, o := range []upstream.NodeOptions{{Ledger: w.evm}, {Ledger: w.solana, Solana: true}} {
-		n := upstream.NewNode(o)
+	for _, o := range []node.Options{{Ledger: w.evm}, {Ledger: w.solana, Solana: true}} {
+		n := node.New(o)
 		at, err := n.Start()
 		if err != nil {
 			t.Fatal(err)

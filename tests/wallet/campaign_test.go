@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -54,8 +54,8 @@ func (c *campaign) lie(call string) chain.Lie {
 }
 
 // nodeFaults are of one node of each chain at a time, so that two are honest or slow.
-func (c *campaign) nodeFaults() upstream.NodeFaults {
-	all := []upstream.NodeFaults{
+func (c *campaign) nodeFaults() node.Faults {
+	all := []node.Faults{
 		{}, {Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts}, {Status: 503},
 		{Truncate: true}, {Share: 0.5, Drop: true}, {Lag: int64(c.draw(40))}, {Hidden: "public"},
 		{Delay: 200 * time.Millisecond}, {Trailing: true, Share: 0.5},
@@ -181,8 +181,8 @@ func runCampaign(t *testing.T, store string, payments, each int, forks bool) {
 	}
 	// Quiet: everybody tells the truth, and what was signed and never used is over.
 	s.facilitator.Always("")
-	s.evmNode[0].Fault(upstream.NodeFaults{})
-	s.solanaNode[0].Fault(upstream.NodeFaults{})
+	s.evmNode[0].Fault(node.Faults{})
+	s.solanaNode[0].Fault(node.Faults{})
 	s.evm.Skip(10 * time.Minute)
 	s.solana.Skip(2 * chain.HashSlots)
 	wait := time.Now().Add(6 * time.Minute)

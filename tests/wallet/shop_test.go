@@ -14,6 +14,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -36,9 +37,9 @@ type world struct {
 	solana      *chain.Solana
 	facilitator *chain.Facilitator
 	facAt       string
-	evmNode     []*upstream.Node
+	evmNode     []*node.Node
 	evmAt       []string
-	solanaNode  []*upstream.Node
+	solanaNode  []*node.Node
 	solanaAt    []string
 	sim         *rig.Simulated
 }
@@ -64,19 +65,19 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(w.facilitator.Close)
 	for i := range evmNodes {
-		n, at := w.node(upstream.NodeOptions{Ledger: w.evm, Seed: uint64(i)})
+		n, at := w.node(node.Options{Ledger: w.evm, Seed: uint64(i)})
 		w.evmNode, w.evmAt = append(w.evmNode, n), append(w.evmAt, at)
 	}
 	for i := range 2 {
-		n, at := w.node(upstream.NodeOptions{Ledger: w.solana, Solana: true, Seed: uint64(i)})
+		n, at := w.node(node.Options{Ledger: w.solana, Solana: true, Seed: uint64(i)})
 		w.solanaNode, w.solanaAt = append(w.solanaNode, n), append(w.solanaAt, at)
 	}
 	return w
 }
 
-func (w *world) node(o upstream.NodeOptions) (*upstream.Node, string) {
+func (w *world) node(o node.Options) (*node.Node, string) {
 	w.t.Helper()
-	n := upstream.NewNode(o)
+	n := node.New(o)
 	at, err := n.Start()
 	if err != nil {
 		w.t.Fatal(err)

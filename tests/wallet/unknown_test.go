@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
 
@@ -151,8 +151,8 @@ func TestOneLyingNodeGainsNothing(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	for _, lie := range []chain.Lie{chain.Invents, chain.Hides, chain.Inflates, chain.Diverts} {
-		s.evmNode[0].Fault(upstream.NodeFaults{Lie: lie})
-		s.solanaNode[0].Fault(upstream.NodeFaults{Lie: lie})
+		s.evmNode[0].Fault(node.Faults{Lie: lie})
+		s.solanaNode[0].Fault(node.Faults{Lie: lie})
 		s.facilitator.Draw(func(call string) chain.Lie {
 			if call == "settle" && lie == chain.Invents {
 				return chain.Claims
@@ -174,8 +174,8 @@ func TestOneLyingNodeGainsNothing(t *testing.T) {
 			if r.status == 200 && r.Get("data.amountCredited").Raw != "5" {
 				t.Errorf("%s: %s", lie, r)
 			}
-			s.evmNode[0].Fault(upstream.NodeFaults{})
-			s.solanaNode[0].Fault(upstream.NodeFaults{})
+			s.evmNode[0].Fault(node.Faults{})
+			s.solanaNode[0].Fault(node.Faults{})
 			s.has(p, "5")
 		}
 	}
@@ -186,7 +186,7 @@ func TestOneLyingNodeGainsNothing(t *testing.T) {
 func TestNodesThatFailDelayAPayment(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
-	for _, f := range []upstream.NodeFaults{
+	for _, f := range []node.Faults{
 		{Status: 502}, {Truncate: true}, {Drop: true}, {Hidden: "infura"}, {Lag: 200}, {Empty: true}, {NoID: true},
 		{Without: []string{"eth_getLogs"}},
 	} {
@@ -199,7 +199,7 @@ func TestNodesThatFailDelayAPayment(t *testing.T) {
 			t.Errorf("%+v: %s", f, r)
 		}
 		for _, n := range s.evmNode {
-			n.Fault(upstream.NodeFaults{})
+			n.Fault(node.Faults{})
 		}
 		rig.Await(t, "the payment is taken", func() bool {
 			r := s.pay(payment)
@@ -258,7 +258,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 				return ""
 			})
 			for _, n := range s.evmNode { // nobody can say what became of it
-				n.Fault(upstream.NodeFaults{Lag: 10_000})
+				n.Fault(node.Faults{Lag: 10_000})
 			}
 			p := chain.NewPayer()
 			if r := s.pay(s.sign(p, 5*usd)); r.status != 504 && r.status != 503 {
@@ -270,7 +270,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 		s.WriteConfig(s.config(options{facilitator: ", settle_timeout: 2s", x402: "min_top_up: 6"}))
 		s.Signal(rig.Hangup)
 		for _, n := range s.evmNode {
-			n.Fault(upstream.NodeFaults{})
+			n.Fault(node.Faults{})
 		}
 		s.has(p, "5")
 		s.WriteConfig(s.config(options{facilitator: ", settle_timeout: 2s"}))
@@ -281,7 +281,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 		p = settled(chain.Loses)
 		s.Kill()
 		for _, n := range s.evmNode {
-			n.Fault(upstream.NodeFaults{})
+			n.Fault(node.Faults{})
 		}
 		s.Start()
 		s.has(p, "5")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 )
 
 // rpc are calls of blockchains.
@@ -70,7 +70,7 @@ func (l *lab) rpcFaults(c *customer) {
 	i := 0
 	for _, line := range lines("node-faults") {
 		name, text, _ := strings.Cut(line, ": ")
-		var faults upstream.NodeFaults
+		var faults node.Faults
 		if err := json.Unmarshal([]byte(text), &faults); err != nil {
 			panic("the script is part of the program: " + err.Error())
 		}
@@ -88,8 +88,8 @@ func (l *lab) rpcFaults(c *customer) {
 				l.post(fmt.Sprint(network, ", nodes with ", name, " ", body[:min(len(body), 60)]),
 					"/crypto/rpc/"+network, c.worker, body)
 			}
-			l.nodes[0].Fault(upstream.NodeFaults{})
-			l.nodes[1].Fault(upstream.NodeFaults{})
+			l.nodes[0].Fault(node.Faults{})
+			l.nodes[1].Fault(node.Faults{})
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream"
+	"farebox/bench/upstream/node"
 	"farebox/bench/upstream/strict"
 )
 
@@ -36,7 +37,7 @@ type lab struct {
 	taps   []*tap
 	sim    *strict.Server
 	simURL string // without /v1
-	nodes  []*upstream.Node
+	nodes  []*node.Node
 	urls   []string // of the nodes
 	ends   []func()
 
@@ -102,7 +103,7 @@ func newLab(binary string) (*lab, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := upstream.NewNode(upstream.NodeOptions{Solana: i == 2, Seed: uint64(i), Name: t.name})
+		n := node.New(node.Options{Solana: i == 2, Seed: uint64(i), Name: t.name})
 		l.nodes, l.urls = append(l.nodes, n), append(l.urls, "http://"+t.Addr().String())
 		server := &http.Server{Handler: n, ReadHeaderTimeout: time.Minute}
 		go func() { _ = server.Serve(t) }()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/mr-tron/base58"
 
-	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
@@ -169,7 +169,7 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 func TestOneNodeDecidesNothing(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	for _, fault := range []upstream.NodeFaults{{Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates},
+	for _, fault := range []node.Faults{{Lie: chain.Invents}, {Lie: chain.Hides}, {Lie: chain.Inflates},
 		{Lie: chain.Diverts}, {Lie: chain.Stranger}, {Status: 503}, {Truncate: true}, {Drop: true}, {Foreign: true},
 		{Empty: true}, {Lag: 1}, {Without: []string{"eth_getLogs", "getSignaturesForAddress"}}} {
 		for at := range 3 {
@@ -189,8 +189,8 @@ func TestOneNodeDecidesNothing(t *testing.T) {
 				w.finds(open[i], "", x402.Open)
 				w.finds(paid[i], "", x402.Paid)
 			}
-			w.nodes[at].Fault(upstream.NodeFaults{})
-			w.nodes[3+at].Fault(upstream.NodeFaults{})
+			w.nodes[at].Fault(node.Faults{})
+			w.nodes[3+at].Fault(node.Faults{})
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestDisagreementIsNoFinding(t *testing.T) {
 		if r, err := w.Verify(soon(t), p); err != nil || !r.OK {
 			t.Fatalf("verify says %+v %v", r, err)
 		}
-		w.nodes[3*i].Fault(upstream.NodeFaults{Lie: chain.Invents})
+		w.nodes[3*i].Fault(node.Faults{Lie: chain.Invents})
 		w.until("the nodes disagree", func() bool {
 			f, err := w.Find(soon(t), p, "")
 			if err == nil {
@@ -212,7 +212,7 @@ func TestDisagreementIsNoFinding(t *testing.T) {
 			}
 			return errors.Is(err, x402.ErrDisagree)
 		})
-		w.nodes[3*i].Fault(upstream.NodeFaults{Status: 500})
+		w.nodes[3*i].Fault(node.Faults{Status: 500})
 		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, x402.ErrDisagree) {
 			t.Errorf("%s: with two nodes of three it is %v", p.Network, err)
 		}

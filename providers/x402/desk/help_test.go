@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
@@ -28,7 +28,7 @@ type world struct {
 	t      testing.TB
 	evm    *chain.EVM
 	sol    *chain.Solana
-	nodes  []*upstream.Node // three of EVM, three of Solana
+	nodes  []*node.Node // three of EVM, three of Solana
 	helper *chain.Facilitator
 }
 
@@ -44,20 +44,20 @@ func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
 	}
 	t.Cleanup(w.helper.Close)
 	text := "rpc:\n  networks:\n"
-	for name, ledger := range map[string]upstream.Ledger{"base-mainnet": w.evm, "solana-mainnet": w.sol} {
+	for name, ledger := range map[string]chain.Ledger{"base-mainnet": w.evm, "solana-mainnet": w.sol} {
 		text += "    - name: " + name + "\n      upstreams:\n"
 		for i := range 3 {
-			node := upstream.NewNode(upstream.NodeOptions{Ledger: ledger, Solana: ledger == upstream.Ledger(w.sol)})
-			at, err := node.Start()
+			n := node.New(node.Options{Ledger: ledger, Solana: ledger == chain.Ledger(w.sol)})
+			at, err := n.Start()
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(node.Close)
+			t.Cleanup(n.Close)
 			text += fmt.Sprintf("        - { name: n%d, url: %q }\n", i, at)
-			if ledger == upstream.Ledger(w.evm) {
-				w.nodes = append([]*upstream.Node{node}, w.nodes...)
+			if ledger == chain.Ledger(w.evm) {
+				w.nodes = append([]*node.Node{n}, w.nodes...)
 			} else {
-				w.nodes = append(w.nodes, node)
+				w.nodes = append(w.nodes, n)
 			}
 		}
 	}

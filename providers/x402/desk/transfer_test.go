@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/x402"
 	look "farebox/providers/x402/chain"
@@ -41,7 +41,7 @@ func (w *world) elsewhere() map[string]*x402.Payment {
 func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	for _, fault := range []upstream.NodeFaults{{}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts},
+	for _, fault := range []node.Faults{{}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts},
 		{Lie: chain.Stranger}, {Status: 503}, {Truncate: true}, {Without: []string{"eth_getLogs"}}} {
 		w.nodes[0].Fault(fault)
 		w.nodes[3].Fault(fault)
@@ -66,17 +66,17 @@ func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
 			w.until("final", func() bool { f, err := w.Find(soon(t), got, ""); return err == nil && f.Final })
 		}
 	}
-	w.nodes[0].Fault(upstream.NodeFaults{})
-	w.nodes[3].Fault(upstream.NodeFaults{})
+	w.nodes[0].Fault(node.Faults{})
+	w.nodes[3].Fault(node.Faults{})
 	for transaction, p := range w.elsewhere() {
 		at := map[string]int{base: 0, solana: 3}[p.Network]
-		w.nodes[at].Fault(upstream.NodeFaults{Lie: chain.Hides})
-		w.nodes[at+1].Fault(upstream.NodeFaults{Lie: chain.Hides})
+		w.nodes[at].Fault(node.Faults{Lie: chain.Hides})
+		w.nodes[at+1].Fault(node.Faults{Lie: chain.Hides})
 		if _, _, err := w.Proven(soon(t), p.Network, transaction, -1); !errors.Is(err, look.ErrNoTransfer) {
 			t.Errorf("what two of three nodes do not have is proven: %v", err)
 		}
-		w.nodes[at].Fault(upstream.NodeFaults{})
-		w.nodes[at+1].Fault(upstream.NodeFaults{})
+		w.nodes[at].Fault(node.Faults{})
+		w.nodes[at+1].Fault(node.Faults{})
 	}
 }
 
@@ -104,8 +104,8 @@ func TestAnotherAuthorizationWithItsNonceIsNotPaid(t *testing.T) {
 func TestWhateverReachedPayToIsListed(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, func(c *config.X402) { c.Networks[0].FinalDepth = 10_000 })
-	w.nodes[0].Fault(upstream.NodeFaults{Status: 503})
-	w.nodes[3].Fault(upstream.NodeFaults{Truncate: true})
+	w.nodes[0].Fault(node.Faults{Status: 503})
+	w.nodes[3].Fault(node.Faults{Truncate: true})
 	want := w.elsewhere()
 	from := chain.NewPayer()
 	plain := w.evm.Transfer(from.Address, receiver, 123)
