@@ -133,7 +133,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 		return c.site(x, path)
 	case strings.HasPrefix(path, "/x402/"):
 		x.endpoint = "x402"
-		status, body := c.srv.facilitator().Answer(string(c.req.method), strings.TrimPrefix(path, "/x402/"), c.req.body, "")
+		status, body := c.srv.facilitator().Answer(string(c.req.method), strings.TrimPrefix(path, "/x402/"), c.req.body)
 		return c.reply(sc, status, contentJSON, body)
 	case string(c.req.method) != "POST":
 		return c.refuse(x, anthropic, 404, unknownURL(string(c.req.method), path))

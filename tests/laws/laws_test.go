@@ -334,7 +334,9 @@ func exported(recv *ast.FieldList) bool {
 }
 
 // testPackages are simulators and checks that tests and tools alone use.
-var testPackages = []string{"farebox/bench/upstream/strict"}
+var testPackages = []string{
+	"farebox/bench/upstream/facilitator", "farebox/bench/upstream/node", "farebox/bench/upstream/strict",
+}
 
 // A gateway that sends what vendors refuse is found by tests alone: they ask package strict. Those of bench send to the
 // simulated upstream directly.

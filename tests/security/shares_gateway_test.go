@@ -20,6 +20,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/film"
 	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
@@ -230,7 +231,7 @@ func (s *shares) delaysContracts(body []byte) {
 // startFacilitator serves a facilitator that settles no payment of some wallets, and
 // verifies those of others slowly.
 func (s *shares) startFacilitator() string {
-	f := chain.NewFacilitator(s.evm, nil)
+	f := facilitator.New(s.evm, nil)
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -22,6 +22,7 @@ import (
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/enclave"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/bench/upstream/strict"
 	"farebox/tests/rig"
@@ -60,7 +61,7 @@ type world struct {
 	sim         *strict.Server
 	evm         *chain.EVM
 	solana      *chain.Solana
-	facilitator *chain.Facilitator
+	facilitator *facilitator.Facilitator
 	url         string // of the upstream, without a path
 	files       string // where generated content is served
 
@@ -91,7 +92,7 @@ func startWorld(t *testing.T, name string) *world {
 	w.url = where["SIM_URL"]
 	w.evm = chain.NewEVM(chain.EVMOptions{BlockTime: 100 * time.Millisecond})
 	w.solana = chain.NewSolana(chain.SolanaOptions{SlotTime: 200 * time.Millisecond})
-	w.facilitator = chain.NewFacilitator(w.evm, w.solana)
+	w.facilitator = facilitator.New(w.evm, w.solana)
 	pay, err := w.facilitator.Start()
 	if err != nil {
 		t.Fatal(err)

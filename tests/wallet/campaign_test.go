@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
@@ -45,8 +46,8 @@ func (c *campaign) draw(n int) int {
 
 // lies that cost no more time than the campaign has. Hanging ones are rare.
 func (c *campaign) lie(call string) chain.Lie {
-	l := chain.Lies[c.draw(len(chain.Lies))]
-	hangs := l == chain.Hangs || l == chain.HangsAfter || l == chain.Floods
+	l := facilitator.Lies[c.draw(len(facilitator.Lies))]
+	hangs := l == facilitator.Hangs || l == facilitator.HangsAfter || l == facilitator.Floods
 	if c.draw(3) == 0 || hangs && c.draw(4) != 0 || call == "verify" && c.draw(3) != 0 {
 		return ""
 	}

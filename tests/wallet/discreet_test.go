@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 )
 
 // What a wallet signed is as good as money or a key: no log has any of it, good or bad.
@@ -19,7 +20,7 @@ func TestNoLogHasWhatWalletsSigned(t *testing.T) {
 	}
 	s.Start()
 	secrets := []string{"facilitator-secret-token"}
-	for _, lie := range []chain.Lie{"", chain.Denies, chain.Garbage, chain.Breaks} {
+	for _, lie := range []chain.Lie{"", facilitator.Denies, facilitator.Garbage, facilitator.Breaks} {
 		s.facilitator.Always(lie)
 		for _, p := range []*chain.Payer{chain.NewPayer(), chain.NewSolanaPayer()} {
 			payment := s.sign(p, 5*usd)

@@ -9,6 +9,7 @@ import (
 
 	"farebox/bench/servers"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/tests/rig"
 )
 
@@ -112,7 +113,7 @@ func TestLongAPaymentOfADeadNodeIsFinishedByAnother(t *testing.T) {
 	payment := nodes[0].sign(p, 5*usd)
 	nodes[0].facilitator.Draw(func(call string) chain.Lie {
 		if call == "settle" {
-			return chain.HangsAfter
+			return facilitator.HangsAfter
 		}
 		return ""
 	})

@@ -14,6 +14,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
@@ -35,7 +36,7 @@ type world struct {
 	t           *testing.T
 	evm         *chain.EVM
 	solana      *chain.Solana
-	facilitator *chain.Facilitator
+	facilitator *facilitator.Facilitator
 	facAt       string
 	evmNode     []*node.Node
 	evmAt       []string
@@ -58,7 +59,7 @@ func newWorld(t *testing.T) *world {
 		solana: chain.NewSolana(chain.SolanaOptions{SlotTime: 250 * time.Millisecond}),
 		sim:    rig.StartUpstream(t, upstream.Options{}),
 	}
-	w.facilitator = chain.NewFacilitator(w.evm, w.solana)
+	w.facilitator = facilitator.New(w.evm, w.solana)
 	var err error
 	if w.facAt, err = w.facilitator.Start(); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/tests/rig"
 )
@@ -21,21 +22,21 @@ func TestTheChainDecidesWhateverTheFacilitatorSays(t *testing.T) {
 		status  string // that it may be answered with
 		settled bool
 	}{
-		{chain.Claims, "504", false},
-		{chain.Denies, "200", true},
-		{chain.Loses, "200 503", true},
-		{chain.HangsAfter, "200 503 504", true},
-		{chain.Breaks, "200 503", true},
-		{chain.Pending, "200", true},
-		{chain.Late, "200 504", true},
-		{chain.Twice, "200", true},
-		{chain.Enlarges, "200", true},
-		{chain.Misnames, "200", true},
-		{chain.Garbage, "200 503", true},
-		{chain.Floods, "200 503", true},
-		{chain.Doubles, "200 503", true},
-		{chain.Admits, "200", true},
-		{chain.Declines, "402", false},
+		{facilitator.Claims, "504", false},
+		{facilitator.Denies, "200", true},
+		{facilitator.Loses, "200 503", true},
+		{facilitator.HangsAfter, "200 503 504", true},
+		{facilitator.Breaks, "200 503", true},
+		{facilitator.Pending, "200", true},
+		{facilitator.Late, "200 504", true},
+		{facilitator.Twice, "200", true},
+		{facilitator.Enlarges, "200", true},
+		{facilitator.Misnames, "200", true},
+		{facilitator.Garbage, "200 503", true},
+		{facilitator.Floods, "200 503", true},
+		{facilitator.Doubles, "200 503", true},
+		{facilitator.Admits, "200", true},
+		{facilitator.Declines, "402", false},
 	} {
 		for _, p := range []*chain.Payer{chain.NewPayer(), chain.NewSolanaPayer()} {
 			// Verify tells the truth, so that all of them come to the settlement.
@@ -79,7 +80,7 @@ func TestVerifyLiesAndNobodyLosesAnything(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	p := chain.NewPayer()
-	s.facilitator.Always(chain.Rejects)
+	s.facilitator.Always(facilitator.Rejects)
 	if r := s.pay(s.sign(p, 5*usd)); r.status == 200 {
 		t.Logf("credited at once: %s", r)
 	} else if r.status != 402 && r.status != 504 {
@@ -94,12 +95,12 @@ func TestVerifyLiesAndNobodyLosesAnything(t *testing.T) {
 func TestAFacilitatorThatIsAwayCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", settle_timeout: 2s, verify_timeout: 1s"})
-	for _, lie := range []chain.Lie{chain.Down, chain.Hangs} {
+	for _, lie := range []chain.Lie{facilitator.Down, facilitator.Hangs} {
 		p := chain.NewPayer()
 		payment := s.sign(p, 5*usd)
 		s.facilitator.Always(lie)
 		r := s.pay(payment)
-		if lie == chain.Hangs && (r.status != 503 || r.header.Get("Retry-After") == "") {
+		if lie == facilitator.Hangs && (r.status != 503 || r.header.Get("Retry-After") == "") {
 			t.Errorf("%q: %s", lie, r)
 		}
 		s.facilitator.Always("")
@@ -118,7 +119,7 @@ func TestAPaymentThatSettlesSlowlyIsNotSentTwice(t *testing.T) {
 	s := openShop(t, options{facilitator: ", settle_timeout: 10s"})
 	s.facilitator.Draw(func(call string) chain.Lie {
 		if call == "settle" {
-			return chain.HangsAfter
+			return facilitator.HangsAfter
 		}
 		return ""
 	})
@@ -155,7 +156,7 @@ func TestOneLyingNodeGainsNothing(t *testing.T) {
 		s.solanaNode[0].Fault(node.Faults{Lie: lie})
 		s.facilitator.Draw(func(call string) chain.Lie {
 			if call == "settle" && lie == chain.Invents {
-				return chain.Claims
+				return facilitator.Claims
 			}
 			return ""
 		})
@@ -266,7 +267,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 			}
 			return p
 		}
-		p := settled(chain.Loses)
+		p := settled(facilitator.Loses)
 		s.WriteConfig(s.config(options{facilitator: ", settle_timeout: 2s", x402: "min_top_up: 6"}))
 		s.Signal(rig.Hangup)
 		for _, n := range s.evmNode {
@@ -278,7 +279,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 		rig.Await(t, "the config of before is in force", func() bool {
 			return s.tell("POST", topUp, "").Get("accepts.0.amount").Str == "5000000"
 		})
-		p = settled(chain.Loses)
+		p = settled(facilitator.Loses)
 		s.Kill()
 		for _, n := range s.evmNode {
 			n.Fault(node.Faults{})
@@ -296,7 +297,7 @@ func TestAPaymentThatNobodySettledIsOver(t *testing.T) {
 	s := openShop(t, options{facilitator: ", settle_timeout: 2s"})
 	s.facilitator.Draw(func(call string) chain.Lie {
 		if call == "settle" {
-			return chain.Claims
+			return facilitator.Claims
 		}
 		return ""
 	})

@@ -4,7 +4,7 @@
 // funds, unless a test takes them away; what is signed is checked as a real chain would.
 //
 // Both chains answer JSON-RPC for a node ([EVM.Call], [Solana.Call]) that may be behind
-// or lie, and the facilitator has the faults that facilitators have ([Lie]).
+// or lie ([Lie]).
 //
 // Nothing of the gateway may be imported here: a shared mistake would be invisible.
 package chain

@@ -20,10 +20,10 @@ type requirements struct {
 	Extra                                 map[string]string
 }
 
-// signed is a payment that a facilitator was sent.
-type signed struct {
-	network string
-	payer   string
+// Payment is one that a facilitator was sent.
+type Payment struct {
+	Network string
+	Payer   string
 	need    requirements
 	// Of an EVM:
 	authorization Authorization
@@ -32,8 +32,8 @@ type signed struct {
 	wire []byte
 }
 
-// read takes a request apart.
-func (f *Facilitator) read(body []byte) (*signed, error) {
+// Read takes a request apart.
+func (f *Facilitator) Read(body []byte) (*Payment, error) {
 	top, err := members(body, "the request", "x402Version", "paymentPayload", "paymentRequirements")
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (f *Facilitator) read(body []byte) (*signed, error) {
 	if fmt.Sprint(*accepted) != fmt.Sprint(*need) {
 		return nil, errors.New("paymentPayload.accepted differs from paymentRequirements")
 	}
-	p := &signed{network: need.Network, need: *need}
+	p := &Payment{Network: need.Network, need: *need}
 	switch {
 	case f.EVM != nil && need.Network == f.EVM.network():
 		return p, p.readEVM(payload["payload"])
@@ -92,7 +92,7 @@ var (
 	nonce   = regexp.MustCompile(`^0x[0-9a-fA-F]{64}$`)
 )
 
-func (p *signed) readEVM(raw json.RawMessage) error {
+func (p *Payment) readEVM(raw json.RawMessage) error {
 	m, err := members(raw, "payload", "signature", "authorization")
 	if err != nil {
 		return err
@@ -123,13 +123,13 @@ func (p *signed) readEVM(raw json.RawMessage) error {
 			return fmt.Errorf("authorization has %q where a number as text stands", n.text)
 		}
 	}
-	p.payer = a.From
+	p.Payer = a.From
 	return nil
 }
 
 func lower(hex string) string { return string(bytes.ToLower([]byte(hex))) }
 
-func (p *signed) readSolana(raw json.RawMessage) error {
+func (p *Payment) readSolana(raw json.RawMessage) error {
 	m, err := members(raw, "payload", "transaction")
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *signed) readSolana(raw json.RawMessage) error {
 		return fmt.Errorf("transaction: %w", err)
 	}
 	if msg, err := readMessage(p.wire); err == nil {
-		_, _, _, p.payer, _, _ = msg.transfer() // check says what is wrong
+		_, _, _, p.Payer, _, _ = msg.transfer() // check says what is wrong
 	}
 	return nil
 }
@@ -154,8 +154,8 @@ var (
 	errFeePayer  = errors.New("fee_payer_not_managed_by_facilitator")
 )
 
-// check is what verify does.
-func (p *signed) check(f *Facilitator) error {
+// Check is what verify does.
+func (p *Payment) Check(f *Facilitator) error {
 	if p.wire != nil {
 		return p.checkSolana(f)
 	}
@@ -172,7 +172,7 @@ func (p *signed) check(f *Facilitator) error {
 	return f.EVM.Check(a, p.signature)
 }
 
-func (p *signed) checkSolana(f *Facilitator) error {
+func (p *Payment) checkSolana(f *Facilitator) error {
 	l, err := f.Solana.Check(p.wire)
 	switch {
 	case err != nil:
@@ -187,9 +187,9 @@ func (p *signed) checkSolana(f *Facilitator) error {
 	return nil
 }
 
-// pay is what settle does: the same checks, and then onto the chain.
-func (p *signed) pay(f *Facilitator) (transaction string, err error) {
-	if err := p.check(f); err != nil {
+// Pay is what settle does: the same checks, and then onto the chain.
+func (p *Payment) Pay(f *Facilitator) (transaction string, err error) {
+	if err := p.Check(f); err != nil {
 		return "", err
 	}
 	if p.wire == nil {
@@ -209,8 +209,8 @@ func (p *signed) pay(f *Facilitator) (transaction string, err error) {
 	return "", errFeePayer
 }
 
-// invented is a transaction that nobody ever sent.
-func (p *signed) invented() string {
+// Invented is a transaction that nobody ever sent.
+func (p *Payment) Invented() string {
 	sum := keccak(p.wire, p.signature)
 	if p.wire == nil {
 		return hexOf(sum)

@@ -12,6 +12,7 @@ import (
 	"github.com/mr-tron/base58"
 
 	"farebox/bench/upstream/chain"
+	simulated "farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/wallet"
@@ -128,7 +129,7 @@ func TestContractWalletsPay(t *testing.T) {
 func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	for _, lie := range chain.Lies {
+	for _, lie := range simulated.Lies {
 		w.helper.Always("")
 		for _, p := range w.payments() {
 			p = w.prepared(p)
@@ -140,11 +141,11 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 			}
 			known := err == nil && !r.Unclear
 			switch lie {
-			case "", chain.Enlarges, chain.Misnames, chain.Admits, chain.Rejects, chain.Claims:
+			case "", simulated.Enlarges, simulated.Misnames, simulated.Admits, simulated.Rejects, simulated.Claims:
 				if !known || !r.OK {
 					t.Errorf("%s: %+v %v", lie, r, err)
 				}
-			case chain.Denies, chain.Declines, chain.Twice:
+			case simulated.Denies, simulated.Declines, simulated.Twice:
 				if !known || r.OK || r.Reason == "" {
 					t.Errorf("%s: %+v %v", lie, r, err)
 				}
@@ -154,7 +155,7 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 				}
 			}
 			want := x402.Paid
-			if lie == chain.Claims || lie == chain.Declines || lie == chain.Hangs || lie == chain.Down {
+			if lie == simulated.Claims || lie == simulated.Declines || lie == simulated.Hangs || lie == simulated.Down {
 				want = x402.Open
 			}
 			w.finds(p, r.Transaction, want)

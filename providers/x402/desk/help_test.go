@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/bench/upstream/chain"
+	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/config"
 	"farebox/providers/rpc"
@@ -29,7 +30,7 @@ type world struct {
 	evm    *chain.EVM
 	sol    *chain.Solana
 	nodes  []*node.Node // three of EVM, three of Solana
-	helper *chain.Facilitator
+	helper *facilitator.Facilitator
 }
 
 // begin makes a world in which so many nodes must agree. change may be nil.
@@ -37,7 +38,7 @@ func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
 	t.Helper()
 	w := &world{t: t, evm: chain.NewEVM(chain.EVMOptions{BlockTime: 20 * time.Millisecond}),
 		sol: chain.NewSolana(chain.SolanaOptions{SlotTime: 40 * time.Millisecond})}
-	w.helper = chain.NewFacilitator(w.evm, w.sol)
+	w.helper = facilitator.New(w.evm, w.sol)
 	url, err := w.helper.Start()
 	if err != nil {
 		t.Fatal(err)
