@@ -47,10 +47,7 @@ const dumpVersion = 1
 // they told each other stays out: a restored store has no process yet.
 var dumped = []dumpTable{
 	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us"}},
-	{"api_key", []string{"no", "id", "account", "type", "secret_mac", "last6", "description", "limit_period",
-		"limit_usd", "limit_diem",
-		"created_us", "expires_us", "revoked_us", "limit_text_usd", "limit_text_diem", "privacy", "version",
-		"last_used_us"}},
+	{"api_key", keys.names()},
 	{"model", []string{"no", "id", "type"}},
 	{"bucket", []string{"account", "currency", "day", "granted", "avail", "escrow", "spent", "expired"}},
 	{"entry", []string{"id", "ts_us", "kind", "ref", "seq_first", "seq_last", "memo", "node", "reason"}},
@@ -70,15 +67,15 @@ var dumped = []dumpTable{
 	{"applied", []string{"node", "sink", "inc", "seq"}},
 	{"violation", []string{"no", "account", "at_us", "api_key", "model", "tier", "kind"}},
 	{"token", []string{"id", "expires_us"}},
-	{"review", []string{"no", "id", "slug", "account", "rating", "locale", "message", "created_us", "hidden_us"}},
+	{"review", append([]string{"no"}, reviews.names()...)},
 	{"character_use", []string{"slug", "account", "first_us"}},
 	{"character_sum", []string{"slug", "imports"}},
-	{"job", strings.Split(strings.ReplaceAll(jobColumns, " ", "")+",charge", ",")},
+	{"job", append(jobs.names(), "charge")},
 	{"key_back", []string{"account", "api_key", "day", "currency", "amount"}},
-	{"voice", strings.Split(strings.ReplaceAll(voiceColumns, " ", ""), ",")},
-	{"payment", strings.Split(strings.ReplaceAll(paymentColumns, " ", ""), ",")},
-	{"wallet_link", strings.Split(strings.ReplaceAll(walletLinkColumns, " ", ""), ",")},
-	{"enclave_answer", strings.Split(strings.ReplaceAll(enclaveColumns, " ", ""), ",")},
+	{"voice", voices.names()},
+	{"payment", payments.names()},
+	{"wallet_link", walletLinks.names()},
+	{"enclave_answer", enclaveAnswers.names()},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.

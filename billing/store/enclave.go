@@ -4,17 +4,16 @@ import "time"
 
 // EnclaveRow is an answer that an enclave gave to an account.
 type EnclaveRow struct {
-	Account  uint32
-	ID       string // the upstream's
-	Model    string // its id here
-	Upstream string // the operator's label
-	Named    string // the model's name there
-	SealedTo string // the key that the chat was sealed to; empty: it was not
-	Request  []byte // SHA-256 of what was sent
-	Response []byte // …and of what came
-	AtUs     int64
-
-	Signature []byte // what was said of its signature; nil: nobody has asked
+	Account   uint32 `db:"account"`
+	ID        string `db:"id"`        // the upstream's
+	Model     string `db:"model"`     // its id here
+	Upstream  string `db:"upstream"`  // the operator's label
+	Named     string `db:"named"`     // the model's name there
+	SealedTo  string `db:"sealed_to"` // the key that the chat was sealed to; empty: it was not
+	Request   []byte `db:"request"`   // SHA-256 of what was sent
+	Response  []byte `db:"response"`  // SHA-256 of the answer
+	AtUs      int64  `db:"at_us"`
+	Signature []byte `db:"signature,late"` // the upstream's answer about its signature; nil: nobody has asked
 }
 
 // EnclaveStore keeps answers of enclaves for a day.
@@ -34,16 +33,16 @@ type EnclaveStore interface {
 // EnclaveAnswerLife is how long answers of enclaves are kept.
 const EnclaveAnswerLife = 24 * time.Hour
 
-const enclaveColumns = "account, id, model, upstream, named, sealed_to, request, response, at_us, signature"
+var (
+	enclaveAnswers   = newTable[EnclaveRow]("enclave_answer")
+	addEnclaveAnswer = enclaveAnswers.statement(`INSERT INTO enclave_answer{INSERT} ON CONFLICT(account, id)
+		DO UPDATE SET request = $1, response = $1 WHERE enclave_answer.at_us <> excluded.at_us`)
+)
 
 func (s *sqlStore) AddEnclaveAnswers(rows []*EnclaveRow) error {
 	return s.write(func(t *tx) error {
 		for _, r := range rows {
-			_, err := t.exec("INSERT INTO enclave_answer("+enclaveColumns+
-				") VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL) ON CONFLICT(account, id) DO UPDATE SET request = $10, "+
-				"response = $10 WHERE enclave_answer.at_us <> excluded.at_us", r.Account, r.ID, r.Model, r.Upstream, r.Named,
-				r.SealedTo, r.Request, r.Response, r.AtUs, []byte{})
-			if err != nil {
+			if _, err := addEnclaveAnswer.exec(t, r, []byte{}); err != nil {
 				return err
 			}
 		}
@@ -52,13 +51,8 @@ func (s *sqlStore) AddEnclaveAnswers(rows []*EnclaveRow) error {
 }
 
 func (s *sqlStore) EnclaveAnswer(account uint32, id string, nowUs int64) (*EnclaveRow, error) {
-	return ask(s, func(q *Query) (*EnclaveRow, error) {
-		r := &EnclaveRow{}
-		err := q.Row("SELECT "+enclaveColumns+" FROM enclave_answer WHERE account = $1 AND id = $2 AND at_us > $3", account,
-			id, nowUs-EnclaveAnswerLife.Microseconds()).Scan(&r.Account, &r.ID, &r.Model, &r.Upstream, &r.Named,
-			&r.SealedTo, &r.Request, &r.Response, &r.AtUs, &r.Signature)
-		return r, noRow(err)
-	})
+	return enclaveAnswers.find(s, "account = $1 AND id = $2 AND at_us > $3", account, id,
+		nowUs-EnclaveAnswerLife.Microseconds())
 }
 
 func (s *sqlStore) KeepEnclaveSignature(account uint32, id string, signature []byte) error {

@@ -39,47 +39,50 @@ func (s JobState) Terminal() bool { return s >= JobCompleted }
 // charged (Paid) when it applies the settlement. What failed is refunded once it is
 // paid: whichever comes last.
 type JobRow struct {
-	ID      string // queue_id: a UUID
-	Kind    string // of what the endpoints sell: music, video
-	Model   string // its id here
-	Named   string // as its client called it, where that is another name
-	Account uint32
-	Key     int64    // its number
-	Request [16]byte // of the request that queued it; a repeat with an idempotency key has the same
+	ID      string   `db:"id"`    // queue_id: a UUID
+	Kind    string   `db:"kind"`  // of what the endpoints sell: music, video
+	Model   string   `db:"model"` // its id here
+	Named   string   `db:"named"` // as its client called it, where that is another name
+	Account uint32   `db:"account"`
+	Key     int64    `db:"api_key"`      // its number
+	Request [16]byte `db:"request,null"` // of the request that queued it; a repeat with an idempotency key has the same
 
-	Node   uint32 // in whose journal the charge stands
-	Hold   uint64 // and where
-	Paid   money.Parts
-	PaidUs int64       // when the charge was applied; 0: not yet
-	Day    int32       // whose DIEM it took
-	Back   money.Parts // what was given back
-	BackUs int64       // when; 0: not, or not yet
-	Owed   bool        // it is to be given back
+	Node   uint32      `db:"node"` // in whose journal the charge stands
+	Hold   uint64      `db:"hold"` // and where
+	Paid   money.Parts `db:"paid_diem paid_bundled paid_usd,late"`
+	PaidUs int64       `db:"paid_us,late"`                         // when the charge was applied; 0: not yet
+	Day    int32       `db:"day,date,late"`                        // whose DIEM it took
+	Back   money.Parts `db:"back_diem back_bundled back_usd,late"` // what was given back
+	BackUs int64       `db:"back_us,late"`                         // when; 0: not, or not yet
+	Owed   bool        `db:"owed"`                                 // it is to be given back
 
-	State    JobState
-	Owner    uint32 // the node that drives it
-	Epoch    int64  // counts its owners from 1: an earlier one changes nothing any more
-	Upstream string // the operator's label
-	Target   string // the model's name there
-	Handle   []byte // what the upstream is asked about it by; at most 4 KiB
-	Order    []byte // what the upstream is asked for, until it has it; empty: it was too large to be kept
-	Tries    int32  // how often it was submitted
-	Cancel   bool   // its upstream is to be told to stop; this may be left to do when it has ended
+	State    JobState `db:"state"`
+	Owner    uint32   `db:"owner"`     // the node that drives it
+	Epoch    int64    `db:"epoch"`     // counts its owners from 1: an earlier one changes nothing any more
+	Upstream string   `db:"upstream"`  // the operator's label
+	Target   string   `db:"target"`    // the model's name there
+	Handle   []byte   `db:"handle"`    // what the upstream is asked about it by; at most 4 KiB
+	Order    []byte   `db:"ord,large"` // the request to the upstream, until it has it; empty: too large to keep
+	Tries    int32    `db:"tries"`     // how often it was submitted
+	Cancel   bool     `db:"cancel"`    // its upstream is to be told to stop, even when the job has ended already
 
-	Code, Error string // of a failure, for the customer
-	Suggestion  string // an order that would be taken
-	Recommend   string // a model that would take it
-	Detail      []byte // what the answers say besides, as the endpoints of its kind write it (JSON)
+	Code       string `db:"code"` // of a failure, for the customer
+	Error      string `db:"error"`
+	Suggestion string `db:"suggestion"`   // an order that would be taken
+	Recommend  string `db:"recommend"`    // a model that would take it
+	Detail     []byte `db:"detail,large"` // further members of the answers, written by the endpoints of its kind (JSON)
 
-	MediaType  string // of what was made; empty: nothing is kept
-	MediaBytes int64
+	MediaType  string `db:"media_type"` // of what was made; empty: nothing is kept
+	MediaBytes int64  `db:"media_bytes"`
 
-	CreatedUs, SubmittedUs, EndedUs int64
-	ExpiresUs                       int64  // when it is forgotten with its media
-	ReleasedUs                      int64  // when its customer let it go: for everybody outside it is gone; 0: not
-	PokedUs                         int64  // when its owner was told to look at it, by another node; 0: it has looked
-	LinksUs                         int64  // when links to what was made ended, since one was used up or revoked; 0: not
-	Links                           []byte // how far those for one download were used, as who serves them writes it
+	CreatedUs   int64  `db:"created_us"`
+	SubmittedUs int64  `db:"submitted_us"`
+	EndedUs     int64  `db:"ended_us"`
+	ExpiresUs   int64  `db:"expires_us"`       // when it is forgotten with its media
+	ReleasedUs  int64  `db:"released_us,late"` // when its customer deleted it: nobody outside sees it any more; 0: not
+	LinksUs     int64  `db:"links_us,late"`    // when one of its links was used up or revoked, which ends all; 0: not
+	Links       []byte `db:"links,late"`       // uses of the links for one download, written by the endpoint of links
+	PokedUs     int64  `db:"poked_us,late"`    // when another node asked its owner to look at it; 0: it has looked
 }
 
 // LinkUse is how far links were used from now on.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -34,8 +33,7 @@ const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_
 // lockJobs keeps refunds away from the jobs of a batch until it is booked.
 func (t *tx) lockJobs(b *Batch) error {
 	for i := range b.jobs {
-		if err := t.Each(func(*sql.Rows) error { return nil },
-			"SELECT id FROM job WHERE node = $1 AND hold = $2 {LOCK}", t.s.node, b.jobs[i].hold); err != nil {
+		if err := t.lockRows("SELECT id FROM job WHERE node = $1 AND hold = $2 {LOCK}", t.s.node, b.jobs[i].hold); err != nil {
 			return err
 		}
 	}
@@ -78,8 +76,8 @@ func (s *sqlStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
 		// A commit of a process that has died may be on its way still: who adds a row in
 		// the same place waits for it.
 		id := fmt.Sprintf("%d:%d", node, hold)
-		free, err := t.insertJob(&JobRow{ID: id, Node: node, Hold: hold}, nil)
-		if sold = !free; free && err == nil {
+		added, err := addJob.exec(t, &JobRow{ID: id, Node: node, Hold: hold})
+		if sold = added == 0; !sold && err == nil {
 			_, err = t.exec("DELETE FROM job WHERE id = $1", id)
 		}
 		return err
@@ -99,18 +97,19 @@ func (s *sqlStore) OweJob(id string) error {
 	return err
 }
 
+var refundJob = jobs.statement("UPDATE job SET {SET back_us, back_diem, back_bundled, back_usd} WHERE id = :id")
+
 // jobRef is the reference of what a job gives back in a currency.
 func jobRef(id string, c money.Currency) string { return "job:" + id + ":" + c.String() }
 
 func (s *sqlStore) RefundJob(id string, day int32, nowUs int64) (r *JobRow, err error) {
 	err = s.write(func(t *tx) error {
 		var err error
-		r, err = scanJob(t.Row(sqlJob+"id = $1 AND "+jobDue+" AND paid_us > 0 {LOCK}", id).Scan)
+		r, err = jobs.one(&t.Query, "id = $1 AND "+jobDue+" AND paid_us > 0 {LOCK}", id)
+		if errors.Is(err, ErrNoRow) {
+			return nil
+		}
 		if err != nil {
-			r = nil
-			if errors.Is(err, ErrNoRow) {
-				return nil
-			}
 			return err
 		}
 		if err := t.giveJobBack(r, day, nowUs); err != nil {
@@ -162,8 +161,7 @@ func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 		}
 		r.Back[place] = n
 	}
-	if _, err := t.exec("UPDATE job SET back_us = $2, back_diem = $3, back_bundled = $4, back_usd = $5 WHERE id = $1",
-		r.ID, nowUs, int64(r.Back[money.InDIEM]), int64(r.Back[money.InBundled]), int64(r.Back[money.InUSD])); err != nil {
+	if _, err := refundJob.exec(t, r); err != nil {
 		return err
 	}
 	if err := limits.flush(); err != nil || r.Back.Total() == 0 {
@@ -209,11 +207,7 @@ type jobAt struct {
 // too late, and gave back at most that, by an entry in each currency; that keys have
 // back what jobs gave back; and that states and times fit together.
 func (r *Recount) countJobs(q *Query) error {
-	err := q.Each(func(rows *sql.Rows) error {
-		j, err := scanJob(rows.Scan)
-		if err != nil {
-			return err
-		}
+	err := jobs.each(q, func(j *JobRow) {
 		r.Jobs++
 		if r.Accounts[j.Account] == nil {
 			r.fault("the job %s is of account %d, which does not exist", j.ID, j.Account)
@@ -238,8 +232,7 @@ func (r *Recount) countJobs(q *Query) error {
 		if !known && !r.DetailBehind && j.Paid.Total() > 0 {
 			r.fault("the job %s paid %v, and no request was charged for it", j.ID, j.Paid)
 		}
-		return nil
-	}, sqlJobList+"true")
+	}, jobs.brief+"true")
 	if err != nil {
 		return err
 	}

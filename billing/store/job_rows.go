@@ -8,9 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"farebox/billing/calendar"
-	"farebox/billing/money"
 )
 
 const (
@@ -18,103 +15,36 @@ const (
 	// is over; jobDue those that are owed. Indexes are made of both.
 	jobLeft = "(state < 4 OR cancel <> 0 OR media_type <> '')"
 	jobDue  = "owed <> 0 AND back_us = 0"
-
-	jobColumns = "id, kind, model, named, account, api_key, request, node, hold, paid_diem, paid_bundled, paid_usd, " +
-		"paid_us, day, back_diem, back_bundled, back_usd, back_us, owed, state, owner, epoch, upstream, target, handle, ord, " +
-		"tries, cancel, code, error, suggestion, recommend, detail, media_type, media_bytes, created_us, submitted_us, " +
-		"ended_us, expires_us, released_us, links_us, links, poked_us"
-	sqlJob = "SELECT " + jobColumns + " FROM job WHERE "
-	// Lists leave out what may be large and is seldom asked for.
-	sqlAddJob = `INSERT INTO job(id, kind, model, named, account, api_key, request, node, hold, owed, state, owner, epoch,
-		upstream, target, handle, ord, tries, cancel, code, error, suggestion, recommend, detail, media_type,
-		media_bytes, created_us, submitted_us, ended_us, expires_us)
-		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-		$23, $24, $25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`
-	sqlDropJob = `DELETE FROM job WHERE id = $1 AND owner = $2 AND epoch = 1 AND state = 1 AND node = $2 AND hold = $3
-		AND paid_us = 0`
-	sqlUpdateJob = `UPDATE job SET state = $4, upstream = $5, target = $6, handle = $7, ord = coalesce($8, ord),
-		tries = $9, cancel = $10, code = $11, error = $12, detail = coalesce($13, detail), media_type = $14,
-		media_bytes = $15, submitted_us = $16, ended_us = $17, expires_us = $18,
-		owed = CASE WHEN owed <> 0 THEN 1 ELSE CAST($19 AS {I64}) END, suggestion = $20, recommend = $21
-		WHERE id = $1 AND owner = $2 AND epoch = $3 AND (state < 4 OR state = $4) AND state IN (`
 )
 
-// sqlJobList is sqlJob without Order and Detail.
-var sqlJobList = strings.NewReplacer(" ord,", " NULL,", " detail,", " NULL,").Replace(sqlJob)
-
-func scanJob(scan func(...any) error) (*JobRow, error) {
-	r := &JobRow{}
-	var request []byte
-	var date int64
-	var owed, cancel int
-	p, b := &r.Paid, &r.Back
-	err := scan(&r.ID, &r.Kind, &r.Model, &r.Named, &r.Account, &r.Key, &request, &r.Node, &r.Hold,
-		&p[money.InDIEM], &p[money.InBundled], &p[money.InUSD], &r.PaidUs, &date,
-		&b[money.InDIEM], &b[money.InBundled], &b[money.InUSD], &r.BackUs, &owed, &r.State, &r.Owner, &r.Epoch,
-		&r.Upstream, &r.Target, &r.Handle, &r.Order, &r.Tries, &cancel, &r.Code, &r.Error,
-		&r.Suggestion, &r.Recommend, &r.Detail, &r.MediaType, &r.MediaBytes, &r.CreatedUs, &r.SubmittedUs, &r.EndedUs,
-		&r.ExpiresUs, &r.ReleasedUs, &r.LinksUs, &r.Links, &r.PokedUs)
-	copy(r.Request[:], request)
-	r.Owed, r.Cancel = owed != 0, cancel != 0
-	if date != 0 {
-		r.Day = calendar.DayOfDate(date)
-	}
-	return r, noRow(err)
-}
-
-func (q *Query) jobs(text string, args ...any) (all []*JobRow, err error) {
-	err = q.Each(func(rows *sql.Rows) error {
-		r, err := scanJob(rows.Scan)
-		all = append(all, r)
-		return err
-	}, text, args...)
-	return all, err
-}
-
-func (s *sqlStore) jobs(text string, args ...any) ([]*JobRow, error) {
-	return ask(s, func(q *Query) ([]*JobRow, error) { return q.jobs(text, args...) })
-}
-
-func flag(is bool) int64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// insertJob adds a row unless it, or something in its place, is there.
-func (t *tx) insertJob(r *JobRow, request []byte) (done bool, err error) {
-	res, err := t.exec(sqlAddJob, r.ID, r.Kind, r.Model, r.Named, r.Account, r.Key, request, r.Node, r.Hold,
-		flag(r.Owed), int64(r.State), r.Owner, r.Epoch, r.Upstream, r.Target, r.Handle, r.Order, r.Tries, flag(r.Cancel),
-		r.Code, r.Error, r.Suggestion, r.Recommend, r.Detail, r.MediaType, r.MediaBytes, r.CreatedUs, r.SubmittedUs,
-		r.EndedUs, r.ExpiresUs)
-	if err != nil {
-		return false, err
-	}
-	n, err := res.RowsAffected()
-	return n > 0, err
-}
+var (
+	jobs   = newTable[JobRow]("job")
+	addJob = jobs.statement("INSERT INTO job{INSERT} ON CONFLICT DO NOTHING")
+	// dropJob removes a job as its first owner added it.
+	dropJob = jobs.statement(`DELETE FROM job WHERE id = :id AND owner = :owner AND epoch = 1 AND state = 1
+		AND node = :owner AND hold = :hold AND paid_us = 0`)
+	updateJob = jobs.statement(`UPDATE job SET {SET state, upstream, target, handle, tries, cancel, code, error, suggestion,
+		recommend, media_type, media_bytes, submitted_us, ended_us, expires_us}, ord = coalesce(:ord, ord),
+		detail = coalesce(:detail, detail), owed = CASE WHEN owed <> 0 THEN 1 ELSE CAST(:owed AS {I64}) END
+		WHERE id = :id AND owner = :owner AND epoch = :epoch AND (state < 4 OR state = :state) AND state IN (`)
+)
 
 func (s *sqlStore) AddJob(r *JobRow, sinceUs int64) (existing *JobRow, err error) {
 	if r.ID == "" || r.State != JobSubmitting || r.Epoch != 1 {
 		return nil, fmt.Errorf("cannot add the job %q in state %d of owner number %d", r.ID, r.State, r.Epoch)
 	}
-	var request []byte
-	if r.Request != ([16]byte{}) {
-		request = r.Request[:]
-	}
 	err = s.write(func(t *tx) error {
 		existing = nil
 		// Somebody may have added one in between: then it is found the next time.
 		for range 3 {
-			done, err := t.insertJob(r, request)
-			if done || err != nil {
+			n, err := addJob.exec(t, r)
+			if n > 0 || err != nil {
 				return err
 			}
-			found, err := scanJob(t.Row(sqlJob+"account = $1 AND request = $2", r.Account, request).Scan)
+			found, err := jobs.one(&t.Query, "account = $1 AND request = $2", r.Account, r.Request[:])
 			switch {
 			case errors.Is(err, ErrNoRow):
-				found, err = scanJob(t.Row(sqlJob+"id = $1", r.ID).Scan)
+				found, err = jobs.one(&t.Query, "id = $1", r.ID)
 				if errors.Is(err, ErrNoRow) {
 					continue
 				}
@@ -146,10 +76,12 @@ func (s *sqlStore) DropJob(r *JobRow) (gone bool, err error) {
 	err = s.write(func(t *tx) error {
 		// An AddJob whose answer was lost may be about to commit. It holds its id until
 		// then, so that who adds the same id waits for it, and comes after it.
-		if _, err := t.insertJob(r, nil); err != nil {
+		added := *r
+		added.Request = [16]byte{}
+		if _, err := addJob.exec(t, &added); err != nil {
 			return err
 		}
-		if _, err := t.exec(sqlDropJob, r.ID, r.Owner, r.Hold); err != nil {
+		if _, err := dropJob.exec(t, r); err != nil {
 			return err
 		}
 		var left int
@@ -161,11 +93,11 @@ func (s *sqlStore) DropJob(r *JobRow) (gone bool, err error) {
 }
 
 func (s *sqlStore) Job(id string) (*JobRow, error) {
-	return ask(s, func(q *Query) (*JobRow, error) { return scanJob(q.Row(sqlJob+"id = $1", id).Scan) })
+	return jobs.find(s, "id = $1", id)
 }
 
 func (s *sqlStore) JobsOf(owner uint32) ([]*JobRow, error) {
-	return s.jobs(sqlJobList+"owner = $1 AND "+jobLeft+
+	return jobs.list(s, "owner = $1 AND "+jobLeft+
 		" AND (state < 4 OR cancel <> 0 OR released_us > 0) ORDER BY created_us, id", owner)
 }
 
@@ -177,12 +109,10 @@ func (s *sqlStore) UpdateJob(r *JobRow, from ...JobState) (ok bool, err error) {
 	if len(states) == 0 {
 		return false, errors.New("cannot change a job from no state")
 	}
-	text := sqlUpdateJob + strings.Join(states, ", ") + ") RETURNING released_us"
+	text := updateJob.text + strings.Join(states, ", ") + ") RETURNING released_us"
 	err = s.write(func(t *tx) error {
 		ok = false
-		err := t.Row(text, r.ID, r.Owner, r.Epoch, int64(r.State), r.Upstream, r.Target, r.Handle, r.Order, r.Tries,
-			flag(r.Cancel), r.Code, r.Error, r.Detail, r.MediaType, r.MediaBytes, r.SubmittedUs, r.EndedUs, r.ExpiresUs,
-			flag(r.Owed), r.Suggestion, r.Recommend).Scan(&r.ReleasedUs)
+		err := t.Row(text, updateJob.args(r)...).Scan(&r.ReleasedUs)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -190,20 +120,6 @@ func (s *sqlStore) UpdateJob(r *JobRow, from ...JobState) (ok bool, err error) {
 		return err
 	})
 	return ok && err == nil, err
-}
-
-// affect runs a statement by itself and says how many rows it changed.
-func (s *sqlStore) affect(text string, args ...any) (n int, err error) {
-	err = s.write(func(t *tx) error {
-		res, err := t.exec(text, args...)
-		if err != nil {
-			return err
-		}
-		rows, err := res.RowsAffected()
-		n = int(rows)
-		return err
-	})
-	return n, err
 }
 
 func (s *sqlStore) ReleaseJob(id string, nowUs int64) (ok bool, err error) {
@@ -224,7 +140,7 @@ func (s *sqlStore) PokeJob(id string, nowUs int64) error {
 const mostPoked = 1000
 
 func (s *sqlStore) PokedJobs(owner uint32) ([]*JobRow, error) {
-	list, err := s.jobs(sqlJobList+"owner = $1 AND poked_us > 0 LIMIT $2", owner, mostPoked)
+	list, err := jobs.list(s, "owner = $1 AND poked_us > 0 LIMIT $2", owner, mostPoked)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -246,7 +162,7 @@ func (s *sqlStore) RevokeLinks(id string, nowUs int64) (ok bool, err error) {
 
 func (s *sqlStore) UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error {
 	return s.write(func(t *tx) error {
-		r, err := scanJob(t.Row(sqlJob+"id = $1 {LOCK}", id).Scan)
+		r, err := jobs.one(&t.Query, "id = $1 {LOCK}", id)
 		if err != nil || r.LinksUs != 0 {
 			return err
 		}
@@ -314,7 +230,7 @@ func (s *sqlStore) FinishedTimes(model string, n int) ([]time.Duration, error) {
 }
 
 func (s *sqlStore) ExpiredJobs(owner uint32, nowUs int64, most int) ([]*JobRow, error) {
-	return s.jobs(sqlJobList+"owner = $1 AND "+jobLeft+" AND state >= 4 AND media_type <> '' AND expires_us > 0 "+
+	return jobs.list(s, "owner = $1 AND "+jobLeft+" AND state >= 4 AND media_type <> '' AND expires_us > 0 "+
 		"AND expires_us <= $2 ORDER BY expires_us, id LIMIT $3", owner, nowUs, most)
 }
 
@@ -331,5 +247,5 @@ func (s *sqlStore) Jobs(account uint32, behind JobPlace, most int) ([]*JobRow, e
 	if account != 0 { // so that it is found by job_account
 		text, args = text+" AND account = $4", append(args, account)
 	}
-	return s.jobs(sqlJobList+text+" ORDER BY created_us DESC, id DESC LIMIT $3", args...)
+	return jobs.list(s, text+" ORDER BY created_us DESC, id DESC LIMIT $3", args...)
 }

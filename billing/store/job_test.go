@@ -27,8 +27,8 @@ func TestSaleThatIsAboutToCommitIsWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		add := &tx{Tx: begun, Query: Query{s: s.sqlStore, ctx: context.Background(), db: s.writer, tx: begun}}
-		if done, err := add.insertJob(row, row.Request[:]); !done || err != nil {
-			t.Fatal(done, err)
+		if n, err := addJob.exec(add, row); n == 0 || err != nil {
+			t.Fatal(n, err)
 		}
 		answer := make(chan bool, 1)
 		go func() {

@@ -32,74 +32,34 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 		}
 		r.Version, r.Privacy = 1, max(r.Privacy, AnyModel)
 		t.change(ChangeKey, r.Account, 0)
-		return t.insertKey(r, "")
+		return t.Row(addKey.text, addKey.args(r)...).Scan(&r.No)
 	})
 }
 
-// insertKey writes the row of a new key, whose number it gives.
-func (t *tx) insertKey(r *KeyRow, conflict string) error {
-	return t.Row(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, limit_usd, limit_diem,
-		created_us, expires_us, revoked_us, limit_text_usd, limit_text_diem, privacy)
-		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, $13, $14)`+conflict+` RETURNING no`,
-		r.ID, r.Account, int64(r.Type), r.Digest[:], r.Last6, r.Description, int64(r.Period), nullable(r.LimitUSD),
-		nullable(r.LimitDIEM),
-		r.CreatedUs, r.ExpiresUs, r.LimitTextUSD, r.LimitTextDIEM, int64(r.Privacy)).Scan(&r.No)
-}
+var (
+	keys         = newTable[KeyRow]("api_key k JOIN account a ON a.no = k.account")
+	addKey       = keys.statement("INSERT INTO api_key{INSERT} RETURNING no")
+	addWalletKey = keys.statement("INSERT INTO api_key{INSERT} ON CONFLICT(secret_mac) DO NOTHING RETURNING no")
+	updateKey    = keys.statement(`UPDATE api_key SET {SET description, limit_period, limit_usd, limit_diem, limit_text_usd,
+		limit_text_diem, expires_us, privacy}, version = version + 1
+		WHERE no = :no AND version = :version AND revoked_us = 0 RETURNING account`)
+	byDigest = "k.secret_mac = $1"
+)
 
-func nullable(n *money.Nano) sql.NullInt64 {
-	if n == nil {
-		return sql.NullInt64{}
-	}
-	return sql.NullInt64{Int64: int64(*n), Valid: true}
-}
+func (s *sqlStore) KeyByDigest(d Digest) (*KeyRow, error) { return keys.find(s, byDigest, d[:]) }
 
-const selectKeys = `SELECT k.no, k.id, k.account, a.id, a.name, k.type, k.secret_mac, k.last6, k.description, k.limit_period, k.limit_usd, k.limit_diem,
-  k.created_us, k.expires_us, k.revoked_us, k.limit_text_usd, k.limit_text_diem, k.privacy, k.version, k.last_used_us
-  FROM api_key k JOIN account a ON a.no = k.account `
-
-const sqlKeyByDigest = selectKeys + "WHERE k.secret_mac = $1"
-
-func scanKey(scan func(...any) error) (*KeyRow, error) {
-	r := &KeyRow{}
-	var mac []byte
-	err := scan(&r.No, &r.ID, &r.Account, &r.AccountID, &r.AccountName, &r.Type, &mac, &r.Last6, &r.Description,
-		&r.Period, &r.LimitUSD, &r.LimitDIEM, &r.CreatedUs, &r.ExpiresUs, &r.RevokedUs,
-		&r.LimitTextUSD, &r.LimitTextDIEM, &r.Privacy, &r.Version, &r.LastUsedUs)
-	copy(r.Digest[:], mac)
-	return r, noRow(err)
-}
-
-func (s *sqlStore) KeyByDigest(d Digest) (*KeyRow, error) {
-	return ask(s, func(q *Query) (*KeyRow, error) { return scanKey(q.Row(sqlKeyByDigest, d[:]).Scan) })
-}
-
-func (s *sqlStore) KeyByID(id string) (*KeyRow, error) {
-	return ask(s, func(q *Query) (*KeyRow, error) { return scanKey(q.Row(selectKeys+"WHERE k.id = $1", id).Scan) })
-}
+func (s *sqlStore) KeyByID(id string) (*KeyRow, error) { return keys.find(s, "k.id = $1", id) }
 
 func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {
 	if account == 0 {
-		return s.keys("ORDER BY k.no")
+		return keys.list(s, "true ORDER BY k.no")
 	}
-	return s.keys("WHERE k.account = $1 ORDER BY k.no", account)
+	return keys.list(s, "k.account = $1 ORDER BY k.no", account)
 }
 
 func (s *sqlStore) ActiveKeys(account uint32, nowUs int64, limit, offset int) ([]*KeyRow, error) {
-	return s.keys("WHERE k.account = $1 AND k.type <> 3 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2) ORDER BY "+
-		"k.no LIMIT $3 OFFSET $4",
-		account, nowUs, limit, offset)
-}
-
-func (s *sqlStore) keys(where string, args ...any) (list []*KeyRow, err error) {
-	err = s.read(func(q *Query) error {
-		list = nil
-		return q.Each(func(rows *sql.Rows) error {
-			r, err := scanKey(rows.Scan)
-			list = append(list, r)
-			return err
-		}, selectKeys+where, args...)
-	})
-	return list, err
+	return keys.list(s, `k.account = $1 AND k.type <> 3 AND k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > $2)
+		ORDER BY k.no LIMIT $3 OFFSET $4`, account, nowUs, limit, offset)
 }
 
 func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64, err error) {
@@ -127,13 +87,11 @@ func (s *sqlStore) RevokeKey(no, nowUs int64) error {
 // has changed it since row was read. When only the answer was lost, the next
 // try finds its own change and says that, too.
 func (s *sqlStore) UpdateKey(r *KeyRow) error {
+	changed := *r
+	changed.Privacy = max(r.Privacy, AnyModel)
 	err := s.write(func(t *tx) error {
 		var account uint32
-		err := t.Row(`UPDATE api_key SET description = $2, limit_period = $3, limit_usd = $4, limit_diem = $5, limit_text_usd = $6, limit_text_diem = $7,
-			expires_us = $8, privacy = $9, version = version + 1 WHERE no = $1 AND version = $10 AND revoked_us = 0 RETURNING account`,
-			r.No, r.Description, int64(r.Period), nullable(r.LimitUSD), nullable(r.LimitDIEM), r.LimitTextUSD,
-			r.LimitTextDIEM,
-			r.ExpiresUs, int64(max(r.Privacy, AnyModel)), r.Version).Scan(&account)
+		err := t.Row(updateKey.text, updateKey.args(&changed)...).Scan(&account)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrStale
 		}
@@ -275,11 +233,7 @@ func (s *sqlStore) UseToken(id string, expiresUs, nowUs int64) (fresh bool, err 
 		if _, err := t.exec("DELETE FROM token WHERE expires_us < $1", nowUs); err != nil {
 			return err
 		}
-		res, err := t.exec("INSERT INTO token(id, expires_us) VALUES($1, $2) ON CONFLICT(id) DO NOTHING", id, expiresUs)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
+		n, err := t.affect("INSERT INTO token(id, expires_us) VALUES($1, $2) ON CONFLICT(id) DO NOTHING", id, expiresUs)
 		fresh = n == 1
 		return err
 	})

@@ -139,7 +139,7 @@ func (t *tx) refundBefore(e *movedBefore, account uint32, paid money.Parts) erro
 			charge = found
 		}
 	} else if id, ok := strings.CutPrefix(e.memo, "job "); ok && strings.HasPrefix(e.ref, "job:") {
-		j, err := scanJob(t.Row(sqlJob+"id = $1", id).Scan)
+		j, err := jobs.one(&t.Query, "id = $1", id)
 		switch {
 		case err == nil:
 			if charge, err = t.chargeOfJob(j); err != nil {

@@ -38,32 +38,34 @@ func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentF
 // the payment, and stays for ever: who pays with the same once more is not credited
 // again.
 type PaymentRow struct {
-	ID             string
-	Network, Asset string
-	Wallet         string // whom it is for; of what an operator assigned, an account's name
-	Account        uint32 // that was credited last; 0: none was
-	Units          int64  // of the asset
-	Amount         money.Nano
-	Same           [32]byte   // of the whole of what was signed
-	Order          []byte     // what it can be sent and found by; empty once it has ended
-	Share          fair.Owner // whose share of the places it takes
-	PayUntilUs     int64      // when the chain does not take it any more; 0: not known
-	State          PaymentState
-	Epoch          int64      // counts credits from 1, the one to come included
-	Version        int64      // counts changes from 1: who has an older one changes nothing
-	Owner          uint32     // the node that is at it
-	LeaseUs        int64      // and until when nobody else may be
-	Tries          int32      // how often a facilitator was asked to settle it
-	Looks          int32      // how often the chain was asked since its state changed
-	NextUs         int64      // when it is to be asked again
-	GoneUs         int64      // since when the chain does not have what was credited; 0: it has
-	Transaction    string     // on the chain; before it is credited only what a facilitator said
-	Code, Reason   string     // why it was refused, or died
-	Resolved       string     // by which operator, and why
-	Balance        money.Nano // USD of the account after the credit
-	CreatedUs      int64
-	CreditedUs     int64 // 0: it is not
-	EndedUs        int64 // when it became final or died
+	ID          string       `db:"id"`
+	Network     string       `db:"network"`
+	Asset       string       `db:"asset"`
+	Wallet      string       `db:"wallet"`       // whom it is for; where an operator assigned it, the name of an account
+	Account     uint32       `db:"account,late"` // that was credited last; 0: none was
+	Units       int64        `db:"units"`        // of the asset
+	Amount      money.Nano   `db:"amount"`
+	Same        [32]byte     `db:"same"`                    // of the whole of what was signed
+	Order       []byte       `db:"ord,large"`               // what it can be sent and found by; empty once it has ended
+	PayUntilUs  int64        `db:"pay_until_us"`            // when the chain does not take it any more; 0: not known
+	State       PaymentState `db:"state"`                   //
+	Epoch       int64        `db:"epoch,late"`              // counts credits from 1, the one to come included
+	Version     int64        `db:"version,late"`            // counts changes from 1: an update of an older one changes nothing
+	Owner       uint32       `db:"owner"`                   // the node that works on it
+	LeaseUs     int64        `db:"lease_us"`                // and until when nobody else may
+	Tries       int32        `db:"tries,late"`              // how often a facilitator was asked to settle it
+	Looks       int32        `db:"looks,late"`              // how often the chain was asked since its state changed
+	NextUs      int64        `db:"next_us"`                 // when it is to be asked again
+	GoneUs      int64        `db:"gone_us,late"`            // since when the chain does not have what was credited; 0: it has
+	Transaction string       `db:"txn,late"`                // on the chain; before the credit as a facilitator named it
+	Code        string       `db:"code,late"`               // why it was refused, or died
+	Reason      string       `db:"reason,late"`             //
+	Resolved    string       `db:"resolved,late"`           // by which operator, and why
+	Balance     money.Nano   `db:"balance,late"`            // USD of the account after the credit
+	CreatedUs   int64        `db:"created_us"`              //
+	CreditedUs  int64        `db:"credited_us,late"`        // 0: it is not
+	EndedUs     int64        `db:"ended_us,late"`           // when it became final or died
+	Share       fair.Owner   `db:"share_account share_net"` // whose share of the places it takes
 }
 
 // PaymentCredit is the credit of a payment.

@@ -14,48 +14,21 @@ const (
 	// decided. Indexes are made of both.
 	paymentLeft = "state < 4"
 	paymentOpen = "state < 3"
-
-	paymentColumns = "id, network, asset, wallet, account, units, amount, same, ord, pay_until_us, state, epoch, " +
-		"version, owner, lease_us, tries, looks, next_us, gone_us, txn, code, reason, resolved, balance, created_us, " +
-		"credited_us, ended_us, share_account, share_net"
-	sqlPayment     = "SELECT " + paymentColumns + " FROM payment WHERE "
-	sqlPaymentList = "SELECT id, network, asset, wallet, account, units, amount, same, NULL, pay_until_us, state, " +
-		"epoch, version, owner, lease_us, tries, looks, next_us, gone_us, txn, code, reason, resolved, balance, " +
-		"created_us, credited_us, ended_us, share_account, share_net FROM payment WHERE "
-	sqlAddPayment = `INSERT INTO payment(id, network, asset, wallet, units, amount, same, ord, pay_until_us, state,
-		owner, lease_us, next_us, created_us, share_account, share_net)
-		VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15)
-		ON CONFLICT(id) DO NOTHING`
-	sqlUpdatePayment = `UPDATE payment SET state = $3, owner = $4, lease_us = $5, tries = $6, looks = $7, next_us = $8,
-		gone_us = $9, txn = $10, code = $11, reason = $12, resolved = $13, ended_us = $14,
-		ord = CASE WHEN CAST($3 AS {I64}) < 4 THEN ord ELSE $15 END, version = version + 1
-		WHERE id = $1 AND version = $2 AND ` + paymentLeft
 )
 
-func scanPayment(scan func(...any) error) (*PaymentRow, error) {
-	r := &PaymentRow{}
-	var same []byte
-	var account, net int64
-	err := scan(&r.ID, &r.Network, &r.Asset, &r.Wallet, &r.Account, &r.Units, &r.Amount, &same, &r.Order,
-		&r.PayUntilUs, &r.State, &r.Epoch, &r.Version, &r.Owner, &r.LeaseUs, &r.Tries, &r.Looks, &r.NextUs, &r.GoneUs,
-		&r.Transaction, &r.Code, &r.Reason, &r.Resolved, &r.Balance, &r.CreatedUs, &r.CreditedUs, &r.EndedUs,
-		&account, &net)
-	r.Share = fair.Owner{Account: uint64(account), Net: uint64(net)}
-	copy(r.Same[:], same)
-	return r, noRow(err)
-}
-
-func (s *sqlStore) payments(text string, args ...any) (all []*PaymentRow, err error) {
-	err = s.read(func(q *Query) error {
-		all = nil
-		return q.Each(func(rows *sql.Rows) error {
-			r, err := scanPayment(rows.Scan)
-			all = append(all, r)
-			return err
-		}, text, args...)
-	})
-	return all, err
-}
+var (
+	payments   = newTable[PaymentRow]("payment")
+	addPayment = payments.statement("INSERT INTO payment{INSERT} ON CONFLICT(id) DO NOTHING")
+	// updatePayment forgets the order ($1: none) of a payment that ends.
+	updatePayment = payments.statement(`UPDATE payment SET {SET state, owner, lease_us, tries, looks, next_us, gone_us, txn,
+		code, reason, resolved, ended_us}, ord = CASE WHEN CAST(:state AS {I64}) < 4 THEN ord ELSE $1 END,
+		version = version + 1 WHERE id = :id AND version = :version AND ` + paymentLeft)
+	creditPayment = payments.statement(`UPDATE payment SET {SET state, account, credited_us, txn, resolved, lease_us, next_us,
+		looks, gone_us, code, reason, ended_us, balance}, ord = CASE WHEN CAST(:ended_us AS {I64}) > 0 THEN $1 ELSE ord END,
+		version = version + 1 WHERE id = :id`)
+	reversePayment = payments.statement(`UPDATE payment SET {SET state, epoch, credited_us, balance, looks, gone_us, lease_us,
+		next_us}, version = version + 1 WHERE id = :id`)
+)
 
 func (s *sqlStore) OpenPayments(wallet string) (n int, err error) {
 	err = s.read(func(q *Query) error {
@@ -95,11 +68,12 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 	if r.ID == "" || r.Wallet == "" || r.Amount <= 0 || r.State != PaymentSubmitted {
 		return nil, fmt.Errorf("cannot add the payment %q of %s in state %d", r.ID, r.Amount, r.State)
 	}
-	order := append([]byte{}, r.Order...)
+	added := *r
+	added.Order = append([]byte{}, r.Order...)
 	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {
 		existing = nil
-		found, err := scanPayment(t.Row(sqlPayment+"id = $1", r.ID).Scan)
+		found, err := payments.one(&t.Query, "id = $1", r.ID)
 		if err == nil {
 			if !tried || found.Version != 1 || found.Owner != r.Owner || found.LeaseUs != r.LeaseUs {
 				existing = found
@@ -117,14 +91,9 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 			return ErrManyPayments
 		}
 		tried = true
-		res, err := t.exec(sqlAddPayment, r.ID, r.Network, r.Asset, r.Wallet, r.Units, int64(r.Amount), r.Same[:],
-			order, r.PayUntilUs, r.Owner, r.LeaseUs, r.NextUs, r.CreatedUs, int64(r.Share.Account), int64(r.Share.Net))
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
+		n, err := addPayment.exec(t, &added)
 		if err == nil && n == 0 { // somebody was faster, and has committed
-			existing, err = scanPayment(t.Row(sqlPayment+"id = $1", r.ID).Scan)
+			existing, err = payments.one(&t.Query, "id = $1", r.ID)
 		}
 		return err
 	})
@@ -138,7 +107,7 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 }
 
 func (s *sqlStore) Payment(id string) (*PaymentRow, error) {
-	return ask(s, func(q *Query) (*PaymentRow, error) { return scanPayment(q.Row(sqlPayment+"id = $1", id).Scan) })
+	return payments.find(s, "id = $1", id)
 }
 
 func (s *sqlStore) TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error) {
@@ -156,15 +125,14 @@ func (s *sqlStore) UpdatePayment(r *PaymentRow) (ok bool, err error) {
 	if r.State == PaymentSubmitted && r.CreditedUs != 0 {
 		return false, fmt.Errorf("cannot write the payment %q: its credit is not taken back", r.ID)
 	}
-	text := sqlUpdatePayment
+	text := updatePayment.text
 	switch r.State {
 	case PaymentCredited, PaymentFinal:
 		text += " AND state = 3"
 	default:
 		text += " AND " + paymentOpen
 	}
-	n, err := s.affect(text, r.ID, r.Version, int64(r.State), r.Owner, r.LeaseUs, r.Tries, r.Looks, r.NextUs, r.GoneUs,
-		r.Transaction, r.Code, r.Reason, r.Resolved, r.EndedUs, []byte{})
+	n, err := s.affect(text, updatePayment.args(r, []byte{})...)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -173,7 +141,7 @@ func (s *sqlStore) UpdatePayment(r *PaymentRow) (ok bool, err error) {
 }
 
 func (s *sqlStore) DuePayments(nowUs int64, most int) ([]*PaymentRow, error) {
-	return s.payments(sqlPayment+paymentLeft+" AND next_us <= $1 AND lease_us <= $1 ORDER BY next_us, id LIMIT $2",
+	return payments.search(s, payments.row+paymentLeft+" AND next_us <= $1 AND lease_us <= $1 ORDER BY next_us, id LIMIT $2",
 		nowUs, most)
 }
 
@@ -221,7 +189,7 @@ func (s *sqlStore) Payments(f PaymentFilter, most int) ([]*PaymentRow, error) {
 	if f.Open {
 		where += " AND " + paymentOpen
 	}
-	return s.payments(sqlPaymentList+where+" ORDER BY created_us DESC, id LIMIT $1", args...)
+	return payments.list(s, where+" ORDER BY created_us DESC, id LIMIT $1", args...)
 }
 
 // alonePayments lets nobody else credit payments, or link wallets, until t ends.
@@ -232,7 +200,7 @@ func (t *tx) alonePayments() error {
 
 // payment reads a row that is about to be changed.
 func (t *tx) payment(id string) (*PaymentRow, error) {
-	return scanPayment(t.Row(sqlPayment+"id = $1 {LOCK}", id).Scan)
+	return payments.one(&t.Query, "id = $1 {LOCK}", id)
 }
 
 // paymentRef is the reference of the credit of a payment in an epoch; what takes it
@@ -300,11 +268,7 @@ func (t *tx) credited(row *PaymentRow, c *PaymentCredit) error {
 		row.State, row.EndedUs, row.Order = PaymentFinal, c.NowUs, []byte{}
 	}
 	row.Version++
-	_, err := t.exec(`UPDATE payment SET state = $2, account = $3, credited_us = $4, txn = $5, resolved = $6, lease_us = 0,
-		next_us = $7, looks = 0, gone_us = 0, code = '', reason = '', ended_us = $8, balance = $9,
-		ord = CASE WHEN CAST($8 AS {I64}) > 0 THEN $10 ELSE ord END,
-		version = version + 1 WHERE id = $1`, row.ID, int64(row.State), row.Account, row.CreditedUs, row.Transaction,
-		row.Resolved, row.NextUs, row.EndedUs, int64(row.Balance), []byte{})
+	_, err := creditPayment.exec(t, row, []byte{})
 	return err
 }
 
@@ -341,8 +305,7 @@ func (s *sqlStore) ReversePayment(c *PaymentReversal) (row *PaymentRow, applied 
 		row.LeaseUs, row.NextUs = 0, c.NextUs
 		row.Epoch++
 		row.Version++
-		_, err = t.exec(`UPDATE payment SET state = 1, epoch = epoch + 1, credited_us = 0, balance = 0, looks = 0,
-			gone_us = 0, lease_us = 0, next_us = $2, version = version + 1 WHERE id = $1`, row.ID, row.NextUs)
+		_, err = reversePayment.exec(t, row)
 		return err
 	})
 	if err != nil {

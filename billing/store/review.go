@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,14 +33,15 @@ type reviewStore interface {
 
 // ReviewRow is what somebody says of a character.
 type ReviewRow struct {
-	ID, Slug    string
-	Account     uint32 // 0: somebody without one
-	AccountName string
-	Rating      int
-	Locale      string // empty: none
-	Message     string
-	CreatedUs   int64
-	HiddenUs    int64 // 0: it is shown
+	ID          string `db:"id"`
+	Slug        string `db:"slug"`
+	Account     uint32 `db:"account"` // 0: somebody without one
+	AccountName string `db:"name" from:"coalesce(a.name, '')"`
+	Rating      int    `db:"rating"`
+	Locale      string `db:"locale"` // empty: none
+	Message     string `db:"message"`
+	CreatedUs   int64  `db:"created_us"`
+	HiddenUs    int64  `db:"hidden_us,late"` // 0: it is shown
 }
 
 // Rating is what of a review is added up.
@@ -82,33 +82,22 @@ func (s *sqlStore) AddReview(r *ReviewRow) error {
 		if n >= MaxReviews {
 			return ErrManyReviews
 		}
-		if _, err := t.exec(`INSERT INTO review(id, slug, account, rating, locale, message, created_us)
-			VALUES($1, $2, $3, $4, $5, $6, $7)`, r.ID, r.Slug, r.Account, r.Rating, r.Locale, r.Message,
-			r.CreatedUs); err != nil {
+		if _, err := addReview.exec(t, r); err != nil {
 			return err
 		}
 		return t.bump("review")
 	}))
 }
 
-const sqlReviews = `SELECT r.id, r.slug, r.account, coalesce(a.name, ''), r.rating, r.locale, r.message, r.created_us,
-	r.hidden_us FROM review r LEFT JOIN account a ON a.no = r.account WHERE `
-
-func (r *ReviewRow) fields() []any {
-	return []any{&r.ID, &r.Slug, &r.Account, &r.AccountName, &r.Rating, &r.Locale, &r.Message, &r.CreatedUs, &r.HiddenUs}
-}
+var (
+	reviews   = newTable[ReviewRow]("review r LEFT JOIN account a ON a.no = r.account")
+	addReview = reviews.statement("INSERT INTO review{INSERT}")
+)
 
 func (s *sqlStore) HideReview(id string, hide bool, nowUs int64) (r *ReviewRow, err error) {
 	err = s.unique(s.write(func(t *tx) error {
-		r = &ReviewRow{}
-		if err := t.Row(sqlReviews+"r.id = $1", id).Scan(r.fields()...); err != nil {
-			if errors.Is(err, sql.ErrNoRows) {
-				return ErrNoRow
-			}
+		if r, err = reviews.one(&t.Query, "r.id = $1", id); err != nil || hide == (r.HiddenUs != 0) {
 			return err
-		}
-		if hide == (r.HiddenUs != 0) {
-			return nil
 		}
 		if r.HiddenUs = 0; hide {
 			r.HiddenUs = nowUs
@@ -129,14 +118,7 @@ func (s *sqlStore) Reviews(slug string, hidden bool) ([]*ReviewRow, error) {
 	if !hidden {
 		where += " AND r.hidden_us = 0"
 	}
-	return ask(s, func(q *Query) (all []*ReviewRow, err error) {
-		err = q.Each(func(rows *sql.Rows) error {
-			r := &ReviewRow{}
-			all = append(all, r)
-			return rows.Scan(r.fields()...)
-		}, sqlReviews+where+" ORDER BY r.created_us DESC, r.no DESC", args...)
-		return all, err
-	})
+	return reviews.list(s, where+" ORDER BY r.created_us DESC, r.no DESC", args...)
 }
 
 func (s *sqlStore) Ratings() ([]Rating, error) {
@@ -157,12 +139,8 @@ func (s *sqlStore) AddUses(uses []CharacterUse) error {
 	return s.write(func(t *tx) error {
 		more, slugs := map[string]int64{}, []string{}
 		for _, u := range uses {
-			done, err := t.exec(`INSERT INTO character_use(slug, account, first_us) VALUES($1, $2, $3)
+			n, err := t.affect(`INSERT INTO character_use(slug, account, first_us) VALUES($1, $2, $3)
 				ON CONFLICT(slug, account) DO NOTHING`, u.Slug, u.Account, u.FirstUs)
-			if err != nil {
-				return err
-			}
-			n, err := done.RowsAffected()
 			if err != nil {
 				return err
 			}

@@ -299,6 +299,30 @@ func (t *tx) exec(text string, args ...any) (sql.Result, error) {
 	return t.ExecContext(t.ctx, t.s.text(text), args...)
 }
 
+// affect is exec with the number of the rows that it changed.
+func (t *tx) affect(text string, args ...any) (int64, error) {
+	done, err := t.exec(text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
+}
+
+// lockRows keeps the rows that a SELECT with a lock finds as they are until t ends.
+func (t *tx) lockRows(text string, args ...any) error {
+	return t.Each(func(*sql.Rows) error { return nil }, text, args...)
+}
+
+// affect runs a statement by itself and says how many rows it changed.
+func (s *sqlStore) affect(text string, args ...any) (n int, err error) {
+	err = s.write(func(t *tx) error {
+		rows, err := t.affect(text, args...)
+		n = int(rows)
+		return err
+	})
+	return n, err
+}
+
 // change tells the other nodes something when t commits.
 func (t *tx) change(kind ChangeKind, account uint32, key int64) {
 	if t.s.shared {

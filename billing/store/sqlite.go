@@ -105,7 +105,7 @@ func (s *sqliteStore) open(uri string) (err error) {
 		"ON CONFLICT DO NOTHING")
 	return errors.Join(err,
 		s.prepare(s.writer, sqlCharge, sqlAddSum, sqlPosting, sqlUsageDay, sqlPage, sqlHour, sqlHouse),
-		s.prepare(s.reader, sqlKeyByDigest, sqlAccount))
+		s.prepare(s.reader, keys.row+byDigest, sqlAccount))
 }
 
 // Pepper is fresh: that of an embedded store lies in a file beside it.

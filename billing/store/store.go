@@ -108,20 +108,26 @@ type AccountRow struct {
 
 // KeyRow is an API key as it is stored.
 type KeyRow struct {
-	No                              int64
-	ID                              string
-	Account                         uint32
-	AccountID, AccountName          string
-	Type                            KeyType
-	Digest                          Digest
-	Last6, Description              string
-	Period                          Period
-	LimitUSD, LimitDIEM             *money.Nano
-	LimitTextUSD, LimitTextDIEM     string // as written, where it had to be clamped
-	Privacy                         ModelPrivacy
-	Version                         uint64 // counts changes, from 1
-	CreatedUs, ExpiresUs, RevokedUs int64
-	LastUsedUs                      int64
+	No            int64        `db:"no,late"`
+	ID            string       `db:"id"`
+	Account       uint32       `db:"account"`
+	AccountID     string       `db:"account_id" from:"a.id"`
+	AccountName   string       `db:"account_name" from:"a.name"`
+	Type          KeyType      `db:"type"`
+	Digest        Digest       `db:"secret_mac"`
+	Last6         string       `db:"last6"`
+	Description   string       `db:"description"`
+	Period        Period       `db:"limit_period"`
+	LimitUSD      *money.Nano  `db:"limit_usd"`
+	LimitDIEM     *money.Nano  `db:"limit_diem"`
+	CreatedUs     int64        `db:"created_us"`
+	ExpiresUs     int64        `db:"expires_us"`
+	RevokedUs     int64        `db:"revoked_us"`
+	LimitTextUSD  string       `db:"limit_text_usd"` // as written, where it had to be clamped
+	LimitTextDIEM string       `db:"limit_text_diem"`
+	Privacy       ModelPrivacy `db:"privacy"`
+	Version       uint64       `db:"version,late"` // counts changes, from 1
+	LastUsedUs    int64        `db:"last_used_us,late"`
 }
 
 // Credit is money that comes in from outside.

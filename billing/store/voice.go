@@ -1,19 +1,17 @@
 package store
 
-import (
-	"database/sql"
-	"fmt"
-)
+import "fmt"
 
 // VoiceRow is a voice that an account had cloned, until it expires.
 type VoiceRow struct {
-	ID       string // vv_…
-	Account  uint32
-	Model    string // its id here
-	Upstream string // the operator's label
-	Voice    string // its name there
-
-	CreatedUs, UsedUs, ExpiresUs int64
+	ID        string `db:"id"` // vv_…
+	Account   uint32 `db:"account"`
+	Model     string `db:"model"`    // its id here
+	Upstream  string `db:"upstream"` // the operator's label
+	Voice     string `db:"voice"`    // its name there
+	CreatedUs int64  `db:"created_us"`
+	UsedUs    int64  `db:"used_us"`
+	ExpiresUs int64  `db:"expires_us"`
 }
 
 // VoiceStore keeps cloned voices.
@@ -38,31 +36,16 @@ const MaxVoices = 100
 // ErrManyVoices is an account with the most voices that it may have.
 var ErrManyVoices = fmt.Errorf("the account has %d cloned voices, which is the most: they expire with time", MaxVoices)
 
-const (
-	voiceColumns = "id, account, model, upstream, voice, created_us, used_us, expires_us"
-	sqlVoice     = "SELECT " + voiceColumns + " FROM voice WHERE "
+var (
+	voices   = newTable[VoiceRow]("voice")
+	addVoice = voices.statement("INSERT INTO voice{INSERT}")
 )
-
-func (r *VoiceRow) fields() []any {
-	return []any{&r.ID, &r.Account, &r.Model, &r.Upstream, &r.Voice, &r.CreatedUs, &r.UsedUs, &r.ExpiresUs}
-}
-
-func (s *sqlStore) voices(text string, args ...any) ([]*VoiceRow, error) {
-	return ask(s, func(q *Query) (all []*VoiceRow, err error) {
-		err = q.Each(func(rows *sql.Rows) error {
-			r := &VoiceRow{}
-			all = append(all, r)
-			return rows.Scan(r.fields()...)
-		}, text, args...)
-		return all, err
-	})
-}
 
 func (s *sqlStore) AddVoice(r *VoiceRow) error {
 	return s.unique(s.write(func(t *tx) error {
 		// Those who add voices of one account come one after the other.
 		var n int
-		err := t.Each(func(*sql.Rows) error { return nil }, "SELECT no FROM account WHERE no = $1 {LOCK}", r.Account)
+		err := t.lockRows("SELECT no FROM account WHERE no = $1 {LOCK}", r.Account)
 		if err == nil {
 			err = t.Row("SELECT count(*) FROM voice WHERE account = $1 AND expires_us > $2", r.Account,
 				r.CreatedUs).Scan(&n)
@@ -71,23 +54,18 @@ func (s *sqlStore) AddVoice(r *VoiceRow) error {
 			return ErrManyVoices
 		}
 		if err == nil {
-			_, err = t.exec("INSERT INTO voice("+voiceColumns+") VALUES($1, $2, $3, $4, $5, $6, $7, $8)", r.ID,
-				r.Account, r.Model, r.Upstream, r.Voice, r.CreatedUs, r.UsedUs, r.ExpiresUs)
+			_, err = addVoice.exec(t, r)
 		}
 		return err
 	}))
 }
 
 func (s *sqlStore) Voice(account uint32, id string, nowUs int64) (*VoiceRow, error) {
-	return ask(s, func(q *Query) (*VoiceRow, error) {
-		r := &VoiceRow{}
-		err := q.Row(sqlVoice+"id = $1 AND account = $2 AND expires_us > $3", id, account, nowUs).Scan(r.fields()...)
-		return r, noRow(err)
-	})
+	return voices.find(s, "id = $1 AND account = $2 AND expires_us > $3", id, account, nowUs)
 }
 
 func (s *sqlStore) Voices(account uint32) ([]*VoiceRow, error) {
-	return s.voices(sqlVoice+"(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
+	return voices.list(s, "(account = $1 OR $1 = 0) ORDER BY created_us DESC, id", account)
 }
 
 func (s *sqlStore) TouchVoice(id string, nowUs, untilUs int64) error {
@@ -97,7 +75,7 @@ func (s *sqlStore) TouchVoice(id string, nowUs, untilUs int64) error {
 }
 
 func (s *sqlStore) ExpiredVoices(nowUs int64, most int) ([]*VoiceRow, error) {
-	return s.voices(sqlVoice+"expires_us <= $1 ORDER BY expires_us, id LIMIT $2", nowUs, most)
+	return voices.list(s, "expires_us <= $1 ORDER BY expires_us, id LIMIT $2", nowUs, most)
 }
 
 func (s *sqlStore) DeleteVoice(id string) (bool, error) {

@@ -13,11 +13,11 @@ import (
 // WalletLink has the credit and the spending of a wallet go to another account than its
 // own, which is the one that has its address for a name.
 type WalletLink struct {
-	Address string
-	Account uint32
-	Name    string // of the account
-	SinceUs int64
-	By      string
+	Address string `db:"address"`
+	Account uint32 `db:"account"`
+	Name    string `db:"name" from:"a.name"` // of the account
+	SinceUs int64  `db:"since_us"`
+	By      string `db:"made_by"`
 }
 
 // WalletStore keeps whose the credit of wallets is.
@@ -45,29 +45,17 @@ type FundsError struct{ Has, Owes money.Nano }
 
 func (e *FundsError) Error() string { return fmt.Sprintf("it has %s and owes %s", e.Has, e.Owes) }
 
-const (
-	walletLinkColumns = "address, account, since_us, made_by"
-	sqlWalletLink     = `SELECT w.address, w.account, a.name, w.since_us, w.made_by FROM wallet_link w
-		JOIN account a ON a.no = w.account WHERE `
+var (
+	walletLinks   = newTable[WalletLink]("wallet_link w JOIN account a ON a.no = w.account")
+	addWalletLink = walletLinks.statement("INSERT INTO wallet_link{INSERT}")
 )
 
-func (w *WalletLink) fields() []any { return []any{&w.Address, &w.Account, &w.Name, &w.SinceUs, &w.By} }
-
 func (s *sqlStore) WalletLink(address string) (*WalletLink, error) {
-	return ask(s, func(q *Query) (*WalletLink, error) {
-		w := &WalletLink{}
-		return w, noRow(q.Row(sqlWalletLink+"w.address = $1", address).Scan(w.fields()...))
-	})
+	return walletLinks.find(s, "w.address = $1", address)
 }
 
 func (s *sqlStore) WalletLinks(after string, most int) ([]*WalletLink, error) {
-	return ask(s, func(q *Query) (all []*WalletLink, err error) {
-		links, err := list(q, (*WalletLink).fields, sqlWalletLink+"w.address > $1 ORDER BY w.address LIMIT $2", after, most)
-		for i := range links {
-			all = append(all, &links[i])
-		}
-		return all, err
-	})
+	return walletLinks.list(s, "w.address > $1 ORDER BY w.address LIMIT $2", after, most)
 }
 
 // walletHas says that an account is that of a wallet: the one that it is linked to, or
@@ -92,7 +80,7 @@ func (t *tx) haveWalletKey(key *KeyRow) error {
 	if key.Type != Wallet {
 		return fmt.Errorf("a key of type %s does not belong to a wallet", key.Type)
 	}
-	err := t.insertKey(key, " ON CONFLICT(secret_mac) DO NOTHING")
+	err := t.Row(addWalletKey.text, addWalletKey.args(key)...).Scan(&key.No)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -101,7 +89,7 @@ func (t *tx) haveWalletKey(key *KeyRow) error {
 }
 
 func (s *sqlStore) WalletKeys(most int) ([]*KeyRow, error) {
-	return s.keys("WHERE k.type = 3 AND k.revoked_us = 0 ORDER BY k.no DESC LIMIT $1", most)
+	return keys.list(s, "k.type = 3 AND k.revoked_us = 0 ORDER BY k.no DESC LIMIT $1", most)
 }
 
 // WalletOfKey is the wallet that a key is of; empty for one of no wallet.
@@ -170,8 +158,7 @@ func (s *sqlStore) LinkWallet(w *WalletLink, key *KeyRow, rest money.Nano) (reti
 			return err
 		}
 		tried = true
-		if _, err := t.exec("INSERT INTO wallet_link("+walletLinkColumns+") VALUES($1, $2, $3, $4)", w.Address, w.Account,
-			w.SinceUs, w.By); err != nil {
+		if _, err := addWalletLink.exec(t, w); err != nil {
 			return err
 		}
 		if retired, err = t.retireKey(key.Digest, w.SinceUs); err != nil {
@@ -203,11 +190,7 @@ func (s *sqlStore) UnlinkWallet(address string, key *KeyRow) (retired int64, err
 		if err := t.alonePayments(); err != nil {
 			return err
 		}
-		res, err := t.exec("DELETE FROM wallet_link WHERE address = $1", address)
-		if err != nil {
-			return err
-		}
-		switch n, err := res.RowsAffected(); {
+		switch n, err := t.affect("DELETE FROM wallet_link WHERE address = $1", address); {
 		case err != nil:
 			return err
 		case n == 0 && tried:
@@ -216,6 +199,7 @@ func (s *sqlStore) UnlinkWallet(address string, key *KeyRow) (retired int64, err
 			return ErrNoRow
 		}
 		tried = true
+		var err error
 		if retired, err = t.retireKey(key.Digest, key.CreatedUs); err != nil {
 			return err
 		}

@@ -1,0 +1,282 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"farebox/billing/calendar"
+)
+
+// table maps the rows of a table to structs of type R. The tag of a field names its
+// column; fields without a tag are not stored.
+//
+//	ID   string      `db:"id"`
+//	Day  int32       `db:"day,date"`                        // stored as 20261121; 0 is no day
+//	Paid money.Parts `db:"paid_diem paid_bundled paid_usd"` // one column for each element
+//	Name string      `db:"name" from:"a.name"`              // read from a joined table
+//
+// Further options of a tag: null stores a zero value as NULL; large is not read by lists;
+// late is left to the default of the column by {INSERT}.
+type table[R any] struct {
+	columns []*column
+	row     string // SELECT … WHERE of a whole row
+	brief   string // and of one without its large columns
+}
+
+// column is one column of a table, and its place in the struct.
+type column struct {
+	name, from              string
+	field, part             int // part: the element of an array or struct; -1: the field itself
+	date, null, large, late bool
+}
+
+// newTable describes a table: its name, or an alias and joins after the name, as in a FROM.
+func newTable[R any](from string) *table[R] {
+	t, prefix := &table[R]{}, ""
+	if words := strings.Fields(from); len(words) > 1 {
+		prefix = words[1] + "."
+	}
+	kind := reflect.TypeFor[R]()
+	var row, brief []string
+	for i := range kind.NumField() {
+		names, options, _ := strings.Cut(kind.Field(i).Tag.Get("db"), ",")
+		list := strings.Fields(names)
+		for part, name := range list {
+			if len(list) == 1 {
+				part = -1
+			}
+			has := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
+			c := &column{name: name, from: kind.Field(i).Tag.Get("from"), field: i, part: part,
+				date: has("date"), null: has("null"), large: has("large"), late: has("late")}
+			t.columns = append(t.columns, c)
+			text := prefix + name
+			if c.from != "" {
+				text = c.from
+			}
+			row = append(row, text)
+			if c.large {
+				text = "NULL"
+			}
+			brief = append(brief, text)
+		}
+	}
+	t.row = "SELECT " + strings.Join(row, ", ") + " FROM " + from + " WHERE "
+	t.brief = "SELECT " + strings.Join(brief, ", ") + " FROM " + from + " WHERE "
+	return t
+}
+
+// names are the columns of the table itself.
+func (t *table[R]) names() (list []string) {
+	for _, c := range t.columns {
+		if c.from == "" {
+			list = append(list, c.name)
+		}
+	}
+	return list
+}
+
+// value is where a column is in a row.
+func (c *column) value(row reflect.Value) reflect.Value {
+	v := row.Field(c.field)
+	switch {
+	case c.part < 0:
+		return v
+	case v.Kind() == reflect.Array:
+		return v.Index(c.part)
+	}
+	return v.Field(c.part)
+}
+
+// read is the destination that Scan fills.
+func (c *column) read(row reflect.Value) any {
+	v := c.value(row)
+	switch {
+	case c.date:
+		return scanner(func(from any) {
+			if date, _ := from.(int64); date != 0 {
+				v.SetInt(int64(calendar.DayOfDate(date)))
+			}
+		})
+	case v.Kind() == reflect.Uint64: // stored as int64, negative in the upper half
+		return scanner(func(from any) {
+			n, _ := from.(int64)
+			v.SetUint(uint64(n))
+		})
+	case v.Kind() == reflect.Array:
+		return scanner(func(from any) {
+			b, _ := from.([]byte)
+			reflect.Copy(v, reflect.ValueOf(b))
+		})
+	}
+	return v.Addr().Interface()
+}
+
+// scanner is a [sql.Scanner] for columns that database/sql cannot read by itself.
+type scanner func(from any)
+
+// Scan reads one value.
+func (s scanner) Scan(from any) error {
+	s(from)
+	return nil
+}
+
+// written is the argument of a statement for a column.
+func (c *column) written(row reflect.Value) any {
+	v := c.value(row)
+	switch {
+	case (c.null || v.Kind() == reflect.Pointer) && v.IsZero():
+		return nil
+	case v.Kind() == reflect.Pointer:
+		v = v.Elem()
+	}
+	switch {
+	case c.date && v.Int() == 0:
+		return int64(0)
+	case c.date:
+		return calendar.Date(int32(v.Int()))
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return int64(v.Uint())
+	case v.Kind() == reflect.Bool:
+		return flag(v.Bool())
+	case v.Kind() == reflect.Array:
+		return v.Bytes()
+	}
+	return v.Interface()
+}
+
+func flag(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// scan reads a row with the Scan of a [sql.Row] or [sql.Rows].
+func (t *table[R]) scan(scan func(...any) error) (*R, error) {
+	r := new(R)
+	row, into := reflect.ValueOf(r).Elem(), make([]any, len(t.columns))
+	for i, c := range t.columns {
+		into[i] = c.read(row)
+	}
+	if err := scan(into...); err != nil {
+		return nil, noRow(err)
+	}
+	return r, nil
+}
+
+// one reads the row for which a condition holds, or gives ErrNoRow.
+func (t *table[R]) one(q *Query, where string, args ...any) (*R, error) {
+	return t.scan(q.Row(t.row+where, args...).Scan)
+}
+
+// find is one on the reader.
+func (t *table[R]) find(s *sqlStore, where string, args ...any) (*R, error) {
+	return ask(s, func(q *Query) (*R, error) { return t.one(q, where, args...) })
+}
+
+// list reads all rows for which a condition holds, without their large columns, on the
+// reader.
+func (t *table[R]) list(s *sqlStore, where string, args ...any) ([]*R, error) {
+	return t.search(s, t.brief+where, args...)
+}
+
+// search reads all rows of t.row or t.brief with a condition, on the reader.
+func (t *table[R]) search(s *sqlStore, text string, args ...any) ([]*R, error) {
+	return ask(s, func(q *Query) (all []*R, err error) {
+		err = t.each(q, func(r *R) { all = append(all, r) }, text, args...)
+		return all, err
+	})
+}
+
+// each runs do for every row of t.row or t.brief with a condition.
+func (t *table[R]) each(q *Query, do func(*R), text string, args ...any) error {
+	rows, err := q.rows(text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		r, err := t.scan(rows.Scan)
+		if err != nil {
+			return err
+		}
+		do(r)
+	}
+	return rows.Err()
+}
+
+// statement is a statement that takes values out of a row.
+type statement[R any] struct {
+	text    string
+	columns []*column
+}
+
+// statement prepares a statement. In its text :name is the value of a column, {SET a, b}
+// is "a = :a, b = :b", and {INSERT} the columns and values of a new row. Arguments $1, $2
+// and so on do not come from the row.
+func (t *table[R]) statement(text string) *statement[R] {
+	// Compiled here: statements are package variables, and so are made in no fixed order.
+	words := regexp.MustCompile(`\{(SET|INSERT)([^}]*)\}|:([a-z0-9_]+)|\$(\d+)`)
+	first := 0 // number of the last argument that does not come from the row
+	for _, word := range words.FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.Atoi(word[4])
+		first = max(first, n)
+	}
+	st := &statement[R]{}
+	param := func(name string) string {
+		at := slices.IndexFunc(st.columns, func(c *column) bool { return c.name == name })
+		if at < 0 {
+			in := slices.IndexFunc(t.columns, func(c *column) bool { return c.name == name })
+			if in < 0 {
+				panic(fmt.Sprintf("%q names the unknown column %q", text, name))
+			}
+			at = len(st.columns)
+			st.columns = append(st.columns, t.columns[in])
+		}
+		return "$" + strconv.Itoa(first+at+1)
+	}
+	st.text = words.ReplaceAllStringFunc(text, func(word string) string {
+		m := words.FindStringSubmatch(word)
+		if m[4] != "" {
+			return word
+		}
+		var names, values []string
+		switch m[1] {
+		case "SET":
+			for name := range strings.SplitSeq(m[2], ",") {
+				name = strings.TrimSpace(name)
+				values = append(values, name+" = "+param(name))
+			}
+			return strings.Join(values, ", ")
+		case "INSERT":
+			for _, c := range t.columns {
+				if !c.late && c.from == "" {
+					names, values = append(names, c.name), append(values, param(c.name))
+				}
+			}
+			return "(" + strings.Join(names, ", ") + ") VALUES(" + strings.Join(values, ", ") + ")"
+		}
+		return param(m[3])
+	})
+	return st
+}
+
+// args are the arguments of the statement for a row, after those that do not come from it.
+func (st *statement[R]) args(r *R, more ...any) []any {
+	row := reflect.ValueOf(r).Elem()
+	for _, c := range st.columns {
+		more = append(more, c.written(row))
+	}
+	return more
+}
+
+// exec runs the statement for a row and says how many rows it changed.
+func (st *statement[R]) exec(t *tx, r *R, more ...any) (int64, error) {
+	return t.affect(st.text, st.args(r, more...)...)
+}
