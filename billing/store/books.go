@@ -1,8 +1,10 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 
+	"farebox/billing/journal"
 	"farebox/billing/money"
 )
 
@@ -116,4 +118,105 @@ func (c *AccountCount) compare(no uint32, r *Report, detail bool) {
 	if c.credited != c.granted {
 		r.Fault("account %d: %v credited by entries, %v granted by balances", no, c.credited, c.granted)
 	}
+}
+
+// What a recount checks beside sums: that the rows of nodes, leases, cursors
+// and the feed fit together.
+
+// countLeases checks that the escrow of each bucket is the sum of its leases
+// (I3), that no lease is negative (I4), and that leases belong to a node that
+// has not ended.
+func (r *Recount) countLeases(q *Query) error {
+	err := r.none(q, "bucket %d %s %d: %s in escrow, the leases add up to %s",
+		[]any{new(uint32), new(money.Currency), new(int64), new(money.Nano), new(money.Nano)}, `SELECT account, currency, day, CAST(sum(escrow) AS {I64}), CAST(sum(leased) AS {I64}) FROM (
+		SELECT account, currency, day, escrow, 0 AS leased FROM bucket
+		UNION ALL SELECT account, currency, day, 0, amount FROM lease) AS b
+		GROUP BY account, currency, day HAVING sum(escrow) <> sum(leased)`)
+	if err != nil {
+		return err
+	}
+	err = r.none(q, "%[1]s %[3]d of node %[2]d is %[4]s, or its node has ended",
+		[]any{new(string), new(uint32), new(int64), new(money.Nano)}, `SELECT what, node, owner, amount FROM (
+		SELECT 'the lease of account' AS what, node, account AS owner, amount FROM lease
+		UNION ALL SELECT 'the lease of a limit of key', node, api_key, amount FROM quota) AS l
+		WHERE amount < 0 OR NOT EXISTS(SELECT 1 FROM node n WHERE n.no = l.node AND n.ended = 0)`)
+	if err != nil {
+		return err
+	}
+	return r.none(q, "a limit is leased of key %d, which does not exist", []any{new(int64)},
+		"SELECT DISTINCT api_key FROM quota WHERE NOT EXISTS(SELECT 1 FROM api_key k WHERE k.no = quota.api_key)")
+}
+
+// countCursors checks that each node has both cursors, of its incarnation
+// (nodes from before a restoration are not known any more), and that charges of a node were booked
+// from one run of records after the other.
+func (r *Recount) countCursors(q *Query) error {
+	ledger := map[uint32]uint64{}
+	err := q.Each(func(rows *sql.Rows) error {
+		var node uint32
+		var n int
+		var first, last, inc, usageSeq, ledgerSeq uint64
+		if err := rows.Scan(&node, &n, &first, &last, &inc, &usageSeq, &ledgerSeq); err != nil {
+			return err
+		}
+		ledger[node] = ledgerSeq
+		if n != 2 || first != last || first != inc || usageSeq > ledgerSeq {
+			r.fault("node %d: %d cursors of the incarnations %d to %d, it is %d; balances up to record %d, detail "+
+				"up to %d", node, n, first, last, inc, ledgerSeq, usageSeq)
+		}
+		if usageSeq < ledgerSeq {
+			r.DetailBehind = true
+		}
+		return nil
+	}, `SELECT a.node, count(*), min(a.inc), max(a.inc), coalesce(max(n.inc), max(a.inc)),
+		coalesce(max(CASE WHEN sink = 'usage' THEN seq END), 0), coalesce(max(CASE WHEN sink = 'ledger' THEN seq END), 0)
+		FROM applied a LEFT JOIN node n ON n.no = a.node WHERE a.node > 0 GROUP BY a.node`)
+	if err != nil {
+		return err
+	}
+	last := map[uint32]uint64{}
+	err = q.Each(func(rows *sql.Rows) error {
+		var id, node sql.NullInt64
+		var first, to sql.NullInt64
+		if err := rows.Scan(&id, &node, &first, &to); err != nil {
+			return err
+		}
+		no := uint32(node.Int64)
+		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[no] ||
+			uint64(to.Int64) > ledger[no] {
+			r.fault("entry %d: charges of the records %d to %d of node %d, which has booked up to %d before and is "+
+				"applied up to %d",
+				id.Int64, first.Int64, to.Int64, no, last[no], ledger[no])
+		}
+		last[no] = uint64(to.Int64)
+		return nil
+	}, "SELECT id, node, seq_first, seq_last FROM entry WHERE kind = 'CHARGE' ORDER BY node, seq_first")
+	if err != nil {
+		return err
+	}
+	return q.Each(func(rows *sql.Rows) error {
+		var node uint32
+		var hold, seq uint64
+		var data []byte
+		if err := rows.Scan(&node, &hold, &seq, &data); err != nil {
+			return err
+		}
+		var rec journal.Record
+		if rec.Get(data, seq, q.s.before) == 0 || rec.Hold != hold || seq > ledger[node] {
+			r.fault("the progress of hold %d of node %d is damaged", hold, node)
+		}
+		return nil
+	}, "SELECT node, hold, seq, record FROM open_progress")
+}
+
+// countFeed checks that no change is missing.
+func (r *Recount) countFeed(q *Query) error {
+	var n, first, last, counted int64
+	err := q.Row("SELECT count(*), coalesce(min(no), 0), coalesce(max(no), 0), (SELECT value FROM counter WHERE name "+
+		"= 'change') FROM change").
+		Scan(&n, &first, &last, &counted)
+	if err == nil && (n > 0 && n != last-first+1 || last > counted || n > 0 && last != counted) {
+		r.fault("the feed has %d changes from %d to %d, and counted %d", n, first, last, counted)
+	}
+	return err
 }
