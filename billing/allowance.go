@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"errors"
 	"fmt"
 
 	"farebox/billing/money"
@@ -25,24 +24,27 @@ const (
 
 // SetAllowance gives an account so many DIEM a day from the next day on, and,
 // if it had no allowance today, at once. 0 ends it.
-func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	if daily != 0 && (daily < leastAllowance || daily > maxAllowance) {
-		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", daily,
+type SetAllowance struct {
+	Account string `json:"account"`
+	Daily   Nano   `json:"daily"`
+}
+
+func (q SetAllowance) carryOut(l *Ledger) (Account, error) {
+	if q.Daily != 0 && (q.Daily < leastAllowance || q.Daily > maxAllowance) {
+		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", q.Daily,
 			leastAllowance, maxAllowance)
 	}
-	a, err := l.findAccount(account)
+	a, err := l.findAccount(q.Account)
 	if err != nil {
 		return Account{}, err
 	}
-	if _, shared := l.store.(store.Shared); shared {
-		err = l.setSharedAllowance(a, daily)
+	if l.alone() {
+		err = a.setAllowance(q.Daily)
 	} else {
-		err = l.setAllowance(a, daily)
+		err = a.setSharedAllowance(q.Daily)
 	}
 	if err != nil {
-		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", account, err)
+		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", q.Account, err)
 	}
 	return Account{ID: a.ID, Name: a.Name}, nil
 }
@@ -50,7 +52,8 @@ func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 // setAllowance changes the allowance while the account stands still. Days that
 // have begun in memory had the old one, so they are booked with it first: what
 // was charged to them, and those that open holds will still be charged to.
-func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
+func (a *AccountState) setAllowance(daily Nano) error {
+	l := a.ledger
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.roll(l.Today())
@@ -87,7 +90,8 @@ func (l *Ledger) setAllowance(a *AccountState, daily Nano) error {
 
 // setSharedAllowance does it where allowances come by lease: a day's is booked
 // with the first lease of it.
-func (l *Ledger) setSharedAllowance(a *AccountState, daily Nano) error {
+func (a *AccountState) setSharedAllowance(daily Nano) error {
+	l := a.ledger
 	if err := l.store.SetAllowance(a.no, daily, l.Today(), l.now()/1000); err != nil {
 		return err
 	}
@@ -110,16 +114,4 @@ func (a *AccountState) Allowance() Nano {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refill
-}
-
-// Refund gives back what a request cost, in the currency that it was charged
-// in (addendum 19). It is a credit with a reference of its own: the same
-// refund is given once. Refunded DIEM are today's.
-func (l *Ledger) Refund(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool,
-	err error) {
-	if ref == "" {
-		return 0, false, errors.New(
-			"cannot refund without a reference: name the request or the case, so that it is refunded once")
-	}
-	return l.credit(&store.Credit{Currency: currency, Amount: amount, Ref: ref, Memo: memo, Refund: true}, account)
 }

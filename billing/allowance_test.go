@@ -13,7 +13,7 @@ import (
 
 func (f *fixture) diem(name string) Nano {
 	f.t.Helper()
-	list, err := f.Accounts()
+	list, err := f.ListAccounts()
 	if err != nil {
 		f.t.Fatal(err)
 	}

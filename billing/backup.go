@@ -36,17 +36,25 @@ type BackupInfo struct {
 	Bytes     int64     `json:"bytes"`
 }
 
-// Backup writes the store as it is now to a new file, compressed, beside the
+// BackUp writes the store as it is now to a new file, compressed, beside the
 // traffic: accounts, keys with what their secrets are checked with, money,
 // double entry and usage. The file is as secret as the store. Charges of this
 // process are all in it up to the moment of the call; those that other nodes
 // have not applied yet are not.
-func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
+type BackUp struct {
+	Path string `json:"path"` // absolute
+}
+
+func (q BackUp) carryOut(l *Ledger) (info BackupInfo, err error) {
+	if !filepath.IsAbs(q.Path) {
+		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", q.Path)
+	}
+	path := q.Path
 	db, ok := l.store.(archive)
 	if !ok {
 		return info, errors.New("this store cannot be written to a file")
 	}
-	pepper, err := l.pepper()
+	pepper, err := pepperOf(l)
 	if err != nil {
 		return info, err
 	}
@@ -74,7 +82,7 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 		return info, err
 	}
 	head := store.DumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
-	rows, err := l.dump(db, zip, head)
+	rows, err := dump(l, db, zip, head)
 	if err = errors.Join(err, zip.Close(), f.Sync()); err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
 	}
@@ -90,7 +98,7 @@ func (l *Ledger) Backup(path string) (info BackupInfo, err error) {
 
 // dump brings the store up to date and writes it while both cursors are at the
 // same record, so that the copy needs no journal.
-func (l *Ledger) dump(db archive, w io.Writer, head store.DumpHead) (rows int64, err error) {
+func dump(l *Ledger, db archive, w io.Writer, head store.DumpHead) (rows int64, err error) {
 	if l.project == nil {
 		return db.Dump(w, head, func() {}) // an operator's, without a journal
 	}
@@ -106,8 +114,8 @@ func (l *Ledger) dump(db archive, w io.Writer, head store.DumpHead) (rows int64,
 	return db.Dump(w, head, p.mu.Unlock)
 }
 
-// pepper is what this store's keys are hashed with.
-func (l *Ledger) pepper() ([]byte, error) {
+// pepperOf is what this store's keys are hashed with.
+func pepperOf(l *Ledger) ([]byte, error) {
 	fresh := newPepper()
 	if _, shared := l.store.(store.Shared); !shared {
 		var err error

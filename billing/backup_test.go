@@ -80,7 +80,7 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 	t.Parallel()
 	f, secret := filled(t)
 	path := backupFile(t, f)
-	before, err := f.Accounts()
+	before, err := f.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 	g := &fixture{t: t, clock: f.clock, options: o}
 	g.open()
 	defer g.Close()
-	after, err := g.Accounts()
+	after, err := g.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 	t.Parallel()
 	f, secret := filled(t)
 	path := backupFile(t, f)
-	want, err := f.Accounts()
+	want, err := f.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 	if r := h.recount(); r.Requests != 750 {
 		t.Errorf("%d requests came back", r.Requests)
 	}
-	got, err := h.Accounts()
+	got, err := h.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +392,7 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := l.Accounts()
+		list, err := l.ListAccounts()
 		if err != nil || len(list) != 1 || list[0].Spent != 2*usd || list[0].USD != 8*usd {
 			t.Errorf("restored are %+v, %v", list, err)
 		}

@@ -10,10 +10,10 @@ import (
 	"farebox/billing/store"
 )
 
-// characters is what accounts made of characters, in memory. Requests never wait for
-// the store to hear of it, but for the first look at a list of reviews since some
-// review changed. The keeper asks the store for news every second.
-type characters struct {
+// Characters has the reviews and uses of characters in memory. Requests wait for the store
+// only for the first list of reviews after some review has changed. The keeper asks the
+// store for news every second.
+type Characters struct {
 	l      *Ledger
 	served atomic.Bool // some are served: the keeper looks for news
 	stats  atomic.Pointer[CharacterStats]
@@ -90,21 +90,24 @@ type reviewList struct {
 	bytes   int
 }
 
-// ServeCharacters has what is said of characters read now and then from here on.
-func (l *Ledger) ServeCharacters() {
-	if !l.characters.served.Swap(true) {
-		l.characters.look()
+// Characters are the reviews and uses of characters.
+func (l *Ledger) Characters() *Characters { return &l.characters }
+
+// ServeCharacters begins to read reviews and uses now and then.
+func (c *Characters) ServeCharacters() {
+	if !c.served.Swap(true) {
+		c.look()
 	}
 }
 
 // CharacterStats is what was known a second ago at most, two on the other nodes of a
 // shared store.
-func (l *Ledger) CharacterStats() *CharacterStats { return l.characters.stats.Load() }
+func (c *Characters) CharacterStats() *CharacterStats { return c.stats.Load() }
 
 // NoteCharacter notes that the account of a key was answered by a character. The first
 // time counts.
-func (l *Ledger) NoteCharacter(k *Key, slug string) {
-	c, u := &l.characters, use{k.Account.no, slug}
+func (c *Characters) NoteCharacter(k *Key, slug string) {
+	u := use{k.Account.no, slug}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seen[u] || len(c.waiting) >= mostWaiting {
@@ -114,11 +117,11 @@ func (l *Ledger) NoteCharacter(k *Key, slug string) {
 		c.seen = map[use]bool{}
 	}
 	c.seen[u] = true
-	c.waiting = append(c.waiting, store.CharacterUse{Slug: slug, Account: u.account, FirstUs: l.now() / 1000})
+	c.waiting = append(c.waiting, store.CharacterUse{Slug: slug, Account: u.account, FirstUs: c.l.now() / 1000})
 }
 
 // flush writes some of what waits. What cannot be written waits on.
-func (c *characters) flush() error {
+func (c *Characters) flush() error {
 	c.mu.Lock()
 	list := c.waiting[:min(len(c.waiting), flushUses)]
 	c.mu.Unlock()
@@ -135,7 +138,7 @@ func (c *characters) flush() error {
 }
 
 // look refreshes what is known, and logs the first of a row of failures.
-func (c *characters) look() {
+func (c *Characters) look() {
 	if !c.served.Load() {
 		return
 	}
@@ -149,7 +152,7 @@ func (c *characters) look() {
 }
 
 // refresh reads what has changed.
-func (c *characters) refresh() error {
+func (c *Characters) refresh() error {
 	version, err := c.l.store.CharacterVersions()
 	old := c.stats.Load()
 	if err != nil || version == old.version && old.sums != nil {
@@ -197,9 +200,9 @@ func (c *characters) refresh() error {
 
 // Reviews are those of a character that are shown, newest first. The caller must not
 // change them.
-func (l *Ledger) Reviews(slug string) ([]Review, error) {
-	c, version := &l.characters, l.CharacterStats().version.Reviews
-	if l.CharacterStats().Of(slug).Ratings == 0 {
+func (c *Characters) Reviews(slug string) ([]Review, error) {
+	version := c.CharacterStats().version.Reviews
+	if c.CharacterStats().Of(slug).Ratings == 0 {
 		return nil, nil
 	}
 	c.mu.Lock()
@@ -216,7 +219,7 @@ func (l *Ledger) Reviews(slug string) ([]Review, error) {
 }
 
 // read reads the reviews of a character, and keeps them where there is room.
-func (c *characters) read(slug string, version int64) (*reviewList, error) {
+func (c *Characters) read(slug string, version int64) (*reviewList, error) {
 	rows, err := c.l.store.Reviews(slug, false)
 	if err != nil {
 		return nil, err
@@ -224,7 +227,7 @@ func (c *characters) read(slug string, version int64) (*reviewList, error) {
 	const each = 200 // bytes of a review without its texts
 	next := &reviewList{version: version, list: make([]Review, len(rows)), bytes: each * len(rows)}
 	for i, row := range rows {
-		next.list[i] = Review{ID: row.ID, Username: c.l.reviewer(row), Locale: row.Locale, Message: row.Message,
+		next.list[i] = Review{ID: row.ID, Username: c.reviewer(row), Locale: row.Locale, Message: row.Message,
 			Rating: row.Rating, CreatedAt: fromMicro(row.CreatedUs), account: row.Account}
 		next.bytes += len(row.Message)
 	}

@@ -50,7 +50,7 @@ func TestLedgerOfSchema5ComesForward(t *testing.T) {
 				}
 			})
 			for range 2 {
-				accounts, err := f.Accounts()
+				accounts, err := f.ListAccounts()
 				if err != nil || !reflect.DeepEqual(accounts, told.Accounts) {
 					t.Errorf("the accounts are\n%+v\nand were\n%+v (%v)", accounts, told.Accounts, err)
 				}
@@ -64,8 +64,8 @@ func TestLedgerOfSchema5ComesForward(t *testing.T) {
 			if _, err := f.AddReview(NewReview{Slug: "ada", Rating: 5, Account: "demo"}); err != nil {
 				t.Error(err)
 			}
-			f.ServeCharacters()
-			if sum := f.CharacterStats().Of("ada"); sum.Ratings != 1 || sum.RatingSum != 5 {
+			f.Characters().ServeCharacters()
+			if sum := f.Characters().CharacterStats().Of("ada"); sum.Ratings != 1 || sum.RatingSum != 5 {
 				t.Errorf("the reviews come to %+v", sum)
 			}
 		})

@@ -29,7 +29,7 @@ func TestReviewsAreAddedUpAndHidden(t *testing.T) {
 		f.account("b", usd)
 		mine, _ := f.key("a")
 		other, _ := f.key("b")
-		f.ServeCharacters()
+		f.Characters().ServeCharacters()
 		add := func(n NewReview) ReviewInfo {
 			t.Helper()
 			r, err := f.AddReview(n)
@@ -40,11 +40,11 @@ func TestReviewsAreAddedUpAndHidden(t *testing.T) {
 		}
 		is := func(ratings, sum int64, rated int) {
 			t.Helper()
-			s := f.CharacterStats()
+			s := f.Characters().CharacterStats()
 			if got := s.Of("ada"); got.Ratings != ratings || got.RatingSum != sum || s.RatedBy(mine, "ada") != rated {
 				t.Errorf("the sums are %+v, rated %d; expected %d %d %d", got, s.RatedBy(mine, "ada"), ratings, sum, rated)
 			}
-			list, err := f.Reviews("ada")
+			list, err := f.Characters().Reviews("ada")
 			if err != nil || int64(len(list)) != ratings {
 				t.Errorf("%d reviews are listed (%v), expected %d", len(list), err, ratings)
 			}
@@ -60,7 +60,7 @@ func TestReviewsAreAddedUpAndHidden(t *testing.T) {
 			strings.Contains(first.Username, mine.Account.ID[:5]) {
 			t.Errorf("names are %q %q %q", first.Username, second.Username, elsewhere.Username)
 		}
-		list, err := f.Reviews("ada")
+		list, err := f.Characters().Reviews("ada")
 		if err != nil || list[2].ID != second.ID || !list[2].CreatedAt.Equal(second.CreatedAt) || !list[2].By(other) ||
 			list[2].By(mine) || list[0].By(mine) && list[1].By(mine) {
 			t.Errorf("%+v (%v)", list, err)
@@ -74,7 +74,7 @@ func TestReviewsAreAddedUpAndHidden(t *testing.T) {
 			}
 		}
 		is(2, 3, 0)
-		if all, err := f.ReviewList("ada"); err != nil || len(all) != 3 {
+		if all, err := f.listReviews("ada"); err != nil || len(all) != 3 {
 			t.Errorf("the operator sees %+v (%v)", all, err)
 		}
 		again := add(NewReview{Slug: "ada", Account: "a", Rating: 4})
@@ -93,8 +93,8 @@ func TestReviewsAreAddedUpAndHidden(t *testing.T) {
 			t.Errorf("no such review: %v", err)
 		}
 		f.reopen()
-		f.ServeCharacters()
-		if got := f.CharacterStats().Of("ada"); got.Ratings != 3 || got.RatingSum != 8 {
+		f.Characters().ServeCharacters()
+		if got := f.Characters().CharacterStats().Of("ada"); got.Ratings != 3 || got.RatingSum != 8 {
 			t.Errorf("after a restart: %+v", got)
 		}
 	})
@@ -116,7 +116,7 @@ func TestWrongReviewsAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v", n, err)
 		}
 	}
-	if list, err := f.ReviewList(""); err != nil || len(list) != 0 {
+	if list, err := f.listReviews(""); err != nil || len(list) != 0 {
 		t.Errorf("%+v (%v)", list, err)
 	}
 }
@@ -129,28 +129,28 @@ func TestAnAccountImportsACharacterOnce(t *testing.T) {
 		a, _ := f.key("a")
 		a2, _ := f.key("a")
 		b, _ := f.key("b")
-		f.ServeCharacters()
+		f.Characters().ServeCharacters()
 		for range 100 {
-			f.NoteCharacter(a, "ada")
-			f.NoteCharacter(a2, "ada")
-			f.NoteCharacter(b, "ada")
-			f.NoteCharacter(b, "bo")
+			f.Characters().NoteCharacter(a, "ada")
+			f.Characters().NoteCharacter(a2, "ada")
+			f.Characters().NoteCharacter(b, "ada")
+			f.Characters().NoteCharacter(b, "bo")
 		}
 		is := func() bool {
-			s := f.CharacterStats()
+			s := f.Characters().CharacterStats()
 			return s.Of("ada").Imports == 2 && s.Of("bo").Imports == 1
 		}
 		eventually(t, "two accounts with ada and one with bo", 10*time.Second, is)
 		f.reopen()
-		f.ServeCharacters()
+		f.Characters().ServeCharacters()
 		a = f.find(secretOf(t, f, "a"))
-		f.NoteCharacter(a, "ada")
+		f.Characters().NoteCharacter(a, "ada")
 		if err := f.characters.flush(); err != nil {
 			t.Error(err)
 		}
 		f.characters.look()
 		if !is() {
-			t.Errorf("after a restart: %+v %+v", f.CharacterStats().Of("ada"), f.CharacterStats().Of("bo"))
+			t.Errorf("after a restart: %+v %+v", f.Characters().CharacterStats().Of("ada"), f.Characters().CharacterStats().Of("bo"))
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestNodesSeeReviewsOfEachOther(t *testing.T) {
 	address := servers.Database(t)
 	nodes := nodesOn(t, address, 2, func(int, *Options) {})
 	for _, n := range nodes {
-		n.ServeCharacters()
+		n.Characters().ServeCharacters()
 	}
 	op, err := OperateShared(address, "svc")
 	if err != nil {
@@ -182,9 +182,9 @@ func TestNodesSeeReviewsOfEachOther(t *testing.T) {
 	for i, n := range nodes {
 		eventually(t, fmt.Sprintf("the review on node %d", i), 10*time.Second, func() bool {
 			n.characters.look()
-			return n.CharacterStats().Of("ada").Ratings == 1
+			return n.Characters().CharacterStats().Of("ada").Ratings == 1
 		})
-		if list, err := n.Reviews("ada"); err != nil || len(list) != 1 {
+		if list, err := n.Characters().Reviews("ada"); err != nil || len(list) != 1 {
 			t.Errorf("%+v %v", list, err)
 		}
 	}
@@ -210,16 +210,16 @@ func TestReviewsAreReadOncePerChange(t *testing.T) {
 			return c
 		}
 	})
-	f.ServeCharacters()
+	f.Characters().ServeCharacters()
 	for round := 1; round <= 3; round++ {
 		if _, err := f.AddReview(NewReview{Slug: "ada", Rating: round}); err != nil {
 			t.Fatal(err)
 		}
 		for range 50 {
-			if list, err := f.Reviews("ada"); err != nil || len(list) != round {
+			if list, err := f.Characters().Reviews("ada"); err != nil || len(list) != round {
 				t.Fatal(list, err)
 			}
-			if list, err := f.Reviews("nobody"); err != nil || len(list) != 0 {
+			if list, err := f.Characters().Reviews("nobody"); err != nil || len(list) != 0 {
 				t.Fatal(list, err)
 			}
 		}

@@ -283,7 +283,7 @@ func TestClockOfANodeIsSetUnderLoad(t *testing.T) {
 			t.Errorf("%s shortfall", r.Shortfall)
 		}
 	}
-	list, err := nodes[0].Accounts()
+	list, err := nodes[0].ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestSettlementDuringCloseIsNotLostSilently(t *testing.T) {
 		done.Wait()
 		lost := Nano(l.lost.Load()) * 100
 		l = open()
-		list, err := l.Accounts()
+		list, err := l.ListAccounts()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -274,7 +274,7 @@ func (c *controlClient) call(query, answer any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := controlIdle
-	if o.long {
+	if o.mode&lasting != 0 {
 		limit = controlLong
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(limit)); err != nil {

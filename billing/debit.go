@@ -16,62 +16,70 @@ const (
 	debitPause = 200 * time.Millisecond
 )
 
-// Debit takes money out of an account: a correction, not a charge, so it is in no
-// usage and in no key's limit. The balance never goes below zero: what is not
-// there is refused, or with mayOwe becomes debt. A ref that was used before for
-// the same debit changes nothing (applied is false).
-func (l *Ledger) Debit(account string, currency Currency, amount Nano, ref, reason string,
-	mayOwe bool) (info AccountInfo, applied bool, err error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
+// DebitAccount takes money out of an account: a correction, not a charge, so it is in no
+// usage and in no key's limit. The memo says why. The balance never goes below zero: what is
+// not there is refused, or with MayOwe becomes debt. A ref that was used before for the same
+// debit changes nothing.
+type DebitAccount struct {
+	CreditAccount
+	MayOwe bool `json:"mayOwe,omitempty"` // the account may owe afterwards
+}
+
+// Debited is an account after a debit.
+type Debited struct {
+	Info    AccountInfo `json:"info"`
+	Applied bool        `json:"applied"` // false: the ref was booked before
+}
+
+func (q DebitAccount) carryOut(l *Ledger) (done Debited, err error) {
 	switch {
-	case amount <= 0 || amount > maxDebt:
-		return info, false, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", amount, currency,
-			maxDebt)
-	case ref == "" || reason == "":
-		return info, false, errors.New(
+	case q.Amount <= 0 || q.Amount > maxDebt:
+		return done, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency, maxDebt)
+	case q.Ref == "" || q.Memo == "":
+		return done, errors.New(
 			"cannot debit without a reference and a reason: the books keep both, and a reference is debited once")
-	case len(ref) > maxMemo || len(reason) > maxMemo:
-		return info, false, fmt.Errorf("cannot debit: reference and reason may have at most %d bytes", maxMemo)
+	case len(q.Ref) > maxMemo || len(q.Memo) > maxMemo:
+		return done, fmt.Errorf("cannot debit: reference and reason may have at most %d bytes", maxMemo)
 	}
-	if _, err := ParseCurrency(currency.String()); err != nil {
-		return info, false, err
+	if _, err := ParseCurrency(q.Currency.String()); err != nil {
+		return done, err
 	}
-	if err := errors.Join(checkText("reference", ref), checkText("reason", reason)); err != nil {
-		return info, false, err
+	if err := errors.Join(checkText("reference", q.Ref), checkText("reason", q.Memo)); err != nil {
+		return done, err
 	}
-	a, err := l.findAccount(account)
+	a, err := l.findAccount(q.Account)
 	if err != nil {
-		return info, false, err
+		return done, err
 	}
-	d := &store.Debit{Account: a.no, Currency: currency, Day: l.Today(), Amount: amount, MayOwe: mayOwe, Ref: ref,
-		Memo: reason, NowUs: l.now() / 1000}
-	if _, shared := l.store.(store.Shared); shared {
-		applied, err = l.debitShared(a, d)
+	d := &store.Debit{Account: a.no, Currency: q.Currency, Day: l.Today(), Amount: q.Amount, MayOwe: q.MayOwe, Ref: q.Ref,
+		Memo: q.Memo, NowUs: l.now() / 1000}
+	if l.alone() {
+		done.Applied, err = a.debit(d, l.store.Debit)
 	} else {
-		applied, err = l.debitHere(a, d, l.store.Debit)
+		done.Applied, err = a.debitShared(d)
 	}
 	var short *store.ShortError
 	if errors.As(err, &short) {
-		return info, false, fmt.Errorf(
+		return done, fmt.Errorf(
 			"cannot debit %s %s from the account %q: only %s is free, without the holds of open requests; "+
-				"debit less, or turn the rest into debt (--allow-debt), which the next credit pays", amount, currency,
-			account, short.Free)
+				"debit less, or turn the rest into debt (--allow-debt), which the next credit pays", q.Amount, q.Currency,
+			q.Account, short.Free)
 	}
 	if err != nil {
-		return info, false, fmt.Errorf("cannot debit the account %q: %w", account, err)
+		return done, fmt.Errorf("cannot debit the account %q: %w", q.Account, err)
 	}
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
-		return info, applied, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
+		return done, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
 	}
-	return l.describe(row), applied, nil
+	done.Info = l.describe(row)
+	return done, nil
 }
 
-// debitHere takes it out of memory first, so that no request spends it meanwhile. book
+// debit takes money out of memory first, so that no request spends it meanwhile. book
 // books it in the store.
-func (l *Ledger) debitHere(a *AccountState, d *store.Debit, book func(*store.Debit) (bool, error)) (applied bool,
-	err error) {
+func (a *AccountState) debit(d *store.Debit, book func(*store.Debit) (bool, error)) (applied bool, err error) {
+	l := a.ledger
 	place := money.PlaceOf(d.Currency)
 	a.mu.Lock()
 	a.roll(l.Today())
@@ -105,7 +113,8 @@ func (l *Ledger) debitHere(a *AccountState, d *store.Debit, book func(*store.Deb
 }
 
 // debitShared asks the nodes for what they do not need when too little is left.
-func (l *Ledger) debitShared(a *AccountState, d *store.Debit) (applied bool, err error) {
+func (a *AccountState) debitShared(d *store.Debit) (applied bool, err error) {
+	l := a.ledger
 	mayOwe := d.MayOwe
 	for try := range debitTries {
 		d.MayOwe = mayOwe && try == debitTries-1

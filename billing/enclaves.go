@@ -18,14 +18,20 @@ type EnclaveAnswer struct {
 	Request       [32]byte // the sums are zero where the upstream has given the id to several answers
 	Response      [32]byte
 	At            time.Time
-	Signature     []byte // what its enclave said of its signature; nil: nobody has asked
+	Signature     []byte // the answer of its enclave about its signature; nil: nobody has asked
 }
+
+// Enclaves is the part of a ledger that keeps answers of enclaves.
+type Enclaves struct{ *Ledger }
+
+// Enclaves keeps answers of enclaves.
+func (l *Ledger) Enclaves() Enclaves { return Enclaves{l} }
 
 // purgedAtOnce is how many old answers go in one transaction.
 const purgedAtOnce = 1000
 
-// AddEnclaveAnswers keeps answers, and lets old ones go.
-func (l *Ledger) AddEnclaveAnswers(list []*EnclaveAnswer) error {
+// AddEnclaveAnswers stores answers and removes old ones.
+func (l Enclaves) AddEnclaveAnswers(list []*EnclaveAnswer) error {
 	rows := make([]*store.EnclaveRow, len(list))
 	for i, a := range list {
 		rows[i] = &store.EnclaveRow{Account: a.Account.no, ID: a.ID, Model: a.Model, Upstream: a.Upstream,
@@ -38,8 +44,8 @@ func (l *Ledger) AddEnclaveAnswers(list []*EnclaveAnswer) error {
 	return l.PurgeEnclaveAnswers()
 }
 
-// PurgeEnclaveAnswers lets old ones go, where no new ones come.
-func (l *Ledger) PurgeEnclaveAnswers() error {
+// PurgeEnclaveAnswers removes old answers, also when no new ones come.
+func (l Enclaves) PurgeEnclaveAnswers() error {
 	for {
 		n, err := l.store.PurgeEnclaveAnswers(l.now()/1000, purgedAtOnce)
 		if err != nil {
@@ -52,7 +58,7 @@ func (l *Ledger) PurgeEnclaveAnswers() error {
 }
 
 // FindEnclaveAnswer gives an answer to an account, or store.ErrNoRow.
-func (l *Ledger) FindEnclaveAnswer(account *AccountState, id string) (*EnclaveAnswer, error) {
+func (l Enclaves) FindEnclaveAnswer(account *AccountState, id string) (*EnclaveAnswer, error) {
 	r, err := l.store.EnclaveAnswer(account.no, id, l.now()/1000)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find an answer of an enclave: %w", err)
@@ -64,8 +70,8 @@ func (l *Ledger) FindEnclaveAnswer(account *AccountState, id string) (*EnclaveAn
 	return a, nil
 }
 
-// KeepEnclaveSignature keeps what an enclave said of its signature: it forgets it sooner.
-func (l *Ledger) KeepEnclaveSignature(a *EnclaveAnswer, signature []byte) error {
+// KeepEnclaveSignature stores the signature of an answer, which its enclave forgets sooner.
+func (l Enclaves) KeepEnclaveSignature(a *EnclaveAnswer, signature []byte) error {
 	if err := l.store.KeepEnclaveSignature(a.Account.no, a.ID, signature); err != nil {
 		return fmt.Errorf("cannot keep a signature: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestKeyThatExpiresInFarYearsIsLive(t *testing.T) {
 			t.Errorf("a key that expires in %d expires at %s", year, k.ExpiresAt)
 		}
 		past := f.clock.now().Add(time.Minute)
-		if _, err := f.UpdateKey(k.Account, info.ID, KeyChange{ExpiresAt: &past}); err != nil {
+		if _, err := f.Accounts().UpdateKey(k.Account, info.ID, KeyChange{ExpiresAt: &past}); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.advance(time.Hour)

@@ -86,7 +86,7 @@ type filler struct {
 func (f *filler) open() error {
 	l := f.l
 	f.done.Account = fmt.Sprintf("rows-%d-%d", f.o.Entries, l.now()/int64(time.Millisecond))
-	if _, err := l.CreateAccount(f.done.Account); err != nil {
+	if _, err := Do(l, CreateAccount{f.done.Account}); err != nil {
 		return err
 	}
 	row, err := l.findAccount(f.done.Account)
@@ -100,16 +100,16 @@ func (f *filler) open() error {
 		if i == 0 {
 			k.Type = store.Admin
 		}
-		_, secret, err := l.CreateKey(k)
+		made, err := Do(l, CreateKey{k})
 		if err != nil {
 			return err
 		}
-		key, err := l.Lookup([]byte(secret))
+		key, err := l.Lookup([]byte(made.Secret))
 		if err != nil {
 			return err
 		}
 		if f.keys = append(f.keys, uint32(key.No)); i == 0 {
-			f.done.Secret = secret
+			f.done.Secret = made.Secret
 		}
 	}
 	for i := range f.o.Models {

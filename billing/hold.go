@@ -319,7 +319,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 func (h *Hold) Void(now window.Instant) {
 	undecided := false
 	if h.prepared != nil && h.Open() {
-		sold, err := h.ledger.sold(h)
+		sold, err := h.ledger.Jobs().sold(h)
 		if sold {
 			s := *h.prepared
 			s.Now = now

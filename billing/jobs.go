@@ -10,7 +10,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Jobs are the jobs of the store, for who drives them (billing/job). A job is charged
+// Jobs are the jobs of the store, for the job machine (billing/job). A job is charged
 // if and only if its row exists:
 //
 //	h.PrepareJob(s, row)        its charge stands in the journal, and is not made yet
@@ -103,9 +103,9 @@ func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {
 
 // sold waits until it is known whether the job of a hold was sold, or the ledger is
 // closed.
-func (l *Ledger) sold(h *Hold) (sold bool, err error) {
+func (j *Jobs) sold(h *Hold) (sold bool, err error) {
 	for {
-		if sold, err = l.store.JobSold(l.NodeNo(), h.id); err == nil || l.closing.Load() {
+		if sold, err = j.l.store.JobSold(j.l.NodeNo(), h.id); err == nil || j.l.closing.Load() {
 			return sold, err
 		}
 		time.Sleep(decideEvery)
@@ -116,7 +116,8 @@ func (l *Ledger) sold(h *Hold) (sold bool, err error) {
 // that paid it, once; what the account owes it pays first. DIEM of a day that is over
 // are gone. What it took of its key's limits is given back, too. nil: there is nothing
 // to give back, or not yet, or it was given back before.
-func (l *Ledger) RefundJob(id string) (*store.JobRow, error) {
+func (j *Jobs) RefundJob(id string) (*store.JobRow, error) {
+	l := j.l
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	row, err := l.store.Job(id)
@@ -132,24 +133,18 @@ func (l *Ledger) RefundJob(id string) (*store.JobRow, error) {
 	l.registry.replacing.Lock()
 	defer l.registry.replacing.Unlock()
 	before := l.registry.byNumber(row.Key)
-	row, err = l.store.RefundJob(id, l.refundDay(a), l.now()/1000)
+	day, _ := a.roomForCredit()
+	row, err = l.store.RefundJob(id, day, l.now()/1000)
 	if err == nil && row != nil {
-		l.followRefund(a, before, row)
+		a.followRefund(before, row)
 	}
 	return row, err
 }
 
-// refundDay is the day whose DIEM an account has.
-func (l *Ledger) refundDay(a *AccountState) int32 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.roll(l.Today())
-	return a.day
-}
-
-// followRefund brings what is in memory after the store. before is the key of the job
-// as it was in memory before that.
-func (l *Ledger) followRefund(a *AccountState, before *Key, row *store.JobRow) {
+// followRefund brings the account in memory to the state in the store. before is the key of
+// the job as it was in memory before the refund.
+func (a *AccountState) followRefund(before *Key, row *store.JobRow) {
+	l := a.ledger
 	if a.lease != nil {
 		l.node.see(a)
 		return // what is left of limits only the store knows
@@ -199,12 +194,12 @@ func (u *keyUse) uncount(day int32, p *money.Parts) {
 // refundsMost is how many jobs are given back in one go.
 const refundsMost = 1000
 
-// RefundJobs gives back what is owed for all jobs, and says for how many. The ledger
+// RefundAll refunds all jobs that are owed, and says how many. The ledger
 // does this by itself every second.
-func (l *Ledger) RefundJobs() (n int, err error) {
-	due, err := l.store.RefundsDue(refundsMost)
+func (j *Jobs) RefundAll() (n int, err error) {
+	due, err := j.l.store.RefundsDue(refundsMost)
 	for _, id := range due {
-		row, err := l.RefundJob(id)
+		row, err := j.RefundJob(id)
 		if err != nil {
 			return n, fmt.Errorf("cannot refund the job %s: %w", id, err)
 		}

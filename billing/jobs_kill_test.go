@@ -71,7 +71,7 @@ func beKilledWithJobs(dir, shared, seed string) {
 	}
 	go func() {
 		for {
-			if _, err := l.RefundJobs(); err != nil {
+			if _, err := l.Jobs().RefundAll(); err != nil {
 				end(err)
 			}
 		}
@@ -273,7 +273,7 @@ func (k *jobKills) takeOver() {
 			k.failed[row.ID] = true
 		}
 	}
-	if _, err := l.RefundJobs(); err != nil {
+	if _, err := l.Jobs().RefundAll(); err != nil {
 		k.t.Fatal(err)
 	}
 }
@@ -289,7 +289,7 @@ func (k *jobKills) check(start Nano) {
 	}()
 	for n := 1; n > 0; {
 		var err error
-		if n, err = l.RefundJobs(); err != nil {
+		if n, err = l.Jobs().RefundAll(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -329,7 +329,7 @@ func (k *jobKills) check(start Nano) {
 			counts["given back"]++
 		}
 	}
-	accounts, err := l.Accounts()
+	accounts, err := l.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestJobsOfADeadNodeAreChargedLateAndGivenBack(t *testing.T) {
 	}
 	failed(t, other, "open")
 	failed(t, other, "settled")
-	if row, err := other.RefundJob("open"); row != nil || err != nil {
+	if row, err := other.Jobs().RefundJob("open"); row != nil || err != nil {
 		t.Errorf("given back before it is charged: %+v (%v)", row, err)
 	}
 	j.verify()

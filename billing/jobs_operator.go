@@ -56,51 +56,54 @@ var (
 // mostJobs bounds a list of jobs.
 const mostJobs = 10_000
 
-// JobList lists jobs of an account, or of all with "", newest first.
-func (l *Ledger) JobList(account string, most int) ([]JobInfo, error) {
-	no := uint32(0)
-	if account != "" {
-		row, err := l.store.FindAccount(account, l.Today())
-		if errors.Is(err, store.ErrNoRow) {
-			err = ErrNoAccount
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot list the jobs of %q: %w", account, err)
-		}
-		no = row.No
+// ListJobs lists jobs of an account (id or name), or of all with "", newest first.
+type ListJobs struct {
+	Account string `json:"account,omitempty"`
+	Most    int    `json:"most"`
+}
+
+func (q ListJobs) carryOut(l *Ledger) ([]JobInfo, error) {
+	no, err := l.accountNo(q.Account)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
 	}
-	if most < 1 || most > mostJobs {
-		return nil, fmt.Errorf("cannot list %d jobs: expected 1 to %d", most, mostJobs)
+	if q.Most < 1 || q.Most > mostJobs {
+		return nil, fmt.Errorf("cannot list %d jobs: expected 1 to %d", q.Most, mostJobs)
 	}
-	rows, err := l.store.Jobs(no, store.JobPlace{}, most)
+	rows, err := l.store.Jobs(no, store.JobPlace{}, q.Most)
+	var list []JobInfo
+	if err == nil {
+		list, err = describeAll(l, rows, jobInfo)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the jobs: %w", err)
-	}
-	names := map[uint32]string{}
-	list := make([]JobInfo, len(rows))
-	for i, row := range rows {
-		if list[i], err = l.jobInfo(row, names); err != nil {
-			return nil, fmt.Errorf("cannot list the jobs: %w", err)
-		}
 	}
 	return list, nil
 }
 
-// JobOf gives a job.
-func (l *Ledger) JobOf(id string) (JobInfo, error) {
-	row, err := l.store.Job(id)
+// GetJob gives one job.
+type GetJob struct {
+	ID string `json:"id"`
+}
+
+func (q GetJob) carryOut(l *Ledger) (JobInfo, error) {
+	row, err := l.store.Job(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoJob
 	}
 	if err != nil {
-		return JobInfo{}, fmt.Errorf("cannot find the job %q: %w", id, err)
+		return JobInfo{}, fmt.Errorf("cannot find the job %q: %w", q.ID, err)
 	}
-	return l.jobInfo(row, map[uint32]string{})
+	return jobInfo(l, row, accountNames{})
 }
 
-// GiveJobBack gives back what a job cost that has ended, whatever became of it.
-func (l *Ledger) GiveJobBack(id string) (JobInfo, error) {
-	j, err := l.JobOf(id)
+// RefundJob gives back the cost of a job that has ended, even of one that was done.
+type RefundJob struct {
+	ID string `json:"id"`
+}
+
+func (q RefundJob) carryOut(l *Ledger) (JobInfo, error) {
+	j, err := GetJob(q).carryOut(l)
 	if err != nil {
 		return j, err
 	}
@@ -110,32 +113,29 @@ func (l *Ledger) GiveJobBack(id string) (JobInfo, error) {
 	case !j.RefundedAt.IsZero():
 		err = ErrJobGiven
 	default:
-		err = l.store.OweJob(id)
+		err = l.store.OweJob(q.ID)
 	}
 	if err != nil {
-		return j, fmt.Errorf("cannot refund the job %q: %w", id, err)
+		return j, fmt.Errorf("cannot refund the job %q: %w", q.ID, err)
 	}
 	if l.journal != nil {
 		err = l.project.catchUp()
 	}
 	if err == nil {
-		_, err = l.RefundJob(id)
+		_, err = l.Jobs().RefundJob(q.ID)
 	}
 	if err != nil {
-		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", id, err)
+		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", q.ID, err)
 	}
-	return l.JobOf(id)
+	return GetJob(q).carryOut(l)
 }
 
-func (l *Ledger) jobInfo(r *store.JobRow, names map[uint32]string) (JobInfo, error) {
-	if names[r.Account] == "" {
-		a, err := l.store.Account(r.Account, l.Today())
-		if err != nil {
-			return JobInfo{}, err
-		}
-		names[r.Account] = a.Name
+func jobInfo(l *Ledger, r *store.JobRow, names accountNames) (JobInfo, error) {
+	account, err := names.of(l, r.Account)
+	if err != nil {
+		return JobInfo{}, err
 	}
-	return JobInfo{ID: r.ID, Kind: r.Kind, Model: r.Model, AccountName: names[r.Account], State: r.State.String(),
+	return JobInfo{ID: r.ID, Kind: r.Kind, Model: r.Model, AccountName: account, State: r.State.String(),
 		Node: r.Owner, Upstream: r.Upstream, Target: r.Target, Tries: r.Tries, Paid: jobAmount(&r.Paid),
 		Refunded: jobAmount(&r.Back), Owed: r.Owed, Code: r.Code, Error: r.Error, MediaType: r.MediaType,
 		MediaBytes: r.MediaBytes, CreatedAt: fromMicro(r.CreatedUs), EndedAt: fromMicro(r.EndedUs),

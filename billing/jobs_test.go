@@ -53,7 +53,7 @@ func given(t testing.TB, l *Ledger, id string) *store.JobRow {
 		if err := l.project.drain(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.RefundJobs(); err != nil {
+		if _, err := l.Jobs().RefundAll(); err != nil {
 			t.Fatal(err)
 		}
 		row, err := l.Jobs().Job(id)
@@ -102,7 +102,7 @@ func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if again, err := f.RefundJob("j"); again != nil || err != nil {
+			if again, err := f.Jobs().RefundJob("j"); again != nil || err != nil {
 				t.Errorf("given back twice: %+v (%v)", again, err)
 			}
 		})
@@ -199,7 +199,7 @@ func TestKilledBetweenChargeAndRowDecidesByTheRow(t *testing.T) {
 			}
 			sold(t, k, "failed", 3*usd)
 			failed(t, f.Ledger, "failed")
-			if row, err := f.RefundJob("failed"); row != nil || err != nil {
+			if row, err := f.Jobs().RefundJob("failed"); row != nil || err != nil {
 				t.Errorf("given back before it is paid: %+v (%v)", row, err)
 			}
 			c := f.crashed(idle)

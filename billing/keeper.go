@@ -58,7 +58,7 @@ func (k *keeper) refund() {
 	if k.l.idle {
 		return // the server does
 	}
-	n, err := k.l.RefundJobs()
+	n, err := k.l.Jobs().RefundAll()
 	if err != nil && !k.owing {
 		k.l.log.Warn().Err(err).Msg("failed jobs cannot be refunded now; farebox tries again")
 	}

@@ -55,9 +55,15 @@ func (e *TooSoon) Error() string {
 	return fmt.Sprintf("cannot make more than %d keys of an account a minute", keysPerMinute)
 }
 
+// Accounts is the part of a ledger that the owners of accounts work with.
+type Accounts struct{ *Ledger }
+
+// Accounts is for the owners of accounts.
+func (l *Ledger) Accounts() Accounts { return Accounts{l} }
+
 // Keyring lists the live keys of an account in the order in which they were
 // made, page by page from 1.
-func (l *Ledger) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
+func (l Accounts) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
 	page, limit = max(1, page), max(1, limit)
 	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, min(page-1, math.MaxInt/limit)*limit)
 	if err != nil {
@@ -67,7 +73,7 @@ func (l *Ledger) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) 
 }
 
 // KeyOf gives a key of the account that is not revoked.
-func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
+func (l Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 	row, err := l.ownKey(a, id)
 	if err != nil {
 		return KeyRecord{}, err
@@ -81,12 +87,12 @@ func (l *Ledger) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 
 // keyRecords adds what the keys used: all of this node's requests, and what
 // other nodes have reported.
-func (l *Ledger) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
+func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {
 		return list, nil
 	}
-	newest{l, a}.Days()
+	newest{l.Ledger, a}.Days()
 	day := l.Today()
 	week, err := l.store.KeySums(a.no, day-6, day)
 	if err != nil {
@@ -140,7 +146,7 @@ func (l *Ledger) useOf(row *store.KeyRow) {
 }
 
 // ownKey reads a key of the account that is not revoked.
-func (l *Ledger) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
+func (l Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 	row, err := l.store.KeyByID(id)
 	if errors.Is(err, store.ErrNoRow) || err == nil && (row.Account != a.no || row.RevokedUs != 0 || row.Type == store.Wallet) {
 		return nil, fmt.Errorf("cannot find the key %q: %w", id, ErrNoKey)
@@ -153,7 +159,7 @@ func (l *Ledger) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 
 // MakeKey makes a key for the owner of its account, who has a bounded number a
 // minute (TooSoon) and in all (ErrManyKeys).
-func (l *Ledger) MakeKey(n NewKey) (KeyInfo, string, error) {
+func (l Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	return l.createKey(n, keysPerMinute)
@@ -178,7 +184,7 @@ func (l *Ledger) mayMakeKey(a *AccountState, perMinute int) error {
 
 // UpdateKey changes a key of the account. When it returns, the change is in the
 // store and in force in this process; what the key has used so far stays.
-func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
+func (l Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	for try := range updateTries {
@@ -207,19 +213,24 @@ func (l *Ledger) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, er
 }
 
 // ChangeKey is UpdateKey for an operator, who may change the keys of any account.
-func (l *Ledger) ChangeKey(id string, c KeyChange) (KeyInfo, error) {
-	row, err := l.store.KeyByID(id)
+type ChangeKey struct {
+	ID     string    `json:"id"`
+	Change KeyChange `json:"change"`
+}
+
+func (q ChangeKey) carryOut(l *Ledger) (KeyInfo, error) {
+	row, err := l.store.KeyByID(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
-		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, ErrNoKey)
+		err = ErrNoKey
 	}
 	if err != nil {
-		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
+		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", q.ID, err)
 	}
 	a, err := l.account(row.Account)
 	if err != nil {
 		return KeyInfo{}, err
 	}
-	return l.UpdateKey(a, id, c)
+	return l.Accounts().UpdateKey(a, q.ID, q.Change)
 }
 
 // enforceKey brings a row that was just written into force in this process. On
@@ -265,11 +276,12 @@ func (c *KeyChange) apply(row *store.KeyRow) error {
 
 // DeleteKey revokes a key of the account: from its return on nobody gets in
 // with it.
-func (l *Ledger) DeleteKey(a *AccountState, id string) error {
+func (l Accounts) DeleteKey(a *AccountState, id string) error {
 	if _, err := l.ownKey(a, id); err != nil {
 		return err
 	}
-	return l.RevokeKey(id)
+	_, err := Do(l.Ledger, RevokeKey{id})
+	return err
 }
 
 // WindowUse is how much of a limit was used. Limit is -1 where there is none.
@@ -280,7 +292,7 @@ type WindowUse struct {
 
 // KeyWindows are the requests of a key over all models, by minute, hour, day
 // and month, and what its limits leave.
-func (l *Ledger) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
+func (l Accounts) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
 	nowNs := now.Wall
 	a, day := k.Account, k.Account.ledger.day(nowNs)
 	month := calendar.MonthOf(day)
@@ -290,7 +302,7 @@ func (l *Ledger) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err err
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
 	// Days and months are those of the store: all nodes, and before the start.
-	newest{l, a}.Days()
+	newest{l.Ledger, a}.Days()
 	for i, first := range map[int]int32{2: day, 3: calendar.FirstDay(month)} {
 		sums, err := l.store.KeySums(a.no, first, day)
 		if err != nil {

@@ -22,7 +22,7 @@ func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 	}
 	update := func(c KeyChange) KeyInfo {
 		t.Helper()
-		info, err := f.UpdateKey(k.Account, k.ID, c)
+		info, err := f.Accounts().UpdateKey(k.Account, k.ID, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 		}
 	}
 	text := "mine"
-	info, err := f.UpdateKey(k.Account, k.ID, KeyChange{Description: &text})
+	info, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{Description: &text})
 	if err != nil || info.Description != "mine" || info.LimitUSD == nil || *info.LimitUSD != 3*usd {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -99,7 +99,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.UpdateKey(k.Account, k.ID, KeyChange{Description: &text}); !errors.Is(err, ErrNoKey) {
+	if _, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{Description: &text}); !errors.Is(err, ErrNoKey) {
 		t.Errorf("a key that is revoked meanwhile: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestExpiredKeysAreNotActive(t *testing.T) {
 	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); !errors.Is(err, store.ErrManyKeys) {
 		t.Errorf("one more: %v", err)
 	}
-	list, err := f.Keyring(k.Account, 5, 100)
+	list, err := f.Accounts().Keyring(k.Account, 5, 100)
 	if err != nil || len(list) != 100 {
 		t.Errorf("the last page has %d, %v", len(list), err)
 	}
@@ -140,7 +140,7 @@ func TestExpiredKeysAreNotActive(t *testing.T) {
 	if _, _, err := f.CreateKey(NewKey{Account: "a", Type: store.Inference}); err != nil {
 		t.Errorf("expired keys still count: %v", err)
 	}
-	if list, err := f.Keyring(k.Account, 1, 100); err != nil || len(list) != 2 {
+	if list, err := f.Accounts().Keyring(k.Account, 1, 100); err != nil || len(list) != 2 {
 		t.Errorf("%d keys are listed, %v", len(list), err)
 	}
 }
@@ -153,7 +153,7 @@ func TestOwnersMakeABoundedNumberOfKeysAMinute(t *testing.T) {
 		t.Helper()
 		n := 0
 		for range keysPerMinute + 5 {
-			_, _, err := f.MakeKey(NewKey{Account: "a", Type: store.Inference})
+			_, _, err := f.Accounts().MakeKey(NewKey{Account: "a", Type: store.Inference})
 			var soon *TooSoon
 			if errors.As(err, &soon) {
 				if soon.After <= 0 || soon.After > time.Minute {
@@ -188,7 +188,7 @@ func TestLastUseIsKept(t *testing.T) {
 	k, secret := f.key("a")
 	last := func() time.Time {
 		t.Helper()
-		r, err := f.KeyOf(k.Account, k.ID)
+		r, err := f.Accounts().KeyOf(k.Account, k.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestViolationsKeepTheLastOfEachAccount(t *testing.T) {
 	}
 	check := func(k *Key, want int) {
 		t.Helper()
-		list, err := f.Violations(k.Account)
+		list, err := f.Accounts().Violations(k.Account)
 		if err != nil || len(list) != want {
 			t.Fatalf("%d entries, %v; want %d", len(list), err, want)
 		}
@@ -309,11 +309,11 @@ func TestViolationsKeepTheLastOfEachAccount(t *testing.T) {
 	check(a, store.MaxViolations)
 	f.reopen()
 	a, _ = f.key("a")
-	list, err := f.Violations(a.Account)
+	list, err := f.Accounts().Violations(a.Account)
 	if err != nil || len(list) != store.MaxViolations || list[0].Model != fmt.Sprint("model-", n-1) {
 		t.Errorf("after a restart: %d entries, %v", len(list), err)
 	}
-	if list, err := f.Violations(b.Account); err != nil || len(list) != 3 {
+	if list, err := f.Accounts().Violations(b.Account); err != nil || len(list) != 3 {
 		t.Errorf("the other account has %d entries, %v", len(list), err)
 	}
 	stored := 0
@@ -337,7 +337,7 @@ func TestTallyFollowsTheCalendar(t *testing.T) {
 	k, _ := f.key("a")
 	use := func() (minute, hour, day int64) {
 		t.Helper()
-		w, err := f.KeyWindows(k, f.clock.at())
+		w, err := f.Accounts().KeyWindows(k, f.clock.at())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,11 +382,11 @@ func TestKeyShowsTheRequestBeforeIt(t *testing.T) {
 		var shown []string
 		for n := int64(1); n <= 5; n++ {
 			f.spend(k, 1, 1000)
-			record, err := f.KeyOf(k.Account, k.ID)
+			record, err := f.Accounts().KeyOf(k.Account, k.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := f.KeyWindows(k, f.clock.at())
+			w, err := f.Accounts().KeyWindows(k, f.clock.at())
 			if err != nil {
 				t.Fatal(err)
 			}

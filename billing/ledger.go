@@ -58,7 +58,7 @@ type Ledger struct {
 	}
 	touched    touched
 	violations violations
-	characters characters
+	characters Characters
 	keeper     *keeper
 
 	reports *report.Reports

@@ -120,7 +120,7 @@ func (s *ledgerMachine) refund(t *rapid.T) {
 	if err := s.f.project.drain(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.f.RefundJobs(); err != nil {
+	if _, err := s.f.Jobs().RefundAll(); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range s.jobs {
@@ -147,7 +147,7 @@ func (s *ledgerMachine) refund(t *rapid.T) {
 		}
 		j.failed, j.paid = false, nil
 		j.sold = false // and done with
-		if again, err := s.f.RefundJob(j.row.ID); again != nil || err != nil {
+		if again, err := s.f.Jobs().RefundJob(j.row.ID); again != nil || err != nil {
 			t.Fatalf("given back twice: %+v (%v)", again, err)
 		}
 	}

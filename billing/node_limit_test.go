@@ -149,7 +149,7 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 		}
 		eventually(t, "the feed tells of it", time.Minute, func() bool { return limit() == usd })
 	}
-	if _, err := f.UpdateKey(k.Account, k.ID, KeyChange{USD: &money.Limit{Set: true, Amount: 50 * usd}}); err != nil {
+	if _, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{USD: &money.Limit{Set: true, Amount: 50 * usd}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := limit(); got != usd {

@@ -19,7 +19,7 @@ func TestOperatorSeesThatTheStoreIsAway(t *testing.T) {
 	k := c.lookup(0, secret)
 	var h Hold
 	admitOn(k, &h, 2*usd, 2*usd)
-	list, err := l.Accounts()
+	list, err := l.ListAccounts()
 	if err != nil || len(list) != 1 || list[0].ID != id {
 		t.Fatalf("%+v, %v", list, err)
 	}

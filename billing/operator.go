@@ -20,20 +20,23 @@ var (
 )
 
 // CreateAccount makes an account without money.
-func (l *Ledger) CreateAccount(name string) (Account, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	if err := checkName(name); err != nil {
+type CreateAccount struct {
+	Name string `json:"name"`
+}
+
+func (q CreateAccount) carryOut(l *Ledger) (Account, error) {
+	if err := checkName(q.Name); err != nil {
 		return Account{}, err
 	}
-	row := &store.AccountRow{ID: newUUID(), Name: name, CreatedUs: l.now() / 1000}
-	switch err := l.store.AddAccount(row); {
-	case errors.Is(err, store.ErrExists):
-		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, ErrNameTaken)
-	case err != nil:
-		return Account{}, fmt.Errorf("cannot create the account %q: %w", name, err)
+	row := &store.AccountRow{ID: newUUID(), Name: q.Name, CreatedUs: l.now() / 1000}
+	err := l.store.AddAccount(row)
+	if errors.Is(err, store.ErrExists) {
+		err = ErrNameTaken
 	}
-	return Account{ID: row.ID, Name: name}, nil
+	if err != nil {
+		return Account{}, fmt.Errorf("cannot create the account %q: %w", q.Name, err)
+	}
+	return Account{ID: row.ID, Name: q.Name}, nil
 }
 
 func checkName(name string) error {
@@ -51,8 +54,10 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// Accounts lists all accounts with their money as it is now.
-func (l *Ledger) Accounts() ([]AccountInfo, error) {
+// ListAccounts lists all accounts with their money as it is now.
+type ListAccounts struct{}
+
+func (ListAccounts) carryOut(l *Ledger) ([]AccountInfo, error) {
 	rows, err := l.store.Accounts(l.Today())
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the accounts: %w", err)
@@ -84,83 +89,116 @@ func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
 	}
 }
 
-// Credit adds money to an account.
-func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, memo string) (balance Nano, applied bool,
-	err error) {
-	if ref == "" {
-		ref = "credit-" + rand.Text()
-	}
-	return l.credit(&store.Credit{Currency: currency, Amount: amount, Ref: ref, Memo: memo}, account)
+// CreditAccount adds money, which first pays what the account owes. A ref that was used
+// before for the same credit changes nothing; an empty ref is always a new credit. DIEM are
+// for the current UTC day.
+type CreditAccount struct {
+	Account  string   `json:"account"` // id or name
+	Currency Currency `json:"currency"`
+	Amount   Nano     `json:"amount"`
+	Ref      string   `json:"ref,omitempty"`
+	Memo     string   `json:"memo,omitempty"`
 }
 
-func (l *Ledger) credit(c *store.Credit, account string) (balance Nano, applied bool, err error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	currency, amount := c.Currency, c.Amount
-	if amount <= 0 || amount > money.MaxCredit {
-		return 0, false, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", amount, currency,
+// Credited is the result of a credit or refund.
+type Credited struct {
+	Balance Nano `json:"balance"`
+	Applied bool `json:"applied"` // false: the ref was booked before
+}
+
+func (q CreditAccount) carryOut(l *Ledger) (Credited, error) {
+	if q.Ref == "" {
+		q.Ref = "credit-" + rand.Text()
+	}
+	return q.book(l, false)
+}
+
+// RefundAccount gives back the cost of a request, in the currency in which it was charged
+// (addendum 19). It is a credit that needs a ref, so that the same refund is given once; one
+// that begins with the id of a request counts under the model and key of that request.
+// Refunded DIEM are today's.
+type RefundAccount CreditAccount
+
+func (q RefundAccount) carryOut(l *Ledger) (Credited, error) {
+	if q.Ref == "" {
+		return Credited{}, errors.New(
+			"cannot refund without a reference: name the request or the case, so that it is refunded once")
+	}
+	return CreditAccount(q).book(l, true)
+}
+
+func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
+	if q.Amount <= 0 || q.Amount > money.MaxCredit {
+		return done, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency,
 			money.MaxCredit)
 	}
-	if _, err := ParseCurrency(currency.String()); err != nil {
-		return 0, false, err
+	if _, err := ParseCurrency(q.Currency.String()); err != nil {
+		return done, err
 	}
-	if len(c.Ref) > maxMemo || len(c.Memo) > maxMemo {
-		return 0, false, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
+	if len(q.Ref) > maxMemo || len(q.Memo) > maxMemo {
+		return done, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
 	}
-	if err := errors.Join(checkText("reference", c.Ref), checkText("memo", c.Memo)); err != nil {
-		return 0, false, err
+	if err := errors.Join(checkText("reference", q.Ref), checkText("memo", q.Memo)); err != nil {
+		return done, err
 	}
-	a, err := l.findAccount(account)
+	a, err := l.findAccount(q.Account)
 	if err != nil {
-		return 0, false, err
+		return done, err
 	}
-	if l.statusOf(a) == store.AccountClosed && !c.Refund {
-		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, ErrClosed)
+	if l.statusOf(a) == store.AccountClosed && !refund {
+		return done, fmt.Errorf("cannot credit the account %q: %w", q.Account, ErrClosed)
 	}
-	place := money.PlaceOf(currency)
-	a.mu.Lock()
-	a.roll(l.Today())
-	day, room := a.day, money.MaxCredit-a.balance()-a.spent.Total()-a.stale
-	a.mu.Unlock()
-	if amount > room {
-		return 0, false, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", amount, currency,
+	day, room := a.roomForCredit()
+	if q.Amount > room {
+		return done, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", q.Amount, q.Currency,
 			money.MaxCredit)
 	}
-	c.Account, c.Day, c.NowUs = a.no, day, l.now()/1000
-	if c.Refund {
-		if c.Charge, err = l.chargeNamed(a, c.Ref); err != nil {
-			return 0, false, fmt.Errorf("cannot look for the request of the refund: %w", err)
+	c := &store.Credit{Account: a.no, Currency: q.Currency, Day: day, Amount: q.Amount, Ref: q.Ref, Memo: q.Memo,
+		Refund: refund, NowUs: l.now() / 1000}
+	if refund {
+		if c.Charge, err = l.chargeNamed(a, q.Ref); err != nil {
+			return done, fmt.Errorf("cannot look for the request of the refund: %w", err)
 		}
 	}
-	applied, err = l.store.Credit(c)
-	if err != nil {
-		return 0, false, fmt.Errorf("cannot credit the account %q: %w", account, err)
+	if done.Applied, err = l.store.Credit(c); err != nil {
+		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", q.Account, err)
 	}
-	if a.lease != nil {
+	place := money.PlaceOf(q.Currency)
+	switch {
+	case a.lease != nil:
 		l.node.see(a)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		p := a.elsewhere()
-		return a.avail[place] + a.held[place] + p[place], applied, nil
-	}
-	if l.journal == nil {
+		done.Balance = a.avail[place] + a.held[place] + p[place]
+	case l.journal == nil:
 		// Nothing is kept in memory beside nodes; the store has paid what was owed.
 		row, err := l.store.Account(a.no, day)
 		if err != nil {
-			return 0, applied, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)
+			return done, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)
 		}
-		return row.Avail[place] + row.Leased[place], applied, nil
+		done.Balance = row.Avail[place] + row.Leased[place]
+	default:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		// DIEM that midnight overtook on their way are gone, here as in the store.
+		if done.Applied && (q.Currency != DIEM || a.day == day) {
+			a.avail[place] += q.Amount
+			if a.owes() {
+				a.pay(l.at())
+			}
+		}
+		done.Balance = a.avail[place] + a.held[place]
 	}
+	return done, nil
+}
+
+// roomForCredit is the most that can be credited to an account, and the day of its DIEM.
+func (a *AccountState) roomForCredit() (day int32, room Nano) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// DIEM that midnight overtook on their way are gone, here as in the store.
-	if applied && (currency != DIEM || a.day == day) {
-		a.avail[place] += amount
-		if a.owes() {
-			a.pay(l.at())
-		}
-	}
-	return a.avail[place] + a.held[place], applied, nil
+	a.roll(a.ledger.Today())
+	return a.day, money.MaxCredit - a.balance() - a.spent.Total() - a.stale
 }
 
 // findAccount gives an account by id or name, in memory.
@@ -175,11 +213,60 @@ func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
 	return l.account(row.No)
 }
 
-// CreateKey makes a key. It is valid when CreateKey returns.
-func (l *Ledger) CreateKey(n NewKey) (KeyInfo, string, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	return l.createKey(n, 0)
+// accountNames are the names of accounts by number, each read once for a list.
+type accountNames map[uint32]string
+
+// of is the name of an account; that of account 0 is empty.
+func (n accountNames) of(l *Ledger, no uint32) (string, error) {
+	if no != 0 && n[no] == "" {
+		row, err := l.store.Account(no, l.Today())
+		if err != nil {
+			return "", err
+		}
+		n[no] = row.Name
+	}
+	return n[no], nil
+}
+
+// describeAll describes the rows of a list to an operator.
+func describeAll[R, I any](l *Ledger, rows []*R, describe func(*Ledger, *R, accountNames) (I, error)) (list []I, err error) {
+	names := accountNames{}
+	list = make([]I, len(rows))
+	for i, row := range rows {
+		if list[i], err = describe(l, row, names); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// accountNo is the number of an account, by id or name; 0 for "", which is all accounts.
+func (l *Ledger) accountNo(nameOrID string) (uint32, error) {
+	if nameOrID == "" {
+		return 0, nil
+	}
+	row, err := l.store.FindAccount(nameOrID, l.Today())
+	if errors.Is(err, store.ErrNoRow) {
+		err = ErrNoAccount
+	}
+	if err != nil {
+		return 0, err
+	}
+	return row.No, nil
+}
+
+// CreateKey makes a key, which is valid at once.
+type CreateKey struct{ NewKey }
+
+// CreatedKey is a new key. Its secret is never shown again.
+type CreatedKey struct {
+	Info   KeyInfo `json:"info"`
+	Secret string  `json:"secret"`
+}
+
+func (q CreateKey) carryOut(l *Ledger) (k CreatedKey, err error) {
+	k.Info, k.Secret, err = l.createKey(q.NewKey, 0)
+	return k, err
 }
 
 // createKey makes at most perMinute keys of an account a minute; 0: any number.
@@ -233,18 +320,16 @@ func keyInfo(r *store.KeyRow) KeyInfo {
 	}
 }
 
-// Keys lists the keys of an account, or of all, revoked ones included.
-func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
-	no := uint32(0)
-	if account != "" {
-		row, err := l.store.FindAccount(account, l.Today())
-		if errors.Is(err, store.ErrNoRow) {
-			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, ErrNoAccount)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot list the keys of %q: %w", account, err)
-		}
-		no = row.No
+// ListKeys lists the keys of an account (id or name), or of all with "", revoked ones
+// included.
+type ListKeys struct {
+	Account string `json:"account,omitempty"`
+}
+
+func (q ListKeys) carryOut(l *Ledger) ([]KeyInfo, error) {
+	no, err := l.accountNo(q.Account)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the keys of %q: %w", q.Account, err)
 	}
 	rows, err := l.store.Keys(no)
 	if err != nil {
@@ -275,21 +360,22 @@ func (l *Ledger) Keys(account string) ([]KeyInfo, error) {
 
 // RevokeKey makes a key invalid, for good. When it returns, the key is refused;
 // requests that were admitted before run on.
-func (l *Ledger) RevokeKey(id string) error {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	row, err := l.store.KeyByID(id)
-	if errors.Is(err, store.ErrNoRow) {
-		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrNoKey)
-	}
-	if err == nil && row.Type == store.Wallet {
-		return fmt.Errorf("cannot revoke the key %q: %w", id, ErrWalletKey)
-	}
-	if err == nil {
+type RevokeKey struct {
+	ID string `json:"id"`
+}
+
+func (q RevokeKey) carryOut(l *Ledger) (Nothing, error) {
+	row, err := l.store.KeyByID(q.ID)
+	switch {
+	case errors.Is(err, store.ErrNoRow):
+		err = ErrNoKey
+	case err == nil && row.Type == store.Wallet:
+		err = ErrWalletKey
+	case err == nil:
 		err = l.store.RevokeKey(row.No, l.now()/1000)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot revoke the key %q: %w", id, err)
+		return Nothing{}, fmt.Errorf("cannot revoke the key %q: %w", q.ID, err)
 	}
 	// A lookup that read the row before it was revoked finds that keys have
 	// changed, and reads it again.
@@ -303,5 +389,5 @@ func (l *Ledger) RevokeKey(id string) error {
 	if k != nil {
 		l.forgetKey(k)
 	}
-	return nil
+	return Nothing{}, nil
 }

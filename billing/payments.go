@@ -9,8 +9,8 @@ import (
 	"farebox/config"
 )
 
-// Payments are the payments of wallets, for who drives them (billing/payment). What
-// they credit and take back is in memory, too, when the calls return.
+// Payments are the payments of wallets, for the payment machine (billing/payment). Credits
+// and their reversals are in memory, too, when the calls return.
 type Payments struct {
 	store.PaymentStore
 	l *Ledger
@@ -43,11 +43,11 @@ func (p *Payments) CreditPayment(c *store.PaymentCredit) (row *store.PaymentRow,
 	}
 	for range linkTries {
 		var account Account
-		if account, err = p.l.WalletAccount(row.Wallet, true); err != nil {
+		if account, err = p.l.Accounts().WalletAccount(row.Wallet, true); err != nil {
 			return fail(err)
 		}
 		var after *store.PaymentRow
-		after, applied, err = p.l.creditPayment(c, row, account.ID)
+		after, applied, err = p.credit(c, row, account.ID)
 		if err == nil {
 			return after, applied, nil
 		}
@@ -58,18 +58,16 @@ func (p *Payments) CreditPayment(c *store.PaymentCredit) (row *store.PaymentRow,
 	return fail(err)
 }
 
-func (l *Ledger) creditPayment(c *store.PaymentCredit, row *store.PaymentRow, account string) (after *store.PaymentRow,
+func (p *Payments) credit(c *store.PaymentCredit, row *store.PaymentRow, account string) (after *store.PaymentRow,
 	applied bool, err error) {
+	l := p.l
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	a, err := l.findAccount(account)
 	if err != nil {
 		return nil, false, err
 	}
-	a.mu.Lock()
-	a.roll(l.Today())
-	day, room := a.day, money.MaxCredit-a.balance()-a.spent.Total()-a.stale
-	a.mu.Unlock()
+	day, room := a.roomForCredit()
 	if row.Amount > room {
 		return nil, false, fmt.Errorf("the account %q would have had more than %s", a.Name, money.MaxCredit)
 	}
@@ -82,7 +80,7 @@ func (l *Ledger) creditPayment(c *store.PaymentCredit, row *store.PaymentRow, ac
 	credit := *c
 	credit.Account, credit.Day, credit.NowUs = a.no, day, l.now()/1000
 	if config.IsWallet(row.Wallet) {
-		credit.Key = l.walletKeyRow(row.Wallet, a.no)
+		credit.Key = l.Wallets().keyRow(row.Wallet, a.no)
 	}
 	after, applied, err = l.store.CreditPayment(&credit)
 	if err != nil && l.alone() {
@@ -95,7 +93,7 @@ func (l *Ledger) creditPayment(c *store.PaymentCredit, row *store.PaymentRow, ac
 		return nil, false, err
 	}
 	if credit.Key != nil {
-		l.expectWalletKey(credit.Key)
+		l.Wallets().expectKey(credit.Key)
 	}
 	switch {
 	case a.lease != nil:
@@ -150,7 +148,7 @@ func (p *Payments) ReversePayment(c *store.PaymentReversal) (row *store.PaymentR
 	}
 	d := &store.Debit{Account: a.no, Currency: USD, Day: l.Today(), Amount: row.Amount, MayOwe: true}
 	if l.alone() {
-		applied, err = l.debitHere(a, d, book)
+		applied, err = a.debit(d, book)
 	} else {
 		applied, err = book(d)
 		if err == nil && l.node != nil {

@@ -16,9 +16,11 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 	return report.Account{Reports: l.reports, No: a.no, ID: a.ID, Newest: newest{l, a}}
 }
 
-// UsageReport adds up what was used. All charges of this process are in it, and
+// ReportUsage adds up what accounts used. All charges of this process are in it, and
 // what other nodes have reported.
-func (l *Ledger) UsageReport(q report.SumQuery) ([]report.Sum, error) {
+type ReportUsage struct{ report.SumQuery }
+
+func (q ReportUsage) carryOut(l *Ledger) ([]report.Sum, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -33,7 +35,7 @@ func (l *Ledger) UsageReport(q report.SumQuery) ([]report.Sum, error) {
 	if err := l.catchUp(); err != nil {
 		return nil, err
 	}
-	return l.reports.Sum(q, account)
+	return l.reports.Sum(q.SumQuery, account)
 }
 
 // catchUp brings what this process has charged into the store.
@@ -47,9 +49,11 @@ func (l *Ledger) catchUp() error {
 	return nil
 }
 
-// Statement lists a part of what moved the balance of an account, in the order of the
+// ReadStatement lists a part of the movements of an account's balance, in the order of the
 // store's books. All charges of this process are in it.
-func (l *Ledger) Statement(q report.StatementQuery) (*report.Statement, error) {
+type ReadStatement struct{ report.StatementQuery }
+
+func (q ReadStatement) carryOut(l *Ledger) (*report.Statement, error) {
 	a, err := l.findAccount(q.Account)
 	if err != nil {
 		return nil, err
@@ -59,7 +63,7 @@ func (l *Ledger) Statement(q report.StatementQuery) (*report.Statement, error) {
 			return nil, err
 		}
 	}
-	return l.Reports(a).Statement(q)
+	return l.Reports(a).Statement(q.StatementQuery)
 }
 
 // chargeNamed is the charge of the request whose id a reference begins with; nil: it is none.

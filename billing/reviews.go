@@ -69,24 +69,24 @@ func (n *NewReview) check(now time.Time) error {
 
 // AddReview adds a review of a character. It shows within a second here, and within two
 // on all nodes.
-func (l *Ledger) AddReview(n NewReview) (ReviewInfo, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	if err := n.check(l.Now()); err != nil {
+type AddReview struct{ NewReview }
+
+func (q AddReview) carryOut(l *Ledger) (ReviewInfo, error) {
+	if err := q.check(l.Now()); err != nil {
 		return ReviewInfo{}, err
 	}
-	row := &store.ReviewRow{ID: newUUID(), Slug: n.Slug, Rating: n.Rating, Locale: n.Locale, Message: n.Message,
+	row := &store.ReviewRow{ID: newUUID(), Slug: q.Slug, Rating: q.Rating, Locale: q.Locale, Message: q.Message,
 		CreatedUs: l.now() / 1000}
-	if !n.CreatedAt.IsZero() {
-		row.CreatedUs = n.CreatedAt.UnixMicro()
+	if !q.CreatedAt.IsZero() {
+		row.CreatedUs = q.CreatedAt.UnixMicro()
 	}
-	if n.Account != "" {
-		a, err := l.store.FindAccount(n.Account, l.Today())
+	if q.Account != "" {
+		a, err := l.store.FindAccount(q.Account, l.Today())
 		if errors.Is(err, store.ErrNoRow) {
 			err = ErrNoAccount
 		}
 		if err != nil {
-			return ReviewInfo{}, fmt.Errorf("cannot find the account %q: %w", n.Account, err)
+			return ReviewInfo{}, fmt.Errorf("cannot find the account %q: %w", q.Account, err)
 		}
 		row.Account, row.AccountName = a.No, a.Name
 	}
@@ -95,17 +95,20 @@ func (l *Ledger) AddReview(n NewReview) (ReviewInfo, error) {
 		err = ErrReviewed
 	}
 	if err != nil {
-		return ReviewInfo{}, fmt.Errorf("cannot add the review of %s: %w", n.Slug, err)
+		return ReviewInfo{}, fmt.Errorf("cannot add the review of %s: %w", q.Slug, err)
 	}
 	l.characters.look()
-	return l.reviewInfo(row), nil
+	return l.characters.info(row), nil
 }
 
 // HideReview takes a review out of all lists and sums, or brings it back.
-func (l *Ledger) HideReview(id string, hide bool) (ReviewInfo, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	row, err := l.store.HideReview(id, hide, l.now()/1000)
+type HideReview struct {
+	ID   string `json:"id"`
+	Hide bool   `json:"hide"`
+}
+
+func (q HideReview) carryOut(l *Ledger) (ReviewInfo, error) {
+	row, err := l.store.HideReview(q.ID, q.Hide, l.now()/1000)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		err = ErrNoReview
@@ -113,44 +116,48 @@ func (l *Ledger) HideReview(id string, hide bool) (ReviewInfo, error) {
 		err = ErrReviewed
 	}
 	if err != nil {
-		return ReviewInfo{}, fmt.Errorf("cannot change the review %q: %w", id, err)
+		return ReviewInfo{}, fmt.Errorf("cannot change the review %q: %w", q.ID, err)
 	}
 	l.characters.look()
-	return l.reviewInfo(row), nil
+	return l.characters.info(row), nil
 }
 
-// ReviewList lists all reviews, of one character or, with "", of all of them.
-func (l *Ledger) ReviewList(slug string) ([]ReviewInfo, error) {
-	rows, err := l.store.Reviews(slug, true)
+// ListReviews lists all reviews of a character, or of all characters with "".
+type ListReviews struct {
+	Slug string `json:"slug,omitempty"`
+}
+
+func (q ListReviews) carryOut(l *Ledger) ([]ReviewInfo, error) {
+	rows, err := l.store.Reviews(q.Slug, true)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the reviews: %w", err)
 	}
 	infos := make([]ReviewInfo, len(rows))
 	for i, row := range rows {
-		infos[i] = l.reviewInfo(row)
+		infos[i] = l.characters.info(row)
 	}
 	return infos, nil
 }
 
-func (l *Ledger) reviewInfo(r *store.ReviewRow) ReviewInfo {
-	return ReviewInfo{ID: r.ID, Slug: r.Slug, AccountName: r.AccountName, Username: l.reviewer(r), Rating: r.Rating,
+func (c *Characters) info(r *store.ReviewRow) ReviewInfo {
+	return ReviewInfo{ID: r.ID, Slug: r.Slug, AccountName: r.AccountName, Username: c.reviewer(r), Rating: r.Rating,
 		Locale: r.Locale, Message: r.Message, CreatedAt: fromMicro(r.CreatedUs), HiddenAt: fromMicro(r.HiddenUs)}
 }
 
-// reviewer is a name for who wrote a review: the same wherever an account writes, and of
-// no use to who would know which account that is.
-func (l *Ledger) reviewer(r *store.ReviewRow) string {
+// reviewer is the name that clients see of the author of a review. An account has the same
+// one everywhere, and nobody can tell from it which account that is.
+func (c *Characters) reviewer(r *store.ReviewRow) string {
 	who := "account " + strconv.FormatUint(uint64(r.Account), 10)
 	if r.Account == 0 {
 		who = "review " + r.ID
 	}
-	return "user-" + l.Pseudonym("reviewers", who)
+	return "user-" + c.Pseudonym("reviewers", who)
 }
 
 // Pseudonym is a short name for somebody, the same on all nodes, from which nobody can
 // tell who it is. Different purposes give different names.
-func (l *Ledger) Pseudonym(purpose, who string) string {
-	mac := hmac.New(sha256.New, l.DeriveSecret("pseudonyms of "+purpose))
+func (c *Characters) Pseudonym(purpose, who string) string {
+	mac := hmac.New(sha256.New, c.l.DeriveSecret("pseudonyms of "+purpose))
 	mac.Write([]byte(who))
 	return hex.EncodeToString(mac.Sum(nil)[:5])
 }

@@ -256,7 +256,7 @@ func (s *histories) project() {
 	if err := s.f.project.drain(); err != nil {
 		s.f.t.Fatal(err)
 	}
-	if _, err := s.f.RefundJobs(); err != nil {
+	if _, err := s.f.Jobs().RefundAll(); err != nil {
 		s.f.t.Fatal(err)
 	}
 	if err := s.f.project.expire(); err != nil {

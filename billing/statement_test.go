@@ -15,7 +15,7 @@ import (
 // in the store and with what usage and its reports say, as a whole and for periods.
 func statementsAddUp(t testing.TB, l *Ledger) {
 	t.Helper()
-	accounts, err := l.Accounts()
+	accounts, err := l.ListAccounts()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,24 +74,27 @@ func (l *Ledger) statusOf(a *AccountState) store.AccountStatus {
 
 // SetStatus suspends, resumes (AccountOpen) or closes an account. When it
 // returns, it holds in this process, and within a second on all nodes.
-func (l *Ledger) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	a, err := l.findAccount(account)
+type SetStatus struct {
+	Account string              `json:"account"`
+	Status  store.AccountStatus `json:"status"`
+}
+
+func (q SetStatus) carryOut(l *Ledger) (AccountInfo, error) {
+	a, err := l.findAccount(q.Account)
 	if err != nil {
 		return AccountInfo{}, err
 	}
-	switch done, err := l.store.SetStatus(a.no, s, l.now()/1000); {
+	switch done, err := l.store.SetStatus(a.no, q.Status, l.now()/1000); {
 	case err != nil:
-		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", account, err)
+		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", q.Account, err)
 	case !done:
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one",
-			account, ErrClosed)
+			q.Account, ErrClosed)
 	}
-	l.setStatus(a, s)
+	l.setStatus(a, q.Status)
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
-		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", account, s, err)
+		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", q.Account, q.Status, err)
 	}
 	return l.describe(row), nil
 }

@@ -270,7 +270,7 @@ func TestExpiredKeysLeaveMemory(t *testing.T) {
 		t.Errorf("the expired key gives %v", err)
 	}
 	later := f.clock.now().Add(time.Hour)
-	if _, err := f.UpdateKey(k.Account, k.ID, KeyChange{ExpiresAt: &later}); err != nil {
+	if _, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{ExpiresAt: &later}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := f.Lookup([]byte(secret))

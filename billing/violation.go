@@ -83,7 +83,7 @@ func (l *Ledger) NoteViolation(k *Key, model, tier, kind string, nowNs int64) {
 }
 
 // Violations are the last refusals of an account, newest first.
-func (l *Ledger) Violations(a *AccountState) ([]Violation, error) {
+func (l Accounts) Violations(a *AccountState) ([]Violation, error) {
 	v := &l.violations
 	v.writing.RLock() // a refusal is either in memory or in the store
 	defer v.writing.RUnlock()

@@ -58,12 +58,18 @@ func (l *Ledger) UseToken(o fair.Owner, id string, expires time.Time) (fresh boo
 	return fresh, nil
 }
 
+// Wallets is the part of a ledger for wallets: their accounts, keys and links.
+type Wallets struct{ *Ledger }
+
+// Wallets are the accounts, keys and links of wallets.
+func (l *Ledger) Wallets() Wallets { return Wallets{l} }
+
 // WalletAccount gives the account of a wallet: the one that it is linked to, or else its
 // own, whose name is the address. With open it is made where there is none, else
 // ErrNoAccount.
-func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
+func (l Accounts) WalletAccount(address string, open bool) (Account, error) {
 	for {
-		row, err := l.walletRow(address)
+		row, err := l.Wallets().row(address)
 		switch {
 		case err == nil:
 			return Account{ID: row.ID, Name: row.Name}, nil
@@ -72,7 +78,7 @@ func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 		case !open:
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, ErrNoAccount)
 		}
-		a, err := l.CreateAccount(address)
+		a, err := Do(l.Ledger, CreateAccount{address})
 		if !errors.Is(err, ErrNameTaken) {
 			return a, err
 		}
@@ -80,8 +86,8 @@ func (l *Ledger) WalletAccount(address string, open bool) (Account, error) {
 	}
 }
 
-// walletRow is the account of a wallet, or ErrNoRow.
-func (l *Ledger) walletRow(address string) (*store.AccountRow, error) {
+// row is the account of a wallet, or ErrNoRow.
+func (l Wallets) row(address string) (*store.AccountRow, error) {
 	w, err := l.store.WalletLink(address)
 	switch {
 	case err == nil:
@@ -96,10 +102,10 @@ func (l *Ledger) walletRow(address string) (*store.AccountRow, error) {
 	return row, err
 }
 
-// WalletState gives the account of a wallet as it is in memory, whatever its status, for
+// State gives the account of a wallet as it is in memory, whatever its status, for
 // reports; ErrNoAccount where there is none.
-func (l *Ledger) WalletState(address string) (*AccountState, error) {
-	row, err := l.walletRow(address)
+func (l Wallets) State(address string) (*AccountState, error) {
+	row, err := l.row(address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}
@@ -113,16 +119,11 @@ func (l *Ledger) WalletState(address string) (*AccountState, error) {
 	return a, nil
 }
 
-// WalletKey finds the live key that a wallet spends with, as Lookup finds that of a
-// secret: in memory, but for its first use. ErrUnknownKey is a wallet that was never
-// credited and never linked; ErrSuspended and ErrClosed are of its account.
-func (l *Ledger) WalletKey(address string) (*Key, error) {
-	return l.WalletKeyFrom(netip.Addr{}, address)
-}
-
-// WalletKeyFrom is WalletKey for a client's address, which waits for its turn where the
-// store has to be read.
-func (l *Ledger) WalletKeyFrom(from netip.Addr, address string) (*Key, error) {
+// Key finds the live key that a wallet spends with, as LookupFrom finds the key of a secret:
+// in memory, except for its first use, for which the client at from waits its turn.
+// ErrUnknownKey is a wallet that was never credited and never linked; ErrSuspended and
+// ErrClosed are of its account.
+func (l Wallets) Key(from netip.Addr, address string) (*Key, error) {
 	d := l.wallets.digest([]byte(address))
 	k := l.registry.get(&d)
 	if k == nil {
@@ -140,16 +141,16 @@ func (l *Ledger) WalletKeyFrom(from netip.Addr, address string) (*Key, error) {
 	return k, nil
 }
 
-// walletKeyRow is the key of a wallet as it is made.
-func (l *Ledger) walletKeyRow(address string, account uint32) *store.KeyRow {
+// keyRow is the key of a wallet as it is made.
+func (l Wallets) keyRow(address string, account uint32) *store.KeyRow {
 	return &store.KeyRow{ID: newUUID(), Account: account, Type: store.Wallet, Digest: l.wallets.digest([]byte(address)),
 		Last6: address[max(0, len(address)-6):], Description: store.WalletKeyName(address), Period: store.Epoch,
 		Privacy: store.AnyModel, CreatedUs: l.now() / 1000}
 }
 
-// expectWalletKey makes a key that was just written known here at once: somebody may
+// expectKey makes a key that was just written known here at once: somebody may
 // have asked for it before.
-func (l *Ledger) expectWalletKey(key *store.KeyRow) {
+func (l Wallets) expectKey(key *store.KeyRow) {
 	r := l.registry
 	r.strangers.announce(key.Digest)
 	r.mu.Lock()
@@ -157,13 +158,23 @@ func (l *Ledger) expectWalletKey(key *store.KeyRow) {
 	r.mu.Unlock()
 }
 
-// LinkWallet has the credit of a wallet go to an account from now on, and its sign-ins
+// LinkWallet links a wallet to an account, for its owner.
+func (l Accounts) LinkWallet(address, account, by string) (WalletLink, error) {
+	return Do(l.Ledger, LinkWallet{address, account, by})
+}
+
+// LinkWallet sends the credit of a wallet to an account from now on, and its sign-ins
 // spend that account. A wallet that has money or debt of its own is refused, with
 // ErrFunds; less than ten cents stay in its own account. On other nodes it holds within
 // a second.
-func (l *Ledger) LinkWallet(address, account, by string) (WalletLink, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
+type LinkWallet struct {
+	Address string `json:"address"`
+	Account string `json:"account"`
+	By      string `json:"by"`
+}
+
+func (q LinkWallet) carryOut(l *Ledger) (WalletLink, error) {
+	address, account, by := q.Address, q.Account, q.By
 	fail := func(err error) (WalletLink, error) {
 		return WalletLink{}, fmt.Errorf("cannot link the wallet %s to the account %q: %w", address, account, err)
 	}
@@ -189,7 +200,7 @@ func (l *Ledger) LinkWallet(address, account, by string) (WalletLink, error) {
 		}
 	}
 	row := &store.WalletLink{Address: address, Account: a.no, Name: a.Name, SinceUs: l.now() / 1000, By: by}
-	key := l.walletKeyRow(address, a.no)
+	key := l.Wallets().keyRow(address, a.no)
 	retired, err := l.store.LinkWallet(row, key, walletRest)
 	var funds *store.FundsError
 	switch {
@@ -201,52 +212,34 @@ func (l *Ledger) LinkWallet(address, account, by string) (WalletLink, error) {
 	case err != nil:
 		return fail(err)
 	}
-	l.changeWalletKey(retired, key)
+	l.Wallets().changeKey(retired, key)
 	return WalletLink{Address: address, AccountID: a.ID, Account: a.Name, Since: fromMicro(row.SinceUs), By: by}, nil
 }
 
 // UnlinkWallet ends the link of a wallet: its credit goes to its own account again. What
 // was credited before stays where it is.
-func (l *Ledger) UnlinkWallet(address string) error {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	key := l.walletKeyRow(address, 0)
-	retired, err := l.store.UnlinkWallet(address, key)
+type UnlinkWallet struct {
+	Address string `json:"address"`
+}
+
+func (q UnlinkWallet) carryOut(l *Ledger) (Nothing, error) {
+	key := l.Wallets().keyRow(q.Address, 0)
+	retired, err := l.store.UnlinkWallet(q.Address, key)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNotLinked
 	}
 	if err != nil {
-		return fmt.Errorf("cannot unlink the wallet %s: %w", address, err)
+		return Nothing{}, fmt.Errorf("cannot unlink the wallet %s: %w", q.Address, err)
 	}
-	l.changeWalletKey(retired, key)
-	return nil
+	l.Wallets().changeKey(retired, key)
+	return Nothing{}, nil
 }
 
-// changeWalletKey brings into force that a wallet has another key.
-func (l *Ledger) changeWalletKey(retired int64, key *store.KeyRow) {
+// changeKey brings into force that a wallet has another key.
+func (l Wallets) changeKey(retired int64, key *store.KeyRow) {
 	if k := l.registry.byNumber(retired); k != nil {
 		k.outdated.Store(true)
 		l.forgetKey(k)
 	}
-	l.expectWalletKey(key)
-}
-
-// WalletLinkOf gives the link of a wallet, or ErrNotLinked.
-func (l *Ledger) WalletLinkOf(address string) (WalletLink, error) {
-	w, err := l.store.WalletLink(address)
-	if errors.Is(err, store.ErrNoRow) {
-		err = ErrNotLinked
-	}
-	if err != nil {
-		return WalletLink{}, fmt.Errorf("cannot find the link of the wallet %s: %w", address, err)
-	}
-	return l.walletLink(w)
-}
-
-func (l *Ledger) walletLink(w *store.WalletLink) (WalletLink, error) {
-	a, err := l.store.Account(w.Account, l.Today())
-	if err != nil {
-		return WalletLink{}, fmt.Errorf("cannot read the account of the wallet %s: %w", w.Address, err)
-	}
-	return WalletLink{Address: w.Address, AccountID: a.ID, Account: a.Name, Since: fromMicro(w.SinceUs), By: w.By}, nil
+	l.expectKey(key)
 }

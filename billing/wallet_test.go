@@ -73,17 +73,17 @@ func TestKeyOfAWalletIsNotAmongItsOwnersKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := f.Keyring(k.Account, 1, 10)
+	list, err := f.Accounts().Keyring(k.Account, 1, 10)
 	if err != nil || len(list) != 0 {
 		t.Errorf("its owner sees %+v (%v)", list, err)
 	}
-	if _, err := f.KeyOf(k.Account, k.ID); !errors.Is(err, ErrNoKey) {
+	if _, err := f.Accounts().KeyOf(k.Account, k.ID); !errors.Is(err, ErrNoKey) {
 		t.Errorf("it is shown: %v", err)
 	}
-	if _, err := f.UpdateKey(k.Account, k.ID, KeyChange{Description: new(string)}); !errors.Is(err, ErrNoKey) {
+	if _, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{Description: new(string)}); !errors.Is(err, ErrNoKey) {
 		t.Errorf("it is changed: %v", err)
 	}
-	if err := f.DeleteKey(k.Account, k.ID); !errors.Is(err, ErrNoKey) {
+	if err := f.Accounts().DeleteKey(k.Account, k.ID); !errors.Is(err, ErrNoKey) {
 		t.Errorf("it is deleted: %v", err)
 	}
 	if err := f.RevokeKey(k.ID); !errors.Is(err, ErrWalletKey) {
@@ -141,7 +141,7 @@ func TestLinkSendsCreditAndSpendingToTheOtherAccount(t *testing.T) {
 	if row := payAs(t, f.Ledger, "pay_b", testWallet, 7*usd); row.Balance != 17*usd {
 		t.Errorf("the balance is %s", row.Balance)
 	}
-	if a, err := f.WalletAccount(testWallet, true); err != nil || a.Name != "company" {
+	if a, err := f.Accounts().WalletAccount(testWallet, true); err != nil || a.Name != "company" {
 		t.Errorf("its account is %+v, %v", a, err)
 	}
 	f.recount()

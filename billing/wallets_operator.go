@@ -3,9 +3,11 @@ package billing
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config"
 )
 
 // PaymentInfo is a payment of a wallet as operators see it.
@@ -55,51 +57,63 @@ var (
 // mostPayments bounds lists of payments and of wallets.
 const mostPayments = 10_000
 
-// PaymentList lists payments, newest first: of a wallet, or of all with "", and with
-// open only those without an outcome.
-func (l *Ledger) PaymentList(wallet string, open bool, most int) ([]PaymentInfo, error) {
-	if most < 1 || most > mostPayments {
-		return nil, fmt.Errorf("cannot list %d payments: expected 1 to %d", most, mostPayments)
+// ListPayments lists payments of a wallet, or of all with "", newest first.
+type ListPayments struct {
+	Wallet string `json:"wallet,omitempty"`
+	Open   bool   `json:"open,omitempty"` // only payments without an outcome
+	Most   int    `json:"most"`
+}
+
+func (q ListPayments) carryOut(l *Ledger) ([]PaymentInfo, error) {
+	if q.Most < 1 || q.Most > mostPayments {
+		return nil, fmt.Errorf("cannot list %d payments: expected 1 to %d", q.Most, mostPayments)
 	}
-	rows, err := l.store.Payments(store.PaymentFilter{Wallet: wallet, Open: open}, most)
+	rows, err := l.store.Payments(store.PaymentFilter{Wallet: q.Wallet, Open: q.Open}, q.Most)
+	var list []PaymentInfo
+	if err == nil {
+		list, err = describeAll(l, rows, paymentInfo)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the payments: %w", err)
-	}
-	names := map[uint32]string{}
-	list := make([]PaymentInfo, len(rows))
-	for i, row := range rows {
-		if list[i], err = l.paymentInfo(row, names); err != nil {
-			return nil, fmt.Errorf("cannot list the payments: %w", err)
-		}
 	}
 	return list, nil
 }
 
-// PaymentOf gives a payment.
-func (l *Ledger) PaymentOf(id string) (PaymentInfo, error) {
-	row, err := l.store.Payment(id)
+// GetPayment gives one payment.
+type GetPayment struct {
+	ID string `json:"id"`
+}
+
+func (q GetPayment) carryOut(l *Ledger) (PaymentInfo, error) {
+	row, err := l.store.Payment(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoPayment
 	}
 	if err != nil {
-		return PaymentInfo{}, fmt.Errorf("cannot find the payment %q: %w", id, err)
+		return PaymentInfo{}, fmt.Errorf("cannot find the payment %q: %w", q.ID, err)
 	}
-	return l.paymentInfo(row, map[uint32]string{})
+	return paymentInfo(l, row, accountNames{})
 }
 
-// ResolvePayment decides a payment of which the chain does not say what became of it:
-// credit credits it, for good; else it is dropped, and whatever the chain says later, it
-// is not credited. Who decided, and why, stands in its row. Nobody decides over a node
-// that is at it.
-func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (PaymentInfo, error) {
+// ResolvePayment decides a payment whose outcome the chain does not tell: it is credited
+// for good, or dropped, and then never credited, whatever the chain says later. Its row keeps
+// the operator and the reason. A payment that a node is processing cannot be resolved.
+type ResolvePayment struct {
+	ID     string `json:"id"`
+	Credit bool   `json:"credit"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+func (q ResolvePayment) carryOut(l *Ledger) (PaymentInfo, error) {
 	fail := func(err error) (PaymentInfo, error) {
-		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", id, err)
+		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", q.ID, err)
 	}
-	if err := checkDecision(by, reason); err != nil {
+	if err := checkDecision(q.By, q.Reason); err != nil {
 		return fail(err)
 	}
 	p := l.Payments()
-	row, err := l.store.Payment(id)
+	row, err := l.store.Payment(q.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		return fail(ErrNoPayment)
@@ -112,11 +126,18 @@ func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (Paym
 	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+decisionUs, p.NowUs()); err != nil || !ok {
 		return fail(errors.Join(err, ErrPaymentBusy))
 	}
-	if credit {
-		err = l.resolveCredit(row, "credited by "+by+": "+reason)
+	if q.Credit {
+		resolved := "credited by " + q.By + ": " + q.Reason
+		var after *store.PaymentRow
+		var applied bool
+		after, applied, err = p.CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
+			Transaction: row.Transaction, Final: true, Resolved: resolved})
+		if err == nil && !applied && after.Resolved != resolved {
+			err = ErrDecided
+		}
 	} else {
 		row.State, row.EndedUs, row.LeaseUs = store.PaymentDead, p.NowUs(), 0
-		row.Code, row.Reason, row.Resolved = "PAYMENT_VERIFICATION_FAILED", "dropped", "dropped by "+by+": "+reason
+		row.Code, row.Reason, row.Resolved = "PAYMENT_VERIFICATION_FAILED", "dropped", "dropped by "+q.By+": "+q.Reason
 		var ok bool
 		if ok, err = l.store.UpdatePayment(row); err == nil && !ok {
 			err = ErrPaymentBusy
@@ -125,7 +146,7 @@ func (l *Ledger) ResolvePayment(id string, credit bool, by, reason string) (Paym
 	if err != nil {
 		return fail(err)
 	}
-	return l.PaymentOf(id)
+	return GetPayment{q.ID}.carryOut(l)
 }
 
 // decisionUs is how long nobody else is at a payment that an operator decides.
@@ -142,24 +163,12 @@ func checkDecision(by, reason string) error {
 	return errors.Join(checkText("name", by), checkText("reason", reason))
 }
 
-func (l *Ledger) resolveCredit(row *store.PaymentRow, resolved string) error {
-	after, applied, err := l.Payments().CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
-		Transaction: row.Transaction, Final: true, Resolved: resolved})
-	if err == nil && !applied && after.Resolved != resolved {
-		err = ErrDecided
+func paymentInfo(l *Ledger, r *store.PaymentRow, names accountNames) (PaymentInfo, error) {
+	account, err := names.of(l, r.Account)
+	if err != nil {
+		return PaymentInfo{}, err
 	}
-	return err
-}
-
-func (l *Ledger) paymentInfo(r *store.PaymentRow, names map[uint32]string) (PaymentInfo, error) {
-	if r.Account != 0 && names[r.Account] == "" {
-		a, err := l.store.Account(r.Account, l.Today())
-		if err != nil {
-			return PaymentInfo{}, err
-		}
-		names[r.Account] = a.Name
-	}
-	info := PaymentInfo{ID: r.ID, Network: r.Network, Asset: r.Asset, Wallet: r.Wallet, AccountName: names[r.Account],
+	info := PaymentInfo{ID: r.ID, Network: r.Network, Asset: r.Asset, Wallet: r.Wallet, AccountName: account,
 		Units: r.Units, Amount: r.Amount, State: r.State.String(), Epoch: r.Epoch, Attempts: r.Tries, Looks: r.Looks,
 		Node: r.Owner, Transaction: r.Transaction, Code: r.Code, Reason: r.Reason, Resolved: r.Resolved,
 		Balance: r.Balance, CreatedAt: fromMicro(r.CreatedUs), CreditedAt: fromMicro(r.CreditedUs),
@@ -173,41 +182,49 @@ func (l *Ledger) paymentInfo(r *store.PaymentRow, names map[uint32]string) (Paym
 	return info, nil
 }
 
-// WalletList lists the wallets that spend here, those that came last first.
-func (l *Ledger) WalletList(most int) ([]WalletInfo, error) {
-	if most < 1 || most > mostPayments {
-		return nil, fmt.Errorf("cannot list %d wallets: expected 1 to %d", most, mostPayments)
+// ListWallets lists the wallets that spend here, the latest first.
+type ListWallets struct {
+	Most int `json:"most"`
+}
+
+func (q ListWallets) carryOut(l *Ledger) ([]WalletInfo, error) {
+	if q.Most < 1 || q.Most > mostPayments {
+		return nil, fmt.Errorf("cannot list %d wallets: expected 1 to %d", q.Most, mostPayments)
 	}
-	keys, err := l.store.WalletKeys(most)
+	keys, err := l.store.WalletKeys(q.Most)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the wallets: %w", err)
 	}
 	list := make([]WalletInfo, len(keys))
 	for i, k := range keys {
-		if list[i], err = l.walletInfo(store.WalletOfKey(k), k.Account); err != nil {
+		if list[i], err = walletInfo(l, store.WalletOfKey(k), k.Account); err != nil {
 			return nil, fmt.Errorf("cannot list the wallets: %w", err)
 		}
 	}
 	return list, nil
 }
 
-// WalletOf gives a wallet with its account.
-func (l *Ledger) WalletOf(address string) (WalletInfo, error) {
-	row, err := l.walletRow(address)
+// GetWallet gives one wallet, with the account that it spends.
+type GetWallet struct {
+	Address string `json:"address"`
+}
+
+func (q GetWallet) carryOut(l *Ledger) (WalletInfo, error) {
+	row, err := l.Wallets().row(q.Address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}
 	var info WalletInfo
 	if err == nil {
-		info, err = l.walletInfo(address, row.No)
+		info, err = walletInfo(l, q.Address, row.No)
 	}
 	if err != nil {
-		return WalletInfo{}, fmt.Errorf("cannot find the wallet %s: %w", address, err)
+		return WalletInfo{}, fmt.Errorf("cannot find the wallet %s: %w", q.Address, err)
 	}
 	return info, nil
 }
 
-func (l *Ledger) walletInfo(address string, account uint32) (WalletInfo, error) {
+func walletInfo(l *Ledger, address string, account uint32) (WalletInfo, error) {
 	row, err := l.store.Account(account, l.Today())
 	if err != nil {
 		return WalletInfo{}, err
@@ -224,4 +241,74 @@ func (l *Ledger) walletInfo(address string, account uint32) (WalletInfo, error) 
 	}
 	info.Pending, err = l.store.OpenPayments(address)
 	return info, err
+}
+
+// ProvenPayment is money that the chain has at pay_to, by the word of its witnesses, and
+// that no payment is of. Its ID is the one that the same money always has.
+type ProvenPayment struct {
+	ID          string `json:"id"`
+	Network     string `json:"network"`
+	Asset       string `json:"asset"`
+	Payer       string `json:"payer"`
+	Units       int64  `json:"units"`
+	Amount      Nano   `json:"amount"`
+	Order       []byte `json:"order"` // what it is found by again
+	Transaction string `json:"transaction"`
+	Final       bool   `json:"final"` // the chain cannot lose it any more
+}
+
+// nextLookUs is when the chain is asked again about an assigned payment.
+const nextLookUs = int64(20 * 1e6)
+
+// AssignPayment credits money that reached pay_to without a payment to a wallet, or to an
+// account by id or name. It becomes a payment like any other: it is credited once, even when
+// it is sent or assigned again, and taken back when the chain loses it.
+type AssignPayment struct {
+	Payment ProvenPayment `json:"payment"`
+	To      string        `json:"to"`
+	By      string        `json:"by"`
+	Reason  string        `json:"reason"`
+}
+
+func (q AssignPayment) carryOut(l *Ledger) (PaymentInfo, error) {
+	p, to := &q.Payment, q.To
+	fail := func(err error) (PaymentInfo, error) {
+		return PaymentInfo{}, fmt.Errorf("cannot assign the payment %q to %q: %w", p.ID, to, err)
+	}
+	if err := checkDecision(q.By, q.Reason); err != nil {
+		return fail(err)
+	}
+	if !config.IsWallet(to) {
+		a, err := l.findAccount(to)
+		switch {
+		case err != nil:
+			return fail(err)
+		case l.statusOf(a) == store.AccountClosed:
+			return fail(ErrClosed)
+		}
+		to = a.Name
+	}
+	now := l.Payments().NowUs()
+	row := &store.PaymentRow{ID: p.ID, Network: p.Network, Asset: p.Asset, Wallet: to, Units: p.Units, Amount: p.Amount,
+		Order: p.Order, State: store.PaymentSubmitted, LeaseUs: now + decisionUs, NextUs: now, CreatedUs: now}
+	existing, err := l.store.AddPayment(row, math.MaxInt32, math.MaxInt32)
+	switch {
+	case err != nil:
+		return fail(err)
+	case existing != nil && existing.State.Open():
+		return fail(fmt.Errorf("a node looks after it already, in state %s for %s: it is credited by itself, or "+
+			"farebox wallet resolve decides it", existing.State, existing.Wallet))
+	case existing != nil:
+		return fail(fmt.Errorf("%w: it is %s, for %s", ErrDecided, existing.State, existing.Wallet))
+	}
+	resolved := "assigned by " + q.By + ": " + q.Reason + " (paid by " + p.Payer + ")"
+	after, applied, err := l.Payments().CreditPayment(&store.PaymentCredit{ID: p.ID, Epoch: row.Epoch,
+		Transaction: p.Transaction, Final: p.Final, Resolved: resolved, NextUs: now + nextLookUs})
+	if err == nil && !applied && after.Resolved != resolved {
+		err = errors.New("somebody else resolved it meanwhile")
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return GetPayment{p.ID}.carryOut(l)
 }

@@ -113,7 +113,7 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 }
 
 // Accounts is what the ledger knows of accounts and their keys.
-func (c *Call) Accounts() Accounts { return c.g.ledger }
+func (c *Call) Accounts() Accounts { return c.g.ledger.Accounts() }
 
 // Owner is the customer whose share the request uses of what all customers share.
 // With a key it may be called from any goroutine until the request ends.

@@ -137,10 +137,10 @@ type Audience interface {
 }
 
 // Audience is for those who serve characters.
-func (g *Gateway) Audience() Audience { return g.ledger }
+func (g *Gateway) Audience() Audience { return g.ledger.Characters() }
 
 // Accounts is Call.Accounts for what has no Call.
-func (g *Gateway) Accounts() Accounts { return g.ledger }
+func (g *Gateway) Accounts() Accounts { return g.ledger.Accounts() }
 
 // EnclaveAnswers keeps what enclaves answered, for who wants their signatures.
 type EnclaveAnswers interface {
@@ -151,7 +151,7 @@ type EnclaveAnswers interface {
 }
 
 // EnclaveAnswers is what the ledger keeps of them.
-func (g *Gateway) EnclaveAnswers() EnclaveAnswers { return g.ledger }
+func (g *Gateway) EnclaveAnswers() EnclaveAnswers { return g.ledger.Enclaves() }
 
 // Voices are the voices that accounts had cloned.
 func (g *Gateway) Voices() store.VoiceStore { return g.ledger.Voices() }

@@ -152,7 +152,7 @@ func (c *Call) Pay(p *x402.Payment) (out payment.Outcome) {
 	cause, _ := c.Await(0, func(ctx context.Context) error {
 		share := fair.Of(ctx)
 		// A wallet that paid before has the share of its account, wherever it pays from.
-		if a, err := c.g.ledger.WalletState(p.Wallet); err == nil && a.Paid() {
+		if a, err := c.g.ledger.Wallets().State(p.Wallet); err == nil && a.Paid() {
 			share = fair.Paid(a.Number())
 		}
 		out = c.g.payments.machine.Submit(ctx, (*payment.Payment)(p), share)

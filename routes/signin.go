@@ -168,7 +168,7 @@ func (c *Call) walletMayUse(a wallet.Address) *Error {
 
 // KeyOfWallet is what a wallet spends through; nil: it has no ledger.
 func (c *Call) KeyOfWallet(a wallet.Address) (*billing.Key, *Error) {
-	key, err := c.g.ledger.WalletKeyFrom(proxy.Address(c.Ctx), a.String())
+	key, err := c.g.ledger.Wallets().Key(proxy.Address(c.Ctx), a.String())
 	switch {
 	case err == nil:
 		return key, nil

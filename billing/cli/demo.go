@@ -17,7 +17,7 @@ const demoCredit = config.Nano(100_000_000_000) // 100 USD
 // OpenDemo makes the demonstration account with 100 USD and two keys,
 // unless an earlier run did; then there are no secrets to show.
 func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
-	accounts, err := l.Accounts()
+	accounts, err := billing.Do(l, billing.ListAccounts{})
 	if err != nil {
 		return nil, err
 	}
@@ -26,11 +26,12 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 			return nil, nil
 		}
 	}
-	a, err := l.CreateAccount(DemoAccount)
+	a, err := billing.Do(l, billing.CreateAccount{Name: DemoAccount})
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := l.Credit(a.ID, billing.USD, demoCredit, "demo-first-run", "demonstration credit"); err != nil {
+	if _, err := billing.Do(l, billing.CreditAccount{Account: a.ID, Currency: billing.USD, Amount: demoCredit,
+		Ref: "demo-first-run", Memo: "demonstration credit"}); err != nil {
 		return nil, err
 	}
 	keys := &DemoKeys{}
@@ -38,10 +39,12 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 		typ  store.KeyType
 		into *string
 	}{{store.Admin, &keys.Admin}, {store.Inference, &keys.Inference}} {
-		if _, *k.into, err = l.CreateKey(billing.NewKey{Account: a.ID, Type: k.typ,
-			Description: "demonstration"}); err != nil {
+		made, err := billing.Do(l, billing.CreateKey{NewKey: billing.NewKey{Account: a.ID, Type: k.typ,
+			Description: "demonstration"}})
+		if err != nil {
 			return nil, err
 		}
+		*k.into = made.Secret
 	}
 	return keys, reviewDemo(l)
 }
@@ -56,7 +59,7 @@ func reviewDemo(l *billing.Ledger) error {
 		{Slug: "old-tom", Rating: 3},
 		{Slug: "dr-quill", Rating: 5, Locale: "en", Message: "Cut my letter by half. It was right."},
 	} {
-		if _, err := l.AddReview(n); err != nil {
+		if _, err := billing.Do(l, billing.AddReview{NewReview: n}); err != nil {
 			return err
 		}
 	}

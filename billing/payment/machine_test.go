@@ -96,7 +96,7 @@ func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
 // has expects USD of the wallet, and that the books add up.
 func (s *stage) has(want money.Nano) {
 	s.t.Helper()
-	a, err := s.l.WalletState(aWallet)
+	a, err := s.l.Wallets().State(aWallet)
 	if err != nil {
 		s.t.Fatal(err)
 	}

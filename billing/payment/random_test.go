@@ -302,7 +302,7 @@ func (r *run) check() {
 		}
 	}
 	for _, p := range r.payments {
-		a, err := r.ledgers[0].WalletState(p.Wallet)
+		a, err := r.ledgers[0].Wallets().State(p.Wallet)
 		if err != nil {
 			if want[p.Wallet] != 0 {
 				r.t.Errorf("seed %d: %v", r.seed, err)

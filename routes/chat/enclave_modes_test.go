@@ -354,18 +354,19 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 func TestEnclavesArePrivate(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t, "tier: unlimited", "tier: unlimited\n    privacy: anonymized")
-	accounts, err := s.Ledger.Accounts()
+	accounts, err := billing.Do(s.Ledger, billing.ListAccounts{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []store.ModelPrivacy{store.PrivateText, store.PrivateOnly} {
-		_, secret, err := s.Ledger.CreateKey(billing.NewKey{Account: accounts[0].ID, Type: store.Inference, Privacy: p})
+		key, err := billing.Do(s.Ledger, billing.CreateKey{NewKey: billing.NewKey{Account: accounts[0].ID, Type: store.Inference,
+			Privacy: p}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for model, want := range map[string]int{"tee-model": 200, "e2ee-model": 200, "open-model": 403} {
 			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Hello"}]}`, model)
-			if status, answer := s.PostAs(secret, "/chat/completions", body); status != want {
+			if status, answer := s.PostAs(key.Secret, "/chat/completions", body); status != want {
 				t.Errorf("%v, %s: %d %s", p, model, status, answer)
 			}
 		}

@@ -22,19 +22,19 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ledger.CreateAccount("a"); err != nil {
+		if _, err := billing.Do(ledger, billing.CreateAccount{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ledger.Credit("a", billing.USD, 100*usd, "", ""); err != nil {
+		if _, err := billing.Do(ledger, billing.CreditAccount{Account: "a", Currency: billing.USD, Amount: 100 * usd}); err != nil {
 			t.Fatal(err)
 		}
-		_, secret, err := ledger.CreateKey(billing.NewKey{Account: "a", Type: store.Inference})
+		key, err := billing.Do(ledger, billing.CreateKey{NewKey: billing.NewKey{Account: "a", Type: store.Inference}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := &inference{call: &routes.Call{Model: &dialect.Model{Price: &config.Price{Input: 1_000_000_000_000,
 			Output: 1_000_000_000_000}}}, likely: 10}
-		if c.call.Key, err = ledger.Lookup([]byte(secret)); err != nil {
+		if c.call.Key, err = ledger.Lookup([]byte(key.Secret)); err != nil {
 			t.Fatal(err)
 		}
 		ask := billing.Admission{Key: c.call.Key, Slot: -1, Hold: 50 * usd, Min: 50 * usd, Now: billing.At(time.Now())}
@@ -49,7 +49,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if ledger, err = billing.Open(o); err != nil {
 			t.Fatal(err)
 		}
-		accounts, err := ledger.Accounts()
+		accounts, err := billing.Do(ledger, billing.ListAccounts{})
 		if err != nil || accounts[0].Spent != charged {
 			t.Errorf("%d tokens: %s were charged, %v", produced, accounts[0].Spent, err)
 		}

@@ -26,11 +26,11 @@ models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: only 
 func Edges(t *testing.T, config string, with map[string]string, capabilities ...routes.Capability) {
 	t.Helper()
 	rig := Start(t, config+edgesConfig, "127.0.0.1:9", capabilities...) // no request gets as far as an upstream
-	accounts, err := rig.Ledger.Accounts()
+	accounts, err := billing.Do(rig.Ledger, billing.ListAccounts{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := rig.Ledger.CreateKey(billing.NewKey{Account: accounts[0].ID, Type: store.Admin})
+	key, err := billing.Do(rig.Ledger, billing.CreateKey{NewKey: billing.NewKey{Account: accounts[0].ID, Type: store.Admin}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func Edges(t *testing.T, config string, with map[string]string, capabilities ...
 			check := func(value string, right bool) {
 				t.Helper()
 				body := `{` + before + fmt.Sprintf(`%q:%s}`, f.Path, value)
-				status, answer := rig.send(row.Method, row.Path, body, secret, "")
+				status, answer := rig.send(row.Method, row.Path, body, key.Secret, "")
 				refused := refuses(answer, f.Path)
 				if refused == right || status == 0 || status >= 500 {
 					t.Errorf("%s %s: %s of %.40s is refused: %v; answered %d %.200s",

@@ -55,16 +55,7 @@ func StartWith(t testing.TB, text, upstream string, change func(*routes.Options)
 			t.Error(err)
 		}
 	})
-	account, err := r.Ledger.CreateAccount("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := r.Ledger.Credit(account.ID, billing.USD, 1_000_000_000_000, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	if _, r.Secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: store.Inference}); err != nil {
-		t.Fatal(err)
-	}
+	r.Secret = r.customer(t, "a")
 	r.Proxy = proxy.New(proxy.Options{HalfCloseGone: true})
 	t.Cleanup(r.Proxy.Close)
 	level, err := zerolog.ParseLevel(cfg.Log.Level)
@@ -114,17 +105,25 @@ func (r *Rig) Balance() billing.Nano {
 // Stranger makes another account with 1,000 USD and gives the secret of its key.
 func (r *Rig) Stranger(t testing.TB) (secret string) {
 	t.Helper()
-	account, err := r.Ledger.CreateAccount("b")
+	return r.customer(t, "b")
+}
+
+// customer makes an account with 1,000 USD and gives the secret of its key.
+func (r *Rig) customer(t testing.TB, name string) (secret string) {
+	t.Helper()
+	account, err := billing.Do(r.Ledger, billing.CreateAccount{Name: name})
+	if err == nil {
+		_, err = billing.Do(r.Ledger, billing.CreditAccount{Account: account.ID, Currency: billing.USD,
+			Amount: 1_000_000_000_000})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.Ledger.Credit(account.ID, billing.USD, 1_000_000_000_000, "", ""); err != nil {
+	key, err := billing.Do(r.Ledger, billing.CreateKey{NewKey: billing.NewKey{Account: account.ID, Type: store.Inference}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, secret, err = r.Ledger.CreateKey(billing.NewKey{Account: account.ID, Type: store.Inference}); err != nil {
-		t.Fatal(err)
-	}
-	return secret
+	return key.Secret
 }
 
 // PostAs is Post with the key of somebody else.

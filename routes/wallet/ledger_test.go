@@ -2,6 +2,7 @@ package wallet_test
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -197,7 +198,7 @@ func TestTooManyRequestsOfAWalletAtATime(t *testing.T) {
 	s := openShop(t, paid(), "max_in_flight: 2")
 	p := newPayer(t)
 	s.credit(p, 5_000_000_000)
-	key, err := s.Ledger.WalletKey(p.Address().String())
+	key, err := s.Ledger.Wallets().Key(netip.Addr{}, p.Address().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,9 +285,9 @@ func TestAWalletIsLinkedByWhatItSignedForThat(t *testing.T) {
 // admin is an ADMIN key of the account of Secret.
 func (s *shop) admin() string {
 	s.Helper()
-	_, secret, err := s.Ledger.CreateKey(billing.NewKey{Account: "a", Type: store.Admin})
+	key, err := billing.Do(s.Ledger, billing.CreateKey{NewKey: billing.NewKey{Account: "a", Type: store.Admin}})
 	if err != nil {
 		s.Fatal(err)
 	}
-	return secret
+	return key.Secret
 }

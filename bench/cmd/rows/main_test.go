@@ -68,7 +68,7 @@ func TestRowsTakeNoLedgerOfAnybodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.CreateAccount("acme"); err != nil {
+	if _, err := billing.Do(l, billing.CreateAccount{Name: "acme"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {
