@@ -159,13 +159,21 @@ func (c *Call) Overrun(class *RateClass, d *billing.Denial, of string) *Error {
 		strconv.FormatInt(d.Allowed, 10)+" requests.")
 }
 
-// AdmitAgain counts a repeat in the limits; what it repeats was paid for.
-func (c *Call) AdmitAgain(requests int64) *Error {
-	c.again = billing.Admission{Requests: requests}
-	if d := c.Admit(&c.again); d.Code != billing.Admitted {
-		return c.Denied(&d)
+// AdmitCost counts a request as so many, and opens a hold of what it costs: all of it or
+// nothing. A repeat only counts; what it repeats was paid for.
+func (c *Call) AdmitCost(again bool, cost billing.Nano, requests int64) *Error {
+	c.want = billing.Admission{Requests: requests}
+	if !again {
+		c.want.Hold, c.want.Min = cost, cost
 	}
-	return nil
+	d := c.Admit(&c.want)
+	switch {
+	case d.Code == billing.Admitted:
+		return nil
+	case c.Model == nil:
+		return c.Overrun(c.Row.Rate, &d, c.Row.Path)
+	}
+	return c.Denied(&d)
 }
 
 // noteLimit puts a refusal by a limit into the account's log.

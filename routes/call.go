@@ -47,7 +47,7 @@ type Call struct {
 	Body   []byte // JSON, read into Doc
 	Doc    scan.Document
 
-	again    billing.Admission // of a repeat
+	want     billing.Admission // of AdmitCost
 	occupies bool              // one of the requests that its account may have under way
 	hold     billing.Hold
 	quota    window.Quota
@@ -334,7 +334,7 @@ func (c *Call) reset() {
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.owner, c.wallet, c.Model, c.user, c.Body = nil, fair.Owner{}, "", nil, 0, nil
-	c.again = billing.Admission{}
+	c.want = billing.Admission{}
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {

@@ -46,12 +46,14 @@ const (
 // (design.md 7).
 func (c *Call) JobStatus(state string) []byte { return jobStatus(c.Config().Compat.JobStatus, state) }
 
-// QueuedStatus is the status of a job that was ordered just now (addendum 9.6).
-func (c *Call) QueuedStatus() string {
+// Queued begins the answer of a job that was ordered just now (addendum 9.6).
+func (c *Call) Queued(id string) []byte {
+	status := "queued"
 	if c.Config().Compat.JobStatus == "upper" {
-		return "QUEUED"
+		status = "QUEUED"
 	}
-	return "queued"
+	b := AppendString([]byte(`{"model":`), c.Model.ID)
+	return AppendString(append(AppendString(append(b, `,"queue_id":`...), id), `,"status":`...), status)
 }
 
 func jobStatus(form, state string) []byte {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/strict"
 	"farebox/billing"
@@ -38,9 +36,21 @@ func (s *songs) Open(*routes.Gateway) []routes.Row {
 
 func (s *songs) queue(c *routes.Call) *routes.Error {
 	c.Model = c.Catalog().Find("song", time.Now())
-	w := &song{call: c}
-	c.Part = w
-	return c.Sell(w, routes.Terms{Patience: time.Minute})
+	var price money.Lines
+	price.Add(money.Tracks, 1, 1e12)
+	sale := &routes.Flat{Held: func() money.Lines { return price }}
+	sale.Do = func() (e *routes.Error) {
+		c.Sold = routes.FlatBill(price, 0)
+		var q struct {
+			Prompt string `json:"prompt"`
+		}
+		_ = json.Unmarshal(c.Ctx.PostBody(), &q)
+		id, e := c.Queue(&routes.JobSale{Kind: queue.Music, Named: "hit",
+			Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
+		sale.Answer = routes.Answer{Type: "text/plain", Body: []byte(id)}
+		return e
+	}
+	return c.SellFlat(sale, routes.Terms{Patience: time.Minute})
 }
 
 // named reads what retrieve and complete name.
@@ -81,42 +91,6 @@ func (s *songs) complete(c *routes.Call) *routes.Error {
 	}
 	return e
 }
-
-type song struct {
-	call *routes.Call
-	id   string
-}
-
-func (w *song) Admit(again bool) *routes.Error {
-	if again {
-		return w.call.AdmitAgain(1)
-	}
-	if d := w.call.Admit(&billing.Admission{Hold: 1e9, Min: 1e9}); d.Code != billing.Admitted {
-		return w.call.Denied(&d)
-	}
-	return nil
-}
-
-func (w *song) CarryOut() (bool, *routes.Error) {
-	var l money.Lines
-	l.Add(money.Tracks, 1, 1e12)
-	w.call.Sold = routes.Bill{Lines: l, Cost: l.Cost(), Status: 200}
-	var q struct {
-		Prompt string `json:"prompt"`
-	}
-	_ = json.Unmarshal(w.call.Ctx.PostBody(), &q)
-	id, e := w.call.Queue(&routes.JobSale{Kind: queue.Music, Named: "hit",
-		Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
-	w.id = id
-	return false, e
-}
-
-func (w *song) KeepAnswer()                         { w.call.Keep("text/plain", []byte(w.id)) }
-func (w *song) Respond()                            { w.call.Ctx.SetBodyString(w.id) }
-func (w *song) Close()                              {}
-func (w *song) Observe(time.Duration)               {}
-func (w *song) Log(e *zerolog.Event) *zerolog.Event { return e }
-func (w *song) Recycle()                            {}
 
 // studio is an upstream of songs.
 type studio struct {

@@ -67,7 +67,6 @@ func filmRows(of *Capability) []routes.Row {
 // serveFilm answers POST /video/transcriptions.
 func (of *Capability) serveFilm(c *routes.Call) *routes.Error {
 	t := &transcription{of: of, call: c}
-	c.Part = t
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
 		return e
@@ -85,7 +84,7 @@ func (of *Capability) serveFilm(c *routes.Call) *routes.Error {
 	if e := t.form.gate(&t.hearing, c.Model.ID, &t.spec.Capabilities); e != nil {
 		return e
 	}
-	return c.Sell(t, routes.Terms{Patience: filmWait + filmLimit + listenLimit + listenPatience, Compress: true})
+	return t.sell(filmWait + filmLimit + listenLimit + listenPatience)
 }
 
 // fetch has the file there, and measures it.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
@@ -31,7 +30,6 @@ type speech struct {
 	characters int64
 	clonedAt   string // the upstream that has the account's own voice; empty: it is none
 	unnoted    string // id of that voice, whose use is to be written down
-	want       billing.Admission
 	onGone     func() (time.Duration, bool)
 }
 
@@ -64,7 +62,7 @@ func (s *speech) Recycle() {
 	clear(s.text[:cap(s.text)]) // no text stays in memory that others use
 	s.v = routes.Validator{Issues: s.v.Issues[:0]}
 	s.call, s.view, s.spec, s.speech, s.text = nil, nil, nil, audio.Speech{}, s.text[:0]
-	s.characters, s.clonedAt, s.unnoted, s.want = 0, "", "", billing.Admission{}
+	s.characters, s.clonedAt, s.unnoted = 0, "", ""
 	s.of.speeches.Put(s)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"farebox/billing"
 	"farebox/config"
 	"farebox/providers"
 	"farebox/providers/audio"
@@ -313,14 +312,6 @@ func (s *speech) unknownVoice(name string) *routes.Error {
 
 // Admit holds what the text costs, to the last character.
 func (s *speech) Admit(again bool) *routes.Error {
-	if again {
-		return s.call.AdmitAgain(1)
-	}
 	sold := s.lines()
-	full := sold.Cost()
-	s.want = billing.Admission{Hold: full, Min: full, Requests: 1}
-	if d := s.call.Admit(&s.want); d.Code != billing.Admitted {
-		return s.call.Denied(&d)
-	}
-	return nil
+	return s.call.AdmitCost(again, sold.Cost(), 1)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/config"
@@ -62,20 +61,26 @@ type transcription struct {
 	hearing audio.Hearing
 	heard   *audio.Transcript
 	// length is how long the sound is by whom is believed, seconds what of it is charged.
-	length      time.Duration
-	seconds     int64
-	body        []byte
-	contentType string
+	length  time.Duration
+	seconds int64
+	sale    routes.Flat
 }
 
 // serveTranscription answers POST /audio/transcriptions.
 func (of *Capability) serveTranscription(c *routes.Call) *routes.Error {
 	t := &transcription{of: of, call: c}
-	c.Part = t
 	if e := t.read(); e != nil {
 		return e
 	}
-	return c.Sell(t, routes.Terms{Patience: listenLimit + listenPatience, Compress: true})
+	return t.sell(listenLimit + listenPatience)
+}
+
+// sell sells the text. A second is held: a link is followed, and up to 25 MB of sound are
+// read, only for an account that can pay for some of it.
+func (t *transcription) sell(patience time.Duration) *routes.Error {
+	t.sale = routes.Flat{Held: func() money.Lines { return t.lines(1) }, Do: t.transcribe,
+		OnClose: t.leave, OnObserve: t.count, OnLog: t.log}
+	return t.call.SellFlat(&t.sale, routes.Terms{Patience: patience, Compress: true})
 }
 
 // read reads the request. Its sound is read once it is admitted.
@@ -207,39 +212,24 @@ func (t *transcription) lines(seconds int64) (l money.Lines) {
 	return l
 }
 
-// Admit holds a second: a link is followed, and up to 25 MB of sound are read, only for
-// an account that can pay for some of it.
-func (t *transcription) Admit(again bool) *routes.Error {
-	if again {
-		return t.call.AdmitAgain(1)
-	}
-	sold := t.lines(1)
-	cost := sold.Cost()
-	want := billing.Admission{Hold: cost, Min: cost, Requests: 1}
-	if d := t.call.Admit(&want); d.Code != billing.Admitted {
-		return t.call.Denied(&d)
-	}
-	return nil
-}
-
 // cover has the hold pay for the most, once the length is known.
 func (t *transcription) cover() *routes.Error {
 	sold := t.lines(t.most())
 	return t.call.Cover(sold.Cost())
 }
 
-// CarryOut has the sound written down.
-func (t *transcription) CarryOut() (relayed bool, e *routes.Error) {
+// transcribe has the sound written down.
+func (t *transcription) transcribe() (e *routes.Error) {
 	if t.link != "" {
 		e = t.fetch()
 	} else {
 		e = t.measure()
 	}
 	if e != nil {
-		return false, e
+		return e
 	}
 	if e := t.cover(); e != nil {
-		return false, e
+		return e
 	}
 	c := t.call
 	l := audio.Transcribing{
@@ -252,7 +242,7 @@ func (t *transcription) CarryOut() (relayed bool, e *routes.Error) {
 		c.Upstream, c.Router = l.By.Upstream, l.By.Router
 	}
 	if l.Transcript == nil {
-		return false, t.failed(&l)
+		return t.failed(&l)
 	}
 	t.heard = l.Transcript
 	t.length = t.believe(t.heard.Measured)
@@ -262,14 +252,13 @@ func (t *transcription) CarryOut() (relayed bool, e *routes.Error) {
 			Msg("an upstream says a length that the sound cannot have; the sound's own is charged")
 	}
 	t.bill(0)
-	t.body, t.contentType = t.compose()
-	return false, nil
+	t.sale.Answer.Body, t.sale.Answer.Type = t.compose()
+	return nil
 }
 
 func (t *transcription) bill(flags journal.Flags) {
 	t.seconds = min(whole(t.length), t.most())
-	lines := t.lines(t.seconds)
-	t.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
+	t.call.Sold = routes.FlatBill(t.lines(t.seconds), flags)
 }
 
 // failed is the answer where there is no transcript. Who left when an upstream had the
@@ -312,36 +301,15 @@ func asrFailed() *routes.Error {
 		Message: "The model failed to transcribe the audio; nothing was charged. Please retry."}
 }
 
-// KeepAnswer keeps the answer for a repeat.
-func (t *transcription) KeepAnswer() { t.call.Keep(t.contentType, t.body) }
-
-// Respond makes the answer the response.
-func (t *transcription) Respond() {
-	answer := &t.call.Ctx.Response
-	answer.SetStatusCode(200)
-	answer.Header.SetContentType(t.contentType)
-	answer.SetBodyRaw(t.body)
-	t.call.Compress()
-}
-
-// Close is routes.Part.
-func (t *transcription) Close() { t.leave() }
-
-// Observe counts the seconds.
-func (t *transcription) Observe(time.Duration) {
+// count counts the seconds.
+func (t *transcription) count(time.Duration) {
 	if t.call.Settled {
 		t.of.gateway.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_transcribed_seconds_total{gen_ai_request_model=%q}",
 			t.call.Model.ID)).AddInt64(t.seconds)
 	}
 }
 
-// Log says what was charged.
-func (t *transcription) Log(e *zerolog.Event) *zerolog.Event {
-	if t.call.Settled {
-		e = e.Int64("audio_seconds", t.seconds).Str("charged_usd", t.call.Charged.String())
-	}
-	return e
+// log says what was transcribed.
+func (t *transcription) log(e *zerolog.Event) *zerolog.Event {
+	return e.Int64("audio_seconds", t.seconds)
 }
-
-// Recycle does nothing: it is not used again.
-func (t *transcription) Recycle() {}

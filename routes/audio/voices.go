@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config"
@@ -54,20 +51,20 @@ type cloning struct {
 	spec   *config.VoiceCloning
 	sample audio.Sample
 	made   *audio.Cloning
-	body   []byte
+	sale   routes.Flat
 }
 
 // serveVoices answers POST /audio/voices.
 func (of *Capability) serveVoices(c *routes.Call) *routes.Error {
 	v := &cloning{of: of, call: c}
-	c.Part = v
 	if e := v.read(); e != nil {
 		return e
 	}
 	if e := v.choose(); e != nil {
 		return e
 	}
-	return c.Sell(v, routes.Terms{Patience: cloneLimit + clonePatience, Writes: true})
+	v.sale = routes.Flat{Held: v.lines, Do: v.clone}
+	return c.SellFlat(&v.sale, routes.Terms{Patience: cloneLimit + clonePatience, Writes: true})
 }
 
 // read reads the form.
@@ -149,32 +146,19 @@ func (v *cloning) listen() *routes.Error {
 	return nil
 }
 
+// lines are the fee.
 func (v *cloning) lines() (l money.Lines) {
 	l.Add(money.VoiceClones, 1, money.Pico(*v.spec.Price))
 	return l
 }
 
-// Admit holds the fee.
-func (v *cloning) Admit(again bool) *routes.Error {
-	if again {
-		return v.call.AdmitAgain(1)
-	}
-	lines := v.lines()
-	full := lines.Cost()
-	want := billing.Admission{Hold: full, Min: full, Requests: 1}
-	if d := v.call.Admit(&want); d.Code != billing.Admitted {
-		return v.call.Denied(&d)
-	}
-	return nil
-}
-
-// CarryOut has the voice cloned, whether or not its client stays, and keeps it.
-func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
+// clone has the voice cloned, whether or not its client stays, and keeps it.
+func (v *cloning) clone() *routes.Error {
 	c, voices := v.call, v.of.gateway.Voices()
 	account := c.Key.Account.No()
 	if e := v.ready(voices, account); e != nil {
 		c.NothingDone()
-		return false, e
+		return e
 	}
 	id := newVoice()
 	v.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
@@ -188,7 +172,7 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 		if !v.made.Begun {
 			c.NothingDone()
 		}
-		return false, v.failed()
+		return v.failed()
 	}
 	now := time.Now()
 	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: v.made.By.Upstream, Voice: v.made.Voice,
@@ -198,16 +182,15 @@ func (v *cloning) CarryOut() (relayed bool, _ *routes.Error) {
 			c.NothingDone()
 		}
 		if errors.Is(err, store.ErrManyVoices) {
-			return false, manyVoices()
+			return manyVoices()
 		}
 		c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a cloned voice could not be kept")
-		return false, voicesAway()
+		return voicesAway()
 	}
-	lines := v.lines()
-	c.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
-	v.body = routes.AppendString([]byte(`{"id":`), id)
-	v.body = append(routes.AppendString(append(v.body, `,"model":`...), c.Model.ID), '}')
-	return false, nil
+	c.Sold = routes.FlatBill(v.lines(), 0)
+	body := routes.AppendString([]byte(`{"id":`), id)
+	v.sale.Answer.Body = append(routes.AppendString(append(body, `,"model":`...), c.Model.ID), '}')
+	return nil
 }
 
 // ready checks the sample and the account's voices, before anything is sent.
@@ -275,29 +258,6 @@ func (v *cloning) failed() *routes.Error {
 	e.RequestID = e.Status == 400
 	return e
 }
-
-// KeepAnswer keeps the answer for a repeat.
-func (v *cloning) KeepAnswer() { v.call.Keep(routes.JSONType, v.body) }
-
-// Respond makes the handle the response.
-func (v *cloning) Respond() { _ = v.call.WriteJSON(v.body) }
-
-// Close is routes.Part: nothing was taken from others.
-func (v *cloning) Close() {}
-
-// Observe counts nothing: the sale does.
-func (v *cloning) Observe(time.Duration) {}
-
-// Log says what was charged.
-func (v *cloning) Log(e *zerolog.Event) *zerolog.Event {
-	if v.call.Settled {
-		e = e.Str("charged_usd", v.call.Charged.String())
-	}
-	return e
-}
-
-// Recycle does nothing: it is not used again.
-func (v *cloning) Recycle() {}
 
 // useClone takes a voice of the account's own. One of another account is as unknown as
 // one that never was.

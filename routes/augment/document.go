@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers/fetch"
 	"farebox/providers/jail"
@@ -53,23 +54,26 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 		case err != nil:
 			return noText("file", err)
 		}
-		c.truncated = text.Truncated
+		answer := &c.sale.Answer
+		if text.Truncated {
+			answer.Headers = []replay.Header{{Name: string(c.view.truncated), Value: "true"}}
+		}
 		if format == "text" {
-			c.body, c.contentType = []byte(text.Text), "text/plain; charset=utf-8"
+			answer.Body, answer.Type = []byte(text.Text), "text/plain; charset=utf-8"
 			return nil
 		}
-		c.body = routes.AppendString([]byte(`{"text":`), text.Text)
-		c.body = strconv.AppendInt(append(c.body, `,"tokens":`...), tokensOf(text.Text), 10)
+		b := routes.AppendString([]byte(`{"text":`), text.Text)
+		b = strconv.AppendInt(append(b, `,"tokens":`...), tokensOf(text.Text), 10)
 		if text.Truncated {
-			c.body = append(c.body, `,"truncated":true`...)
+			b = append(b, `,"truncated":true`...)
 		}
 		if text.Pages > 0 {
-			c.body = strconv.AppendInt(append(c.body, `,"pages_read":`...), int64(text.Pages), 10)
+			b = strconv.AppendInt(append(b, `,"pages_read":`...), int64(text.Pages), 10)
 		}
 		if text.AllPages > 0 {
-			c.body = strconv.AppendInt(append(c.body, `,"pages_total":`...), int64(text.AllPages), 10)
+			b = strconv.AppendInt(append(b, `,"pages_total":`...), int64(text.AllPages), 10)
 		}
-		c.body = append(c.body, '}')
+		answer.Body = append(b, '}')
 		return nil
 	})
 }

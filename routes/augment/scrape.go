@@ -45,7 +45,7 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 		}
 		b := routes.AppendString([]byte(`{"url":`), page.URL)
 		b = routes.AppendString(append(b, `,"content":`...), page.Markdown)
-		c.body = append(b, `,"format":"markdown"}`...)
+		c.sale.Answer.Body = append(b, `,"format":"markdown"}`...)
 		return nil
 	})
 }

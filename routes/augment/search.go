@@ -74,7 +74,7 @@ func (of *Capability) search(rc *routes.Call) *routes.Error {
 			}
 			return c.notFound(service, &q, found)
 		}
-		c.body = appendResults(routes.AppendString([]byte(`{"query":`), q.Text), found.Results)
+		c.sale.Answer.Body = appendResults(routes.AppendString([]byte(`{"query":`), q.Text), found.Results)
 		return nil
 	})
 }

@@ -161,7 +161,7 @@ func (c *inference) compress() {
 // grows with what is seen.
 func (c *inference) Admit(again bool) *routes.Error {
 	if again {
-		return c.call.AdmitAgain(1)
+		return c.call.AdmitCost(true, 0, 1)
 	}
 	if c.missing != nil {
 		return c.missing

@@ -10,9 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing"
 	"farebox/billing/journal"
-	"farebox/billing/money"
 	"farebox/billing/replay"
 	"farebox/config"
 	"farebox/providers"
@@ -208,13 +206,8 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 	// that goes away while it reads is charged all the same: the pictures were
 	// made for it.
 	p.images = min(int64(result.Delivered()), p.sale.Images)
-	p.bill(p.sale.Lines(p.images), 0)
+	p.call.Sold = routes.FlatBill(p.sale.Lines(p.images), 0)
 	return false, nil
-}
-
-// bill says what was sold.
-func (p *pictures) bill(lines money.Lines, flags journal.Flags) {
-	p.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
 // carry is asked when the client left while its pictures are being made: they
@@ -261,17 +254,8 @@ func (p *pictures) KeepAnswer() {
 // Admit opens the hold for all pictures that were asked for, or says why not.
 // Its amount is exact: all of it or nothing.
 func (p *pictures) Admit(again bool) *routes.Error {
-	p.sale.Images = int64(p.job.Count)
-	if again {
-		return p.call.AdmitAgain(p.sale.Images)
-	}
-	p.sale.Inputs = int64(len(p.sources))
-	cost := p.sale.Cost(p.sale.Images)
-	want := billing.Admission{Hold: cost, Min: cost, Requests: p.sale.Images}
-	if d := p.call.Admit(&want); d.Code != billing.Admitted {
-		return p.call.Denied(&d)
-	}
-	return nil
+	p.sale.Images, p.sale.Inputs = int64(p.job.Count), int64(len(p.sources))
+	return p.call.AdmitCost(again, p.sale.Cost(p.sale.Images), p.sale.Images)
 }
 
 // failed is the answer to a job that came to nothing.
@@ -363,6 +347,6 @@ func (p *pictures) leave(asked, worded bool) {
 	if asked {
 		p.images, sold = p.sale.Images, p.sale.Lines(p.sale.Images)
 	}
-	p.bill(sold, journal.FlagAborted)
+	p.call.Sold = routes.FlatBill(sold, journal.FlagAborted)
 	p.call.Settle()
 }

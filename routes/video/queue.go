@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/providers/media"
 	"farebox/providers/queue"
 	"farebox/providers/video"
@@ -24,7 +22,7 @@ type film struct {
 	order      *queue.Order
 	inputs     []input
 	bill       bill
-	body       []byte
+	sale       routes.Flat
 }
 
 // queuePatience is how long queueing can take: links are followed, and its upstream is
@@ -47,8 +45,8 @@ func (of *Capability) queue(c *routes.Call) *routes.Error {
 	if missing := f.missingConsent(); missing != nil {
 		return needConsent(c, missing)
 	}
-	c.Part = j
-	return c.Sell(j, routes.Terms{Patience: queuePatience})
+	j.sale = routes.Flat{Held: j.least, Do: j.enqueue}
+	return c.SellFlat(&j.sale, routes.Terms{Patience: queuePatience})
 }
 
 // read makes the order of the body, as far as nothing must be fetched for that.
@@ -108,19 +106,11 @@ func (f *form) promptFits() *routes.Error {
 	return nil
 }
 
-// Admit holds what the job costs at least: links are followed, and films read, only for
-// an account that can pay for that.
-func (j *film) Admit(again bool) *routes.Error {
-	if again {
-		return j.call.AdmitAgain(1)
-	}
+// least is what the job costs at least: links are followed, and films read, only for an
+// account that can pay for that.
+func (j *film) least() money.Lines {
 	least := billOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
-	lines := least.lines()
-	cost := lines.Cost()
-	if d := j.call.Admit(&billing.Admission{Hold: cost, Min: cost, Requests: 1}); d.Code != billing.Admitted {
-		return j.call.Denied(&d)
-	}
-	return nil
+	return least.lines()
 }
 
 // linked says that what it makes is had from a link alone, once (addendum 10.1).
@@ -131,10 +121,10 @@ func (j *film) linked() bool {
 // linkGood is how long a link for one download is good (addendum 10.1).
 const linkGood = 24 * time.Hour
 
-// CarryOut measures what the price depends on, holds all of it, and has the job queued.
-func (j *film) CarryOut() (relayed bool, e *routes.Error) {
+// enqueue measures what the price depends on, holds all of it, and has the job queued.
+func (j *film) enqueue() *routes.Error {
 	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
-		return false, e
+		return e
 	}
 	j.order.Links(func(_ string, link *string) {
 		at := slices.IndexFunc(j.inputs, func(in input) bool { return in.text == *link })
@@ -145,23 +135,21 @@ func (j *film) CarryOut() (relayed bool, e *routes.Error) {
 	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
 	lines := j.bill.lines()
 	if e := j.call.Cover(lines.Cost()); e != nil {
-		return false, e
+		return e
 	}
-	j.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Status: 200}
+	j.call.Sold = routes.FlatBill(lines, 0)
 	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, Detail: j.detail(),
 		Named: j.form.words(videoModel)})
 	if e != nil {
-		return false, e
+		return e
 	}
-	j.body = routes.AppendString([]byte(`{"model":`), j.call.Model.ID)
-	j.body = routes.AppendString(append(j.body, `,"queue_id":`...), id)
-	j.body = routes.AppendString(append(j.body, `,"status":`...), j.call.QueuedStatus())
+	body := j.call.Queued(id)
 	if j.linked() {
 		at := j.call.MediaLink(id, media.Download, time.Now().Add(linkGood))
-		j.body = routes.AppendString(append(j.body, `,"download_url":`...), at)
+		body = routes.AppendString(append(body, `,"download_url":`...), at)
 	}
-	j.body = append(j.body, '}')
-	return false, nil
+	j.sale.Answer.Body = append(body, '}')
+	return nil
 }
 
 // detail is what retrieve says of the job besides: which model to recommend, and what
@@ -186,26 +174,3 @@ func (j *film) detail() []byte {
 	}
 	return append(b, '}')
 }
-
-// KeepAnswer keeps the answer for a repeat.
-func (j *film) KeepAnswer() { j.call.Keep(routes.JSONType, j.body) }
-
-// Respond makes the answer the response.
-func (j *film) Respond() { _ = j.call.WriteJSON(j.body) }
-
-// Close is routes.Part: nothing was taken from others.
-func (j *film) Close() {}
-
-// Observe does nothing: jobs are counted where they are driven.
-func (j *film) Observe(time.Duration) {}
-
-// Log says what was charged.
-func (j *film) Log(e *zerolog.Event) *zerolog.Event {
-	if j.call.Settled {
-		e = e.Str("charged_usd", j.call.Charged.String())
-	}
-	return e
-}
-
-// Recycle does nothing: it is not used again.
-func (j *film) Recycle() {}
