@@ -21,6 +21,7 @@ import (
 	"farebox/providers/health"
 	"farebox/providers/rpc"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Catalog is an immutable snapshot of the models and blockchains and of what serves them.
@@ -224,9 +225,9 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 		target := &Target{
 			Upstream: &u.Upstream, Model: model, Name: cmp.Or(t.Model, m.ID), Weight: max(t.Weight, 1),
 			Priority: t.Priority,
-			QuotedID: dialect.AppendString(nil, m.ID),
+			QuotedID: jsontext.AppendString(nil, m.ID),
 		}
-		target.Quoted = dialect.AppendString(nil, target.Name)
+		target.Quoted = jsontext.AppendString(nil, target.Name)
 		target.Renames = target.Name != m.ID
 		b := u.Config.Breaker
 		if was := old[[2]string{u.Name, target.Name}]; was != nil && was.Upstream.Proxy == u.Proxy &&

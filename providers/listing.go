@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // types are the values of ?type= (addendum 7.1), in the order of the
@@ -157,7 +157,7 @@ func (c *Catalog) listNames(typ string, now time.Time, names func(*Model) []stri
 
 func envelope(typ string) *writer {
 	w := &writer{b: []byte(`{"object":"list","type":`)}
-	w.b = dialect.AppendString(w.b, typ)
+	w.b = jsontext.AppendString(w.b, typ)
 	w.b = append(w.b, `,"data":`...)
 	return w
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"farebox/config"
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // capability is what the catalog does for one type of models.
@@ -226,7 +226,7 @@ func (w *writer) key(name string) {
 		w.b = append(w.b, ',')
 	}
 	if name != "" {
-		w.b = append(dialect.AppendString(w.b, name), ':')
+		w.b = append(jsontext.AppendString(w.b, name), ':')
 	}
 }
 
@@ -239,7 +239,7 @@ func (w *writer) close() { w.b = append(w.b, '}') }
 
 func (w *writer) text(name, value string) {
 	w.key(name)
-	w.b = dialect.AppendString(w.b, value)
+	w.b = jsontext.AppendString(w.b, value)
 }
 
 func (w *writer) raw(name, value string) {
@@ -270,7 +270,7 @@ func (w *writer) texts(name string, list []string) {
 		if i > 0 {
 			w.b = append(w.b, ',')
 		}
-		w.b = dialect.AppendString(w.b, s)
+		w.b = jsontext.AppendString(w.b, s)
 	}
 	w.b = append(w.b, ']')
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // series asks a server that answers only when all is made for one piece of the text
@@ -77,7 +77,7 @@ func (r *series) own(s *Speech) {
 // take makes the piece of the next sentences.
 func (r *series) take(least int) {
 	n := cutSentence(r.text, least, longPiece)
-	r.quoted = dialect.AppendString(r.quoted[:0], r.text[:n])
+	r.quoted = jsontext.AppendString(r.quoted[:0], r.text[:n])
 	r.piece.Input, r.piece.Quoted = r.text[:n], r.quoted
 	r.text = r.text[n:]
 }

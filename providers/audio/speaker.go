@@ -8,6 +8,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Speech is what is to be spoken, as routes has checked it. What the model does not
@@ -94,4 +95,4 @@ func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
 func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
 
 // AppendText appends a JSON string, which stands between its quotes, without its escapes.
-func AppendText(dst, quoted []byte) []byte { return dialect.AppendUnescaped(dst, quoted) }
+func AppendText(dst, quoted []byte) []byte { return jsontext.AppendUnescaped(dst, quoted) }

@@ -3,7 +3,7 @@ package image
 import (
 	"strconv"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // Object writes a JSON object into Pieces: images join as base64 while the body
@@ -19,11 +19,11 @@ func (o *Object) name(name string) []byte {
 		b[0] = ','
 	}
 	o.begun = true
-	return append(dialect.AppendString(b, name), ':')
+	return append(jsontext.AppendString(b, name), ':')
 }
 
 // Text adds a string.
-func (o *Object) Text(name, text string) { o.Add(dialect.AppendString(o.name(name), text)) }
+func (o *Object) Text(name, text string) { o.Add(jsontext.AppendString(o.name(name), text)) }
 
 // TextUnless adds a string that is not empty.
 func (o *Object) TextUnless(name, text string) {
@@ -80,15 +80,15 @@ func (o *Object) End() *Pieces {
 // says false. Both slices stand in b; nothing is copied. What is no object, or
 // broken, ends the walk.
 func Walk(b []byte, f func(key, value []byte) bool) {
-	at := dialect.SkipSpace(b, 0)
+	at := jsontext.SkipSpace(b, 0)
 	if at >= len(b) || b[at] != '{' {
 		return
 	}
 	at++
 	for {
-		var m dialect.Member
+		var m jsontext.Member
 		var ok bool
-		if at, ok = dialect.NextMember(b, at, &m); !ok || !f(m.Key, b[m.From:m.To]) {
+		if at, ok = jsontext.NextMember(b, at, &m); !ok || !f(m.Key, b[m.From:m.To]) {
 			return
 		}
 	}
@@ -96,13 +96,13 @@ func Walk(b []byte, f func(key, value []byte) bool) {
 
 // Each is Walk for the elements of an array.
 func Each(b []byte, f func(value []byte) bool) {
-	at := dialect.SkipSpace(b, 0)
+	at := jsontext.SkipSpace(b, 0)
 	if at >= len(b) || b[at] != '[' {
 		return
 	}
 	at++
 	for {
-		from, to, ok := dialect.NextElement(b, at)
+		from, to, ok := jsontext.NextElement(b, at)
 		if !ok || !f(b[from:to]) {
 			return
 		}
@@ -121,7 +121,7 @@ func Quoted(value []byte) []byte {
 
 // Unquoted is the text of a JSON string; empty for any other value.
 func Unquoted(value []byte) string {
-	return string(dialect.AppendUnescaped(nil, Quoted(value)))
+	return string(jsontext.AppendUnescaped(nil, Quoted(value)))
 }
 
 // Whole is a JSON number, or its text in a string, as a whole number.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // Members are those of a JSON object that an upstream sent, their values as they are
@@ -19,20 +19,20 @@ func Members(b []byte) map[string][]byte {
 	if !json.Valid(b) {
 		return nil
 	}
-	at := dialect.SkipSpace(b, 0)
+	at := jsontext.SkipSpace(b, 0)
 	if at >= len(b) || b[at] != '{' {
 		return nil
 	}
 	list := map[string][]byte{}
 	for at++; ; {
-		var m dialect.Member
+		var m jsontext.Member
 		var ok bool
-		if at, ok = dialect.NextMember(b, at, &m); !ok {
+		if at, ok = jsontext.NextMember(b, at, &m); !ok {
 			return list
 		}
 		key := m.Key
 		if bytes.IndexByte(key, '\\') >= 0 {
-			key = dialect.AppendUnescaped(nil, key)
+			key = jsontext.AppendUnescaped(nil, key)
 		}
 		if _, twice := list[string(key)]; twice {
 			return nil
@@ -46,7 +46,7 @@ func Text(value []byte) string {
 	if len(value) < 2 || value[0] != '"' {
 		return ""
 	}
-	return string(dialect.AppendUnescaped(nil, value[1:len(value)-1]))
+	return string(jsontext.AppendUnescaped(nil, value[1:len(value)-1]))
 }
 
 // Percent is a JSON number from 0 to 100 as a job's progress; -1 for any other value.
@@ -62,7 +62,7 @@ func Percent(value []byte) int {
 func each(b []byte, f func(value []byte) bool) {
 	at := 1
 	for {
-		from, to, ok := dialect.NextElement(b, at)
+		from, to, ok := jsontext.NextElement(b, at)
 		if !ok || !f(b[from:to]) {
 			return
 		}

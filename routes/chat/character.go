@@ -3,7 +3,7 @@ package chat
 import (
 	"strings"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -19,7 +19,7 @@ func (c *inference) instruct(f *brandFlags) *routes.Error {
 		return nil
 	}
 	if strings.Contains(f.character, `\`) {
-		f.character = string(dialect.AppendUnescaped(nil, []byte(f.character)))
+		f.character = string(jsontext.AppendUnescaped(nil, []byte(f.character)))
 	}
 	unknown := &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " +
 		routes.Excerpt([]byte(f.character)) + "; GET " + routes.Prefix + "/characters lists the characters."}

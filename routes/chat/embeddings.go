@@ -6,6 +6,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -89,7 +90,7 @@ func (c *inference) fitsInputs(v *routes.Validator, tokens bool) *routes.Error {
 		return tooLong("input", raw[1:len(raw)-1])
 	}
 	for at, n := 1, 0; ; n++ {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			return nil
 		}
@@ -109,7 +110,7 @@ func tokenInput(v *routes.Validator) (is, one bool) {
 		return false, false
 	}
 	raw := v.Doc.Fields[i].Raw(v.Body)
-	from, _, ok := dialect.NextElement(raw, 1)
+	from, _, ok := jsontext.NextElement(raw, 1)
 	if !ok || raw[from] == '"' {
 		return false, false
 	}
@@ -118,7 +119,7 @@ func tokenInput(v *routes.Validator) (is, one bool) {
 		return true, true
 	}
 	for at, n := 1, 0; len(v.Issues) == 0; n++ {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			break
 		}
@@ -136,7 +137,7 @@ func checkTokens(v *routes.Validator, raw []byte, path string) {
 		return
 	}
 	for at, n := 1, 0; ; n++ {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			if n == 0 {
 				v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1",

@@ -9,6 +9,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -68,7 +69,7 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	if search == "" {
 		search = "off"
 	}
-	dst = dialect.AppendString(dst, search)
+	dst = jsontext.AppendString(dst, search)
 	flag := func(name string, on bool) {
 		dst = append(append(append(dst, `,"`...), name...), `":`...)
 		dst = strconv.AppendBool(dst, on)
@@ -82,7 +83,7 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	flag("return_search_results_as_documents", f.documents)
 	flag("enable_x_search", f.xSearch)
 	if f.character != "" {
-		dst = dialect.AppendString(append(dst, `,"character_slug":`...), f.character)
+		dst = jsontext.AppendString(append(dst, `,"character_slug":`...), f.character)
 	}
 	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
 	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')

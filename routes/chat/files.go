@@ -12,6 +12,7 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -38,7 +39,7 @@ func (c *inference) setFilesAside() *routes.Error {
 	for p := range c.fileParts() {
 		at := c.chat.Doc.Member(c.chat.Doc.Member(p, dialect.PartFile), dialect.FileData)
 		f := file{path: c.chat.Doc.Path(at), data: c.chat.Text(at)}
-		switch head := strings.ToLower(string(dialect.AppendUnescaped(nil, f.data[:min(len(f.data), 6*len("https://"))]))); {
+		switch head := strings.ToLower(string(jsontext.AppendUnescaped(nil, f.data[:min(len(f.data), 6*len("https://"))]))); {
 		case strings.HasPrefix(head, "http://"), strings.HasPrefix(head, "https://"):
 			f.link = true
 		case !strings.HasPrefix(head, "data:"):
@@ -94,7 +95,7 @@ func (c *inference) fileParts() iter.Seq[int32] {
 
 // readFile makes the text part that stands for a file part.
 func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
-	data := string(dialect.AppendUnescaped(nil, f.data))
+	data := string(jsontext.AppendUnescaped(nil, f.data))
 	source := routes.WebDocument{Path: f.path, Most: maxFile}
 	if f.link {
 		source.Link = data
@@ -111,11 +112,11 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 	}
 	doc := c.chat.Doc
 	head := "The text of an attached file"
-	name := dialect.AppendUnescaped(nil, c.chat.Text(doc.Member(doc.Member(part, dialect.PartFile), dialect.FileName)))
+	name := jsontext.AppendUnescaped(nil, c.chat.Text(doc.Member(doc.Member(part, dialect.PartFile), dialect.FileName)))
 	if len(name) > 0 {
 		head += ", " + strconv.Quote(cutText(string(name), 256))
 	}
-	out := dialect.AppendString([]byte(`{"type":"text","text":`), head+":\n\n"+text)
+	out := jsontext.AppendString([]byte(`{"type":"text","text":`), head+":\n\n"+text)
 	if cache := c.chat.Raw(doc.Member(part, dialect.PartCacheControl)); cache != nil {
 		out = append(append(out, `,"cache_control":`...), cache...)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -55,7 +56,7 @@ func (c *inference) foundMessage() []byte {
 	}
 	b.WriteString(fence)
 	c.likely += used
-	out := dialect.AppendString([]byte(`{"role":"user","content":`), b.String())
+	out := jsontext.AppendString([]byte(`{"role":"user","content":`), b.String())
 	return append(out, "},"...)
 }
 
@@ -188,7 +189,7 @@ func (c *inference) announced(out []byte) []byte {
 // insertMember puts a member before the others of an object, which begin at open.
 func insertMember(out []byte, open int, member []byte) []byte {
 	told := append(append([]byte(nil), out[:open]...), member...)
-	if next := dialect.SkipSpace(out, open); next < len(out) && out[next] != '}' {
+	if next := jsontext.SkipSpace(out, open); next < len(out) && out[next] != '}' {
 		told = append(told, ',')
 	}
 	return append(told, out[open:]...)
@@ -201,11 +202,11 @@ func (c *inference) documented(out []byte) []byte {
 	if at < 0 {
 		return out
 	}
-	at = dialect.SkipSpace(out, at+len(name))
+	at = jsontext.SkipSpace(out, at+len(name))
 	if at >= len(out) || out[at] != ':' {
 		return out
 	}
-	if at = dialect.SkipSpace(out, at+1); at >= len(out) || out[at] != '{' {
+	if at = jsontext.SkipSpace(out, at+1); at >= len(out) || out[at] != '{' {
 		return out
 	}
 	call := append(c.appendDocuments([]byte(`"tool_calls":[`), true), ']')
@@ -250,5 +251,5 @@ func (c *inference) appendDocuments(dst []byte, index bool) []byte {
 	dst = append(append(dst, `"id":"web_search_call","type":"function","function":{"name":"`...),
 		c.call.Config().Brand...)
 	dst = append(dst, `_web_search_documents","arguments":`...)
-	return append(dialect.AppendString(dst, append(args, "]}"...)), "}}"...)
+	return append(jsontext.AppendString(dst, append(args, "]}"...)), "}}"...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/providers/fetch"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -69,7 +70,7 @@ func allowedLink(escaped []byte, policy string) bool {
 		if len(escaped) > 6*maxPassedLink {
 			return false
 		}
-		link = dialect.AppendUnescaped(nil, escaped)
+		link = jsontext.AppendUnescaped(nil, escaped)
 		if len(link) >= 5 && bytes.EqualFold(link[:5], []byte("data:")) {
 			return true
 		}

@@ -13,6 +13,7 @@ import (
 	"farebox/billing/money"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -202,12 +203,12 @@ func (c *inference) words(message int32) string {
 	fields := c.chat.Doc.Fields
 	content := c.chat.Doc.Member(message, dialect.MessageContent)
 	if content < 0 || fields[content].Kind != scan.Array {
-		return string(dialect.AppendUnescaped(nil, c.chat.Text(content)))
+		return string(jsontext.AppendUnescaped(nil, c.chat.Text(content)))
 	}
 	var b []byte
 	for p := content + 1; p < fields[content].Next; p = fields[p].Next {
 		if text := c.chat.Text(c.chat.Doc.Member(p, dialect.PartText)); text != nil {
-			b = append(dialect.AppendUnescaped(b, text), '\n')
+			b = append(jsontext.AppendUnescaped(b, text), '\n')
 		}
 	}
 	return string(b)

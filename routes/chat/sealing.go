@@ -11,6 +11,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee/seal"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -171,9 +172,9 @@ var shown = map[string]bool{"functions": true, "function_call": true, "modalitie
 
 // asksInTheClear is the first of them; empty: there is none.
 func asksInTheClear(v *routes.Validator) string {
-	var m dialect.Member
-	for i, ok := dialect.NextMember(v.Body, v.Doc.Open, &m); ok; i, ok = dialect.NextMember(v.Body, i, &m) {
-		name := string(dialect.AppendUnescaped(nil, m.Key[:min(len(m.Key), 6*maxShown)]))
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(v.Body, v.Doc.Open, &m); ok; i, ok = jsontext.NextMember(v.Body, i, &m) {
+		name := string(jsontext.AppendUnescaped(nil, m.Key[:min(len(m.Key), 6*maxShown)]))
 		if !shown[name] {
 			continue
 		}
@@ -240,7 +241,7 @@ func (c *inference) sealTurns() *routes.Error {
 						Message: "The request could not be encrypted; nothing was charged. Please retry."}
 				}
 			}
-			text := dialect.AppendUnescaped(nil, c.chat.Text(at))
+			text := jsontext.AppendUnescaped(nil, c.chat.Text(at))
 			sealed := append(box.Append([]byte{'"'}, text), '"')
 			patches = c.put(patches, at, string(sealed))
 		}

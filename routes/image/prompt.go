@@ -9,9 +9,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -132,11 +132,11 @@ func rewriteBody(model string, kind image.Kind, prompt string, limit int, tokens
 		what = writeEdit
 	}
 	mark := rand.Text()[:12]
-	b := append([]byte(`{"model":`), dialect.AppendString(nil, model)...)
+	b := append([]byte(`{"model":`), jsontext.AppendString(nil, model)...)
 	b = append(b, `,"messages":[{"role":"system","content":`...)
-	b = dialect.AppendString(b, what+strings.Replace(writeRules, "%d", strconv.Itoa(limit), 1))
+	b = jsontext.AppendString(b, what+strings.Replace(writeRules, "%d", strconv.Itoa(limit), 1))
 	b = append(b, `},{"role":"user","content":`...)
-	b = dialect.AppendString(b, "----- "+mark+"\n"+prompt+"\n----- "+mark)
+	b = jsontext.AppendString(b, "----- "+mark+"\n"+prompt+"\n----- "+mark)
 	b = append(b, `}],"max_completion_tokens":`...)
 	return append(strconv.AppendInt(b, tokens, 10), '}')
 }

@@ -13,7 +13,9 @@ import (
 // module is a go.mod as `go mod edit -json` prints it.
 type module struct {
 	Require []struct{ Path, Version string }
-	Replace []struct{ Old, New struct{ Path, Version string } }
+	Replace []struct {
+		Old, New struct{ Path, Version string }
+	}
 }
 
 // moduleIn reads the go.mod of a folder of the project.

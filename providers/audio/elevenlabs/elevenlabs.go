@@ -15,6 +15,7 @@ import (
 	"farebox/providers/audio"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements audio.Speaker.
@@ -45,9 +46,9 @@ func (Dialect) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Targe
 	b = append(append(b, "?output_format="...), output...)
 	end := len(b)
 	b = append(append(b, `{"text":`...), s.Quoted...)
-	b = dialect.AppendString(append(b, `,"model_id":`...), t.Model)
+	b = jsontext.AppendString(append(b, `,"model_id":`...), t.Model)
 	if s.Language != "" {
-		b = dialect.AppendString(append(b, `,"language_code":`...), s.Language)
+		b = jsontext.AppendString(append(b, `,"language_code":`...), s.Language)
 	}
 	if s.Speed != nil {
 		b = append(append(append(b, `,"voice_settings":{"speed":`...), s.Speed...), '}')
@@ -66,7 +67,7 @@ func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.
 	}
 	for _, name := range [...]string{"message", "msg"} {
 		if text := detail.Get(name); text.Type == gjson.String {
-			body = append(dialect.AppendString([]byte(`{"message":`), text.Str), '}')
+			body = append(jsontext.AppendString([]byte(`{"message":`), text.Str), '}')
 			break
 		}
 	}

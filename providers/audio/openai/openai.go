@@ -14,6 +14,7 @@ import (
 
 	"farebox/providers/audio"
 	chat "farebox/providers/chat/openai"
+	"farebox/proxy/jsontext"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -70,10 +71,10 @@ func (Native) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Target
 
 // opening is what both forms have.
 func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
-	b = dialect.AppendString(append(b, `{"model":`...), t.Model)
+	b = jsontext.AppendString(append(b, `{"model":`...), t.Model)
 	b = append(append(b, `,"input":`...), s.Quoted...)
-	b = dialect.AppendString(append(b, `,"voice":`...), t.Voice(s))
-	b = dialect.AppendString(append(b, `,"response_format":`...), s.Format)
+	b = jsontext.AppendString(append(b, `,"voice":`...), t.Voice(s))
+	b = jsontext.AppendString(append(b, `,"response_format":`...), s.Format)
 	if s.Speed != nil {
 		b = append(append(b, `,"speed":`...), s.Speed...)
 	}
@@ -84,7 +85,7 @@ func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 // says that the model does.
 func hints(b []byte, s *audio.Speech) []byte {
 	if s.Language != "" {
-		b = dialect.AppendString(append(b, `,"language":`...), s.Language)
+		b = jsontext.AppendString(append(b, `,"language":`...), s.Language)
 	}
 	if s.Temperature != nil {
 		b = append(append(b, `,"temperature":`...), s.Temperature...)

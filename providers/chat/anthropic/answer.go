@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -69,7 +70,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	r.b = append(r.b, `","object":"chat.completion","created":`...)
 	r.b = strconv.AppendInt(r.b, time.Now().Unix(), 10)
 	r.b = append(r.b, `,"model":`...)
-	r.b = dialect.AppendString(r.b, c.Model.ID)
+	r.b = jsontext.AppendString(r.b, c.Model.ID)
 	r.b = append(r.b, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
 	r.content()
 	r.citations()
@@ -214,7 +215,7 @@ func (r *reply) calls() {
 		r.b = append(r.b, `","arguments":"`...)
 		from := len(r.b)
 		if i := r.doc.Member(block, blockInput); i >= 0 {
-			r.b = dialect.AppendEscaped(r.b, r.doc.Fields[i].Raw(r.body))
+			r.b = jsontext.AppendEscaped(r.b, r.doc.Fields[i].Raw(r.body))
 		}
 		r.note(dialect.KindToolInput, n, r.b[from:])
 		r.b = append(r.b, `"}}`...)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -28,7 +29,7 @@ func (s *stream) begin(id []byte) {
 	s.head = append(s.head, `","object":"chat.completion.chunk","created":`...)
 	s.head = strconv.AppendInt(s.head, time.Now().Unix(), 10)
 	s.head = append(s.head, `,"model":`...)
-	s.head = dialect.AppendString(s.head, s.c.Model.ID)
+	s.head = jsontext.AppendString(s.head, s.c.Model.ID)
 	s.head = append(s.head, `,"choices":[`...)
 	s.open()
 	s.out = append(s.out, `"role":"assistant","content":""`...)
@@ -71,7 +72,7 @@ func (s *stream) content(text []byte) {
 func (s *stream) openBlock(data []byte) {
 	s.isOpen, s.index = true, 0
 	if i := s.doc.TopIndex(eventIndex); i >= 0 {
-		s.index, _ = dialect.ReadCount(s.doc.Fields[i].Raw(data))
+		s.index, _ = jsontext.ReadCount(s.doc.Fields[i].Raw(data))
 	}
 	i := s.doc.TopIndex(eventBlock)
 	if i < 0 {
@@ -115,7 +116,7 @@ func (s *stream) openTool(data []byte, block int32) {
 	s.tool++
 	// Some servers send the input with the start.
 	if i := s.doc.Member(block, blockInput); i >= 0 && s.doc.Fields[i].Kind == scan.Object && s.doc.Fields[i].Len > 0 {
-		s.arguments(dialect.AppendEscaped(nil, s.doc.Fields[i].Raw(data)))
+		s.arguments(jsontext.AppendEscaped(nil, s.doc.Fields[i].Raw(data)))
 	}
 }
 

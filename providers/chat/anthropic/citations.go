@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // Citations stand behind the block of text that they are for. Pages and search results
@@ -24,8 +24,8 @@ type cited struct {
 
 func readCited(raw []byte) (c cited) {
 	c.raw = raw
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		value := raw[m.From:m.To]
 		if value[0] != '"' {
 			if string(m.Key) == "document_index" {
@@ -71,8 +71,8 @@ func (c *cited) append(dst []byte, from, to int64) []byte {
 
 // places appends where in the document the text stands, as the model said it.
 func (c *cited) places(dst []byte) []byte {
-	var m dialect.Member
-	for at, ok := dialect.NextMember(c.raw, 1, &m); ok; at, ok = dialect.NextMember(c.raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(c.raw, 1, &m); ok; at, ok = jsontext.NextMember(c.raw, at, &m) {
 		switch string(m.Key) {
 		case "start_char_index", "end_char_index", "start_page_number", "end_page_number", "start_block_index",
 			"end_block_index":
@@ -90,7 +90,7 @@ func appendCitations(dst, list []byte, from, to int64, n *int) []byte {
 		return dst
 	}
 	for at := 1; ; {
-		begin, end, ok := dialect.NextElement(list, at)
+		begin, end, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return dst
 		}

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Vendor is Native for upstreams at Anthropic's own addresses, which count tokens beside
@@ -25,10 +26,10 @@ func (Vendor) Counted(body []byte) (tokens int64, ok bool) {
 	if !dialect.IsObject(body) {
 		return 0, false
 	}
-	var m dialect.Member
-	for at, more := dialect.NextMember(body, 1, &m); more; at, more = dialect.NextMember(body, at, &m) {
+	var m jsontext.Member
+	for at, more := jsontext.NextMember(body, 1, &m); more; at, more = jsontext.NextMember(body, at, &m) {
 		if string(m.Key) == "input_tokens" {
-			return dialect.ReadCount(body[m.From:m.To])
+			return jsontext.ReadCount(body[m.From:m.To])
 		}
 	}
 	return 0, false

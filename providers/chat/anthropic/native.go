@@ -10,6 +10,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/messages"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -155,7 +156,7 @@ func (p *patcher) system() {
 	if len(p.c.SystemPrompt) == 0 {
 		return
 	}
-	prompt := dialect.AppendString([]byte(`{"type":"text","text":`), p.c.SystemPrompt)
+	prompt := jsontext.AppendString([]byte(`{"type":"text","text":`), p.c.SystemPrompt)
 	prompt = append(prompt, '}')
 	i := p.doc.TopIndex(messages.TopSystem)
 	if i < 0 {

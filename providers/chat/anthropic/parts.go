@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -69,7 +70,7 @@ func (w *request) attach(part int32, kind string, cache int32) {
 	link := w.c.Text(w.doc.Member(carrier, dialect.LinkURL))
 	if !plain(link) {
 		// Some encoders write \/ for the slashes of a URL and of base64.
-		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
+		w.scratch = jsontext.AppendUnescaped(w.scratch[:0], link)
 		link = w.scratch
 	}
 	media, data, ok := dialect.DataURL(link)
@@ -96,11 +97,11 @@ func (w *request) attach(part int32, kind string, cache int32) {
 	w.begin()
 	w.b = append(append(append(w.b, `{"type":"`...), kind...), `","source":{"type":`...)
 	if ok {
-		w.b = append(append(w.b, `"base64","media_type":`...), dialect.AppendString(nil, media)...)
+		w.b = append(append(w.b, `"base64","media_type":`...), jsontext.AppendString(nil, media)...)
 		w.b = append(w.b, `,"data":"`...)
-		w.b = append(dialect.AppendEscaped(w.b, data), `"}`...)
+		w.b = append(jsontext.AppendEscaped(w.b, data), `"}`...)
 	} else {
-		w.b = append(dialect.AppendString(append(w.b, `"url","url":`...), link), '}')
+		w.b = append(jsontext.AppendString(append(w.b, `"url","url":`...), link), '}')
 	}
 	w.title(carrier, kind)
 	w.cites(part, kind)
@@ -121,7 +122,7 @@ func (w *request) document(part, carrier, cache int32, media, data []byte) {
 	}
 	w.begin()
 	w.b = append(w.b, `{"type":"document","source":{"type":"text","media_type":"text/plain","data":`...)
-	w.b = append(dialect.AppendString(w.b, text), '}')
+	w.b = append(jsontext.AppendString(w.b, text), '}')
 	w.title(carrier, "document")
 	w.cites(part, "document")
 	w.cacheControl(cache)

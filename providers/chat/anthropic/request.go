@@ -9,6 +9,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/messages"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -246,7 +247,7 @@ func (w *request) stop() {
 		w.stopSequence(raw)
 	}
 	for at, n := 1, 0; list; n++ {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			break
 		}
@@ -413,8 +414,8 @@ func (w *request) metadata() {
 		return
 	}
 	raw := w.c.Raw(i)
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		if string(m.Key) == "user_id" && raw[m.From] == '"' && m.To-m.From <= maxUserID {
 			w.b = append(append(append(w.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
 			return

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -167,7 +168,7 @@ func (s *stream) plainText(data []byte) (text []byte, ok bool) {
 		return nil, false
 	}
 	// The quote before the text is the head's last byte.
-	end := dialect.SkipString(data, len(data)-len(rest)-1)
+	end := jsontext.SkipString(data, len(data)-len(rest)-1)
 	if end < 0 {
 		return nil, false
 	}

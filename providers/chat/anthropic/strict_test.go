@@ -17,6 +17,7 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // judge asks the strict simulated Messages API what it says of a request for a
@@ -40,7 +41,7 @@ func (j *judge) ask(t testing.TB, model string, c *dialect.Chat) (status int, se
 	var r proxy.Request
 	var s dialect.Scratch
 	to := target(c)
-	to.Name, to.Quoted = model, dialect.AppendString(nil, model)
+	to.Name, to.Quoted = model, jsontext.AppendString(nil, model)
 	c.AskedCompletion = 0
 	if i := c.Doc.TopIndex(dialect.ChatMaxCompletionTokens); i >= 0 {
 		_, _ = fmt.Sscan(string(c.Raw(i)), &c.AskedCompletion)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -20,7 +21,7 @@ func (w *request) system() {
 	if len(w.c.SystemPrompt) > 0 {
 		open()
 		w.b = append(w.b, `{"type":"text","text":`...)
-		w.b = append(dialect.AppendString(w.b, w.c.SystemPrompt), '}')
+		w.b = append(jsontext.AppendString(w.b, w.c.SystemPrompt), '}')
 		w.blocks++
 	}
 	w.alone = true
@@ -216,7 +217,7 @@ func (w *request) cacheControl(i int32) {
 // input writes a call's arguments, JSON inside a string, as the object itself.
 // What is no object is kept under the name arguments, so that nothing is lost.
 func (w *request) input(escaped []byte) {
-	w.scratch = dialect.AppendUnescaped(w.scratch[:0], escaped)
+	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], escaped)
 	text := bytes.TrimSpace(w.scratch)
 	switch {
 	case len(text) == 0:
@@ -241,7 +242,7 @@ func (w *request) thinking(m int32) {
 	}
 	raw := w.c.Raw(details)
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			return
 		}
@@ -255,8 +256,8 @@ func (w *request) thinking(m int32) {
 // has the signature alone: its text is the message's reasoning_content.
 func (w *request) detail(entry, text, signature []byte) {
 	var own, sign, data []byte
-	var m dialect.Member
-	for at, ok := dialect.NextMember(entry, 1, &m); ok; at, ok = dialect.NextMember(entry, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(entry, 1, &m); ok; at, ok = jsontext.NextMember(entry, at, &m) {
 		if entry[m.From] != '"' {
 			continue
 		}

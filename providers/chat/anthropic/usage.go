@@ -1,6 +1,10 @@
 package anthropic
 
-import "farebox/providers/chat/dialect"
+import (
+	"farebox/providers/chat/dialect"
+
+	"farebox/proxy/jsontext"
+)
 
 // counts are the token counts of this dialect, whose classes are disjoint:
 // input_tokens has neither what was read from nor what was written to the cache.
@@ -16,14 +20,14 @@ func (n *counts) read(raw []byte) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return
 	}
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		value := raw[m.From:m.To]
 		if string(m.Key) == "output_tokens_details" && value[0] == '{' {
 			n.details(value)
 			continue
 		}
-		v, ok := dialect.ReadCount(value)
+		v, ok := jsontext.ReadCount(value)
 		if !ok {
 			continue
 		}
@@ -44,10 +48,10 @@ func (n *counts) read(raw []byte) {
 }
 
 func (n *counts) details(raw []byte) {
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		if string(m.Key) == "thinking_tokens" {
-			n.thinking, _ = dialect.ReadCount(raw[m.From:m.To])
+			n.thinking, _ = jsontext.ReadCount(raw[m.From:m.To])
 		}
 	}
 }

@@ -3,6 +3,8 @@ package dialect
 import (
 	"bytes"
 	"sync"
+
+	"farebox/proxy/jsontext"
 )
 
 // Way is how the strings of a member of an answer count.
@@ -112,12 +114,12 @@ func AddStrings(to Texts, key uint16, raw []byte) {
 			return
 		}
 		from := i + n
-		end := SkipString(raw, from)
+		end := jsontext.SkipString(raw, from)
 		if end < 0 {
 			return
 		}
 		text := raw[from+1 : end-1]
-		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
+		if next := jsontext.SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
 			name, i = text, next+1
 			continue
 		}
@@ -341,7 +343,7 @@ func isMediaURL(head []byte) bool {
 	}
 	var plain [judged]byte
 	if bytes.IndexByte(rest, '\\') >= 0 { // some encoders write \/
-		rest = AppendUnescaped(plain[:0], rest[:min(len(rest), judged)])
+		rest = jsontext.AppendUnescaped(plain[:0], rest[:min(len(rest), judged)])
 	}
 	for _, kind := range mediaTypes {
 		if bytes.HasPrefix(rest, []byte(kind)) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"farebox/proxy/jsontext"
 )
 
 // sorted is what became of the strings of an answer.
@@ -142,7 +144,7 @@ func TestMediaArePricedByTheReportOrTheirSize(t *testing.T) {
 func TestEscapedTextContradictsNoUsage(t *testing.T) {
 	c := &Chat{Cap: 16384, Model: &Model{Tokenizer: "o200k_base"}}
 	text := strings.Repeat(`\u0442\u0438\u0445\u0430\u044f \u0440\u0435\u043a\u0430\n`, 100)
-	n := CountTokens("o200k_base", AppendUnescaped(nil, []byte(text)))
+	n := CountTokens("o200k_base", jsontext.AppendUnescaped(nil, []byte(text)))
 	p := &Produced{}
 	p.Add(0, []byte(text))
 	if u := Settle(Usage{Prompt: 5, Completion: n * 3 / 4, Seen: true}, true, p, c); u.Estimated {

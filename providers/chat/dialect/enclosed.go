@@ -1,6 +1,10 @@
 package dialect
 
-import "bytes"
+import (
+	"bytes"
+
+	"farebox/proxy/jsontext"
+)
 
 // Enclosed is a Stream of an answer that comes from an enclave (Chat.Verbatim).
 type Enclosed interface {
@@ -26,12 +30,12 @@ func IsID(text []byte) bool {
 // CompletionID is the id of a completion or of a chunk of one, as the upstream wrote it;
 // empty where it has none, or one that is no plain text.
 func CompletionID(data []byte) []byte {
-	i := SkipSpace(data, 0)
+	i := jsontext.SkipSpace(data, 0)
 	if i >= len(data) || data[i] != '{' {
 		return nil
 	}
-	var m Member
-	for i, ok := NextMember(data, i+1, &m); ok; i, ok = NextMember(data, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(data, i+1, &m); ok; i, ok = jsontext.NextMember(data, i, &m) {
 		if string(m.Key) != "id" {
 			continue
 		}

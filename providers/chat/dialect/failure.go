@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/attempt"
+	"farebox/proxy/jsontext"
 )
 
 // Codes of failures (addendum 3.5, error-codes) and their texts. Texts of
@@ -332,9 +333,9 @@ func ErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
 const DoneEvent = "data: [DONE]\n\n"
 
 func appendErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
-	dst = AppendString(append(dst, `data: {"error":{"message":`...), message)
-	dst = AppendString(append(dst, `,"type":`...), kind)
-	dst = AppendString(append(dst, `,"code":`...), code)
+	dst = jsontext.AppendString(append(dst, `data: {"error":{"message":`...), message)
+	dst = jsontext.AppendString(append(dst, `,"type":`...), kind)
+	dst = jsontext.AppendString(append(dst, `,"code":`...), code)
 	if retryAfter > 0 {
 		dst = strconv.AppendInt(append(dst, `,"retry_after":`...), int64(retryAfter), 10)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/providers/attempt"
+	"farebox/proxy/jsontext"
 )
 
 func TestTextsOfUpstreamsLoseWhatIsNotTheClients(t *testing.T) {
@@ -121,22 +122,22 @@ func FuzzStrings(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		quoted := AppendString(nil, s)
+		quoted := jsontext.AppendString(nil, s)
 		var back string
 		if err := json.Unmarshal(quoted, &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") &&
 			!strings.Contains(back, "\ufffd") {
 			t.Fatalf("%q became %s: %v", s, quoted, err)
 		}
-		if got := string(AppendUnescaped(nil, quoted[1:len(quoted)-1])); got != back {
+		if got := string(jsontext.AppendUnescaped(nil, quoted[1:len(quoted)-1])); got != back {
 			t.Fatalf("%q came back as %q", back, got)
 		}
 		escaped := `"` + s + `"`
 		if json.Unmarshal([]byte(escaped), &back) == nil {
-			if got := string(AppendUnescaped(nil, []byte(s))); strings.ToValidUTF8(got, "\ufffd") != back &&
+			if got := string(jsontext.AppendUnescaped(nil, []byte(s))); strings.ToValidUTF8(got, "\ufffd") != back &&
 				!strings.Contains(back, "\ufffd") {
 				t.Fatalf("%s is %q, not %q", escaped, back, got)
 			}
-			if end := SkipString([]byte(escaped+"x"), 0); end != len(escaped) {
+			if end := jsontext.SkipString([]byte(escaped+"x"), 0); end != len(escaped) {
 				t.Fatalf("%s ends at %d", escaped, end)
 			}
 		}
@@ -151,16 +152,16 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		b := []byte(s)
-		i := SkipSpace(b, 0)
+		i := jsontext.SkipSpace(b, 0)
 		if i >= len(b) || b[i] != '{' {
 			return
 		}
-		var m Member
+		var m jsontext.Member
 		got := map[string]string{}
 		at, n := i+1, 0
 		for ok := true; ok; n++ {
 			before := at
-			if at, ok = NextMember(b, at, &m); ok {
+			if at, ok = jsontext.NextMember(b, at, &m); ok {
 				got[string(m.Key)] = string(b[m.From:m.To])
 				if at <= before {
 					t.Fatalf("%q: the walk stands still", s)

@@ -4,6 +4,7 @@ import (
 	"farebox/config"
 	"farebox/providers/health"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -97,6 +98,6 @@ func (u *Upstream) SetDrops(chat *scan.Shape) {
 
 // AppendSystemMessage appends a system message with a comma after it.
 func AppendSystemMessage[T string | []byte](dst []byte, prompt T) []byte {
-	dst = AppendString(append(dst, `{"role":"system","content":`...), prompt)
+	dst = jsontext.AppendString(append(dst, `{"role":"system","content":`...), prompt)
 	return append(dst, "},"...)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"hash/crc32"
 	"sync"
+
+	"farebox/proxy/jsontext"
 )
 
 // Kinds of produced text. Models separate them with tokens of their own, so
@@ -319,7 +321,7 @@ func (p *Produced) appendText(dst []byte, at int, key uint16) []byte {
 		}
 		at = next
 	}
-	return AppendUnescaped(dst, buf.text)
+	return jsontext.AppendUnescaped(dst, buf.text)
 }
 
 // Release gives the memory back and forgets everything.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/tee/seal"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -220,7 +221,7 @@ func (n *counter) value(i int32) {
 // list adds the strings of an embedding's input array.
 func (n *counter) list(raw []byte) {
 	for at := 1; ; {
-		from, to, ok := NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			return
 		}
@@ -239,7 +240,7 @@ func (n *counter) list(raw []byte) {
 // tokenIDs is how many elements one of an embedding's lists of token ids has.
 func tokenIDs(raw []byte) (n int64) {
 	for at := 1; ; n++ {
-		_, to, ok := NextElement(raw, at)
+		_, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			return n
 		}
@@ -254,7 +255,7 @@ func (n *counter) escaped(text []byte) {
 	}
 	buf := textBuffers.Get().(*textBuffer)
 	keep := min(len(text), 6*maxPromptText) // \u0041 is 6 bytes for one
-	buf.text = AppendUnescaped(buf.text[:0], text[:keep])
+	buf.text = jsontext.AppendUnescaped(buf.text[:0], text[:keep])
 	before := n.rest
 	n.text(buf.text)
 	if n.rest == before { // all of it was; else its bytes stay in the bound

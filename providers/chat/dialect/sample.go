@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"farebox/proxy/jsontext"
 )
 
 const (
@@ -76,7 +78,7 @@ func (p *Produced) sample(vocabulary string) (tokens, reasoning int64) {
 	for at := 0; at < len(p.text); {
 		key, next := p.runAt(at)
 		before := len(buf.text)
-		buf.text = AppendUnescaped(buf.text, p.text[at+runHead:next])
+		buf.text = jsontext.AppendUnescaped(buf.text, p.text[at+runHead:next])
 		if IsReasoning(key) {
 			thoughts += len(buf.text) - before
 		}

@@ -1,5 +1,7 @@
 package dialect
 
+import "farebox/proxy/jsontext"
+
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
@@ -119,7 +121,7 @@ func unit(b []byte) (c byte, n int) {
 	case '/':
 		return '/', 2
 	case 'u':
-		if r := hex4(b[2:]); r >= 0 {
+		if r := jsontext.Hex4(b[2:]); r >= 0 {
 			if r < 0x80 {
 				return byte(r), 6
 			}

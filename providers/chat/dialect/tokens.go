@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"unicode/utf8"
+	"unsafe"
 
 	"farebox/providers/tokens"
 )
@@ -32,7 +33,7 @@ func CountTokens(name string, text []byte) (count int64) {
 	}
 	for len(text) > 0 {
 		n := cutPiece(text)
-		count += int64(vocabulary.Count(bytesString(text[:n])))
+		count += int64(vocabulary.Count(unsafe.String(unsafe.SliceData(text), n)))
 		text = text[n:]
 	}
 	return count

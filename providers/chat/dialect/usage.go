@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"sync"
 
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -23,12 +24,12 @@ type Usage struct {
 
 // Bound makes every count at least 0 and no part larger than its whole.
 func (u *Usage) Bound() {
-	u.Prompt = min(max(u.Prompt, 0), maxCount)
-	u.Completion = min(max(u.Completion, 0), maxCount)
+	u.Prompt = min(max(u.Prompt, 0), jsontext.MaxCount)
+	u.Completion = min(max(u.Completion, 0), jsontext.MaxCount)
 	u.Cached = min(max(u.Cached, 0), u.Prompt)
 	u.CacheWrite = min(max(u.CacheWrite, 0), u.Prompt-u.Cached)
 	u.Reasoning = min(max(u.Reasoning, 0), u.Completion)
-	u.Sources = min(max(u.Sources, 0), maxCount)
+	u.Sources = min(max(u.Sources, 0), jsontext.MaxCount)
 }
 
 // UsageShape is the usage object of chat completions and embeddings, with the
@@ -86,7 +87,7 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 		if f.Kind != scan.Number {
 			continue
 		}
-		v, ok := ReadCount(f.Raw(body))
+		v, ok := jsontext.ReadCount(f.Raw(body))
 		if !ok {
 			continue
 		}

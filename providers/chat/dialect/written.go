@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -30,7 +31,7 @@ func IsBlank(raw []byte) bool {
 		if raw[i] != '\\' && raw[i] < utf8.RuneSelf {
 			return false
 		}
-		return strings.TrimSpace(string(AppendUnescaped(nil, raw[i:len(raw)-1]))) == ""
+		return strings.TrimSpace(string(jsontext.AppendUnescaped(nil, raw[i:len(raw)-1]))) == ""
 	}
 	return true
 }

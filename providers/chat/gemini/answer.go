@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -46,7 +47,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	r.id = appendID(nil, r.string(s.Doc.TopIndex(answerID)))
 	r.b = append(append(append(r.b, `{"id":"chatcmpl-`...), r.id...), `","object":"chat.completion","created":`...)
 	r.b = strconv.AppendInt(r.b, time.Now().Unix(), 10)
-	r.b = dialect.AppendString(append(r.b, `,"model":`...), c.Model.ID)
+	r.b = jsontext.AppendString(append(r.b, `,"model":`...), c.Model.ID)
 	r.b = append(r.b, `,"choices":[`...)
 	choices, asked := int64(0), max(1, c.Choices)
 	for i := list + 1; i < s.Doc.Fields[list].Next && choices < asked; i = s.Doc.Fields[i].Next {
@@ -97,7 +98,7 @@ func appendID(dst, id []byte) []byte {
 
 // index is a candidate's place; the vendor leaves out a 0.
 func (r *read) index(candidate int32) int64 {
-	n, _ := dialect.ReadCount(r.raw(r.doc.Member(candidate, candidateIndex)))
+	n, _ := jsontext.ReadCount(r.raw(r.doc.Member(candidate, candidateIndex)))
 	return n
 }
 
@@ -280,7 +281,7 @@ func (r *reply) calls(index int64, list int32) (n int64) {
 // appendArguments appends a call's arguments as they stand in a JSON string.
 func (r *read) appendArguments(dst []byte, call int32) []byte {
 	if args := r.raw(r.doc.Member(call, callArgs)); args != nil {
-		return dialect.AppendEscaped(dst, args)
+		return jsontext.AppendEscaped(dst, args)
 	}
 	return append(dst, "{}"...)
 }

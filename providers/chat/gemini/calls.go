@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -65,7 +66,7 @@ func (w *request) callID(id []byte) {
 // object writes a call's arguments, JSON inside a string, as the object itself.
 // What is no object is kept under the name arguments, so that nothing is lost.
 func (w *request) object(escaped []byte) {
-	w.scratch = dialect.AppendUnescaped(w.scratch[:0], escaped)
+	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], escaped)
 	text := bytes.TrimSpace(w.scratch)
 	switch {
 	case len(text) == 0:
@@ -196,7 +197,7 @@ func (w *request) response(m int32) {
 		said = []byte(`"` + dialect.Beside + `"`)
 	}
 	w.eachText(m, func(raw []byte) { said = raw })
-	w.scratch = dialect.AppendUnescaped(w.scratch[:0], said[1:len(said)-1])
+	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], said[1:len(said)-1])
 	text := bytes.TrimSpace(w.scratch)
 	switch {
 	case len(text) == 0 || text[0] != '{' || !dialect.IsObject(text):
@@ -211,8 +212,8 @@ func (w *request) response(m int32) {
 // reserved says that an object has a member that is read as the whole output: its
 // others would be lost.
 func reserved(object []byte) bool {
-	var m dialect.Member
-	for at, ok := dialect.NextMember(object, 1, &m); ok; at, ok = dialect.NextMember(object, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(object, 1, &m); ok; at, ok = jsontext.NextMember(object, at, &m) {
 		if key := string(m.Key); key == "output" || key == "error" || bytes.IndexByte(m.Key, '\\') >= 0 {
 			return true
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // KeyHeader carries the key.
@@ -56,8 +57,8 @@ func envelope(body []byte) []byte {
 	if len(body) > maxErrorBody {
 		return body
 	}
-	if i := dialect.SkipSpace(body, 0); i < len(body) && body[i] == '[' {
-		if from, to, ok := dialect.NextElement(body, i+1); ok {
+	if i := jsontext.SkipSpace(body, 0); i < len(body) && body[i] == '[' {
+		if from, to, ok := jsontext.NextElement(body, i+1); ok {
 			return body[from:to]
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -52,7 +53,7 @@ func (w *request) attach(carrier int32, kind string) {
 	link := w.c.Text(w.doc.Member(carrier, dialect.LinkURL))
 	if bytes.IndexByte(link, '\\') >= 0 {
 		// Some encoders write \/ for the slashes of a URL and of base64.
-		w.scratch = dialect.AppendUnescaped(w.scratch[:0], link)
+		w.scratch = jsontext.AppendUnescaped(w.scratch[:0], link)
 		link = w.scratch
 	}
 	at := func() string { return w.at(carrier) }
@@ -113,7 +114,7 @@ func (w *request) link(at func() string, link, kind string) {
 	if media != "" {
 		w.b = append(append(append(w.b, `"mimeType":"`...), media...), `",`...)
 	}
-	w.b = append(dialect.AppendString(append(w.b, `"fileUri":`...), link), "}}"...)
+	w.b = append(jsontext.AppendString(append(w.b, `"fileUri":`...), link), "}}"...)
 }
 
 func under(host, domain string) bool {
@@ -127,7 +128,7 @@ func (w *request) audio(carrier int32) {
 	}
 	data := w.c.Text(w.doc.Member(carrier, dialect.AudioData))
 	if bytes.IndexByte(data, '\\') >= 0 {
-		w.scratch = dialect.AppendUnescaped(w.scratch[:0], data)
+		w.scratch = jsontext.AppendUnescaped(w.scratch[:0], data)
 		data = w.scratch
 	}
 	format := "wav"

@@ -8,6 +8,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -238,7 +239,7 @@ func (w *request) stop() {
 		w.stopSequence(raw)
 	}
 	for at, n := 1, 0; list; n++ {
-		from, to, ok := dialect.NextElement(raw, at)
+		from, to, ok := jsontext.NextElement(raw, at)
 		if !ok {
 			break
 		}

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -31,7 +32,7 @@ func (e *entry) ours() bool { return len(e.format) == 0 || string(e.format) == `
 
 func (k *kept) each(f func(e *entry)) {
 	for at := 1; k.details != nil; {
-		from, to, ok := dialect.NextElement(k.details, at)
+		from, to, ok := jsontext.NextElement(k.details, at)
 		if !ok {
 			return
 		}
@@ -39,9 +40,9 @@ func (k *kept) each(f func(e *entry)) {
 			continue
 		}
 		var e entry
-		var m dialect.Member
+		var m jsontext.Member
 		raw := k.details[from:to]
-		for i, ok := dialect.NextMember(raw, 1, &m); ok; i, ok = dialect.NextMember(raw, i, &m) {
+		for i, ok := jsontext.NextMember(raw, 1, &m); ok; i, ok = jsontext.NextMember(raw, i, &m) {
 			value := raw[m.From:m.To]
 			if value[0] != '"' {
 				continue

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // The vendor counts places in a text by bytes, chat completions by characters.
@@ -31,7 +31,7 @@ func (r *reply) sources(candidate, list int32) {
 	var text places
 	r.eachPart(list, func(p *part) {
 		if p.text != nil && !p.thought {
-			text.b = dialect.AppendUnescaped(text.b, p.text)
+			text.b = jsontext.AppendUnescaped(text.b, p.text)
 		}
 	})
 	list2 := appendSources(nil, grounding, citations, func(at int64) (int64, bool) { return text.char(at), true })
@@ -105,8 +105,8 @@ func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (in
 			dst = strconv.AppendInt(append(dst, `"start_index":`...), s, 10)
 			dst = append(strconv.AppendInt(append(dst, `,"end_index":`...), e, 10), ',')
 		}
-		dst = dialect.AppendString(append(dst, `"title":`...), src.title)
-		dst = dialect.AppendString(append(dst, `,"url":`...), src.uri)
+		dst = jsontext.AppendString(append(dst, `"title":`...), src.title)
+		dst = jsontext.AppendString(append(dst, `,"url":`...), src.uri)
 		dst = append(dst, "}}"...)
 		return true
 	}
@@ -167,8 +167,8 @@ func appendLogprobs(dst, raw []byte) []byte {
 		return append(dst, "null"...)
 	}
 	var chosen, top []byte
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		switch list := raw[m.From:m.To]; {
 		case list[0] != '[':
 		case string(m.Key) == "chosenCandidates":
@@ -180,7 +180,7 @@ func appendLogprobs(dst, raw []byte) []byte {
 	dst = append(dst, `{"content":[`...)
 	// Both lists have an element for each token.
 	for at, also, n := 1, 1, 0; chosen != nil; n++ {
-		from, to, ok := dialect.NextElement(chosen, at)
+		from, to, ok := jsontext.NextElement(chosen, at)
 		if !ok {
 			break
 		}
@@ -190,7 +190,7 @@ func appendLogprobs(dst, raw []byte) []byte {
 		dst = appendLogprob(append(dst, '{'), chosen[from:to])
 		dst = append(dst, `,"top_logprobs":[`...)
 		if top != nil {
-			if from, to, ok := dialect.NextElement(top, also); ok {
+			if from, to, ok := jsontext.NextElement(top, also); ok {
 				also = to
 				dst = appendTop(dst, top[from:to])
 			} else {
@@ -207,14 +207,14 @@ func appendTop(dst, raw []byte) []byte {
 	if raw[0] != '{' {
 		return dst
 	}
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		list := raw[m.From:m.To]
 		if string(m.Key) != "candidates" || list[0] != '[' {
 			continue
 		}
 		for at, n := 1, 0; n < maxLogprobs; n++ {
-			from, to, ok := dialect.NextElement(list, at)
+			from, to, ok := jsontext.NextElement(list, at)
 			if !ok {
 				break
 			}
@@ -231,9 +231,9 @@ func appendTop(dst, raw []byte) []byte {
 // appendLogprob appends one token's members; c is JSON of any kind.
 func appendLogprob(dst, c []byte) []byte {
 	token, p := []byte(`""`), []byte("0") // the vendor leaves out a 0
-	var m dialect.Member
+	var m jsontext.Member
 	if c[0] == '{' {
-		for at, ok := dialect.NextMember(c, 1, &m); ok; at, ok = dialect.NextMember(c, at, &m) {
+		for at, ok := jsontext.NextMember(c, 1, &m); ok; at, ok = jsontext.NextMember(c, at, &m) {
 			switch value := c[m.From:m.To]; {
 			case string(m.Key) == "token" && value[0] == '"':
 				token = value
@@ -246,7 +246,7 @@ func appendLogprob(dst, c []byte) []byte {
 	dst = append(append(dst, `,"logprob":`...), p...)
 	dst = append(dst, `,"bytes":[`...)
 	var room [64]byte
-	for i, b := range dialect.AppendUnescaped(room[:0], token[1:len(token)-1]) {
+	for i, b := range jsontext.AppendUnescaped(room[:0], token[1:len(token)-1]) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

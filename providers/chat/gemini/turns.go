@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -19,7 +20,7 @@ func (w *request) system() {
 	}
 	if len(w.c.SystemPrompt) > 0 {
 		open()
-		w.b = append(dialect.AppendString(append(w.b, `{"text":`...), w.c.SystemPrompt), '}')
+		w.b = append(jsontext.AppendString(append(w.b, `{"text":`...), w.c.SystemPrompt), '}')
 	}
 	w.eachMessage(func(m int32, role string) {
 		if w.alone || role != "system" && role != "developer" {

@@ -1,6 +1,10 @@
 package gemini
 
-import "farebox/providers/chat/dialect"
+import (
+	"farebox/providers/chat/dialect"
+
+	"farebox/proxy/jsontext"
+)
 
 // counts are the token counts of this dialect. Thoughts stand beside the
 // candidates' tokens, what tools added beside the prompt's; the cached ones are
@@ -17,9 +21,9 @@ func (n *counts) read(raw []byte) {
 		return
 	}
 	var next counts
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
-		v, ok := dialect.ReadCount(raw[m.From:m.To])
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+		v, ok := jsontext.ReadCount(raw[m.From:m.To])
 		if !ok {
 			continue
 		}

@@ -1,6 +1,8 @@
 package gemini
 
-import "farebox/providers/chat/dialect"
+import (
+	"farebox/proxy/jsontext"
+)
 
 // readEvery is how many usual events there are to one whose usage is read at once:
 // it only matters where the model thinks unseen.
@@ -45,12 +47,12 @@ func (m *mold) fits(data []byte) (text, usage []byte, ok bool) {
 	if from == 0 || len(data) < from || string(data[:from]) != string(m.before) {
 		return nil, nil, false
 	}
-	end := dialect.SkipString(data, from-1)
+	end := jsontext.SkipString(data, from-1)
 	at := end + len(m.between)
 	if end < 0 || at >= len(data) || string(data[end-1:at-1]) != string(m.between) || data[at-1] != '{' {
 		return nil, nil, false
 	}
-	to := dialect.SkipValue(data, at-1)
+	to := jsontext.SkipValue(data, at-1)
 	if to < 0 || string(data[to:]) != string(m.behind) {
 		return nil, nil, false
 	}
@@ -101,7 +103,7 @@ func replaces(usage []byte) bool {
 	if !c.take("{") || !c.member(`"promptTokenCount"`) {
 		return false
 	}
-	from := dialect.SkipSpace(usage, c.at)
+	from := jsontext.SkipSpace(usage, c.at)
 	to := from
 	for to < len(usage) && usage[to] >= '0' && usage[to] <= '9' {
 		to++
@@ -124,7 +126,7 @@ func (s *stream) unusual(data []byte) (text, usage []byte, ok bool) {
 		return nil, nil, false
 	}
 	from := c.at
-	end := dialect.SkipString(data, from-1)
+	end := jsontext.SkipString(data, from-1)
 	if end < 0 {
 		return nil, nil, false
 	}
@@ -148,8 +150,8 @@ func (s *stream) unusual(data []byte) (text, usage []byte, ok bool) {
 	if !c.member(`"usageMetadata"`) {
 		return nil, nil, false
 	}
-	begin := dialect.SkipSpace(data, c.at)
-	to := dialect.SkipValue(data, begin)
+	begin := jsontext.SkipSpace(data, c.at)
+	to := jsontext.SkipValue(data, begin)
 	if to < 0 || data[begin] != '{' {
 		return nil, nil, false
 	}
@@ -158,7 +160,7 @@ func (s *stream) unusual(data []byte) (text, usage []byte, ok bool) {
 		if !c.take(",") || !c.member(`"modelVersion"`) && !c.member(`"responseId"`) || !c.take(`"`) {
 			return nil, nil, false
 		}
-		if c.at = dialect.SkipString(data, c.at-1); c.at < 0 {
+		if c.at = jsontext.SkipString(data, c.at-1); c.at < 0 {
 			return nil, nil, false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -115,7 +116,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	if name := a.raw(doc.TopIndex(answerModel)); len(name) > 2 {
 		a.b = append(a.b, name...)
 	} else {
-		a.b = dialect.AppendString(a.b, c.Model.ID)
+		a.b = jsontext.AppendString(a.b, c.Model.ID)
 	}
 	a.b = append(a.b, `,"content":[`...)
 	a.searches()
@@ -181,7 +182,7 @@ func appendSearchID(dst, completion []byte) []byte {
 func appendSearch(dst, id []byte, query string) []byte {
 	dst = append(append(dst, `{"type":"server_tool_use","id":"`...), id...)
 	if dst = append(dst, `","name":"web_search","input":{`...); query != "" {
-		dst = dialect.AppendString(append(dst, `"query":`...), query)
+		dst = jsontext.AppendString(append(dst, `"query":`...), query)
 	}
 	return append(dst, `},"caller":{"type":"direct"}}`...)
 }
@@ -195,11 +196,11 @@ func appendFound(dst, id []byte, found gjson.Result) []byte {
 			dst = append(dst, ',')
 		}
 		n++
-		dst = dialect.AppendString(append(dst, `{"type":"web_search_result","url":`...), t.Get("url").String())
-		dst = dialect.AppendString(append(dst, `,"title":`...), t.Get("title").String())
+		dst = jsontext.AppendString(append(dst, `{"type":"web_search_result","url":`...), t.Get("url").String())
+		dst = jsontext.AppendString(append(dst, `,"title":`...), t.Get("title").String())
 		dst = append(dst, `,"encrypted_content":"","page_age":`...)
 		if date := t.Get("date").String(); date != "" {
-			dst = dialect.AppendString(dst, date)
+			dst = jsontext.AppendString(dst, date)
 		} else {
 			dst = append(dst, "null"...)
 		}
@@ -278,7 +279,7 @@ func (a *answer) calls(said int32) (called bool) {
 // What is no object is kept under the name arguments, as a text.
 func appendInput(dst, escaped []byte) []byte {
 	from := len(dst)
-	dst = dialect.AppendUnescaped(dst, escaped)
+	dst = jsontext.AppendUnescaped(dst, escaped)
 	text := bytes.TrimSpace(dst[from:])
 	switch {
 	case len(text) == 0:
@@ -330,7 +331,7 @@ func (f *Form) stopped(stop []byte) bool {
 		return false
 	}
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(f.stops, at)
+		from, to, ok := jsontext.NextElement(f.stops, at)
 		if !ok {
 			return false
 		}

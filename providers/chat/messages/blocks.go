@@ -3,7 +3,7 @@ package messages
 import (
 	"encoding/base64"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // block writes a block of text, a picture or a document as a part.
@@ -33,7 +33,7 @@ func (r *reader) block(b int32) {
 			r.strangeBlock(b, kind)
 		}
 		r.b = append(r.b, `{"type":"text","text":`...)
-		r.b = dialect.AppendString(r.b, r.raw(b))
+		r.b = jsontext.AppendString(r.b, r.raw(b))
 	}
 	r.cache(b)
 	r.b = append(r.b, '}')
@@ -108,7 +108,7 @@ func (r *reader) source(b int32, carrier, member string) {
 		if carrier != "file" {
 			r.no(path+".type", "a picture cannot be of text.")
 		}
-		r.plain(dialect.AppendUnescaped(nil, data))
+		r.plain(jsontext.AppendUnescaped(nil, data))
 	case "content":
 		r.parts(s, carrier)
 	case "file":
@@ -136,13 +136,13 @@ func (r *reader) parts(s int32, carrier string) {
 		r.no(r.doc.Path(s)+".type", "a picture cannot be of parts.")
 	}
 	content := r.member(s, SourceContent)
-	text := dialect.AppendUnescaped(nil, r.text(content))
+	text := jsontext.AppendUnescaped(nil, r.text(content))
 	r.each(content, func(p int32) {
 		if t := r.text(r.member(p, BlockText)); t != nil {
 			if len(text) > 0 {
 				text = append(text, '\n')
 			}
-			text = dialect.AppendUnescaped(text, t)
+			text = jsontext.AppendUnescaped(text, t)
 			return
 		}
 		r.untold(r.doc.Path(p), "a document with pictures in it")

@@ -1,6 +1,8 @@
 package messages
 
-import "farebox/providers/chat/dialect"
+import (
+	"farebox/proxy/jsontext"
+)
 
 // citation is one annotation that names a source. Its texts are as they stand between
 // their quotes.
@@ -15,15 +17,15 @@ func (c *citation) append(dst []byte) []byte {
 
 // next reads the next source in a list of annotations at or after at.
 func (c *citation) next(list []byte, at int) (next int, ok bool) {
-	var m dialect.Member
+	var m jsontext.Member
 	for {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return at, false
 		}
 		at = to
 		entry := list[from:to]
-		for k, ok := dialect.NextMember(entry, 1, &m); ok; k, ok = dialect.NextMember(entry, k, &m) {
+		for k, ok := jsontext.NextMember(entry, 1, &m); ok; k, ok = jsontext.NextMember(entry, k, &m) {
 			if string(m.Key) == "url_citation" && entry[m.From] == '{' {
 				*c = readCitation(entry[m.From:m.To])
 				return at, true
@@ -33,8 +35,8 @@ func (c *citation) next(list []byte, at int) (next int, ok bool) {
 }
 
 func readCitation(entry []byte) (c citation) {
-	var m dialect.Member
-	for k, ok := dialect.NextMember(entry, 1, &m); ok; k, ok = dialect.NextMember(entry, k, &m) {
+	var m jsontext.Member
+	for k, ok := jsontext.NextMember(entry, 1, &m); ok; k, ok = jsontext.NextMember(entry, k, &m) {
 		if entry[m.From] != '"' {
 			continue
 		}

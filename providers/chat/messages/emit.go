@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // start sends message_start with the first chunk, and what was searched before it.
@@ -18,7 +19,7 @@ func (s *stream) start(v *values) {
 	if name := v.raw(s.doc.TopIndex(answerModel)); len(name) > 2 {
 		s.out = append(s.out, name...)
 	} else if s.c.Model != nil {
-		s.out = dialect.AppendString(s.out, s.c.Model.ID)
+		s.out = jsontext.AppendString(s.out, s.c.Model.ID)
 	} else {
 		s.out = append(s.out, `""`...)
 	}

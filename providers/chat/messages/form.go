@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -66,5 +67,5 @@ func (*Form) TooLong(tokens, most int64) string {
 func (*Form) AppendError(dst []byte, _ *dialect.Chat, code, _, message string) []byte {
 	dst = append(dst, `event: error`+"\n"+`data: {"type":"error","error":{"type":"`...)
 	dst = append(append(dst, errorType(code)...), `","message":`...)
-	return append(dialect.AppendString(dst, message), "}}\n\n"...)
+	return append(jsontext.AppendString(dst, message), "}}\n\n"...)
 }

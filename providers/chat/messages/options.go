@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // tools writes the client's own tools, and web_search as this service has it.
@@ -109,8 +110,8 @@ func (r *reader) mustSearch() bool {
 // search refuses what a search of this service cannot be told.
 func (r *reader) search(t int32) {
 	raw := r.raw(t)
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		switch name := string(clip(m.Key)); name {
 		case "type", "name", "max_uses", "cache_control": // one search is done, and its result is not cached
 		default:

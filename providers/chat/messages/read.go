@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -217,8 +218,8 @@ func (r *reader) unknown() {
 	if int(r.doc.Named(-1)) == r.doc.Members {
 		return
 	}
-	var m dialect.Member
-	for at, ok := dialect.NextMember(r.body, r.doc.Open, &m); ok; at, ok = dialect.NextMember(r.body, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(r.body, r.doc.Open, &m); ok; at, ok = jsontext.NextMember(r.body, at, &m) {
 		if Shape.ID(string(m.Key)) < 0 && string(r.body[m.From:m.To]) != "null" {
 			r.no(string(clip(m.Key)), "is not known here; leave it out.")
 		}
@@ -242,8 +243,8 @@ func (r *reader) strange(i int32) {
 		return
 	}
 	raw := f.Raw(r.body)
-	var m dialect.Member
-	for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+	var m jsontext.Member
+	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 		if shape.ID(string(m.Key)) < 0 && string(raw[m.From:m.To]) != "null" {
 			r.untold(r.doc.Path(i)+"."+string(clip(m.Key)), "this member")
 			return

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -218,7 +219,7 @@ func (s *stream) details(v *values, delta int32, list []byte) {
 
 // call reads a part of a call.
 func (s *stream) call(v *values, i, choice int32) {
-	number, ok := dialect.ReadCount(v.raw(v.member(i, callIndex)))
+	number, ok := jsontext.ReadCount(v.raw(v.member(i, callIndex)))
 	function := v.member(i, callFunction)
 	name := v.text(v.member(function, 0))
 	id := v.text(v.member(i, callID))
@@ -248,14 +249,14 @@ func (s *stream) call(v *values, i, choice int32) {
 func (s *stream) fault(raw []byte) {
 	var message, code []byte
 	if raw[0] == '{' {
-		var m dialect.Member
-		for at, ok := dialect.NextMember(raw, 1, &m); ok; at, ok = dialect.NextMember(raw, at, &m) {
+		var m jsontext.Member
+		for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
 			if raw[m.From] != '"' {
 				continue
 			}
 			switch value := raw[m.From+1 : m.To-1]; string(m.Key) {
 			case "message":
-				message = dialect.AppendUnescaped(nil, value)
+				message = jsontext.AppendUnescaped(nil, value)
 			case "code":
 				code = value
 			}

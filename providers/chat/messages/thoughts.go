@@ -2,6 +2,7 @@ package messages
 
 import (
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -95,13 +96,13 @@ func (t *thought) signature() bool { return len(t.sign) > 0 }
 
 // next reads the entry of a list at or after at.
 func (t *thought) next(list []byte, at int) (next int, ok bool) {
-	from, to, ok := dialect.NextElement(list, at)
+	from, to, ok := jsontext.NextElement(list, at)
 	if !ok {
 		return at, false
 	}
 	*t = thought{entry: list[from:to]}
-	var m dialect.Member
-	for k, ok := dialect.NextMember(t.entry, 1, &m); ok; k, ok = dialect.NextMember(t.entry, k, &m) {
+	var m jsontext.Member
+	for k, ok := jsontext.NextMember(t.entry, 1, &m); ok; k, ok = jsontext.NextMember(t.entry, k, &m) {
 		if t.entry[m.From] != '"' {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -331,7 +331,7 @@ func (r *reader) calls(blocks []int32) {
 		r.b = append(r.b, `,"type":"function","function":{"name":`...)
 		r.b = append(r.b, or(r.raw(r.member(b, BlockName)), `""`)...)
 		r.b = append(r.b, `,"arguments":"`...)
-		r.b = dialect.AppendEscaped(r.b, or(r.raw(r.member(b, BlockInput)), "{}"))
+		r.b = jsontext.AppendEscaped(r.b, or(r.raw(r.member(b, BlockInput)), "{}"))
 		r.b = append(r.b, `"}}`...)
 		if r.member(b, BlockCache) >= 0 {
 			mark = b

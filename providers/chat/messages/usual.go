@@ -3,7 +3,7 @@ package messages
 import (
 	"bytes"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // maxUsual bounds what is kept of a chunk, on each side of its text.
@@ -72,7 +72,7 @@ func (u *usual) read(data []byte) (kind, []byte) {
 	if len(u.head) == 0 || !bytes.HasPrefix(data, u.head) {
 		return kindNone, nil
 	}
-	end := dialect.SkipString(data, len(u.head)-1)
+	end := jsontext.SkipString(data, len(u.head)-1)
 	if end < 0 || !bytes.HasPrefix(data[end-1:], u.tail) {
 		return kindNone, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // The names of members, searched for without the quote before them: JSON is
@@ -53,7 +54,7 @@ func (s *stream) nextDelta(data []byte, at int, d *delta) bool {
 	}
 	*d = delta{}
 	if i >= len(data) || data[i] != '{' {
-		if i = dialect.SkipSpace(data, i); i >= len(data) || data[i] != '{' {
+		if i = jsontext.SkipSpace(data, i); i >= len(data) || data[i] != '{' {
 			d.end = i
 			return true
 		}
@@ -77,9 +78,9 @@ func (s *stream) nextDelta(data []byte, at int, d *delta) bool {
 // returns its end.
 func (s *stream) readDelta(data []byte, i int, choice int64) int {
 	n := noter{to: &s.produced, choice: choice}
-	var m dialect.Member
+	var m jsontext.Member
 	for {
-		next, ok := dialect.NextMember(data, i, &m)
+		next, ok := jsontext.NextMember(data, i, &m)
 		i = next
 		if !ok {
 			return i
@@ -103,8 +104,8 @@ func (n *noter) message(object []byte) {
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}
-	var m dialect.Member
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
 		n.member(object, &m)
 	}
 }
@@ -113,7 +114,7 @@ func (n *noter) add(way dialect.Way, kind, tool int64, text []byte) {
 	dialect.AddString(n.to, way, dialect.TextKey(n.choice, kind, tool), text)
 }
 
-func (n *noter) member(data []byte, m *dialect.Member) {
+func (n *noter) member(data []byte, m *jsontext.Member) {
 	value := data[m.From:m.To]
 	switch value[0] {
 	case '"':
@@ -161,7 +162,7 @@ func (n *noter) structure(name, value []byte) {
 // calls notes the names and arguments of a tool_calls array.
 func (n *noter) calls(list []byte) {
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}
@@ -173,12 +174,12 @@ func (n *noter) calls(list []byte) {
 }
 
 func (n *noter) call(call []byte) {
-	var m, f dialect.Member
+	var m, f jsontext.Member
 	index := int64(0)
-	for i, ok := dialect.NextMember(call, 1, &m); ok; i, ok = dialect.NextMember(call, i, &m) {
+	for i, ok := jsontext.NextMember(call, 1, &m); ok; i, ok = jsontext.NextMember(call, i, &m) {
 		switch string(m.Key) {
 		case "index":
-			index, _ = dialect.ReadCount(call[m.From:m.To])
+			index, _ = jsontext.ReadCount(call[m.From:m.To])
 		case "function", "custom":
 			f = m
 		}
@@ -187,7 +188,7 @@ func (n *noter) call(call []byte) {
 		return
 	}
 	function := call[f.From:f.To]
-	for i, ok := dialect.NextMember(function, 1, &m); ok; i, ok = dialect.NextMember(function, i, &m) {
+	for i, ok := jsontext.NextMember(function, 1, &m); ok; i, ok = jsontext.NextMember(function, i, &m) {
 		if function[m.From] != '"' {
 			continue
 		}
@@ -209,7 +210,7 @@ func (d *delta) readFinish(data []byte, begin int) {
 			return
 		}
 	}
-	at = dialect.SkipSpace(data, at)
+	at = jsontext.SkipSpace(data, at)
 	if at < len(data) && data[at] == '"' {
 		d.finished = true
 		d.failed = bytes.HasPrefix(data[at:], []byte(`"error"`))
@@ -224,7 +225,7 @@ func choiceIndex(data []byte, begin, delta int) int64 {
 		at = next
 	}
 	if at < 0 {
-		end := dialect.SkipValue(data, delta)
+		end := jsontext.SkipValue(data, delta)
 		if end < 0 {
 			return 0
 		}
@@ -232,11 +233,11 @@ func choiceIndex(data []byte, begin, delta int) int64 {
 			return 0
 		}
 	}
-	at = dialect.SkipSpace(data, at)
-	end := dialect.SkipValue(data, at)
+	at = jsontext.SkipSpace(data, at)
+	end := jsontext.SkipValue(data, at)
 	if end < 0 {
 		return 0
 	}
-	index, _ := dialect.ReadCount(data[at:end])
+	index, _ := jsontext.ReadCount(data[at:end])
 	return index
 }

@@ -8,6 +8,7 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -45,8 +46,8 @@ func modelOf(id string) *dialect.Model {
 func targetOf(m *dialect.Model, name string, quirks config.Quirks) *dialect.Target {
 	return &dialect.Target{
 		Upstream: &dialect.Upstream{Name: "u", Config: &config.Upstream{Quirks: quirks}, Dialect: Dialect{}},
-		Model:    m, Name: name, Quoted: dialect.AppendString(nil, name),
-		Renames: name != m.ID, QuotedID: dialect.AppendString(nil, m.ID), Weight: 1,
+		Model:    m, Name: name, Quoted: jsontext.AppendString(nil, name),
+		Renames: name != m.ID, QuotedID: jsontext.AppendString(nil, m.ID), Weight: 1,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -35,7 +36,7 @@ func (s *stream) readUsage(data []byte, at int) (only bool) {
 	defer eventDocs.Put(doc)
 	if doc.Skim(data, eventShape) != nil {
 		// Not what a strict reader takes; the object itself may be.
-		if end := dialect.SkipValue(data, at); end > 0 && dialect.ReadUsage(data[at:end], &s.usage) {
+		if end := jsontext.SkipValue(data, at); end > 0 && dialect.ReadUsage(data[at:end], &s.usage) {
 			s.final = s.finished
 		}
 		return false
@@ -68,9 +69,9 @@ func (s *stream) readUsage(data []byte, at int) (only bool) {
 // or behind the end of a found name; -1 when none has any.
 func usageAt(data []byte, at int) int {
 	for at >= 0 {
-		at = dialect.SkipSpace(data, at)
+		at = jsontext.SkipSpace(data, at)
 		if at < len(data) && data[at] == ':' {
-			if at = dialect.SkipSpace(data, at+1); at < len(data) && data[at] == '{' {
+			if at = jsontext.SkipSpace(data, at+1); at < len(data) && data[at] == '{' {
 				return at
 			}
 		}
@@ -82,7 +83,7 @@ func usageAt(data []byte, at int) int {
 // hasFinish says that some choice of the event has a finish_reason.
 func hasFinish(data []byte) bool {
 	for at := find(data, 0, finishKey); at >= 0; at = find(data, at, finishKey) {
-		if i := dialect.SkipSpace(data, at); i < len(data) && data[i] == '"' {
+		if i := jsontext.SkipSpace(data, at); i < len(data) && data[i] == '"' {
 			return true
 		}
 	}

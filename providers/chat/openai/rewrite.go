@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // write appends to out what an event becomes.
@@ -57,7 +58,7 @@ func (s *stream) bounded(data []byte) []byte {
 	if at < 0 {
 		return data
 	}
-	end := dialect.SkipValue(data, at)
+	end := jsontext.SkipValue(data, at)
 	if end < 0 {
 		return data
 	}
@@ -107,7 +108,7 @@ func (s *stream) filter(data []byte, sp *span) {
 	}
 	s.out = append(s.out, `"content":"`...)
 	s.out = append(think.End(s.out), '"')
-	if i := dialect.SkipSpace(data, sp.from); i < len(data) && data[i] == '"' {
+	if i := jsontext.SkipSpace(data, sp.from); i < len(data) && data[i] == '"' {
 		s.out = append(s.out, ',')
 	}
 }
@@ -132,11 +133,11 @@ func (s *stream) findModel(data []byte) (from, to int) {
 		if n < 0 {
 			return -1, -1
 		}
-		from = dialect.SkipSpace(data, n)
+		from = jsontext.SkipSpace(data, n)
 		if from >= len(data) || data[from] != '"' {
 			return -1, -1
 		}
-		if to = dialect.SkipString(data, from); to < 0 {
+		if to = jsontext.SkipString(data, from); to < 0 {
 			return -1, -1
 		}
 		s.modelAt, s.modelName = from, append(s.modelName[:0], data[from:to]...)

@@ -5,6 +5,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee/seal"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -69,7 +70,7 @@ func (s *stream) learnSealed(data []byte) {
 	if at < 0 || at >= len(data) || data[at] != '{' {
 		return
 	}
-	if end := dialect.SkipValue(data, at); end > 0 {
+	if end := jsontext.SkipValue(data, at); end > 0 {
 		s.usual.learn(data, &delta{begin: at + 1, end: end})
 	}
 }
@@ -144,8 +145,8 @@ func (g *guard) read() bool {
 	if why != 0 || scan.Space(g.data, end) != len(g.data) {
 		return false
 	}
-	var m dialect.Member
-	for i, ok := dialect.NextMember(g.data, from+1, &m); ok; i, ok = dialect.NextMember(g.data, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(g.data, from+1, &m); ok; i, ok = jsontext.NextMember(g.data, i, &m) {
 		if !g.member(&m) {
 			return false
 		}
@@ -154,7 +155,7 @@ func (g *guard) read() bool {
 }
 
 // member judges what stands beside the choices, and them.
-func (g *guard) member(m *dialect.Member) bool {
+func (g *guard) member(m *jsontext.Member) bool {
 	value := g.data[m.From:m.To]
 	switch string(m.Key) {
 	case "choices":
@@ -230,10 +231,10 @@ func (g *guard) closed(value []byte, in zone) bool {
 			objects >>= 1
 			i++
 		case '"':
-			end := dialect.SkipString(value, i)
+			end := jsontext.SkipString(value, i)
 			text := value[i+1 : end-1]
 			i = end
-			if next := dialect.SkipSpace(value, end); next < len(value) && value[next] == ':' {
+			if next := jsontext.SkipSpace(value, end); next < len(value) && value[next] == ':' {
 				bit := nameOf(text)
 				if bit&seen[depth] != 0 || bytes.IndexByte(text, '\\') >= 0 {
 					return false // which of them holds depends on the reader
@@ -259,7 +260,7 @@ func (g *guard) closed(value []byte, in zone) bool {
 				g.betrayed = g.betrayed || in == ofChoices && nameOf(name) == nameContent
 				return false
 			}
-			i = dialect.SkipValue(value, i)
+			i = jsontext.SkipValue(value, i)
 			name = nil
 		}
 	}
@@ -361,7 +362,7 @@ func isBare(c byte) bool { return c == '-' || c-'0' <= 9 || c == 't' || c == 'f'
 
 // empty says that a bracket is closed again at once.
 func empty(value []byte) bool {
-	next := dialect.SkipSpace(value, 1)
+	next := jsontext.SkipSpace(value, 1)
 	return next < len(value) && (value[next] == ']' || value[next] == '}')
 }
 

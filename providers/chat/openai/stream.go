@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // keepOut is how much room for rewritten events a reused stream keeps.
@@ -335,7 +336,7 @@ func (s *stream) Finish(complete bool) []byte {
 // whole says that data was not cut off in the middle.
 func whole(data []byte) bool {
 	data = bytes.TrimSpace(data)
-	return bytes.Equal(data, doneMark) || len(data) > 0 && data[0] == '{' && dialect.SkipValue(data, 0) == len(data)
+	return bytes.Equal(data, doneMark) || len(data) > 0 && data[0] == '{' && jsontext.SkipValue(data, 0) == len(data)
 }
 
 // endEvent gives the last event in out the empty line that it lacks.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // maxUsual bounds what is kept of an event, on each side of its delta.
@@ -71,7 +72,7 @@ func (u *usual) find(data []byte) (words []byte, kind int64, rest []byte, ok boo
 	default:
 		return nil, 0, nil, false
 	}
-	end := dialect.SkipString(delta, from-1)
+	end := jsontext.SkipString(delta, from-1)
 	if end < 0 || end >= len(delta) || delta[end] != '}' {
 		return nil, 0, nil, false
 	}

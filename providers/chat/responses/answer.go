@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 var errNoAnswer = errors.New("the completion has no message")
@@ -15,12 +16,12 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
 	var choices []byte
-	var m dialect.Member
-	start := dialect.SkipSpace(completion, 0)
+	var m jsontext.Member
+	start := jsontext.SkipSpace(completion, 0)
 	if start >= len(completion) || completion[start] != '{' {
 		return nil, errNoAnswer
 	}
-	for i, ok := dialect.NextMember(completion, start+1, &m); ok; i, ok = dialect.NextMember(completion, i, &m) {
+	for i, ok := jsontext.NextMember(completion, start+1, &m); ok; i, ok = jsontext.NextMember(completion, i, &m) {
 		value := completion[m.From:m.To]
 		switch {
 		case string(m.Key) == "choices":
@@ -36,7 +37,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	if len(choices) == 0 || choices[0] != '[' {
 		return nil, errNoAnswer
 	}
-	from, to, ok := dialect.NextElement(choices, 1)
+	from, to, ok := jsontext.NextElement(choices, 1)
 	if !ok || choices[from] != '{' {
 		return nil, errNoAnswer
 	}
@@ -233,7 +234,7 @@ func eachObject(list []byte, do func(object []byte)) {
 		return
 	}
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}

@@ -1,6 +1,10 @@
 package responses
 
-import "farebox/providers/chat/dialect"
+import (
+	"farebox/providers/chat/dialect"
+
+	"farebox/proxy/jsontext"
+)
 
 // isCall says whether an item is a call of a tool that the client carries out.
 func isCall(kind string) bool {
@@ -65,9 +69,9 @@ func (f *Form) called(i int32, kind string, known bool) {
 	switch {
 	case of == customTool:
 		text := append(append([]byte(`{"input":`), orNull(input)...), '}')
-		f.b = dialect.AppendString(f.b, text)
+		f.b = jsontext.AppendString(f.b, text)
 	case input != nil && input[0] == '{':
-		f.b = dialect.AppendString(f.b, input)
+		f.b = jsontext.AppendString(f.b, input)
 	default:
 		f.b = append(f.b, orNull(input)...)
 	}
@@ -81,7 +85,7 @@ func (f *Form) found(i int32) {
 	for k := range f.table {
 		t := &f.table[k]
 		if list >= 0 && t.at > list && t.at < f.doc.Fields[list].Next {
-			f.b = dialect.AppendEscaped(append(f.b, ' '), t.flat)
+			f.b = jsontext.AppendEscaped(append(f.b, ' '), t.flat)
 			n++
 		}
 	}
@@ -123,7 +127,7 @@ func (f *Form) output(i int32) {
 		f.b = append(f.b, ']')
 		f.plain(from)
 	default:
-		f.b = dialect.AppendString(f.b, value)
+		f.b = jsontext.AppendString(f.b, value)
 	}
 	f.b = append(f.b, '}')
 }
@@ -187,16 +191,16 @@ func arePartsOf(list []byte) bool {
 // eachPart calls do with every element, its type and its text.
 func eachPart(list []byte, do func(part, kind, words []byte)) {
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}
 		at = to
 		var kind, words []byte
 		part := list[from:to]
-		var m dialect.Member
+		var m jsontext.Member
 		for k, ok := 1, part[0] == '{'; ok; {
-			if k, ok = dialect.NextMember(part, k, &m); ok && part[m.From] == '"' {
+			if k, ok = jsontext.NextMember(part, k, &m); ok && part[m.From] == '"' {
 				switch string(m.Key) {
 				case "type":
 					kind = part[m.From+1 : m.To-1]

@@ -4,14 +4,15 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // chunk reads one chunk of a chat completion.
 func (s *stream) chunk(data []byte) {
 	s.odd = false
 	var choices, failure []byte
-	var m dialect.Member
-	for i, ok := dialect.NextMember(data, 1, &m); ok; i, ok = dialect.NextMember(data, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(data, 1, &m); ok; i, ok = jsontext.NextMember(data, i, &m) {
 		value := data[m.From:m.To]
 		switch string(m.Key) {
 		case "choices":
@@ -47,7 +48,7 @@ func (s *stream) chunk(data []byte) {
 	var text []byte
 	n := 0
 	for at := 1; !s.ended; n++ {
-		from, to, ok := dialect.NextElement(choices, at)
+		from, to, ok := jsontext.NextElement(choices, at)
 		if !ok {
 			break
 		}
@@ -65,8 +66,8 @@ func memberOf(object []byte, name string) []byte {
 	if len(object) == 0 || object[0] != '{' {
 		return nil
 	}
-	var m dialect.Member
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
 		if string(m.Key) == name {
 			return object[m.From:m.To]
 		}
@@ -94,12 +95,12 @@ func (s *stream) failure(value []byte) {
 // choice reads one choice, and returns its delta where that is one text and no more.
 func (s *stream) choice(choice []byte) (plain []byte) {
 	var delta, logprobs []byte
-	var m dialect.Member
-	for i, ok := dialect.NextMember(choice, 1, &m); ok; i, ok = dialect.NextMember(choice, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(choice, 1, &m); ok; i, ok = jsontext.NextMember(choice, i, &m) {
 		value := choice[m.From:m.To]
 		switch string(m.Key) {
 		case "index":
-			if n, _ := dialect.ReadCount(value); n != 0 {
+			if n, _ := jsontext.ReadCount(value); n != 0 {
 				return nil // one answer was asked for
 			}
 		case "delta":
@@ -137,8 +138,8 @@ func (s *stream) choice(choice []byte) (plain []byte) {
 func (s *stream) change(delta, logprobs []byte) (plain bool) {
 	var reasoning, details, content, refusal, annotations, calls []byte
 	members := 0
-	var m dialect.Member
-	for i, ok := dialect.NextMember(delta, 1, &m); ok; i, ok = dialect.NextMember(delta, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(delta, 1, &m); ok; i, ok = jsontext.NextMember(delta, i, &m) {
 		members++
 		value := delta[m.From:m.To]
 		switch string(m.Key) {
@@ -173,7 +174,7 @@ func (s *stream) change(delta, logprobs []byte) (plain bool) {
 	s.annotations(annotations)
 	if len(calls) > 0 && calls[0] == '[' {
 		for at := 1; !s.ended; {
-			from, to, ok := dialect.NextElement(calls, at)
+			from, to, ok := jsontext.NextElement(calls, at)
 			if !ok {
 				break
 			}
@@ -195,7 +196,7 @@ func (s *stream) content(content, logprobs []byte) {
 		s.say(content[1:len(content)-1], logprobs)
 	case '[':
 		for at := 1; !s.ended; {
-			from, to, ok := dialect.NextElement(content, at)
+			from, to, ok := jsontext.NextElement(content, at)
 			if !ok {
 				return
 			}
@@ -220,7 +221,7 @@ func (s *stream) thinking(inner []byte) {
 		return
 	}
 	for at := 1; inner[0] == '['; {
-		from, to, ok := dialect.NextElement(inner, at)
+		from, to, ok := jsontext.NextElement(inner, at)
 		if !ok {
 			return
 		}
@@ -262,7 +263,7 @@ func (s *stream) details(list []byte, tell bool) {
 		return
 	}
 	for at := 1; !s.ended; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}
@@ -298,7 +299,7 @@ func (s *stream) annotations(list []byte) {
 		return
 	}
 	for at := 1; !s.ended; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}
@@ -333,12 +334,12 @@ func (s *stream) annotations(list []byte) {
 func (s *stream) call(entry []byte) {
 	var id, function []byte
 	kind, index := callItem, int64(-1)
-	var m dialect.Member
-	for i, ok := dialect.NextMember(entry, 1, &m); ok; i, ok = dialect.NextMember(entry, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(entry, 1, &m); ok; i, ok = jsontext.NextMember(entry, i, &m) {
 		value := entry[m.From:m.To]
 		switch string(m.Key) {
 		case "index":
-			index, _ = dialect.ReadCount(value)
+			index, _ = jsontext.ReadCount(value)
 		case "id":
 			if value[0] == '"' {
 				id = value[1 : len(value)-1]

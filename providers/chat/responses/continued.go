@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -58,7 +59,7 @@ func Output(response []byte) []byte {
 // Items appends each of the items of a text with commas between them.
 func Items(dst [][]byte, text []byte) [][]byte {
 	for i := 0; ; {
-		from, to, ok := dialect.NextElement(text, i)
+		from, to, ok := jsontext.NextElement(text, i)
 		if !ok {
 			return dst
 		}

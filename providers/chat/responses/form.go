@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -138,9 +139,9 @@ func (f *Form) leaveUnread() {
 	if int(f.doc.Named(-1)) == f.doc.Members {
 		return
 	}
-	var m dialect.Member
-	start := dialect.SkipSpace(f.body, 0)
-	for i, ok := dialect.NextMember(f.body, start+1, &m); ok; i, ok = dialect.NextMember(f.body, i, &m) {
+	var m jsontext.Member
+	start := jsontext.SkipSpace(f.body, 0)
+	for i, ok := jsontext.NextMember(f.body, start+1, &m); ok; i, ok = jsontext.NextMember(f.body, i, &m) {
 		for _, name := range unreadMembers {
 			if string(m.Key) == string(name) && string(f.body[m.From:m.To]) != "null" {
 				f.left.Add(name)

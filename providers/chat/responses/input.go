@@ -3,7 +3,7 @@ package responses
 import (
 	"bytes"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -223,7 +223,7 @@ func (f *Form) plain(from int) {
 	if !bytes.HasPrefix(list, []byte(head)) || !bytes.HasSuffix(list, []byte(tail)) {
 		return
 	}
-	if words := list[len(head) : len(list)-len(tail)]; dialect.SkipValue(words, 0) == len(words) {
+	if words := list[len(head) : len(list)-len(tail)]; jsontext.SkipValue(words, 0) == len(words) {
 		f.b = append(f.b[:from], words...)
 	}
 }

@@ -3,7 +3,7 @@ package responses
 import (
 	"strconv"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // itemKind is what an item of the output is.
@@ -188,9 +188,9 @@ func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte
 	case searchItem:
 		dst = append(dst, `,"type":"web_search_call"`...)
 		if !f.o.Spec {
-			dst = dialect.AppendString(append(dst, `,"action":{"type":"search","query":`...), f.searched)
+			dst = jsontext.AppendString(append(dst, `,"action":{"type":"search","query":`...), f.searched)
 			if dst = append(dst, `,"queries":[`...); f.searched != "" {
-				dst = dialect.AppendString(dst, f.searched)
+				dst = jsontext.AppendString(dst, f.searched)
 			}
 			dst = append(dst, ']')
 			if f.includes("web_search_call.action.sources") {
@@ -240,8 +240,8 @@ func (it *item) addDetail(entry []byte, streamed bool) {
 		return
 	}
 	it.details = append(it.details, '{')
-	var m dialect.Member
-	for i, ok := dialect.NextMember(entry, 1, &m); ok; i, ok = dialect.NextMember(entry, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(entry, 1, &m); ok; i, ok = jsontext.NextMember(entry, i, &m) {
 		if string(m.Key) == "text" {
 			continue
 		}
@@ -257,9 +257,9 @@ func (it *item) addDetail(entry []byte, streamed bool) {
 // appendAnnotation appends a source as responses write it, from how chat completions
 // do; other kinds are passed on.
 func appendAnnotation(dst, annotation []byte) []byte {
-	var m dialect.Member
+	var m jsontext.Member
 	var inner []byte
-	for i, ok := dialect.NextMember(annotation, 1, &m); ok; i, ok = dialect.NextMember(annotation, i, &m) {
+	for i, ok := jsontext.NextMember(annotation, 1, &m); ok; i, ok = jsontext.NextMember(annotation, i, &m) {
 		if string(m.Key) == "url_citation" && annotation[m.From] == '{' {
 			inner = annotation[m.From:m.To]
 		}
@@ -268,7 +268,7 @@ func appendAnnotation(dst, annotation []byte) []byte {
 		return append(dst, annotation...)
 	}
 	link, title, start, end := []byte(`""`), []byte(`""`), []byte("0"), []byte("0")
-	for i, ok := dialect.NextMember(inner, 1, &m); ok; i, ok = dialect.NextMember(inner, i, &m) {
+	for i, ok := jsontext.NextMember(inner, 1, &m); ok; i, ok = jsontext.NextMember(inner, i, &m) {
 		switch value := inner[m.From:m.To]; string(m.Key) {
 		case "url":
 			link = value

@@ -3,7 +3,7 @@ package responses
 import (
 	"strconv"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // add makes room for another item; nil: the output has as many as it may.
@@ -316,7 +316,7 @@ func (s *stream) results(it *item, params []byte) {
 		s.f.appendID(nil, it)...), `","status":"completed","results":[`...)
 	list := memberOf(params, "web_search_citations")
 	for at, n := 1, 0; len(list) > 1; n++ {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // Native speaks to upstreams that take POST /responses themselves. The client's own body
@@ -30,8 +31,8 @@ var errNoResponse = errors.New("the answer is not a response")
 func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	s *dialect.Scratch) ([]byte, dialect.Usage, error) {
 	var u dialect.Usage
-	from := dialect.SkipSpace(body, 0)
-	if from >= len(body) || body[from] != '{' || dialect.SkipValue(body, from) < 0 {
+	from := jsontext.SkipSpace(body, 0)
+	if from >= len(body) || body[from] != '{' || jsontext.SkipValue(body, from) < 0 {
 		return nil, u, errNoResponse
 	}
 	r := readResponse(body[from:])
@@ -62,8 +63,8 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 type nativeResponse struct{ status, failure, output, usage, model, instructions []byte }
 
 func readResponse(object []byte) (r nativeResponse) {
-	var m dialect.Member
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
 		value := object[m.From:m.To]
 		switch string(m.Key) {
 		case "status":
@@ -116,9 +117,9 @@ func safeFailure(words []byte) failure {
 // nil: as the upstream wrote them. f says what is kept here; nil: nothing.
 func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, failure *failure,
 	u *dialect.Usage) []byte {
-	var m dialect.Member
+	var m jsontext.Member
 	at, told := 0, u == nil || u.Seen
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
 		value := object[m.From:m.To]
 		name := string(m.Key)
 		switch {

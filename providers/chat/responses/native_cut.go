@@ -1,7 +1,7 @@
 package responses
 
 import (
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // outline is what the events of an upstream have told of its response: enough to end the
@@ -22,7 +22,7 @@ func (o *outline) created(f *Form, response []byte) {
 	if id := stringIn(response, "id"); len(o.id) == 0 {
 		o.id = append(o.id, id...)
 		f.upstreamID = append(f.upstreamID[:0], id[:min(len(id), mostUpstreamID)]...)
-		if at, ok := dialect.ReadCount(memberOf(response, "created_at")); ok {
+		if at, ok := jsontext.ReadCount(memberOf(response, "created_at")); ok {
 			f.created = at
 		}
 	}
@@ -72,7 +72,7 @@ func (o *outline) read(kind, data []byte) {
 	if o.lost || what == 0 {
 		return
 	}
-	at, ok := dialect.ReadCount(memberOf(data, "output_index"))
+	at, ok := jsontext.ReadCount(memberOf(data, "output_index"))
 	if what == itemBegins {
 		o.add(at, memberOf(data, "item"))
 		return
@@ -124,7 +124,7 @@ func (it *item) beginPart(data []byte) {
 	if it.kind == reasoningItem && part == textPart {
 		place = "summary_index"
 	}
-	at, ok := dialect.ReadCount(memberOf(data, place))
+	at, ok := jsontext.ReadCount(memberOf(data, place))
 	if !ok || at != int64(it.count) || it.part != noPart || it.kind > messageItem {
 		part = noPart
 	}

@@ -6,6 +6,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -392,7 +393,7 @@ func (p *patcher) result(i int32) {
 			return dst
 		})
 	default:
-		p.replace(i, p.write(func(dst []byte) []byte { return dialect.AppendString(dst, value) }))
+		p.replace(i, p.write(func(dst []byte) []byte { return jsontext.AppendString(dst, value) }))
 	}
 }
 
@@ -404,7 +405,7 @@ func (p *patcher) texts(i int32, kind, name string, id int) {
 	switch {
 	case known && string(p.text(at)) == kind:
 	case known && at >= 0:
-		p.replace(at, p.write(func(dst []byte) []byte { return dialect.AppendString(dst, kind) }))
+		p.replace(at, p.write(func(dst []byte) []byte { return jsontext.AppendString(dst, kind) }))
 	default:
 		p.object(i, partPiece, func(dst []byte) []byte {
 			dst = append(append(append(dst, `{"type":"`...), kind...), '"')

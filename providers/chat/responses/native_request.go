@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -148,7 +149,7 @@ func (p *patcher) instructions() {
 		if i < 0 {
 			dst = append(dst, `"instructions":`...)
 		}
-		dst = dialect.AppendEscaped(append(dst, '"'), p.c.SystemPrompt)
+		dst = jsontext.AppendEscaped(append(dst, '"'), p.c.SystemPrompt)
 		if len(own) > 0 {
 			dst = append(append(dst, `\n\n`...), own...)
 		}
@@ -199,8 +200,8 @@ func (p *patcher) finish() []proxy.Patch {
 // cutOthers cuts the members of the object that begins behind from, but for those that are kept.
 func (p *patcher) cutOthers(from int, kept func(name []byte) bool) {
 	p.gone = p.gone[:0]
-	var m dialect.Member
-	for i, ok := dialect.NextMember(p.body, from, &m); ok; i, ok = dialect.NextMember(p.body, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(p.body, from, &m); ok; i, ok = jsontext.NextMember(p.body, i, &m) {
 		if !kept(m.Key) {
 			key := cap(p.body) - cap(m.Key) - 1 // it is a piece of the body, behind its quote
 			p.gone = append(p.gone, scan.Span{From: key, To: m.To})

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 var (
@@ -189,7 +190,7 @@ func deltaOf(data []byte) []byte {
 		return stringIn(data, "delta")
 	}
 	from := at + len(deltaKey)
-	end := dialect.SkipString(data, from-1)
+	end := jsontext.SkipString(data, from-1)
 	if end < 0 {
 		return nil
 	}
@@ -228,8 +229,8 @@ func (s *nativeStream) number(data []byte) {
 	const key = `"sequence_number":`
 	if at := bytes.Index(data, []byte(key)); at >= 0 {
 		at += len(key)
-		if end := dialect.SkipValue(data, at); end > 0 {
-			n, _ := dialect.ReadCount(data[at:end])
+		if end := jsontext.SkipValue(data, at); end > 0 {
+			n, _ := jsontext.ReadCount(data[at:end])
 			s.form.number = n + 1
 		}
 	}
@@ -245,7 +246,7 @@ func (s *nativeStream) fail(words []byte) {
 // words writes an error event in words that are safe for the client.
 func (s *nativeStream) words(data []byte) {
 	f := safeFailure(data)
-	number, ok := dialect.ReadCount(memberOf(data, "sequence_number"))
+	number, ok := jsontext.ReadCount(memberOf(data, "sequence_number"))
 	if !ok {
 		number = 0
 	}
@@ -257,7 +258,7 @@ func (s *nativeStream) words(data []byte) {
 // Finish reads what an upstream left without its empty line.
 func (s *nativeStream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
-	if complete && !s.dead && s.events.AtEnd() && dialect.SkipValue(s.events.Data, 0) > 0 {
+	if complete && !s.dead && s.events.AtEnd() && jsontext.SkipValue(s.events.Data, 0) > 0 {
 		src := s.events.Source()
 		if !s.read(src, s.events.From) {
 			s.out = append(s.out, src[s.events.From:s.events.To]...)

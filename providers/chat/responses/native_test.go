@@ -10,14 +10,15 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // targetOf serves the model under a name of its own.
 func targetOf(c *dialect.Chat, name string, drops ...string) *dialect.Target {
 	return &dialect.Target{
 		Upstream: &dialect.Upstream{Name: "u", Config: &config.Upstream{Drop: drops}, Dialect: Native{}},
-		Model:    c.Model, Name: name, Quoted: dialect.AppendString(nil, name), Renames: name != c.Model.ID,
-		QuotedID: dialect.AppendString(nil, c.Model.ID), Weight: 1,
+		Model:    c.Model, Name: name, Quoted: jsontext.AppendString(nil, name), Renames: name != c.Model.ID,
+		QuotedID: jsontext.AppendString(nil, c.Model.ID), Weight: 1,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // readNativeUsage reads the usage of a response. It leaves u alone when raw is none.
@@ -12,10 +13,10 @@ func readNativeUsage(raw []byte, u *dialect.Usage) {
 		return
 	}
 	var n dialect.Usage
-	var m, d dialect.Member
-	for i, ok := dialect.NextMember(raw, 1, &m); ok; i, ok = dialect.NextMember(raw, i, &m) {
+	var m, d jsontext.Member
+	for i, ok := jsontext.NextMember(raw, 1, &m); ok; i, ok = jsontext.NextMember(raw, i, &m) {
 		value := raw[m.From:m.To]
-		v, number := dialect.ReadCount(value)
+		v, number := jsontext.ReadCount(value)
 		switch string(m.Key) {
 		case "input_tokens":
 			n.Prompt, n.Seen = v, n.Seen || number
@@ -27,8 +28,8 @@ func readNativeUsage(raw []byte, u *dialect.Usage) {
 			if value[0] != '{' {
 				continue
 			}
-			for k, ok := dialect.NextMember(value, 1, &d); ok; k, ok = dialect.NextMember(value, k, &d) {
-				v, _ := dialect.ReadCount(value[d.From:d.To])
+			for k, ok := jsontext.NextMember(value, 1, &d); ok; k, ok = jsontext.NextMember(value, k, &d) {
+				v, _ := jsontext.ReadCount(value[d.From:d.To])
 				switch string(d.Key) {
 				case "cached_tokens":
 					n.Cached = v

@@ -3,7 +3,7 @@ package responses
 import (
 	"bytes"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // nativeUsual knows what the last delta had around its number and its text. Nearly all
@@ -45,7 +45,7 @@ func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
 	if rest = rest[digits:]; digits == 0 || !bytes.HasPrefix(rest, u.mid) {
 		return false
 	}
-	end := dialect.SkipString(rest, len(u.mid)-1)
+	end := jsontext.SkipString(rest, len(u.mid)-1)
 	if end < 0 {
 		return false
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -115,7 +115,7 @@ func (f *Form) logprobs() {
 func (f *Form) includes(name string) bool {
 	list := f.raw(f.doc.TopIndex(TopInclude))
 	for at := 1; len(list) > 1; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return false
 		}

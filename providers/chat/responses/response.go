@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -45,7 +46,7 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 			dst = append(dst, "null"...)
 		}
 	}
-	dst = dialect.AppendString(append(dst, `,"model":`...), c.Model.ID)
+	dst = jsontext.AppendString(append(dst, `,"model":`...), c.Model.ID)
 	return append(dst, `,"output":[`...)
 }
 
@@ -177,8 +178,8 @@ func (f *Form) isParameters(name []byte) bool {
 // completion. searched says that there was a search, failed that it found nothing for
 // a failure.
 func appendSources(dst, params []byte) (sources []byte, searched, failed bool) {
-	var m, s dialect.Member
-	for i, ok := dialect.NextMember(params, 1, &m); ok; i, ok = dialect.NextMember(params, i, &m) {
+	var m, s jsontext.Member
+	for i, ok := jsontext.NextMember(params, 1, &m); ok; i, ok = jsontext.NextMember(params, i, &m) {
 		switch string(m.Key) {
 		case "web_search_failed":
 			failed = string(params[m.From:m.To]) == "true"
@@ -186,13 +187,13 @@ func appendSources(dst, params []byte) (sources []byte, searched, failed bool) {
 			searched = true
 			list := params[m.From:m.To]
 			for at := 1; ; {
-				from, to, ok := dialect.NextElement(list, at)
+				from, to, ok := jsontext.NextElement(list, at)
 				if !ok {
 					break
 				}
 				at = to
 				source := list[from:to]
-				for k, ok := dialect.NextMember(source, 1, &s); ok; k, ok = dialect.NextMember(source, k, &s) {
+				for k, ok := jsontext.NextMember(source, 1, &s); ok; k, ok = jsontext.NextMember(source, k, &s) {
 					if string(s.Key) == "url" {
 						if len(dst) > 0 {
 							dst = append(dst, ',')

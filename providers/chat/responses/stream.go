@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 const (
@@ -91,7 +92,7 @@ func (s *stream) Finish() []byte {
 // Fail is dialect.FormStream.
 func (s *stream) Fail(code, _, message string) []byte {
 	s.out = s.out[:0]
-	s.fail(dialect.AppendEscaped(nil, code), dialect.AppendEscaped(nil, message))
+	s.fail(jsontext.AppendEscaped(nil, code), jsontext.AppendEscaped(nil, message))
 	return s.out
 }
 
@@ -277,6 +278,6 @@ func errorCode(code []byte) []byte {
 func (f *Form) AppendError(dst []byte, c *dialect.Chat, code, _, message string) []byte {
 	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: true, number: f.number, out: dst}
 	s.outcome.id = f.upstreamID
-	s.fail(dialect.AppendEscaped(nil, code), dialect.AppendEscaped(nil, message))
+	s.fail(jsontext.AppendEscaped(nil, code), jsontext.AppendEscaped(nil, message))
 	return s.out
 }

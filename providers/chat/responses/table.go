@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -119,7 +120,7 @@ func (f *Form) plainName(text []byte) []byte {
 		return text
 	}
 	from := len(f.names)
-	f.names = dialect.AppendUnescaped(f.names, text)
+	f.names = jsontext.AppendUnescaped(f.names, text)
 	return f.names[from:]
 }
 
@@ -206,9 +207,9 @@ func (f *Form) toolOf(flat []byte) *tool {
 func (f *Form) function(dst []byte, kind toolKind, space, name []byte) []byte {
 	space, name = f.plainName(space), f.plainName(name)
 	if t := f.toolNamed(kind, space, name); t != nil {
-		return dialect.AppendString(dst, t.flat)
+		return jsontext.AppendString(dst, t.flat)
 	}
-	return dialect.AppendString(dst, f.flatName(kind, space, name, false))
+	return jsontext.AppendString(dst, f.flatName(kind, space, name, false))
 }
 
 // hosted are the tools and items of providers that are named when they are left out.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -45,7 +46,7 @@ func (f *Form) sealed(data []byte) []byte {
 		return nil
 	}
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(out, at)
+		from, to, ok := jsontext.NextElement(out, at)
 		if !ok {
 			return out
 		}
@@ -107,7 +108,7 @@ func (f *Form) eachThought(i int32, do func(words []byte)) {
 // eachSummary calls do with the texts of a summary, as they stand between their quotes.
 func eachSummary(list []byte, do func(words []byte)) {
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return
 		}
@@ -124,8 +125,8 @@ func eachSummary(list []byte, do func(words []byte)) {
 // stringIn is the text of an object's string member, as it stands between its quotes;
 // nil: there is none.
 func stringIn(object []byte, name string) []byte {
-	var m dialect.Member
-	for i, ok := dialect.NextMember(object, 1, &m); ok; i, ok = dialect.NextMember(object, i, &m) {
+	var m jsontext.Member
+	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
 		if string(m.Key) == name && object[m.From] == '"' {
 			return object[m.From+1 : m.To-1]
 		}
@@ -159,7 +160,7 @@ func (f *Form) details(i int32, begun bool) bool {
 		return begun
 	}
 	for at := 1; ; {
-		from, to, ok := dialect.NextElement(list, at)
+		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
 			return begun
 		}

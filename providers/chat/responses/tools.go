@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -73,7 +74,7 @@ const inputSchema = `{"type":"object","properties":{"input":{"type":"string"}},"
 
 // tool writes the function that stands for a tool.
 func (f *Form) tool(t *tool) {
-	f.b = dialect.AppendString(append(f.b, `{"type":"function","function":{"name":`...), t.flat)
+	f.b = jsontext.AppendString(append(f.b, `{"type":"function","function":{"name":`...), t.flat)
 	switch t.kind {
 	case functionTool:
 		for _, m := range toolMembers["function"] {

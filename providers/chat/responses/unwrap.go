@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // nameCall gives a call its name, and makes it one of the client's tool that the function
@@ -16,8 +16,8 @@ func (f *Form) nameCall(it *item, flat []byte) {
 		return
 	}
 	it.kind, it.wrapped = callKinds[t.kind], t.kind != functionTool
-	it.name = dialect.AppendEscaped(it.name, t.name)
-	it.space = dialect.AppendEscaped(it.space, t.space)
+	it.name = jsontext.AppendEscaped(it.name, t.name)
+	it.space = jsontext.AppendEscaped(it.space, t.space)
 }
 
 // isCall says whether an item is a call of a tool that the client carries out.
@@ -38,7 +38,7 @@ func (it *item) unwrap() (did bool) {
 		return false
 	}
 	it.wrapped = false
-	arguments := dialect.AppendUnescaped(nil, it.text)
+	arguments := jsontext.AppendUnescaped(nil, it.text)
 	object := bytes.TrimSpace(arguments)
 	if !json.Valid(object) || object[0] != '{' {
 		object = nil

@@ -3,7 +3,7 @@ package responses
 import (
 	"bytes"
 
-	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 )
 
 // maxUsual bounds what is kept of a chunk, on each side of its delta.
@@ -24,8 +24,8 @@ func (u *usual) learn(data, delta []byte, it *item) {
 	u.forget()
 	from := cap(data) - cap(delta) // it is a piece of data
 	quote := bytes.IndexByte(delta, ':') + 1
-	quote = dialect.SkipSpace(delta, quote)
-	end := dialect.SkipString(delta, quote)
+	quote = jsontext.SkipSpace(delta, quote)
+	end := jsontext.SkipString(delta, quote)
 	if end < 0 || from+quote+1 > maxUsual || len(data)-from-end > maxUsual {
 		return
 	}
@@ -41,7 +41,7 @@ func (u *usual) read(s *stream, data []byte) bool {
 		return false
 	}
 	from, to := len(u.head), len(data)-len(u.tail)
-	if dialect.SkipString(data, from-1) != to {
+	if jsontext.SkipString(data, from-1) != to {
 		return false
 	}
 	words := data[from : to-1]

@@ -19,6 +19,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements image.Dialect.
@@ -207,7 +208,7 @@ func answer(r *image.Reply, t *image.Target, n int) (*image.Outcome, *dialect.Fa
 			case "timing":
 				image.Walk(value, func(key, value []byte) bool {
 					if string(key) == "inferenceQueueTime" {
-						ms, _ := dialect.ReadCount(value)
+						ms, _ := jsontext.ReadCount(value)
 						out.Queued = time.Duration(min(ms, maxQueuedMs)) * time.Millisecond
 					}
 					return true

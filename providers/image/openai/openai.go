@@ -20,6 +20,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements image.Dialect.
@@ -227,7 +228,7 @@ func readImage(item []byte) (m image.Image) {
 
 func readUsage(b []byte) (u image.Usage) {
 	count := func(v []byte) int64 {
-		n, _ := dialect.ReadCount(v)
+		n, _ := jsontext.ReadCount(v)
 		return n
 	}
 	image.Walk(b, func(key, value []byte) bool {

@@ -14,6 +14,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements image.Dialect.
@@ -158,7 +159,7 @@ func readInfo(b []byte) (first int, seeds []image.Maybe[int64]) {
 	image.Walk(b, func(key, value []byte) bool {
 		switch string(key) {
 		case "index_of_first_image":
-			n, _ := dialect.ReadCount(value)
+			n, _ := jsontext.ReadCount(value)
 			first = int(min(n, maxListed))
 		case "all_seeds":
 			image.Each(value, func(v []byte) bool {

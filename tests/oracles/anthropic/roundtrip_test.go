@@ -10,6 +10,7 @@ import (
 	"farebox/providers/chat/anthropic"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/messages"
+	"farebox/proxy/jsontext"
 	"farebox/tests/oracles/messagestest"
 )
 
@@ -27,7 +28,7 @@ func asChat(t testing.TB, body string) (*messages.Form, *dialect.Chat) {
 	c := chatOf(t, string(chat))
 	c.Form, c.Told, c.ToldDoc = f, []byte(body), doc
 	if i := c.Doc.TopIndex(dialect.ChatMaxCompletionTokens); i >= 0 {
-		c.AskedCompletion, _ = dialect.ReadCount(c.Raw(i))
+		c.AskedCompletion, _ = jsontext.ReadCount(c.Raw(i))
 	}
 	return f, c
 }

@@ -10,6 +10,7 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	farebox "farebox/providers/chat/responses"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -75,8 +76,8 @@ func compact(t testing.TB, text string) string {
 func targetOf(c *dialect.Chat, name string) *dialect.Target {
 	return &dialect.Target{
 		Upstream: &dialect.Upstream{Name: "u", Config: &config.Upstream{}, Dialect: farebox.Native{}},
-		Model:    c.Model, Name: name, Quoted: dialect.AppendString(nil, name), Renames: name != c.Model.ID,
-		QuotedID: dialect.AppendString(nil, c.Model.ID), Weight: 1,
+		Model:    c.Model, Name: name, Quoted: jsontext.AppendString(nil, name), Renames: name != c.Model.ID,
+		QuotedID: jsontext.AppendString(nil, c.Model.ID), Weight: 1,
 	}
 }
 
@@ -160,7 +161,7 @@ func completion(message, finish string) string {
 const searched = `"svc_parameters":{"enable_web_search":"on","web_search_citations":[{"title":"T","url":"https://x",` +
 	`"content":"c"},{"title":"U","url":"https://y"}]}`
 
-func quoted(text string) string { return string(dialect.AppendString(nil, text)) }
+func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
 // streamed is what a client gets of chunks.
 func streamed(f *form, c *dialect.Chat, chunks string) string {

@@ -1,7 +1,8 @@
-package dialect
+package jsontext
 
 import (
 	"bytes"
+	"iter"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -9,8 +10,7 @@ import (
 	"unsafe"
 )
 
-// The functions of this file walk JSON that an upstream has sent, in place.
-// They are lax about what they skip; broken text ends a walk, never a process.
+// Broken text ends a walk, never a process.
 
 // SkipSpace is the offset of the first byte at or after i that is no white space.
 func SkipSpace(b []byte, i int) int {
@@ -131,12 +131,12 @@ func NextElement(b []byte, i int) (from, to int, ok bool) {
 	return i, to, to > 0
 }
 
-// maxCount bounds every count an upstream reports: far above any real one, low
+// MaxCount bounds every count an upstream reports: far above any real one, low
 // enough that sums of them cannot overflow.
-const maxCount = 1 << 40
+const MaxCount = 1 << 40
 
 // ReadCount is a JSON number as a count: negative becomes 0, huge becomes
-// maxCount, fractions are cut. ok is false for anything but a number.
+// MaxCount, fractions are cut. ok is false for anything but a number.
 func ReadCount(raw []byte) (n int64, ok bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
@@ -145,63 +145,24 @@ func ReadCount(raw []byte) (n int64, ok bool) {
 		if c < '0' || c > '9' {
 			return readCountSlowly(raw)
 		}
-		if n < maxCount {
+		if n < MaxCount {
 			n = n*10 + int64(c-'0')
 		}
 	}
-	return min(n, maxCount), true
+	return min(n, MaxCount), true
 }
 
 func readCountSlowly(raw []byte) (int64, bool) {
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64)
 	switch {
-	case math.IsInf(f, 1) || f > maxCount:
-		return maxCount, true
+	case math.IsInf(f, 1) || f > MaxCount:
+		return MaxCount, true
 	case err != nil && !math.IsInf(f, -1):
 		return 0, false
 	case f < 0:
 		return 0, true
 	}
 	return int64(f), true
-}
-
-const hexDigits = "0123456789abcdef"
-
-// AppendString appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
-func AppendString[T string | []byte](dst []byte, text T) []byte {
-	dst = AppendEscaped(append(dst, '"'), text)
-	return append(dst, '"')
-}
-
-// AppendEscaped is AppendString without the quotes.
-func AppendEscaped[T string | []byte](dst []byte, text T) []byte {
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c == '\n':
-			dst = append(dst, '\\', 'n')
-		case c == '\r':
-			dst = append(dst, '\\', 'r')
-		case c == '\t':
-			dst = append(dst, '\\', 't')
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-		default:
-			r, n := decodeRune(text, i)
-			dst = utf8.AppendRune(dst, r)
-			i += n - 1
-		}
-	}
-	return dst
-}
-
-func decodeRune[T string | []byte](text T, i int) (rune, int) {
-	var b [utf8.UTFMax]byte
-	n := copy(b[:], text[i:min(len(text), i+utf8.UTFMax)])
-	return utf8.DecodeRune(b[:n])
 }
 
 // AppendUnescaped appends the text that stands escaped between the quotes of a
@@ -227,7 +188,7 @@ func AppendUnescaped(dst, escaped []byte) []byte {
 		case 'f':
 			dst = append(dst, '\f')
 		case 'u':
-			r := hex4(escaped)
+			r := Hex4(escaped)
 			if r < 0 {
 				dst = append(dst, '\\', 'u')
 				continue
@@ -236,7 +197,7 @@ func AppendUnescaped(dst, escaped []byte) []byte {
 			if utf16.IsSurrogate(r) {
 				low := rune(-1)
 				if len(escaped) >= 6 && escaped[0] == '\\' && escaped[1] == 'u' {
-					low = hex4(escaped[2:])
+					low = Hex4(escaped[2:])
 				}
 				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
 					escaped = escaped[6:]
@@ -249,8 +210,8 @@ func AppendUnescaped(dst, escaped []byte) []byte {
 	}
 }
 
-// hex4 reads four hexadecimal digits; -1 when they are not there.
-func hex4(p []byte) rune {
+// Hex4 reads four hexadecimal digits; -1 when they are not there.
+func Hex4(p []byte) rune {
 	if len(p) < 4 {
 		return -1
 	}
@@ -269,4 +230,24 @@ func hex4(p []byte) rune {
 	return r
 }
 
-func bytesString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// Members are those of the object whose opening brace is the byte before from.
+func Members(b []byte, from int) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		var m Member
+		for i, ok := NextMember(b, from, &m); ok && yield(m); i, ok = NextMember(b, i, &m) {
+		}
+	}
+}
+
+// Elements are those of an array, from its opening bracket on.
+func Elements(list []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 1; ; {
+			from, to, ok := NextElement(list, i)
+			if !ok || !yield(list[from:to]) {
+				return
+			}
+			i = to
+		}
+	}
+}
