@@ -107,36 +107,15 @@ func (a *answer) anthropic() []byte {
 }
 
 func (a *answer) appendAnthropicUsage(dst []byte, output, thinking int64) []byte {
-	input, cached, written := a.prompt-a.cached()-a.written(), a.cached(), a.written()
-	output, thinking, _ = a.tellHidden(output, thinking, 0)
-	switch a.sc.Usage {
-	case "less", "early":
-		output, thinking = min(1, output), 0
-	case "over":
-		output = a.claimed()
-	case "zero":
-		input, cached, written, output, thinking = 0, 0, 0, 0, 0
-	case "negative":
-		input, output = -input, -output
-	case "huge":
-		input, output = 1<<63-1, 1<<63-1
+	u := a.usageOf(output, thinking)
+	input := u.prompt
+	if u.prompt == a.prompt { // what the cache had counts apart
+		input -= u.cached + u.written
 	}
-	for _, part := range []struct {
-		name string
-		n    int64
-	}{
-		{`{"input_tokens":`, input},
-		{`,"cache_creation_input_tokens":`, written},
-		{`,"cache_read_input_tokens":`, cached},
-		{`,"output_tokens":`, output},
-	} {
-		dst = append(dst, part.name...)
-		dst = strconv.AppendInt(dst, part.n, 10)
-	}
-	if thinking > 0 {
-		dst = append(dst, `,"output_tokens_details":{"thinking_tokens":`...)
-		dst = strconv.AppendInt(dst, thinking, 10)
-		dst = append(dst, '}')
+	dst = appendMembers(dst, member{`{"input_tokens":`, input}, member{`,"cache_creation_input_tokens":`, u.written},
+		member{`,"cache_read_input_tokens":`, u.cached}, member{`,"output_tokens":`, u.completion})
+	if u.reasoning > 0 {
+		dst = append(appendMembers(dst, member{`,"output_tokens_details":{"thinking_tokens":`, u.reasoning}), '}')
 	}
 	return append(dst, `,"service_tier":"standard"}`...)
 }

@@ -293,7 +293,7 @@ func (g *googleAnswer) appendUsage(dst []byte, completion, thoughts int64) []byt
 	case "huge":
 		prompt, said, total = 1<<63-1, 1<<63-1, 1<<63-1
 	}
-	number := func(name string, n int64) { dst = strconv.AppendInt(append(dst, name...), n, 10) }
+	number := func(name string, n int64) { dst = appendMembers(dst, member{name, n}) }
 	number(`{"promptTokenCount": `, prompt)
 	if said != 0 || g.sc.Usage != "" {
 		number(`,"candidatesTokenCount": `, said)
@@ -338,10 +338,7 @@ func (s *googleStream) run() (bool, error) {
 	}
 	switch s.x.sc.Usage {
 	case "late":
-		if err := s.c.wire.flush(); err != nil {
-			return false, err
-		}
-		if err := s.c.pause(lateUsage); err != nil {
+		if err := s.late(); err != nil {
 			return false, err
 		}
 	case "afterdone", "twice", "contradict":

@@ -5,10 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"mime"
-	"mime/multipart"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +44,7 @@ func (h *heard) field(name string) string {
 // hear answers a request for a transcription: a word for each half a second.
 func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
 	x.endpoint = "transcription"
-	h, no := readHeard(c.req.content, c.req.body)
+	h, no := c.heard()
 	if no == "" {
 		no = c.check(Call{API: "transcription", Vendor: ear, Fields: h.parts}).Text
 	}
@@ -67,36 +64,22 @@ func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
 	return c.sendJSON(x, h.answer(ear, x.sc.Heard))
 }
 
-// readHeard reads the form; no says that it cannot be read.
-func readHeard(content, body []byte) (h *heard, no string) {
+// heard reads the form; no says that it cannot be read.
+func (c *conn) heard() (h *heard, no string) {
 	h = &heard{fields: map[string][]string{}}
-	media, params, _ := mime.ParseMediaType(string(content))
-	if media != "multipart/form-data" {
-		return h, "expected multipart/form-data"
+	var ok bool
+	if h.parts, ok = c.form(); !ok {
+		no = "the form cannot be read: expected multipart/form-data"
 	}
-	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
-	for {
-		part, err := r.NextRawPart()
-		if err == io.EOF {
-			break
-		}
-		b, failed := []byte(nil), err
-		if err == nil {
-			b, failed = io.ReadAll(part)
-		}
-		if failed != nil {
-			return h, "the form cannot be read: " + failed.Error()
-		}
-		field := Field{Name: part.FormName(), File: part.FileName(), Value: string(b)}
-		h.parts = append(h.parts, field)
-		if field.File != "" {
-			h.file = b
+	for _, f := range h.parts {
+		if f.File != "" {
+			h.file = []byte(f.Value)
 		} else {
-			h.fields[field.Name] = append(h.fields[field.Name], field.Value)
+			h.fields[f.Name] = append(h.fields[f.Name], f.Value)
 		}
 	}
 	h.seconds = secondsOf(h.file)
-	return h, ""
+	return h, no
 }
 
 // part is one of what is heard.

@@ -291,26 +291,13 @@ func (c *conn) jobFile(x *exchange, path string, _ gjson.Result) (int, bool, err
 func (c *conn) sendFile(x *exchange, o *order) (int, bool, error) {
 	b, kind := o.file(), o.contentType()
 	x.units = 1
-	switch {
-	case x.sc.Endless:
-		return c.sendEndless(x, kind, b)
-	case x.sc.HTML:
-		return c.sendPage(x)
-	case x.sc.Job == "wrongtype":
+	switch x.sc.Job {
+	case "wrongtype":
 		b = bytes.Repeat([]byte("this is no file of any kind. "), 100)
-	case x.sc.Job == "untyped":
+	case "untyped":
 		kind = "application/octet-stream"
 	}
-	if x.sc.Cut != "" || x.sc.Truncate {
-		x.outcome = Broken
-	}
-	length := len(b)
-	if x.sc.Chunk > 0 {
-		length = -1
-	}
-	c.wire.begin(x.sc, 200, kind, length)
-	keep, err := c.wire.body(b)
-	return 200, keep, err
+	return c.sendBytes(x, b, kind)
 }
 
 // sayJob answers with JSON. What is no error is said as the scenario spoils it.

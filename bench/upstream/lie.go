@@ -53,6 +53,42 @@ func (a *answer) claimed() int64 {
 	return overClaim * max(int64(a.cap()), visible+a.hidden)
 }
 
+// usage is what an answer says that it took.
+type usage struct{ prompt, cached, written, completion, reasoning, total int64 }
+
+// usageOf is the usage for so many tokens of the completion, honest or not as the scenario says.
+func (a *answer) usageOf(completion, reasoning int64) usage {
+	u := usage{prompt: a.prompt, cached: a.cached(), written: a.written()}
+	u.completion, u.reasoning, u.total = a.tellHidden(completion, reasoning, u.prompt+completion)
+	switch a.sc.Usage {
+	case "less", "early":
+		u.completion, u.reasoning, u.total = min(1, u.completion), 0, u.prompt+1
+	case "over":
+		u.completion = a.claimed()
+		u.total = u.prompt + u.completion
+	case "zero":
+		u = usage{}
+	case "negative":
+		u.prompt, u.completion, u.total = -u.prompt, -u.completion, -u.total
+	case "huge":
+		u.prompt, u.completion, u.total = 1<<63-1, 1<<63-1, 1<<63-1
+	}
+	return u
+}
+
+// member is a name with its comma and colon, and its number.
+type member struct {
+	name string
+	n    int64
+}
+
+func appendMembers(dst []byte, list ...member) []byte {
+	for _, m := range list {
+		dst = strconv.AppendInt(append(dst, m.name...), m.n, 10)
+	}
+	return dst
+}
+
 // thoughtMember is the name of visible reasoning in OpenAI's dialect.
 func (s *Scenario) thoughtMember() string {
 	if s.ThoughtAs == "redacted" {

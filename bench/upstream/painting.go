@@ -3,16 +3,19 @@ package upstream
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
 	stdimage "image"
+	"image/color"
 	_ "image/gif"
-	_ "image/jpeg"
-	_ "image/png"
-	"io"
-	"mime"
-	"mime/multipart"
+	"image/jpeg"
+	"image/png"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/gen2brain/webp"
 	"github.com/tidwall/gjson"
 	_ "golang.org/x/image/webp"
 )
@@ -52,11 +55,12 @@ func painterOf(path string) (painter, bool) {
 // painting reads the request; nil: it is no valid form.
 func (c *conn) painting(path string) (*painting, gjson.Result) {
 	p := &painting{path: path, n: 1, w: 1024, h: 1024, format: "png"}
-	media, params, _ := mime.ParseMediaType(string(c.req.content))
-	if media == "multipart/form-data" {
-		if !p.form(c.req.body, params["boundary"]) {
+	if bytes.HasPrefix(c.req.content, []byte("multipart/form-data")) {
+		fields, ok := c.form()
+		if !ok {
 			return nil, gjson.Result{}
 		}
+		p.form(fields)
 	} else {
 		p.asked = gjson.ParseBytes(c.req.body)
 		for _, field := range []string{"image", "init_images", "images", "image_url", "image_urls"} {
@@ -102,35 +106,18 @@ func number0(s string) int {
 	return n
 }
 
-// form reads a multipart body; text fields become a JSON object.
-func (p *painting) form(body []byte, boundary string) bool {
-	r := multipart.NewReader(bytes.NewReader(body), boundary)
-	fields := []byte("{")
-	for {
-		part, err := r.NextRawPart()
-		if err == io.EOF {
-			break
+// form takes files for pictures; text fields become a JSON object.
+func (p *painting) form(fields []Field) {
+	texts := map[string]string{}
+	for _, f := range fields {
+		if f.File != "" {
+			p.file([]byte(f.Value))
+		} else if _, twice := texts[f.Name]; !twice {
+			texts[f.Name] = f.Value
 		}
-		if err != nil {
-			return false
-		}
-		b, err := io.ReadAll(part)
-		if err != nil {
-			return false
-		}
-		if part.FileName() != "" {
-			p.file(b)
-			continue
-		}
-		if len(fields) > 1 {
-			fields = append(fields, ',')
-		}
-		fields = appendString(fields, part.FormName())
-		fields = append(fields, ':')
-		fields = appendString(fields, string(b))
 	}
-	p.asked = gjson.ParseBytes(append(fields, '}'))
-	return true
+	raw, _ := json.Marshal(texts)
+	p.asked = gjson.ParseBytes(raw)
 }
 
 func (p *painting) text(s string) {
@@ -202,8 +189,13 @@ func (p *painting) base64(sc *Scenario, i int) string {
 
 // sendImage answers with raw bytes.
 func (c *conn) sendImage(x *exchange, b []byte, format string) (int, bool, error) {
+	return c.sendBytes(x, b, "image/"+format)
+}
+
+// sendBytes answers with a file, spoiled as the scenario says.
+func (c *conn) sendBytes(x *exchange, b []byte, content string) (int, bool, error) {
 	if x.sc.Endless {
-		return c.sendEndless(x, "image/"+format, b)
+		return c.sendEndless(x, content, b)
 	}
 	if x.sc.HTML {
 		return c.sendPage(x)
@@ -218,7 +210,7 @@ func (c *conn) sendImage(x *exchange, b []byte, format string) (int, bool, error
 	if x.sc.Chunk > 0 {
 		length = -1
 	}
-	c.wire.begin(x.sc, 200, "image/"+format, length)
+	c.wire.begin(x.sc, 200, content, length)
 	keep, err := c.wire.body(b)
 	return 200, keep, err
 }
@@ -254,4 +246,79 @@ func (c *conn) sendEndless(x *exchange, content string, b []byte) (int, bool, er
 		}
 		b = more
 	}
+}
+
+// black is the seed of an image that was withheld.
+const black = ^uint64(0)
+
+type brush struct {
+	w, h   int
+	format string
+	seed   uint64
+}
+
+// gallery keeps what was painted: the same request gives the same bytes.
+var gallery struct {
+	mu   sync.Mutex
+	list map[brush][]byte
+}
+
+// maxGallery bounds the kept images.
+const maxGallery = 64
+
+// paint makes an image file that depends only on its arguments.
+func paint(w, h int, format string, seed uint64) []byte {
+	key := brush{w, h, format, seed}
+	gallery.mu.Lock()
+	defer gallery.mu.Unlock()
+	if b := gallery.list[key]; b != nil {
+		return b
+	}
+	m := stdimage.NewNRGBA(stdimage.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			c := color.NRGBA{A: 255}
+			if seed != black {
+				n := mix(seed ^ uint64(x/16)<<32 ^ uint64(y/16))
+				c.R, c.G, c.B = uint8(n), uint8(n>>8), uint8(n>>16)
+			}
+			m.SetNRGBA(x, y, c)
+		}
+	}
+	var b bytes.Buffer
+	var err error
+	switch format {
+	case "jpeg":
+		err = jpeg.Encode(&b, m, nil)
+	case "webp":
+		err = webp.Encode(&b, m, webp.Options{Quality: 75, Method: 0})
+	default:
+		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, m)
+	}
+	if err != nil {
+		panic(err) // it encodes into memory what it made itself
+	}
+	if gallery.list == nil || len(gallery.list) >= maxGallery {
+		gallery.list = map[brush][]byte{}
+	}
+	gallery.list[key] = b.Bytes()
+	return b.Bytes()
+}
+
+// padPNG brings a PNG to a size with a chunk that decoders pass over.
+func padPNG(b []byte, size int) []byte {
+	const head = 8 + 25 // signature and IHDR
+	n := size - len(b) - 12
+	if n <= 0 {
+		return b
+	}
+	chunk := make([]byte, 12+n)
+	binary.BigEndian.PutUint32(chunk, uint32(n))
+	copy(chunk[4:], "siMu")
+	for i := range n {
+		chunk[8+i] = byte(mix(uint64(i)))
+	}
+	binary.BigEndian.PutUint32(chunk[8+n:], crc32.ChecksumIEEE(chunk[4:8+n]))
+	out := append(make([]byte, 0, size), b[:head]...)
+	return append(append(out, chunk...), b[head:]...)
 }

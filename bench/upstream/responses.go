@@ -245,36 +245,12 @@ func (a *answer) appendResponseLogprobs(dst []byte, t text, bytes bool) []byte {
 
 // appendResponseUsage is the usage object, honest or not as the scenario says.
 func (a *answer) appendResponseUsage(dst []byte, completion, reasoning int64) []byte {
-	prompt, cached, written := a.prompt, a.cached(), a.written()
-	var total int64
-	completion, reasoning, total = a.tellHidden(completion, reasoning, prompt+completion)
-	switch a.sc.Usage {
-	case "less", "early":
-		completion, reasoning, total = min(1, completion), 0, prompt+1
-	case "over":
-		completion = a.claimed()
-		total = prompt + completion
-	case "totalonly":
-		return append(dst, `{"total_tokens":`+strconv.FormatInt(total, 10)+`}`...)
-	case "zero":
-		prompt, cached, written, completion, reasoning, total = 0, 0, 0, 0, 0, 0
-	case "negative":
-		prompt, completion, total = -prompt, -completion, -total
-	case "huge":
-		prompt, completion, total = 1<<63-1, 1<<63-1, 1<<63-1
+	u := a.usageOf(completion, reasoning)
+	if a.sc.Usage == "totalonly" {
+		return append(appendMembers(dst, member{`{"total_tokens":`, u.total}), '}')
 	}
-	for _, part := range []struct {
-		name string
-		n    int64
-	}{
-		{`{"input_tokens":`, prompt},
-		{`,"input_tokens_details":{"cached_tokens":`, cached},
-		{`,"cache_write_tokens":`, written},
-		{`},"output_tokens":`, completion},
-		{`,"output_tokens_details":{"reasoning_tokens":`, reasoning},
-		{`},"total_tokens":`, total},
-	} {
-		dst = strconv.AppendInt(append(dst, part.name...), part.n, 10)
-	}
-	return append(dst, '}')
+	return append(appendMembers(dst, member{`{"input_tokens":`, u.prompt},
+		member{`,"input_tokens_details":{"cached_tokens":`, u.cached}, member{`,"cache_write_tokens":`, u.written},
+		member{`},"output_tokens":`, u.completion}, member{`,"output_tokens_details":{"reasoning_tokens":`, u.reasoning},
+		member{`},"total_tokens":`, u.total}), '}')
 }

@@ -48,10 +48,7 @@ func (s *responseStream) stop() error {
 		return nil
 	}
 	if s.x.sc.Usage == "late" {
-		if err := s.c.wire.flush(); err != nil {
-			return err
-		}
-		if err := s.c.pause(lateUsage); err != nil {
+		if err := s.late(); err != nil {
 			return err
 		}
 	}

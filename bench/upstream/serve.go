@@ -66,7 +66,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	}
 	ear, hears := earOf(path)
 	if hears {
-		h, _ := readHeard(c.req.content, c.req.body)
+		h, _ := c.heard()
 		// Its directive stands in the words that are said to have gone before.
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s,"model":%s}`, quoted(h.field("prompt")),
 			quoted(h.field("model"))))

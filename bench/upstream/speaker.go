@@ -1,13 +1,10 @@
 package upstream
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
-	"mime"
-	"mime/multipart"
 	"strconv"
 	"strings"
 	"time"
@@ -244,13 +241,20 @@ func (c *conn) addVoice(x *exchange, labs bool) (int, bool, error) {
 	if x.sc.Status >= 400 {
 		return c.refuseSpeech(x, labs, x.sc.Status, "cannot clone on worker-3.internal.simulated")
 	}
-	fields, files, ok := c.formFields()
-	field := "file"
+	parts, ok := c.form()
+	field, sample, fields := "file", "", map[string]string{}
 	if labs {
 		field = "files"
 	}
+	for _, f := range parts {
+		if f.File == "" {
+			fields[f.Name] = f.Value
+		} else if f.Name == field {
+			sample = f.Value
+		}
+	}
 	switch {
-	case !ok || len(files[field]) == 0:
+	case !ok || sample == "":
 		return c.refuseSpeech(x, labs, 422, field+": field required")
 	case labs && fields["name"] == "", !labs && fields["model"] == "":
 		return c.refuseSpeech(x, labs, 422, "a field is required")
@@ -267,39 +271,12 @@ func (c *conn) addVoice(x *exchange, labs bool) (int, bool, error) {
 	if c.srv.voices == nil {
 		c.srv.voices = map[string]int{}
 	}
-	c.srv.voices[id] = len(files[field])
+	c.srv.voices[id] = len(sample)
 	c.srv.mu.Unlock()
 	if labs {
 		return c.sendJSON(x, []byte(`{"voice_id":"`+id+`","requires_verification":false}`))
 	}
 	return c.sendJSON(x, append(appendString([]byte(`{"id":"`+id+`","model":`), fields["model"]), '}'))
-}
-
-// formFields reads a multipart body.
-func (c *conn) formFields() (fields map[string]string, files map[string][]byte, ok bool) {
-	media, params, _ := mime.ParseMediaType(string(c.req.content))
-	if media != "multipart/form-data" {
-		return nil, nil, false
-	}
-	fields, files = map[string]string{}, map[string][]byte{}
-	for r := multipart.NewReader(bytes.NewReader(c.req.body), params["boundary"]); ; {
-		part, err := r.NextRawPart()
-		if err == io.EOF {
-			return fields, files, true
-		}
-		if err != nil {
-			return nil, nil, false
-		}
-		b, err := io.ReadAll(part)
-		if err != nil {
-			return nil, nil, false
-		}
-		if part.FileName() != "" {
-			files[part.FormName()] = b
-		} else {
-			fields[part.FormName()] = string(b)
-		}
-	}
 }
 
 // dropVoice answers DELETE /v1/voices/{id}.

@@ -30,6 +30,14 @@ func (s *eventStream) think() error {
 	return s.c.think(s.x)
 }
 
+// late keeps the usage back, behind all else.
+func (s *eventStream) late() error {
+	if err := s.c.wire.flush(); err != nil {
+		return err
+	}
+	return s.c.pause(lateUsage)
+}
+
 // tokens writes the answer's tokens up to its end or to where the scenario
 // breaks it off (ended).
 func (s *eventStream) tokens(write func(step) error, errorEvent func() []byte) (ended bool, err error) {
@@ -229,10 +237,7 @@ func (s *chatStream) usage() error {
 			return nil
 		}
 	case "late":
-		if err := s.c.wire.flush(); err != nil {
-			return err
-		}
-		if err := s.c.pause(lateUsage); err != nil {
+		if err := s.late(); err != nil {
 			return err
 		}
 	}
