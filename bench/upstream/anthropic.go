@@ -134,78 +134,57 @@ func (s *messageStream) run() (bool, error) {
 	start := append([]byte(`{"type":"message_start","message":`), s.a.anthropicHead()...)
 	start = append(start, `],"stop_reason":null,"stop_sequence":null,"usage":`...)
 	start = s.a.appendAnthropicUsage(start, 1, 0)
-	if err := s.event("message_start", append(start, "}}"...), 0); err != nil {
-		return false, err
+	s.named("message_start", append(start, "}}"...), 0)
+	s.think()
+	if s.tokens(s.step, s.errorEvent) {
+		return false, s.err
 	}
-	if err := s.think(); err != nil {
-		return false, err
-	}
-	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
-		return false, err
-	}
-	if err := s.closeBlock(); err != nil {
-		return false, err
-	}
-	if err := s.stop(); err != nil {
-		return false, err
-	}
+	s.closeBlock()
+	s.stop()
 	return s.end()
 }
 
 // stop writes the usage where the scenario has it, and message_stop.
-func (s *messageStream) stop() error {
-	stop := func() error {
-		if s.x.sc.NoDone {
-			return nil
+func (s *messageStream) stop() {
+	stop := func() {
+		if !s.x.sc.NoDone {
+			s.named("message_stop", []byte(`{"type":"message_stop"}`), 0)
 		}
-		return s.event("message_stop", []byte(`{"type":"message_stop"}`), 0)
 	}
 	usage := s.x.sc.Usage
-	told := usage != "none" && usage != "early" && usage != "afterdone"
-	if err := s.delta(told, s.done, s.mind); err != nil {
-		return err
-	}
+	s.delta(usage != "none" && usage != "early" && usage != "afterdone", s.done, s.mind)
 	switch usage {
 	case "afterdone":
-		if err := stop(); err != nil {
-			return err
-		}
-		return s.delta(true, s.done, s.mind)
+		stop()
+		s.delta(true, s.done, s.mind)
+		return
 	case "twice":
-		if err := s.delta(true, s.done, s.mind); err != nil {
-			return err
-		}
+		s.delta(true, s.done, s.mind)
 	case "contradict":
-		if err := s.delta(true, 1, 0); err != nil {
-			return err
-		}
+		s.delta(true, 1, 0)
 	}
-	return stop()
+	stop()
 }
 
 // delta is one message_delta.
-func (s *messageStream) delta(usage bool, output, thinking int64) error {
+func (s *messageStream) delta(usage bool, output, thinking int64) {
 	b := []byte(`{"type":"message_delta","delta":{"stop_reason":"` + s.a.stopReason() + `","stop_sequence":null}`)
 	if usage {
 		b = append(b, `,"usage":`...)
 		b = s.a.appendAnthropicUsage(b, output, thinking)
 	}
-	return s.event("message_delta", append(b, '}'), 0)
+	s.named("message_delta", append(b, '}'), 0)
 }
 
-func (s *messageStream) step(st step) error {
+func (s *messageStream) step(st step) {
 	same := s.open && (s.kind == st.kind || s.kind == stepTool && st.kind == stepArgs)
 	if !same || st.kind == stepTool {
-		if err := s.closeBlock(); err != nil {
-			return err
-		}
-		if err := s.openBlock(st); err != nil {
-			return err
-		}
+		s.closeBlock()
+		s.openBlock(st)
 	}
 	name, member := "text_delta", "text"
 	if st.kind == stepTool || st.kind == stepReasoning && s.x.sc.ThoughtAs == "redacted" {
-		return nil // its start said all
+		return // its start said all
 	}
 	switch st.kind {
 	case stepReasoning:
@@ -220,10 +199,10 @@ func (s *messageStream) step(st step) error {
 	b := s.blockEvent("content_block_delta")
 	b = append(b, `,"delta":{"type":"`+name+`","`+member+`":`...)
 	b = appendString(b, st.text)
-	return s.event("content_block_delta", append(b, "}}"...), st.tokens)
+	s.named("content_block_delta", append(b, "}}"...), st.tokens)
 }
 
-func (s *messageStream) openBlock(st step) error {
+func (s *messageStream) openBlock(st step) {
 	s.block++
 	s.open, s.kind = true, st.kind
 	b := s.blockEvent("content_block_start")
@@ -249,39 +228,27 @@ func (s *messageStream) openBlock(st step) error {
 	if st.kind == stepTool {
 		tokens = st.tokens
 	}
-	if err := s.event("content_block_start", append(b, '}'), tokens); err != nil {
-		return err
+	s.named("content_block_start", append(b, '}'), tokens)
+	if s.block == 0 {
+		s.named("ping", []byte(`{"type":"ping"}`), 0)
 	}
-	if s.block > 0 {
-		return nil
-	}
-	return s.event("ping", []byte(`{"type":"ping"}`), 0)
 }
 
-func (s *messageStream) closeBlock() error {
+func (s *messageStream) closeBlock() {
 	if !s.open {
-		return nil
+		return
 	}
 	s.open = false
 	if s.kind == stepReasoning && s.x.sc.ThoughtAs != "redacted" {
 		b := s.blockEvent("content_block_delta")
 		b = append(b, `,"delta":{"type":"signature_delta","signature":"c2ltdWxhdGVk"}}`...)
-		if err := s.event("content_block_delta", b, 0); err != nil {
-			return err
-		}
+		s.named("content_block_delta", b, 0)
 	}
-	return s.event("content_block_stop", append(s.blockEvent("content_block_stop"), '}'), 0)
+	s.named("content_block_stop", append(s.blockEvent("content_block_stop"), '}'), 0)
 }
 
 func (s *messageStream) blockEvent(kind string) []byte {
 	return strconv.AppendInt([]byte(`{"type":"`+kind+`","index":`), int64(s.block), 10)
-}
-
-func (s *messageStream) event(name string, data []byte, tokens int64) error {
-	b := append(s.comment(), "event: "+name+s.eol+"data: "...)
-	b = append(b, data...)
-	b = append(b, s.eol+s.eol...)
-	return s.c.wire.event(b, tokens)
 }
 
 func (s *messageStream) errorEvent() []byte {

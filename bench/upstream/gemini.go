@@ -320,45 +320,33 @@ func (s *googleStream) run() (bool, error) {
 	defer s.book()
 	if s.x.sc.Kind == "policy" {
 		b := s.g.appendEnd([]byte(`{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},`), 0, 0)
-		if err := s.send(append(b, '}'), 0); err != nil {
-			return false, err
-		}
+		s.send(append(b, '}'), 0)
 		return s.end()
 	}
-	if err := s.think(); err != nil {
-		return false, err
-	}
-	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
-		return false, err
+	s.think()
+	if s.tokens(s.step, s.errorEvent) {
+		return false, s.err
 	}
 	for i := range s.a.choices {
-		if err := s.last(i); err != nil {
-			return false, err
-		}
+		s.last(i)
 	}
+	done, mind := s.done, s.mind
 	switch s.x.sc.Usage {
 	case "late":
-		if err := s.late(); err != nil {
-			return false, err
-		}
-	case "afterdone", "twice", "contradict":
+		s.late()
+	case "contradict":
+		done, mind = 1, 0
+	case "afterdone", "twice":
 	default:
 		return s.end()
 	}
-	done, mind := s.done, s.mind
-	if s.x.sc.Usage == "contradict" {
-		done, mind = 1, 0
-	}
-	b := s.g.appendUsage([]byte(`{"usageMetadata": `), done, mind)
-	if err := s.send(append(b, '}'), 0); err != nil {
-		return false, err
-	}
+	s.send(append(s.g.appendUsage([]byte(`{"usageMetadata": `), done, mind), '}'), 0)
 	return s.end()
 }
 
 // step writes one event with one part. A call comes whole, with its name; its
 // arguments have come then.
-func (s *googleStream) step(st step) error {
+func (s *googleStream) step(st step) {
 	var part []byte
 	tokens := st.tokens
 	switch st.kind {
@@ -370,7 +358,7 @@ func (s *googleStream) step(st step) error {
 	case stepPicture:
 		part = s.a.choices[st.choice].googlePicture()
 	case stepArgs:
-		return nil
+		return
 	}
 	b := append([]byte(`{"candidates": [{"content": {"parts": [`), part...)
 	b = append(b, `],"role": "model"},`...)
@@ -378,18 +366,18 @@ func (s *googleStream) step(st step) error {
 		b = append(s.g.appendLogprobs(b, pieces{st.text}), ',')
 	}
 	b = strconv.AppendInt(append(b, `"index": `...), int64(st.choice), 10)
-	return s.send(s.running(append(b, "}],"...), false), tokens)
+	s.send(s.running(append(b, "}],"...), false), tokens)
 }
 
 // last is the event with the finishReason of a choice.
-func (s *googleStream) last(i int) error {
+func (s *googleStream) last(i int) {
 	b := []byte(`{"candidates": [{`)
 	if part := s.g.lastPart(); part != "" && len(s.a.choices[i].tools) == 0 {
 		b = append(b, `"content": {"parts": [`+part+`],"role": "model"},`...)
 	}
 	b = append(b, `"finishReason": "`+s.g.finish(i)+`",`...)
 	b = append(strconv.AppendInt(append(b, `"index": `...), int64(i), 10), "}],"...)
-	return s.send(s.running(b, true), 0)
+	s.send(s.running(b, true), 0)
 }
 
 // running is the usage that every event has, up to what was sent.
@@ -407,10 +395,9 @@ func (s *googleStream) running(b []byte, last bool) []byte {
 	return append(b, '}')
 }
 
-func (s *googleStream) send(data []byte, tokens int64) error {
+func (s *googleStream) send(data []byte, tokens int64) {
 	b := append(s.comment(), "data: "...)
-	b = append(append(b, data...), s.eol+s.eol...)
-	return s.c.wire.event(b, tokens)
+	s.write(append(append(b, data...), s.eol+s.eol...), tokens)
 }
 
 func (s *googleStream) errorEvent() []byte {

@@ -21,55 +21,42 @@ func (s *responseStream) run() (bool, error) {
 		told = s.a.appendResponseUsage(nil, 1, 0)
 	}
 	for _, name := range [...]string{"response.created", "response.in_progress"} {
-		if err := s.whole(name, "in_progress", told); err != nil {
-			return false, err
-		}
+		s.whole(name, "in_progress", told)
 	}
-	if err := s.think(); err != nil {
-		return false, err
+	s.think()
+	if s.tokens(s.step, s.errorEvent) {
+		return false, s.err
 	}
-	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
-		return false, err
-	}
-	if err := s.close(); err != nil {
-		return false, err
-	}
-	if err := s.stop(); err != nil {
-		return false, err
-	}
+	s.close()
+	s.stop()
 	return s.end()
 }
 
 // stop writes the event that ends the response, with the usage where the scenario has it.
-func (s *responseStream) stop() error {
+func (s *responseStream) stop() {
 	status, _, _ := s.a.state()
-	last := func(usage []byte) error { return s.whole("response."+status, status, usage) }
+	last := func(usage []byte) { s.whole("response."+status, status, usage) }
 	if s.x.sc.NoDone {
-		return nil
+		return
 	}
 	if s.x.sc.Usage == "late" {
-		if err := s.late(); err != nil {
-			return err
-		}
+		s.late()
 	}
-	if err := last(s.a.usageTold(s.done, s.mind)); err != nil {
-		return err
-	}
+	last(s.a.usageTold(s.done, s.mind))
 	switch s.x.sc.Usage {
 	case "afterdone", "twice":
-		return last(s.a.appendResponseUsage(nil, s.done, s.mind))
+		last(s.a.appendResponseUsage(nil, s.done, s.mind))
 	case "contradict":
-		return last(s.a.appendResponseUsage(nil, 1, 0))
+		last(s.a.appendResponseUsage(nil, 1, 0))
 	}
-	return nil
 }
 
-func (s *responseStream) whole(name, status string, usage []byte) error {
+func (s *responseStream) whole(name, status string, usage []byte) {
 	if usage == nil && status == "in_progress" {
 		usage = []byte("null")
 	}
 	b := append(s.head(name), `,"response":`...)
-	return s.event(name, append(s.a.appendResponse(b, status, s.items, usage), '}'), 0)
+	s.named(name, append(s.a.appendResponse(b, status, s.items, usage), '}'), 0)
 }
 
 // kindOf is which item a step belongs to.
@@ -83,18 +70,14 @@ func (s *responseStream) kindOf(st step) string {
 	return "function_call"
 }
 
-func (s *responseStream) step(st step) error {
+func (s *responseStream) step(st step) {
 	kind := s.kindOf(st)
 	if !s.open || s.item.kind != kind || st.kind == stepTool {
-		if err := s.close(); err != nil {
-			return err
-		}
-		if err := s.openItem(kind, st); err != nil {
-			return err
-		}
+		s.close()
+		s.openItem(kind, st)
 	}
 	if st.kind == stepTool {
-		return nil // its item has the name
+		return // its item has the name
 	}
 	name := map[string]string{
 		"reasoning": "response.reasoning_summary_text.delta", "message": "response.output_text.delta",
@@ -114,10 +97,10 @@ func (s *responseStream) step(st step) error {
 	if name == "response.output_text.delta" {
 		b = append(s.a.appendResponseLogprobs(append(b, `,"logprobs":[`...), pieces{st.text}, false), ']')
 	}
-	return s.event(name, append(b, '}'), st.tokens)
+	s.named(name, append(b, '}'), st.tokens)
 }
 
-func (s *responseStream) openItem(kind string, st step) error {
+func (s *responseStream) openItem(kind string, st step) {
 	s.open = true
 	s.index++
 	s.item = output{kind: kind, text: s.item.text[:0]}
@@ -133,29 +116,30 @@ func (s *responseStream) openItem(kind string, st step) error {
 	const name = "response.output_item.added"
 	b := strconv.AppendInt(append(s.head(name), `,"output_index":`...), int64(s.index), 10)
 	b = s.a.appendOutput(append(b, `,"item":`...), &s.item, "in_progress", false)
-	if err := s.event(name, append(b, '}'), tokens); err != nil || kind == "function_call" {
-		return err
+	s.named(name, append(b, '}'), tokens)
+	if kind == "function_call" {
+		return
 	}
 	part := `{"type":"summary_text","text":""}`
 	if kind == "message" {
 		part = string(s.a.appendPart(nil, nil))
 	}
-	return s.part("added", part)
+	s.part("added", part)
 }
 
 // part writes that a part begins or is done.
-func (s *responseStream) part(how, part string) error {
+func (s *responseStream) part(how, part string) {
 	name := "response.content_part." + how
 	if s.item.kind == "reasoning" {
 		name = "response.reasoning_summary_part." + how
 	}
-	return s.event(name, append(s.place(name), `,"part":`+part+`}`...), 0)
+	s.named(name, append(s.place(name), `,"part":`+part+`}`...), 0)
 }
 
 // close writes that the open item is done.
-func (s *responseStream) close() error {
+func (s *responseStream) close() {
 	if !s.open {
-		return nil
+		return
 	}
 	s.open = false
 	name, member := "response.function_call_arguments.done", "arguments"
@@ -172,17 +156,13 @@ func (s *responseStream) close() error {
 	if name == "response.output_text.done" {
 		b = append(s.a.appendResponseLogprobs(append(b, `,"logprobs":[`...), s.a.choices[0].content, false), ']')
 	}
-	if err := s.event(name, append(b, '}'), 0); err != nil {
-		return err
-	}
+	s.named(name, append(b, '}'), 0)
 	if s.item.kind != "function_call" {
 		part := `{"type":"summary_text","text":` + string(appendString(nil, string(s.item.text))) + `}`
 		if s.item.kind == "message" {
 			part = string(s.a.appendPart(nil, s.item.text))
 		}
-		if err := s.part("done", part); err != nil {
-			return err
-		}
+		s.part("done", part)
 	}
 	item := s.a.appendOutput(nil, &s.item, "completed", true)
 	if len(s.items) > 0 {
@@ -191,7 +171,7 @@ func (s *responseStream) close() error {
 	s.items = append(s.items, item...)
 	name = "response.output_item.done"
 	b = strconv.AppendInt(append(s.head(name), `,"output_index":`...), int64(s.index), 10)
-	return s.event(name, append(append(append(b, `,"item":`...), item...), '}'), 0)
+	s.named(name, append(append(append(b, `,"item":`...), item...), '}'), 0)
 }
 
 // head begins an event's JSON.
@@ -212,12 +192,6 @@ func (s *responseStream) place(name string) []byte {
 		b = append(b, `,"content_index":0`...)
 	}
 	return b
-}
-
-func (s *responseStream) event(name string, data []byte, tokens int64) error {
-	b := append(s.comment(), "event: "+name+s.eol+"data: "...)
-	b = append(b, data...)
-	return s.c.wire.event(append(b, s.eol+s.eol...), tokens)
 }
 
 func (s *responseStream) errorEvent() []byte {

@@ -2,7 +2,8 @@ package upstream
 
 import "strconv"
 
-// eventStream is what the streams of both dialects share.
+// eventStream is what the streams of all dialects share. After its first error, which end and
+// ended give, nothing more is written.
 type eventStream struct {
 	c    *conn
 	x    *exchange
@@ -10,6 +11,7 @@ type eventStream struct {
 	eol  string
 	done int64 // tokens in events handed to the wire
 	mind int64 // the reasoning part of done
+	err  error
 }
 
 func (s *eventStream) begin() {
@@ -20,44 +22,63 @@ func (s *eventStream) begin() {
 	s.c.wire.begin(s.x.sc, 200, contentStream, -1)
 }
 
-// think is the silence of hidden reasoning, after the first event.
-func (s *eventStream) think() error {
-	if s.x.sc.Think > 0 {
-		if err := s.c.wire.flush(); err != nil {
-			return err
-		}
+// try does something unless something failed before.
+func (s *eventStream) try(do func() error) {
+	if s.err == nil {
+		s.err = do()
 	}
-	return s.c.think(s.x)
+}
+
+// write sends an event that carries tokens.
+func (s *eventStream) write(event []byte, tokens int64) {
+	s.try(func() error { return s.c.wire.event(event, tokens) })
+}
+
+// named sends an event with a name, after a comment where the scenario wants one.
+func (s *eventStream) named(name string, data []byte, tokens int64) {
+	b := append(s.comment(), "event: "+name+s.eol+"data: "...)
+	s.write(append(append(b, data...), s.eol+s.eol...), tokens)
+}
+
+// think is the silence of hidden reasoning, after the first event.
+func (s *eventStream) think() {
+	if s.x.sc.Think > 0 {
+		s.try(s.c.wire.flush)
+	}
+	s.try(func() error { return s.c.think(s.x) })
 }
 
 // late keeps the usage back, behind all else.
-func (s *eventStream) late() error {
-	if err := s.c.wire.flush(); err != nil {
-		return err
-	}
-	return s.c.pause(lateUsage)
+func (s *eventStream) late() {
+	s.try(s.c.wire.flush)
+	s.try(func() error { return s.c.pause(lateUsage) })
 }
 
-// tokens writes the answer's tokens up to its end or to where the scenario
-// breaks it off (ended).
-func (s *eventStream) tokens(write func(step) error, errorEvent func() []byte) (ended bool, err error) {
+// tokens writes the answer's tokens up to its end or to where the scenario breaks it off; ended: there is
+// nothing more to write.
+func (s *eventStream) tokens(write func(step), errorEvent func() []byte) (ended bool) {
 	total, _ := s.a.completion()
 	stop := stopAt(s.x.sc, total)
+	off := func() bool {
+		s.try(func() (err error) {
+			ended, err = breakOff(s.c, s.x, stop, s.done, errorEvent)
+			return err
+		})
+		ended = ended || s.err != nil
+		return ended
+	}
 	s.a.steps(func(st step) bool {
-		if ended, err = breakOff(s.c, s.x, stop, s.done, errorEvent); ended || err != nil {
+		if off() {
 			return false
 		}
 		s.done += st.tokens
 		if st.kind == stepReasoning {
 			s.mind += st.tokens
 		}
-		err = write(st)
-		return err == nil
+		write(st)
+		return s.err == nil
 	})
-	if !ended && err == nil {
-		ended, err = breakOff(s.c, s.x, stop, s.done, errorEvent)
-	}
-	return ended, err
+	return ended || off()
 }
 
 // comment is what comes before an event.
@@ -68,7 +89,10 @@ func (s *eventStream) comment() []byte {
 	return nil
 }
 
-func (s *eventStream) end() (bool, error) {
+func (s *eventStream) end() (keep bool, err error) {
+	if s.err != nil {
+		return false, s.err
+	}
 	if s.x.sc.Truncate {
 		s.x.outcome = Broken
 	}
@@ -97,43 +121,29 @@ func (s *chatStream) run() (bool, error) {
 	defer s.book()
 	if s.x.cloud == "azure" {
 		// The first event says what the filter found in the prompt.
-		if err := s.c.wire.event([]byte(azurePrompt+s.eol+s.eol), 0); err != nil {
-			return false, err
-		}
+		s.write([]byte(azurePrompt+s.eol+s.eol), 0)
 	}
 	for i := range s.a.choices {
-		if err := s.chunk(i, `{"role":"assistant","content":"","refusal":null}`, "", nil, 0); err != nil {
-			return false, err
-		}
+		s.chunk(i, `{"role":"assistant","content":"","refusal":null}`, "", nil, 0)
 	}
-	if err := s.think(); err != nil {
-		return false, err
-	}
-	if ended, err := s.tokens(s.step, s.errorEvent); ended || err != nil {
-		return false, err
+	s.think()
+	if s.tokens(s.step, s.errorEvent) {
+		return false, s.err
 	}
 	for i := range s.a.choices {
-		if err := s.chunk(i, "{}", s.a.choices[i].finish, nil, 0); err != nil {
-			return false, err
-		}
+		s.chunk(i, "{}", s.a.choices[i].finish, nil, 0)
 	}
-	if err := s.usage(); err != nil {
-		return false, err
-	}
+	s.usage()
 	if !s.x.sc.NoDone {
-		if err := s.c.wire.event([]byte("data: [DONE]"+s.eol+s.eol), 0); err != nil {
-			return false, err
-		}
+		s.write([]byte("data: [DONE]"+s.eol+s.eol), 0)
 	}
 	if s.x.sc.Usage == "afterdone" {
-		if err := s.usageChunk(s.done, s.mind); err != nil {
-			return false, err
-		}
+		s.usageChunk(s.done, s.mind)
 	}
 	return s.end()
 }
 
-func (s *chatStream) step(st step) error {
+func (s *chatStream) step(st step) {
 	b := s.buf[:0]
 	switch st.kind {
 	case stepReasoning:
@@ -165,11 +175,11 @@ func (s *chatStream) step(st step) error {
 	if st.kind == stepContent {
 		said = pieces{st.text}
 	}
-	return s.chunk(st.choice, string(b), "", said, st.tokens)
+	s.chunk(st.choice, string(b), "", said, st.tokens)
 }
 
 // chunk writes one event with one choice.
-func (s *chatStream) chunk(choice int, delta, finish string, said text, tokens int64) error {
+func (s *chatStream) chunk(choice int, delta, finish string, said text, tokens int64) {
 	b := append(s.comment(), s.head...)
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(choice), 10)
@@ -188,8 +198,7 @@ func (s *chatStream) chunk(choice int, delta, finish string, said text, tokens i
 	}
 	b = append(b, "}]"...)
 	b = s.runningUsage(b, finish != "")
-	b = append(b, "}"+s.eol+s.eol...)
-	return s.c.wire.event(b, tokens)
+	s.write(append(b, "}"+s.eol+s.eol...), tokens)
 }
 
 // runningUsage is the usage member of chunks before the last.
@@ -221,35 +230,31 @@ func (s *chatStream) runningUsage(b []byte, finish bool) []byte {
 }
 
 // usage writes the chunk without choices, when there is one.
-func (s *chatStream) usage() error {
+func (s *chatStream) usage() {
 	switch s.x.sc.Usage {
 	case "none", "null", "choices0", "top", "early", "afterdone":
-		return nil
-	case "twice", "contradict":
-		if err := s.usageChunk(s.done, s.mind); err != nil {
-			return err
-		}
-		if s.x.sc.Usage == "contradict" {
-			return s.usageChunk(1, 0)
-		}
+		return
+	case "twice":
+		s.usageChunk(s.done, s.mind)
+	case "contradict":
+		s.usageChunk(s.done, s.mind)
+		s.usageChunk(1, 0)
+		return
 	case "":
 		if !s.a.usage {
-			return nil
+			return
 		}
 	case "late":
-		if err := s.late(); err != nil {
-			return err
-		}
+		s.late()
 	}
-	return s.usageChunk(s.done, s.mind)
+	s.usageChunk(s.done, s.mind)
 }
 
-func (s *chatStream) usageChunk(completion, reasoning int64) error {
+func (s *chatStream) usageChunk(completion, reasoning int64) {
 	b := append([]byte(nil), s.head...)
 	b = append(b, `],"usage":`...)
 	b = s.a.appendUsage(b, completion, reasoning)
-	b = append(b, "}"+s.eol+s.eol...)
-	return s.c.wire.event(b, 0)
+	s.write(append(b, "}"+s.eol+s.eol...), 0)
 }
 
 func (s *chatStream) errorEvent() []byte {
