@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,44 +19,44 @@ import (
 // Scenario says how one request is answered. The zero value is the well-behaved
 // answer. Counts that may be 0 on purpose are Count.
 type Scenario struct {
-	ID string // tag for fail_first and for finding a request in Stats
+	ID string `key:"id"` // tag for fail_first and for finding a request in Stats
 
-	Tokens    Count // completion tokens wanted; the request's cap still holds
-	Reasoning Count // reasoning tokens before the content
-	Tool      string
-	Calls     Count  // of the tool, in one answer; 1 unless it says otherwise
-	Rounds    Count  // …until so many turns with results of tools stand in the request
-	Args      string // of the tool, as JSON in base64url; empty: made of its schema
-	Unicode   bool
-	Cached    int64 // part of the prompt reported as read from the cache
-	Written   int64 // part of the prompt reported as written to the cache
-	Big       int64 // bytes of content, produced without holding them
-	Dims      int
+	Tokens    Count  `key:"tokens"`    // completion tokens wanted; the request's cap still holds
+	Reasoning Count  `key:"reasoning"` // reasoning tokens before the content
+	Tool      string `key:"tool"`
+	Calls     Count  `key:"calls"`          // of the tool, in one answer; 1 unless it says otherwise
+	Rounds    Count  `key:"rounds"`         // …until so many turns with results of tools stand in the request
+	Args      string `key:"args" as:"args"` // of the tool, as JSON in base64url; empty: made of its schema
+	Unicode   bool   `key:"unicode"`
+	Cached    int64  `key:"cached"`      // part of the prompt reported as read from the cache
+	Written   int64  `key:"cache_write"` // part of the prompt reported as written to the cache
+	Big       int64  `key:"big"`         // bytes of content, produced without holding them
+	Dims      int    `key:"dims"`
 
-	Delay          time.Duration // before the first byte
-	Gap            time.Duration // between writes of a stream
-	EventsPerWrite int
-	Chunk          int    // payload bytes a write
-	Split          string // utf8, crlf, byte, frame
-	CRLF           bool   // \r\n line ends in SSE
-	Comments       bool
-	Usage          string
-	SlowBody       time.Duration // between pieces of a body that is not a stream
-	Encoding       string        // gzip
-	DupHeaders     int           // 1: repeated alike, 2: two different lengths
-	Interim        int           // 100 or 103 before the answer
-	Close          bool          // body ends with the connection, no length
-	NoDone         bool          // stream ends properly but without [DONE]
-	HTML           bool          // error bodies are an HTML page
-	Garbage        bool          // not HTTP at all
-	Empty          bool          // 200 without a body
+	Delay          time.Duration `key:"delay_ms"` // before the first byte
+	Gap            time.Duration `key:"gap_ms"`   // between writes of a stream
+	EventsPerWrite int           `key:"events_per_write"`
+	Chunk          int           `key:"chunk"` // payload bytes a write
+	Split          string        `key:"split" of:"utf8 crlf byte frame"`
+	CRLF           bool          `key:"crlf"` // \r\n line ends in SSE
+	Comments       bool          `key:"comments"`
+	Usage          string        `key:"usage" of:"afterdone choices0 contradict early every huge late less negative none null over top totalonly twice zero zerofirst"`
+	SlowBody       time.Duration `key:"slow_body"` // between pieces of a body that is not a stream
+	Encoding       string        `key:"encoding" of:"gzip"`
+	DupHeaders     int           `key:"dup_headers"` // 1: repeated alike, 2: two different lengths
+	Interim        int           `key:"interim"`     // 100 or 103 before the answer
+	Close          bool          `key:"close"`       // body ends with the connection, no length
+	NoDone         bool          `key:"no_done"`     // stream ends properly but without [DONE]
+	HTML           bool          `key:"html"`        // error bodies are an HTML page
+	Garbage        bool          `key:"garbage"`     // not HTTP at all
+	Empty          bool          `key:"empty"`       // 200 without a body
 
 	// Of images only.
-	Image   string // how the image itself is wrong: blocked, cut, text, gif, missing, escaped, prefixed
-	Link    string // fal: where the result says that its images are, as a URL path escape
-	Polls   Count  // fal: how often a job is not done yet; default 1
-	At      string // fal: which step a status hits: submit (default), status, result, file
-	Endless bool   // the body never ends
+	Image   string `key:"image" of:"blocked cut text gif missing escaped prefixed"` // how the image itself is wrong
+	Link    string `key:"link" as:"query"`                                          // fal: where the result says that its images are, as a URL path escape
+	Polls   Count  `key:"polls"`                                                    // fal: how often a job is not done yet; default 1
+	At      string `key:"at" of:"submit status result file"`                        // which step a status hits; default submit
+	Endless bool   `key:"endless"`                                                  // the body never ends
 
 	// Job is how music and videos go wrong: forget (it is not known any more), double (it is
 	// made twice), swallow (it is taken, and the answer lost), fail (it fails in the end),
@@ -63,35 +64,39 @@ type Scenario struct {
 	// lead to another host), wrongtype (the file is none), untyped (its type is not said),
 	// refuse_cancel, late_cancel (a cancellation is only asked for: how it ended stands in the
 	// status), race (the run begins as it is cancelled), twice (members stand twice), inline (the result is a data URL).
-	Job string
+	Job string `key:"job" of:"forget double swallow fail odd stuck foreign wrongtype untyped refuse_cancel late_cancel race twice inline"`
 
-	Status     int
-	Kind       string // which error: context, policy, quota
-	RetryAfter string
-	FailFirst  int
-	Cut        string // fin, rst
-	CutAfter   Count  // tokens of a stream, bytes of a body
-	Truncate   bool
-	ErrorEvent bool
-	ErrorAfter Count
-	Hang       bool
-	HoldAfter  Count
+	Status     int    `key:"status"`
+	Kind       string `key:"kind" of:"context policy quota"` // which error
+	RetryAfter string `key:"retry_after"`
+	FailFirst  int    `key:"fail_first"`
+	Cut        string `key:"cut" of:"fin rst"`
+	CutAfter   Count  `key:"cut_after"` // tokens of a stream, bytes of a body
+	Truncate   bool   `key:"truncate"`
+	ErrorEvent bool   `key:"error_event"`
+	ErrorAfter Count  `key:"error_after"`
+	Hang       bool   `key:"hang"`
+	HoldAfter  Count  `key:"hold_after"`
 
-	// How the answer lies about what it costs, or hides it.
-	Hidden    int64         // tokens thought in silence, before the content
-	Think     time.Duration // how long that silence lasts
-	HiddenIn  string        // where usage tells them: inside (the completion), beside (it), total, nowhere
-	ThoughtAs string        // member of visible reasoning: reasoning_content, reasoning, thinking, redacted
-	SaidIn    string        // member of the text: content, array, function_call, audio, refusal, unknown
-	Draws     int64         // bytes of a picture beside the text, as OpenRouter gives it
-	IgnoreCap bool          // the request's cap does not hold
-	RunOn     bool          // the answer is produced to its end, and its maker paid, when the peer left
-	Wrong     string        // a whole answer with status 200 is no answer: html, text, half, array, bare
-	Echo      string        // the whole content, as a URL path escape
-	Heard     string        // how many seconds a transcription says that its sound has; none: it does not say
-	Finish    string        // of Google's answers: their finishReason; of responses: failed, content_filter
-	Hosted    bool          // tools of the server's own that stand in a body of responses are carried out
-	Stray     Count         // so many milliseconds after a whole answer a second one follows, unasked
+	// How the answer lies about what it costs, or hides it. RunOn: it is produced to its end, and its
+	// maker paid, when the peer left. Heard is how many seconds a transcription says that its sound has
+	// (none: it does not say), Finish the finishReason of Google's answers, and of responses failed or
+	// content_filter. Hosted: tools of the server's own in a body of responses are carried out. Stray: so
+	// many milliseconds after a whole answer a second one follows, unasked.
+	Hidden    int64         `key:"hidden"`                                                         // tokens thought in silence, before the content
+	Think     time.Duration `key:"think_ms"`                                                       // how long that silence lasts
+	HiddenIn  string        `key:"hidden_in" of:"inside beside total nowhere"`                     // where usage tells them; total: there alone
+	ThoughtAs string        `key:"thought_as" of:"reasoning_content reasoning thinking redacted"`  // member of visible reasoning
+	SaidIn    string        `key:"said_in" of:"content array function_call audio refusal unknown"` // member of the text
+	Draws     int64         `key:"draws"`                                                          // bytes of a picture beside the text, as OpenRouter gives it
+	IgnoreCap bool          `key:"ignore_cap"`                                                     // the request's cap does not hold
+	RunOn     bool          `key:"run_on"`
+	Wrong     string        `key:"wrong" of:"html text half array bare"` // a whole answer with status 200 is no answer
+	Echo      string        `key:"echo" as:"path"`                       // the whole content, as a URL path escape
+	Heard     string        `key:"heard"`
+	Finish    string        `key:"finish"`
+	Hosted    bool          `key:"hosted"`
+	Stray     Count         `key:"stray"`
 }
 
 // Count is a number that may be absent.
@@ -123,75 +128,23 @@ var presets = map[string]string{
 	"tool":      "tool=1",
 }
 
-// fields maps every key to its setter; the error texts list the keys.
-var fields = map[string]func(s *Scenario, v string) error{
-	"id":               word(func(s *Scenario) *string { return &s.ID }),
-	"tokens":           count(func(s *Scenario) *Count { return &s.Tokens }),
-	"reasoning":        count(func(s *Scenario) *Count { return &s.Reasoning }),
-	"tool":             word(func(s *Scenario) *string { return &s.Tool }),
-	"calls":            count(func(s *Scenario) *Count { return &s.Calls }),
-	"args":             readArgs,
-	"rounds":           count(func(s *Scenario) *Count { return &s.Rounds }),
-	"unicode":          flag(func(s *Scenario) *bool { return &s.Unicode }),
-	"cached":           whole(func(s *Scenario) *int64 { return &s.Cached }),
-	"cache_write":      whole(func(s *Scenario) *int64 { return &s.Written }),
-	"big":              whole(func(s *Scenario) *int64 { return &s.Big }),
-	"dims":             number(func(s *Scenario) *int { return &s.Dims }),
-	"delay_ms":         millis(func(s *Scenario) *time.Duration { return &s.Delay }),
-	"gap_ms":           millis(func(s *Scenario) *time.Duration { return &s.Gap }),
-	"events_per_write": number(func(s *Scenario) *int { return &s.EventsPerWrite }),
-	"chunk":            number(func(s *Scenario) *int { return &s.Chunk }),
-	"split":            oneOf(func(s *Scenario) *string { return &s.Split }, "utf8", "crlf", "byte", "frame"),
-	"crlf":             flag(func(s *Scenario) *bool { return &s.CRLF }),
-	"comments":         flag(func(s *Scenario) *bool { return &s.Comments }),
-	"usage": oneOf(func(s *Scenario) *string { return &s.Usage }, "afterdone", "choices0", "contradict", "early",
-		"every", "huge", "late", "less", "negative", "none", "null", "over", "top", "totalonly", "twice", "zero", "zerofirst"),
-	"slow_body":   millis(func(s *Scenario) *time.Duration { return &s.SlowBody }),
-	"encoding":    oneOf(func(s *Scenario) *string { return &s.Encoding }, "gzip"),
-	"dup_headers": number(func(s *Scenario) *int { return &s.DupHeaders }),
-	"interim":     number(func(s *Scenario) *int { return &s.Interim }),
-	"close":       flag(func(s *Scenario) *bool { return &s.Close }),
-	"no_done":     flag(func(s *Scenario) *bool { return &s.NoDone }),
-	"html":        flag(func(s *Scenario) *bool { return &s.HTML }),
-	"garbage":     flag(func(s *Scenario) *bool { return &s.Garbage }),
-	"empty":       flag(func(s *Scenario) *bool { return &s.Empty }),
-	"image": oneOf(func(s *Scenario) *string { return &s.Image }, "blocked", "cut", "text", "gif", "missing",
-		"escaped", "prefixed"),
-	"link":  func(s *Scenario, v string) (err error) { s.Link, err = url.QueryUnescape(v); return err },
-	"polls": count(func(s *Scenario) *Count { return &s.Polls }),
-	"at":    oneOf(func(s *Scenario) *string { return &s.At }, "submit", "status", "result", "file"),
-	"job": oneOf(func(s *Scenario) *string { return &s.Job }, "forget", "double", "swallow", "fail", "odd", "stuck",
-		"foreign", "wrongtype", "untyped", "refuse_cancel", "late_cancel", "race", "twice",
-		"inline"),
-	"endless":     flag(func(s *Scenario) *bool { return &s.Endless }),
-	"status":      number(func(s *Scenario) *int { return &s.Status }),
-	"kind":        oneOf(func(s *Scenario) *string { return &s.Kind }, "context", "policy", "quota"),
-	"retry_after": word(func(s *Scenario) *string { return &s.RetryAfter }),
-	"fail_first":  number(func(s *Scenario) *int { return &s.FailFirst }),
-	"cut":         oneOf(func(s *Scenario) *string { return &s.Cut }, "fin", "rst"),
-	"cut_after":   count(func(s *Scenario) *Count { return &s.CutAfter }),
-	"truncate":    flag(func(s *Scenario) *bool { return &s.Truncate }),
-	"error_event": flag(func(s *Scenario) *bool { return &s.ErrorEvent }),
-	"error_after": count(func(s *Scenario) *Count { return &s.ErrorAfter }),
-	"hang":        flag(func(s *Scenario) *bool { return &s.Hang }),
-	"hold_after":  count(func(s *Scenario) *Count { return &s.HoldAfter }),
-	"hidden":      whole(func(s *Scenario) *int64 { return &s.Hidden }),
-	"think_ms":    millis(func(s *Scenario) *time.Duration { return &s.Think }),
-	"hidden_in":   oneOf(func(s *Scenario) *string { return &s.HiddenIn }, "inside", "beside", "total", "nowhere"),
-	"thought_as": oneOf(func(s *Scenario) *string { return &s.ThoughtAs }, "reasoning_content", "reasoning",
-		"thinking", "redacted"),
-	"said_in": oneOf(func(s *Scenario) *string { return &s.SaidIn }, "content", "array", "function_call", "audio",
-		"refusal", "unknown"),
-	"draws":      whole(func(s *Scenario) *int64 { return &s.Draws }),
-	"ignore_cap": flag(func(s *Scenario) *bool { return &s.IgnoreCap }),
-	"run_on":     flag(func(s *Scenario) *bool { return &s.RunOn }),
-	"wrong":      oneOf(func(s *Scenario) *string { return &s.Wrong }, "html", "text", "half", "array", "bare"),
-	"finish":     word(func(s *Scenario) *string { return &s.Finish }),
-	"echo":       func(s *Scenario, v string) (err error) { s.Echo, err = url.PathUnescape(v); return err },
-	"heard":      word(func(s *Scenario) *string { return &s.Heard }),
-	"hosted":     flag(func(s *Scenario) *bool { return &s.Hosted }),
-	"stray":      count(func(s *Scenario) *Count { return &s.Stray }),
+// field is where the value of a key goes, and what it may be.
+type field struct {
+	at int
+	of []string // allowed words; nil: any value of its type
+	as string   // how a text is written: args, query, path; empty: as it is
 }
+
+// fields are those of a Scenario by their keys; the error texts list the keys.
+var fields = func() map[string]field {
+	all := map[string]field{}
+	t := reflect.TypeFor[Scenario]()
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		all[tag.Get("key")] = field{at: i, of: strings.Fields(tag.Get("of")), as: tag.Get("as")}
+	}
+	return all
+}()
 
 // Apply sets the keys of text (separated by spaces, commas or &) on s. A word
 // without `=` names a preset.
@@ -209,12 +162,12 @@ func (s *Scenario) Apply(text string) error {
 			}
 			continue
 		}
-		set, known := fields[key]
+		f, known := fields[key]
 		if !known {
 			return fmt.Errorf("cannot use the scenario key %q: known keys are %s", key,
 				strings.Join(keys(fields), ", "))
 		}
-		if err := set(s, value); err != nil {
+		if err := f.set(s, value); err != nil {
 			return fmt.Errorf("cannot use the scenario value %s=%s: %w", key, value, err)
 		}
 	}
@@ -274,15 +227,53 @@ func directive(text []byte) (string, bool) {
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// setter makes a field's setter of what reads its value.
-func setter[T any](at func(*Scenario) *T, read func(string) (T, error)) func(*Scenario, string) error {
-	return func(s *Scenario, v string) (err error) {
-		value, err := read(v)
-		if err == nil {
-			*at(s) = value
+// set reads a value for a field.
+func (f field) set(s *Scenario, v string) (err error) {
+	switch to := reflect.ValueOf(s).Elem().Field(f.at).Addr().Interface().(type) {
+	case *string:
+		*to, err = f.text(v)
+	case *bool:
+		if *to, err = strconv.ParseBool(v); err != nil {
+			return errors.New("1 or 0 is needed")
 		}
+	case *int64:
+		*to, err = readWhole(v)
+	case *int:
+		n, err := readWhole(v)
+		*to = int(n)
 		return err
+	case *Count:
+		n, err := readWhole(v)
+		*to = Count{N: int(n), Set: err == nil}
+		return err
+	case *time.Duration:
+		ms, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(ms >= 0 && ms < 1e9) {
+			return errors.New("milliseconds from 0 are needed")
+		}
+		*to = time.Duration(ms * float64(time.Millisecond))
 	}
+	return err
+}
+
+// text reads a value that is a text. JSON comes in base64url, since directives have no spaces.
+func (f field) text(v string) (string, error) {
+	switch f.as {
+	case "args":
+		args, err := base64.RawURLEncoding.DecodeString(v)
+		if err != nil || !json.Valid(args) {
+			return "", errors.New("it is no JSON in base64url")
+		}
+		return string(args), nil
+	case "query":
+		return url.QueryUnescape(v)
+	case "path":
+		return url.PathUnescape(v)
+	}
+	if len(f.of) > 0 && !slices.Contains(f.of, v) {
+		return "", errors.New("one of " + strings.Join(f.of, ", ") + " is needed")
+	}
+	return v, nil
 }
 
 func readWhole(v string) (int64, error) {
@@ -291,63 +282,4 @@ func readWhole(v string) (int64, error) {
 		return 0, errors.New("a whole number from 0 is needed")
 	}
 	return n, nil
-}
-
-func word(at func(*Scenario) *string) func(*Scenario, string) error {
-	return setter(at, func(v string) (string, error) { return v, nil })
-}
-
-// readArgs takes JSON in base64url, since directives have no spaces.
-func readArgs(s *Scenario, v string) error {
-	args, err := base64.RawURLEncoding.DecodeString(v)
-	if err != nil || !json.Valid(args) {
-		return errors.New("it is no JSON in base64url")
-	}
-	s.Args = string(args)
-	return nil
-}
-
-func whole(at func(*Scenario) *int64) func(*Scenario, string) error { return setter(at, readWhole) }
-
-func number(at func(*Scenario) *int) func(*Scenario, string) error {
-	return setter(at, func(v string) (int, error) {
-		n, err := readWhole(v)
-		return int(n), err
-	})
-}
-
-func count(at func(*Scenario) *Count) func(*Scenario, string) error {
-	return setter(at, func(v string) (Count, error) {
-		n, err := readWhole(v)
-		return Count{N: int(n), Set: true}, err
-	})
-}
-
-func millis(at func(*Scenario) *time.Duration) func(*Scenario, string) error {
-	return setter(at, func(v string) (time.Duration, error) {
-		f, err := strconv.ParseFloat(v, 64)
-		if err != nil || !(f >= 0 && f < 1e9) {
-			return 0, errors.New("milliseconds from 0 are needed")
-		}
-		return time.Duration(f * float64(time.Millisecond)), nil
-	})
-}
-
-func flag(at func(*Scenario) *bool) func(*Scenario, string) error {
-	return setter(at, func(v string) (bool, error) {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
-			return false, errors.New("1 or 0 is needed")
-		}
-		return b, nil
-	})
-}
-
-func oneOf(at func(*Scenario) *string, allowed ...string) func(*Scenario, string) error {
-	return setter(at, func(v string) (string, error) {
-		if !slices.Contains(allowed, v) {
-			return "", errors.New("one of " + strings.Join(allowed, ", ") + " is needed")
-		}
-		return v, nil
-	})
 }
