@@ -33,10 +33,10 @@ setup-agents:         ## what `make test-agents` needs: agents of npm and PyPI, 
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -C tests -tags nodynamic $(ALL)
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -parallel 4 -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
 
-test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on other days and under the race detector
-	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
+test-long: setup-long build ## the rest: every TestLong…, then those of `make test` under the race detector, also on another day
+	@failed=; for part in long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 
 test-agents: setup-agents build ## agents beside Codex and Claude Code, with the settings of routes/clients.md
@@ -57,16 +57,18 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 	  ./.ci/gotest "the long attacks" $$long farebox/tests/security || failed=1; \
 	  [ -z "$$failed" ]
 
-# Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Clients of
-# others, characters and pictures go through the doors that tests/chat goes through.
+# Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Packages that are
+# not here take the same ways through the binary, or measure it.
+RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger media rpc spec video wallet)
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
-race: build           ## the tests of `make test` under the race detector
+race: build           ## the tests of `make test` under the race detector, also in 400 days at five minutes before midnight UTC
 	CGO_ENABLED=1 go build -buildvcs=auto -race -tags nodynamic -o farebox-race .
 	@failed=; \
-	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
-	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' $$(./.ci/packages shared) || failed=1; \
+	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
+	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
+	    farebox/billing $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
-	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong|^TestTheComparisonRunsInSmall$$|^TestRivalsAreMeasuredLikeTheOthers$$|^TestSixtyMistakesAreToldWithLineAndRemedy$$' $(LONGEST_BINARY) $$(go list -C tests ./... | grep -vE '/oracles/|/(clients|characters|image)$$') || failed=1; \
+	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(RACED) || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME

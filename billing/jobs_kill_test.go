@@ -137,11 +137,11 @@ func (s *jobSeller) end(row *store.JobRow) error {
 // failed; each once.
 func TestKilledSellersOfJobs(t *testing.T) { jobRounds(t, 4, 300_000, "") }
 
-func TestLongKilledSellersOfJobs(t *testing.T) { jobRounds(t, 200, 60_000, "") }
+func TestLongKilledSellersOfJobs(t *testing.T) { jobRounds(t, servers.Campaign(40), 60_000, "") }
 
 // On PostgreSQL another node takes over what the killed one had.
 func TestLongKilledSellersOfJobsBesideAnotherNode(t *testing.T) {
-	jobRounds(t, 40, 120_000, servers.Database(t))
+	jobRounds(t, servers.Campaign(10), 120_000, servers.Database(t))
 }
 
 // jobKills is what was told by the processes that were killed.

@@ -103,7 +103,7 @@ func beKilled(dir, seed string) {
 // (design.md, promise P1). So many rounds on one ledger.
 func TestKilledProcessLosesNothing(t *testing.T) { killedRounds(t, 5) }
 
-func TestLongKilledProcessLosesNothing(t *testing.T) { killedRounds(t, 20) }
+func TestLongKilledProcessLosesNothing(t *testing.T) { killedRounds(t, servers.Campaign(10)) }
 
 func killedRounds(t *testing.T, rounds int) {
 	f := openLedger(t, func(o *Options) { o.Clock = time.Now })

@@ -289,7 +289,7 @@ func (r *linearRun) denied() (n int) {
 
 func TestOneNodeIsLinearizable(t *testing.T) { oneNodeIsLinearizable(t, 8) }
 
-func TestLongOneNodeIsLinearizable(t *testing.T) { oneNodeIsLinearizable(t, 40) }
+func TestLongOneNodeIsLinearizable(t *testing.T) { oneNodeIsLinearizable(t, servers.Campaign(15)) }
 
 func oneNodeIsLinearizable(t *testing.T, histories int) {
 	t.Parallel()
@@ -321,7 +321,7 @@ func oneNodeIsLinearizable(t *testing.T, histories int) {
 // Two nodes on one store, with and without answers of it that are lost.
 func TestTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, 2) }
 
-func TestLongTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, 8) }
+func TestLongTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, servers.Campaign(3)) }
 
 func twoNodesAreLinearizable(t *testing.T, histories int) {
 	for _, faults := range []bool{false, true} {

@@ -417,7 +417,7 @@ func (s *simulation) checkLimits() {
 // of: lost calls and answers, clocks that run apart, midnights, kills, releases.
 func TestSimulatedNodes(t *testing.T) { simulateNodes(t, 3*time.Second) }
 
-func TestLongSimulatedNodes(t *testing.T) { simulateNodes(t, 15*time.Second) }
+func TestLongSimulatedNodes(t *testing.T) { simulateNodes(t, 6*time.Second) }
 
 func simulateNodes(t *testing.T, length time.Duration) {
 	run := func(seed uint64) {

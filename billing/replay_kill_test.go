@@ -107,11 +107,7 @@ func beKilledKeyed(dir, redis string) {
 func TestKilledProcessChargesKeyedRequestsOnce(t *testing.T) { killedKeyed(t, 5) }
 
 func TestLongKilledProcessChargesKeyedRequestsOnce(t *testing.T) {
-	rounds := 20
-	if n, err := strconv.Atoi(os.Getenv("FAREBOX_KILLS")); err == nil && n > 0 {
-		rounds = n
-	}
-	killedKeyed(t, rounds)
+	killedKeyed(t, servers.Campaign(10))
 }
 
 func killedKeyed(t *testing.T, rounds int) {

@@ -43,7 +43,7 @@ func limitModel(limit int64) porcupine.Model {
 // answers that are lost, could have come from one clerk with one counter.
 func TestTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, 5) }
 
-func TestLongTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, 40) }
+func TestLongTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, servers.Campaign(15)) }
 
 func takingPermits(t *testing.T, histories int) {
 	t.Parallel()

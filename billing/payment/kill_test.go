@@ -152,10 +152,10 @@ func childPayment(seed uint64, w, n int) *Payment {
 // and what it has not never.
 func TestKilledTakersOfPayments(t *testing.T) { killRounds(t, 8, 200_000, "") }
 
-func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, 100, 150_000, "") }
+func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, servers.Campaign(25), 150_000, "") }
 
 func TestLongKilledTakersOfPaymentsOnASharedStore(t *testing.T) {
-	killRounds(t, 20, 250_000, servers.Database(t))
+	killRounds(t, servers.Campaign(8), 250_000, servers.Database(t))
 }
 
 func killRounds(t *testing.T, rounds, most int, shared string) {

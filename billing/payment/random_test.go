@@ -60,7 +60,7 @@ func TestMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 
 func TestLongMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 	t.Parallel()
-	randomRuns(t, []*billing.Ledger{ledgerOn(t, "", "")}, 2_000)
+	randomRuns(t, []*billing.Ledger{ledgerOn(t, "", "")}, servers.Campaign(500))
 }
 
 // Three nodes have the same payments submitted, and die.
@@ -71,7 +71,7 @@ func TestMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 
 func TestLongMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 	t.Parallel()
-	randomRuns(t, threeNodes(t), 100)
+	randomRuns(t, threeNodes(t), servers.Campaign(40))
 }
 
 func threeNodes(t *testing.T) (nodes []*billing.Ledger) {

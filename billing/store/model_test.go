@@ -40,7 +40,7 @@ func (m *modelStore) quotas() (n money.Nano) {
 // store and on the model, and compares all there is after each.
 func TestLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 2*time.Second) }
 
-func TestLongLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 8*time.Second) }
+func TestLongLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 4*time.Second) }
 
 func leasesAgainstAModel(t *testing.T, length time.Duration) {
 	t.Parallel()

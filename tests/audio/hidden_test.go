@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/sound"
 	"farebox/tests/rig"
@@ -58,7 +59,7 @@ func TestEverySpeakerReadsWhatWasPriced(t *testing.T) {
 		}
 		return 100_000 * int64(utf8.RuneCountInString(text)), err
 	}
-	h.Run(t, rig.Calls(400))
+	h.Run(t, servers.Campaign(400))
 }
 
 // "You price a second of sound, and the upstream hears an hour." The same for voices that
@@ -100,7 +101,7 @@ func TestEveryListenerHearsWhatWasPriced(t *testing.T) {
 		}
 		return 0, fmt.Errorf("%d bytes are heard", len(file))
 	}
-	h.Run(t, rig.Calls(400))
+	h.Run(t, servers.Campaign(400))
 	v := startVoices(t)
 	v.Credit("a", "100000")
 	hider.Known = strings.Fields(`model="mimic" model="other" model="mimic"`)
@@ -193,5 +194,5 @@ func TestEveryComposerReadsWhatWasPriced(t *testing.T) {
 		}
 		return map[bool]int64{true: 690_000_000, false: 1_380_000_000}[seconds <= 4], nil
 	}
-	h.Run(t, rig.Calls(120))
+	h.Run(t, servers.Campaign(120))
 }

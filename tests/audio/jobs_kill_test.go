@@ -126,19 +126,18 @@ func TestJobsOutliveKills(t *testing.T) {
 	startHouse(t, "", 1, 3, time.Second).outlive(kills)
 }
 
-// The kills of a usual run are about 200 together; FAREBOX_KILLS says how many each.
 func TestLongJobsOutliveKills(t *testing.T) {
 	t.Run("on the embedded store", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, "", 1, 8, 4*time.Second).outlive(rig.Kills(100))
+		startHouse(t, "", 1, 8, 4*time.Second).outlive(servers.Campaign(24))
 	})
 	t.Run("on PostgreSQL", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, servers.Database(t), 1, 8, 4*time.Second).outlive(rig.Kills(50))
+		startHouse(t, servers.Database(t), 1, 8, 4*time.Second).outlive(servers.Campaign(12))
 	})
 	t.Run("on two nodes", func(t *testing.T) {
 		t.Parallel()
-		startHouse(t, servers.Database(t), 2, 8, 4*time.Second).outlive(rig.Kills(50))
+		startHouse(t, servers.Database(t), 2, 8, 4*time.Second).outlive(servers.Campaign(12))
 	})
 }
 

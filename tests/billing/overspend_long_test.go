@@ -14,7 +14,7 @@ import (
 )
 
 // The worst case of money in large counts: small balances and small key limits,
-// 1, 32 and 256 requests of an account at once, one node and three.
+// 1, 32 and 64 requests of an account at once, one node and three.
 
 // Whatever upstreams claim and whenever clients leave: no balance and no key
 // limit is passed, and of what the operator paid within the caps that he sent,
@@ -28,7 +28,7 @@ func TestLongNoBalanceAndNoKeyLimitIsPassed(t *testing.T) {
 		all            bool
 	}{
 		{1, 1, richMoney, "", true}, {1, 4, smallMoney, "", true}, {1, 4, richMoney, smallMoney, false},
-		{32, 32, richMoney, smallMoney, false}, {256, 256, smallMoney, "", false},
+		{32, 12, richMoney, smallMoney, false}, {64, 64, smallMoney, "", false},
 	} {
 		r := l.run(fmt.Sprintf("r%d-", i), run.balance, run.limit, run.at, run.each, func(o *overspend.Options) {
 			if run.all {
@@ -38,8 +38,8 @@ func TestLongNoBalanceAndNoKeyLimitIsPassed(t *testing.T) {
 		t.Logf("%d at once, balance %s, key limit %q", run.at, run.balance, run.limit)
 		sent += l.count(r)
 	}
-	sent += l.count(l.crowded("c-", smallMoney, "", 64, 64))
-	if sent < 100_000 {
+	sent += l.count(l.crowded("c-", smallMoney, "", 32, 32))
+	if sent < 20_000 {
 		t.Errorf("only %d requests were sent", sent)
 	}
 	l.verify()
@@ -58,9 +58,9 @@ func (l *lab) count(r *overspend.Result) int64 {
 // The same on three nodes that share the accounts.
 func TestLongNoBalanceAndNoKeyLimitIsPassedOnThreeNodes(t *testing.T) {
 	l := startLab(t, 3)
-	sent := l.count(l.run("a-", smallMoney, "", 32, 24, nil))
+	sent := l.count(l.run("a-", smallMoney, "", 32, 12, nil))
 	sent += l.count(l.run("b-", richMoney, smallMoney, 1, 4, nil))
-	if sent < 10_000 {
+	if sent < 5_000 {
 		t.Errorf("only %d requests were sent", sent)
 	}
 	l.verify()

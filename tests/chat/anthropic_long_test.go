@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/oracles/messagestest"
 	"farebox/tests/rig"
@@ -24,7 +25,7 @@ var (
 		"status=400", "status=404", "status=529", "wrong=half", "wrong=html", "wrong=array", "garbage=1", "empty=1", "truncate=1", "no_done=1"}
 )
 
-// Ten thousand conversations in Anthropic's form, before servers of every dialect, habit
+// Thousands of conversations in Anthropic's form, before servers of every dialect, habit
 // and fault: what reaches the client is what its package can read, and has an end; the
 // ledger says what the server says.
 func TestLongMessagesAreWhole(t *testing.T) {
@@ -33,7 +34,8 @@ func TestLongMessagesAreWhole(t *testing.T) {
 	faulty := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	good, goodKey := startMessages(t, sim.URL)
 	bad, badKey := startMessages(t, faulty.URL)
-	const n, at = 10_000, 4
+	const at = 4
+	n := int64(servers.Campaign(3_000))
 	var next, answered, broken atomic.Int64
 	var wg sync.WaitGroup
 	for range at {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
@@ -51,7 +52,7 @@ var (
 		"wrong=array", "garbage=1", "empty=1", "truncate=1", "finish=MALFORMED_FUNCTION_CALL", "ignore_cap=1 tokens=4000"}
 )
 
-// Ten thousand conversations, in each form that clients speak, before servers of
+// Thousands of conversations, in each form that clients speak, before servers of
 // every habit and fault: what reaches the client can be read by its package, and
 // has an end; the ledger says what the server says.
 func TestLongGeminiConversationsAreWhole(t *testing.T) {
@@ -62,7 +63,8 @@ func TestLongGeminiConversationsAreWhole(t *testing.T) {
 	g.NewAccount("a", "1000")
 	g.NewAccount("b", "1000")
 	keys := map[bool]string{false: g.Key("a"), true: g.Key("b")}
-	const n, at = 10_000, 4
+	const at = 4
+	n := int64(servers.Campaign(3_000))
 	var next, answered, broken atomic.Int64
 	var wg sync.WaitGroup
 	for range at {

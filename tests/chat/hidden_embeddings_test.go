@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
@@ -50,5 +51,5 @@ models:
 		}
 		return 1000 * (sim.Idle(t).Tokens.PromptTokens - tokens), nil
 	}
-	h.Run(t, rig.Calls(600))
+	h.Run(t, servers.Campaign(600))
 }

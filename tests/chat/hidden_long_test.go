@@ -1,6 +1,10 @@
 package chat
 
-import "testing"
+import (
+	"testing"
+
+	"farebox/bench/servers"
+)
 
 // The same with as many bodies as a night's attacker sends.
-func TestLongEveryReaderReadsWhatWasPriced(t *testing.T) { hide(t, 60_000) }
+func TestLongEveryReaderReadsWhatWasPriced(t *testing.T) { hide(t, uint64(servers.Campaign(20_000))) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
@@ -164,5 +165,5 @@ func asPriced(sent *upstream.Received, body, model string, status int, contentTy
 // refused, or every reader behind the gateway reads what was priced.
 func TestEveryReaderReadsWhatWasPriced(t *testing.T) {
 	t.Parallel()
-	hide(t, uint64(rig.Calls(1500)))
+	hide(t, uint64(servers.Campaign(1500)))
 }

@@ -240,11 +240,13 @@ func TestKeyedChatFailuresAndLargeAnswers(t *testing.T) {
 // ever after.
 func TestKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, 3, "") }
 
-func TestLongKillWithRetriesChargesKeyedChatsOnce(t *testing.T) { killKeyedChats(t, rig.Kills(20), "") }
+func TestLongKillWithRetriesChargesKeyedChatsOnce(t *testing.T) {
+	killKeyedChats(t, servers.Campaign(8), "")
+}
 
 func TestLongKillWithRetriesChargesKeyedChatsOnceOnRedis(t *testing.T) {
 	r := servers.StartRedis(t)
-	killKeyedChats(t, rig.Kills(10), "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\n")
+	killKeyedChats(t, servers.Campaign(5), "redis: { addresses: [\""+r.Addr+"\"], timeout: 5s }\n")
 }
 
 func killKeyedChats(t *testing.T, rounds int, more string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openai/openai-go/v3/responses"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/oracles/responsestest"
 	"farebox/tests/rig"
@@ -105,7 +106,8 @@ func history(r *rand.Rand) string {
 // In 10,000 random conversations, whatever the upstream's faults, every event is one that
 // OpenAI's packages know with all its members, and the ledger has what was made.
 func TestLongRandomResponses(t *testing.T) {
-	const conversations, workers = 10_000, 24
+	const workers = 24
+	conversations := uint64(servers.Campaign(3_000))
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g, key := startResponses(t, sim.URL, "sdk")
 	g.NewAccount("broken", "100")

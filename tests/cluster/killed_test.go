@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
 )
 
@@ -16,7 +17,7 @@ func TestNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
 }
 
 func TestLongNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
-	nodesThatAreKilledInTurn(t, time.Minute, 5*time.Second)
+	nodesThatAreKilledInTurn(t, time.Duration(servers.Campaign(25))*time.Second, 5*time.Second)
 }
 
 func nodesThatAreKilledInTurn(t *testing.T, length, every time.Duration) {

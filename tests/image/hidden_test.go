@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
@@ -118,7 +119,7 @@ func TestEveryPainterReadsWhatWasPriced(t *testing.T) {
 		}
 		return path, body, contentType
 	}
-	h.Run(t, rig.Calls(600))
+	h.Run(t, servers.Campaign(600))
 }
 
 // painted is the price of what a request has an upstream make.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
 )
@@ -13,7 +14,7 @@ import (
 // no charge of an answer that a client got whole, and charged none twice.
 func TestKillLosesAndDoublesNothing(t *testing.T) { killEmbedded(t, 5) }
 
-func TestLongKillLosesAndDoublesNothing(t *testing.T) { killEmbedded(t, rig.Kills(50)) }
+func TestLongKillLosesAndDoublesNothing(t *testing.T) { killEmbedded(t, servers.Campaign(15)) }
 
 func killEmbedded(t *testing.T, rounds int) {
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -24,7 +25,9 @@ func killEmbedded(t *testing.T, rounds int) {
 // store does not have yet.
 func TestKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) { killOnPostgreSQL(t, 3) }
 
-func TestLongKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) { killOnPostgreSQL(t, rig.Kills(20)) }
+func TestLongKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) {
+	killOnPostgreSQL(t, servers.Campaign(8))
+}
 
 func killOnPostgreSQL(t *testing.T, rounds int) {
 	c := rig.StartCluster(t, 1)

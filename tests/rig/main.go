@@ -46,19 +46,3 @@ func Seeded(t testing.TB) func(n uint64) *rand.Rand {
 	t.Logf("seed %d", seed)
 	return func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
 }
-
-// Kills is how often a long test kills: FAREBOX_KILLS, or what a usual run takes.
-func Kills(usual int) int {
-	if n, err := strconv.Atoi(os.Getenv("FAREBOX_KILLS")); err == nil && n > 0 {
-		return n
-	}
-	return usual
-}
-
-// Calls is how many bodies or calls a test tries: FAREBOX_CALLS, or what a usual run takes.
-func Calls(usual int) int {
-	if n, err := strconv.Atoi(os.Getenv("FAREBOX_CALLS")); err == nil && n > 0 {
-		return n
-	}
-	return usual
-}

@@ -376,7 +376,9 @@ func TestKeyedCallsWithoutRedis(t *testing.T) {
 // which is an answer like any other.
 func TestKillWithRetriesChargesKeyedCallsOnce(t *testing.T) { killKeyedCalls(t, 5) }
 
-func TestLongKillWithRetriesChargesKeyedCallsOnce(t *testing.T) { killKeyedCalls(t, rig.Kills(20)) }
+func TestLongKillWithRetriesChargesKeyedCallsOnce(t *testing.T) {
+	killKeyedCalls(t, servers.Campaign(8))
+}
 
 func killKeyedCalls(t *testing.T, rounds int) {
 	withKeys(t, func(t *testing.T, c *chain) {

@@ -141,7 +141,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	for _, round := range attack.AllRounds {
 		t.Run(round.Name, func(t *testing.T) {
 			g, o := attacked(t, true)
-			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 3*time.Second, 2*time.Second
+			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 2*time.Second, time.Second
 			o.Rounds = []attack.Round{round}
 			r := attackOn(t, g, o)
 			under := r.Phases[1]
@@ -171,7 +171,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	g, o := attacked(t, true)
 	o.Customers, o.Rate, o.Together = 200, 0.5, true
-	o.Duration, o.Quiet, o.Recovery = 30*time.Second, 12*time.Second, 30*time.Second
+	o.Duration, o.Quiet, o.Recovery = 15*time.Second, 8*time.Second, 30*time.Second
 	if text := os.Getenv("FAREBOX_ATTACK_SECONDS"); text != "" {
 		n, _ := strconv.Atoi(text)
 		o.Duration = time.Duration(n) * time.Second
@@ -185,7 +185,7 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent,
 			under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
 	}
-	if under.Customers.P99Ms > 3*quiet.P99Ms {
+	if under.Customers.P99Ms > max(3*quiet.P99Ms, 25) { // below that a busy machine hides the difference
 		t.Errorf("the p99 is %.1f ms beside attacks and %.1f ms without", under.Customers.P99Ms, quiet.P99Ms)
 	}
 	connections := int64(o.Customers)

@@ -8,9 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
 )
 
@@ -188,13 +187,8 @@ func acceptAll(ln net.Listener, serve func(net.Conn)) {
 
 func TestALateSecondAnswerReachesNoOtherAccount(t *testing.T) { stutter(t, 3000) }
 
-// As many requests as FAREBOX_CALLS says.
 func TestLongLateSecondAnswersReachNoOtherAccount(t *testing.T) {
-	requests := int64(20_000)
-	if n, err := strconv.ParseInt(os.Getenv("FAREBOX_CALLS"), 10, 64); err == nil {
-		requests = n
-	}
-	stutter(t, requests)
+	stutter(t, int64(servers.Campaign(10_000)))
 }
 
 func stutter(t *testing.T, requests int64) {

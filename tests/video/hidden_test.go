@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/tests/rig"
 )
 
@@ -68,7 +69,7 @@ func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 		return "/video/queue", hider.JSON(r, body+"}"), "application/json"
 	}
 	h.Price = func(_ string, body map[string]any) (int64, error) { return filmed(model, body, clips) }
-	h.Run(t, rig.Calls(200))
+	h.Run(t, servers.Campaign(200))
 }
 
 // filmed is the price of what a request has an upstream make.

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
@@ -241,14 +240,6 @@ func (c *campaign) even(t *testing.T) bool {
 	return right
 }
 
-// runs is how many payments a long campaign makes: FAREBOX_PAYMENTS, or the usual ones.
-func runs(usual int) int {
-	if n, err := strconv.Atoi(os.Getenv("FAREBOX_PAYMENTS")); err == nil && n > 0 {
-		return n
-	}
-	return usual
-}
-
 // A few payments among lies, with a kill in their midst, on both engines.
 func TestLiesAndKillsCreditNothingWrong(t *testing.T) {
 	t.Parallel()
@@ -258,5 +249,5 @@ func TestLiesAndKillsCreditNothingWrong(t *testing.T) {
 // A thousand of them on each engine.
 func TestLongLiesAndKillsCreditNothingWrong(t *testing.T) {
 	t.Parallel()
-	rig.OnBothStores(t, func(t *testing.T, store string) { runCampaign(t, store, runs(1000), 25, true) })
+	rig.OnBothStores(t, func(t *testing.T, store string) { runCampaign(t, store, servers.Campaign(250), 25, true) })
 }

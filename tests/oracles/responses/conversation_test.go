@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"farebox/bench/servers"
 	"farebox/tests/oracles/responsestest"
 )
 
@@ -75,11 +74,7 @@ func (c *conversation) input() string {
 // streamed, in the published types; and what the agent hands back is the model's own call.
 func TestConversationsWithToolsComeBack(t *testing.T) {
 	t.Parallel()
-	rounds := 300
-	if n, err := strconv.Atoi(os.Getenv("FAREBOX_CALLS")); err == nil {
-		rounds = n
-	}
-	for seed := range uint64(rounds) {
+	for seed := range uint64(servers.Campaign(300)) {
 		c := newConversation(seed)
 		names := map[called]string{} // by which the model calls a tool
 		for turn := range 3 {
