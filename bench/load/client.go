@@ -2,9 +2,11 @@ package load
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"strconv"
 	"syscall"
 	"time"
@@ -13,6 +15,7 @@ import (
 const (
 	readBuffer = 8 << 10
 	maxHead    = 64 << 10
+	dialLimit  = 10 * time.Second
 	// A deadline is moved at most this often: setting it costs more than a read.
 	deadlineStep = time.Second
 )
@@ -25,8 +28,9 @@ var (
 	lineEnd      = []byte("\r\n")
 )
 
-// client is one HTTP/1.1 connection with one request at a time.
-type client struct {
+// Conn is one HTTP/1.1 connection with one request at a time. What its server sends is read into one
+// buffer, and never kept.
+type Conn struct {
 	nc       net.Conn
 	buf      []byte
 	from, to int // unread part of buf
@@ -41,7 +45,51 @@ type client struct {
 	taken   int // bytes of the answer
 }
 
-func (c *client) send(request []byte, now time.Time) error {
+// Dial connects to the host of an address. Between two reads of an answer at most the timeout passes.
+func Dial(to *url.URL, timeout time.Duration, buffer int) (*Conn, error) {
+	port := to.Port()
+	if port == "" {
+		port = to.Scheme // a service's name is a port
+	}
+	nc, err := net.DialTimeout("tcp", net.JoinHostPort(to.Hostname(), port), min(timeout, dialLimit))
+	if err != nil {
+		return nil, err
+	}
+	if to.Scheme == "https" {
+		t := tls.Client(nc, &tls.Config{ServerName: to.Hostname(), MinVersion: tls.VersionTLS12})
+		_ = t.SetDeadline(time.Now().Add(dialLimit))
+		if err := t.Handshake(); err != nil {
+			_ = nc.Close()
+			return nil, err
+		}
+		_ = t.SetDeadline(time.Time{})
+		nc = t
+	}
+	return &Conn{nc: nc, buf: make([]byte, max(readBuffer, buffer)), timeout: timeout}, nil
+}
+
+// Net is the connection below, Close ends it.
+func (c *Conn) Net() net.Conn { return c.nc }
+
+// Close ends the connection.
+func (c *Conn) Close() { _ = c.nc.Close() }
+
+// Closing says that the server wants no other request here.
+func (c *Conn) Closing() bool { return c.closing }
+
+// Send writes a whole request. Its answer is read by Head and then Body.
+func (c *Conn) Send(request []byte) error { return c.send(request, time.Now()) }
+
+// Head reads the head of an answer and gives its status.
+func (c *Conn) Head() (status int, err error) {
+	err = c.head()
+	return c.status, err
+}
+
+// Body reads the rest of an answer; each part goes to take, whose error ends it.
+func (c *Conn) Body(take func(part []byte) error) error { return c.body(take) }
+
+func (c *Conn) send(request []byte, now time.Time) error {
 	c.taken = 0
 	c.extend(now)
 	_, err := c.nc.Write(request)
@@ -49,14 +97,14 @@ func (c *client) send(request []byte, now time.Time) error {
 }
 
 // extend moves the deadline when it has come a step closer.
-func (c *client) extend(now time.Time) {
+func (c *Conn) extend(now time.Time) {
 	if want := now.Add(c.timeout); want.Sub(c.deadline) > deadlineStep {
 		c.deadline = want.Add(deadlineStep)
 		_ = c.nc.SetDeadline(c.deadline)
 	}
 }
 
-func (c *client) fill() error {
+func (c *Conn) fill() error {
 	if c.from == c.to {
 		c.from, c.to = 0, 0
 	} else if c.to == len(c.buf) {
@@ -92,7 +140,7 @@ func named(err error) error {
 }
 
 // head reads status line and headers, past interim answers.
-func (c *client) head() error {
+func (c *Conn) head() error {
 	for {
 		end := -1
 		for {
@@ -114,7 +162,7 @@ func (c *client) head() error {
 	}
 }
 
-func (c *client) parse(head []byte) error {
+func (c *Conn) parse(head []byte) error {
 	c.status, c.length, c.chunked, c.closing, c.stream = 0, -1, false, false, false
 	line, rest, _ := bytes.Cut(head, lineEnd)
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." {
@@ -145,7 +193,7 @@ func (c *client) parse(head []byte) error {
 	return nil
 }
 
-func (c *client) parseC(line []byte) {
+func (c *Conn) parseC(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimSpace(value)
 	switch {
@@ -161,7 +209,7 @@ func (c *client) parseC(line []byte) {
 }
 
 // body reads the answer to its end; each part goes to take when given.
-func (c *client) body(take func([]byte) error) error {
+func (c *Conn) body(take func([]byte) error) error {
 	switch {
 	case c.chunked:
 		return c.chunks(take)
@@ -191,7 +239,7 @@ func pass(take func([]byte) error, p []byte) error {
 	return take(p)
 }
 
-func (c *client) sized(n int64, take func([]byte) error) error {
+func (c *Conn) sized(n int64, take func([]byte) error) error {
 	for {
 		have := min(int64(c.to-c.from), n)
 		if err := pass(take, c.buf[c.from:c.from+int(have)]); err != nil {
@@ -209,7 +257,7 @@ func (c *client) sized(n int64, take func([]byte) error) error {
 
 // chunks removes the transfer coding. The payload of one read is handed over
 // chunk by chunk, which a reader that counts events does not mind.
-func (c *client) chunks(take func([]byte) error) error {
+func (c *Conn) chunks(take func([]byte) error) error {
 	for {
 		line := -1
 		for {

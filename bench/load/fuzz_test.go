@@ -15,7 +15,7 @@ func FuzzChunks(f *testing.F) {
 	f.Add([]byte("0\r\n\r\n"), 100)
 	f.Add([]byte("fffffffffffff\r\n"), 2)
 	f.Fuzz(func(t *testing.T, wire []byte, step int) {
-		c := &client{nc: &script{data: wire, step: max(1, step%64)}, buf: make([]byte, 64), chunked: true}
+		c := &Conn{nc: &script{data: wire, step: max(1, step%64)}, buf: make([]byte, 64), chunked: true}
 		var got []byte
 		err := c.body(func(p []byte) error {
 			got = append(got, p...)

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -55,8 +54,7 @@ const (
 // run is the state the workers share.
 type run struct {
 	o        Options
-	address  string
-	tls      *tls.Config
+	to       *url.URL
 	request  []byte
 	shards   []*recorder
 	workers  []*worker
@@ -67,7 +65,7 @@ type run struct {
 	dialing  chan struct{}
 
 	mu      sync.Mutex
-	clients map[*client]struct{}
+	clients map[*Conn]struct{}
 }
 
 // Run sends requests as the options say and gives what was measured. An error
@@ -137,13 +135,7 @@ func prepare(o Options) (*run, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("cannot use the address %q: write it like http://127.0.0.1:8080/v1", o.URL)
 	}
-	r := &run{o: o, address: u.Host, clients: map[*client]struct{}{}, dialing: make(chan struct{}, 64)}
-	if u.Port() == "" {
-		r.address = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-	}
-	if u.Scheme == "https" {
-		r.tls = &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}
-	}
+	r := &run{o: o, to: u, clients: map[*Conn]struct{}{}, dialing: make(chan struct{}, 64)}
 	path := strings.TrimSuffix(u.Path, "/")
 	if o.Path == "" {
 		o.Path = "/chat/completions"
@@ -163,7 +155,7 @@ func prepare(o Options) (*run, error) {
 func (r *run) probe() error {
 	c, err := r.dial()
 	if err != nil {
-		return fmt.Errorf("cannot reach %s: %w; is the server running there?", r.address, err)
+		return fmt.Errorf("cannot reach %s: %w; is the server running there?", r.to.Host, err)
 	}
 	r.drop(c)
 	return nil
@@ -289,36 +281,25 @@ func chatBody(o Options) []byte {
 	return []byte(head + strings.Repeat(words, fill/len(words)+1)[:fill] + tail)
 }
 
-func (r *run) dial() (*client, error) {
+func (r *run) dial() (*Conn, error) {
 	r.dialing <- struct{}{} // a burst of thousands of connects would overflow the listen queue
 	defer func() { <-r.dialing }()
-	nc, err := net.DialTimeout("tcp", r.address, 10*time.Second)
+	c, err := Dial(r.to, r.o.Timeout, r.o.ReadBuffer)
 	if err != nil {
 		return nil, err
 	}
-	if r.tls != nil {
-		t := tls.Client(nc, r.tls)
-		_ = t.SetDeadline(time.Now().Add(10 * time.Second))
-		if err := t.Handshake(); err != nil {
-			_ = nc.Close()
-			return nil, err
-		}
-		_ = t.SetDeadline(time.Time{})
-		nc = t
-	}
-	c := &client{nc: nc, buf: make([]byte, max(readBuffer, r.o.ReadBuffer)), timeout: r.o.Timeout}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stop.Load() {
-		_ = nc.Close()
+		c.Close()
 		return nil, net.ErrClosed
 	}
 	r.clients[c] = struct{}{}
 	return c, nil
 }
 
-func (r *run) drop(c *client) {
-	_ = c.nc.Close()
+func (r *run) drop(c *Conn) {
+	c.Close()
 	r.mu.Lock()
 	delete(r.clients, c)
 	r.mu.Unlock()
@@ -329,6 +310,6 @@ func (r *run) closeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.clients {
-		_ = c.nc.Close()
+		c.Close()
 	}
 }

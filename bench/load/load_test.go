@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	urls "net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -183,10 +184,10 @@ func TestEventsAreCountedHoweverTheyAreCut(t *testing.T) {
 	for _, how := range []string{"split=byte", "split=crlf,crlf=1", "chunk=7,crlf=1", "events_per_write=5"} {
 		w := &worker{run: &run{o: Options{}}, rec: newRecorder()}
 		w.run.measured.Store(true)
-		r := &run{o: Options{URL: url, Timeout: time.Second}, clients: map[*client]struct{}{},
+		r := &run{o: Options{URL: url, Timeout: time.Second}, clients: map[*Conn]struct{}{},
 			dialing: make(chan struct{}, 1)}
-		r.address = strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1")
-		r.request = requestBytes(r.address, "/v1/chat/completions",
+		r.to, _ = urls.Parse(url)
+		r.request = requestBytes(r.to.Host, "/v1/chat/completions",
 			Options{Model: "sim-chat@" + how, Stream: true, MaxTokens: 10})
 		r.measured.Store(true)
 		w.run = r

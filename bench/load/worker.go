@@ -15,7 +15,7 @@ type worker struct {
 	rec     *recorder
 	pace    *pacer
 	startIn time.Duration
-	conn    *client
+	conn    *Conn
 	window  window
 	busy    atomic.Int64 // Unix nanoseconds since when a request is under way; 0: none
 }
