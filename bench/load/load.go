@@ -313,3 +313,17 @@ func (r *run) closeAll() {
 		c.Close()
 	}
 }
+
+// Each calls do for 1 to n, so many at once, until ctx ends. worker counts those who call it, from 0.
+func Each(ctx context.Context, n, atOnce int, do func(worker, i int)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for worker := range min(n, max(1, atOnce)) {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(n) && ctx.Err() == nil; i = next.Add(1) {
+				do(worker, int(i))
+			}
+		})
+	}
+	all.Wait()
+}

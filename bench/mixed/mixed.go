@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"farebox/bench/load"
 	"farebox/bench/upstream"
 )
 
@@ -80,16 +80,8 @@ func Run(ctx context.Context, o Options) (*Truth, error) {
 	}
 	defer d.client.CloseIdleConnections()
 	start := time.Now()
-	var workers sync.WaitGroup
-	for range min(o.Concurrency, o.Requests) {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			d.work(ctx)
-		}()
-	}
 	stop := d.report()
-	workers.Wait()
+	load.Each(ctx, o.Requests, o.Concurrency, func(_, n int) { d.one(ctx, n) })
 	stop()
 	d.truth.Seconds = time.Since(start).Seconds()
 	return d.truth, ctx.Err()
@@ -98,25 +90,18 @@ func Run(ctx context.Context, o Options) (*Truth, error) {
 type driver struct {
 	o      *Options
 	client http.Client
-	next   atomic.Int64
 	mu     sync.Mutex
 	truth  *Truth
 }
 
-func (d *driver) work(ctx context.Context) {
-	for ctx.Err() == nil {
-		n := d.next.Add(1)
-		if n > int64(d.o.Requests) {
-			return
-		}
-		// Every request has its own generator, so that the mix does not depend
-		// on which worker came first.
-		r := rand.New(rand.NewPCG(d.o.Seed, uint64(n)))
-		k := choose(r, d.o.EmbeddingModel != "")
-		q := k.make(r, d.o)
-		err := d.send(ctx, &q)
-		d.book(k.name, &q, err)
-	}
+// one sends request n. Each has its own generator, so that the mix does not depend on which worker
+// came first.
+func (d *driver) one(ctx context.Context, n int) {
+	r := rand.New(rand.NewPCG(d.o.Seed, uint64(n)))
+	k := choose(r, d.o.EmbeddingModel != "")
+	q := k.make(r, d.o)
+	err := d.send(ctx, &q)
+	d.book(k.name, &q, err)
 }
 
 func (d *driver) book(name string, q *request, err error) {

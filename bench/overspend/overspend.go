@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"farebox/bench/load"
 	"farebox/bench/upstream"
 )
 
@@ -225,38 +226,18 @@ func (d *driver) rank(name string) int {
 
 // all runs the cells, some side by side.
 func (d *driver) all(ctx context.Context) error {
-	next := make(chan *Cell)
-	failed := make(chan error, max(1, d.o.Lanes))
-	var lanes sync.WaitGroup
-	for range max(1, d.o.Lanes) {
-		lanes.Go(func() {
-			for c := range next {
-				if err := d.cell(ctx, c); err != nil {
-					select {
-					case failed <- fmt.Errorf("%s, %s, %s: %w", c.Endpoint, c.Liar, c.Leaver, err):
-					default:
-					}
-				}
-				if n := d.done.Add(1); d.o.Progress != nil {
-					d.o.Progress(float64(n)/float64(len(d.result.Cells)), c.Endpoint+" "+c.Liar+" "+c.Leaver)
-				}
-			}
-		})
-	}
-	for _, c := range d.result.Cells {
-		if ctx.Err() != nil {
-			break
+	failed := make(chan error, len(d.result.Cells)+1)
+	load.Each(ctx, len(d.result.Cells), d.o.Lanes, func(_, i int) {
+		c := d.result.Cells[i-1]
+		if err := d.cell(ctx, c); err != nil {
+			failed <- fmt.Errorf("%s, %s, %s: %w", c.Endpoint, c.Liar, c.Leaver, err)
 		}
-		next <- c
-	}
-	close(next)
-	lanes.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return ctx.Err()
-	}
+		if n := d.done.Add(1); d.o.Progress != nil {
+			d.o.Progress(float64(n)/float64(len(d.result.Cells)), c.Endpoint+" "+c.Liar+" "+c.Leaver)
+		}
+	})
+	failed <- ctx.Err()
+	return <-failed
 }
 
 func (d *driver) cell(ctx context.Context, c *Cell) error {
@@ -284,21 +265,17 @@ func (d *driver) cell(ctx context.Context, c *Cell) error {
 	}
 	body := c.endpoint.request(c.id, lie+" "+slow, d.o.Cap, d.o.Prompt)
 	var mu sync.Mutex
-	var sent atomic.Int64
-	var workers sync.WaitGroup
-	for w := range min(d.o.Concurrency, d.o.Requests) {
-		workers.Go(func() {
-			cl := &client{base: d.bases[w%len(d.bases)], timeout: d.o.Timeout}
-			defer cl.close()
-			for ctx.Err() == nil && sent.Add(1) <= int64(d.o.Requests) {
-				e := cl.do(c.endpoint, key, body, c.leaver)
-				mu.Lock()
-				c.book(e)
-				mu.Unlock()
-			}
-		})
+	clients := make([]*client, max(1, d.o.Concurrency))
+	for w := range clients {
+		clients[w] = &client{base: d.bases[w%len(d.bases)], timeout: d.o.Timeout}
+		defer clients[w].close()
 	}
-	workers.Wait()
+	load.Each(ctx, d.o.Requests, d.o.Concurrency, func(w, _ int) {
+		e := clients[w].do(c.endpoint, key, body, c.leaver)
+		mu.Lock()
+		defer mu.Unlock()
+		c.book(e)
+	})
 	if !d.o.Shared {
 		return nil
 	}
