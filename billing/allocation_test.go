@@ -3,6 +3,7 @@
 package billing
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -75,10 +76,10 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		k.Quota(ask.Slot, rate, f.clock.at(), &q)
 		k.Balance()
 	})
-	f.NoteFailure(k, 1, 1, false, f.clock.at())
+	f.NoteFailure(netip.Addr{}, k, 1, 1, false, f.clock.at())
 	gate(t, "NoteFailure and FailureBlock", func() {
-		f.NoteFailure(k, 1, 1, false, f.clock.at())
-		f.FailureBlock(k, 1, 1, f.clock.at())
+		f.NoteFailure(netip.Addr{}, k, 1, 1, false, f.clock.at())
+		f.FailureBlock(netip.Addr{}, k, 1, 1, f.clock.at())
 	})
 	gate(t, "Worst and Affords", func() {
 		if money.Worst(price, 1000, 1000) == 0 || money.Affords(price, usd) == 0 {

@@ -103,21 +103,9 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 	return e.Blocked(now)
 }
 
-// NoteFailure counts a failed request of a key, model and user (0: none)
-// against the failed-request budget, or against that of refused features; and
-// against that of the key as a whole.
-func (l *Ledger) NoteFailure(k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
-	l.noteFailure(k.No, slot, user, unsupported, now)
-}
-
-// NoteFailureAt is NoteFailure for the request of a wallet: wallets cost nothing, so
-// that theirs count for the address that they come from (addendum 3.6).
-func (l *Ledger) NoteFailureAt(from netip.Addr, k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
-	l.noteFailure(whoFails(from, k), slot, user, unsupported, now)
-}
-
-// whoFails stands for an address in the place of a key: below 0, where no key is. What
-// comes over a Unix socket has none, and counts for the key.
+// whoFails is the number of a key, or a number below 0 that stands for a client's address.
+// Requests of wallets count for their address, since wallets cost nothing (addendum 3.6);
+// those over a Unix socket have none and count for the key.
 func whoFails(from netip.Addr, k *Key) int64 {
 	if !from.IsValid() {
 		return k.No
@@ -127,7 +115,11 @@ func whoFails(from netip.Addr, k *Key) int64 {
 	return -1 - int64(x>>1)
 }
 
-func (l *Ledger) noteFailure(who int64, slot int, user uint64, unsupported bool, now window.Instant) {
+// NoteFailure counts a failed request of a key, model and user (0: none)
+// against the failed-request budget, or against that of refused features; and
+// against that of the key as a whole. from is the address of a wallet's request.
+func (l *Ledger) NoteFailure(from netip.Addr, k *Key, slot int, user uint64, unsupported bool, now window.Instant) {
+	who := whoFails(from, k)
 	b := budgetKey{key: who, slot: int32(slot), user: user}
 	limit := l.limits.Load().FailedRequests
 	if unsupported {
@@ -147,18 +139,9 @@ func (l *Ledger) NoteAbort(k *Key, now window.Instant) {
 
 // FailureBlock gives until when (Unix ns) a key, model and user are blocked for
 // too many failures, refused features or aborts, and for which: the kind of the
-// refusal (addendum 16.5). 0 when they are not.
-func (l *Ledger) FailureBlock(k *Key, slot int, user uint64, now window.Instant) (until int64, kind string) {
-	return l.failureBlock(k.No, k, slot, user, now)
-}
-
-// FailureBlockAt is FailureBlock for the request of a wallet.
-func (l *Ledger) FailureBlockAt(from netip.Addr, k *Key, slot int, user uint64, now window.Instant) (until int64,
+// refusal (addendum 16.5). 0 when they are not. from is the address of a wallet's request.
+func (l *Ledger) FailureBlock(from netip.Addr, k *Key, slot int, user uint64, now window.Instant) (until int64,
 	kind string) {
-	return l.failureBlock(whoFails(from, k), k, slot, user, now)
-}
-
-func (l *Ledger) failureBlock(who int64, k *Key, slot int, user uint64, now window.Instant) (until int64, kind string) {
 	if !l.failures.Load() {
 		return 0, ""
 	}
@@ -171,6 +154,7 @@ func (l *Ledger) failureBlock(who int64, k *Key, slot int, user uint64, now wind
 			mono, kind = other, name
 		}
 	}
+	who := whoFails(from, k)
 	one := budgetKey{key: who, slot: int32(slot), user: user}
 	all := budgetKey{key: who}
 	check(&l.budgets, one, &limits.FailedRequests, FailedRequests)

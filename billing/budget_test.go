@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -24,12 +25,12 @@ func TestTooManyFailuresBlockOnlyTheirOwnBucket(t *testing.T) {
 	other, _ := f.key("a")
 	now := f.clock.nano()
 	for i := range 20 {
-		f.NoteFailure(k, 1, 7, false, at(now+int64(i)))
+		f.NoteFailure(netip.Addr{}, k, 1, 7, false, at(now+int64(i)))
 		if until := f.blockedUntil(k, 1, 7, now+int64(i)); until != 0 {
 			t.Fatalf("blocked after %d failures", i+1)
 		}
 	}
-	f.NoteFailure(k, 1, 7, false, at(now+20))
+	f.NoteFailure(netip.Addr{}, k, 1, 7, false, at(now+20))
 	until := f.blockedUntil(k, 1, 7, now+20)
 	if until != now+20+int64(30*time.Second) {
 		t.Fatalf("21 failures block until %d, expected 30 s", until-now)
@@ -47,7 +48,7 @@ func TestTooManyFailuresBlockOnlyTheirOwnBucket(t *testing.T) {
 	if f.blockedUntil(k, 1, 7, until-1) != until {
 		t.Error("free before the end of the block")
 	}
-	f.NoteFailure(k, 1, 7, false, at(until))
+	f.NoteFailure(netip.Addr{}, k, 1, 7, false, at(until))
 	if f.blockedUntil(k, 1, 7, until) != 0 {
 		t.Error("the first failure after a block blocks again")
 	}
@@ -58,7 +59,7 @@ func TestFailuresFarApartDoNotBlock(t *testing.T) {
 	now := f.clock.nano()
 	for range 200 {
 		now += int64(2 * time.Second)
-		f.NoteFailure(k, 1, 0, false, at(now))
+		f.NoteFailure(netip.Addr{}, k, 1, 0, false, at(now))
 		if f.blockedUntil(k, 1, 0, now) != 0 {
 			t.Fatal("blocked by a failure every 2 s, 15 in a window")
 		}
@@ -69,12 +70,12 @@ func TestRefusedFeaturesHaveTheirOwnBudget(t *testing.T) {
 	f, k := budgetLedger(t)
 	now := f.clock.nano()
 	for range 200 {
-		f.NoteFailure(k, 1, 0, true, at(now))
+		f.NoteFailure(netip.Addr{}, k, 1, 0, true, at(now))
 	}
 	if f.blockedUntil(k, 1, 0, now) != 0 {
 		t.Fatal("blocked after 200 refused features")
 	}
-	f.NoteFailure(k, 1, 0, true, at(now))
+	f.NoteFailure(netip.Addr{}, k, 1, 0, true, at(now))
 	if until := f.blockedUntil(k, 1, 0, now); until != now+int64(10*time.Second) {
 		t.Errorf("201 refused features block for %s", time.Duration(until-now))
 	}
@@ -85,7 +86,7 @@ func TestFailureBucketsAreBounded(t *testing.T) {
 	f, k := budgetLedger(t)
 	now := f.clock.nano()
 	for i := range uint64(3 * budgetShards * budgetEntries) {
-		f.NoteFailure(k, 1, i*0x9e3779b97f4a7c15, false, at(now+int64(i)))
+		f.NoteFailure(netip.Addr{}, k, 1, i*0x9e3779b97f4a7c15, false, at(now+int64(i)))
 	}
 	total := 0
 	for i := range f.budgets.shards {
@@ -95,13 +96,13 @@ func TestFailureBucketsAreBounded(t *testing.T) {
 		t.Errorf("%d buckets are kept", total)
 	}
 	f.Configure(&config.Config{})
-	f.NoteFailure(k, 9, 9, false, at(now))
+	f.NoteFailure(netip.Addr{}, k, 9, 9, false, at(now))
 	if f.blockedUntil(k, 9, 9, now) != 0 {
 		t.Error("a budget of 0 blocks")
 	}
 }
 
 func (f *fixture) blockedUntil(k *Key, slot int, user uint64, now int64) int64 {
-	until, _ := f.FailureBlock(k, slot, user, at(now))
+	until, _ := f.FailureBlock(netip.Addr{}, k, slot, user, at(now))
 	return until
 }

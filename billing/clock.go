@@ -1,7 +1,11 @@
 package billing
 
 import (
+	"fmt"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"farebox/billing/calendar"
 	"farebox/billing/window"
@@ -57,3 +61,76 @@ func (l *Ledger) day(ns int64) int32 {
 
 // Today is the UTC day, counted from 1970-01-01.
 func (l *Ledger) Today() int32 { return l.day(l.now()) }
+
+// Whose clock counts: with several nodes on one PostgreSQL, its clock decides
+// days, periods and every time that is written down (Ledger.now), and Redis's
+// clock decides the windows that it keeps (package limits). A node's own clock
+// only measures how long something takes, and its own rate windows. So clocks
+// that differ by some minutes cost no limit and no money. A difference of more
+// than that is somebody's mistake that sessions, certificates and logs would
+// suffer from too: a node refuses to start with it. One that comes later, while
+// requests are served, stops none of them: it is an error in the log and in the
+// metrics.
+const (
+	// skewStart is how far a clock may be off at the start: two minutes, and some
+	// seconds for reading it.
+	skewStart = 2*time.Minute + 5*time.Second
+	// skewQuiet is how far it may be off without a word, skewNews by how much it
+	// has to change to be told again.
+	skewQuiet = 2 * time.Second
+	skewNews  = 10 * time.Second
+	// readingLeast is what two readings of a clock differ by for no reason, ns.
+	readingLeast = int64(20 * time.Millisecond)
+)
+
+// farApart refuses to start with a clock that is off by skew beside a server's.
+func farApart(server string, skew time.Duration) error {
+	if skew.Abs() <= skewStart {
+		return nil
+	}
+	return fmt.Errorf("the clock of this machine is %s %s's, and may differ from it by 2 minutes: "+
+		"set the one that is wrong (timedatectl shows whether NTP runs), then start again", aheadOf(skew), server)
+}
+
+// aheadOf says 1m30s as "1m30s ahead of" and -1m30s as "1m30s behind".
+func aheadOf(skew time.Duration) string {
+	text := skew.Abs().Round(time.Second).String()
+	if skew < 0 {
+		return text + " behind"
+	}
+	return text + " ahead of"
+}
+
+// skewLog writes a line when a difference begins, changes or ends, and none in
+// between.
+type skewLog struct {
+	mu   sync.Mutex
+	told time.Duration // 0: nothing is wrong
+}
+
+func (s *skewLog) tell(log *zerolog.Logger, server string, skew time.Duration, follows string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wrong := skew.Abs() > skewQuiet
+	switch {
+	case !wrong && s.told != 0:
+		s.told = 0
+		log.Warn().Str("server", server).Msg("the clocks agree again")
+	case wrong && (s.told == 0 || (skew-s.told).Abs() > skewNews):
+		s.told = skew
+		log.Error().Str("server", server).Dur("skew_ms", skew).
+			Msgf("the clock of this machine is %s %s's; %s. Set the one that is wrong", aheadOf(skew), server, follows)
+	}
+}
+
+// Skew is how far this machine's clock is ahead of those of PostgreSQL and
+// Redis, as last seen; 0 without them.
+func (l *Ledger) Skew() (store, redis time.Duration) {
+	if l.node != nil {
+		store = time.Duration(l.node.skewNs.Load())
+	}
+	if l.redis != nil {
+		redis = l.redis.Skew()
+	}
+	return store, redis
+}

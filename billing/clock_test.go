@@ -3,6 +3,7 @@ package billing
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,12 +85,12 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 				}
 			}
 			blocked := func() time.Duration {
-				until, _ := f.FailureBlock(k, 1, 7, now)
+				until, _ := f.FailureBlock(netip.Addr{}, k, 1, 7, now)
 				return time.Duration(until - now.Wall)
 			}
 			admitted(10)
 			for range 3 {
-				f.NoteFailure(k, 1, 7, false, now)
+				f.NoteFailure(netip.Addr{}, k, 1, 7, false, now)
 			}
 			now.Wall += int64(jump)
 			if d := admitted(0); d.Limit != "RPM" || d.RetryAfter > 6*time.Second || d.RetryAfter <= 0 {

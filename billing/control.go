@@ -50,7 +50,7 @@ var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKe
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
 	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
 	"linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
-	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy}
+	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy, "not_shared": ErrNotShared}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {

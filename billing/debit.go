@@ -112,7 +112,7 @@ func (a *AccountState) debit(d *store.Debit, book func(*store.Debit) (bool, erro
 	return applied, err
 }
 
-// debitShared asks the nodes for what they do not need when too little is left.
+// debitShared asks the nodes for money that they do not need when too little is left.
 func (a *AccountState) debitShared(d *store.Debit) (applied bool, err error) {
 	l := a.ledger
 	mayOwe := d.MayOwe

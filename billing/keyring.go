@@ -26,7 +26,7 @@ const (
 	updatePause = 2 * time.Millisecond
 )
 
-// KeyUsage is what a key has used.
+// KeyUsage is the use of a key.
 type KeyUsage struct {
 	DIEM Nano `json:"diem"`
 	USD  Nano `json:"usd"` // with bundled credits
@@ -39,7 +39,7 @@ type KeyRecord struct {
 	Current *KeyUsage // of the current period; nil for a key without limits
 }
 
-// KeyChange is an update of a key; what is nil stays as it is.
+// KeyChange is an update of a key; a nil member changes nothing.
 type KeyChange struct {
 	Description *string
 	ExpiresAt   *time.Time   // zero: never
@@ -114,7 +114,7 @@ func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord
 	return list, nil
 }
 
-// periodUse is what a key used in its current period. Days and months are read
+// periodUse is the use of a key in its current period. Days and months are read
 // once for all keys of the account.
 func (l *Ledger) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
 	error) {
@@ -284,14 +284,14 @@ func (l Accounts) DeleteKey(a *AccountState, id string) error {
 	return err
 }
 
-// WindowUse is how much of a limit was used. Limit is -1 where there is none.
+// WindowUse is the use of a limit. Limit is -1 without a limit.
 type WindowUse struct {
 	Limit, Used, Remaining int64
 	Resets                 time.Time
 }
 
 // KeyWindows are the requests of a key over all models, by minute, hour, day
-// and month, and what its limits leave.
+// and month, and the rest of its limits.
 func (l Accounts) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
 	nowNs := now.Wall
 	a, day := k.Account, k.Account.ledger.day(nowNs)

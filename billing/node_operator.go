@@ -11,7 +11,7 @@ import (
 
 // OperateShared opens a shared store for an operator. It needs no server and
 // disturbs none: what is changed reaches the nodes through their feed. The
-// Ledger is no node; it admits nothing.
+// Ledger is not a node and admits nothing.
 func OperateShared(address, brand string) (*Ledger, error) {
 	return Open(Options{Shared: address, Brand: brand, idle: true})
 }
@@ -68,19 +68,13 @@ type NodeInfo struct {
 // ErrNotShared is a question about nodes to an embedded store.
 var ErrNotShared = errors.New("the store is embedded and has no nodes; set store to postgres://… to share it")
 
-func (l *Ledger) sharedStore() (store.Shared, error) {
-	s, ok := l.store.(store.Shared)
-	if !ok {
-		return nil, ErrNotShared
-	}
-	return s, nil
-}
+// ListNodes lists the nodes of the shared store.
+type ListNodes struct{}
 
-// Nodes lists the nodes of the shared store.
-func (l *Ledger) Nodes() ([]NodeInfo, error) {
-	s, err := l.sharedStore()
-	if err != nil {
-		return nil, err
+func (ListNodes) carryOut(l *Ledger) ([]NodeInfo, error) {
+	s, shared := l.store.(store.Shared)
+	if !shared {
+		return nil, ErrNotShared
 	}
 	rows, err := s.Nodes()
 	if err != nil {
@@ -103,17 +97,21 @@ func (l *Ledger) Nodes() ([]NodeInfo, error) {
 	return list, nil
 }
 
-// ReleaseNode takes back what a node has leased that does not run any more and
-// will not come back. What it still has to charge is booked when it does.
-func (l *Ledger) ReleaseNode(nameOrID string) error {
-	s, err := l.sharedStore()
-	if err != nil {
-		return err
+// ReleaseNode takes back the leases of a node that has stopped for good. Should it come
+// back, its remaining charges are booked then.
+type ReleaseNode struct {
+	Node string `json:"node"` // name or id
+}
+
+func (q ReleaseNode) carryOut(l *Ledger) (Nothing, error) {
+	s, shared := l.store.(store.Shared)
+	if !shared {
+		return Nothing{}, ErrNotShared
 	}
-	if err := s.ReleaseNode(nameOrID); err != nil {
-		return fmt.Errorf("cannot release the node %q: %w", nameOrID, err)
+	if err := s.ReleaseNode(q.Node); err != nil {
+		return Nothing{}, fmt.Errorf("cannot release the node %q: %w", q.Node, err)
 	}
-	return nil
+	return Nothing{}, nil
 }
 
 // NodeLabel names this process among the nodes of a shared store; empty on an

@@ -78,3 +78,8 @@ func (l *Ledger) WalletKey(address string) (*Key, error) {
 }
 
 func (l *Ledger) listReviews(slug string) ([]ReviewInfo, error) { return Do(l, ListReviews{slug}) }
+
+func (l *Ledger) ReleaseNode(node string) error {
+	_, err := Do(l, ReleaseNode{node})
+	return err
+}

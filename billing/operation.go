@@ -16,9 +16,9 @@ type Operator interface {
 func (l *Ledger) operator()        {}
 func (c *controlClient) operator() {}
 
-// Operation is what an operator does to a ledger. The type of the query says which one it
-// is, and A what it answers. Every operation is a row of the table below, which the control
-// socket and the command line share.
+// Operation is an action of an operator on a ledger. Its type is its query, in JSON, and A its
+// answer. Every operation is a row of the table below, which the control socket and the
+// command line share.
 type Operation[A any] interface {
 	carryOut(l *Ledger) (A, error)
 }
@@ -49,12 +49,12 @@ func perform[A any](l *Ledger, q Operation[A]) (A, error) {
 	return q.carryOut(l)
 }
 
-// Right is what a caller needs to be allowed.
+// Right is the permission that an operation needs.
 type Right uint8
 
 // Rights in rising order; each includes those before it.
 const (
-	MayList    Right = 1 + iota // reads what everybody did
+	MayList    Right = 1 + iota // reads all accounts
 	MaySupport                  // also suspends and revokes
 	MayBook                     // also works on accounts and money
 	MayOwn                      // all
@@ -121,6 +121,8 @@ var operations = []*operationRow{
 	row("get_payment", MayList, 0, GetPayment{}),
 	row("resolve_payment", MayBook, 0, ResolvePayment{}),
 	row("assign_payment", MayBook, 0, AssignPayment{}),
+	row("list_nodes", MayList, 0, ListNodes{}),
+	row("release_node", MayOwn, 0, ReleaseNode{}),
 	row("verify", MayList, lasting, Verify{}),
 	row("back_up", MayOwn, lasting, BackUp{}),
 }

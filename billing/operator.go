@@ -46,7 +46,7 @@ func checkName(name string) error {
 	return checkText("account name", name)
 }
 
-// checkText keeps control characters out of what is printed to terminals.
+// checkText keeps control characters out of terminals.
 func checkText(what, text string) error {
 	if strings.ContainsFunc(text, unicode.IsControl) || strings.ToValidUTF8(text, "") != text {
 		return fmt.Errorf("cannot use the %s %q: control characters are not allowed", what, text)
@@ -229,7 +229,8 @@ func (n accountNames) of(l *Ledger, no uint32) (string, error) {
 }
 
 // describeAll describes the rows of a list to an operator.
-func describeAll[R, I any](l *Ledger, rows []*R, describe func(*Ledger, *R, accountNames) (I, error)) (list []I, err error) {
+func describeAll[R, I any](l *Ledger, rows []*R, describe func(*Ledger, *R, accountNames) (I, error)) (list []I,
+	err error) {
 	names := accountNames{}
 	list = make([]I, len(rows))
 	for i, row := range rows {

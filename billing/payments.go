@@ -27,8 +27,8 @@ func (p *Payments) NowUs() int64 { return p.l.now() / 1000 }
 const linkTries = 5
 
 // CreditPayment credits a payment that is not decided, once in its epoch, to the account
-// of its wallet, which is made where there is none. Who owes pays that first, and whoever
-// is suspended or closed is credited, too: the money has moved on the chain. applied is
+// of its wallet, which is made where there is none. Debt is paid first, and suspended
+// and closed accounts are credited, too: the money has moved on the chain. applied is
 // false where it was credited before, or ended otherwise: the row says which.
 func (p *Payments) CreditPayment(c *store.PaymentCredit) (row *store.PaymentRow, applied bool, err error) {
 	fail := func(err error) (*store.PaymentRow, bool, error) {
@@ -72,7 +72,7 @@ func (p *Payments) credit(c *store.PaymentCredit, row *store.PaymentRow, account
 		return nil, false, fmt.Errorf("the account %q would have had more than %s", a.Name, money.MaxCredit)
 	}
 	if l.journal != nil {
-		// The balance that the payer is told is that of the store.
+		// The payer gets the balance of the store.
 		if err := l.project.catchUp(); err != nil {
 			return nil, false, err
 		}

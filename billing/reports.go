@@ -38,7 +38,7 @@ func (q ReportUsage) carryOut(l *Ledger) ([]report.Sum, error) {
 	return l.reports.Sum(q.SumQuery, account)
 }
 
-// catchUp brings what this process has charged into the store.
+// catchUp brings the charges of this process into the store.
 func (l *Ledger) catchUp() error {
 	if l.journal == nil {
 		return nil
@@ -66,7 +66,7 @@ func (q ReadStatement) carryOut(l *Ledger) (*report.Statement, error) {
 	return l.Reports(a).Statement(q.StatementQuery)
 }
 
-// chargeNamed is the charge of the request whose id a reference begins with; nil: it is none.
+// chargeNamed is the charge of the request whose id a reference begins with; nil: not found.
 func (l *Ledger) chargeNamed(a *AccountState, ref string) (r *journal.Record, err error) {
 	id, ok := store.RequestOf(ref)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"farebox/billing/store"
 )
 
-// What keys of such accounts, and those who want to work with them, are told.
+// Errors of requests with keys of such accounts, and of operations on them.
 var (
 	ErrSuspended = errors.New("the account is suspended")
 	ErrClosed    = errors.New("the account is closed")

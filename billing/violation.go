@@ -55,7 +55,7 @@ type Violation struct {
 	At    time.Time
 }
 
-// Kinds of refusals that are no rate limits (addendum 16.5).
+// Kinds of refusals besides rate limits (addendum 16.5).
 const (
 	FailedRequests      = "FAILED_REQUESTS"
 	UnsupportedRequests = "UNSUPPORTED_FEATURE_REQUESTS"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -287,21 +288,20 @@ type knownWallet struct {
 	until  time.Time
 }
 
-// noteFailure counts what a client did wrong: for its key, or, of a wallet, for the
-// address that it came from (addendum 3.6).
-func (c *Call) noteFailure(unsupported bool) {
-	now := billing.At(c.Began)
+// walletClient is the address that a wallet's request comes from; zero for one with a key.
+// Failures of wallets count for it (addendum 3.6).
+func (c *Call) walletClient() (from netip.Addr) {
 	if c.wallet != "" {
-		c.g.ledger.NoteFailureAt(proxy.Address(c.Ctx), c.Key, c.slot(), c.user, unsupported, now)
-		return
+		from = proxy.Address(c.Ctx)
 	}
-	c.g.ledger.NoteFailure(c.Key, c.slot(), c.user, unsupported, now)
+	return from
+}
+
+// noteFailure counts a mistake of the client.
+func (c *Call) noteFailure(unsupported bool) {
+	c.g.ledger.NoteFailure(c.walletClient(), c.Key, c.slot(), c.user, unsupported, billing.At(c.Began))
 }
 
 func (c *Call) failureBlock() (until int64, kind string) {
-	now := billing.At(c.Began)
-	if c.wallet != "" {
-		return c.g.ledger.FailureBlockAt(proxy.Address(c.Ctx), c.Key, c.slot(), c.user, now)
-	}
-	return c.g.ledger.FailureBlock(c.Key, c.slot(), c.user, now)
+	return c.g.ledger.FailureBlock(c.walletClient(), c.Key, c.slot(), c.user, billing.At(c.Began))
 }

@@ -132,13 +132,12 @@ The columns before it show the rest. --json lists leases by currency.`,
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(accounts))
-			for i, a := range accounts {
-				rows[i] = []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(),
+			const head = "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS"
+			return printList(&f, cmd, accounts, head, func(a *billing.AccountInfo) []string {
+				return []string{a.Name, a.ID, a.USD.String(), a.DIEM.String(), a.Allowance.String(),
 					a.Bundled.String(), a.Leased.Total().String(), a.Held.String(), a.Spent.String(),
 					a.Debt.String(), a.Status.String()}
-			}
-			return f.print(cmd, accounts, "NAME ID USD DIEM DAILY BUNDLED LEASED HELD SPENT DEBT STATUS", rows)
+			})
 		}),
 	}
 

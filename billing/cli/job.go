@@ -30,13 +30,11 @@ func (f *operatorFlags) listJobs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(list))
-			for i := range list {
-				j := &list[i]
-				rows[i] = []string{j.ID, j.AccountName, j.Model, j.State, j.CreatedAt.Format(time.RFC3339), amounts(j.Paid),
+			const head = "ID ACCOUNT MODEL STATE CREATED PAID REFUNDED BYTES"
+			return printList(f, cmd, list, head, func(j *billing.JobInfo) []string {
+				return []string{j.ID, j.AccountName, j.Model, j.State, j.CreatedAt.Format(time.RFC3339), amounts(j.Paid),
 					amounts(j.Refunded), strconv.FormatInt(j.MediaBytes, 10)}
-			}
-			return f.print(cmd, list, "ID ACCOUNT MODEL STATE CREATED PAID REFUNDED BYTES", rows)
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&account, "account", "", "name or id of the account; default: all")

@@ -25,14 +25,11 @@ func (f *operatorFlags) keys() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(keys))
-			for i := range keys {
-				k := &keys[i]
-				rows[i] = append([]string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()},
-					limitColumns(k)...)
-				rows[i] = append(rows[i], k.Description)
-			}
-			return f.print(cmd, keys, "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION", rows)
+			const head = "ID ACCOUNT TYPE SECRET STATE PERIOD USD DIEM EXPIRES DESCRIPTION"
+			return printList(f, cmd, keys, head, func(k *billing.KeyInfo) []string {
+				row := []string{k.ID, k.AccountName, k.Type.String(), "…" + k.Last6, k.State()}
+				return append(append(row, limitColumns(k)...), k.Description)
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&of, "account", "", "only this account's keys")

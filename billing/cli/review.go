@@ -96,13 +96,11 @@ func (f *operatorFlags) listReviews() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(list))
-			for i := range list {
-				r := &list[i]
-				rows[i] = []string{r.ID, r.Slug, strconv.Itoa(r.Rating), stateOf(r), r.AccountName, r.Username,
+			const head = "ID SLUG RATING STATE ACCOUNT SHOWN-AS CREATED MESSAGE"
+			return printList(f, cmd, list, head, func(r *billing.ReviewInfo) []string {
+				return []string{r.ID, r.Slug, strconv.Itoa(r.Rating), stateOf(r), r.AccountName, r.Username,
 					r.CreatedAt.Format(time.RFC3339), strings.Join(strings.Fields(r.Message), " ")}
-			}
-			return f.print(cmd, list, "ID SLUG RATING STATE ACCOUNT SHOWN-AS CREATED MESSAGE", rows)
+			})
 		}),
 	}
 }

@@ -144,6 +144,15 @@ func (f *operatorFlags) print(cmd *cobra.Command, v any, head string, rows [][]s
 	return w.Flush()
 }
 
+// printList prints a list as JSON or as a table with a row for each entry.
+func printList[T any](f *operatorFlags, cmd *cobra.Command, list []T, head string, row func(*T) []string) error {
+	rows := make([][]string, len(list))
+	for i := range list {
+		rows[i] = row(&list[i])
+	}
+	return f.print(cmd, list, head, rows)
+}
+
 // Program is what the operator typed to start this, so that what is told to be
 // typed next works, too: `make run` leaves ./farebox outside of the PATH.
 func Program() string { return filepath.ToSlash(os.Args[0]) }

@@ -41,17 +41,16 @@ func (f *operatorFlags) listWallets() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(list))
-			for i := range list {
-				w, account := &list[i], "its own"
+			const head = "WALLET ACCOUNT STATUS USD DEBT PENDING"
+			return printList(f, cmd, list, head, func(w *billing.WalletInfo) []string {
+				account := "its own"
 				if w.Linked {
 					account = w.Account.Name
 				}
-				rows[i] = []string{w.Address, account, w.Account.Status.String(),
+				return []string{w.Address, account, w.Account.Status.String(),
 					(w.Account.USD + w.Account.Leased.USD + w.Account.Held).String(), w.Account.Debt.String(),
 					fmt.Sprint(w.Pending)}
-			}
-			return f.print(cmd, list, "WALLET ACCOUNT STATUS USD DEBT PENDING", rows)
+			})
 		}),
 	}
 	cmd.Flags().IntVar(&most, "limit", 100, "how many, at most 10000")
@@ -109,13 +108,11 @@ dead: the chain will never accept it`,
 			if err != nil {
 				return err
 			}
-			rows := make([][]string, len(list))
-			for i := range list {
-				p := &list[i]
-				rows[i] = []string{p.ID, p.Wallet, p.Network, p.Amount.String(), p.State, p.CreatedAt.Format(time.RFC3339),
+			const head = "ID WALLET NETWORK USD STATE CREATED TRANSACTION REASON"
+			return printList(f, cmd, list, head, func(p *billing.PaymentInfo) []string {
+				return []string{p.ID, p.Wallet, p.Network, p.Amount.String(), p.State, p.CreatedAt.Format(time.RFC3339),
 					cmp.Or(p.Transaction, "-"), cmp.Or(p.Reason, "-")}
-			}
-			return f.print(cmd, list, "ID WALLET NETWORK USD STATE CREATED TRANSACTION REASON", rows)
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&of, "wallet", "", "only payments of this wallet")

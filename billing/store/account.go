@@ -140,7 +140,7 @@ func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
 	return applied && err == nil, err
 }
 
-// refund is what an operator gives back: of the request of Charge, where that is known.
+// refund is the record of an operator's refund, for the request of Charge where that is known.
 func (c *Credit) refund() journal.Record {
 	back := journal.Record{Account: c.Account}
 	if c.Charge != nil {
@@ -240,12 +240,8 @@ func (s *sqlStore) SetAllowance(account uint32, daily money.Nano, day int32, now
 func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM, err error) {
 	err = s.read(func(q *Query) error {
 		days = map[int32]DayDIEM{}
-		err := q.Each(func(rows *sql.Rows) error {
-			var date int64
-			var d DayDIEM
-			err := rows.Scan(&date, &d.avail)
-			days[calendar.DayOfDate(date)] = d
-			return err
+		err := each2(q, func(date int64, avail money.Nano) {
+			days[calendar.DayOfDate(date)] = DayDIEM{avail: avail}
 		}, "SELECT day, avail FROM bucket WHERE account = $1 AND currency = 2 AND day > $2", account,
 			calendar.Date(day))
 		if err != nil {
@@ -265,8 +261,8 @@ func (s *sqlStore) LaterDIEM(account uint32, day int32) (days map[int32]DayDIEM,
 	return days, err
 }
 
-// Shortfall is what was delivered and not charged so far: what became debt, and
-// what the house paid for its customers.
+// Shortfall is the sum of all deliveries without a charge: they became debt, or the house
+// paid for its customers.
 func (s *sqlStore) Shortfall() (money.Nano, error) {
 	return value[money.Nano](s, `SELECT CAST(coalesce(sum(n), 0) AS {I64}) FROM (
 		SELECT -balance AS n FROM house WHERE book IN ('shortfall', 'late') UNION ALL SELECT incurred FROM debt) AS b`)
@@ -276,20 +272,14 @@ func (s *sqlStore) Shortfall() (money.Nano, error) {
 func (s *sqlStore) StaleDIEM(before int32) (list []StaleDIEM, err error) {
 	err = s.read(func(q *Query) error {
 		list = nil
-		return q.Each(func(rows *sql.Rows) error {
-			var d StaleDIEM
-			var date int64
-			err := rows.Scan(&d.Account, &date)
-			d.Day = calendar.DayOfDate(date)
-			list = append(list, d)
-			return err
+		return each2(q, func(account uint32, date int64) {
+			list = append(list, StaleDIEM{account, calendar.DayOfDate(date)})
 		}, "SELECT account, day FROM bucket WHERE currency = 2 AND avail > 0 AND day < $1", calendar.Date(before))
 	})
 	return list, err
 }
 
-// ExpireDIEM books what is left of a day's allowance, and leased to nobody, as
-// breakage.
+// ExpireDIEM books the rest of a day's allowance that is not leased as breakage.
 func (s *sqlStore) ExpireDIEM(account uint32, day int32, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var left money.Nano

@@ -108,8 +108,8 @@ func (t *tx) applyCharges(b *Batch) error {
 	return t.postHouse(entry, b, c)
 }
 
-// applyPayments pays debts with what the batch has for them. On a shared store
-// new debts are paid here, too, from what is leased to nobody.
+// applyPayments pays debts with the payments of the batch. On a shared store new debts are
+// paid here, too, from money that is not leased.
 func (t *tx) applyPayments(b *Batch) error {
 	if !t.s.shared {
 		return t.payDebts(b)
@@ -135,14 +135,14 @@ func (t *tx) applyPayments(b *Batch) error {
 	return t.collect(days, b.NowUs)
 }
 
-// charge is what a batch takes out of one bucket.
+// charge is the amount that a batch takes out of one bucket.
 type charge struct {
 	account uint32
 	place   int
 	day     int32 // of DIEM
 	amount  money.Nano
-	late    money.Nano // of it, what neither a lease nor the bucket had: the house waives it
-	noted   money.Nano // of that, what jobs have cost (payJobs)
+	late    money.Nano // of it, the part that neither a lease nor the bucket had: the house waives it
+	noted   money.Nano // of that, the cost of jobs (payJobs)
 }
 
 func (c *charge) date() int64 {
@@ -152,21 +152,21 @@ func (c *charge) date() int64 {
 	return calendar.Date(c.day)
 }
 
-// keyCharge is what a batch takes out of a key's limits on one day.
+// keyCharge is the use of a key's limits by a batch on one day.
 type keyCharge struct {
 	key       uint32
 	day       int32
 	usd, diem money.Nano
 }
 
-// charged is what a batch takes, in the order of the buckets.
+// charged are the charges of a batch, in the order of the buckets.
 type charged struct {
 	list    []charge
 	keys    []keyCharge
 	revenue money.Parts
 }
 
-// applyDays writes the daily usage and gives what it cost.
+// applyDays writes the daily usage and gives its cost.
 func (t *tx) applyDays(b *Batch) (*charged, error) {
 	c := &charged{}
 	from := 0 // first charge of the account
@@ -202,7 +202,7 @@ func (b *Batch) addDays(days *bulk) {
 	}
 }
 
-// add counts a charge. One of nothing stands for what only became debt.
+// add counts a charge. A charge of zero represents a cost that became debt only.
 func (c *charged) add(from int, account uint32, place int, day int32, n money.Nano) {
 	if place != money.InDIEM {
 		day = 0
@@ -315,7 +315,7 @@ func (t *tx) postHouse(entry int64, b *Batch, c *charged) error {
 	return bulk.flush()
 }
 
-// postRevenue books what the house earned.
+// postRevenue books the revenue of the house.
 func (t *tx) postRevenue(entry int64, postings *bulk, revenue *money.Parts) {
 	for place, n := range revenue {
 		if n != 0 {

@@ -21,7 +21,7 @@ type Batch struct {
 	Rollups     []Rollup
 	sums        []usageSum
 	Shortfall   map[uint32]money.Nano // of records from before there was debt
-	Debt        map[uint32]money.Nano // what accounts owe more
+	Debt        map[uint32]money.Nano // new debt of accounts
 	Payments    map[paymentID]money.Nano
 	Progress    map[uint64]journal.Record // open holds whose progress is not in the store yet
 	Known       map[uint64]bool           // holds whose progress is in the store
@@ -43,7 +43,7 @@ type Rollup struct {
 	first  int32 // its index in sums, and 1
 }
 
-// usageSum is what one currency paid for one kind.
+// usageSum is the payment in one currency for one kind.
 type usageSum struct {
 	Place    uint8
 	kind     money.Kind

@@ -8,7 +8,7 @@ import (
 	"farebox/billing/money"
 )
 
-// Report is what a recount found. Faults is empty when everything adds up.
+// Report is the result of a recount. Faults is empty when everything adds up.
 type Report struct {
 	Accounts  int        `json:"accounts"`
 	Loaded    int        `json:"loaded"` // of them in memory and compared, too
@@ -17,13 +17,13 @@ type Report struct {
 	Jobs      int64      `json:"jobs"`
 	Payments  int64      `json:"payments"` // of wallets, whatever became of them
 	Faults    []string   `json:"faults"`
-	Credited  money.Nano `json:"credited"` // for payments of wallets, what was taken back again left out
+	Credited  money.Nano `json:"credited"` // for payments of wallets, without those that were taken back
 	Charged   money.Nano `json:"charged"`
 	Shortfall money.Nano `json:"shortfall"` // delivered and not charged
-	Debt      money.Nano `json:"debt"`      // of it, what is owed still
+	Debt      money.Nano `json:"debt"`      // the part of it that is still owed
 }
 
-// Fault notes what does not add up; of many the first hundred are kept.
+// Fault notes a difference; of many the first hundred are kept.
 func (r *Report) Fault(format string, args ...any) {
 	const most = 100
 	if len(r.Faults) < most {
@@ -31,7 +31,7 @@ func (r *Report) Fault(format string, args ...any) {
 	}
 }
 
-// Recount is what the store says about itself.
+// Recount has the sums of each of the books of a store.
 type Recount struct {
 	Accounts map[uint32]*AccountCount
 	Requests int64
@@ -42,10 +42,10 @@ type Recount struct {
 	Jobs         int64 // whose rows are there
 	Payments     int64
 	Credited     money.Nano            // for payments
-	jobs         map[jobAt]money.Parts // what jobs cost by single requests
+	jobs         map[jobAt]money.Parts // the cost of jobs by single requests
 }
 
-// Report is what the store's books say when each is compared with the others.
+// Report compares each of the books with the others.
 func (r *Recount) Report() Report {
 	report := Report{Accounts: len(r.Accounts), Jobs: r.Jobs, Payments: r.Payments, Requests: r.Requests,
 		Charged: r.Charged, Credited: r.Credited, Faults: r.Faults}
@@ -62,7 +62,7 @@ type AccountCount struct {
 	Avail                   map[BucketID]money.Nano
 	Spent, posted, daily    money.Parts // by buckets, postings, daily usage
 	detail                  money.Parts // by single requests
-	late                    money.Parts // of daily, what the house paid: its lease had been taken back
+	late                    money.Parts // the part of daily that the house paid: the lease had been taken back
 	short, detailShort      money.Nano
 	Incurred, Paid          money.Nano  // debt by its row
 	owed, corrected         money.Nano  // the same by postings: of charges, and of corrections
@@ -175,12 +175,7 @@ func (r *Recount) countCursors(q *Query) error {
 		return err
 	}
 	last := map[uint32]uint64{}
-	err = q.Each(func(rows *sql.Rows) error {
-		var id, node sql.NullInt64
-		var first, to sql.NullInt64
-		if err := rows.Scan(&id, &node, &first, &to); err != nil {
-			return err
-		}
+	err = each4(q, func(id, node, first, to sql.NullInt64) {
 		no := uint32(node.Int64)
 		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[no] ||
 			uint64(to.Int64) > ledger[no] {
@@ -189,23 +184,15 @@ func (r *Recount) countCursors(q *Query) error {
 				id.Int64, first.Int64, to.Int64, no, last[no], ledger[no])
 		}
 		last[no] = uint64(to.Int64)
-		return nil
 	}, "SELECT id, node, seq_first, seq_last FROM entry WHERE kind = 'CHARGE' ORDER BY node, seq_first")
 	if err != nil {
 		return err
 	}
-	return q.Each(func(rows *sql.Rows) error {
-		var node uint32
-		var hold, seq uint64
-		var data []byte
-		if err := rows.Scan(&node, &hold, &seq, &data); err != nil {
-			return err
-		}
+	return each4(q, func(node uint32, hold, seq uint64, data []byte) {
 		var rec journal.Record
 		if rec.Get(data, seq, q.s.before) == 0 || rec.Hold != hold || seq > ledger[node] {
 			r.fault("the progress of hold %d of node %d is damaged", hold, node)
 		}
-		return nil
 	}, "SELECT node, hold, seq, record FROM open_progress")
 }
 

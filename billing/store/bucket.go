@@ -27,7 +27,7 @@ func comparePlaces(a, b placeID) int {
 	return cmp.Or(cmp.Compare(a.account, b.account), cmp.Compare(a.currency, b.currency), cmp.Compare(a.date, b.date))
 }
 
-// bucketRow is what matters here of a bucket, and this node's lease on it.
+// bucketRow has the sums of a bucket that leases change, and this node's lease on it.
 type bucketRow struct {
 	avail, escrow, lease money.Nano
 	debt                 money.Nano // of the account; only read by buckets
@@ -138,19 +138,14 @@ func (t *tx) lockBuckets(ids []placeID, nowUs int64) (map[placeID]*bucketRow, er
 
 // allowed leaves those whose account has a daily allowance.
 func (t *tx) allowed(ids []placeID) (list []placeID, err error) {
-	has := map[uint32]bool{}
 	accounts := make([]int64, len(ids))
 	for i, id := range ids {
 		accounts[i] = int64(id.account)
 	}
-	err = t.Each(func(rows *sql.Rows) error {
-		var no uint32
-		err := rows.Scan(&no)
-		has[no] = true
-		return err
-	}, "SELECT no FROM account WHERE diem_daily > 0 AND no = ANY($1)", accounts)
+	has, err := values[uint32](&t.Query,
+		"SELECT no FROM account WHERE diem_daily > 0 AND no = ANY($1) ORDER BY no", accounts)
 	for _, id := range ids {
-		if has[id.account] {
+		if _, found := slices.BinarySearch(has, id.account); found {
 			list = append(list, id)
 		}
 	}
@@ -280,7 +275,7 @@ type quotaRow struct {
 	lease, others money.Nano
 }
 
-// room is what is left for new leases.
+// room is the part that can still be leased.
 func (r *quotaRow) room() money.Nano {
 	if r.limit == nil {
 		return money.MaxCredit
@@ -288,7 +283,7 @@ func (r *quotaRow) room() money.Nano {
 	return max(0, *r.limit-r.used-r.lease-r.others)
 }
 
-// keyLimit is what the store says about a key's limits.
+// keyLimit has the limits of a key.
 type keyLimit struct {
 	account   uint32
 	kind      Period
@@ -389,7 +384,7 @@ func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[
 	}, sqlQuotaUsed, no, period, account, first, last)
 }
 
-// moveQuota is what changes in a lease of a limit.
+// moveQuota is a change of a lease of a limit.
 type moveQuota struct {
 	quotaID
 	taken money.Nano // negative: granted
@@ -416,19 +411,14 @@ func (t *tx) moveQuotas(list []moveQuota) error {
 // spendQuotas takes what keys were charged out of this node's leases of their
 // limits. What a lease lacks counts as spent all the same.
 func (t *tx) spendQuotas(charges []keyCharge) error {
-	limited := map[int64]bool{}
-	err := t.Each(func(rows *sql.Rows) error {
-		var key int64
-		err := rows.Scan(&key)
-		limited[key] = true
-		return err
-	}, "SELECT DISTINCT api_key FROM quota WHERE node = $1", t.s.node)
+	limited, err := values[int64](&t.Query, "SELECT DISTINCT api_key FROM quota WHERE node = $1 ORDER BY api_key", t.s.node)
 	if err != nil || len(limited) == 0 {
 		return err
 	}
 	byKey := map[int64][]*keyCharge{}
 	for i := range charges {
-		if c := &charges[i]; limited[int64(c.key)] {
+		c := &charges[i]
+		if _, found := slices.BinarySearch(limited, int64(c.key)); found {
 			byKey[int64(c.key)] = append(byKey[int64(c.key)], c)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	paidEntry = "DEBT" // kind of the entry that pays
 )
 
-// Debt is what all accounts owe.
+// Debt is the debt of all accounts.
 func (s *sqlStore) Debt() (money.Nano, error) {
 	return value[money.Nano](s, "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt")
 }
@@ -55,7 +55,7 @@ func (t *tx) oweFor(list []journal.Record) error {
 	return rows.flush()
 }
 
-// repaid is what accounts pay of their debts in one entry.
+// repaid are the payments of debts in one entry.
 type repaid struct {
 	list []charge
 	by   map[uint32]*money.Parts
@@ -102,7 +102,7 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 		t.pay(debtBook, money.USD, n)
 		t.change(ChangeDebt, account, 0)
 		postings.add(entry, debtBook, account, int64(money.USD), int64(n))
-		// It was booked as revenue in USD, and is revenue in what it is paid in.
+		// It was booked as revenue in USD; now it is revenue in the currency of the payment.
 		revenue.Add(paid)
 		revenue[money.InUSD] -= n
 	}
@@ -173,7 +173,7 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 	if err != nil {
 		return err
 	}
-	// Now that nobody else can pay: what is owed still.
+	// Read the debts again, now that nobody else can pay them.
 	if owing, err = t.owing(accounts, " FOR UPDATE"); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 	return t.bookPayments(&p, nowUs)
 }
 
-// debtRow is what an account owes.
+// debtRow is the debt of an account.
 type debtRow struct {
 	account uint32
 	owed    money.Nano
@@ -251,7 +251,7 @@ type Debit struct {
 	Currency  money.Currency
 	Day       int32 // whose DIEM
 	Amount    money.Nano
-	Owed      money.Nano // of amount, what becomes debt; on a shared store the store finds it
+	Owed      money.Nano // the part of amount that becomes debt; a shared store finds it itself
 	MayOwe    bool
 	Ref, Memo string
 	Reason    string

@@ -10,21 +10,21 @@ type EnclaveRow struct {
 	Upstream  string `db:"upstream"`  // the operator's label
 	Named     string `db:"named"`     // the model's name there
 	SealedTo  string `db:"sealed_to"` // the key that the chat was sealed to; empty: it was not
-	Request   []byte `db:"request"`   // SHA-256 of what was sent
+	Request   []byte `db:"request"`   // SHA-256 of the request
 	Response  []byte `db:"response"`  // SHA-256 of the answer
 	AtUs      int64  `db:"at_us"`
-	Signature []byte `db:"signature,late"` // the upstream's answer about its signature; nil: nobody has asked
+	Signature []byte `db:"signature,late"` // the signature as the upstream gave it; nil: nobody has asked
 }
 
 // EnclaveStore keeps answers of enclaves for a day.
 type EnclaveStore interface {
 	// AddEnclaveAnswers adds answers; to add one again changes nothing. Where the account
-	// has another answer of that id, it loses its sums: who answers twice with one id would
-	// have the signature of one answer stand for the other.
+	// has another answer of that id, it loses its sums: an enclave that answers twice with one
+	// id could present the signature of one answer as that of the other.
 	AddEnclaveAnswers(rows []*EnclaveRow) error
 	// EnclaveAnswer gives an answer of an account that is not older than a day, or ErrNoRow.
 	EnclaveAnswer(account uint32, id string, nowUs int64) (*EnclaveRow, error)
-	// KeepEnclaveSignature keeps what was said of the signature of an answer.
+	// KeepEnclaveSignature stores the signature of an answer.
 	KeepEnclaveSignature(account uint32, id string, signature []byte) error
 	// PurgeEnclaveAnswers removes at most so many that are older than a day.
 	PurgeEnclaveAnswers(nowUs int64, most int) (removed int, err error)

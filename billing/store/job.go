@@ -22,7 +22,7 @@ const (
 	JobRunning                        // its upstream has it
 	JobStoring                        // its upstream has made it, and it is being fetched
 	JobCompleted                      // it can be fetched by its customer
-	JobFailed                         // it came to nothing, and what it cost is given back
+	JobFailed                         // it produced nothing, and its cost is refunded
 )
 
 var jobStates = [...]string{"submitting", "running", "storing", "completed", "failed"}
@@ -46,7 +46,7 @@ func (s JobState) Terminal() bool { return s >= JobCompleted }
 // paid: whichever comes last.
 type JobRow struct {
 	ID      string   `db:"id"`    // queue_id: a UUID
-	Kind    string   `db:"kind"`  // of what the endpoints sell: music, video
+	Kind    string   `db:"kind"`  // music or video
 	Model   string   `db:"model"` // its id here
 	Named   string   `db:"named"` // as its client called it, where that is another name
 	Account uint32   `db:"account"`
@@ -58,7 +58,7 @@ type JobRow struct {
 	Paid   money.Parts `db:"paid_diem paid_bundled paid_usd,late"`
 	PaidUs int64       `db:"paid_us,late"`                         // when the charge was applied; 0: not yet
 	Day    int32       `db:"day,date,late"`                        // whose DIEM it took
-	Back   money.Parts `db:"back_diem back_bundled back_usd,late"` // what was given back
+	Back   money.Parts `db:"back_diem back_bundled back_usd,late"` // refunded
 	BackUs int64       `db:"back_us,late"`                         // when; 0: not, or not yet
 	Owed   bool        `db:"owed"`                                 // it is to be given back
 
@@ -67,7 +67,7 @@ type JobRow struct {
 	Epoch    int64    `db:"epoch"`     // counts its owners from 1: an earlier one changes nothing any more
 	Upstream string   `db:"upstream"`  // the operator's label
 	Target   string   `db:"target"`    // the model's name there
-	Handle   []byte   `db:"handle"`    // what the upstream is asked about it by; at most 4 KiB
+	Handle   []byte   `db:"handle"`    // the id of the job at the upstream; at most 4 KiB
 	Order    []byte   `db:"ord,large"` // the request to the upstream, until it has it; empty: too large to keep
 	Tries    int32    `db:"tries"`     // how often it was submitted
 	Cancel   bool     `db:"cancel"`    // its upstream is to be told to stop, even when the job has ended already
@@ -78,7 +78,7 @@ type JobRow struct {
 	Recommend  string `db:"recommend"`    // a model that would take it
 	Detail     []byte `db:"detail,large"` // further members of the answers, written by the endpoints of its kind (JSON)
 
-	MediaType  string `db:"media_type"` // of what was made; empty: nothing is kept
+	MediaType  string `db:"media_type"` // of the result; empty: nothing is kept
 	MediaBytes int64  `db:"media_bytes"`
 
 	CreatedUs   int64  `db:"created_us"`
@@ -124,12 +124,12 @@ type JobStore interface {
 	// ReleaseJob notes that its customer let a job go, whoever owns it, once. On a shared
 	// store its owner is told, as by PokeJob.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
-	// PokeJob has the owner of a job told that somebody wants to know how it stands.
+	// PokeJob notifies the owner of a job that a client asks for its state.
 	PokeJob(id string, nowUs int64) error
-	// PokedJobs gives the jobs of which an owner was told so, and was not given before.
+	// PokedJobs gives the jobs with a new notification for their owner, each once.
 	// Order and Detail are left out.
 	PokedJobs(owner uint32) ([]*JobRow, error)
-	// RevokeLinks ends the links to what a job made, whoever owns it, once.
+	// RevokeLinks ends the links to the result of a job, whichever node owns it, once.
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
 	// UseLinks changes how far the links to what a job made were used, one at a time,
 	// whichever node does it. use is not called once they have ended; it may be called
@@ -164,16 +164,16 @@ type JobPlace struct {
 	ID        string
 }
 
-// Place is where a job stands in a list.
+// Place is the place of a job in a list.
 func (r *JobRow) Place() JobPlace { return JobPlace{r.CreatedUs, r.ID} }
 
-// refundStore gives back what jobs cost that came to nothing.
+// refundStore refunds jobs that failed.
 type refundStore interface {
 	// RefundsDue gives the ids of jobs that are to be given back and can be.
 	RefundsDue(most int) ([]string, error)
 	// OweJob says that a job is to be given back that has ended.
 	OweJob(id string) error
-	// RefundJob gives back what a job cost, once: as credits with the references
+	// RefundJob refunds a job, once: as credits with the references
 	// job:<id>:<currency>. DIEM of another day than the given one are gone. nil: there
 	// is nothing to give back, or it was given back before.
 	RefundJob(id string, day int32, nowUs int64) (*JobRow, error)
@@ -181,7 +181,7 @@ type refundStore interface {
 	JobSold(node uint32, hold uint64) (bool, error)
 }
 
-// JobTally is what JobCounts is, of an account alone.
+// JobTally has the counts of one account.
 type JobTally struct {
 	Account        uint32
 	Waiting, Bytes int64
@@ -258,7 +258,7 @@ func (s *sqlStore) AddJob(r *JobRow, sinceUs int64) (existing *JobRow, err error
 func (s *sqlStore) DropJob(r *JobRow) (gone bool, err error) {
 	err = s.write(func(t *tx) error {
 		// An AddJob whose answer was lost may be about to commit. It holds its id until
-		// then, so that who adds the same id waits for it, and comes after it.
+		// then, so that another insert of the same id waits for it.
 		added := *r
 		added.Request = [16]byte{}
 		if _, err := addJob.exec(t, &added); err != nil {
@@ -319,7 +319,7 @@ func (s *sqlStore) PokeJob(id string, nowUs int64) error {
 	return err
 }
 
-// mostPoked is how many jobs an owner is told of at a time.
+// mostPoked is how many notifications an owner reads at a time.
 const mostPoked = 1000
 
 func (s *sqlStore) PokedJobs(owner uint32) ([]*JobRow, error) {
@@ -401,7 +401,7 @@ func (s *sqlStore) JobTally(owner uint32) ([]JobTally, error) {
 
 func (s *sqlStore) FinishedTimes(model string, n int) ([]time.Duration, error) {
 	return ask(s, func(q *Query) ([]time.Duration, error) {
-		times, err := list(q, func(us *int64) []any { return []any{us} }, `SELECT ended_us - CASE WHEN submitted_us > 0
+		times, err := values[int64](q, `SELECT ended_us - CASE WHEN submitted_us > 0
 			THEN submitted_us ELSE created_us END FROM job WHERE model = $1 AND state = 4
 			ORDER BY ended_us DESC LIMIT $2`, model, n)
 		all := make([]time.Duration, len(times))

@@ -33,7 +33,8 @@ const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_
 // lockJobs keeps refunds away from the jobs of a batch until it is booked.
 func (t *tx) lockJobs(b *Batch) error {
 	for i := range b.jobs {
-		if err := t.lockRows("SELECT id FROM job WHERE node = $1 AND hold = $2 {LOCK}", t.s.node, b.jobs[i].hold); err != nil {
+		if err := t.lockRows("SELECT id FROM job WHERE node = $1 AND hold = $2 {LOCK}", t.s.node,
+			b.jobs[i].hold); err != nil {
 			return err
 		}
 	}
@@ -57,7 +58,7 @@ func (t *tx) payJobs(b *Batch, c *charged) error {
 	return nil
 }
 
-// takeLate is how much of what a job cost came too late.
+// takeLate is the part of the cost of a job that came too late.
 func (c *charged) takeLate(j *jobCharge, place int, amount money.Nano) (late money.Nano) {
 	for i := range c.list {
 		e := &c.list[i]
@@ -87,8 +88,8 @@ func (s *sqlStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
 
 func (s *sqlStore) RefundsDue(most int) ([]string, error) {
 	return ask(s, func(q *Query) ([]string, error) {
-		return list(q, func(id *string) []any { return []any{id} },
-			"SELECT id FROM job WHERE "+jobDue+" AND paid_us > 0 ORDER BY created_us, id LIMIT $1", most)
+		return values[string](q, "SELECT id FROM job WHERE "+jobDue+" AND paid_us > 0 ORDER BY created_us, id LIMIT $1",
+			most)
 	})
 }
 
@@ -99,7 +100,7 @@ func (s *sqlStore) OweJob(id string) error {
 
 var refundJob = jobs.statement("UPDATE job SET {SET back_us, back_diem, back_bundled, back_usd} WHERE id = :id")
 
-// jobRef is the reference of what a job gives back in a currency.
+// jobRef is the reference of the refund of a job in a currency.
 func jobRef(id string, c money.Currency) string { return "job:" + id + ":" + c.String() }
 
 func (s *sqlStore) RefundJob(id string, day int32, nowUs int64) (r *JobRow, err error) {

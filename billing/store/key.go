@@ -18,7 +18,7 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		// The account's row is what two that count at the same time wait on.
+		// Two that count at the same time wait for each other on the account's row.
 		if err := t.Row("SELECT no FROM account WHERE no = $1 {LOCK}", r.Account).Scan(&r.Account); err != nil {
 			return noRow(err)
 		}
@@ -125,7 +125,7 @@ const sumAmounts = "CAST(sum(amount) AS {I64})"
 const usedDays = `(SELECT account, api_key, day, currency, requests, amount FROM usage_day
 	UNION ALL SELECT account, api_key, day, currency, 0, -amount FROM key_back) AS d`
 
-// KeyUsed is what a key has spent in the period that day lies in.
+// KeyUsed is the spending of a key in the period of a day.
 func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used money.Parts, err error) {
 	first, last := p.Days(day)
 	from, to := int64(0), int64(99999999)
@@ -138,32 +138,23 @@ func (s *sqlStore) KeyUsed(account uint32, key int64, p Period, day int32) (used
 func (s *sqlStore) KeyUsedLater(account uint32, key int64, day int32) (days map[int32]money.Parts, err error) {
 	err = s.read(func(q *Query) error {
 		days = nil
-		return q.Each(func(rows *sql.Rows) error {
-			var date int64
-			var c money.Currency
-			var sum money.Nano
-			err := rows.Scan(&date, &c, &sum)
+		return each3(q, func(date int64, c money.Currency, sum money.Nano) {
 			if days == nil {
 				days = map[int32]money.Parts{}
 			}
 			used := days[calendar.DayOfDate(date)]
 			used[money.PlaceOf(c)] += sum
 			days[calendar.DayOfDate(date)] = used
-			return err
 		}, "SELECT day, currency, "+sumAmounts+" FROM "+usedDays+`
 			WHERE account = $1 AND api_key = $2 AND day > $3 GROUP BY day, currency`, account, key, calendar.Date(day))
 	})
 	return days, err
 }
 
-// keyUsed adds up the dates from and to included.
+// keyUsed adds up the use of a key from one date to another, both included.
 func (q *Query) keyUsed(account uint32, key, from, to int64) (used money.Parts, err error) {
-	err = q.Each(func(rows *sql.Rows) error {
-		var c money.Currency
-		var sum money.Nano
-		err := rows.Scan(&c, &sum)
+	err = each2(q, func(c money.Currency, sum money.Nano) {
 		used[money.PlaceOf(c)] = sum
-		return err
 	}, "SELECT currency, "+sumAmounts+" FROM "+usedDays+`
 		WHERE account = $1 AND api_key = $2 AND day BETWEEN $3 AND $4 GROUP BY currency`, account, key, from, to)
 	return used, err
@@ -172,16 +163,11 @@ func (q *Query) keyUsed(account uint32, key, from, to int64) (used money.Parts, 
 func (s *sqlStore) KeySums(account uint32, first, last int32) (sums map[int64]KeySum, err error) {
 	err = s.read(func(q *Query) error {
 		sums = map[int64]KeySum{}
-		return q.Each(func(rows *sql.Rows) error {
-			var key, requests int64
-			var c money.Currency
-			var sum money.Nano
-			err := rows.Scan(&key, &c, &requests, &sum)
+		return each4(q, func(key int64, c money.Currency, requests int64, sum money.Nano) {
 			k := sums[key]
 			k.Requests += requests
 			k.Spent[money.PlaceOf(c)] += sum
 			sums[key] = k
-			return err
 		}, "SELECT api_key, currency, CAST(sum(requests) AS {I64}), "+sumAmounts+" FROM "+usedDays+`
 			WHERE account = $1 AND day BETWEEN $2 AND $3 GROUP BY api_key, currency`, account, calendar.Date(first),
 			calendar.Date(last))
@@ -263,11 +249,7 @@ func (s *sqlStore) Models() (map[uint32]string, error) { return ask(s, (*Query).
 // Models gives all models by number.
 func (q *Query) Models() (map[uint32]string, error) {
 	models := map[uint32]string{}
-	return models, q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var id string
-		err := rows.Scan(&no, &id)
+	return models, each2(q, func(no uint32, id string) {
 		models[no] = id
-		return err
 	}, "SELECT no, id FROM model")
 }

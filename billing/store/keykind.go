@@ -205,14 +205,13 @@ type keyStore interface {
 	LaterDIEM(account uint32, day int32) (map[int32]DayDIEM, error)
 }
 
-// DayDIEM is what is left of a day's DIEM, and whether the day's allowance is
-// booked in it.
+// DayDIEM is the rest of a day's DIEM, and whether the day's allowance is booked in it.
 type DayDIEM struct {
 	avail   money.Nano
 	allowed bool
 }
 
-// Left is what can be spent on a day that has begun before.
+// Left is the amount that can be spent on a day that has begun before.
 func (d DayDIEM) Left(refill money.Nano) money.Nano {
 	if d.allowed {
 		return d.avail
@@ -223,7 +222,7 @@ func (d DayDIEM) Left(refill money.Nano) money.Nano {
 // ErrStale is a row that somebody else changed since it was read.
 var ErrStale = errors.New("changed meanwhile")
 
-// KeySum is what a key used over some days.
+// KeySum is the use of a key over some days.
 type KeySum struct {
 	Requests int64
 	Spent    money.Parts
@@ -239,7 +238,7 @@ type Violation struct {
 	TimeUs  int64
 	Key     int64  // number
 	KeyID   string // only read: the store finds it by the number
-	Model   string // id of the model, or what the limit is for
+	Model   string // id of the model, or the name of the limit
 	Tier    string
 	Kind    string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS ABORTED_REQUESTS
 }

@@ -68,7 +68,7 @@ func (s *postgresStore) operate(op uint64, wants []Want, do func(*tx, []Want, []
 	return list, err
 }
 
-// appendMoved keeps what an operation moved, and for whom.
+// appendMoved encodes the amounts that an operation moved, with their wants.
 func appendMoved(b []byte, wants []Want, moved []money.Parts) []byte {
 	for i := range wants {
 		for _, n := range wants[i].record(&moved[i]) {
@@ -226,7 +226,7 @@ func mergeQuotas(list []moveQuota) []moveQuota {
 		func(a *moveQuota, b moveQuota) { a.taken, a.ends = a.taken+b.taken, b.ends })
 }
 
-// merge sorts a list and adds up what is equal in its order.
+// merge sorts a list and adds up entries that are equal in its order.
 func merge[T any](list []T, compare func(a, b T) int, add func(to *T, from T)) []T {
 	slices.SortStableFunc(list, compare)
 	merged := list[:0]
@@ -374,18 +374,13 @@ func (q *Query) openLeases(accounts []uint32, day int32) (wants []Want, err erro
 		}
 	}
 	today := calendar.Date(day)
-	err = q.Each(func(rows *sql.Rows) error {
-		var account uint32
-		var c money.Currency
-		var date int64
-		err := rows.Scan(&account, &c, &date)
+	err = each3(q, func(account uint32, c money.Currency, date int64) {
 		w := Want{Account: account, Day: day}
 		other := c == money.DIEM && date != today
 		if other {
 			w.Day = calendar.DayOfDate(date)
 		}
 		note(w, !other)
-		return err
 	}, "SELECT account, currency, day FROM lease WHERE node = $1 AND amount > 0 ORDER BY account, currency, day",
 		q.s.node)
 	if err != nil {

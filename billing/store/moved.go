@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ const (
 	sqlOwedRows  = "SELECT no, record, amount FROM owed WHERE account = $1 ORDER BY no LIMIT 256"
 )
 
-// posting is a customer's side of an entry: what an account gets, or gives.
+// posting is a customer's side of an entry: the amount that an account gets, or gives.
 type posting struct {
 	account uint32
 	place   int
@@ -55,7 +54,7 @@ func (t *tx) postCustomers(entry int64, charges bool, list []posting) error {
 	return rows.flush()
 }
 
-// refund records what an entry gives back, which its posting has booked.
+// refund records the refund of an entry, which its posting has booked.
 func (t *tx) refund(entry, nowUs int64, back journal.Record) error {
 	t.move(entry, nowUs, back)
 	for place, n := range back.Amounts {
@@ -70,14 +69,14 @@ func (t *tx) refund(entry, nowUs int64, back journal.Record) error {
 	return nil
 }
 
-// move records consumption of an entry that is no charge, when t ends.
+// move records consumption of an entry that is not a charge, when t ends.
 func (t *tx) move(entry int64, nowUs int64, r journal.Record) {
 	r.Kind, r.Hold, r.TimeNs, r.Day = journal.Settle, uint64(entry), nowUs*1000, calendar.DayOf(nowUs*1000)
 	r.Flags, r.Debt, r.Shortfall = 0, 0, 0
 	t.moved = append(t.moved, r)
 }
 
-// writeMoved writes what move has kept.
+// writeMoved writes the records of move.
 func (t *tx) writeMoved() error {
 	n := uint64(len(t.moved))
 	if n == 0 {
@@ -162,7 +161,7 @@ func (t *tx) waive(entry int64, b *Batch, list []charge) {
 }
 
 // repay records what an account pays of its debt: the oldest first, each for the request
-// that left it. What a correction left is no consumption.
+// that left it. Debt from a correction is not consumption.
 func (t *tx) repay(entry int64, account uint32, paid money.Parts, nowUs int64) error {
 	type row struct {
 		no     int64
@@ -314,7 +313,7 @@ func RequestOf(ref string) (id [16]byte, ok bool) {
 	return id, err == nil
 }
 
-// Charge finds the charge of a request of an account; nil: there is none in the detail.
+// Charge finds the charge of a request of an account; nil: the detail does not have it.
 func (q *Query) Charge(account uint32, request [16]byte) (*journal.Record, error) {
 	return q.findCharge(account, "1 = 1", func(r *journal.Record) bool { return r.RequestID == request })
 }
@@ -376,31 +375,20 @@ func (r *Recount) countMoved(q *Query) error {
 	if err != nil {
 		return err
 	}
-	err = q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var all, charges money.Nano
-		if err := rows.Scan(&no, &all, &charges); err != nil {
-			return err
-		}
+	err = each3(q, func(no uint32, all, charges money.Nano) {
 		if c := r.Accounts[no]; c != nil {
 			c.owedLeft, c.owedOfCharges = all, charges
 		} else {
 			r.fault("account %d, which does not exist, owes %s", no, all)
 		}
-		return nil
 	}, `SELECT account, CAST(sum(amount) AS {I64}), CAST(sum(CASE WHEN length(record) > 0 THEN amount ELSE 0 END) AS {I64}) FROM owed GROUP BY account`)
 	if err != nil {
 		return err
 	}
-	err = q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var currency money.Currency
-		var n money.Nano
-		err := rows.Scan(&no, &currency, &n)
+	err = each3(q, func(no uint32, currency money.Currency, n money.Nano) {
 		if c := r.Accounts[no]; c != nil {
 			c.correctedPaid[money.PlaceOf(currency)] += n
 		}
-		return err
 	}, "SELECT account, currency, corrected FROM posting WHERE moved <> 0 AND corrected <> 0")
 	if err != nil {
 		return err

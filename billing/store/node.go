@@ -120,22 +120,18 @@ func (s *postgresStore) Leave() error {
 
 // giveBack ends all leases of a node. Its row is locked.
 func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
-	if err := t.Each(func(*sql.Rows) error { return nil }, `SELECT b.account FROM lease l
+	if err := t.lockRows(`SELECT b.account FROM lease l
 		JOIN bucket b ON b.account = l.account AND b.currency = l.currency AND b.day = l.day
 		WHERE l.node = $1 ORDER BY b.account, b.currency, b.day FOR UPDATE OF b`, no); err != nil {
 		return amount, err
 	}
-	err = t.Each(func(rows *sql.Rows) error {
-		var c money.Currency
-		var n money.Nano
-		err := rows.Scan(&c, &n)
+	err = each2(&t.Query, func(c money.Currency, n money.Nano) {
 		amount[money.PlaceOf(c)] = n
-		return err
 	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", no)
 	if err != nil {
 		return amount, err
 	}
-	if err := t.Each(func(*sql.Rows) error { return nil },
+	if err := t.lockRows(
 		"SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", no); err != nil {
 		return amount, err
 	}
@@ -154,7 +150,7 @@ func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 
 func (s *postgresStore) Reclaim(grace time.Duration) (done []Reclaimed, err error) {
 	dead, err := ask(s.sqlStore, func(q *Query) ([]uint32, error) {
-		return list(q, func(no *uint32) []any { return []any{no} }, `SELECT no FROM node
+		return values[uint32](q, `SELECT no FROM node
 			WHERE ended = 0 AND expires_us < {NOW} - $1 AND (EXISTS(SELECT 1 FROM lease l WHERE l.node = node.no)
 			OR EXISTS(SELECT 1 FROM quota q WHERE q.node = node.no)) ORDER BY no`, grace.Microseconds())
 	})
@@ -228,15 +224,10 @@ func (s *postgresStore) Nodes() ([]NodeRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = q.Each(func(rows *sql.Rows) error {
-			var no uint32
-			var c money.Currency
-			var n money.Nano
-			err := rows.Scan(&no, &c, &n)
+		err = each3(q, func(no uint32, c money.Currency, n money.Nano) {
 			if i := slices.IndexFunc(nodes, func(n NodeRow) bool { return n.No == no }); i >= 0 {
 				nodes[i].Leased[money.PlaceOf(c)] = n
 			}
-			return err
 		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")
 		return nodes, err
 	})
@@ -313,14 +304,10 @@ func (s *postgresStore) Recalled(list []Recall) (found []Recalled, err error) {
 		for i, account := range accounts {
 			found[i].Nodes = holders[account]
 		}
-		return q.Each(func(rows *sql.Rows) error {
-			var no uint64
-			var node uint32
-			err := rows.Scan(&no, &node)
+		return each2(q, func(no uint64, node uint32) {
 			if i, ok := at[no]; ok {
 				found[i].Answered = append(found[i].Answered, node)
 			}
-			return err
 		}, sqlAnswered, first, int64(changeAnswered), nos)
 	})
 	return found, err
@@ -332,10 +319,7 @@ func (q *Query) holders(accounts []uint32) (map[uint32][]uint32, error) {
 		nos[i] = int64(no)
 	}
 	found := map[uint32][]uint32{}
-	return found, q.Each(func(rows *sql.Rows) error {
-		var account, node uint32
-		err := rows.Scan(&account, &node)
+	return found, each2(q, func(account, node uint32) {
 		found[account] = append(found[account], node)
-		return err
 	}, sqlHolders, nos, q.s.node)
 }

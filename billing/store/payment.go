@@ -14,8 +14,8 @@ type PaymentState uint8
 
 // The states of a payment. They are named in paymentStates. Nothing leaves the last two.
 const (
-	PaymentSubmitted PaymentState = 1 + iota // a facilitator may have it; nobody knows what became of it
-	PaymentRefused                           // its payer was told so; it is watched until it cannot be spent
+	PaymentSubmitted PaymentState = 1 + iota // a facilitator may have it; its outcome is unknown
+	PaymentRefused                           // its payer got a refusal; it is watched until it cannot be spent
 	PaymentCredited                          // the chain has it, not deep enough to be sure for ever
 	PaymentFinal                             // and deep enough
 	PaymentDead                              // it never will be paid
@@ -37,28 +37,27 @@ func (s PaymentState) Open() bool { return s == PaymentSubmitted || s == Payment
 func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentFinal }
 
 // PaymentRow is a signed payment of a wallet. It is there before anybody else hears of
-// the payment, and stays for ever: who pays with the same once more is not credited
-// again.
+// the payment, and stays for ever: the same payment is never credited again.
 type PaymentRow struct {
 	ID          string       `db:"id"`
 	Network     string       `db:"network"`
 	Asset       string       `db:"asset"`
-	Wallet      string       `db:"wallet"`       // whom it is for; where an operator assigned it, the name of an account
+	Wallet      string       `db:"wallet"`       // that is credited; where an operator assigned it, the name of an account
 	Account     uint32       `db:"account,late"` // that was credited last; 0: none was
 	Units       int64        `db:"units"`        // of the asset
 	Amount      money.Nano   `db:"amount"`
-	Same        [32]byte     `db:"same"`                    // of the whole of what was signed
-	Order       []byte       `db:"ord,large"`               // what it can be sent and found by; empty once it has ended
+	Same        [32]byte     `db:"same"`                    // of the signed message
+	Order       []byte       `db:"ord,large"`               // to send and find it by; empty once it has ended
 	PayUntilUs  int64        `db:"pay_until_us"`            // when the chain does not take it any more; 0: not known
 	State       PaymentState `db:"state"`                   //
 	Epoch       int64        `db:"epoch,late"`              // counts credits from 1, the one to come included
-	Version     int64        `db:"version,late"`            // counts changes from 1: an update of an older one changes nothing
+	Version     int64        `db:"version,late"`            // counts changes from 1; guards updates
 	Owner       uint32       `db:"owner"`                   // the node that works on it
 	LeaseUs     int64        `db:"lease_us"`                // and until when nobody else may
 	Tries       int32        `db:"tries,late"`              // how often a facilitator was asked to settle it
 	Looks       int32        `db:"looks,late"`              // how often the chain was asked since its state changed
 	NextUs      int64        `db:"next_us"`                 // when it is to be asked again
-	GoneUs      int64        `db:"gone_us,late"`            // since when the chain does not have what was credited; 0: it has
+	GoneUs      int64        `db:"gone_us,late"`            // since when the chain has lost the credited payment; 0: it has it
 	Transaction string       `db:"txn,late"`                // on the chain; before the credit as a facilitator named it
 	Code        string       `db:"code,late"`               // why it was refused, or died
 	Reason      string       `db:"reason,late"`             //
@@ -75,7 +74,7 @@ type PaymentCredit struct {
 	ID          string
 	Epoch       int64
 	Account     uint32  // of the wallet, or that it is linked to; ErrStale if it is another one by now
-	Key         *KeyRow // nil: it is credited to an account that is no wallet's
+	Key         *KeyRow // nil: it is credited to an account that does not belong to a wallet
 	Transaction string
 	Final       bool   // it needs no other look
 	Resolved    string // by an operator
@@ -88,7 +87,7 @@ type PaymentCredit struct {
 type PaymentReversal struct {
 	ID     string
 	Epoch  int64
-	Owed   money.Nano // of the amount, what becomes debt; on a shared store the store finds it
+	Owed   money.Nano // the part of the amount that becomes debt; a shared store finds it itself
 	Day    int32
 	NextUs int64
 	NowUs  int64
@@ -97,7 +96,7 @@ type PaymentReversal struct {
 // PaymentTally are the payments that are looked after.
 type PaymentTally struct {
 	States    map[PaymentState]int64
-	OldestUs  int64 // when the oldest was made that is not decided; 0: there is none
+	OldestUs  int64 // creation of the oldest undecided one; 0: all are decided
 	OldestFor string
 }
 
@@ -134,7 +133,7 @@ type PaymentStore interface {
 	// DuePayments gives payments that have not ended, at which nobody is, and which are
 	// to be looked at, those that have waited longest first.
 	DuePayments(nowUs int64, most int) ([]*PaymentRow, error)
-	// FreePayments ends what a process before this one was at on a node.
+	// FreePayments ends the leases of an earlier process of a node.
 	FreePayments(owner uint32, nowUs int64) error
 	// TallyPayments counts payments that have not ended.
 	TallyPayments() (PaymentTally, error)
@@ -165,11 +164,11 @@ var (
 	updatePayment = payments.statement(`UPDATE payment SET {SET state, owner, lease_us, tries, looks, next_us, gone_us, txn,
 		code, reason, resolved, ended_us}, ord = CASE WHEN CAST(:state AS {I64}) < 4 THEN ord ELSE $1 END,
 		version = version + 1 WHERE id = :id AND version = :version AND ` + paymentLeft)
-	creditPayment = payments.statement(`UPDATE payment SET {SET state, account, credited_us, txn, resolved, lease_us, next_us,
-		looks, gone_us, code, reason, ended_us, balance}, ord = CASE WHEN CAST(:ended_us AS {I64}) > 0 THEN $1 ELSE ord END,
+	creditPayment = payments.statement(`UPDATE payment SET {SET state, account, credited_us, txn, resolved, lease_us,
+		next_us, looks, gone_us, code, reason, ended_us, balance}, ord = CASE WHEN CAST(:ended_us AS {I64}) > 0 THEN $1 ELSE ord END,
 		version = version + 1 WHERE id = :id`)
-	reversePayment = payments.statement(`UPDATE payment SET {SET state, epoch, credited_us, balance, looks, gone_us, lease_us,
-		next_us}, version = version + 1 WHERE id = :id`)
+	reversePayment = payments.statement(`UPDATE payment SET {SET state, epoch, credited_us, balance, looks, gone_us,
+		lease_us, next_us}, version = version + 1 WHERE id = :id`)
 )
 
 func (s *sqlStore) OpenPayments(wallet string) (int, error) {
@@ -182,12 +181,9 @@ func (s *sqlStore) OpenPayments(wallet string) (int, error) {
 func (q *Query) paymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (fits bool, err error) {
 	fits = true
 	ofWallet := int64(0)
-	err = q.Each(func(rows *sql.Rows) error {
-		var all, account, net, own int64
-		err := rows.Scan(&all, &account, &net, &own)
+	err = each4(q, func(all, account, net, own int64) {
 		ofWallet += own
 		fits = fits && fair.Fits(share, 1, int64(most), all, account, net)
-		return err
 	}, `SELECT count(*), CAST(coalesce(sum(CASE WHEN share_account = $1 THEN 1 END), 0) AS {I64}),
 		CAST(coalesce(sum(CASE WHEN share_account = $1 AND share_net = $2 THEN 1 END), 0) AS {I64}),
 		CAST(coalesce(sum(CASE WHEN wallet = $3 THEN 1 END), 0) AS {I64})
@@ -276,8 +272,8 @@ func (s *sqlStore) UpdatePayment(r *PaymentRow) (ok bool, err error) {
 }
 
 func (s *sqlStore) DuePayments(nowUs int64, most int) ([]*PaymentRow, error) {
-	return payments.search(s, payments.row+paymentLeft+" AND next_us <= $1 AND lease_us <= $1 ORDER BY next_us, id LIMIT $2",
-		nowUs, most)
+	return payments.search(s, payments.row+paymentLeft+" AND next_us <= $1 AND lease_us <= $1 "+
+		"ORDER BY next_us, id LIMIT $2", nowUs, most)
 }
 
 func (s *sqlStore) FreePayments(owner uint32, nowUs int64) error {
@@ -289,15 +285,11 @@ func (s *sqlStore) FreePayments(owner uint32, nowUs int64) error {
 func (s *sqlStore) TallyPayments() (PaymentTally, error) {
 	return ask(s, func(q *Query) (PaymentTally, error) {
 		t := PaymentTally{States: map[PaymentState]int64{}}
-		err := q.Each(func(rows *sql.Rows) error {
-			var state PaymentState
-			var n, oldest int64
-			err := rows.Scan(&state, &n, &oldest)
+		err := each3(q, func(state PaymentState, n, oldest int64) {
 			t.States[state] = n
 			if state.Open() && (t.OldestUs == 0 || oldest < t.OldestUs) {
 				t.OldestUs = oldest
 			}
-			return err
 		}, "SELECT state, count(*), min(created_us) FROM payment WHERE "+paymentLeft+" GROUP BY state")
 		if err != nil || t.OldestUs == 0 {
 			return t, err
@@ -407,7 +399,7 @@ func (t *tx) credited(row *PaymentRow, c *PaymentCredit) error {
 	return err
 }
 
-// walletBalance is what an account has in USD when what it owes is paid.
+// walletBalance is the balance of an account in USD after its debt.
 func (t *tx) walletBalance(account uint32) (n money.Nano, err error) {
 	var owed money.Nano
 	err = t.Row(`SELECT coalesce((SELECT avail + escrow FROM bucket WHERE account = $1 AND currency = 1 AND day = 0), 0),

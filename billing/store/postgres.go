@@ -20,7 +20,7 @@ import (
 )
 
 // postgresStore is the Store on PostgreSQL, or on a database that speaks like
-// it: several nodes share it (lease_sql.go).
+// it: several nodes share it (lease.go).
 type postgresStore struct {
 	*sqlStore
 	session // of this process as a node
@@ -146,7 +146,7 @@ func postgresDialect(secrets []string, ahead time.Duration) *dialect {
 }
 
 // postgresVersion gives the version of the schema and locks the row that holds
-// it: who starts at the same time waits here.
+// it: another process that starts at the same time waits here.
 func postgresVersion(t *tx) (version int, err error) {
 	if _, err := t.Exec(withoutServerTime); err != nil {
 		return 0, err

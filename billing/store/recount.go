@@ -145,19 +145,13 @@ func (r *Recount) countBuckets(q *Query) error {
 }
 
 func (r *Recount) countDebts(q *Query) error {
-	return q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var incurred, paid money.Nano
-		if err := rows.Scan(&no, &incurred, &paid); err != nil {
-			return err
-		}
+	return each3(q, func(no uint32, incurred, paid money.Nano) {
 		c := r.Accounts[no]
 		if c == nil {
 			r.fault("the debt of account %d, which does not exist", no)
-			return nil
+			return
 		}
 		c.Incurred, c.Paid = incurred, paid
-		return nil
 	}, "SELECT account, incurred, paid FROM debt")
 }
 

@@ -2,15 +2,14 @@ package store
 
 import (
 	"cmp"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// reviewStore is what is kept of characters: what is said of them, and which accounts
-// were answered by which. Characters themselves are files (config.Characters); what is
-// said of one whose file is gone stays, and is there again when the file is.
+// reviewStore keeps the reviews of characters, and which accounts each has answered.
+// Characters themselves are files (config.Characters). The reviews of one whose file is gone
+// stay, and show again when the file is back.
 type reviewStore interface {
 	// AddReview gives ErrExists where the account has one of the character already that
 	// is shown, and ErrManyReviews.
@@ -31,7 +30,7 @@ type reviewStore interface {
 	CharacterVersions() (v CharacterVersions, err error)
 }
 
-// ReviewRow is what somebody says of a character.
+// ReviewRow is a review of a character.
 type ReviewRow struct {
 	ID          string `db:"id"`
 	Slug        string `db:"slug"`
@@ -44,7 +43,7 @@ type ReviewRow struct {
 	HiddenUs    int64  `db:"hidden_us,late"` // 0: it is shown
 }
 
-// Rating is what of a review is added up.
+// Rating is the part of a review that sums need.
 type Rating struct {
 	Slug    string
 	Account uint32
@@ -166,12 +165,8 @@ func (s *sqlStore) AddUses(uses []CharacterUse) error {
 func (s *sqlStore) CharacterUses() (map[string]int64, error) {
 	return ask(s, func(q *Query) (map[string]int64, error) {
 		all := map[string]int64{}
-		err := q.Each(func(rows *sql.Rows) error {
-			var slug string
-			var n int64
-			err := rows.Scan(&slug, &n)
+		err := each2(q, func(slug string, n int64) {
 			all[slug] = n
-			return err
 		}, "SELECT slug, imports FROM character_sum")
 		return all, err
 	})

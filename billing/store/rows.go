@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -16,7 +17,7 @@ import (
 // column; fields without a tag are not stored.
 //
 //	ID   string      `db:"id"`
-//	Day  int32       `db:"day,date"`                        // stored as 20261121; 0 is no day
+//	Day  int32       `db:"day,date"`                        // stored as 20261121; 0: none
 //	Paid money.Parts `db:"paid_diem paid_bundled paid_usd"` // one column for each element
 //	Name string      `db:"name" from:"a.name"`              // read from a joined table
 //
@@ -282,6 +283,54 @@ func (st *statement[R]) exec(t *tx, r *R, more ...any) (int64, error) {
 	return t.affect(st.text, st.args(r, more...)...)
 }
 
+// each2 runs do for every row of two columns; nothing else may run on a transaction
+// meanwhile.
+func each2[A, B any](q *Query, do func(A, B), text string, args ...any) error {
+	var a A
+	var b B
+	return q.Each(func(rows *sql.Rows) error {
+		err := rows.Scan(&a, &b)
+		if err == nil {
+			do(a, b)
+		}
+		return err
+	}, text, args...)
+}
+
+// each3 is each2 for three columns.
+func each3[A, B, C any](q *Query, do func(A, B, C), text string, args ...any) error {
+	var a A
+	var b B
+	var c C
+	return q.Each(func(rows *sql.Rows) error {
+		err := rows.Scan(&a, &b, &c)
+		if err == nil {
+			do(a, b, c)
+		}
+		return err
+	}, text, args...)
+}
+
+// each4 is each2 for four columns.
+func each4[A, B, C, D any](q *Query, do func(A, B, C, D), text string, args ...any) error {
+	var a A
+	var b B
+	var c C
+	var d D
+	return q.Each(func(rows *sql.Rows) error {
+		err := rows.Scan(&a, &b, &c, &d)
+		if err == nil {
+			do(a, b, c, d)
+		}
+		return err
+	}, text, args...)
+}
+
+// values reads rows of one column.
+func values[A any](q *Query, text string, args ...any) ([]A, error) {
+	return list(q, func(a *A) []any { return []any{a} }, text, args...)
+}
+
 // bulkMost and bulkBytes are how many rows, and bytes in them, go to the
 // database at a time.
 const (
@@ -291,7 +340,7 @@ const (
 
 // bulk runs one statement for many rows: with arrays in one go, or one by one.
 // Its text names the columns of a row where the rows come in: {ROWS iib} for an
-// INSERT, {FROM account i, data b} as u for what stands behind FROM. Kinds of
+// INSERT, {FROM account i, data b} as u after FROM. Kinds of
 // columns: i integer, n integer or NULL, t text, b bytes.
 type bulk struct {
 	t       *tx
@@ -372,8 +421,7 @@ func (b *bulk) clear() {
 	}
 }
 
-// add gives one row; what is behind its bytes must stay until flush, which also
-// says what failed.
+// add adds one row. Its bytes must not change before flush, which also gives the error.
 func (b *bulk) add(row ...any) {
 	if b.t.failed != nil {
 		return
@@ -406,7 +454,7 @@ func (b *bulk) add(row ...any) {
 	}
 }
 
-// flush sends what add kept.
+// flush sends the rows of add.
 func (b *bulk) flush() error {
 	if b.rows > 0 && b.t.failed == nil {
 		_, b.t.failed = b.t.ExecContext(b.t.ctx, b.t.s.text(b.text), b.columns...)
@@ -415,7 +463,7 @@ func (b *bulk) flush() error {
 	return b.t.failed
 }
 
-// flush sends what several kept, one after the other; nothing once one failed.
+// flush flushes several, one after the other, until one fails.
 func (t *tx) flush(list ...*bulk) error {
 	for _, b := range list {
 		_ = b.flush()

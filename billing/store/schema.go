@@ -352,7 +352,7 @@ func (t *tx) unattended(version int) error {
 	if !t.s.shared {
 		return nil // one process at a time has an embedded store open
 	}
-	names, err := list(&t.Query, func(name *string) []any { return []any{name} },
+	names, err := values[string](&t.Query,
 		"SELECT name FROM node WHERE ended = 0 AND expires_us > {NOW} ORDER BY no")
 	if err != nil || len(names) == 0 {
 		return err

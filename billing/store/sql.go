@@ -15,7 +15,7 @@ import (
 	"farebox/billing/money"
 )
 
-// sqlStore is what both engines have in common: all queries, written once, in
+// sqlStore is common to both engines: all queries, written once, in
 // the SQL that SQLite, PostgreSQL and CockroachDB have in common. What differs
 // is a dialect. Writers lock in this order, so that none waits for another in
 // a circle: cursor or node, job, key, usage_day, buckets by account, currency and
@@ -31,7 +31,7 @@ type sqlStore struct {
 	before         journal.SoldBefore
 }
 
-// DB is the connection that writes, for those who look under the queries.
+// DB is the connection that writes, for tests of the tables.
 func (s *sqlStore) DB() *sql.DB { return s.writer }
 
 // dialect is where engines differ.
@@ -106,7 +106,7 @@ func value[T any](s *sqlStore, text string, args ...any) (T, error) {
 	})
 }
 
-// list gives what the rows hold, each read into the fields of one.
+// list reads rows, each into the fields of one value.
 func list[T any](q *Query, fields func(*T) []any, text string, args ...any) (all []T, err error) {
 	err = q.Each(func(rows *sql.Rows) error {
 		var one T
@@ -250,7 +250,7 @@ func (q *Query) args(args []any) []any {
 	return args
 }
 
-// Row reads one row; what is not there gives sql.ErrNoRows.
+// Row reads one row, or gives sql.ErrNoRows.
 func (q *Query) Row(text string, args ...any) *sql.Row {
 	args = q.args(args)
 	switch stmt := q.stmt(text); {

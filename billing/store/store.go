@@ -70,7 +70,7 @@ type Store interface {
 
 	// Report runs do on one consistent state of the store, until ctx ends.
 	Report(ctx context.Context, do func(*Query) error) error
-	// SoldBefore is what models sold in records of version 1.
+	// SoldBefore has the kinds that models sold in records of version 1.
 	SoldBefore() journal.SoldBefore
 
 	Close() error
@@ -101,7 +101,7 @@ type AccountRow struct {
 	Leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
 	Refunded  money.Nano  // of that, in all currencies
-	Debt      money.Nano  // what it owes
+	Debt      money.Nano  // of the account, still unpaid
 	Paid      bool        // it was ever credited, in any currency, or has an allowance
 	Status    AccountStatus
 	StatusUs  int64
@@ -138,7 +138,7 @@ type Credit struct {
 	Day       int32 // whose DIEM
 	Amount    money.Nano
 	Ref, Memo string
-	Refund    bool            // of what a request cost: kind REFUND, from the book refunds
+	Refund    bool            // of the cost of a request: kind REFUND, from the book refunds
 	Charge    *journal.Record // of that request; nil: it is not known
 	NowUs     int64
 }
@@ -162,7 +162,7 @@ const MaxActiveKeys = 500
 // ErrManyKeys is an account with the most live keys that it may have.
 var ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most allowed: revoke one first", MaxActiveKeys)
 
-// Shared is what a Store can do besides when several nodes work on it.
+// Shared is a Store that several nodes work on.
 // The embedded store is no sharedStore. A bucket of money, and a key's limit in
 // a period, is divided into what is spent, what each node has leased and what
 // is left; a node spends its leases without asking, and Apply takes its
@@ -249,17 +249,17 @@ type Funds struct {
 	Lease       money.Parts // what this node may still spend
 	Avail       money.Parts // left: leased to nobody
 	Others      money.Parts // leased to other nodes
-	Debt        money.Nano  // what the account owes; with key 0
+	Debt        money.Nano  // of the account; with key 0
 }
 
-// Recall is a question to the nodes for what they do not need of an account.
+// Recall asks the nodes for money of an account that they do not need.
 type Recall struct {
 	Account uint32
 	No      uint64   // of the change
 	Nodes   []uint32 // with a session that had leases of the account when they were asked
 }
 
-// Recalled is what came of a recall so far.
+// Recalled is the result of a recall so far.
 type Recalled struct {
 	Nodes    []uint32 // with a session that have leases of the account now
 	Answered []uint32
@@ -281,7 +281,7 @@ type NodeRow struct {
 	Leased    money.Parts
 }
 
-// ChangeKind is what a change of the shared store is about.
+// ChangeKind is the subject of a change of the shared store.
 type ChangeKind uint8
 
 // Kinds of changes. The numbers are stored.

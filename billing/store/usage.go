@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"maps"
 	"slices"
 
@@ -111,19 +110,15 @@ func (s *sqlStore) Report(ctx context.Context, do func(*Query) error) error {
 
 func (s *sqlStore) SoldBefore() journal.SoldBefore { return s.before }
 
-// SoldBefore is what models sold in records of version 1.
+// SoldBefore has the kinds that models sold in records of version 1.
 func (q *Query) SoldBefore() journal.SoldBefore { return q.s.before }
 
-// loadBefore reads what models sold in records of version 1.
+// loadBefore reads the kinds that models sold in records of version 1.
 func (q *Query) loadBefore() (journal.SoldBefore, error) {
 	before := journal.SoldBefore{}
-	return before, q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		var typ string
-		err := rows.Scan(&no, &typ)
+	return before, each2(q, func(no uint32, typ string) {
 		if c, other := journal.ClassesByType[typ]; other {
 			before[no] = c
 		}
-		return err
 	}, "SELECT no, type FROM model WHERE type <> 'text'")
 }

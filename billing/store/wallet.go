@@ -129,7 +129,7 @@ func (t *tx) retireKey(digest Digest, nowUs int64) (no int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// No secret and no wallet has it: it is of what nobody can choose.
+	// No secret and no wallet has it: nobody can choose the text that it is of.
 	other := sha256.Sum256([]byte("retired key " + id))
 	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", no, nowUs,
 		other[:])
