@@ -76,57 +76,9 @@ func (o *Object) End() *Pieces {
 	return &o.Pieces
 }
 
-// Walk calls f with each member of a JSON object that an upstream sent, until f
-// says false. Both slices stand in b; nothing is copied. What is no object, or
-// broken, ends the walk.
-func Walk(b []byte, f func(key, value []byte) bool) {
-	at := jsontext.SkipSpace(b, 0)
-	if at >= len(b) || b[at] != '{' {
-		return
-	}
-	at++
-	for {
-		var m jsontext.Member
-		var ok bool
-		if at, ok = jsontext.NextMember(b, at, &m); !ok || !f(m.Key, b[m.From:m.To]) {
-			return
-		}
-	}
-}
-
-// Each is Walk for the elements of an array.
-func Each(b []byte, f func(value []byte) bool) {
-	at := jsontext.SkipSpace(b, 0)
-	if at >= len(b) || b[at] != '[' {
-		return
-	}
-	at++
-	for {
-		from, to, ok := jsontext.NextElement(b, at)
-		if !ok || !f(b[from:to]) {
-			return
-		}
-		at = to
-	}
-}
-
-// Quoted is what stands between the quotes of a JSON string, escapes as
-// written; nil for any other value.
-func Quoted(value []byte) []byte {
-	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
-		return nil
-	}
-	return value[1 : len(value)-1]
-}
-
-// Unquoted is the text of a JSON string; empty for any other value.
-func Unquoted(value []byte) string {
-	return string(jsontext.AppendUnescaped(nil, Quoted(value)))
-}
-
 // Whole is a JSON number, or its text in a string, as a whole number.
 func Whole(value []byte) (n Maybe[int64]) {
-	if q := Quoted(value); q != nil {
+	if q := jsontext.Quoted(value); q != nil {
 		value = q
 	}
 	if len(value) == 0 || len(value) > 20 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/providers/queue"
+	"farebox/proxy/jsontext"
 )
 
 // Addresses with which an upstream wants to be asked are its own, or they are not used.
@@ -52,7 +53,7 @@ func TestMembersAreReadInOneWay(t *testing.T) {
 		}
 	}
 	m := queue.Members([]byte(` {"a" : "x\u0079" , "b":{"a":1,"a":2}, "c":-1.5} `))
-	if queue.Text(m["a"]) != "xy" || queue.Text(m["b"]) != "" || queue.Text(m["none"]) != "" || len(m) != 3 {
+	if jsontext.Unquoted(m["a"]) != "xy" || jsontext.Unquoted(m["b"]) != "" || jsontext.Unquoted(m["none"]) != "" || len(m) != 3 {
 		t.Errorf("%q", m)
 	}
 	for text, want := range map[string]int{"0": 0, "99.9": 99, "100": 100, "101": -1, "-1": -1, `"5"`: -1, "": -1,

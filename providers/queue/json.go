@@ -24,12 +24,7 @@ func Members(b []byte) map[string][]byte {
 		return nil
 	}
 	list := map[string][]byte{}
-	for at++; ; {
-		var m jsontext.Member
-		var ok bool
-		if at, ok = jsontext.NextMember(b, at, &m); !ok {
-			return list
-		}
+	for m := range jsontext.Members(b, at+1) {
 		key := m.Key
 		if bytes.IndexByte(key, '\\') >= 0 {
 			key = jsontext.AppendUnescaped(nil, key)
@@ -39,14 +34,7 @@ func Members(b []byte) map[string][]byte {
 		}
 		list[string(key)] = b[m.From:m.To]
 	}
-}
-
-// Text is a JSON string; empty for any other value.
-func Text(value []byte) string {
-	if len(value) < 2 || value[0] != '"' {
-		return ""
-	}
-	return string(jsontext.AppendUnescaped(nil, value[1:len(value)-1]))
+	return list
 }
 
 // Percent is a JSON number from 0 to 100 as a job's progress; -1 for any other value.
@@ -56,18 +44,6 @@ func Percent(value []byte) int {
 		return -1
 	}
 	return int(f)
-}
-
-// each gives the elements of an array, until f says false.
-func each(b []byte, f func(value []byte) bool) {
-	at := 1
-	for {
-		from, to, ok := jsontext.NextElement(b, at)
-		if !ok || !f(b[from:to]) {
-			return
-		}
-		at = to
-	}
 }
 
 // outputs are the members of an app's output that what was made stands in, in the order
@@ -153,7 +129,7 @@ func at(v []byte, path string) []byte {
 			return nil
 		}
 		var found []byte
-		each(v, func(value []byte) bool {
+		jsontext.Each(v, func(value []byte) bool {
 			if n--; n < 0 {
 				found = value
 			}
@@ -172,12 +148,12 @@ func find(v []byte, kind Kind, depth int) (link, called string) {
 	}
 	switch v[0] {
 	case '"':
-		if text := Text(v); strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") ||
+		if text := jsontext.Unquoted(v); strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") ||
 			strings.HasPrefix(text, "data:") {
 			return text, ""
 		}
 	case '[':
-		each(v, func(value []byte) bool {
+		jsontext.Each(v, func(value []byte) bool {
 			link, called = find(value, kind, depth+1)
 			return link == ""
 		})
@@ -186,7 +162,7 @@ func find(v []byte, kind Kind, depth int) (link, called string) {
 		for _, name := range outputs[kind] {
 			if link, called = find(members[name], kind, depth+1); link != "" {
 				if name == "url" {
-					called = Text(members["content_type"])
+					called = jsontext.Unquoted(members["content_type"])
 				}
 				return link, called
 			}

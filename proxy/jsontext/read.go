@@ -251,3 +251,45 @@ func Elements(list []byte) iter.Seq[[]byte] {
 		}
 	}
 }
+
+// Walk calls f with each member of a JSON object that an upstream sent, until f
+// says false. Both slices stand in b; nothing is copied. What is no object, or
+// broken, ends the walk.
+func Walk(b []byte, f func(key, value []byte) bool) {
+	at := SkipSpace(b, 0)
+	if at >= len(b) || b[at] != '{' {
+		return
+	}
+	for m := range Members(b, at+1) {
+		if !f(m.Key, b[m.From:m.To]) {
+			return
+		}
+	}
+}
+
+// Each is Walk for the elements of an array.
+func Each(b []byte, f func(value []byte) bool) {
+	at := SkipSpace(b, 0)
+	if at >= len(b) || b[at] != '[' {
+		return
+	}
+	for one := range Elements(b[at:]) {
+		if !f(one) {
+			return
+		}
+	}
+}
+
+// Quoted is what stands between the quotes of a JSON string, escapes as
+// written; nil for any other value.
+func Quoted(value []byte) []byte {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return nil
+	}
+	return value[1 : len(value)-1]
+}
+
+// Unquoted is the text of a JSON string; empty for any other value.
+func Unquoted(value []byte) string {
+	return string(AppendUnescaped(nil, Quoted(value)))
+}

@@ -44,16 +44,21 @@ func decodeRune[T string | []byte](text T, i int) (rune, int) {
 	return utf8.DecodeRune(b[:n])
 }
 
+// Comma appends a comma, but not before the first member or element.
+func Comma(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] != '{' && b[n-1] != '[' {
+		b = append(b, ',')
+	}
+	return b
+}
+
 // Object is the text of an object that is being written, from its opening brace on. Its
 // methods append a member, with the comma before it.
 type Object []byte
 
 // Name appends the name of a member; its value is for the caller to append.
 func (o Object) Name(name string) Object {
-	if n := len(o); n > 0 && o[n-1] != '{' && o[n-1] != '[' {
-		o = append(o, ',')
-	}
-	return append(append(append(o, '"'), name...), '"', ':')
+	return append(append(append(Comma(o), '"'), name...), '"', ':')
 }
 
 // Text appends a string.

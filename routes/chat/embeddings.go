@@ -89,16 +89,14 @@ func (c *inference) fitsInputs(v *routes.Validator, tokens bool) *routes.Error {
 	if f.Kind == scan.String {
 		return tooLong("input", raw[1:len(raw)-1])
 	}
-	for at, n := 1, 0; ; n++ {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			return nil
-		}
-		if e := tooLong("input."+strconv.Itoa(n), raw[from+1:to-1]); e != nil {
+	n := 0
+	for one := range jsontext.Elements(raw) {
+		if e := tooLong("input."+strconv.Itoa(n), one[1:len(one)-1]); e != nil {
 			return e
 		}
-		at = to
+		n++
 	}
+	return nil
 }
 
 // tokenInput checks input that is token numbers: one list of them, or a list of
@@ -118,13 +116,12 @@ func tokenInput(v *routes.Validator) (is, one bool) {
 		checkTokens(v, raw, "input")
 		return true, true
 	}
-	for at, n := 1, 0; len(v.Issues) == 0; n++ {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
+	n := 0
+	for one := range jsontext.Elements(raw) {
+		if checkTokens(v, one, "input."+strconv.Itoa(n)); len(v.Issues) > 0 {
 			break
 		}
-		checkTokens(v, raw[from:to], "input."+strconv.Itoa(n))
-		at = to
+		n++
 	}
 	return true, false
 }
@@ -136,21 +133,17 @@ func checkTokens(v *routes.Validator, raw []byte, path string) {
 			Message: path + ": expected an array of token numbers, like those before it."})
 		return
 	}
-	for at, n := 1, 0; ; n++ {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			if n == 0 {
-				v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1",
-					Message: path + ": must have at least 1 element."})
-			}
-			return
-		}
-		if _, err := strconv.ParseUint(routes.ViewString(raw[from:to]), 10, 32); err != nil {
+	n := 0
+	for one := range jsontext.Elements(raw) {
+		if _, err := strconv.ParseUint(routes.ViewString(one), 10, 32); err != nil {
 			at := path + "." + strconv.Itoa(n)
 			v.Add(routes.Issue{Code: "invalid_type", Path: at, Expected: "integer",
 				Message: at + ": expected a token number, an integer from 0."})
 			return
 		}
-		at = to
+		n++
+	}
+	if n == 0 {
+		v.Add(routes.Issue{Code: "too_small", Path: path, Minimum: "1", Message: path + ": must have at least 1 element."})
 	}
 }

@@ -172,8 +172,7 @@ var shown = map[string]bool{"functions": true, "function_call": true, "modalitie
 
 // asksInTheClear is the first of them; empty: there is none.
 func asksInTheClear(v *routes.Validator) string {
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(v.Body, v.Doc.Open, &m); ok; i, ok = jsontext.NextMember(v.Body, i, &m) {
+	for m := range jsontext.Members(v.Body, v.Doc.Open) {
 		name := string(jsontext.AppendUnescaped(nil, m.Key[:min(len(m.Key), 6*maxShown)]))
 		if !shown[name] {
 			continue

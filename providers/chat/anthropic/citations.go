@@ -24,8 +24,7 @@ type cited struct {
 
 func readCited(raw []byte) (c cited) {
 	c.raw = raw
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		value := raw[m.From:m.To]
 		if value[0] != '"' {
 			if string(m.Key) == "document_index" {
@@ -71,8 +70,7 @@ func (c *cited) append(dst []byte, from, to int64) []byte {
 
 // places appends where in the document the text stands, as the model said it.
 func (c *cited) places(dst []byte) []byte {
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(c.raw, 1, &m); ok; at, ok = jsontext.NextMember(c.raw, at, &m) {
+	for m := range jsontext.Members(c.raw, 1) {
 		switch string(m.Key) {
 		case "start_char_index", "end_char_index", "start_page_number", "end_page_number", "start_block_index",
 			"end_block_index":
@@ -89,15 +87,11 @@ func appendCitations(dst, list []byte, from, to int64, n *int) []byte {
 	if len(list) == 0 || list[0] != '[' {
 		return dst
 	}
-	for at := 1; ; {
-		begin, end, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return dst
-		}
-		if at = end; list[begin] != '{' {
+	for one := range jsontext.Elements(list) {
+		if one[0] != '{' {
 			continue
 		}
-		c := readCited(list[begin:end])
+		c := readCited(one)
 		if !c.document && len(c.url) == 0 {
 			continue // it says of nothing where it is
 		}
@@ -107,6 +101,7 @@ func appendCitations(dst, list []byte, from, to int64, n *int) []byte {
 		*n++
 		dst = c.append(dst, from, to)
 	}
+	return dst
 }
 
 // chars is how many characters a text has, as it stands between its quotes.

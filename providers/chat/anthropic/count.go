@@ -26,8 +26,7 @@ func (Vendor) Counted(body []byte) (tokens int64, ok bool) {
 	if !dialect.IsObject(body) {
 		return 0, false
 	}
-	var m jsontext.Member
-	for at, more := jsontext.NextMember(body, 1, &m); more; at, more = jsontext.NextMember(body, at, &m) {
+	for m := range jsontext.Members(body, 1) {
 		if string(m.Key) == "input_tokens" {
 			return jsontext.ReadCount(body[m.From:m.To])
 		}

@@ -243,18 +243,12 @@ func (w *request) stop() {
 		return
 	}
 	w.b = append(w.b, `,"stop_sequences":[`...)
-	if !list {
+	if list {
+		for one := range jsontext.Elements(raw) {
+			w.stopSequence(one)
+		}
+	} else {
 		w.stopSequence(raw)
-	}
-	for at, n := 1, 0; list; n++ {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			break
-		}
-		if at = to; n > 0 {
-			w.b = append(w.b, ',')
-		}
-		w.stopSequence(raw[from:to])
 	}
 	w.b = append(w.b, ']')
 }
@@ -263,7 +257,7 @@ func (w *request) stopSequence(raw []byte) {
 	if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
 		w.fail("stop", "stop: this model does not accept stop sequences of white space only.")
 	}
-	w.b = append(w.b, raw...)
+	w.b = append(jsontext.Comma(w.b), raw...)
 }
 
 // schema is the JSON schema of response_format. Some clients put it under
@@ -414,8 +408,7 @@ func (w *request) metadata() {
 		return
 	}
 	raw := w.c.Raw(i)
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		if string(m.Key) == "user_id" && raw[m.From] == '"' && m.To-m.From <= maxUserID {
 			w.b = append(append(append(w.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
 			return

@@ -241,13 +241,9 @@ func (w *request) thinking(m int32) {
 		return
 	}
 	raw := w.c.Raw(details)
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			return
-		}
-		if at = to; raw[from] == '{' {
-			w.detail(raw[from:to], text, signature)
+	for one := range jsontext.Elements(raw) {
+		if one[0] == '{' {
+			w.detail(one, text, signature)
 		}
 	}
 }
@@ -256,8 +252,7 @@ func (w *request) thinking(m int32) {
 // has the signature alone: its text is the message's reasoning_content.
 func (w *request) detail(entry, text, signature []byte) {
 	var own, sign, data []byte
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(entry, 1, &m); ok; at, ok = jsontext.NextMember(entry, at, &m) {
+	for m := range jsontext.Members(entry, 1) {
 		if entry[m.From] != '"' {
 			continue
 		}

@@ -20,8 +20,7 @@ func (n *counts) read(raw []byte) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return
 	}
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		value := raw[m.From:m.To]
 		if string(m.Key) == "output_tokens_details" && value[0] == '{' {
 			n.details(value)
@@ -48,8 +47,7 @@ func (n *counts) read(raw []byte) {
 }
 
 func (n *counts) details(raw []byte) {
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		if string(m.Key) == "thinking_tokens" {
 			n.thinking, _ = jsontext.ReadCount(raw[m.From:m.To])
 		}

@@ -34,8 +34,7 @@ func CompletionID(data []byte) []byte {
 	if i >= len(data) || data[i] != '{' {
 		return nil
 	}
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(data, i+1, &m); ok; i, ok = jsontext.NextMember(data, i, &m) {
+	for m := range jsontext.Members(data, i+1) {
 		if string(m.Key) != "id" {
 			continue
 		}

@@ -220,20 +220,15 @@ func (n *counter) value(i int32) {
 
 // list adds the strings of an embedding's input array.
 func (n *counter) list(raw []byte) {
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			return
-		}
-		switch raw[from] {
+	for one := range jsontext.Elements(raw) {
+		switch one[0] {
 		case '"':
-			n.escaped(raw[from+1 : to-1])
+			n.escaped(one[1 : len(one)-1])
 		case '[':
-			n.fixed += tokenIDs(raw[from:to])
+			n.fixed += tokenIDs(one)
 		default:
 			n.fixed++ // a token id
 		}
-		at = to
 	}
 }
 

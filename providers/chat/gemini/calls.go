@@ -212,8 +212,7 @@ func (w *request) response(m int32) {
 // reserved says that an object has a member that is read as the whole output: its
 // others would be lost.
 func reserved(object []byte) bool {
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(object, 1, &m); ok; at, ok = jsontext.NextMember(object, at, &m) {
+	for m := range jsontext.Members(object, 1) {
 		if key := string(m.Key); key == "output" || key == "error" || bytes.IndexByte(m.Key, '\\') >= 0 {
 			return true
 		}

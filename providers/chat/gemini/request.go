@@ -235,18 +235,12 @@ func (w *request) stop() {
 	}
 	w.setting("stopSequences")
 	w.b = append(w.b, '[')
-	if !list {
+	if list {
+		for one := range jsontext.Elements(raw) {
+			w.stopSequence(one)
+		}
+	} else {
 		w.stopSequence(raw)
-	}
-	for at, n := 1, 0; list; n++ {
-		from, to, ok := jsontext.NextElement(raw, at)
-		if !ok {
-			break
-		}
-		if at = to; n > 0 {
-			w.b = append(w.b, ',')
-		}
-		w.stopSequence(raw[from:to])
 	}
 	w.b = append(w.b, ']')
 }
@@ -255,7 +249,7 @@ func (w *request) stopSequence(raw []byte) {
 	if len(raw) <= 2 || raw[0] != '"' {
 		w.fail("stop", "stop: this model takes texts of at least one character only.")
 	}
-	w.b = append(w.b, raw...)
+	w.b = append(jsontext.Comma(w.b), raw...)
 }
 
 func (w *request) logprobs() {

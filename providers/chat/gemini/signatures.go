@@ -31,18 +31,12 @@ type entry struct{ kind, id, text, signature, data, format []byte }
 func (e *entry) ours() bool { return len(e.format) == 0 || string(e.format) == `"`+thoughtFormat+`"` }
 
 func (k *kept) each(f func(e *entry)) {
-	for at := 1; k.details != nil; {
-		from, to, ok := jsontext.NextElement(k.details, at)
-		if !ok {
-			return
-		}
-		if at = to; k.details[from] != '{' {
+	for raw := range jsontext.Elements(k.details) {
+		if raw[0] != '{' {
 			continue
 		}
 		var e entry
-		var m jsontext.Member
-		raw := k.details[from:to]
-		for i, ok := jsontext.NextMember(raw, 1, &m); ok; i, ok = jsontext.NextMember(raw, i, &m) {
+		for m := range jsontext.Members(raw, 1) {
 			value := raw[m.From:m.To]
 			if value[0] != '"' {
 				continue

@@ -167,8 +167,7 @@ func appendLogprobs(dst, raw []byte) []byte {
 		return append(dst, "null"...)
 	}
 	var chosen, top []byte
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		switch list := raw[m.From:m.To]; {
 		case list[0] != '[':
 		case string(m.Key) == "chosenCandidates":
@@ -179,15 +178,9 @@ func appendLogprobs(dst, raw []byte) []byte {
 	}
 	dst = append(dst, `{"content":[`...)
 	// Both lists have an element for each token.
-	for at, also, n := 1, 1, 0; chosen != nil; n++ {
-		from, to, ok := jsontext.NextElement(chosen, at)
-		if !ok {
-			break
-		}
-		if at = to; n > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendLogprob(append(dst, '{'), chosen[from:to])
+	also := 1
+	for one := range jsontext.Elements(chosen) {
+		dst = appendLogprob(append(jsontext.Comma(dst), '{'), one)
 		dst = append(dst, `,"top_logprobs":[`...)
 		if top != nil {
 			if from, to, ok := jsontext.NextElement(top, also); ok {
@@ -207,21 +200,17 @@ func appendTop(dst, raw []byte) []byte {
 	if raw[0] != '{' {
 		return dst
 	}
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		list := raw[m.From:m.To]
 		if string(m.Key) != "candidates" || list[0] != '[' {
 			continue
 		}
-		for at, n := 1, 0; n < maxLogprobs; n++ {
-			from, to, ok := jsontext.NextElement(list, at)
-			if !ok {
+		n := 0
+		for one := range jsontext.Elements(list) {
+			if n++; n > maxLogprobs {
 				break
 			}
-			if at = to; n > 0 {
-				dst = append(dst, ',')
-			}
-			dst = append(appendLogprob(append(dst, '{'), list[from:to]), '}')
+			dst = append(appendLogprob(append(jsontext.Comma(dst), '{'), one), '}')
 		}
 		break // a second list of that name would follow without a comma
 	}
@@ -231,9 +220,8 @@ func appendTop(dst, raw []byte) []byte {
 // appendLogprob appends one token's members; c is JSON of any kind.
 func appendLogprob(dst, c []byte) []byte {
 	token, p := []byte(`""`), []byte("0") // the vendor leaves out a 0
-	var m jsontext.Member
 	if c[0] == '{' {
-		for at, ok := jsontext.NextMember(c, 1, &m); ok; at, ok = jsontext.NextMember(c, at, &m) {
+		for m := range jsontext.Members(c, 1) {
 			switch value := c[m.From:m.To]; {
 			case string(m.Key) == "token" && value[0] == '"':
 				token = value

@@ -21,8 +21,7 @@ func (n *counts) read(raw []byte) {
 		return
 	}
 	var next counts
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		v, ok := jsontext.ReadCount(raw[m.From:m.To])
 		if !ok {
 			continue

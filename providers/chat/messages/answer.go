@@ -330,15 +330,12 @@ func (f *Form) stopped(stop []byte) bool {
 	if len(stop) == 0 || len(f.stops) == 0 {
 		return false
 	}
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(f.stops, at)
-		if !ok {
-			return false
-		}
-		if at = to; f.stops[from] == '"' && bytes.Equal(f.stops[from+1:to-1], stop) {
+	for one := range jsontext.Elements(f.stops) {
+		if one[0] == '"' && bytes.Equal(one[1:len(one)-1], stop) {
 			return true
 		}
 	}
+	return false
 }
 
 // appendID appends a message's id for a completion's.

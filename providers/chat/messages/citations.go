@@ -17,7 +17,6 @@ func (c *citation) append(dst []byte) []byte {
 
 // next reads the next source in a list of annotations at or after at.
 func (c *citation) next(list []byte, at int) (next int, ok bool) {
-	var m jsontext.Member
 	for {
 		from, to, ok := jsontext.NextElement(list, at)
 		if !ok {
@@ -25,7 +24,7 @@ func (c *citation) next(list []byte, at int) (next int, ok bool) {
 		}
 		at = to
 		entry := list[from:to]
-		for k, ok := jsontext.NextMember(entry, 1, &m); ok; k, ok = jsontext.NextMember(entry, k, &m) {
+		for m := range jsontext.Members(entry, 1) {
 			if string(m.Key) == "url_citation" && entry[m.From] == '{' {
 				*c = readCitation(entry[m.From:m.To])
 				return at, true
@@ -35,8 +34,7 @@ func (c *citation) next(list []byte, at int) (next int, ok bool) {
 }
 
 func readCitation(entry []byte) (c citation) {
-	var m jsontext.Member
-	for k, ok := jsontext.NextMember(entry, 1, &m); ok; k, ok = jsontext.NextMember(entry, k, &m) {
+	for m := range jsontext.Members(entry, 1) {
 		if entry[m.From] != '"' {
 			continue
 		}

@@ -110,8 +110,7 @@ func (r *reader) mustSearch() bool {
 // search refuses what a search of this service cannot be told.
 func (r *reader) search(t int32) {
 	raw := r.raw(t)
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		switch name := string(clip(m.Key)); name {
 		case "type", "name", "max_uses", "cache_control": // one search is done, and its result is not cached
 		default:

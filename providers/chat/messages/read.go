@@ -218,8 +218,7 @@ func (r *reader) unknown() {
 	if int(r.doc.Named(-1)) == r.doc.Members {
 		return
 	}
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(r.body, r.doc.Open, &m); ok; at, ok = jsontext.NextMember(r.body, at, &m) {
+	for m := range jsontext.Members(r.body, r.doc.Open) {
 		if Shape.ID(string(m.Key)) < 0 && string(r.body[m.From:m.To]) != "null" {
 			r.no(string(clip(m.Key)), "is not known here; leave it out.")
 		}
@@ -243,8 +242,7 @@ func (r *reader) strange(i int32) {
 		return
 	}
 	raw := f.Raw(r.body)
-	var m jsontext.Member
-	for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		if shape.ID(string(m.Key)) < 0 && string(raw[m.From:m.To]) != "null" {
 			r.untold(r.doc.Path(i)+"."+string(clip(m.Key)), "this member")
 			return

@@ -249,8 +249,7 @@ func (s *stream) call(v *values, i, choice int32) {
 func (s *stream) fault(raw []byte) {
 	var message, code []byte
 	if raw[0] == '{' {
-		var m jsontext.Member
-		for at, ok := jsontext.NextMember(raw, 1, &m); ok; at, ok = jsontext.NextMember(raw, at, &m) {
+		for m := range jsontext.Members(raw, 1) {
 			if raw[m.From] != '"' {
 				continue
 			}

@@ -101,8 +101,7 @@ func (t *thought) next(list []byte, at int) (next int, ok bool) {
 		return at, false
 	}
 	*t = thought{entry: list[from:to]}
-	var m jsontext.Member
-	for k, ok := jsontext.NextMember(t.entry, 1, &m); ok; k, ok = jsontext.NextMember(t.entry, k, &m) {
+	for m := range jsontext.Members(t.entry, 1) {
 		if t.entry[m.From] != '"' {
 			continue
 		}

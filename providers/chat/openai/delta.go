@@ -104,8 +104,7 @@ func (n *noter) message(object []byte) {
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
+	for m := range jsontext.Members(object, 1) {
 		n.member(object, &m)
 	}
 }
@@ -161,22 +160,17 @@ func (n *noter) structure(name, value []byte) {
 
 // calls notes the names and arguments of a tool_calls array.
 func (n *noter) calls(list []byte) {
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
-		}
-		at = to
-		if list[from] == '{' {
-			n.call(list[from:to])
+	for one := range jsontext.Elements(list) {
+		if one[0] == '{' {
+			n.call(one)
 		}
 	}
 }
 
 func (n *noter) call(call []byte) {
-	var m, f jsontext.Member
+	var f jsontext.Member
 	index := int64(0)
-	for i, ok := jsontext.NextMember(call, 1, &m); ok; i, ok = jsontext.NextMember(call, i, &m) {
+	for m := range jsontext.Members(call, 1) {
 		switch string(m.Key) {
 		case "index":
 			index, _ = jsontext.ReadCount(call[m.From:m.To])
@@ -188,7 +182,7 @@ func (n *noter) call(call []byte) {
 		return
 	}
 	function := call[f.From:f.To]
-	for i, ok := jsontext.NextMember(function, 1, &m); ok; i, ok = jsontext.NextMember(function, i, &m) {
+	for m := range jsontext.Members(function, 1) {
 		if function[m.From] != '"' {
 			continue
 		}

@@ -145,8 +145,7 @@ func (g *guard) read() bool {
 	if why != 0 || scan.Space(g.data, end) != len(g.data) {
 		return false
 	}
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(g.data, from+1, &m); ok; i, ok = jsontext.NextMember(g.data, i, &m) {
+	for m := range jsontext.Members(g.data, from+1) {
 		if !g.member(&m) {
 			return false
 		}

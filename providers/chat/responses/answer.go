@@ -16,12 +16,11 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
 	var choices []byte
-	var m jsontext.Member
 	start := jsontext.SkipSpace(completion, 0)
 	if start >= len(completion) || completion[start] != '{' {
 		return nil, errNoAnswer
 	}
-	for i, ok := jsontext.NextMember(completion, start+1, &m); ok; i, ok = jsontext.NextMember(completion, i, &m) {
+	for m := range jsontext.Members(completion, start+1) {
 		value := completion[m.From:m.To]
 		switch {
 		case string(m.Key) == "choices":
@@ -233,13 +232,9 @@ func eachObject(list []byte, do func(object []byte)) {
 	if len(list) == 0 || list[0] != '[' {
 		return
 	}
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
-		}
-		if at = to; list[from] == '{' {
-			do(list[from:to])
+	for one := range jsontext.Elements(list) {
+		if one[0] == '{' {
+			do(one)
 		}
 	}
 }

@@ -190,23 +190,15 @@ func arePartsOf(list []byte) bool {
 
 // eachPart calls do with every element, its type and its text.
 func eachPart(list []byte, do func(part, kind, words []byte)) {
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
-		}
-		at = to
+	for part := range jsontext.Elements(list) {
 		var kind, words []byte
-		part := list[from:to]
-		var m jsontext.Member
-		for k, ok := 1, part[0] == '{'; ok; {
-			if k, ok = jsontext.NextMember(part, k, &m); ok && part[m.From] == '"' {
-				switch string(m.Key) {
-				case "type":
-					kind = part[m.From+1 : m.To-1]
-				case "text":
-					words = part[m.From:m.To]
-				}
+		for m := range jsontext.Members(part, 1) {
+			switch {
+			case part[0] != '{' || part[m.From] != '"':
+			case string(m.Key) == "type":
+				kind = part[m.From+1 : m.To-1]
+			case string(m.Key) == "text":
+				words = part[m.From:m.To]
 			}
 		}
 		do(part, kind, words)

@@ -11,8 +11,7 @@ import (
 func (s *stream) chunk(data []byte) {
 	s.odd = false
 	var choices, failure []byte
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(data, 1, &m); ok; i, ok = jsontext.NextMember(data, i, &m) {
+	for m := range jsontext.Members(data, 1) {
 		value := data[m.From:m.To]
 		switch string(m.Key) {
 		case "choices":
@@ -47,13 +46,12 @@ func (s *stream) chunk(data []byte) {
 	}
 	var text []byte
 	n := 0
-	for at := 1; !s.ended; n++ {
-		from, to, ok := jsontext.NextElement(choices, at)
-		if !ok {
+	for one := range jsontext.Elements(choices) {
+		if s.ended {
 			break
 		}
-		if at = to; choices[from] == '{' {
-			text = s.choice(choices[from:to])
+		if n++; one[0] == '{' {
+			text = s.choice(one)
 		}
 	}
 	if n == 1 && text != nil && !s.odd && !s.ended && s.last >= 0 {
@@ -66,8 +64,7 @@ func memberOf(object []byte, name string) []byte {
 	if len(object) == 0 || object[0] != '{' {
 		return nil
 	}
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
+	for m := range jsontext.Members(object, 1) {
 		if string(m.Key) == name {
 			return object[m.From:m.To]
 		}
@@ -95,8 +92,7 @@ func (s *stream) failure(value []byte) {
 // choice reads one choice, and returns its delta where that is one text and no more.
 func (s *stream) choice(choice []byte) (plain []byte) {
 	var delta, logprobs []byte
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(choice, 1, &m); ok; i, ok = jsontext.NextMember(choice, i, &m) {
+	for m := range jsontext.Members(choice, 1) {
 		value := choice[m.From:m.To]
 		switch string(m.Key) {
 		case "index":
@@ -138,8 +134,7 @@ func (s *stream) choice(choice []byte) (plain []byte) {
 func (s *stream) change(delta, logprobs []byte) (plain bool) {
 	var reasoning, details, content, refusal, annotations, calls []byte
 	members := 0
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(delta, 1, &m); ok; i, ok = jsontext.NextMember(delta, i, &m) {
+	for m := range jsontext.Members(delta, 1) {
 		members++
 		value := delta[m.From:m.To]
 		switch string(m.Key) {
@@ -173,13 +168,12 @@ func (s *stream) change(delta, logprobs []byte) (plain bool) {
 	}
 	s.annotations(annotations)
 	if len(calls) > 0 && calls[0] == '[' {
-		for at := 1; !s.ended; {
-			from, to, ok := jsontext.NextElement(calls, at)
-			if !ok {
+		for one := range jsontext.Elements(calls) {
+			if s.ended {
 				break
 			}
-			if at = to; calls[from] == '{' {
-				s.call(calls[from:to])
+			if one[0] == '{' {
+				s.call(one)
 			}
 		}
 	}
@@ -195,14 +189,8 @@ func (s *stream) content(content, logprobs []byte) {
 	case '"':
 		s.say(content[1:len(content)-1], logprobs)
 	case '[':
-		for at := 1; !s.ended; {
-			from, to, ok := jsontext.NextElement(content, at)
-			if !ok {
-				return
-			}
-			at = to
-			part := content[from:to]
-			if part[0] != '{' {
+		for part := range jsontext.Elements(content) {
+			if s.ended || part[0] != '{' {
 				continue
 			}
 			if inner := memberOf(part, "thinking"); len(inner) > 0 {
@@ -220,13 +208,9 @@ func (s *stream) thinking(inner []byte) {
 		s.think(inner[1 : len(inner)-1])
 		return
 	}
-	for at := 1; inner[0] == '['; {
-		from, to, ok := jsontext.NextElement(inner, at)
-		if !ok {
-			return
-		}
-		if at = to; inner[from] == '{' {
-			if words := stringIn(inner[from:to], "text"); len(words) > 0 {
+	for one := range jsontext.Elements(inner) {
+		if inner[0] == '[' && one[0] == '{' {
+			if words := stringIn(one, "text"); len(words) > 0 {
 				s.think(words)
 			}
 		}
@@ -262,13 +246,10 @@ func (s *stream) details(list []byte, tell bool) {
 	if len(list) == 0 || list[0] != '[' {
 		return
 	}
-	for at := 1; !s.ended; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
+	for entry := range jsontext.Elements(list) {
+		if s.ended {
+			break
 		}
-		at = to
-		entry := list[from:to]
 		if entry[0] != '{' {
 			continue
 		}
@@ -298,28 +279,21 @@ func (s *stream) annotations(list []byte) {
 	if len(list) == 0 || list[0] != '[' {
 		return
 	}
-	for at := 1; !s.ended; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
-		}
-		at = to
-		if list[from] != '{' {
+	for one := range jsontext.Elements(list) {
+		if s.ended || one[0] != '{' {
 			continue
 		}
 		it := s.message(textPart)
 		if it == nil {
 			return
 		}
-		if s.kept += to - from; s.kept > maxKept {
+		if s.kept += len(one); s.kept > maxKept {
 			s.tooLong()
 			return
 		}
-		if it.notes > 0 {
-			it.annotations = append(it.annotations, ',')
-		}
+		it.annotations = jsontext.Comma(it.annotations)
 		begun := len(it.annotations)
-		it.annotations = appendAnnotation(it.annotations, list[from:to])
+		it.annotations = appendAnnotation(it.annotations, one)
 		if !s.spec {
 			s.event("response.output_text.annotation.added")
 			s.place(it, "content")
@@ -334,8 +308,7 @@ func (s *stream) annotations(list []byte) {
 func (s *stream) call(entry []byte) {
 	var id, function []byte
 	kind, index := callItem, int64(-1)
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(entry, 1, &m); ok; i, ok = jsontext.NextMember(entry, i, &m) {
+	for m := range jsontext.Members(entry, 1) {
 		value := entry[m.From:m.To]
 		switch string(m.Key) {
 		case "index":

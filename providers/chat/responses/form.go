@@ -139,9 +139,8 @@ func (f *Form) leaveUnread() {
 	if int(f.doc.Named(-1)) == f.doc.Members {
 		return
 	}
-	var m jsontext.Member
 	start := jsontext.SkipSpace(f.body, 0)
-	for i, ok := jsontext.NextMember(f.body, start+1, &m); ok; i, ok = jsontext.NextMember(f.body, i, &m) {
+	for m := range jsontext.Members(f.body, start+1) {
 		for _, name := range unreadMembers {
 			if string(m.Key) == string(name) && string(f.body[m.From:m.To]) != "null" {
 				f.left.Add(name)

@@ -240,8 +240,7 @@ func (it *item) addDetail(entry []byte, streamed bool) {
 		return
 	}
 	it.details = append(it.details, '{')
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(entry, 1, &m); ok; i, ok = jsontext.NextMember(entry, i, &m) {
+	for m := range jsontext.Members(entry, 1) {
 		if string(m.Key) == "text" {
 			continue
 		}
@@ -257,9 +256,8 @@ func (it *item) addDetail(entry []byte, streamed bool) {
 // appendAnnotation appends a source as responses write it, from how chat completions
 // do; other kinds are passed on.
 func appendAnnotation(dst, annotation []byte) []byte {
-	var m jsontext.Member
 	var inner []byte
-	for i, ok := jsontext.NextMember(annotation, 1, &m); ok; i, ok = jsontext.NextMember(annotation, i, &m) {
+	for m := range jsontext.Members(annotation, 1) {
 		if string(m.Key) == "url_citation" && annotation[m.From] == '{' {
 			inner = annotation[m.From:m.To]
 		}
@@ -268,7 +266,7 @@ func appendAnnotation(dst, annotation []byte) []byte {
 		return append(dst, annotation...)
 	}
 	link, title, start, end := []byte(`""`), []byte(`""`), []byte("0"), []byte("0")
-	for i, ok := jsontext.NextMember(inner, 1, &m); ok; i, ok = jsontext.NextMember(inner, i, &m) {
+	for m := range jsontext.Members(inner, 1) {
 		switch value := inner[m.From:m.To]; string(m.Key) {
 		case "url":
 			link = value

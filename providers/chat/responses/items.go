@@ -315,20 +315,12 @@ func (s *stream) results(it *item, params []byte) {
 	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),
 		s.f.appendID(nil, it)...), `","status":"completed","results":[`...)
 	list := memberOf(params, "web_search_citations")
-	for at, n := 1, 0; len(list) > 1; n++ {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			break
-		}
-		if at = to; n > 0 {
-			s.out = append(s.out, ',')
-		}
-		source := list[from:to]
-		s.out = strconv.AppendInt(append(s.out, `{"index":`...), int64(n), 10)
-		s.out = append(append(s.out, `,"url":`...), orEmpty(memberOf(source, "url"))...)
-		s.out = append(append(s.out, `,"title":`...), orEmpty(memberOf(source, "title"))...)
-		s.out = append(append(s.out, `,"snippet":`...), orEmpty(memberOf(source, "content"))...)
-		s.out = append(s.out, '}')
+	n := int64(0)
+	for source := range jsontext.Elements(list) {
+		s.out = jsontext.Object(append(jsontext.Comma(s.out), '{')).Int("index", n).
+			Raw("url", orEmpty(memberOf(source, "url"))).Raw("title", orEmpty(memberOf(source, "title"))).
+			Raw("snippet", orEmpty(memberOf(source, "content"))).End()
+		n++
 	}
 	s.out = append(s.out, "]"...)
 	s.endEvent()

@@ -63,8 +63,7 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 type nativeResponse struct{ status, failure, output, usage, model, instructions []byte }
 
 func readResponse(object []byte) (r nativeResponse) {
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
+	for m := range jsontext.Members(object, 1) {
 		value := object[m.From:m.To]
 		switch string(m.Key) {
 		case "status":
@@ -117,9 +116,8 @@ func safeFailure(words []byte) failure {
 // nil: as the upstream wrote them. f says what is kept here; nil: nothing.
 func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, failure *failure,
 	u *dialect.Usage) []byte {
-	var m jsontext.Member
 	at, told := 0, u == nil || u.Seen
-	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
+	for m := range jsontext.Members(object, 1) {
 		value := object[m.From:m.To]
 		name := string(m.Key)
 		switch {

@@ -200,8 +200,7 @@ func (p *patcher) finish() []proxy.Patch {
 // cutOthers cuts the members of the object that begins behind from, but for those that are kept.
 func (p *patcher) cutOthers(from int, kept func(name []byte) bool) {
 	p.gone = p.gone[:0]
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(p.body, from, &m); ok; i, ok = jsontext.NextMember(p.body, i, &m) {
+	for m := range jsontext.Members(p.body, from) {
 		if !kept(m.Key) {
 			key := cap(p.body) - cap(m.Key) - 1 // it is a piece of the body, behind its quote
 			p.gone = append(p.gone, scan.Span{From: key, To: m.To})

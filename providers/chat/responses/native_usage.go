@@ -13,8 +13,7 @@ func readNativeUsage(raw []byte, u *dialect.Usage) {
 		return
 	}
 	var n dialect.Usage
-	var m, d jsontext.Member
-	for i, ok := jsontext.NextMember(raw, 1, &m); ok; i, ok = jsontext.NextMember(raw, i, &m) {
+	for m := range jsontext.Members(raw, 1) {
 		value := raw[m.From:m.To]
 		v, number := jsontext.ReadCount(value)
 		switch string(m.Key) {
@@ -28,7 +27,7 @@ func readNativeUsage(raw []byte, u *dialect.Usage) {
 			if value[0] != '{' {
 				continue
 			}
-			for k, ok := jsontext.NextMember(value, 1, &d); ok; k, ok = jsontext.NextMember(value, k, &d) {
+			for d := range jsontext.Members(value, 1) {
 				v, _ := jsontext.ReadCount(value[d.From:d.To])
 				switch string(d.Key) {
 				case "cached_tokens":

@@ -114,12 +114,8 @@ func (f *Form) logprobs() {
 // includes says that include names something.
 func (f *Form) includes(name string) bool {
 	list := f.raw(f.doc.TopIndex(TopInclude))
-	for at := 1; len(list) > 1; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return false
-		}
-		if at = to; to-from == len(name)+2 && string(list[from+1:to-1]) == name {
+	for one := range jsontext.Elements(list) {
+		if len(one) == len(name)+2 && string(one[1:len(one)-1]) == name {
 			return true
 		}
 	}

@@ -178,22 +178,15 @@ func (f *Form) isParameters(name []byte) bool {
 // completion. searched says that there was a search, failed that it found nothing for
 // a failure.
 func appendSources(dst, params []byte) (sources []byte, searched, failed bool) {
-	var m, s jsontext.Member
-	for i, ok := jsontext.NextMember(params, 1, &m); ok; i, ok = jsontext.NextMember(params, i, &m) {
+	for m := range jsontext.Members(params, 1) {
 		switch string(m.Key) {
 		case "web_search_failed":
 			failed = string(params[m.From:m.To]) == "true"
 		case "web_search_citations":
 			searched = true
 			list := params[m.From:m.To]
-			for at := 1; ; {
-				from, to, ok := jsontext.NextElement(list, at)
-				if !ok {
-					break
-				}
-				at = to
-				source := list[from:to]
-				for k, ok := jsontext.NextMember(source, 1, &s); ok; k, ok = jsontext.NextMember(source, k, &s) {
+			for source := range jsontext.Elements(list) {
+				for s := range jsontext.Members(source, 1) {
 					if string(s.Key) == "url" {
 						if len(dst) > 0 {
 							dst = append(dst, ',')

@@ -45,16 +45,12 @@ func (f *Form) sealed(data []byte) []byte {
 	if end, why := scan.Value(out, 0, 0, deepest); why != 0 || end != len(out) {
 		return nil
 	}
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(out, at)
-		if !ok {
-			return out
-		}
-		if _, ok := dialect.AppendThought(nil, out[from:to]); !ok {
+	for one := range jsontext.Elements(out) {
+		if _, ok := dialect.AppendThought(nil, one); !ok {
 			return nil
 		}
-		at = to
 	}
+	return out
 }
 
 // thoughts writes what the assistant thought before a message.
@@ -107,13 +103,8 @@ func (f *Form) eachThought(i int32, do func(words []byte)) {
 
 // eachSummary calls do with the texts of a summary, as they stand between their quotes.
 func eachSummary(list []byte, do func(words []byte)) {
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return
-		}
-		at = to
-		switch part := list[from:to]; part[0] {
+	for part := range jsontext.Elements(list) {
+		switch part[0] {
 		case '"':
 			do(part[1 : len(part)-1])
 		case '{':
@@ -125,8 +116,7 @@ func eachSummary(list []byte, do func(words []byte)) {
 // stringIn is the text of an object's string member, as it stands between its quotes;
 // nil: there is none.
 func stringIn(object []byte, name string) []byte {
-	var m jsontext.Member
-	for i, ok := jsontext.NextMember(object, 1, &m); ok; i, ok = jsontext.NextMember(object, i, &m) {
+	for m := range jsontext.Members(object, 1) {
 		if string(m.Key) == name && object[m.From] == '"' {
 			return object[m.From+1 : m.To-1]
 		}
@@ -159,14 +149,8 @@ func (f *Form) details(i int32, begun bool) bool {
 		f.b = append(f.b, '}')
 		return begun
 	}
-	for at := 1; ; {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return begun
-		}
-		at = to
+	for one := range jsontext.Elements(list) {
 		entry()
-		one := list[from:to]
 		f.b, _ = dialect.AppendThought(f.b, one)
 		f.b = f.b[:len(f.b)-1]
 		// A streamed entry has no text of its own: the item's summary is that.
@@ -177,4 +161,5 @@ func (f *Form) details(i int32, begun bool) bool {
 		}
 		f.b = append(f.b, '}')
 	}
+	return begun
 }

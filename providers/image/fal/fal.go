@@ -20,6 +20,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements image.Dialect.
@@ -95,9 +96,9 @@ func (r *run) Next(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.F
 		if no := image.Refused(last); no != nil {
 			return nil, no
 		}
-		image.Walk(last.Body, func(key, value []byte) bool {
+		jsontext.Walk(last.Body, func(key, value []byte) bool {
 			if string(key) == "request_id" {
-				r.id = image.Unquoted(value)
+				r.id = jsontext.Unquoted(value)
 			}
 			return true
 		})
@@ -245,9 +246,9 @@ func (r *run) polled(s *image.Step, last *image.Reply) *dialect.Failure {
 	}
 	r.faults = 0
 	status := ""
-	image.Walk(last.Body, func(key, value []byte) bool {
+	jsontext.Walk(last.Body, func(key, value []byte) bool {
 		if string(key) == "status" {
-			status = image.Unquoted(value)
+			status = jsontext.Unquoted(value)
 		}
 		return true
 	})
@@ -278,12 +279,12 @@ func (r *run) collected(s *image.Step, last *image.Reply) (*image.Outcome, *dial
 	add := func(v []byte) bool {
 		link := ""
 		var text []byte
-		image.Walk(v, func(key, value []byte) bool {
+		jsontext.Walk(v, func(key, value []byte) bool {
 			if string(key) == "url" {
-				if q := image.Quoted(value); strings.HasPrefix(string(q[:min(len(q), 5)]), "data:") {
+				if q := jsontext.Quoted(value); strings.HasPrefix(string(q[:min(len(q), 5)]), "data:") {
 					text = q
 				} else {
-					link = image.Unquoted(value)
+					link = jsontext.Unquoted(value)
 				}
 			}
 			return true
@@ -294,16 +295,16 @@ func (r *run) collected(s *image.Step, last *image.Reply) (*image.Outcome, *dial
 		}
 		return len(r.out.Images) < r.n
 	}
-	image.Walk(last.Body, func(key, value []byte) bool {
+	jsontext.Walk(last.Body, func(key, value []byte) bool {
 		switch string(key) {
 		case "images":
-			image.Each(value, add)
+			jsontext.Each(value, add)
 		case "image":
 			add(value)
 		case "seed":
 			seed = image.Whole(value)
 		case "has_nsfw_concepts":
-			image.Each(value, func(v []byte) bool {
+			jsontext.Each(value, func(v []byte) bool {
 				blocked = append(blocked, string(v) == "true")
 				return len(blocked) < maxCount
 			})

@@ -196,17 +196,17 @@ func answer(r *image.Reply, t *image.Target, n int) (*image.Outcome, *dialect.Fa
 	if picture.Sniff(r.Body) != picture.Unknown {
 		out.Images = []image.Image{{Raw: r.Body}}
 	} else {
-		image.Walk(r.Body, func(key, value []byte) bool {
+		jsontext.Walk(r.Body, func(key, value []byte) bool {
 			switch string(key) {
 			case "images":
-				image.Each(value, func(v []byte) bool {
-					if text := image.Quoted(v); len(text) > 0 && len(out.Images) < n {
+				jsontext.Each(value, func(v []byte) bool {
+					if text := jsontext.Quoted(v); len(text) > 0 && len(out.Images) < n {
 						out.Images = append(out.Images, image.Image{Text: text})
 					}
 					return true
 				})
 			case "timing":
-				image.Walk(value, func(key, value []byte) bool {
+				jsontext.Walk(value, func(key, value []byte) bool {
 					if string(key) == "inferenceQueueTime" {
 						ms, _ := jsontext.ReadCount(value)
 						out.Queued = time.Duration(min(ms, maxQueuedMs)) * time.Millisecond

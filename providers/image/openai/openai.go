@@ -190,10 +190,10 @@ func format(j *image.Job, t *image.Target) string {
 // data URLs are not followed: the request asks for base64.
 func Answer(r *image.Reply, n int) (*image.Outcome, *dialect.Failure) {
 	out := &image.Outcome{}
-	image.Walk(r.Body, func(key, value []byte) bool {
+	jsontext.Walk(r.Body, func(key, value []byte) bool {
 		switch string(key) {
 		case "data":
-			image.Each(value, func(item []byte) bool {
+			jsontext.Each(value, func(item []byte) bool {
 				if len(out.Images) < n {
 					out.Images = append(out.Images, readImage(item))
 				}
@@ -208,18 +208,18 @@ func Answer(r *image.Reply, n int) (*image.Outcome, *dialect.Failure) {
 }
 
 func readImage(item []byte) (m image.Image) {
-	image.Walk(item, func(key, value []byte) bool {
+	jsontext.Walk(item, func(key, value []byte) bool {
 		switch string(key) {
 		case "b64_json":
-			if text := image.Quoted(value); len(text) > 0 {
+			if text := jsontext.Quoted(value); len(text) > 0 {
 				m.Text = text
 			}
 		case "url":
-			if text := image.Quoted(value); m.Text == nil && len(text) > 0 {
+			if text := jsontext.Quoted(value); m.Text == nil && len(text) > 0 {
 				m.Text = text
 			}
 		case "revised_prompt":
-			m.RevisedPrompt = image.Unquoted(value)
+			m.RevisedPrompt = jsontext.Unquoted(value)
 		}
 		return true
 	})
@@ -231,14 +231,14 @@ func readUsage(b []byte) (u image.Usage) {
 		n, _ := jsontext.ReadCount(v)
 		return n
 	}
-	image.Walk(b, func(key, value []byte) bool {
+	jsontext.Walk(b, func(key, value []byte) bool {
 		switch string(key) {
 		case "input_tokens":
 			u.Input = count(value)
 		case "output_tokens":
 			u.Output = count(value)
 		case "input_tokens_details":
-			image.Walk(value, func(key, value []byte) bool {
+			jsontext.Walk(value, func(key, value []byte) bool {
 				switch string(key) {
 				case "text_tokens":
 					u.InputText = count(value)

@@ -119,17 +119,17 @@ func answer(r *image.Reply, n int) *image.Outcome {
 	var texts [][]byte
 	var seeds []image.Maybe[int64]
 	first := 0
-	image.Walk(r.Body, func(key, value []byte) bool {
+	jsontext.Walk(r.Body, func(key, value []byte) bool {
 		switch string(key) {
 		case "images":
-			image.Each(value, func(v []byte) bool {
-				texts = append(texts, image.Quoted(v))
+			jsontext.Each(value, func(v []byte) bool {
+				texts = append(texts, jsontext.Quoted(v))
 				return len(texts) < maxListed
 			})
 		case "image":
-			texts = append(texts, image.Quoted(value))
+			texts = append(texts, jsontext.Quoted(value))
 		case "info":
-			first, seeds = readInfo([]byte(image.Unquoted(value)))
+			first, seeds = readInfo([]byte(jsontext.Unquoted(value)))
 		}
 		return true
 	})
@@ -156,13 +156,13 @@ func answer(r *image.Reply, n int) *image.Outcome {
 const maxListed = 16
 
 func readInfo(b []byte) (first int, seeds []image.Maybe[int64]) {
-	image.Walk(b, func(key, value []byte) bool {
+	jsontext.Walk(b, func(key, value []byte) bool {
 		switch string(key) {
 		case "index_of_first_image":
 			n, _ := jsontext.ReadCount(value)
 			first = int(min(n, maxListed))
 		case "all_seeds":
-			image.Each(value, func(v []byte) bool {
+			jsontext.Each(value, func(v []byte) bool {
 				seeds = append(seeds, image.Whole(v))
 				return len(seeds) < maxListed
 			})

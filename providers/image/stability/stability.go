@@ -15,6 +15,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements image.Dialect.
@@ -89,8 +90,8 @@ func (r run) Next(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.Fa
 
 // moderated reads {name, errors}.
 func moderated(body []byte) (yes bool) {
-	image.Walk(body, func(key, value []byte) bool {
-		yes = yes || string(key) == "name" && strings.Contains(image.Unquoted(value), "moderation")
+	jsontext.Walk(body, func(key, value []byte) bool {
+		yes = yes || string(key) == "name" && strings.Contains(jsontext.Unquoted(value), "moderation")
 		return true
 	})
 	return yes
@@ -180,14 +181,14 @@ func answer(r *image.Reply) (*image.Outcome, *dialect.Failure) {
 		m.Seed = image.Whole(r.Header("seed"))
 		reason = string(r.Header("finish-reason"))
 	} else {
-		image.Walk(r.Body, func(key, value []byte) bool {
+		jsontext.Walk(r.Body, func(key, value []byte) bool {
 			switch string(key) {
 			case "image":
-				m.Text = image.Quoted(value)
+				m.Text = jsontext.Quoted(value)
 			case "seed":
 				m.Seed = image.Whole(value)
 			case "finish_reason":
-				reason = image.Unquoted(value)
+				reason = jsontext.Unquoted(value)
 			}
 			return true
 		})

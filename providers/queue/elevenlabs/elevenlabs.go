@@ -18,6 +18,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements queue.Dialect.
@@ -95,15 +96,15 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 	no, certain := queue.RefusedBy(r)
 	detail := queue.Members(queue.Members(r.Body)["detail"])
-	code := queue.Text(detail["status"])
+	code := jsontext.Unquoted(detail["status"])
 	if code == "" {
-		code = queue.Text(detail["code"])
+		code = jsontext.Unquoted(detail["code"])
 	}
 	switch code {
 	case "bad_prompt", "bad_composition_plan":
 		no = queue.Policy()
 		data := queue.Members(detail["data"])
-		if text := queue.Text(data["prompt_suggestion"]); len(text) <= maxSuggestion {
+		if text := jsontext.Unquoted(data["prompt_suggestion"]); len(text) <= maxSuggestion {
 			no.Suggestion = text
 		}
 	case "quota_exceeded", "invalid_api_key", "missing_permissions", "limited_access":

@@ -23,6 +23,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements queue.Dialect.
@@ -68,7 +69,7 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 // Submitted reads {request_id, status_url, response_url, cancel_url}.
 func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 	m := queue.Members(r.Body)
-	taken := &queue.Taken{Handle: queue.Handle{ID: queue.Text(m["request_id"])}}
+	taken := &queue.Taken{Handle: queue.Handle{ID: jsontext.Unquoted(m["request_id"])}}
 	if !queue.Plain(taken.Handle.ID) {
 		return nil, false
 	}
@@ -76,7 +77,7 @@ func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 	for name, to := range map[string]*string{
 		"status_url": &h.Status, "response_url": &h.Result, "cancel_url": &h.Cancel,
 	} {
-		if path, ok := t.Own(queue.Text(m[name])); ok {
+		if path, ok := t.Own(jsontext.Unquoted(m[name])); ok {
 			*to = path
 		}
 	}
@@ -86,7 +87,7 @@ func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 // Refused is by the status. A queue that names an error_type has not taken the request.
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 	no, certain := queue.RefusedBy(r)
-	if r.Status == 503 && queue.Text(queue.Members(r.Body)["error_type"]) != "" {
+	if r.Status == 503 && jsontext.Unquoted(queue.Members(r.Body)["error_type"]) != "" {
 		certain = true
 	}
 	return no, certain
@@ -121,7 +122,7 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 		return queue.Unanswered(r, h, grace)
 	}
 	m := queue.Members(r.Body)
-	switch status := queue.Text(m["status"]); status {
+	switch status := jsontext.Unquoted(m["status"]); status {
 	case "IN_QUEUE", "IN_PROGRESS":
 		return &queue.Standing{Progress: -1, Retry: r.RetryAfter}, nil
 	case "COMPLETED":
@@ -174,7 +175,7 @@ func (d Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
 // second at a runner. All else has to be taken for work that is charged.
 func (d Dialect) Cancelled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (queue.Stop, error) {
 	m := queue.Members(r.Body)
-	status := queue.Text(m["status"])
+	status := jsontext.Unquoted(m["status"])
 	switch {
 	case r.Part == partBefore, r.Part == partAfter:
 		return d.cancelling(s, r, h, t, m)
@@ -196,12 +197,12 @@ func (d Dialect) Cancelled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *qu
 // cancelling reads the status before or after a cancellation.
 func (Dialect) cancelling(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target, m map[string][]byte) (
 	queue.Stop, error) {
-	status := queue.Text(m["status"])
+	status := jsontext.Unquoted(m["status"])
 	switch {
 	case r.Status/100 == 2 && status == "COMPLETED": // maybe by a cancellation whose answer was lost
 		seconds, err := strconv.ParseFloat(string(queue.Members(m["metrics"])["inference_time"]), 64)
 		worked := queue.Members(m["metrics"])["inference_time"] != nil && (err != nil || seconds != 0)
-		return queue.FreeIf(queue.Text(m["error_type"]) == "client_cancelled" && !worked), nil
+		return queue.FreeIf(jsontext.Unquoted(m["error_type"]) == "client_cancelled" && !worked), nil
 	case r.Part == partAfter && status == "IN_QUEUE":
 		return queue.Charged, errors.New("the upstream has not cancelled the job yet")
 	case r.Part == partAfter:

@@ -19,6 +19,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements queue.Dialect.
@@ -105,7 +106,7 @@ func defaulted(in map[string]any, name, value string) {
 // Submitted reads {queue_id, download_url}.
 func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 	m := queue.Members(r.Body)
-	h := queue.Handle{ID: queue.Text(m["queue_id"]), Link: queue.Text(m["download_url"])}
+	h := queue.Handle{ID: jsontext.Unquoted(m["queue_id"]), Link: jsontext.Unquoted(m["download_url"])}
 	if !queue.Plain(h.ID) {
 		return nil, false
 	}
@@ -131,7 +132,7 @@ func refusedBy(r *queue.Reply) (no *queue.Refused, certain bool) {
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 	no, certain := refusedBy(r)
 	m := queue.Members(r.Body)
-	if r.Status == 409 && queue.Text(queue.Members(m["error"])["code"]) == "needs_consent" {
+	if r.Status == 409 && jsontext.Unquoted(queue.Members(m["error"])["code"]) == "needs_consent" {
 		no.Status, no.Code, no.Message = 409, "needs_consent", "The model's provider wants a consent to its terms."
 		certain = true
 	}
@@ -141,12 +142,12 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 
 // advise reads what the upstream would take instead.
 func advise(no *queue.Refused, m map[string][]byte) {
-	if no.Suggestion = queue.Text(m["suggested_prompt"]); len(no.Suggestion) > maxSuggestion {
+	if no.Suggestion = jsontext.Unquoted(m["suggested_prompt"]); len(no.Suggestion) > maxSuggestion {
 		no.Suggestion = ""
 	}
-	no.Recommend = queue.Text(m["recommended_model"])
+	no.Recommend = jsontext.Unquoted(m["recommended_model"])
 	if no.Recommend == "" {
-		no.Recommend = queue.Text(queue.Members(m["error"])["recommended_model"])
+		no.Recommend = jsontext.Unquoted(queue.Members(m["error"])["recommended_model"])
 	}
 }
 
@@ -182,16 +183,16 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 		no, _ := refusedBy(r)
 		advise(no, m)
 		return &queue.Standing{Progress: -1, Failed: no}, nil
-	case r.Status == 500 && queue.Text(m["code"]) == "INFERENCE_FAILED":
+	case r.Status == 500 && jsontext.Unquoted(m["code"]) == "INFERENCE_FAILED":
 		return &queue.Standing{Progress: -1, Failed: queue.Failure()}, nil
 	case r.Status/100 != 2:
 		return queue.Unanswered(r, h, grace)
 	}
-	switch status := strings.ToUpper(queue.Text(m["status"])); status {
+	switch status := strings.ToUpper(jsontext.Unquoted(m["status"])); status {
 	case "QUEUED", "PROCESSING":
 		return &queue.Standing{Progress: queue.Percent(m["progress_percent"]), Retry: r.RetryAfter}, nil
 	case "COMPLETED":
-		for _, link := range [...]string{queue.Text(m["url"]), queue.Text(m["download_url"]), h.Link} {
+		for _, link := range [...]string{jsontext.Unquoted(m["url"]), jsontext.Unquoted(m["download_url"]), h.Link} {
 			if link != "" {
 				return queue.Linked(link, ""), nil
 			}
@@ -207,9 +208,9 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 // failed reads {error, error_code} of a job that failed.
 func failed(m map[string][]byte) *queue.Refused {
 	no := queue.Failure()
-	code := queue.Text(m["error_code"])
+	code := jsontext.Unquoted(m["error_code"])
 	if code == "" {
-		code = queue.Text(m["code"])
+		code = jsontext.Unquoted(m["code"])
 	}
 	if strings.Contains(strings.ToUpper(code), "POLICY") || strings.Contains(strings.ToUpper(code), "CONTENT") {
 		no = queue.Policy()

@@ -21,6 +21,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 )
 
 // Dialect implements queue.Dialect.
@@ -71,15 +72,15 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 // Submitted reads the prediction's id and urls.
 func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 	m := queue.Members(r.Body)
-	taken := &queue.Taken{Handle: queue.Handle{ID: queue.Text(m["id"])}}
+	taken := &queue.Taken{Handle: queue.Handle{ID: jsontext.Unquoted(m["id"])}}
 	if !queue.Plain(taken.Handle.ID) {
 		return nil, false
 	}
 	urls := queue.Members(m["urls"])
-	if path, ok := t.Own(queue.Text(urls["get"])); ok {
+	if path, ok := t.Own(jsontext.Unquoted(urls["get"])); ok {
 		taken.Handle.Status = path
 	}
-	if path, ok := t.Own(queue.Text(urls["cancel"])); ok {
+	if path, ok := t.Own(jsontext.Unquoted(urls["cancel"])); ok {
 		taken.Handle.Cancel = path
 	}
 	return taken, true
@@ -105,7 +106,7 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 		return queue.Unanswered(r, h, grace)
 	}
 	m := queue.Members(r.Body)
-	switch status := queue.Text(m["status"]); status {
+	switch status := jsontext.Unquoted(m["status"]); status {
 	case "starting", "processing":
 		return &queue.Standing{Progress: progress(m["logs"]), Retry: r.RetryAfter}, nil
 	case "succeeded":
@@ -122,7 +123,7 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 // failure is why a prediction failed. Models say in words of their own that they make no
 // such thing.
 func failure(text []byte) *queue.Refused {
-	said := strings.ToLower(queue.Text(text))
+	said := strings.ToLower(jsontext.Unquoted(text))
 	for _, word := range []string{"flagged", "nsfw", "sensitive", "content policy", "moderation", "safety"} {
 		if strings.Contains(said, word) {
 			return queue.Policy()
@@ -166,7 +167,7 @@ func (Dialect) Cancel(s *queue.Step, h *queue.Handle, _ *queue.Target) bool {
 // is not charged.
 func (Dialect) Cancelled(_ *queue.Step, r *queue.Reply, _ *queue.Handle, _ *queue.Target) (queue.Stop, error) {
 	m := queue.Members(r.Body)
-	switch status := queue.Text(m["status"]); {
+	switch status := jsontext.Unquoted(m["status"]); {
 	case r.Status/100 == 2 && status == "starting": // it will be cancelled, or has just begun
 		return queue.Charged, errors.New("the upstream has not cancelled the prediction yet")
 	case r.Status/100 == 2:
