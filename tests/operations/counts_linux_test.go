@@ -173,4 +173,5 @@ func TestIdleAndOpenStreamsTakeLittleMemory(t *testing.T) {
 	if t.Logf("a stream: %d KB", each); each > mostStreamKB {
 		t.Errorf("an open stream has %d KB, at most %d KB are meant", each, mostStreamKB)
 	}
+	g.Kill() // it would wait for the streams
 }
