@@ -12,17 +12,15 @@ import (
 )
 
 // Call is one request as a check sees it. API names its form: messages, count_tokens, responses, generate, speech,
-// labs_speech, search, fal, replicate, native_music, native_video, native_job, elevenlabs, or
-// transcription.
+// labs_speech, transcription, search, fal, replicate, native_music, native_video, native_job, or elevenlabs.
 type Call struct {
 	API    string
 	Vendor string       // of search and transcription: whose form it is
 	Model  string       // of generate, whose body has none
 	Asked  gjson.Result // the body; of a query, its values
 	Fields []Field      // of a form, in its order
-	Query  string
-	Betas  string // anthropic-beta
-	Cloud  bool   // a cloud was asked, not Anthropic
+	Betas  string       // anthropic-beta
+	Cloud  bool         // a cloud was asked, not Anthropic
 	Header func(name string) []byte
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/tidwall/gjson"
 )
 
 // NodeOptions of a Node; the zero value is an EVM node.
@@ -101,6 +103,9 @@ func (c *NodeCall) Identity() []byte {
 
 // Run runs one call.
 func (n *Node) Run(c *NodeCall, v View) Reply {
+	if r := wanted(c); r.Code != 0 {
+		return r
+	}
 	if n.o.Ledger != nil {
 		if r, known := n.o.Ledger.Call(c.Method, c.Params, v); known {
 			return r
@@ -135,6 +140,36 @@ func (n *Node) Run(c *NodeCall, v View) Reply {
 		return Reply{Result: []byte("null")}
 	}
 	return Reply{Result: c.Params}
+}
+
+var thrown = []byte("throw '")
+
+// wanted are the errors that a client asks for: [{"simulate":{"code":-32000,"message":"…"}}] in its params, and
+// those whose words it chooses: what a tracer throws, an argument that is no number, the reason of a revert.
+func wanted(c *NodeCall) Reply {
+	if asked := gjson.GetBytes(c.Params, "0.simulate"); asked.Get("code").Int() != 0 {
+		return refused(int(asked.Get("code").Int()), asked.Get("message").Str)
+	}
+	if bytes.Contains(c.Params, []byte(`"revert"`)) {
+		return refused(3, "execution reverted: asked to")
+	}
+	if _, rest, ok := bytes.Cut(c.Params, thrown); ok && strings.HasPrefix(c.Method, "debug_") {
+		words, _, _ := bytes.Cut(rest, []byte("'"))
+		return refused(-32000, string(words)+" at <eval>:1:25(3)")
+	}
+	if _, rest, ok := bytes.Cut(c.Params, []byte(`"revert:`)); ok {
+		words, _, _ := bytes.Cut(rest, []byte(`"`))
+		return refused(3, "execution reverted: "+string(words))
+	}
+	if c.Method == "eth_feeHistory" {
+		// A block count is a number, or its hexadecimal or decimal digits.
+		first := gjson.GetBytes(c.Params, "0")
+		if _, err := strconv.ParseUint(first.Str, 0, 64); first.Type != gjson.Number && err != nil {
+			return refused(-32602, "invalid argument 0: cannot unmarshal "+first.Str+
+				" into Go value of type math.HexOrDecimal64")
+		}
+	}
+	return Reply{}
 }
 
 // Give makes the node have a transaction that another one took.

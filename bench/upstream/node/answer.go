@@ -1,13 +1,10 @@
 package node
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"farebox/bench/upstream/chain"
 )
@@ -80,49 +77,15 @@ func (n *Node) run(c *chain.NodeCall, f *Faults) []byte {
 			return n.Write(id, chain.Reply{Code: -32601, Text: "the method " + c.Method + " does not exist/is not available"})
 		}
 	}
-	r := wanted(c)
-	switch {
-	case r.Code != 0:
-	case f.Large > 0 && slices.Contains(large, c.Method):
+	r := n.Run(c, chain.View{Lag: f.Lag, Lie: f.Lie})
+	if r.Code == 0 && f.Large > 0 && slices.Contains(large, c.Method) {
 		r.Result = largeMark
-	default:
-		r = n.Run(c, chain.View{Lag: f.Lag, Lie: f.Lie})
 	}
 	return n.Write(id, r)
 }
 
 // large are the methods whose results have any size.
 var large = []string{"eth_getLogs", "trace_filter", "debug_traceTransaction", "getProgramAccounts"}
-
-var thrown = []byte("throw '")
-
-// wanted are the errors that a client asks for: [{"simulate":{"code":-32000,"message":"…"}}] in its params, and
-// those whose words it chooses: what a tracer throws, an argument that is no number, the reason of a revert.
-func wanted(c *chain.NodeCall) chain.Reply {
-	if asked := gjson.GetBytes(c.Params, "0.simulate"); asked.Get("code").Int() != 0 {
-		return chain.Reply{Code: int(asked.Get("code").Int()), Text: asked.Get("message").Str}
-	}
-	if bytes.Contains(c.Params, []byte(`"revert"`)) {
-		return chain.Reply{Code: 3, Text: "execution reverted: asked to"}
-	}
-	if _, rest, ok := bytes.Cut(c.Params, thrown); ok && strings.HasPrefix(c.Method, "debug_") {
-		words, _, _ := bytes.Cut(rest, []byte("'"))
-		return chain.Reply{Code: -32000, Text: string(words) + " at <eval>:1:25(3)"}
-	}
-	if _, rest, ok := bytes.Cut(c.Params, []byte(`"revert:`)); ok {
-		words, _, _ := bytes.Cut(rest, []byte(`"`))
-		return chain.Reply{Code: 3, Text: "execution reverted: " + string(words)}
-	}
-	if c.Method == "eth_feeHistory" {
-		// A block count is a number, or its hexadecimal or decimal digits.
-		first := gjson.GetBytes(c.Params, "0")
-		if _, err := strconv.ParseUint(first.Str, 0, 64); first.Type != gjson.Number && err != nil {
-			return chain.Reply{Code: -32602, Text: "invalid argument 0: cannot unmarshal " + first.Str +
-				" into Go value of type math.HexOrDecimal64"}
-		}
-	}
-	return chain.Reply{}
-}
 
 // limits is a limit dressed as an answer, as services dress it.
 func limits(whose string) chain.Reply {
