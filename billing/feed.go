@@ -48,7 +48,7 @@ func (n *node) changed(c *store.Change) error {
 		if err != nil {
 			return err
 		}
-		n.l.setStatus(a, row.Status)
+		a.setStatus(row.Status)
 		a.mu.Lock()
 		a.refill, a.paid = row.DIEMDaily, a.paid || row.Paid
 		n.queue.look(a)

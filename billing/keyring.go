@@ -116,7 +116,7 @@ func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord
 
 // periodUse is the use of a key in its current period. Days and months are read
 // once for all keys of the account.
-func (l *Ledger) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
+func (l Accounts) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
 	error) {
 	if row.Period == store.Lifetime {
 		used, err := l.store.KeyUsed(row.Account, row.No, store.Lifetime, day)
@@ -139,7 +139,7 @@ func usageOf(p money.Parts) KeyUsage {
 }
 
 // useOf brings the time of a key's last use up to date.
-func (l *Ledger) useOf(row *store.KeyRow) {
+func (l Accounts) useOf(row *store.KeyRow) {
 	if k := l.registry.byNumber(row.No); k != nil {
 		row.LastUsedUs = max(row.LastUsedUs, k.use.lastUsed())
 	}
@@ -167,7 +167,7 @@ func (l Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
 
 // mayMakeKey counts the keys that were made in the last minute, in the store:
 // so it holds for all nodes together and after a restart.
-func (l *Ledger) mayMakeKey(a *AccountState, perMinute int) error {
+func (l Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 	if perMinute == 0 {
 		return nil
 	}
@@ -236,7 +236,7 @@ func (q ChangeKey) carryOut(l *Ledger) (KeyInfo, error) {
 // enforceKey brings a row that was just written into force in this process. On
 // a shared store another node may have changed the key again meanwhile, and the
 // feed may have told of that already: what stands in the store now counts.
-func (l *Ledger) enforceKey(row *store.KeyRow) error {
+func (l Accounts) enforceKey(row *store.KeyRow) error {
 	if l.node != nil {
 		return l.node.reloadKey(row.No)
 	}

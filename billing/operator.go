@@ -145,7 +145,7 @@ func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
 	if err != nil {
 		return done, err
 	}
-	if l.statusOf(a) == store.AccountClosed && !refund {
+	if a.knownStatus() == store.AccountClosed && !refund {
 		return done, fmt.Errorf("cannot credit the account %q: %w", q.Account, ErrClosed)
 	}
 	day, room := a.roomForCredit()
@@ -156,7 +156,7 @@ func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
 	c := &store.Credit{Account: a.no, Currency: q.Currency, Day: day, Amount: q.Amount, Ref: q.Ref, Memo: q.Memo,
 		Refund: refund, NowUs: l.now() / 1000}
 	if refund {
-		if c.Charge, err = l.chargeNamed(a, q.Ref); err != nil {
+		if c.Charge, err = a.chargeNamed(q.Ref); err != nil {
 			return done, fmt.Errorf("cannot look for the request of the refund: %w", err)
 		}
 	}
@@ -266,12 +266,12 @@ type CreatedKey struct {
 }
 
 func (q CreateKey) carryOut(l *Ledger) (k CreatedKey, err error) {
-	k.Info, k.Secret, err = l.createKey(q.NewKey, 0)
+	k.Info, k.Secret, err = l.Accounts().createKey(q.NewKey, 0)
 	return k, err
 }
 
 // createKey makes at most perMinute keys of an account a minute; 0: any number.
-func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
+func (l Accounts) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if n.Privacy == 0 {
 		n.Privacy = store.AnyModel
 	}
@@ -289,7 +289,7 @@ func (l *Ledger) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if err != nil {
 		return KeyInfo{}, "", err
 	}
-	if err := refusal(l.statusOf(a)); err != nil {
+	if err := refusal(a.knownStatus()); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key: %w", err)
 	}
 	if err := l.mayMakeKey(a, perMinute); err != nil {
@@ -350,7 +350,7 @@ func (q ListKeys) carryOut(l *Ledger) ([]KeyInfo, error) {
 		if read[row.Account] == nil {
 			read[row.Account] = map[store.Period]map[int64]store.KeySum{}
 		}
-		used, err := l.periodUse(row, l.Today(), read[row.Account])
+		used, err := l.Accounts().periodUse(row, l.Today(), read[row.Account])
 		if err != nil {
 			return nil, fmt.Errorf("cannot add up the usage of key %s: %w", row.ID, err)
 		}

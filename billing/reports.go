@@ -67,7 +67,8 @@ func (q ReadStatement) carryOut(l *Ledger) (*report.Statement, error) {
 }
 
 // chargeNamed is the charge of the request whose id a reference begins with; nil: not found.
-func (l *Ledger) chargeNamed(a *AccountState, ref string) (r *journal.Record, err error) {
+func (a *AccountState) chargeNamed(ref string) (r *journal.Record, err error) {
+	l := a.ledger
 	id, ok := store.RequestOf(ref)
 	if !ok {
 		return nil, nil
@@ -124,7 +125,7 @@ const (
 // store with their detail; false when they could not be written in time.
 func (n newest) Detail() bool {
 	p := n.l.project
-	return n.l.show(n.a, n.l.hasDetail, func() error {
+	return n.show(n.hasDetail, func() error {
 		limit := p.ledgerSeq.Load()
 		if p.usageSeq.Load() < limit {
 			return p.detailChunk(limit)
@@ -134,26 +135,27 @@ func (n newest) Detail() bool {
 }
 
 // Detailed says whether there is nothing for Detail to do.
-func (n newest) Detailed() bool { return n.l.hasDetail(n.l.lastSeq(n.a)) }
+func (n newest) Detailed() bool { return n.hasDetail(n.lastSeq()) }
 
 // lastSeq is up to where the journal can have charges of an account. What an
 // earlier process recorded of it is not known by account.
-func (l *Ledger) lastSeq(a *AccountState) uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return max(a.lastSeq, l.fresh.recovered)
+func (n newest) lastSeq() uint64 {
+	n.a.mu.Lock()
+	defer n.a.mu.Unlock()
+	return max(n.a.lastSeq, n.l.fresh.recovered)
 }
 
-func (l *Ledger) hasDetail(seq uint64) bool { return l.project.usageSeq.Load() >= seq }
+func (n newest) hasDetail(seq uint64) bool { return n.l.project.usageSeq.Load() >= seq }
 
 // Days is Detail for daily usage.
 func (n newest) Days() bool {
 	p := n.l.project
-	return n.l.show(n.a, func(seq uint64) bool { return p.ledgerSeq.Load() >= seq }, p.project)
+	return n.show(func(seq uint64) bool { return p.ledgerSeq.Load() >= seq }, p.project)
 }
 
-func (l *Ledger) show(a *AccountState, shown func(seq uint64) bool, write func() error) bool {
-	seq := l.lastSeq(a)
+// show writes until the settled requests of the account are shown; false: not in time.
+func (n newest) show(shown func(seq uint64) bool, write func() error) bool {
+	l, seq := n.l, n.lastSeq()
 	if shown(seq) {
 		return true
 	}

@@ -49,8 +49,8 @@ func (u *keyUse) barred() error {
 }
 
 // setStatus brings a status into force in this process.
-func (l *Ledger) setStatus(a *AccountState, s store.AccountStatus) {
-	r := l.registry
+func (a *AccountState) setStatus(s store.AccountStatus) {
+	r := a.ledger.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.status == s {
@@ -64,9 +64,9 @@ func (l *Ledger) setStatus(a *AccountState, s store.AccountStatus) {
 	}
 }
 
-// statusOf is the status of an account as this process knows it.
-func (l *Ledger) statusOf(a *AccountState) store.AccountStatus {
-	r := l.registry
+// knownStatus is the status of an account as this process knows it.
+func (a *AccountState) knownStatus() store.AccountStatus {
+	r := a.ledger.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return a.status
@@ -91,7 +91,7 @@ func (q SetStatus) carryOut(l *Ledger) (AccountInfo, error) {
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one",
 			q.Account, ErrClosed)
 	}
-	l.setStatus(a, q.Status)
+	a.setStatus(q.Status)
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
 		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", q.Account, q.Status, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // A wallet is an account that has its address for a name, as wallet.Address writes it.
-// It spends with a key like everybody ([Ledger.WalletKey]), which has no secret: its
+// It spends with a key like everybody ([Wallets.Key]), which has no secret: its
 // digest is of the address, under a key that no secret is hashed with. A link sends the
 // credit and the spending of a wallet to another account; what its own account has left
 // then stays there, until the link ends.
@@ -191,7 +191,7 @@ func (q LinkWallet) carryOut(l *Ledger) (WalletLink, error) {
 		return fail(err)
 	case a.Name == address:
 		return fail(errors.New("it is the wallet's own"))
-	case l.statusOf(a) == store.AccountClosed:
+	case a.knownStatus() == store.AccountClosed:
 		return fail(ErrClosed)
 	}
 	if l.journal != nil {

@@ -283,7 +283,7 @@ func (q AssignPayment) carryOut(l *Ledger) (PaymentInfo, error) {
 		switch {
 		case err != nil:
 			return fail(err)
-		case l.statusOf(a) == store.AccountClosed:
+		case a.knownStatus() == store.AccountClosed:
 			return fail(ErrClosed)
 		}
 		to = a.Name
