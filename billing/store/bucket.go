@@ -11,7 +11,7 @@ import (
 )
 
 // Leases in the store. A bucket's escrow is the sum of its leases; a lease is
-// what its node may still spend. Whoever moves money between the two holds the
+// what its node may still spend. Moving money between the two takes a lock on the
 // bucket's row. A node's operations on its leases, its heartbeat and the taking
 // back of its leases hold the node's row; the charges of a batch only the rows
 // of its cursor and buckets, so that no grant waits for a long batch of others.

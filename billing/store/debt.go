@@ -29,7 +29,7 @@ func (s *sqlStore) Debt() (money.Nano, error) {
 	return value[money.Nano](s, "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt")
 }
 
-// owe adds to what accounts owe and books it: off the book of debt of each; the
+// owe adds to the debt of accounts and books it: off the book of debt of each; the
 // other side is revenue of the same entry. It gives the sum.
 func (t *tx) owe(entry int64, postings *bulk, more map[uint32]money.Nano) (sum money.Nano, err error) {
 	rows := t.bulk(sqlOwe)
@@ -110,8 +110,8 @@ func (t *tx) bookPayments(p *repaid, nowUs int64) error {
 	return postings.flush()
 }
 
-// payDebts books what this process, which has all the money of the store in
-// memory, has paid.
+// payDebts books the payments of this process, which has all the money of the store in
+// memory.
 func (t *tx) payDebts(b *Batch) error {
 	var p repaid
 	for id, n := range b.Payments {
@@ -123,7 +123,7 @@ func (t *tx) payDebts(b *Batch) error {
 	return t.bookPayments(&p, b.NowUs)
 }
 
-// handIn takes what this node hands in for debts out of its leases, as far as
+// handIn takes the money that this node hands in for debts out of its leases, as far as
 // they are its own still.
 func (t *tx) handIn(b *Batch) error {
 	if len(b.Payments) == 0 {
@@ -154,7 +154,7 @@ func (t *tx) handIn(b *Batch) error {
 	return t.moveMoney(moves)
 }
 
-// collect pays what accounts owe from what is leased to nobody: their DIEM of
+// collect pays debts of accounts from money that is not leased: their DIEM of
 // the given days first, as everything is spent.
 func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 	accounts := make([]int64, 0, len(days))

@@ -110,7 +110,7 @@ func (s *sqlStore) Engine() string {
 }
 
 // Dump writes the store as it is at one moment. pinned is called when that
-// moment is past: what is written afterwards is not in the dump.
+// moment is past: later writes are not in the dump.
 func (s *sqlStore) Dump(w io.Writer, head DumpHead, pinned func()) (lines int64, err error) {
 	q, err := s.begin(context.Background(), s.reader, true)
 	if err != nil {
@@ -208,7 +208,7 @@ func readDump(r io.Reader, line func(b []byte) error) error {
 }
 
 // Load fills an empty store from a dump, in one transaction, and recounts it
-// before that is committed: what does not add up leaves the store empty. Leases
+// before that is committed: books that do not add up leave the store empty. Leases
 // of the processes that had any go back to their accounts.
 func (s *sqlStore) Load(r io.Reader) (head DumpHead, err error) {
 	t, err := s.writer.BeginTx(context.Background(), nil)

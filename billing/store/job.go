@@ -131,7 +131,7 @@ type JobStore interface {
 	PokedJobs(owner uint32) ([]*JobRow, error)
 	// RevokeLinks ends the links to the result of a job, whichever node owns it, once.
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
-	// UseLinks changes how far the links to what a job made were used, one at a time,
+	// UseLinks changes how far the links to the result of a job were used, one at a time,
 	// whichever node does it. use is not called once they have ended; it may be called
 	// again. alive says whether a node's session goes on.
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error

@@ -9,9 +9,8 @@ import (
 	"farebox/billing/money"
 )
 
-// What jobs cost, and what they give back. A charge of a job is noted in its row by the
-// transaction that books it, so that what a row says was paid is what its account has
-// paid, whenever the journal of its node comes in.
+// Charges and refunds of jobs. The transaction that books the charge of a job notes it in
+// its row, so that row and account always agree, whenever the journal of its node comes in.
 
 // jobCharge is a settlement of a job.
 type jobCharge struct {
@@ -41,7 +40,7 @@ func (t *tx) lockJobs(b *Batch) error {
 	return nil
 }
 
-// payJobs notes what the jobs of a batch cost. Of a charge that came too late, which the
+// payJobs notes the cost of the jobs of a batch. Of a charge that came too late, which the
 // house has paid, nothing will be given back.
 func (t *tx) payJobs(b *Batch, c *charged) error {
 	for i := range b.jobs {
@@ -124,7 +123,7 @@ func (s *sqlStore) RefundJob(id string, day int32, nowUs int64) (r *JobRow, err 
 	return r, err
 }
 
-// giveJobBack books what a job gives back. DIEM are for one day each: those of a day
+// giveJobBack books the refund of a job. DIEM are for one day each: those of a day
 // that is over would have expired.
 func (t *tx) giveJobBack(r *JobRow, day int32, nowUs int64) error {
 	limits := t.bulk(`INSERT INTO key_back(account, api_key, day, currency, amount) {ROWS iiiii}

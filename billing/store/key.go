@@ -83,8 +83,8 @@ func (s *sqlStore) RevokeKey(no, nowUs int64) error {
 	})
 }
 
-// UpdateKey writes what the owner of a key may change, unless somebody else
-// has changed it since row was read. When only the answer was lost, the next
+// UpdateKey writes the columns that the owner of a key may change, unless somebody else
+// has changed the key since row was read. When only the answer was lost, the next
 // try finds its own change and says that, too.
 func (s *sqlStore) UpdateKey(r *KeyRow) error {
 	changed := *r

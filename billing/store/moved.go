@@ -16,7 +16,7 @@ import (
 // known, in pages of node 0 and in usage_moved. The records are written when their
 // transaction ends, under the cursor of node 0, which numbers them in the order of commits.
 
-// storeNode is the node of what the store itself records.
+// storeNode is the node of the records of the store itself.
 const storeNode = 0
 
 const (
@@ -160,7 +160,7 @@ func (t *tx) waive(entry int64, b *Batch, list []charge) {
 	}
 }
 
-// repay records what an account pays of its debt: the oldest first, each for the request
+// repay records a payment of debt by an account: the oldest debt first, each for the request
 // that left it. Debt from a correction is not consumption.
 func (t *tx) repay(entry int64, account uint32, paid money.Parts, nowUs int64) error {
 	type row struct {
@@ -216,7 +216,7 @@ func (t *tx) repay(entry int64, account uint32, paid money.Parts, nowUs int64) e
 	return nil
 }
 
-// repaidOf is a payment of what a charge left owed: of its last line, whose units have
+// repaidOf is a payment of the debt of a charge: of its last line, whose units have
 // been counted.
 func repaidOf(r *journal.Record, paid money.Parts) journal.Record {
 	sold := r.Sold()
@@ -227,7 +227,7 @@ func repaidOf(r *journal.Record, paid money.Parts) journal.Record {
 	return back
 }
 
-// refundOf is what is given back of a charge in one currency: the units that it paid for.
+// refundOf is the refund of a charge in one currency: the units that it paid for.
 func refundOf(r *journal.Record, place int, amount money.Nano) journal.Record {
 	var s journal.Shares
 	r.Spread(&s)

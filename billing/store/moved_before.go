@@ -81,7 +81,7 @@ type sideBefore struct {
 	amount   money.Nano
 }
 
-// moveBefore records what an entry of before version 11 moved.
+// moveBefore records the movements of an entry from before version 11.
 func (t *tx) moveBefore(e *movedBefore) error {
 	sides, err := list(&t.Query, func(p *sideBefore) []any {
 		return []any{&p.book, &p.account, &p.currency, &p.amount}

@@ -126,9 +126,9 @@ type PaymentStore interface {
 	// TakePayment makes a node the only one that is at a payment until a time, unless the
 	// row has changed, or has ended, or somebody else is at it. It writes that into r.
 	TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)
-	// UpdatePayment writes what r says besides what the payment is, its account and its
-	// epoch, unless the row has changed since r was read. Neither does it credit: that is
-	// CreditPayment. Of a payment that ends the order is forgotten.
+	// UpdatePayment writes the state of r, without its identity, account and epoch, unless
+	// the row has changed since r was read. It does not credit: CreditPayment does. The
+	// order of a payment that ends is removed.
 	UpdatePayment(r *PaymentRow) (ok bool, err error)
 	// DuePayments gives payments that have not ended, at which nobody is, and which are
 	// to be looked at, those that have waited longest first.
@@ -177,7 +177,7 @@ func (s *sqlStore) OpenPayments(wallet string) (int, error) {
 
 // paymentFits says whether a wallet may have one more undecided payment. Payments whose
 // outcome is unknown, and those that were refused and are still watched, are counted
-// apart: what a facilitator refused takes no place from others.
+// apart: payments that a facilitator refused take no place from others.
 func (q *Query) paymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (fits bool, err error) {
 	fits = true
 	ofWallet := int64(0)

@@ -232,7 +232,7 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 }
 
 // countPages opens every page and checks that no record is there twice (I8),
-// and what listings go by: times and numbers of entries of pages and hours.
+// and the figures of listings: times and numbers of entries of pages and hours.
 func (r *Recount) countPages(q *Query) error {
 	type source struct{ account, node uint32 }
 	type hour struct {

@@ -57,7 +57,7 @@ CREATE TABLE posting(
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
 ` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + postingNo
 
-// usageDay is what version 5 made anew: daily usage by what was sold.
+// usageDay is new in version 5: daily usage by the kind of what was sold.
 const usageDay = `
 -- Usage by day of admission and by kind of what was sold (money.Kind). A request
 -- counts with the last of its lines and the first currency that paid.
@@ -79,7 +79,7 @@ CREATE TABLE usage_day4(
   last_us {I64} NOT NULL, PRIMARY KEY(account, api_key, day, model, currency)) {KEYED};
 `
 
-// schema2 is what version 2 made anew.
+// schema2 has the tables that are new in version 2.
 const schema2 = `
 -- The single requests, packed (usagepage.go). Sequences are those of a node.
 CREATE TABLE usage_page(
@@ -128,10 +128,10 @@ CREATE TABLE token(id TEXT PRIMARY KEY, expires_us {I64} NOT NULL) {KEYED};
 CREATE INDEX token_expires ON token(expires_us);
 `
 
-// schema3 is what version 3 added: what listings find entries by, without
-// opening pages, and of what type models are. An entry is one line of a request
+// schema3 was added in version 3: columns by which listings find entries without opening
+// pages, and the types of models. An entry is one line of a request
 // in one currency; all requests of a page ended in the same hour. Since version 5
-// the types stay as they are: they say what records of version 1 sold
+// the types stay as they are: they tell the kinds of records of version 1
 // (journal.SoldBefore), and mean nothing for later ones.
 const schema3 = `
 ALTER TABLE usage_page ADD COLUMN entries_diem {I64} NOT NULL DEFAULT 0;
@@ -144,7 +144,7 @@ CREATE TABLE usage_hour(
 ALTER TABLE model ADD COLUMN type TEXT NOT NULL DEFAULT 'text';
 `
 
-// schema4 is what version 4 added: what accounts owe, and whether they may go on.
+// schema4 was added in version 4: debt and status of accounts.
 const schema4 = `
 -- What accounts owe for requests that cost more than could be charged; a row
 -- for each that ever did.
@@ -156,7 +156,7 @@ ALTER TABLE account ADD COLUMN status {I64} NOT NULL DEFAULT 0;
 ALTER TABLE account ADD COLUMN status_us {I64} NOT NULL DEFAULT 0;
 `
 
-// schema6 is what version 6 added: what is said of characters, and whom they answered.
+// schema6 was added in version 6: reviews and uses of characters.
 const schema6 = `
 -- Reviews of characters, which are named by their slug; account 0: somebody without
 -- one, hidden_us 0: it is shown.
@@ -173,7 +173,7 @@ CREATE TABLE character_sum(slug TEXT PRIMARY KEY, imports {I64} NOT NULL) {KEYED
 INSERT INTO counter(name, value) VALUES('review', 0), ('character', 0);
 `
 
-// schema7 is what version 7 added: jobs, and cloned voices.
+// schema7 was added in version 7: jobs, and cloned voices.
 const schema7 = `
 -- Work that outlives its request (JobRow). hold is where its charge stands in the
 -- journal of node; day is whose DIEM it took. A request is NULL once it counts for no
@@ -249,7 +249,7 @@ const markMoved = `
 UPDATE posting SET moved = 1 WHERE book = 'customer' AND entry IN (SELECT id FROM entry WHERE kind <> 'CHARGE');
 `
 
-// schema9 is what version 9 added: answers of enclaves, for who wants their signatures.
+// schema9 was added in version 9: answers of enclaves, for the signatures of their clients.
 const schema9 = `
 -- The answers that enclaves gave, for a day: by whose key they are sealed, and the
 -- SHA-256 of what was sent and relayed.
@@ -260,7 +260,7 @@ CREATE TABLE enclave_answer(
 CREATE INDEX enclave_answer_at ON enclave_answer(at_us);
 `
 
-// schema10 is what version 10 added: whose share a payment takes (fair.Owner). Payments
+// schema10 was added in version 10: the fair share that a payment takes (fair.Owner). Payments
 // from before it belong to unpaid callers without an address.
 const schema10 = `
 ALTER TABLE payment ADD COLUMN share_account {I64} NOT NULL DEFAULT 0;
@@ -268,8 +268,8 @@ ALTER TABLE payment ADD COLUMN share_net {I64} NOT NULL DEFAULT 0;
 CREATE INDEX payment_share ON payment(state, share_account, share_net, wallet) WHERE ` + paymentOpen + `;
 `
 
-// schema11 is what version 11 added: every movement of a balance in the order of its
-// booking, and consumption that is no charge (moved.go).
+// schema11 was added in version 11: every movement of a balance in the order of its
+// booking, and consumption that is not a charge (moved.go).
 const schema11 = `
 -- Why an entry was made, where its memo says what for.
 ALTER TABLE entry ADD COLUMN reason TEXT NOT NULL DEFAULT '';

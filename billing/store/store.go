@@ -11,7 +11,7 @@ import (
 	"farebox/billing/money"
 )
 
-// Store keeps what must outlive the process and is not on the hot path:
+// Store keeps the state that outlives the process and is not on the hot path:
 // accounts, keys, balances, double entry, usage. The ledger writes charges to
 // it in batches, each exactly once under the cursor that the store keeps for
 // this node; all else commits before the call returns. There are two: SQLite,
@@ -214,7 +214,7 @@ type Shared interface {
 	// Recall asks all nodes but one for what they do not need of accounts: a change
 	// for each of them.
 	Recall(but uint32, accounts ...uint32) ([]Recall, error)
-	// Recalled says what came of recalls, in their order.
+	// Recalled gives the results of recalls, in their order.
 	Recalled(list []Recall) ([]Recalled, error)
 }
 
