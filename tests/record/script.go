@@ -63,7 +63,7 @@ func (l *lab) commands() {
 	l.run(nil, "nonsense")
 	l.run(nil, "account", "nonsense")
 	l.run(nil, "serve", "--nonsense")
-	examples, _ := filepath.Glob("config/examples/*.yaml")
+	examples, _ := filepath.Glob("../config/examples/*.yaml")
 	sort.Strings(examples)
 	for _, name := range examples {
 		l.run(nil, "check", "-c", name)
@@ -78,7 +78,7 @@ func (l *lab) commands() {
 
 // badConfigs have each key of the full example with a value that it cannot have.
 func badConfigs(l *lab) (out []string) {
-	full, err := os.ReadFile("config/examples/full.yaml")
+	full, err := os.ReadFile("../config/examples/full.yaml")
 	if err != nil {
 		return nil
 	}

@@ -51,8 +51,6 @@ type lab struct {
 	log    *logOf
 	told   int // lines of the log that entries have already
 	count  int // requests of all phases
-
-	verbose bool
 }
 
 // logOf collects the lines of a process.
@@ -266,7 +264,6 @@ func (l *lab) do(s step) *answer {
 	l.rec.Entries = append(l.rec.Entries, e)
 	request := s.bytes()
 	e.add("sent", request[:min(len(request), 16<<10)])
-	defer l.slow(e, time.Now())
 	a, err := l.wire.send(request, s.leave, func() { l.heard() })
 	if err != nil {
 		e.add("failed", []byte(err.Error()))
@@ -285,14 +282,6 @@ func (l *lab) do(s step) *answer {
 		}
 	}
 	return a
-}
-
-// slow says which entries take long, for whoever writes the script.
-func (l *lab) slow(e *entry, since time.Time) {
-	if took := time.Since(since); l.verbose && took > 200*time.Millisecond {
-		fmt.Fprintf(os.Stderr, "%6.2f s after %5.1f s: %.200s\n", took.Seconds(), time.Since(l.rec.Start).Seconds(),
-			e.Name)
-	}
 }
 
 // heard waits until some upstream has got a request that is answered.
@@ -341,7 +330,6 @@ func (l *lab) run(keep func(string) string, args ...string) string {
 	e := &entry{Name: fmt.Sprintf("%04d %s: farebox %s", l.count, l.phase, strings.Join(args, " "))}
 	l.count++
 	l.rec.Entries = append(l.rec.Entries, e)
-	defer l.slow(e, time.Now())
 	cmd := exec.Command(l.binary, args...)
 	cmd.Env = append(os.Environ(), "TZ=UTC", "COLUMNS=120")
 	var out, errs bytes.Buffer

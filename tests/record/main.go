@@ -1,9 +1,9 @@
 // Command record proves that a rebuild changes no behaviour. It is for
 // developers and not part of farebox.
 //
-//	go run -tags nodynamic ./bench/cmd/record -out before.rec ./farebox-before
-//	go run -tags nodynamic ./bench/cmd/record -out after.rec ./farebox-after
-//	go run -tags nodynamic ./bench/cmd/record -diff before.rec after.rec
+//	go run -C tests -tags nodynamic ./record -out /tmp/before.rec /tmp/farebox-before
+//	go run -C tests -tags nodynamic ./record -out /tmp/after.rec /tmp/farebox-after
+//	go run -C tests -tags nodynamic ./record -diff /tmp/before.rec /tmp/after.rec
 //
 // It starts the binary on fresh ledgers before simulated upstreams that always
 // answer alike, sends it some thousand requests of every kind, one at a time
@@ -38,7 +38,6 @@ func run(args []string, out io.Writer) error {
 	file := flags.String("out", "", "write the recording of a binary to this file")
 	compare := flags.Bool("diff", false, "compare two recordings")
 	show := flags.Bool("show", false, "print a recording as it is compared")
-	verbose := flags.Bool("v", false, "say which requests take long")
 	most := flags.Int("most", 20, "with -diff: how many differences are shown")
 	skip := flags.String("skip", "",
 		"with -diff: parts that are not compared, separated by commas, such as log or stderr")
@@ -51,18 +50,17 @@ func run(args []string, out io.Writer) error {
 	case *show && flags.NArg() == 1:
 		return print(out, flags.Arg(0))
 	case *file != "" && flags.NArg() == 1:
-		return record(out, flags.Arg(0), *file, *verbose)
+		return record(out, flags.Arg(0), *file)
 	}
 	return errors.New("give -out FILE BINARY, -diff FILE FILE or -show FILE; flags come first")
 }
 
-func record(out io.Writer, binary, file string, verbose bool) error {
+func record(out io.Writer, binary, file string) error {
 	l, err := newLab(binary)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	l.verbose = verbose
 	if err := l.play(); err != nil {
 		return err
 	}
