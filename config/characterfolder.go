@@ -52,7 +52,7 @@ type CharacterFolder struct {
 	mu    sync.Mutex // of one look at a time
 	files map[string]*characterFile
 	gone  bool // the folder could not be read at the last look
-	watch *folderWatch
+	watch *fileWatch
 }
 
 // characterFile is a file of the folder as it was read last.

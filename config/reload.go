@@ -9,21 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/fsnotify/fsnotify"
-)
-
-const (
-	// settle is how long the file must be quiet before it is read: editors and
-	// deployment tools write in several steps.
-	settle = 200 * time.Millisecond
-	// settleMost ends that wait in a directory where something always happens.
-	settleMost = 2 * time.Second
-	// lookEvery is how often the file is read without an event: network and
-	// overlay file systems, and files bound into a container, often send none.
-	lookEvery = 10 * time.Second
 )
 
 // Watcher reads the config file again when it changed and hands good ones to
@@ -38,13 +25,8 @@ type Watcher struct {
 	seen    [sha256.Size]byte // of the last file that was looked at, good or bad
 	missing bool
 
-	events *fsnotify.Watcher // nil when the system gives none
-	target string            // the file itself, behind all symbolic links
-
-	reload chan chan struct{}
-	stop   chan struct{}
-	once   sync.Once
-	done   sync.WaitGroup
+	watch  *fileWatch
+	target string // the file itself, behind all symbolic links
 }
 
 // Watch begins to watch the file that c was loaded from, and notices a change
@@ -58,80 +40,27 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch %s: %w", c.Source, err)
 	}
-	w := &Watcher{
-		path: path, apply: apply, say: say, running: c, seen: c.sum,
-		reload: make(chan chan struct{}), stop: make(chan struct{}),
-	}
-	w.events, err = fsnotify.NewWatcher()
+	w := &Watcher{path: path, apply: apply, say: say, running: c, seen: c.sum}
+	w.watch, err = newFileWatch(func() { w.look(false) })
+	w.watch.concerns = w.concerns
 	if err == nil {
 		err = w.follow()
 	}
 	if err != nil {
 		say(fmt.Sprintf("changes of %s are noticed within %s only", c.Source, lookEvery), err)
 	}
-	w.done.Add(1)
-	go w.run()
+	w.watch.done.Go(w.watch.run)
 	return w, nil
 }
 
 // Reload reads the file now, changed or not, and returns when it is applied
 // or refused. It is what SIGHUP does; changed environment values and
 // ${file:…} secrets are seen here only.
-func (w *Watcher) Reload() {
-	finished := make(chan struct{})
-	select {
-	case w.reload <- finished:
-		<-finished
-	case <-w.stop:
-	}
-}
+func (w *Watcher) Reload() { w.watch.order(func() { w.look(true) }) }
 
 // Close ends watching and waits until no apply is running any more. It must
 // not be called from apply or say.
-func (w *Watcher) Close() {
-	w.once.Do(func() { close(w.stop) })
-	w.done.Wait()
-}
-
-func (w *Watcher) run() {
-	defer w.done.Done()
-	var events chan fsnotify.Event
-	var failures chan error
-	if w.events != nil {
-		defer func() { _ = w.events.Close() }()
-		events, failures = w.events.Events, w.events.Errors
-	}
-	quiet := time.NewTimer(0) // the first look: for changes since the config was loaded
-	var since time.Time       // first event of the burst that quiet waits for
-	tick := time.NewTicker(lookEvery)
-	defer quiet.Stop()
-	defer tick.Stop()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case finished := <-w.reload:
-			w.look(true)
-			close(finished)
-		case e := <-events:
-			if !w.concerns(e) {
-				continue
-			}
-			if since.IsZero() {
-				since = time.Now()
-			}
-			quiet.Reset(min(settle, max(0, settleMost-time.Since(since))))
-		case <-failures:
-			// A full event queue: something happened, but it is not known what.
-			quiet.Reset(settle)
-		case <-quiet.C:
-			since = time.Time{}
-			w.look(false)
-		case <-tick.C:
-			w.look(false)
-		}
-	}
-}
+func (w *Watcher) Close() { w.watch.close() }
 
 // concerns tells the file, and links on the way to it, from its neighbours. In
 // a Kubernetes config map the file is a link to ..data/FILE, and ..data is a
@@ -147,7 +76,7 @@ func (w *Watcher) concerns(e fsnotify.Event) bool {
 // follow watches the directory of the name and the one of the file behind it.
 // Directories, since a file that is replaced takes its watch along.
 func (w *Watcher) follow() error {
-	if w.events == nil {
+	if w.watch.events == nil {
 		return nil
 	}
 	w.target = w.path
@@ -155,13 +84,13 @@ func (w *Watcher) follow() error {
 		w.target = target
 	}
 	wanted := []string{filepath.Dir(w.path), filepath.Dir(w.target)}
-	for _, dir := range w.events.WatchList() {
+	for _, dir := range w.watch.events.WatchList() {
 		if !slices.Contains(wanted, dir) {
-			_ = w.events.Remove(dir) // an old revision's directory is usually gone already
+			_ = w.watch.events.Remove(dir) // an old revision's directory is usually gone already
 		}
 	}
 	for _, dir := range wanted {
-		if err := w.events.Add(dir); err != nil { // no harm when watched already
+		if err := w.watch.events.Add(dir); err != nil { // no harm when watched already
 			return err
 		}
 	}
