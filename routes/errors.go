@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/proxy/jsontext"
 )
 
 // Error is a refusal or failure on its way to the client. It is the only thing
@@ -203,30 +205,29 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 	}
 	b = append(b, `{"error":`...)
 	if shape == ShapeObject || e.Param != "" {
-		b = AppendString(append(b, `{"message":`...), clip(e.Message, maxMessage))
-		b = AppendString(append(b, `,"type":`...), openAIType(e.Status))
+		b = jsontext.Object(append(b, '{')).Text("message", clip(e.Message, maxMessage)).
+			Text("type", openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
 		case e.Param != "":
-			b = AppendString(b, clip(e.Param, maxIssueText))
+			b = jsontext.AppendString(b, clip(e.Param, maxIssueText))
 		case len(e.Issues) > 0:
-			b = AppendString(b, clip(e.Issues[0].place(), maxIssueText))
+			b = jsontext.AppendString(b, clip(e.Issues[0].place(), maxIssueText))
 		default:
 			b = append(b, `""`...)
 		}
-		b = AppendString(append(b, `,"code":`...), e.Code)
-		b = append(b, '}')
+		b = jsontext.Object(b).Text("code", e.Code).End()
 	} else {
-		b = AppendString(b, clip(e.Message, maxMessage))
+		b = jsontext.AppendString(b, clip(e.Message, maxMessage))
 	}
 	if e.Code != "" && e.Param == "" {
-		b = AppendString(append(b, `,"code":`...), e.Code)
+		b = jsontext.Object(b).Text("code", e.Code)
 	}
 	if e.Custom != "" {
-		b = AppendString(append(b, `,"customMessage":`...), clip(e.Custom, maxMessage))
+		b = jsontext.Object(b).Text("customMessage", clip(e.Custom, maxMessage))
 	}
 	if e.Suggestion != "" {
-		b = AppendString(append(b, `,"suggested_prompt":`...), clip(e.Suggestion, maxSuggestion))
+		b = jsontext.Object(b).Text("suggested_prompt", clip(e.Suggestion, maxSuggestion))
 	}
 	if len(e.Issues) > 0 {
 		list, n := appendIssues(nil, e.Issues)
@@ -235,7 +236,7 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 		b = append(b, list...)
 	}
 	if e.RequestID && len(requestID) > 0 {
-		b = AppendString(append(b, `,"request_id":`...), string(requestID))
+		b = jsontext.Object(b).Text("request_id", string(requestID))
 	}
 	return append(b, '}')
 }
@@ -243,13 +244,13 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 // appendMessagesError appends the body that Anthropic's packages read.
 func appendMessagesError(b []byte, e *Error, requestID []byte) []byte {
 	b = append(append(b, `{"type":"error","error":{"type":"`...), messagesType(e)...)
-	b = AppendString(append(b, `","message":`...), clip(e.Message, maxMessage))
+	b = jsontext.AppendString(append(b, `","message":`...), clip(e.Message, maxMessage))
 	if e.Refused != "" {
-		b = AppendString(append(b, `,"details":{"error_code":`...), e.Refused)
-		b = AppendString(append(b, `,"unsupported":[`...), clip(e.Issues[0].Path, maxIssueText))
+		b = jsontext.AppendString(append(b, `,"details":{"error_code":`...), e.Refused)
+		b = jsontext.AppendString(append(b, `,"unsupported":[`...), clip(e.Issues[0].Path, maxIssueText))
 		b = append(b, `]}`...)
 	}
-	b = AppendString(append(b, `},"request_id":`...), string(requestID))
+	b = jsontext.AppendString(append(b, `},"request_id":`...), string(requestID))
 	return append(b, '}')
 }
 
@@ -314,7 +315,7 @@ func appendIssues(b []byte, issues []Issue) (_ []byte, n int) {
 }
 
 func appendIssue(b []byte, s *Issue) []byte {
-	b = AppendString(append(b, `{"code":`...), s.Code)
+	b = jsontext.Object(append(b, '{')).Text("code", s.Code)
 	b = append(b, `,"path":[`...)
 	parts, named := s.pathParts()
 	for i, part := range parts {
@@ -324,13 +325,13 @@ func appendIssue(b []byte, s *Issue) []byte {
 		if isIndex(part) && i != named {
 			b = append(b, part...)
 		} else {
-			b = AppendString(b, part)
+			b = jsontext.AppendString(b, part)
 		}
 	}
-	b = AppendString(append(b, `],"message":`...), clip(s.Message, maxIssueText))
+	b = jsontext.AppendString(append(b, `],"message":`...), clip(s.Message, maxIssueText))
 	for _, kv := range [...]struct{ k, v string }{{"expected", s.Expected}, {"received", s.Received}} {
 		if kv.v != "" {
-			b = AppendString(append(b, `,"`+kv.k+`":`...), clip(kv.v, maxIssueText))
+			b = jsontext.AppendString(append(b, `,"`+kv.k+`":`...), clip(kv.v, maxIssueText))
 		}
 	}
 	if s.Minimum != "" {
@@ -347,7 +348,7 @@ func appendIssue(b []byte, s *Issue) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = AppendString(b, clip(o, maxIssueText))
+			b = jsontext.AppendString(b, clip(o, maxIssueText))
 		}
 		b = append(b, ']')
 	}
@@ -378,7 +379,7 @@ func appendDetails(b []byte, issues []Issue) []byte {
 			next, at = tree[at].next, tree[at].parent
 		}
 		at = next
-		b = AppendString(append(b, ','), tree[at].name)
+		b = jsontext.AppendString(append(b, ','), tree[at].name)
 		b = append(b, ':')
 		b = tree.open(b, at)
 	}
@@ -419,7 +420,7 @@ func (t detailTree) open(b []byte, at int) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, text)
+		b = jsontext.AppendString(b, text)
 	}
 	return append(b, ']')
 }

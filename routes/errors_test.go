@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"farebox/proxy/jsontext"
 )
 
 // Both generations of clients read an error: text plus top-level code; the
@@ -67,7 +69,7 @@ func TestErrorShapes(t *testing.T) {
 func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
 	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028",
 		string([]byte{0xf0, 0x9f})} {
-		raw := AppendString(nil, s)
+		raw := jsontext.AppendString(nil, s)
 		var back string
 		if err := json.Unmarshal(raw, &back); err != nil {
 			t.Errorf("%q became %s: %v", s, raw, err)

@@ -8,6 +8,7 @@ import (
 
 	"farebox/billing/job"
 	"farebox/providers/queue"
+	"farebox/proxy/jsontext"
 )
 
 // uuid is the form of an id of a job.
@@ -52,31 +53,31 @@ func (c *Call) Queued(id string) []byte {
 	if c.Config().Compat.JobStatus == "upper" {
 		status = "QUEUED"
 	}
-	b := AppendString([]byte(`{"model":`), c.Model.ID)
-	return AppendString(append(AppendString(append(b, `,"queue_id":`...), id), `,"status":`...), status)
+	b := jsontext.Object("{").Text("model", c.Model.ID)
+	return jsontext.AppendString(append(jsontext.AppendString(append(b, `,"queue_id":`...), id), `,"status":`...), status)
 }
 
 func jobStatus(form, state string) []byte {
 	if form == "upper" {
 		state = strings.ToUpper(state)
 	}
-	return AppendString([]byte(`{"status":`), state)
+	return jsontext.AppendString([]byte(`{"status":`), state)
 }
 
 // AppendJobProgress appends what is said of a job that is being made, and how long one
 // took that is.
 func AppendJobProgress(b []byte, v *job.View) []byte {
 	if !v.Completed() {
-		b = strconv.AppendInt(append(b, `,"progress_percent":`...), int64(min(max(v.Progress, 0), 99)), 10)
+		b = jsontext.Object(b).Int("progress_percent", int64(min(max(v.Progress, 0), 99)))
 	}
-	b = strconv.AppendInt(append(b, `,"average_execution_time":`...), v.Average.Milliseconds(), 10)
+	b = jsontext.Object(b).Int("average_execution_time", v.Average.Milliseconds())
 	return strconv.AppendInt(append(b, `,"execution_duration":`...), v.Took.Milliseconds(), 10)
 }
 
 // AppendJobLink appends where what was made is fetched, and until when.
 func AppendJobLink(b []byte, v *job.View) []byte {
-	b = AppendString(append(b, `,"url":`...), v.URL)
-	return AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(isoMillis))
+	b = jsontext.Object(b).Text("url", v.URL)
+	return jsontext.AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(isoMillis))
 }
 
 // isoMillis is how times are written in answers about jobs.

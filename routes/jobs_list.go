@@ -13,6 +13,7 @@ import (
 	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers/queue"
+	"farebox/proxy/jsontext"
 )
 
 // The list of an account's jobs is an addition to the specification: who lost the answer to
@@ -70,32 +71,29 @@ func (l *jobList) serve(c *Call) *Error {
 		return jobsAway()
 	}
 	b := []byte(`{"data":[`)
-	for i, v := range list {
-		b = append(appendJob(Comma(b, i), v, c.Config().Compat.JobStatus), '}')
+	for _, v := range list {
+		b = append(appendJob(jsontext.Comma(b), v, c.Config().Compat.JobStatus), '}')
 	}
 	b = append(b, `],"nextCursor":`...)
 	if next == (store.JobPlace{}) {
 		return c.WriteJSON(append(b, "null}"...))
 	}
-	return c.WriteJSON(append(AppendString(b, jobCursor(next)), '}'))
+	return c.WriteJSON(append(jsontext.AppendString(b, jobCursor(next)), '}'))
 }
 
 // appendJob appends what is said of one job, without its end.
 func appendJob(b []byte, v *job.View, form string) []byte {
 	b = append(b, jobStatus(form, stateOf(v.State))...)
-	b = AppendString(append(b, `,"id":`...), v.ID)
-	b = AppendString(append(b, `,"queue_id":`...), v.ID)
-	b = AppendString(append(b, `,"type":`...), v.Kind)
-	b = AppendString(append(b, `,"model":`...), v.Model)
-	b = AppendString(append(b, `,"created_at":`...), v.Began.UTC().Format(isoMillis))
+	b = jsontext.Object(b).Text("id", v.ID).Text("queue_id", v.ID).Text("type", v.Kind).Text("model", v.Model).
+		Text("created_at", v.Began.UTC().Format(isoMillis))
 	if v.Priced { // in USD, or what stands in their place, as quotes are
 		b = append(append(b, `,"price":`...), v.Price.String()...)
 	}
 	if v.State.Terminal() {
-		b = AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(isoMillis))
+		b = jsontext.Object(b).Text("expires_at", v.ExpiresAt.UTC().Format(isoMillis))
 	}
 	if v.Failed() {
-		b = strconv.AppendBool(append(b, `,"credits_refunded":`...), v.Refunded)
+		b = jsontext.Object(b).Bool("credits_refunded", v.Refunded)
 	}
 	return b
 }

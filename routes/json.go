@@ -9,35 +9,6 @@ import (
 	"farebox/proxy/scan"
 )
 
-// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so
-// that a hostile name echoed in an error cannot break the body.
-func AppendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-			i++
-		case c == '\n':
-			b = append(b, '\\', 'n')
-			i++
-		case c < 0x20 || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-			i++
-		case c < utf8.RuneSelf:
-			b = append(b, c)
-			i++
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r)
-			i += n
-		}
-	}
-	return append(b, '"')
-}
-
 // Excerpt shortens text from a client for an error message, where it is put
 // into a sentence; clip bounds what becomes of all of them.
 func Excerpt(s []byte) string {
@@ -53,14 +24,6 @@ func ViewString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len
 
 // ViewBytes is the bytes of s without a copy: read only.
 func ViewBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
-// Comma appends one before the ith element of a list, but for the first.
-func Comma(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ',')
-	}
-	return b
-}
 
 // ReadJSON checks the content type and scans the body once.
 func (c *Call) ReadJSON(shape *scan.Shape) *Error {

@@ -56,9 +56,13 @@ func Comma(b []byte) []byte {
 // methods append a member, with the comma before it.
 type Object []byte
 
-// Name appends the name of a member; its value is for the caller to append.
+// Name appends the name of a member; its value is for the caller to append. Only behind
+// an opening brace there is no comma before it, so that an empty Object may be continued.
 func (o Object) Name(name string) Object {
-	return append(append(append(Comma(o), '"'), name...), '"', ':')
+	if n := len(o); n == 0 || o[n-1] != '{' {
+		o = append(o, ',')
+	}
+	return append(append(append(o, '"'), name...), '"', ':')
 }
 
 // Text appends a string.

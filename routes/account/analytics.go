@@ -7,6 +7,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/report"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -120,10 +121,10 @@ var breakdownTypes = []struct {
 }
 
 func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
-	b = routes.AppendString(append(b, `{"lookback":`...), label)
+	b = jsontext.Object(append(b, '{')).Text("lookback", label)
 	b = append(b, `,"byDate":[`...)
 	for i, day := range s.Days {
-		b = routes.Comma(b, i)
+		b = jsontext.Comma(b)
 		b = append(b, `{"date":"`...)
 		b = s.Date(i).AppendFormat(b, time.DateOnly)
 		b = appendAmount(append(b, `","USD":`...), day.USD)
@@ -132,7 +133,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	}
 	b = append(b, `],"byModel":[`...)
 	for i := range s.Models {
-		b = routes.Comma(b, i)
+		b = jsontext.Comma(b)
 		b = appendModelUsage(b, &s.Models[i])
 	}
 	b = append(b, ']')
@@ -140,7 +141,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 	b = models.append(b, s, "byModelDaily", "topModels", "byModelDailyUsd")
 	b = append(b, `,"byKey":[`...)
 	for i := range s.Keys {
-		b = routes.Comma(b, i)
+		b = jsontext.Comma(b)
 		b = appendKeyUsage(b, &s.Keys[i])
 	}
 	b = append(b, ']')
@@ -150,7 +151,7 @@ func appendAnalytics(b []byte, label string, s *report.Analytics) []byte {
 }
 
 func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
-	b = routes.AppendString(append(b, `{"modelName":`...), m.Name)
+	b = jsontext.Object(append(b, '{')).Text("modelName", m.Name)
 	b = append(b, `,"unitType":"`+m.Unit+`","modelType":`...)
 	if t := analyticsTypes[m.What]; t != "" {
 		b = append(b, t...)
@@ -168,9 +169,9 @@ func appendModelUsage(b []byte, m *report.ModelSpend) []byte {
 		if l == (report.Spend{}) {
 			continue
 		}
-		b = routes.Comma(b, n)
+		b = jsontext.Comma(b)
 		n++
-		b = routes.AppendString(append(b, `{"type":`...), t.name)
+		b = jsontext.Object(append(b, '{')).Text("type", t.name)
 		b = appendAmount(append(b, `,"usd":`...), l.USD)
 		b = appendAmount(append(b, `,"diem":`...), l.DIEM)
 		b = append(b, `,"units":`...)
@@ -201,13 +202,13 @@ func appendKeyUsage(b []byte, k *report.KeySpend) []byte {
 	if k.ID == "" {
 		b = append(b, "null"...)
 	} else {
-		b = routes.AppendString(b, k.ID)
+		b = jsontext.AppendString(b, k.ID)
 	}
 	b = append(b, `,"description":`...)
 	if k.ID == "" {
-		b = routes.AppendString(b, keyName(k))
+		b = jsontext.AppendString(b, keyName(k))
 	} else {
-		b = routes.AppendString(b, k.Description)
+		b = jsontext.AppendString(b, k.Description)
 	}
 	return append(appendTotals(b, k.Spend), '}')
 }
@@ -254,9 +255,9 @@ func keySeries(s *report.Analytics) *series {
 func (s *series) append(b []byte, a *report.Analytics, units, names, usd string) []byte {
 	b = s.appendDays(b, a, units, func(b []byte, n report.Spend) []byte { return strconv.AppendInt(b, n.Units, 10) })
 	b = append(b, `,"`+names+`":[`...)
-	for i, name := range s.names {
-		b = routes.Comma(b, i)
-		b = routes.AppendString(b, name)
+	for _, name := range s.names {
+		b = jsontext.Comma(b)
+		b = jsontext.AppendString(b, name)
 	}
 	b = append(b, ']')
 	return s.appendDays(b, a, usd, func(b []byte, n report.Spend) []byte { return appendAmount(b, n.USD) })
@@ -266,10 +267,10 @@ func (s *series) appendDays(b []byte, a *report.Analytics, member string,
 	value func([]byte, report.Spend) []byte) []byte {
 	b = append(b, `,"`+member+`":[`...)
 	for day := range a.Days {
-		b = routes.Comma(b, day)
-		b = strconv.AppendInt(append(b, `{"date":`...), a.Date(day).UnixMilli(), 10)
+		b = jsontext.Comma(b)
+		b = jsontext.Object(append(b, '{')).Int("date", a.Date(day).UnixMilli())
 		for i, name := range s.names {
-			b = routes.AppendString(append(b, ','), name)
+			b = jsontext.AppendString(append(b, ','), name)
 			b = append(b, ':')
 			b = value(b, s.daily[i][day])
 		}

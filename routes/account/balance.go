@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"farebox/billing/report"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -26,7 +27,7 @@ func serveBalance(c *routes.Call) *routes.Error {
 	if balance.Next == 0 {
 		b = append(b, "null"...)
 	} else {
-		b = routes.AppendString(b, balance.Next.String())
+		b = jsontext.AppendString(b, balance.Next.String())
 	}
 	b = append(b, `,"balances":{"diem":`...)
 	if balance.HasDIEM {

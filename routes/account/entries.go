@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"farebox/billing/report"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -26,7 +27,7 @@ func appendEntries(b []byte, entries []report.Entry) []byte {
 func appendEntry(b []byte, e *report.Entry) []byte {
 	b = append(b, `{"timestamp":"`...)
 	b = e.AppendTime(b)
-	b = routes.AppendString(append(b, `","sku":`...), e.SKU())
+	b = jsontext.AppendString(append(b, `","sku":`...), e.SKU())
 	b = append(b, `,"pricePerUnitUsd":`...)
 	b = e.AppendPrice(b)
 	b = append(b, `,"units":`...)
@@ -45,8 +46,7 @@ func appendEntry(b []byte, e *report.Entry) []byte {
 	if !e.CountsTokens() {
 		return append(b, `,"promptTokens":null,"completionTokens":null}}`...)
 	}
-	b = strconv.AppendInt(append(b, `,"promptTokens":`...), e.Prompt, 10)
-	b = strconv.AppendInt(append(b, `,"completionTokens":`...), e.Completion, 10)
+	b = jsontext.Object(b).Int("promptTokens", e.Prompt).Int("completionTokens", e.Completion)
 	return append(b, "}}"...)
 }
 

@@ -5,18 +5,18 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
-	"farebox/routes"
+	"farebox/proxy/jsontext"
 )
 
 // The key object of addendum 16.1. Every number is written from its integer.
 
 // appendKey appends a key, with its use where use is not nil.
 func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
-	b = routes.AppendString(append(b, `{"id":`...), k.ID)
+	b = jsontext.Object(append(b, '{')).Text("id", k.ID)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
-	b = routes.AppendString(append(b, `","description":`...), k.Description)
-	b = routes.AppendString(append(b, `,"last6Chars":`...), k.Last6)
+	b = jsontext.AppendString(append(b, `","description":`...), k.Description)
+	b = jsontext.Object(b).Text("last6Chars", k.Last6)
 	b = appendTime(append(b, `,"createdAt":`...), k.CreatedAt)
 	b = appendTime(append(b, `,"expiresAt":`...), k.ExpiresAt)
 	b = appendTime(append(b, `,"lastUsedAt":`...), k.LastUsedAt)
@@ -39,11 +39,11 @@ func appendKey(b []byte, k *billing.KeyInfo, use *billing.KeyRecord) []byte {
 
 // appendNewKey appends the answer to a creation (addendum 16.2).
 func appendNewKey(b []byte, k *billing.KeyInfo, secret string) []byte {
-	b = routes.AppendString(append(b, `{"success":true,"data":{"id":`...), k.ID)
-	b = routes.AppendString(append(b, `,"apiKey":`...), secret)
+	b = jsontext.AppendString(append(b, `{"success":true,"data":{"id":`...), k.ID)
+	b = jsontext.Object(b).Text("apiKey", secret)
 	b = append(b, `,"apiKeyType":"`...)
 	b = append(b, k.Type.String()...)
-	b = routes.AppendString(append(b, `","description":`...), k.Description)
+	b = jsontext.AppendString(append(b, `","description":`...), k.Description)
 	b = appendTime(append(b, `,"expiresAt":`...), k.ExpiresAt)
 	b = appendLimits(append(b, `,"consumptionLimit":`...), k)
 	b = appendRules(b, k)

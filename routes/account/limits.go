@@ -6,6 +6,7 @@ import (
 
 	"farebox/billing"
 	"farebox/config"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -33,17 +34,15 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 	b = appendTime(append(b, `},"keyExpiration":`...), k.ExpiresAt)
 	b = appendTime(append(b, `,"nextEpochBegins":`...), c.Began.UTC().Truncate(24*time.Hour).Add(24*time.Hour))
 	b = append(b, `,"rateLimits":[`...)
-	for i, m := range c.Catalog().Models() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = routes.AppendString(append(b, `{"apiModelId":`...), m.ID)
+	for _, m := range c.Catalog().Models() {
+		b = jsontext.Comma(b)
+		b = jsontext.Object(append(b, '{')).Text("apiModelId", m.ID)
 		b = append(b, `,"rateLimits":[`...)
 		b = append(appendRates(b, m.Rate), `]}`...)
 	}
-	for i, class := range c.RateClasses() {
+	for _, class := range c.RateClasses() {
 		rate, _ := class.Rate(c.Config())
-		b = append(routes.Comma(b, len(c.Catalog().Models())+i), `{"apiModelId":"`+class.Name+`","rateLimits":[`...)
+		b = append(jsontext.Comma(b), `{"apiModelId":"`+class.Name+`","rateLimits":[`...)
 		b = append(appendRates(b, rate), `]}`...)
 	}
 	b = append(b, `],"windows":{`...)
@@ -73,7 +72,7 @@ func appendRates(b []byte, r *config.Rate) []byte {
 			b = append(b, ',')
 		}
 		first = false
-		b = strconv.AppendInt(append(b, `{"amount":`...), limit.amount, 10)
+		b = jsontext.Object(append(b, '{')).Int("amount", limit.amount)
 		b = append(b, `,"type":"`+limit.name+`"}`...)
 	}
 	return b
@@ -89,7 +88,7 @@ func appendWindow(b []byte, w *billing.WindowUse) []byte {
 		}
 	}
 	number(`{"limit":`, w.Limit)
-	b = strconv.AppendInt(append(b, `,"used":`...), w.Used, 10)
+	b = jsontext.Object(b).Int("used", w.Used)
 	number(`,"remaining":`, w.Remaining)
 	b = appendTime(append(b, `,"resetsAt":`...), w.Resets)
 	return append(b, '}')
@@ -108,10 +107,8 @@ func serveRateLimitLog(c *routes.Call) *routes.Error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = routes.AppendString(append(b, `{"apiKeyId":`...), v.KeyID)
-		b = routes.AppendString(append(b, `,"modelId":`...), v.Model)
-		b = routes.AppendString(append(b, `,"rateLimitTier":`...), v.Tier)
-		b = routes.AppendString(append(b, `,"rateLimitType":`...), v.Kind)
+		b = jsontext.Object(append(b, '{')).Text("apiKeyId", v.KeyID).Text("modelId", v.Model).
+			Text("rateLimitTier", v.Tier).Text("rateLimitType", v.Kind)
 		b = append(b, `,"timestamp":`...)
 		b = append(appendTime(b, v.At), '}')
 	}

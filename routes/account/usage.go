@@ -7,6 +7,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/report"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -60,9 +61,7 @@ func serveUsage(c *routes.Call) *routes.Error {
 	}
 	b = appendEntries(append(b, `"data":`...), list.Entries)
 	b = strconv.AppendInt(append(b, `,"pagination":{"limit":`...), ask.Limit, 10)
-	b = strconv.AppendInt(append(b, `,"page":`...), ask.Page, 10)
-	b = strconv.AppendInt(append(b, `,"total":`...), list.Total, 10)
-	b = strconv.AppendInt(append(b, `,"totalPages":`...), pages, 10)
+	b = jsontext.Object(b).Int("page", ask.Page).Int("total", list.Total).Int("totalPages", pages)
 	return writeList(c, append(b, "}}"...))
 }
 
@@ -153,7 +152,7 @@ func serveHistory(c *routes.Call) *routes.Error {
 	if h.Next == "" {
 		b = append(b, "null"...)
 	} else {
-		b = routes.AppendString(b, h.Next)
+		b = jsontext.AppendString(b, h.Next)
 	}
 	return writeList(c, append(b, '}'))
 }

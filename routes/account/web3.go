@@ -10,6 +10,7 @@ import (
 	"farebox/billing/store"
 	"farebox/providers/wallet"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -42,7 +43,7 @@ func (of *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
 		return &routes.Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
 	}
 	c.Ctx.Response.Header.Set("Cache-Control", "no-store")
-	return c.WriteJSON(append(routes.AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
+	return c.WriteJSON(append(jsontext.AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
 }
 
 // createWeb3Key answers POST /api_keys/generate_web3_key. Whoever signed the

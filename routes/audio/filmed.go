@@ -11,6 +11,7 @@ import (
 	"farebox/providers/fetch"
 	"farebox/providers/video"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -147,9 +148,9 @@ func (t *transcription) leave() {
 
 // appendFilmed is {transcript, lang} (addendum 10.4).
 func (t *transcription) appendFilmed(b []byte) []byte {
-	b = routes.AppendString(append(b, `{"transcript":`...), t.heard.Text)
+	b = jsontext.Object(append(b, '{')).Text("transcript", t.heard.Text)
 	if t.heard.Language != "" {
-		b = routes.AppendString(append(b, `,"lang":`...), t.heard.Language)
+		b = jsontext.Object(b).Text("lang", t.heard.Language)
 	}
 	return append(b, '}')
 }

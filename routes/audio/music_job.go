@@ -11,6 +11,7 @@ import (
 	"farebox/billing/job"
 	"farebox/providers/audio/container"
 	"farebox/providers/queue"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -78,10 +79,9 @@ const (
 // appendFailed appends what is said of a job of which nothing came.
 func appendFailed(b []byte, v *job.View) []byte {
 	e := jobFailure(v)
-	b = routes.AppendString(append(b, `,"error":`...), e.Message)
-	b = routes.AppendString(append(b, `,"error_code":`...), e.Code)
+	b = jsontext.Object(b).Text("error", e.Message).Text("error_code", e.Code)
 	if v.Suggestion != "" {
-		b = routes.AppendString(append(b, `,"suggested_prompt":`...), v.Suggestion)
+		b = jsontext.Object(b).Text("suggested_prompt", v.Suggestion)
 	}
 	return append(b, '}')
 }

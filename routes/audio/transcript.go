@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/providers/audio"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -38,7 +39,7 @@ func (t *transcription) compose() (body []byte, contentType string) {
 
 // appendJSON is {text, duration, timestamps, usage} (addendum 9.3).
 func (t *transcription) appendJSON(b []byte) []byte {
-	b = routes.AppendString(append(b, `{"text":`...), t.heard.Text)
+	b = jsontext.Object(append(b, '{')).Text("text", t.heard.Text)
 	b = appendSeconds(append(b, `,"duration":`...), t.length.Seconds())
 	if t.form.times {
 		b = append(b, `,"timestamps":{`...)
@@ -93,7 +94,7 @@ func appendParts(b []byte, name string, list []audio.Heard) []byte {
 			b = append(b, ',')
 		}
 		b = append(append(append(b, `{"`...), name...), `":`...)
-		b = appendTimes(routes.AppendString(b, list[i].Text), &list[i])
+		b = appendTimes(jsontext.AppendString(b, list[i].Text), &list[i])
 		b = append(b, '}')
 	}
 	return append(b, ']')
@@ -119,9 +120,9 @@ func (t *transcription) segments() []audio.Heard {
 
 // appendVerbose is OpenAI's verbose_json.
 func (t *transcription) appendVerbose(b []byte) []byte {
-	b = routes.AppendString(append(b, `{"task":"transcribe","language":`...), t.heard.Language)
+	b = jsontext.AppendString(append(b, `{"task":"transcribe","language":`...), t.heard.Language)
 	b = appendSeconds(append(b, `,"duration":`...), t.length.Seconds())
-	b = routes.AppendString(append(b, `,"text":`...), t.heard.Text)
+	b = jsontext.Object(b).Text("text", t.heard.Text)
 	b = append(b, `,"segments":[`...)
 	or := func(value, otherwise string) string {
 		if value == "" {
@@ -137,10 +138,10 @@ func (t *transcription) appendVerbose(b []byte) []byte {
 		if d == nil {
 			d = &audio.Detail{}
 		}
-		b = strconv.AppendInt(append(b, `{"id":`...), int64(i), 10)
+		b = jsontext.Object(append(b, '{')).Int("id", int64(i))
 		b = append(append(b, `,"seek":`...), or(d.Seek, "0")...)
 		b = appendTimes(b, &s)
-		b = routes.AppendString(append(b, `,"text":`...), s.Text)
+		b = jsontext.Object(b).Text("text", s.Text)
 		b = append(append(b, `,"tokens":`...), or(d.Tokens, "[]")...)
 		b = append(append(b, `,"temperature":`...), or(d.Temperature, "0")...)
 		b = append(append(b, `,"avg_logprob":`...), or(d.Probability, "0")...)
@@ -168,7 +169,7 @@ func (t *transcription) appendEvents(b []byte) []byte {
 		rest = rest[len(delta):]
 	}
 	b = appendDelta(b, rest)
-	b = routes.AppendString(append(b, `data: {"type":"transcript.text.done","text":`...), t.heard.Text)
+	b = jsontext.AppendString(append(b, `data: {"type":"transcript.text.done","text":`...), t.heard.Text)
 	return append(append(t.appendUsage(b), '}'), "\n\n"...)
 }
 
@@ -176,7 +177,7 @@ func appendDelta(b []byte, text string) []byte {
 	if text == "" {
 		return b
 	}
-	return append(routes.AppendString(append(b, `data: {"type":"transcript.text.delta","delta":`...), text), "}\n\n"...)
+	return append(jsontext.AppendString(append(b, `data: {"type":"transcript.text.delta","delta":`...), text), "}\n\n"...)
 }
 
 // appendCues writes subtitles: SubRip with a comma in its times, WebVTT with a point.

@@ -16,6 +16,7 @@ import (
 	"farebox/providers/audio"
 	"farebox/providers/audio/container"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -188,8 +189,8 @@ func (v *cloning) clone() *routes.Error {
 		return voicesAway()
 	}
 	c.Sold = routes.FlatBill(v.lines(), 0)
-	body := routes.AppendString([]byte(`{"id":`), id)
-	v.sale.Answer.Body = append(routes.AppendString(append(body, `,"model":`...), c.Model.ID), '}')
+	body := jsontext.Object("{").Text("id", id)
+	v.sale.Answer.Body = append(jsontext.AppendString(append(body, `,"model":`...), c.Model.ID), '}')
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"farebox/providers/jail"
 	"farebox/providers/parse"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -62,16 +63,15 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 			answer.Body, answer.Type = []byte(text.Text), "text/plain; charset=utf-8"
 			return nil
 		}
-		b := routes.AppendString([]byte(`{"text":`), text.Text)
-		b = strconv.AppendInt(append(b, `,"tokens":`...), tokensOf(text.Text), 10)
+		b := jsontext.Object("{").Text("text", text.Text).Int("tokens", tokensOf(text.Text))
 		if text.Truncated {
 			b = append(b, `,"truncated":true`...)
 		}
 		if text.Pages > 0 {
-			b = strconv.AppendInt(append(b, `,"pages_read":`...), int64(text.Pages), 10)
+			b = jsontext.Object(b).Int("pages_read", int64(text.Pages))
 		}
 		if text.AllPages > 0 {
-			b = strconv.AppendInt(append(b, `,"pages_total":`...), int64(text.AllPages), 10)
+			b = jsontext.Object(b).Int("pages_total", int64(text.AllPages))
 		}
 		answer.Body = append(b, '}')
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/scrape"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -43,8 +44,7 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 		case err != nil:
 			return c.noPage(err)
 		}
-		b := routes.AppendString([]byte(`{"url":`), page.URL)
-		b = routes.AppendString(append(b, `,"content":`...), page.Markdown)
+		b := jsontext.Object("{").Text("url", page.URL).Text("content", page.Markdown)
 		c.sale.Answer.Body = append(b, `,"format":"markdown"}`...)
 		return nil
 	})

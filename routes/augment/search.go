@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/search"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -74,7 +75,7 @@ func (of *Capability) search(rc *routes.Call) *routes.Error {
 			}
 			return c.notFound(service, &q, found)
 		}
-		c.sale.Answer.Body = appendResults(routes.AppendString([]byte(`{"query":`), q.Text), found.Results)
+		c.sale.Answer.Body = appendResults(jsontext.AppendString([]byte(`{"query":`), q.Text), found.Results)
 		return nil
 	})
 }
@@ -84,10 +85,8 @@ func appendResults(b []byte, results []search.Result) []byte {
 	b = append(b, `,"results":[`...)
 	for i := range results {
 		r := &results[i]
-		b = routes.AppendString(append(routes.Comma(b, i), `{"title":`...), r.Title)
-		b = routes.AppendString(append(b, `,"url":`...), r.URL)
-		b = routes.AppendString(append(b, `,"content":`...), r.Content)
-		b = append(routes.AppendString(append(b, `,"date":`...), r.Date), '}')
+		b = jsontext.Object(append(jsontext.Comma(b), '{')).Text("title", r.Title).Text("url", r.URL).
+			Text("content", r.Content).Text("date", r.Date).End()
 	}
 	return append(b, "]}"...)
 }

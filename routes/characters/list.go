@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -121,7 +122,7 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 			offset--
 			continue
 		}
-		b = r.append(routes.Comma(b, n), s.stats.RatedBy(c.Key, r.Slug))
+		b = r.append(jsontext.Comma(b), s.stats.RatedBy(c.Key, r.Slug))
 		n++
 	}
 	return write(c, append(b, "]}"...))

@@ -5,19 +5,20 @@ import (
 	"strconv"
 	"time"
 
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
 // render makes the JSON of a record (addendum 18.2) but for its stats, which change.
 func (r *role) render(public, author string) {
-	b := routes.AppendString([]byte(`{"id":`), r.ID)
+	b := jsontext.Object("{").Text("id", r.ID)
 	text := func(name, value string, nullable bool) {
 		b = append(append(append(b, ',', '"'), name...), '"', ':')
 		if nullable && value == "" {
 			b = append(b, "null"...)
 			return
 		}
-		b = routes.AppendString(b, value)
+		b = jsontext.AppendString(b, value)
 	}
 	flag := func(name string, on bool) {
 		b = strconv.AppendBool(append(append(append(b, ',', '"'), name...), '"', ':'), on)
@@ -37,8 +38,8 @@ func (r *role) render(public, author string) {
 	text("photoUrl", photo, true)
 	text("shareUrl", r.ShareURL, true)
 	b = append(b, `,"tags":[`...)
-	for i, tag := range r.Tags {
-		b = routes.AppendString(routes.Comma(b, i), tag)
+	for _, tag := range r.Tags {
+		b = jsontext.AppendString(jsontext.Comma(b), tag)
 	}
 	r.head = append(b, `],"stats":{"averageRating":`...)
 	b = append([]byte(`},"createdAt":"`), moment(r.CreatedAt)...)
@@ -48,9 +49,8 @@ func (r *role) render(public, author string) {
 // append appends the record; rated is the rating of the account that asks, 0: none.
 func (r *role) append(b []byte, rated int) []byte {
 	b = appendAverage(append(b, r.head...), r.sum.RatingSum, r.sum.Ratings)
-	b = strconv.AppendInt(append(b, `,"imports":`...), r.sum.Imports, 10)
-	b = strconv.AppendInt(append(b, `,"ratingCount":`...), r.sum.Ratings, 10)
-	b = strconv.AppendInt(append(b, `,"ratingSum":`...), r.sum.RatingSum, 10)
+	b = jsontext.Object(b).Int("imports", r.sum.Imports).Int("ratingCount", r.sum.Ratings).
+		Int("ratingSum", r.sum.RatingSum)
 	b = append(b, `,"userRating":`...)
 	if rated == 0 {
 		b = append(b, "null"...)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -48,23 +49,19 @@ func (of *Capability) reviews(c *routes.Call) *routes.Error {
 	for i := range list {
 		sum += int64(list[i].Rating)
 	}
-	for i, one := range list[from:min(from+size, total)] {
-		b = routes.AppendString(append(routes.Comma(b, i), `{"id":`...), one.ID)
-		b = routes.AppendString(append(b, `,"characterId":`...), r.ID)
-		b = routes.AppendString(append(b, `,"createdAt":`...), moment(one.CreatedAt))
-		b = strconv.AppendBool(append(b, `,"isOwner":`...), one.By(c.Key))
+	for _, one := range list[from:min(from+size, total)] {
+		b = jsontext.Object(append(jsontext.Comma(b), '{')).Text("id", one.ID).Text("characterId", r.ID).
+			Text("createdAt", moment(one.CreatedAt)).Bool("isOwner", one.By(c.Key))
 		b = appendNullable(append(b, `,"locale":`...), one.Locale)
 		b = appendNullable(append(b, `,"message":`...), one.Message)
-		b = strconv.AppendInt(append(b, `,"rating":`...), int64(one.Rating), 10)
-		b = routes.AppendString(append(b, `,"userAvatarUrl":null,"username":`...), one.Username)
+		b = jsontext.Object(b).Int("rating", int64(one.Rating))
+		b = jsontext.AppendString(append(b, `,"userAvatarUrl":null,"username":`...), one.Username)
 		b = append(b, '}')
 	}
 	b = strconv.AppendInt(append(b, `],"pagination":{"page":`...), page, 10)
-	b = strconv.AppendInt(append(b, `,"pageSize":`...), size, 10)
-	b = strconv.AppendInt(append(b, `,"total":`...), total, 10)
-	b = strconv.AppendInt(append(b, `,"totalPages":`...), pages, 10)
+	b = jsontext.Object(b).Int("pageSize", size).Int("total", total).Int("totalPages", pages)
 	b = appendAverage(append(b, `},"summary":{"averageRating":`...), sum, total)
-	b = strconv.AppendInt(append(b, `,"totalReviews":`...), total, 10)
+	b = jsontext.Object(b).Int("totalReviews", total)
 	return write(c, append(b, "}}"...))
 }
 
@@ -72,5 +69,5 @@ func appendNullable(b []byte, text string) []byte {
 	if text == "" {
 		return append(b, "null"...)
 	}
-	return routes.AppendString(b, text)
+	return jsontext.AppendString(b, text)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -209,13 +210,13 @@ func (s *cites) note(of *citing, notes, mark []byte) []byte {
 	}
 	s.cited(mark[1:len(mark)-1], func(n int) {
 		t := &s.found[n-1]
-		notes = routes.AppendString(append(routes.Comma(notes, len(notes)),
+		notes = jsontext.AppendString(append(jsontext.Comma(notes),
 			`{"type":"url_citation","url_citation":{"url":`...), t.URL)
-		notes = routes.AppendString(append(notes, `,"title":`...), t.Title)
+		notes = jsontext.Object(notes).Text("title", t.Title)
 		if text := cutText(strings.Join(strings.Fields(t.Text), " "), maxQuoted); text != "" {
-			notes = routes.AppendString(append(notes, `,"content":`...), text)
+			notes = jsontext.Object(notes).Text("content", text)
 		}
-		notes = strconv.AppendInt(append(notes, `,"start_index":`...), from, 10)
+		notes = jsontext.Object(notes).Int("start_index", from)
 		notes = append(strconv.AppendInt(append(notes, `,"end_index":`...), to, 10), "}}"...)
 	})
 	return notes

@@ -83,7 +83,7 @@ func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	flag("return_search_results_as_documents", f.documents)
 	flag("enable_x_search", f.xSearch)
 	if f.character != "" {
-		dst = jsontext.AppendString(append(dst, `,"character_slug":`...), f.character)
+		dst = jsontext.Object(dst).Text("character_slug", f.character)
 	}
 	dst = append(append(append(dst, `,"include_`...), brand...), `_system_prompt":`...)
 	return append(c.lookup.appendFound(strconv.AppendBool(dst, f.system), texts), '}')

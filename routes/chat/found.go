@@ -149,13 +149,12 @@ func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 	dst = append(dst, `,"web_search_citations":[`...)
 	for i := range l.answer.Found {
 		t := &l.answer.Found[i]
-		dst = routes.AppendString(append(routes.Comma(dst, i), `{"title":`...), t.Title)
-		dst = routes.AppendString(append(dst, `,"url":`...), t.URL)
+		dst = jsontext.Object(append(jsontext.Comma(dst), '{')).Text("title", t.Title).Text("url", t.URL)
 		if texts && t.Text != "" {
-			dst = routes.AppendString(append(dst, `,"content":`...), cutText(t.Text, maxCited))
+			dst = jsontext.Object(dst).Text("content", cutText(t.Text, maxCited))
 		}
 		if t.Date != "" {
-			dst = routes.AppendString(append(dst, `,"date":`...), t.Date)
+			dst = jsontext.Object(dst).Text("date", t.Date)
 		}
 		dst = append(dst, '}')
 	}
@@ -243,10 +242,9 @@ func (c *inference) appendDocuments(dst []byte, index bool) []byte {
 	args := []byte(`{"documents":[`)
 	for i := range c.lookup.answer.Found {
 		t := &c.lookup.answer.Found[i]
-		args = append(strconv.AppendInt(append(routes.Comma(args, i), `{"id":"`...), int64(i+1), 10), `","title":`...)
-		args = routes.AppendString(append(routes.AppendString(args, t.Title), `,"url":`...), t.URL)
-		args = routes.AppendString(append(args, `,"snippet":`...), cutText(t.Text, maxCited))
-		args = append(routes.AppendString(append(args, `,"published_at":`...), t.Date), '}')
+		args = append(strconv.AppendInt(append(jsontext.Comma(args), `{"id":"`...), int64(i+1), 10), `","title":`...)
+		args = jsontext.AppendString(append(jsontext.AppendString(args, t.Title), `,"url":`...), t.URL)
+		args = jsontext.Object(args).Text("snippet", cutText(t.Text, maxCited)).Text("published_at", t.Date).End()
 	}
 	dst = append(append(dst, `"id":"web_search_call","type":"function","function":{"name":"`...),
 		c.call.Config().Brand...)

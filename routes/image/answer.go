@@ -7,6 +7,7 @@ import (
 
 	"farebox/providers/image"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -60,7 +61,7 @@ func (p *pictures) appendTiming(b []byte) []byte {
 // simpleBody is the answer in OpenAI's form (addendum 8.2).
 func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
 	body := &image.Pieces{}
-	b := strconv.AppendInt([]byte(`{"created":`), time.Now().Unix(), 10)
+	b := jsontext.Object("{").Int("created", time.Now().Unix())
 	body.Add(append(b, `,"data":[`...))
 	for i := range p.result.Images {
 		m := &p.result.Images[i]

@@ -12,6 +12,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers/image/picture"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -86,7 +87,7 @@ func (f *imageForm) readParts(c *routes.Call, boundary string, err error) *route
 		if len(body) > 1 {
 			body = append(body, ',')
 		}
-		body = append(routes.AppendString(body, p.Name), ':')
+		body = append(jsontext.AppendString(body, p.Name), ':')
 		body = appendField(body, p.Content, r)
 	}
 	f.v.Body = append(body, '}')
@@ -104,7 +105,7 @@ func appendField(b, text []byte, r *routes.Rule) []byte {
 		(string(text) == "true" || string(text) == "false"):
 		return append(b, text...)
 	}
-	return routes.AppendString(b, string(text))
+	return jsontext.AppendString(b, string(text))
 }
 
 func isNumber(text []byte) bool {

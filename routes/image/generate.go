@@ -10,6 +10,7 @@ import (
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -17,8 +18,8 @@ import (
 // serveStyles answers GET /image/styles (addendum 8.3): names only (D57).
 func (of *Capability) serveStyles(c *routes.Call) *routes.Error {
 	b := []byte(`{"object":"list","data":[`)
-	for i, name := range c.Config().Images.Styles {
-		b = routes.AppendString(routes.Comma(b, i), name)
+	for _, name := range c.Config().Images.Styles {
+		b = jsontext.AppendString(jsontext.Comma(b), name)
 	}
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	c.Ctx.Response.SetBodyRaw(append(b, "]}"...))

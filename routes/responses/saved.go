@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -85,7 +86,7 @@ func remove(c *routes.Call) *routes.Error {
 	if e := c.Responses().Drop(append([][]byte{[]byte(t.ID)}, t.names()...)); e != nil {
 		return e
 	}
-	return write(c, append(routes.AppendString([]byte(`{"id":`), t.ID), `,"object":"response","deleted":true}`...))
+	return write(c, append(jsontext.AppendString([]byte(`{"id":`), t.ID), `,"object":"response","deleted":true}`...))
 }
 
 // inputs answers GET /responses/{id}/input_items: all that the model was given, also of
@@ -121,13 +122,13 @@ func inputs(c *routes.Call) *routes.Error {
 	}
 	to := min(from+limit, len(items))
 	b := []byte(`{"object":"list","data":[`)
-	for i, item := range items[from:to] {
-		b = append(routes.Comma(b, i), item...)
+	for _, item := range items[from:to] {
+		b = append(jsontext.Comma(b), item...)
 	}
 	b = append(b, `],"first_id":`...)
 	for i, name := range []string{`,"last_id":`, `,"has_more":`} {
 		if at := []int{from, to - 1}[i]; from < to {
-			b = routes.AppendString(b, ids[at])
+			b = jsontext.AppendString(b, ids[at])
 		} else {
 			b = append(b, "null"...)
 		}

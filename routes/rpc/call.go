@@ -11,6 +11,7 @@ import (
 	"farebox/config"
 	"farebox/providers/rpc"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -88,7 +89,7 @@ func (r *request) noMethod() *routes.Error {
 	h.SetCanonical(r.view.creditsHeader, []byte("0"))
 	h.SetCanonical(r.view.costHeader, appendCost(r.number[:0], 0))
 	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), r.job.ID(0)...), `,"error":{"code":-32601,"message":`...)
-	b = routes.AppendString(b, "the method "+routes.Excerpt(r.job.MethodName(0))+" does not exist/is not available")
+	b = jsontext.AppendString(b, "the method "+routes.Excerpt(r.job.MethodName(0))+" does not exist/is not available")
 	return c.WriteJSON(append(b, "}}"...))
 }
 

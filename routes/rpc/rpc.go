@@ -13,6 +13,7 @@ import (
 	"farebox/providers"
 	"farebox/providers/health"
 	"farebox/providers/rpc"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -103,7 +104,7 @@ func (of *Capability) newView(cfg *config.Config, networks *rpc.Networks) *view 
 		if n.Config.Private {
 			continue
 		}
-		list = routes.AppendString(routes.Comma(list, len(v.names)), n.Name)
+		list = jsontext.AppendString(jsontext.Comma(list), n.Name)
 		v.slots[n.Name] = of.gateway.Slot(byCredits.Name + "-" + n.Name)
 		v.names = append(v.names, n.Name)
 		v.meters[n.Name] = newMeters(of.gateway.Metrics(), n.Name)

@@ -14,6 +14,7 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee"
 	"farebox/proxy"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -163,21 +164,17 @@ func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source stri
 	b := append(make([]byte, 0, len(p.report)+4096), `{"verified":`...)
 	b = strconv.AppendBool(b, p.found.Verified())
 	b = append(b, `,"not_checked":[`...)
-	for i, name := range p.found.NotChecked() {
-		b = routes.AppendString(routes.Comma(b, i), name)
+	for _, name := range p.found.NotChecked() {
+		b = jsontext.AppendString(jsontext.Comma(b), name)
 	}
 	b = append(b, ']')
 	text := hex.EncodeToString(nonce[:])
-	b = routes.AppendString(append(b, `,"nonce":`...), text)
-	b = routes.AppendString(append(b, `,"nonce_source":`...), source)
-	b = routes.AppendString(append(b, `,"model":`...), named)
-	b = routes.AppendString(append(b, `,"upstream_model":`...), p.enclave.Upstream.Model)
-	b = routes.AppendString(append(b, `,"tee_provider":`...), m.Chat.Enclave.Provider)
+	b = jsontext.Object(b).Text("nonce", text).Text("nonce_source", source).Text("model", named).
+		Text("upstream_model", p.enclave.Upstream.Model).Text("tee_provider", m.Chat.Enclave.Provider)
 	b = append(b, `,"tee_hardware":"intel-tdx"`...)
 	r := gjson.ParseBytes(p.report)
 	if key := shownKey(p, r); key != "" {
-		b = routes.AppendString(append(b, `,"signing_public_key":`...), key)
-		b = routes.AppendString(append(b, `,"signing_key":`...), key)
+		b = jsontext.Object(b).Text("signing_public_key", key).Text("signing_key", key)
 	}
 	asked := false
 	r.ForEach(func(name, value gjson.Result) bool {
@@ -189,7 +186,7 @@ func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source stri
 		return true
 	})
 	if !asked {
-		b = routes.AppendString(append(b, `,"request_nonce":`...), text)
+		b = jsontext.Object(b).Text("request_nonce", text)
 	}
 	if quote := r.Get("intel_quote"); quote.Exists() && !r.Get("quote").Exists() {
 		b = append(append(b, `,"quote":`...), quote.Raw...)
@@ -198,8 +195,7 @@ func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source stri
 		b = append(b, `,"api_version":"v1"`...)
 	}
 	b = append(append(b, `,"server_verification":`...), p.found.JSON()...)
-	b = strconv.AppendInt(append(b, `,"candidates_evaluated":`...), int64(p.tried), 10)
-	b = strconv.AppendInt(append(b, `,"candidates_available":`...), int64(p.offered), 10)
+	b = jsontext.Object(b).Int("candidates_evaluated", int64(p.tried)).Int("candidates_available", int64(p.offered))
 	if p.found.TestRoot() {
 		b = append(b, `,"test_root":true`...)
 	}

@@ -12,6 +12,7 @@ import (
 	"farebox/providers/tee"
 	"farebox/providers/tee/seal"
 	"farebox/providers/wallet"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -123,12 +124,12 @@ func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw [
 	b := []byte{'{'}
 	gjson.ParseBytes(raw).ForEach(func(name, value gjson.Result) bool {
 		if !oursOfSignature[name.Str] {
-			b = append(append(append(append(routes.Comma(b, len(b)-1), name.Raw...), ':'), value.Raw...), []byte(nil)...)
+			b = append(append(append(append(jsontext.Comma(b), name.Raw...), ':'), value.Raw...), []byte(nil)...)
 		}
 		return true
 	})
 	text := func(name, value string) {
-		b = routes.AppendString(append(routes.AppendString(routes.Comma(b, len(b)-1), name), ':'), value)
+		b = jsontext.AppendString(append(jsontext.AppendString(jsontext.Comma(b), name), ':'), value)
 	}
 	text("model", named)
 	text("upstream_model", kept.UpstreamModel)
@@ -139,12 +140,12 @@ func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw [
 	if !gjson.GetBytes(raw, "api_version").Exists() {
 		text("api_version", "v1")
 	}
-	b = routes.AppendString(append(b, `,"verification":{"attestation_endpoint":`...), routes.Prefix+"/tee/attestation")
+	b = jsontext.AppendString(append(b, `,"verification":{"attestation_endpoint":`...), routes.Prefix+"/tee/attestation")
 	b = append(b, `,"description":"Recover the signer of text by EIP-191, compare it with signing_address of a fresh `...)
 	b = append(b, `attestation, and the hashes in text with those of the bytes sent and received."}`...)
-	b = routes.AppendString(append(b, `,"payload":{"request_hash":`...), s.Request)
-	b = routes.AppendString(append(b, `,"response_hash":`...), s.Response)
-	b = routes.AppendString(append(b, `,"timestamp":`...), kept.At.UTC().Format("2006-01-02T15:04:05.000Z"))
+	b = jsontext.AppendString(append(b, `,"payload":{"request_hash":`...), s.Request)
+	b = jsontext.Object(b).Text("response_hash", s.Response).
+		Text("timestamp", kept.At.UTC().Format("2006-01-02T15:04:05.000Z"))
 	b = append(append(b, `},"server_verification":`...), judged...)
 	return append(b, '}')
 }

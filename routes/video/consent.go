@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/config"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -69,17 +70,17 @@ func version(of *config.Video, provider string) string {
 // needConsent answers what is to be agreed to (addendum 3.4). Nothing was sold.
 func needConsent(c *routes.Call, missing *config.Consent) *routes.Error {
 	b := []byte(`{"error":{"code":"needs_consent","message":`)
-	b = routes.AppendString(b, "The provider of model "+c.Model.ID+" asks for your consent: read consent.policy_text, "+
+	b = jsontext.AppendString(b, "The provider of model "+c.Model.ID+" asks for your consent: read consent.policy_text, "+
 		"then send consents."+missing.Provider+" with confirmed_terms_and_privacy, confirmed_legal_right and "+
 		"confirmed_screening_acknowledged as true.")
-	b = routes.AppendString(append(b, `},"consent_flow":`...), missing.Provider)
+	b = jsontext.AppendString(append(b, `},"consent_flow":`...), missing.Provider)
 	b = append(b, `,"face_media_roles":[`...)
-	for i, role := range missing.FaceMediaRoles {
-		b = routes.AppendString(routes.Comma(b, i), role)
+	for _, role := range missing.FaceMediaRoles {
+		b = jsontext.AppendString(jsontext.Comma(b), role)
 	}
-	b = routes.AppendString(append(b, `],"consent":{"consent_version":`...), missing.Version)
-	b = routes.AppendString(append(b, `,"policy_text":`...), missing.PolicyText)
-	b = routes.AppendString(append(b, `},"docs_url":`...), missing.DocsURL)
+	b = jsontext.AppendString(append(b, `],"consent":{"consent_version":`...), missing.Version)
+	b = jsontext.Object(b).Text("policy_text", missing.PolicyText)
+	b = jsontext.AppendString(append(b, `},"docs_url":`...), missing.DocsURL)
 	c.Ctx.Response.SetStatusCode(409)
 	return c.WriteJSON(append(b, '}'))
 }

@@ -8,6 +8,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/providers/queue"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -87,23 +88,22 @@ func failed(c *routes.Call, v *job.View) *routes.Error {
 	}
 	more := func(b []byte) []byte {
 		if recommend != "" {
-			b = routes.AppendString(append(b, `,"recommended_model":`...), recommend)
+			b = jsontext.Object(b).Text("recommended_model", recommend)
 		}
 		return strconv.AppendBool(append(b, `,"credits_refunded":`...), v.Refunded)
 	}
 	if c.Config().Compat.JobFailure != "http" {
-		b := routes.AppendString(append(c.JobStatus(routes.JobFailed), `,"error":`...), text)
-		b = routes.AppendString(append(b, `,"error_code":`...), code)
+		b := jsontext.AppendString(append(c.JobStatus(routes.JobFailed), `,"error":`...), text)
+		b = jsontext.Object(b).Text("error_code", code)
 		return c.WriteJSON(append(more(b), '}'))
 	}
 	if code == policyCode {
 		c.Ctx.Response.SetStatusCode(422)
-		b := routes.AppendString([]byte(`{"error":{"message":`), text)
+		b := jsontext.AppendString([]byte(`{"error":{"message":`), text)
 		b = append(b, `,"type":"provider_content_policy"`...)
 		return c.WriteJSON(append(more(b), "}}"...))
 	}
 	c.Ctx.Response.SetStatusCode(500)
-	b := routes.AppendString([]byte(`{"error":`), text)
-	b = routes.AppendString(append(b, `,"code":`...), code)
+	b := jsontext.Object("{").Text("error", text).Text("code", code)
 	return c.WriteJSON(append(more(b), '}'))
 }

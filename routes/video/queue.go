@@ -2,13 +2,13 @@ package video
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"farebox/billing/money"
 	"farebox/providers/media"
 	"farebox/providers/queue"
 	"farebox/providers/video"
+	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
@@ -146,7 +146,7 @@ func (j *film) enqueue() *routes.Error {
 	body := j.call.Queued(id)
 	if j.linked() {
 		at := j.call.MediaLink(id, media.Download, time.Now().Add(linkGood))
-		body = routes.AppendString(append(body, `,"download_url":`...), at)
+		body = jsontext.Object(body).Text("download_url", at)
 	}
 	j.sale.Answer.Body = append(body, '}')
 	return nil
@@ -156,18 +156,18 @@ func (j *film) enqueue() *routes.Error {
 // its client has agreed to, for whoever asks later.
 func (j *film) detail() []byte {
 	of := j.form.of
-	b := strconv.AppendInt([]byte(`{"seconds":`), j.bill.Seconds, 10)
+	b := jsontext.Object("{").Int("seconds", j.bill.Seconds)
 	if j.linked() {
 		b = append(b, `,"linked":true`...)
 	}
 	if of.Recommend != "" {
-		b = routes.AppendString(append(b, `,"recommend":`...), of.Recommend)
+		b = jsontext.Object(b).Text("recommend", of.Recommend)
 	}
 	for i, name := range j.order.Consents {
 		if i == 0 {
 			b = append(b, `,"consents":[`...)
 		}
-		b = routes.AppendString(routes.Comma(b, i), name+"@"+version(of, name))
+		b = jsontext.AppendString(jsontext.Comma(b), name+"@"+version(of, name))
 		if i == len(j.order.Consents)-1 {
 			b = append(b, ']')
 		}

@@ -46,9 +46,9 @@ func (Dialect) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Targe
 	b = append(append(b, "?output_format="...), output...)
 	end := len(b)
 	b = append(append(b, `{"text":`...), s.Quoted...)
-	b = jsontext.AppendString(append(b, `,"model_id":`...), t.Model)
+	b = jsontext.Object(b).Text("model_id", t.Model)
 	if s.Language != "" {
-		b = jsontext.AppendString(append(b, `,"language_code":`...), s.Language)
+		b = jsontext.Object(b).Text("language_code", s.Language)
 	}
 	if s.Speed != nil {
 		b = append(append(append(b, `,"voice_settings":{"speed":`...), s.Speed...), '}')

@@ -71,10 +71,9 @@ func (Native) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Target
 
 // opening is what both forms have.
 func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
-	b = jsontext.AppendString(append(b, `{"model":`...), t.Model)
+	b = jsontext.Object(append(b, '{')).Text("model", t.Model)
 	b = append(append(b, `,"input":`...), s.Quoted...)
-	b = jsontext.AppendString(append(b, `,"voice":`...), t.Voice(s))
-	b = jsontext.AppendString(append(b, `,"response_format":`...), s.Format)
+	b = jsontext.Object(b).Text("voice", t.Voice(s)).Text("response_format", s.Format)
 	if s.Speed != nil {
 		b = append(append(b, `,"speed":`...), s.Speed...)
 	}
@@ -85,7 +84,7 @@ func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 // says that the model does.
 func hints(b []byte, s *audio.Speech) []byte {
 	if s.Language != "" {
-		b = jsontext.AppendString(append(b, `,"language":`...), s.Language)
+		b = jsontext.Object(b).Text("language", s.Language)
 	}
 	if s.Temperature != nil {
 		b = append(append(b, `,"temperature":`...), s.Temperature...)

@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"bytes"
-	"strconv"
 	"unicode/utf8"
 
 	"farebox/proxy/jsontext"
@@ -60,8 +59,7 @@ func (c *cited) append(dst []byte, from, to int64) []byte {
 		text(`,"title":`, c.title)
 	}
 	text(`,"content":`, c.quoted)
-	dst = strconv.AppendInt(append(dst, `,"start_index":`...), from, 10)
-	dst = strconv.AppendInt(append(dst, `,"end_index":`...), to, 10)
+	dst = jsontext.Object(dst).Int("start_index", from).Int("end_index", to)
 	if c.document {
 		dst = c.places(dst)
 	}

@@ -334,10 +334,9 @@ const DoneEvent = "data: [DONE]\n\n"
 
 func appendErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
 	dst = jsontext.AppendString(append(dst, `data: {"error":{"message":`...), message)
-	dst = jsontext.AppendString(append(dst, `,"type":`...), kind)
-	dst = jsontext.AppendString(append(dst, `,"code":`...), code)
+	dst = jsontext.Object(dst).Text("type", kind).Text("code", code)
 	if retryAfter > 0 {
-		dst = strconv.AppendInt(append(dst, `,"retry_after":`...), int64(retryAfter), 10)
+		dst = jsontext.Object(dst).Int("retry_after", int64(retryAfter))
 	}
 	return append(dst, "}}\n\n"...)
 }

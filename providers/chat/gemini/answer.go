@@ -47,7 +47,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	r.id = appendID(nil, r.string(s.Doc.TopIndex(answerID)))
 	r.b = append(append(append(r.b, `{"id":"chatcmpl-`...), r.id...), `","object":"chat.completion","created":`...)
 	r.b = strconv.AppendInt(r.b, time.Now().Unix(), 10)
-	r.b = jsontext.AppendString(append(r.b, `,"model":`...), c.Model.ID)
+	r.b = jsontext.Object(r.b).Text("model", c.Model.ID)
 	r.b = append(r.b, `,"choices":[`...)
 	choices, asked := int64(0), max(1, c.Choices)
 	for i := list + 1; i < s.Doc.Fields[list].Next && choices < asked; i = s.Doc.Fields[i].Next {
@@ -105,7 +105,7 @@ func (r *read) index(candidate int32) int64 {
 // choice writes one candidate; false: it cannot be used.
 func (r *reply) choice(i int32) bool {
 	index := r.index(i)
-	r.b = strconv.AppendInt(append(r.b, `{"index":`...), index, 10)
+	r.b = jsontext.Object(append(r.b, '{')).Int("index", index)
 	r.b = append(r.b, `,"message":{"role":"assistant","content":`...)
 	list := r.parts(i)
 	r.content(index, list)

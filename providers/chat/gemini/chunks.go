@@ -17,7 +17,7 @@ func (s *stream) begin() {
 	s.head = append(append(append(s.head[:0], `data: {"id":"chatcmpl-`...), s.id...),
 		`","object":"chat.completion.chunk","created":`...)
 	s.head = strconv.AppendInt(s.head, time.Now().Unix(), 10)
-	s.head = jsontext.AppendString(append(s.head, `,"model":`...), s.c.Model.ID)
+	s.head = jsontext.Object(s.head).Text("model", s.c.Model.ID)
 	s.head = append(s.head, `,"choices":[`...)
 	s.beginChoice(0)
 }

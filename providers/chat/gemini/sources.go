@@ -106,7 +106,7 @@ func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (in
 			dst = append(strconv.AppendInt(append(dst, `,"end_index":`...), e, 10), ',')
 		}
 		dst = jsontext.AppendString(append(dst, `"title":`...), src.title)
-		dst = jsontext.AppendString(append(dst, `,"url":`...), src.uri)
+		dst = jsontext.Object(dst).Text("url", src.uri)
 		dst = append(dst, "}}"...)
 		return true
 	}

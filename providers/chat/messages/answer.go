@@ -197,7 +197,7 @@ func appendFound(dst, id []byte, found gjson.Result) []byte {
 		}
 		n++
 		dst = jsontext.AppendString(append(dst, `{"type":"web_search_result","url":`...), t.Get("url").String())
-		dst = jsontext.AppendString(append(dst, `,"title":`...), t.Get("title").String())
+		dst = jsontext.Object(dst).Text("title", t.Get("title").String())
 		dst = append(dst, `,"encrypted_content":"","page_age":`...)
 		if date := t.Get("date").String(); date != "" {
 			dst = jsontext.AppendString(dst, date)

@@ -49,7 +49,7 @@ func reusable(items []item) []item {
 func (s *stream) open(it *item) {
 	it.opened = true
 	s.event("response.output_item.added")
-	s.out = strconv.AppendInt(append(s.out, `,"output_index":`...), int64(it.index), 10)
+	s.out = jsontext.Object(s.out).Int("output_index", int64(it.index))
 	s.out = s.f.appendItem(append(s.out, `,"item":`...), it, "in_progress", true)
 	s.endEvent()
 }
@@ -247,7 +247,7 @@ func (s *stream) end(it *item, status string) {
 	}
 	it.closed = status == "completed"
 	s.event("response.output_item.done")
-	s.out = strconv.AppendInt(append(s.out, `,"output_index":`...), int64(it.index), 10)
+	s.out = jsontext.Object(s.out).Int("output_index", int64(it.index))
 	s.out = append(s.out, `,"item":`...)
 	from := len(s.out)
 	s.out = s.f.appendItem(s.out, it, s.statusOf(it, status), false)
@@ -305,7 +305,7 @@ func (s *stream) search(params []byte) {
 
 // note writes an annotation and its place.
 func (s *stream) note(index int, annotation []byte) {
-	s.out = strconv.AppendInt(append(s.out, `,"annotation_index":`...), int64(index), 10)
+	s.out = jsontext.Object(s.out).Int("annotation_index", int64(index))
 	s.out = append(append(s.out, `,"annotation":`...), annotation...)
 }
 

@@ -52,9 +52,9 @@ func readNativeUsage(raw []byte, u *dialect.Usage) {
 
 // appendNativeUsage appends the usage of a response.
 func appendNativeUsage(dst []byte, u *dialect.Usage) []byte {
-	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Prompt, 10)
+	dst = jsontext.Object(append(dst, '{')).Int("input_tokens", u.Prompt)
 	dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached, 10)
-	dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), u.CacheWrite, 10)
+	dst = jsontext.Object(dst).Int("cache_write_tokens", u.CacheWrite)
 	dst = strconv.AppendInt(append(dst, `},"output_tokens":`...), u.Completion, 10)
 	dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning, 10)
 	dst = strconv.AppendInt(append(dst, `},"total_tokens":`...), u.Prompt+u.Completion, 10)

@@ -46,7 +46,7 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 			dst = append(dst, "null"...)
 		}
 	}
-	dst = jsontext.AppendString(append(dst, `,"model":`...), c.Model.ID)
+	dst = jsontext.Object(dst).Text("model", c.Model.ID)
 	return append(dst, `,"output":[`...)
 }
 
@@ -54,10 +54,10 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	dst = append(dst, `],"usage":`...)
 	if u := &o.usage; u.Seen {
-		dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.Prompt, 10)
+		dst = jsontext.Object(append(dst, '{')).Int("input_tokens", u.Prompt)
 		dst = strconv.AppendInt(append(dst, `,"input_tokens_details":{"cached_tokens":`...), u.Cached, 10)
 		if !f.o.Spec {
-			dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), u.CacheWrite, 10)
+			dst = jsontext.Object(dst).Int("cache_write_tokens", u.CacheWrite)
 		}
 		dst = strconv.AppendInt(append(dst, `},"output_tokens":`...), u.Completion, 10)
 		dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"reasoning_tokens":`...), u.Reasoning, 10)

@@ -138,9 +138,9 @@ func (s *stream) place(it *item, part string) {
 	s.out = strconv.AppendInt(append(s.out, `","output_index":`...), int64(it.index), 10)
 	switch part {
 	case "content":
-		s.out = strconv.AppendInt(append(s.out, `,"content_index":`...), int64(it.count-1), 10)
+		s.out = jsontext.Object(s.out).Int("content_index", int64(it.count-1))
 	case "summary":
-		s.out = strconv.AppendInt(append(s.out, `,"summary_index":`...), int64(max(0, it.count-1)), 10)
+		s.out = jsontext.Object(s.out).Int("summary_index", int64(max(0, it.count-1)))
 	}
 }
 
