@@ -12,6 +12,7 @@ import (
 // flights let requests of one owner for the same page at once share one reading of it,
 // which goes on as long as one of them waits. Another owner does not share it: it would
 // wait in a queue behind all that the first one asked for.
+// x/sync/singleflight cannot end a reading when the last of those who wait has left.
 type flights struct {
 	mu sync.Mutex
 	m  map[flightKey]*flight
