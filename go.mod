@@ -117,5 +117,5 @@ require (
 // fasthttp names v1.3.0, which not every module proxy serves; its tests pass with v1.0.1.
 replace github.com/molecule-man/go-brrr => github.com/molecule-man/go-brrr v1.0.1
 
-// Dates of pages are not read: providers/scrape/nodates says what the library would cost.
+// go-htmldate needs it, and dates of pages are not read. The library would add 4.5 MB, and 0.15 s and 35 MB to each start.
 replace github.com/markusmobius/go-dateparser => ./providers/scrape/nodates

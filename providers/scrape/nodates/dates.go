@@ -1,8 +1,9 @@
 // Package dateparser stands in for the library of that name, of which it has no
 // more than what go-htmldate needs to be built. The library knows the dates of 200
-// languages and reads them all in at every start of whatever it is part of: 138 ms
-// and 78 MB, for each command and each child of the jail. Pages are scraped without
-// their dates, so that nobody here ever asks it.
+// languages and reads them all in at every start of whatever it is part of, each
+// command and each child of the jail: 0.15 s and 35 MB, with version 1.4.7 50 MB.
+// The binary would grow by 4.5 MB. Pages are scraped without their dates, so that
+// nothing here ever asks it.
 package dateparser
 
 import (
