@@ -86,9 +86,10 @@ bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by 
 bench-quick: build nginx
 	./farebox bench compare --quick
 
-lint:                 ## vet and staticcheck; about a minute, and as much again the first time
+lint:                 ## vet, staticcheck and govulncheck; about a minute, and as much again the first time
 	go vet -C tests -tags nodynamic $(ALL)
 	cd tests && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags nodynamic $(ALL)
+	./.ci/vulnerabilities
 
 cover:
 	cd tests && go test -tags nodynamic -skip '^TestLong' -coverprofile=/tmp/farebox.cover $(ALL) && go tool cover -func=/tmp/farebox.cover | tail -1
