@@ -37,7 +37,7 @@ func TestRowsComeBackAsTheyWentIn(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	p := &PaymentRow{ID: "p", Wallet: "w", Units: math.MaxInt64, Amount: money.MaxCredit, Same: [32]byte{31: 255},
-		Order: []byte{}, Share: fair.Owner{Account: math.MaxUint64, Net: 1 << 63}, State: PaymentSubmitted}
+		Order: []byte("o"), Share: fair.Owner{Account: math.MaxUint64, Net: 1 << 63}, State: PaymentSubmitted}
 	if _, err := s.AddPayment(p, 10, 10); err != nil {
 		t.Fatal(err)
 	}
