@@ -45,7 +45,9 @@ func TestCharactersAreListed(t *testing.T) {
 	}
 	h.Must(200, "POST", "/chat/completions", h.key,
 		rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":"cy"}`), nil)
-	rig.Await(t, "two accounts imported ada", func() bool { return h.one("ada").Stats.Imports == 2 })
+	rig.Await(t, "two accounts imported ada, one cy", func() bool {
+		return h.one("ada").Stats.Imports == 2 && h.one("cy").Stats.Imports == 1
+	})
 	rig.Await(t, "all ratings are there", func() bool { return h.one("cy").Stats.RatingCount == 3 })
 
 	t.Run("filtered, sorted and cut as asked for, in both spellings", h.filters)

@@ -24,7 +24,7 @@ import (
 // the tools of agents, the rules of Claude's models, and kept items. 0.4 MB are stored answers, the OpenAPI document
 // and the JSON schema of the config. 0.6 MB are the first config (questions, the list of prices, configs of LiteLLM),
 // warnings with their remedies, the health check, and the sweeps of the comparison.
-const mostBinary = 55_075_000
+const mostBinary = 55_250_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."
 func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {
