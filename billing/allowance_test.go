@@ -234,6 +234,7 @@ func TestAllowanceChangeLeavesEarlierDaysAlone(t *testing.T) {
 // An independent model of DIEM days: whatever an operator, requests, restarts
 // and the clock do, in whatever order, the balance is the model's.
 func TestAllowanceAgainstAModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		f := openLedger(t)
 		f.account("a", 0)

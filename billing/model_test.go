@@ -368,6 +368,7 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 // TestLedgerDoesWhatItsModelDoes is the one test that covers what nobody
 // thought of: any order of commands, midnights, restarts and crashes.
 func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &ledgerMachine{f: &fixture{t: t, clock: newTestClock()}}
 		s.f.options = Options{Dir: t.TempDir(), Brand: "svc", Clock: s.f.clock.now, segmentSize: 4 << 10}

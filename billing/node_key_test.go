@@ -58,6 +58,7 @@ func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 
 // "My limit of 5 a day was 5 a day and node" (LiteLLM #24682).
 func TestKeyLimitIsOneForAllNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(c *cluster) { c.times.recall = 700 * time.Millisecond })
 	const price = usd / 7
 	_, secret := c.account(100*usd, func(n *NewKey) { n.LimitUSD = nano(5 * usd) })
