@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -46,20 +44,8 @@ import (
 	"farebox/routes/wallet"
 )
 
-// version is the build stamp (addendum 3.7: YYYYMMDD.HHMMSS): the time of the commit that
-// was built, zeros without a repository.
-var version = commitTime()
-
-func commitTime() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if at, err := time.Parse(time.RFC3339, s.Value); s.Key == "vcs.time" && err == nil {
-				return at.UTC().Format("20060102.150405")
-			}
-		}
-	}
-	return "00000000.000000"
-}
+// version is the build stamp (addendum 3.7).
+var version = run.CommitTime()
 
 func main() {
 	web.Work() // this is all that a child of ours does, this or the other
