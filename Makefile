@@ -63,9 +63,9 @@ RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger me
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
 race: build           ## the tests of `make test` under the race detector, also in 400 days at five minutes before midnight UTC
 	@failed=; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	  export CGO_ENABLED=1 FAREBOX_OVERLAY=$$(./.ci/clocks overlay "$$dir") FAREBOX_JAIL=$(CURDIR)/farebox; \
+	  export CGO_ENABLED=1 FAREBOX_OVERLAY=$$(./.ci/clocks overlay "$$dir"); \
 	  go build -buildvcs=auto -race -overlay "$$FAREBOX_OVERLAY" -tags nodynamic -o farebox-race . || exit 1; \
-	  ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
+	  FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
 	    farebox/billing $$(./.ci/packages shared) || failed=1; \
 	  CGO_ENABLED=0 FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_SHIFTED=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox \
