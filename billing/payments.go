@@ -27,7 +27,7 @@ func (p *Payments) NowUs() int64 { return p.l.now() / 1000 }
 const linkTries = 5
 
 // CreditPayment credits a payment that is not decided, once in its epoch, to the account
-// of its wallet, which is made where there is none. Debt is paid first, and suspended
+// of its wallet, and creates the account if needed. Debt is paid first, and suspended
 // and closed accounts are credited, too: the money has moved on the chain. applied is
 // false where it was credited before, or ended otherwise: the row says which.
 func (p *Payments) CreditPayment(c *store.PaymentCredit) (row *store.PaymentRow, applied bool, err error) {

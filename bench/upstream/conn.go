@@ -401,7 +401,7 @@ func (c *conn) parseHead(head []byte) error {
 	return nil
 }
 
-// form reads a multipart body; false: it is none, or broken. What came before the break is given.
+// form reads a multipart body. ok is false for another or a broken body; the parts before the break are returned.
 func (c *conn) form() (fields []Field, ok bool) {
 	media, params, _ := mime.ParseMediaType(string(c.req.content))
 	if media != "multipart/form-data" {

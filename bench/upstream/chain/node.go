@@ -93,7 +93,7 @@ func Batch(answers [][]byte) []byte {
 	return append(append([]byte{'['}, bytes.Join(answers, []byte(","))...), ']')
 }
 
-// Identity is the id as it came; null if there is none.
+// Identity is the id as sent, or null.
 func (c *NodeCall) Identity() []byte {
 	if c.ID == nil {
 		return []byte("null")

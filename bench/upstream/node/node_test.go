@@ -8,7 +8,7 @@ import (
 	"farebox/bench/upstream/chain"
 )
 
-// A Node with a ledger has its own faults still, and lies where it is told to.
+// A Node with a ledger still has its own faults, and can lie.
 func TestANodeTellsOfItsLedger(t *testing.T) {
 	n := New(Options{Ledger: chain.NewEVM(chain.EVMOptions{ID: 5})})
 	ask := func(method string) string {

@@ -83,7 +83,7 @@ func talk(messages string) string {
 	return `{"model":"m","max_tokens":9000,"messages":[` + messages + `]}`
 }
 
-// chunk is one of a stream; rest stands behind its choices.
+// chunk is one of a stream; rest follows its choices.
 func chunk(delta, finish, rest string) string {
 	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{` + delta +
 		`},"logprobs":null,"finish_reason":` + finish + `}]` + rest + "}\n\n"
