@@ -65,7 +65,7 @@ race: build           ## the tests of `make test` under the race detector, also 
 	@failed=; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	  export CGO_ENABLED=1 FAREBOX_OVERLAY=$$(./.ci/clocks overlay "$$dir"); \
 	  go build -buildvcs=auto -race -overlay "$$FAREBOX_OVERLAY" -tags nodynamic -o farebox-race . || exit 1; \
-	  FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
+	  FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -parallel 4 -vet=off -timeout 40m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
 	    farebox/billing $$(./.ci/packages shared) || failed=1; \
 	  CGO_ENABLED=0 FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_SHIFTED=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox \
