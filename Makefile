@@ -35,19 +35,24 @@ test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation
 	go vet -C tests -tags nodynamic $(ALL)
 	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -parallel 4 -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
 
-test-long: setup-long build ## the rest: every TestLong…, then those of `make test` under the race detector, also on another day
-	@failed=; for part in long race; do $(MAKE) $$part || failed+=" $$part"; done; \
+test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on another day and under the race detector
+	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
 	  [ -z "$$failed" ] || { echo "make test-long: failed:$$failed"; exit 1; }
 
 test-agents: setup-agents build ## agents beside Codex and Claude Code, with the settings of routes/clients.md
 	go vet -C tests -tags "nodynamic agents" ./clients
 	FAREBOX_BIN=$(CURDIR)/farebox go test -C tests -tags "nodynamic agents" -count=1 -vet=off -timeout 40m -v -run '^TestOtherAgents' ./clients
 
-# Random checks of the ledger were made a hundred times by `make test`; these runs ask another question.
+# Random checks of the ledger were made by `make test`; these runs ask another question.
 clocks race: export FAREBOX_RAPID_CHECKS = 10
 
-clocks:               ## no test may depend on its day: in 40 days, and in 400 at five minutes before midnight UTC
-	./.ci/clocks test -p $(AT_ONCE) -vet=off -skip '^TestLong' $$(./.ci/packages clocked)
+clocks:               ## no test may depend on its day: in 400 days at five minutes before midnight UTC, and nodes whose clocks differ
+	@failed=; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export FAREBOX_OVERLAY=$$(./.ci/clocks overlay "$$dir"); \
+	  ./.ci/clocks test -p $(AT_ONCE) -vet=off -skip '^TestLong' $$(./.ci/packages clocked) || failed=1; \
+	  go build -buildvcs=auto -overlay "$$FAREBOX_OVERLAY" -tags nodynamic -o "$$dir/farebox" . || exit 1; \
+	  FAREBOX_SHIFTED=$$dir/farebox FAREBOX_BIN=$$dir/farebox ./.ci/gotest "nodes whose clocks differ" -vet=off \
+	    -run '^TestNodesWithClocksApart' farebox/tests/cluster || failed=1; \
+	  [ -z "$$failed" ]
 
 # Many wait for leases, deadlines and chains. Tests of attacks measure what others notice, so that nothing runs
 # beside them.
@@ -61,15 +66,14 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 # not here take the same ways through the binary, or measure it.
 RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger media rpc spec video wallet)
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
-race: build           ## the tests of `make test` under the race detector, also in 400 days at five minutes before midnight UTC
-	@failed=; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
-	  export CGO_ENABLED=1 FAREBOX_OVERLAY=$$(./.ci/clocks overlay "$$dir"); \
-	  go build -buildvcs=auto -race -overlay "$$FAREBOX_OVERLAY" -tags nodynamic -o farebox-race . || exit 1; \
-	  FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/clocks too "the race detector" -race -p $(AT_ONCE) -parallel 4 -vet=off -timeout 40m \
-	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostileFilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
+race: build           ## the tests of `make test` under the race detector
+	CGO_ENABLED=1 go build -buildvcs=auto -race -tags nodynamic -o farebox-race .
+	@failed=; \
+	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -parallel 4 -vet=off -timeout 20m \
+	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostile(Character)?FilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
 	    farebox/billing $$(./.ci/packages shared) || failed=1; \
-	  CGO_ENABLED=0 FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_SHIFTED=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox \
-	    ./.ci/gotest "the race detector in the binary" -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(RACED) || failed=1; \
+	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
+	    -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(RACED) || failed=1; \
 	  [ -z "$$failed" ]
 
 fuzz:                 ## every fuzz target for FUZZTIME
