@@ -66,8 +66,13 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 	}
 	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
-	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = body.Close(); close(closed) })
+	defer func() {
+		if !stop() {
+			<-closed // a body is not closed twice at the same time
+		}
+	}()
 	size, err := m.o.Keeper.Put(ctx, e.id.String(), in, contentType, t.MaxBytes)
 	switch {
 	case errors.Is(err, ErrUnfit):
