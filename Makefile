@@ -69,7 +69,7 @@ RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger me
 race: build           ## the tests of `make test` under the race detector
 	CGO_ENABLED=1 go build -buildvcs=auto -race -tags nodynamic -o farebox-race .
 	@failed=; \
-	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -parallel 4 -vet=off -timeout 20m \
+	  CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox ./.ci/gotest "the race detector" -race -p $(AT_ONCE) -vet=off -timeout 20m \
 	    -skip '^TestLong|^TestFormatsAreConverted$$|^TestNotesLeaveThePixelsAlone$$|^TestBombsAreRefused$$|^TestEveryCharacterIsSplitAlike$$|^TestSplitsChangeNothing$$|^TestHostile(Character)?FilesAreRefusedInTime$$|^TestTruncatedAndMutatedFilesEndWithATypedError$$' \
 	    farebox/billing $$(./.ci/packages shared) || failed=1; \
 	  FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
