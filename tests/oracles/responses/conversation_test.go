@@ -122,7 +122,7 @@ func TestConversationsWithToolsComeBack(t *testing.T) {
 			of := called{kind, item.Get("namespace").Str, item.Get("name").Str}
 			if before, told := names[of]; !c.declared[of] || told && before != flat || kind == "custom_tool_call" && item.Get("input").Str != input ||
 				kind == "function_call" && item.Get("arguments").Str != arguments {
-				t.Fatalf("seed %d: the call of %q with %q is told as %s", seed, flat, input, item.Raw)
+				t.Fatalf("seed %d: the call of %q with %q became %s", seed, flat, input, item.Raw)
 			}
 			names[of] = flat
 			result := `{"type":"` + kind + `_output","call_id":"` + id + `","output":"done"}`
