@@ -320,7 +320,7 @@ func TestKeyListPagesAndSwitches(t *testing.T) {
 		Object string
 		Data   []apiKey
 	}
-	for end := time.Now().Add(10 * time.Second); envelope.Object == ""; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); envelope.Object == ""; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the envelope did not come")
 		}

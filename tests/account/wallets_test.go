@@ -333,7 +333,7 @@ func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
 		t.Helper()
 		g.WriteConfig(text(rules))
 		g.Signal(rig.Hangup)
-		for end := time.Now().Add(10 * time.Second); !reached(); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !reached(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the config with %s did not come into force", rules)
 			}

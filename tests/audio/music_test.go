@@ -92,7 +92,7 @@ func (s *studio) ask(key, model, id, more string) (status int, header http.Heade
 // await retrieves until a job is not processing any more.
 func (s *studio) await(t *testing.T, key, model, id, more string) (status int, header http.Header, body []byte) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(150 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(150 * time.Millisecond) {
 		status, header, body = s.ask(key, model, id, more)
 		if status != 200 || !strings.Contains(strings.ToLower(string(body[:min(40, len(body))])), `"status":"processing"`) {
 			return status, header, body

@@ -66,7 +66,7 @@ func holdOf(t *testing.T, g *rig.Gateway, key, body string) rig.Money {
 		}
 	}()
 	defer func() { <-done }()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if held := g.Accounts()["tight"].Held; held > 0 {
 			return held
 		}

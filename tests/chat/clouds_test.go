@@ -253,7 +253,7 @@ func TestATokenEndpointThatIsAway(t *testing.T) {
 		t.Error("the operator is not told")
 	}
 	c.Identity().Fail(0)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if status, answer = ask(); status == 200 {
 			break
 		}
@@ -353,7 +353,7 @@ func TestReloadsKeepTokens(t *testing.T) {
 	reload := func(text, id string) {
 		t.Helper()
 		g.WriteConfig(text + "  - { id: " + id + ", context_tokens: 1000, price: free, targets: [{ upstream: vertex-claude, model: x }] }\n")
-		for end := time.Now().Add(10 * time.Second); ask(id) != 200; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ask(id) != 200; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the config was not reloaded")
 			}

@@ -25,6 +25,7 @@ const (
 	StartLimit = 60 * time.Second
 	CallLimit  = 60 * time.Second
 	stopLimit  = 90 * time.Second
+	patience   = 60 * time.Second // for all else that is to happen
 	portTries  = 5
 )
 

@@ -96,7 +96,7 @@ func (h *Hidden) paid(t *testing.T, header http.Header, want Money, story string
 // settled compares with the books what was sold since they were compared last.
 func (h *Hidden) settled(t *testing.T) (err error) {
 	now := h.balance(t)
-	for end := time.Now().Add(2 * time.Second); now != h.left-h.due && time.Now().Before(end); now = h.balance(t) {
+	for end := time.Now().Add(patience); now != h.left-h.due && time.Now().Before(end); now = h.balance(t) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if now != h.left-h.due {

@@ -152,8 +152,7 @@ func (g *Gateway) Accounts() map[string]Account {
 // stream whose client left is resolved a moment after that.
 func (g *Gateway) Settled() map[string]Account {
 	g.T.Helper()
-	const limit = 5 * time.Second
-	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		all := g.Accounts()
 		held := Money(0)
 		for _, a := range all {
@@ -163,7 +162,7 @@ func (g *Gateway) Settled() map[string]Account {
 			return all
 		}
 		if time.Now().After(end) {
-			g.T.Errorf("%s are still held %s after the last request ended", held, limit)
+			g.T.Errorf("%s are still held %s after the last request ended", held, patience)
 			return all
 		}
 	}

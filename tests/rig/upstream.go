@@ -2,7 +2,6 @@ package rig
 
 import (
 	"testing"
-	"time"
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/strict"
@@ -30,7 +29,7 @@ func StartUpstream(t testing.TB, o upstream.Options) *Simulated {
 // does just after the last byte.
 func (s *Simulated) Idle(t *testing.T) upstream.Stats {
 	t.Helper()
-	if !s.WaitIdle(10 * time.Second) {
+	if !s.WaitIdle(patience) {
 		t.Fatal("the upstream is still answering")
 	}
 	return s.Stats()

@@ -17,7 +17,7 @@ import (
 // Await waits until a condition holds.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never happened that %s", what)
 		}
@@ -33,7 +33,7 @@ func (g *Gateway) Banner() string { return g.out.String() }
 // AwaitLog waits for the log to have a text, and gives all of it.
 func (g *Gateway) AwaitLog(text string) string {
 	g.T.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if log := g.Log(); strings.Contains(log, text) {
 			return log
 		}

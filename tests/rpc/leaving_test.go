@@ -17,11 +17,9 @@ import (
 
 // Leaving early is no way to have a node work for nothing.
 
-// leave posts a body and closes the connection after a while.
-func (c *chain) leave(after time.Duration, body string, headers ...string) {
+// leave posts a body and closes the connection when the context ends.
+func (c *chain) leave(ctx context.Context, body string, headers ...string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), after)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "POST", c.URL+"/crypto/rpc/ethereum-sepolia", strings.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
@@ -38,27 +36,38 @@ func (c *chain) leave(after time.Duration, body string, headers ...string) {
 	}
 }
 
+// asked waits until the node has had so many requests.
+func (c *chain) asked(requests int) {
+	c.t.Helper()
+	rig.Await(c.t, "the node is asked", func() bool { return c.nodes[0].Stats().Requests == requests })
+}
+
 // Transactions whose clients left are mined and charged, traces and batches that
 // a node was asked for are charged.
 func TestLeavingARunningCallCostsItsPrice(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
-	c.nodes[0].Fault(node.Faults{Delay: 700 * time.Millisecond})
+	answers := make(chan struct{})
+	c.nodes[0].Fault(node.Faults{Until: answers})
+	ctx, leave := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 10 {
-		all.Go(func() { c.leave(100*time.Millisecond, sendRaw(fmt.Sprintf("0x09%02x", i))) })
+		all.Go(func() { c.leave(ctx, sendRaw(fmt.Sprintf("0x09%02x", i))) })
 	}
 	for range 60 {
 		all.Go(func() {
-			c.leave(100*time.Millisecond, `{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x1"]}`)
+			c.leave(ctx, `{"jsonrpc":"2.0","id":1,"method":"debug_traceTransaction","params":["0x1"]}`)
 		})
 	}
 	batch := "[" + strings.TrimSuffix(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},`, 100),
 		",") + "]"
 	for range 5 {
-		all.Go(func() { c.leave(100*time.Millisecond, batch) })
+		all.Go(func() { c.leave(ctx, batch) })
 	}
+	c.asked(75)
+	leave()
 	all.Wait()
+	close(answers)
 	rig.Await(t, "every transaction is mined", func() bool {
 		return c.nodes[0].Stats().Calls["eth_sendRawTransaction"] == 10
 	})
@@ -79,9 +88,10 @@ func TestLeavingBeforeANodeWasAskedIsFree(t *testing.T) {
 	}
 	defer func() { _ = mute.Close() }()
 	c := startHostile(t, 0, "", "https://"+mute.Addr().String())
-	for range 3 {
-		c.leave(200*time.Millisecond, chainID)
-		c.leave(200*time.Millisecond, "["+chainID+"]")
+	for i := range 6 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		c.leave(ctx, []string{chainID, "[" + chainID + "]"}[i%2])
+		cancel()
 	}
 	c.spent(0)
 }
@@ -91,12 +101,18 @@ func TestLeavingBeforeANodeWasAskedIsFree(t *testing.T) {
 func TestKeyedWriteWhoseConnectionWasLostRunsOnce(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
-		c.nodes[0].Fault(node.Faults{Delay: 500 * time.Millisecond})
 		for i, body := range []string{
 			`{"jsonrpc":"2.0","id":1,"method":"eth_sendUserOperation","params":[{},"0x"]}`, keyedReads,
 		} {
-			key := fmt.Sprint("lost-", i)
-			c.leave(100*time.Millisecond, body, "Idempotency-Key", key)
+			key, answers := fmt.Sprint("lost-", i), make(chan struct{})
+			c.nodes[0].Fault(node.Faults{Until: answers})
+			ctx, leave := context.WithCancel(t.Context())
+			var lost sync.WaitGroup
+			lost.Go(func() { c.leave(ctx, body, "Idempotency-Key", key) })
+			c.asked(i + 1)
+			leave()
+			lost.Wait()
+			close(answers)
 			header, answer := c.must(key, body, 200)
 			if header.Get("Idempotent-Replayed") != "true" {
 				t.Errorf("the repetition was carried out: %s", answer)

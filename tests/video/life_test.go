@@ -319,7 +319,7 @@ func (s *cinema) inputs(t *testing.T) {
 	image := "data:image/png;base64,iVBORw0KGgo" + strings.Repeat("qmux", 100_000)
 	s.queue(t, key, `{"model":"by-second","prompt":"[[sim polls=1000]]with a picture","duration":"5s","image_url":"`+image+`"}`)
 	found := false
-	for end := time.Now().Add(5 * time.Second); !found && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !found && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for _, r := range s.sim.Last() {
 			found = found || strings.Contains(string(r.Body), image)
 		}

@@ -110,7 +110,7 @@ func TestMoneyThatReachedPayToOtherwiseIsListedAndAssignedOnce(t *testing.T) {
 		}
 		left := s.evm.Transfer(exchange.Address, payEVM, usd)
 		// Listings go by the second of a block.
-		for end := time.Now().Add(10 * time.Second); len(s.transfers("base")) == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); len(s.transfers("base")) == 0 && time.Now().Before(end); {
 			time.Sleep(100 * time.Millisecond)
 		}
 		for what, err := range map[string]error{

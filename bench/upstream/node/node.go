@@ -42,9 +42,10 @@ type Options = chain.NodeOptions
 type Faults struct {
 	Share  float64
 	Delay  time.Duration
-	Status int    // HTTP status of every answer, with Body
-	Body   string // of Status; empty: a page of HTML
-	Hidden string // a limit in an answer with status 200: infura, alchemy, quicknode, public, therpc, text
+	Until  <-chan struct{} // where it is set, an answer waits for its end
+	Status int             // HTTP status of every answer, with Body
+	Body   string          // of Status; empty: a page of HTML
+	Hidden string          // a limit in an answer with status 200: infura, alchemy, quicknode, public, therpc, text
 
 	Single    bool // batches are refused with one error object
 	Item      bool // batches are refused with an array of one error
@@ -119,6 +120,9 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f := n.draw()
 	time.Sleep(f.Delay)
+	if f.Until != nil {
+		<-f.Until
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Node-Secret", "backend-7.internal.simulated")
 	switch {
