@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/money"
 )
@@ -234,6 +235,7 @@ func TestAllowanceChangeLeavesEarlierDaysAlone(t *testing.T) {
 // An independent model of DIEM days: whatever an operator, requests, restarts
 // and the clock do, in whatever order, the balance is the model's.
 func TestAllowanceAgainstAModel(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		f := openLedger(t)

@@ -77,6 +77,7 @@ func backupFile(t testing.TB, f *fixture) string {
 
 // "The backup could be restored, but the keys were gone."
 func TestRestoredLedgerIsTheSame(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f, secret := filled(t)
 	path := backupFile(t, f)
@@ -124,6 +125,7 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 
 // A ledger moves from the embedded store to PostgreSQL and back, whole.
 func TestBackupMovesBetweenEngines(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f, secret := filled(t)
 	path := backupFile(t, f)
@@ -215,6 +217,7 @@ func TestBackupBesideTrafficAddsUp(t *testing.T) {
 
 // "Half a backup was restored without a word."
 func TestDamagedBackupIsRefusedAndLeavesNothing(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f, _ := filled(t)
 	path := backupFile(t, f)
@@ -408,6 +411,7 @@ func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
 // "The books of the backup did not add up, and now the database is no longer
 // empty, so that I cannot restore a better one."
 func TestRefusedBackupLeavesTheDatabaseEmpty(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f, _ := filled(t)
 	if _, err := database(f.store).Exec(

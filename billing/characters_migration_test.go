@@ -17,6 +17,7 @@ import (
 // kill -9 leaves it, the last charge in the journal alone. Beside it is what that farebox
 // said of a copy of it, and its backup of that.
 func TestLedgerOfSchema5ComesForward(t *testing.T) {
+	servers.NoRace(t)
 	for how, prepare := range map[string]func(t *testing.T, dir string) Options{
 		"in its place": func(_ *testing.T, dir string) Options { return Options{Dir: dir} },
 		"by its backup": func(t *testing.T, dir string) Options {

@@ -232,6 +232,7 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 
 // "The backup forgot what my customers owe."
 func TestDebtMovesBetweenEngines(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t)
 	f.account("a", usd)

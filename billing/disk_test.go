@@ -114,6 +114,7 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 // "The first start met a full disk, and farebox never started again": what it
 // began to make does not stand in the way.
 func TestFirstStartOnAFullDiskCanBeRepeated(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	disk := servers.StartDisk(t, "2m")
 	if disk == nil {

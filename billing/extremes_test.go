@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
@@ -47,6 +48,7 @@ func TestKeyThatExpiresInFarYearsIsLive(t *testing.T) {
 // "My account was so rich that it was refused for having no money": sums of all
 // currencies stay in range, in whatever order they were given.
 func TestMostMoneyOfAllKindsCanBeSpent(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	for name, give := range map[string]func(*fixture) [3]error{
 		"allowance last": func(f *fixture) (errs [3]error) {
@@ -114,6 +116,7 @@ func TestAbsurdAmountsAreHeldToTheBalance(t *testing.T) {
 // "Our data lies in /srv/[prod]": the journal's files are found, reused and
 // removed whatever their path is called, and so are kept answers.
 func TestDirectoryWithPatternCharacters(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := &keyedFixture{fixture: openLedger(t, func(o *Options) {
 		o.Dir, o.detailNow = filepath.Join(t.TempDir(), "[prod] a*b?"), true

@@ -220,6 +220,7 @@ func TestLimitsOfKeysComeBackOnAllNodes(t *testing.T) {
 
 // "After the restore a new job could not be sold, or an old one was paid by somebody else."
 func TestJobsMoveBetweenEngines(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t)
 	f.account("a", 10*usd)

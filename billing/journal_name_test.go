@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/disk"
 	"farebox/billing/journal"
 	"farebox/billing/store"
@@ -47,6 +48,7 @@ func (f *fixture) nearEnd(k *Key) {
 // what was admitted is recorded in the segment that was prepared, though it
 // cannot get its name, and found there by readers, after kill -9, too.
 func TestSegmentWithoutANameLosesNothing(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t, func(o *Options) { o.segmentSize, o.detailNow = 16<<10, true })
 	f.account("a", 1000*usd)
@@ -140,6 +142,7 @@ func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 // The same, and the process is killed before anything was projected: its next
 // start charges all of it.
 func TestSegmentWithoutANameIsRecovered(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t, func(o *Options) { o.segmentSize = 16 << 10 })
 	f.account("a", 1000*usd)

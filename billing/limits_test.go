@@ -188,6 +188,7 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 // Large limits are taken in slices: what a node took and did not spend must come
 // back, or the last permits of a limit are never sold.
 func TestSlicesAddUpToTheLimit(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	server := servers.StartRedis(t)
 	nodes := startNodes(t, 3, server.Addr, config.Limits{})

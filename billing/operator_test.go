@@ -182,6 +182,7 @@ func TestKeysThroughAnOperator(t *testing.T) {
 }
 
 func TestAnAccountHasABoundedNumberOfKeys(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t)
 	f.account("a", 0)
 	var first string

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
 	"farebox/billing/money"
@@ -78,6 +79,7 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 
 // What Fill makes up is in all books alike.
 func TestFilledLedgerAddsUp(t *testing.T) {
+	servers.NoRace(t)
 	onEngines(t, func(t *testing.T, f *fixture) {
 		f.account("a", usd)
 		k, _ := f.key("a")

@@ -348,6 +348,7 @@ func (s *histories) faults(h *history) (list []string) {
 
 // "Reports said 51.90, and 35.90 were kept." Each account is a history.
 func TestStatementsOfRandomHistoriesAddUp(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	runHistories(t, 40, 25, historySeed(t), "")
 	runHistories(t, 40, 25, historySeed(t), servers.Database(t))

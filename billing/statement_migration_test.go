@@ -43,6 +43,7 @@ type driverRecord struct {
 // "After the update, what did my customers pay last month?" Each statement of a migrated
 // ledger is what the driver recorded, and what the tables of the store add up to.
 func TestLedgersOfThreeCommitsTellTheTruthAboutTheirPast(t *testing.T) {
+	servers.NoRace(t)
 	at := func() time.Time { return time.Date(2026, 11, 25, 18, 0, 0, 0, time.UTC) }
 	for _, commit := range ledgersUnderLoad {
 		for how, prepare := range map[string]func(t *testing.T, dir string) Options{

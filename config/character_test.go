@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/bench/servers"
 )
 
 const secretWords = "xyzzy-prompt-words"
@@ -107,6 +109,7 @@ func TestWrongCharacterFilesSayWhereAndNothingOfThePrompt(t *testing.T) {
 
 // Files that were made to hurt are refused in moderate time.
 func TestHostileCharacterFilesAreRefusedInTime(t *testing.T) {
+	servers.NoRace(t)
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'z'; c++ {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+", ", 8) + "]\n"

@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/bench/servers"
 )
 
 // Files that were made to hurt must be refused in moderate time, with a reason.
 func TestHostileFilesAreRefusedInTime(t *testing.T) {
+	servers.NoRace(t)
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'z'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [%s*%c]\n", c, c, strings.Repeat(fmt.Sprintf("*%c, ", c-1), 8), c-1)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/jail"
 )
 
@@ -268,7 +269,10 @@ func noise(n int) string {
 	return string(b)
 }
 
-func TestBombsAreRefused(t *testing.T) { refuseBombs(t, 2) }
+func TestBombsAreRefused(t *testing.T) {
+	servers.NoRace(t)
+	refuseBombs(t, 2)
+}
 
 // TestLongBombsAreRefused has sizes that hurt: hundreds of megabytes out
 // of one or two.
@@ -348,6 +352,7 @@ func watchHeap() (stop func() int64, began int64) {
 }
 
 func TestTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) {
+	servers.NoRace(t)
 	mutate(t, 6, map[string][]byte{
 		"pdf":  sample(t, "hello_world_compressed_stream.pdf"),
 		"epub": book1(t, "<html><body><p>one</p></body></html>"),

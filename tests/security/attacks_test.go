@@ -185,7 +185,7 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent,
 			under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
 	}
-	if under.Customers.P99Ms > max(3*quiet.P99Ms, 25) { // below that a busy machine hides the difference
+	if under.Customers.P99Ms > max(3*quiet.P99Ms, 100) { // below that a busy machine hides the difference; bench attack shows it
 		t.Errorf("the p99 is %.1f ms beside attacks and %.1f ms without", under.Customers.P99Ms, quiet.P99Ms)
 	}
 	connections := int64(o.Customers)

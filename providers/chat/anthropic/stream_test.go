@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/providers/chat/dialect"
 )
 
@@ -131,6 +132,7 @@ func TestEventsBecomeChunks(t *testing.T) {
 }
 
 func TestSplitsChangeNothing(t *testing.T) {
+	servers.NoRace(t)
 	for _, input := range []string{everything(), strings.ReplaceAll(everything(), "\n", "\r\n"), everything()[:900],
 		start(startUsage) + text("0", "a")} {
 		for _, complete := range []bool{true, false} {

@@ -60,10 +60,12 @@ func (e *Events) Feed(p []byte) []byte {
 		e.src, e.carry, e.line, e.seen = p, false, 0, 0
 		e.odd = bytes.IndexByte(p, '\r') >= 0
 	} else {
-		n := copy(e.held, e.held[e.To:])
-		e.held = append(e.held[:n], p...)
-		e.line -= e.To
-		e.seen -= e.To
+		if e.To > 0 { // a large event does not move for each of its pieces
+			e.held = e.held[:copy(e.held, e.held[e.To:])]
+			e.line -= e.To
+			e.seen -= e.To
+		}
+		e.held = append(e.held, p...)
 		e.src = e.held
 		// A large event comes in many pieces: none is looked at twice.
 		e.odd = e.odd || bytes.IndexByte(p, '\r') >= 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/providers/chat/dialect"
 )
 
@@ -113,6 +114,7 @@ func TestEventsBecomeChunks(t *testing.T) {
 }
 
 func TestSplitsChangeNothing(t *testing.T) {
+	servers.NoRace(t)
 	for _, input := range []string{everything(), strings.ReplaceAll(everything(), "\r\n", "\n"), everything()[:900],
 		text("a") + `{"error": {"code": 503,"message": "x","status": "UNAVAILABLE"}}` + "\r\n"} {
 		for _, complete := range []bool{true, false} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 )
@@ -107,6 +108,7 @@ func splitCases() []streamCase {
 
 // An answer must not depend on how the network cut it.
 func TestSplitsChangeNothing(t *testing.T) {
+	servers.NoRace(t)
 	for _, sc := range splitCases() {
 		want := sc.run(t)
 		every := make([]int, 0, len(sc.input))

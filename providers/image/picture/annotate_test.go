@@ -6,10 +6,13 @@ import (
 	stdimage "image"
 	"strings"
 	"testing"
+
+	"farebox/bench/servers"
 )
 
 // A note is in the file, and the pixels are what they were.
 func TestNotesLeaveThePixelsAlone(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	for name, file := range files() {
 		if strings.HasPrefix(name, "large") {

@@ -11,11 +11,13 @@ import (
 	"sync"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/config/fair"
 )
 
 // Every format becomes every other, from raw bytes and from base64.
 func TestFormatsAreConverted(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	c := NewConverter(0)
 	for name, file := range map[string][]byte{"png": pngOf(150, 90), "jpeg": jpegOf(150, 90), "webp": webpOf(150, 90),

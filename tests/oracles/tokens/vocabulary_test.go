@@ -16,6 +16,7 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 	"pgregory.net/rapid"
 
+	"farebox/bench/servers"
 	"farebox/providers/tokens"
 )
 
@@ -130,6 +131,7 @@ func same(t interface{ Fatalf(string, ...any) }, text string) {
 // Every character, alone and between others, is of the class that the regular
 // expressions give it.
 func TestEveryCharacterIsSplitAlike(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	var b strings.Builder
 	for r := rune(0); r <= 0x2ffff; r++ {
