@@ -136,15 +136,16 @@ func toolFilter(pid uint32) program {
 // have numbers as high.
 const x32 = 0x40000000
 
-// install puts the filter on all threads at once, for good.
+// install puts the filter on all threads at once, for good. Its calls are unknown to Go's
+// scheduler, which would start a thread for their time; see execLimited.
 func (p program) install() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl", err)
+	if _, _, errno := unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		return os.NewSyscallError("prctl", errno)
 	}
 	sock := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
-	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+	thread, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&sock)))
 	runtime.KeepAlive(p)
 	switch {

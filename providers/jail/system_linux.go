@@ -78,7 +78,8 @@ func closeJail() error {
 
 // execLimited closes the jail that another program has and becomes it. A limit on
 // memory below what the Go runtime has reserved lets it allocate no more, so that
-// everything is made before, and nothing but system calls is left.
+// everything is made before, and nothing but system calls is left. On one processor the
+// runtime has no reason to start a thread, which needs memory.
 func execLimited(memory uint64, path string, args []string) error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	file, err := syscall.BytePtrFromString(path)
@@ -93,6 +94,7 @@ func execLimited(memory uint64, path string, args []string) error {
 	closing := toolFilter(uint32(os.Getpid()))
 	limit := &unix.Rlimit{Cur: memory, Max: memory}
 	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
 	_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, memoryLimit, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 	if errno != 0 {
