@@ -18,6 +18,9 @@ type Chat struct {
 	// Prompt tokens that the upstreams add to each request, such as a system prompt of their own. Money is held for
 	// them, and up to so many more tokens of a prompt are charged where an upstream reports them.
 	PromptOverhead int64 `yaml:"prompt_overhead" default:"0" range:"0..1000000"`
+	// Among targets of the same priority those that answer much more slowly than the fastest, or fail more, lose their
+	// turns until they are fast again; one request in 32 may find out. With false only weights count.
+	PreferFast bool `yaml:"prefer_fast" default:"true"`
 	// What the model can. Requests for features that are false or not written get 400.
 	Capabilities Capabilities `yaml:"capabilities"`
 	// The model's own sampling values, shown in the catalog. Default: not shown; temperature 0.7

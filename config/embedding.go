@@ -4,6 +4,9 @@ package config
 type Embedding struct {
 	// Tokenizer for estimates.
 	Tokenizer string `yaml:"tokenizer" default:"o200k_base" oneof:"o200k_base cl100k_base"`
+	// Among targets of the same priority those that answer much more slowly than the fastest, or fail more, lose their
+	// turns until they are fast again; one request in 32 may find out. With false only weights count.
+	PreferFast bool `yaml:"prefer_fast" default:"true"`
 	// Numbers of a vector. Default: not shown.
 	Dimensions int64 `yaml:"embedding_dimensions" range:"0..1000000"`
 	// Longest input. Default: not shown.

@@ -34,6 +34,7 @@ type Catalog struct {
 	upstreams map[string]*endpoint
 	names     map[string]*Model            // ids and aliases
 	traits    map[string]map[string]*Model // by type of model
+	meters    map[[3]string]*health.Meter  // by model, upstream and model there
 	clock     func() time.Time
 
 	listing atomic.Pointer[listing]
@@ -53,7 +54,8 @@ type endpoint struct {
 // targets whose settings are those of prev (nil: there is none) are taken over.
 func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Logger) (*Catalog,
 	error) {
-	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, clock: time.Now}
+	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, meters: map[[3]string]*health.Meter{},
+		clock: time.Now}
 	var before *rpc.Networks
 	if prev != nil {
 		before = prev.Networks
@@ -73,8 +75,12 @@ func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Lo
 		c.upstreams[u.Name] = u
 	}
 	breakers := prev.breakers()
+	var meters map[[3]string]*health.Meter
+	if prev != nil {
+		meters = prev.meters
+	}
 	for i := range cfg.Models {
-		m, err := c.newModel(cfg, &cfg.Models[i], breakers)
+		m, err := c.newModel(cfg, &cfg.Models[i], breakers, meters)
 		if err != nil {
 			c.Close(prev)
 			return nil, err
@@ -202,7 +208,9 @@ func (c *Catalog) breakers() map[[2]string]*Target {
 	return list
 }
 
-func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]string]*Target) (*Model, error) {
+// newModel takes over the health of targets from old, and their times from meters.
+func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]string]*Target,
+	meters map[[3]string]*health.Meter) (*Model, error) {
 	rate := cfg.Limits.Tiers[m.Tier]
 	model := &Model{
 		ID: m.ID, Config: m, Chat: &config.Chat{}, Rate: &rate, HeaderName: headerText(m.Name),
@@ -232,12 +240,17 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 		b := u.Config.Breaker
 		if was := old[[2]string{u.Name, target.Name}]; was != nil && was.Upstream.Proxy == u.Proxy &&
 			was.Breaker.Like(b.Failures, b.OpenFor) {
-			target.Breaker = was.Breaker
+			target.Breaker, target.Paces = was.Breaker, was.Paces
 		} else {
-			target.Breaker = health.NewBreaker(b.Failures, b.OpenFor)
+			target.Breaker, target.Paces = health.NewBreaker(b.Failures, b.OpenFor), new([2]health.Pace)
 			// Two models may use the same model of an upstream: they share its health.
 			old[[2]string{u.Name, target.Name}] = target
 		}
+		key := [3]string{m.ID, u.Name, target.Name}
+		if target.Meter = meters[key]; target.Meter == nil {
+			target.Meter = new(health.Meter)
+		}
+		c.meters[key] = target.Meter
 		if its.target != nil {
 			its.target(target, t.Options)
 		}

@@ -49,6 +49,19 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 				t.Breaker.Became(to))
 		})
 	}
+	for name, pick := range map[string]func(first, whole *health.Times) *health.Times{
+		"farebox_upstream_first_byte_seconds": func(first, _ *health.Times) *health.Times { return first },
+		"farebox_upstream_duration_seconds":   func(_, whole *health.Times) *health.Times { return whole },
+	} {
+		fmt.Fprintf(w, "# TYPE %s histogram\n", name)
+		each(func(labels string, t *Target) {
+			t.Meter.Each(func(of string, first, whole *health.Times) {
+				if times := pick(first, whole); times.Count() > 0 {
+					times.Write(w, name, labels[1:len(labels)-1]+","+of)
+				}
+			})
+		})
+	}
 	fmt.Fprint(w, "# TYPE farebox_upstream_connections gauge\n")
 	for name, u := range c.upstreams {
 		open, idle := u.Proxy.Conns()

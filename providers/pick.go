@@ -11,11 +11,18 @@ import (
 // come first.
 type Picker = attempt.Picker[*Target, byPriority]
 
-type byPriority struct{}
+// Pick begins a request of an account with a model's targets, for a streamed answer
+// or a whole one.
+func Pick(p *Picker, m *Model, targets []*Target, account uint64, streamed bool) {
+	p.Begin(targets, account)
+	p.Rule.streamed, p.Fast = streamed, m.PreferFast && len(targets) > 1
+}
+
+type byPriority struct{ streamed bool }
 
 func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
-func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
+func (r byPriority) Pace(t *Target) *health.Pace           { return t.Pace(r.streamed) }
 
 // RestsFor is how long until the first of a model's targets may be tried again;
 // 0 when one may be now.

@@ -34,6 +34,7 @@ var writing = capability{
 	offer: func(m *Model) {
 		m.Chat = m.Config.Spec.(*config.Chat)
 		m.Tokenizer, m.Price, m.Room = m.Chat.Tokenizer, m.Chat.Price, m.Chat.ContextTokens
+		m.PreferFast = m.Chat.PreferFast
 	},
 	target: func(t *Target, options map[string]string) { t.Thinking = options["thinking"] },
 	head: func(w *writer, m *config.Model) {
@@ -54,6 +55,7 @@ var embedding = capability{
 	offer: func(m *Model) {
 		e := m.Config.Spec.(*config.Embedding)
 		m.Tokenizer, m.Price, m.Room = e.Tokenizer, e.Price, e.MaxInputTokens
+		m.PreferFast = e.PreferFast
 	},
 	record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		e := m.Spec.(*config.Embedding)

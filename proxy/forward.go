@@ -13,8 +13,10 @@ type Result struct {
 	Cause      Cause
 	Err        error // for the operator; names no hosts and no secrets
 	RetryAfter time.Duration
-	Reused     bool // on a kept-alive connection
-	Sent       bool // the upstream may have begun to work on the request
+	Reused     bool  // on a kept-alive connection
+	Sent       bool  // the upstream may have begun to work on the request
+	BeganNs    int64 // Unix ns at which the attempt began
+	FirstNs    int64 // …and its answer's head had come, or the attempt was over
 }
 
 // Open begins a conversation. From here until x ends, a client that leaves cuts
@@ -44,7 +46,9 @@ func (x *Exchange) Ask(t *Endpoint, r *Request) Result {
 		start = time.Now()
 	}
 	x.asked = true
-	return x.attempt(t, r, start)
+	res := x.attempt(t, r, start)
+	res.BeganNs, res.FirstNs = start.UnixNano(), x.headNs
+	return res
 }
 
 // Ask is Open with one attempt, which ends the exchange when it fails.
@@ -140,7 +144,7 @@ func (x *Exchange) forget() {
 	x.total.Store(x.within)
 	x.dropLink(cause == None && x.clean())
 	x.shrink()
-	x.payload, x.pending, x.failed, x.unsent, x.reads = nil, nil, None, false, 0
+	x.payload, x.pending, x.failed, x.unsent, x.reads, x.firstNs = nil, nil, None, false, 0, 0
 	x.body = framing{}
 	x.head = head{length: -1, lines: x.head.lines[:0]}
 }

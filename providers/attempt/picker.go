@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"time"
@@ -14,6 +15,9 @@ const (
 	// maxTargets is how many targets a Picker can tell apart; a model or a network
 	// has at most as many.
 	maxTargets = 64
+	// probeShare is one in how many requests may go to a target because it has not
+	// been asked for long.
+	probeShare = 32
 )
 
 // Rule is what a Picker must know of the targets that it chooses among.
@@ -24,9 +28,8 @@ type Rule[T any] interface {
 	// Rank says when it is t's turn: targets of the lowest rank come first. Below
 	// 0 t cannot serve the request.
 	Rank(t T, nowNs int64) int
-	// Yields says that t, which was drawn, leaves its turn to other of its rank,
-	// which was drawn after it.
-	Yields(t, other T, nowNs int64) bool
+	// Pace is how fast t answers requests of this kind, where Fast is set.
+	Pace(t T) *health.Pace
 }
 
 // Picker chooses the targets of one request, one after the other, without
@@ -43,7 +46,7 @@ type Rule[T any] interface {
 // no capacity. The zero value is ready for Begin.
 type Picker[T comparable, R Rule[T]] struct {
 	Rule    R    // to be set after Begin, unless its zero value will do
-	Twice   bool // the same; a second draw may take the turn of the first: Rule.Yields
+	Fast    bool // the same; those much slower than the fastest lose their turns: Rule.Pace
 	targets []T
 	account uint64 // whose request it is, 0: ours
 	tried   uint64 // a bit for each target
@@ -83,12 +86,9 @@ func (p *Picker[T, R]) Next(nowNs int64) T {
 // caller reports on it to its breaker.
 func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 	for {
-		i := p.draw(nowNs, -1)
+		i := p.draw(nowNs)
 		if i < 0 {
 			break
-		}
-		if p.Twice {
-			i = p.better(i, nowNs)
 		}
 		p.tried |= 1 << i
 		if b, _ := p.Rule.Target(p.targets[i]); b.AcquireFor(p.account, nowNs) {
@@ -103,59 +103,76 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 	return p.lastResort(nowNs)
 }
 
-// better is i, or another target of its rank that should have its turn.
-func (p *Picker[T, R]) better(i int, nowNs int64) int {
-	other := p.draw(nowNs, i)
-	if other < 0 {
-		return i
-	}
-	t, o := p.targets[i], p.targets[other]
-	if p.Rule.Rank(o, nowNs) == p.Rule.Rank(t, nowNs) && p.Rule.Yields(t, o, nowNs) {
-		return other
-	}
-	return i
-}
-
-// draw is one of the free targets of the lowest rank but not, by weight; -1:
-// there is none.
-func (p *Picker[T, R]) draw(nowNs int64, not int) int {
-	lowest, total, last, only := 0, 0, -1, true
+// draw is one of the free targets of the lowest rank, by weight; -1: there is none.
+func (p *Picker[T, R]) draw(nowNs int64) int {
+	lowest, set := 0, uint64(0)
 	for i, t := range p.targets {
-		rank, weight := p.free(i, t, nowNs)
-		if i == not || rank < 0 || last >= 0 && rank > lowest {
-			continue
+		switch rank := p.free(i, t, nowNs); {
+		case rank < 0 || set != 0 && rank > lowest:
+		case set == 0 || rank < lowest:
+			lowest, set = rank, 1<<i
+		default:
+			set |= 1 << i
 		}
-		if only = last < 0 || rank < lowest; only {
-			lowest, total = rank, 0
-		}
-		total += weight
-		last = i
 	}
-	if only {
-		return last
+	if p.Fast && set&(set-1) != 0 {
+		set = p.fastest(set, nowNs)
+	}
+	if set&(set-1) == 0 {
+		return bits.Len64(set) - 1
+	}
+	total := 0
+	for s := set; s != 0; s &= s - 1 {
+		total += p.weight(s)
 	}
 	n := rand.IntN(total)
-	for i, t := range p.targets[:last] {
-		if rank, weight := p.free(i, t, nowNs); i != not && rank == lowest {
-			if n -= weight; n < 0 {
-				return i
-			}
+	for s := set; ; s &= s - 1 {
+		if n -= p.weight(s); n < 0 {
+			return bits.TrailingZeros64(s)
 		}
 	}
-	return last // also when healths changed under our feet
 }
 
-// free is the rank and the weight of a target that may be asked; a rank below 0
-// means that it may not.
-func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank, weight int) {
+// weight is that of the first target of a set.
+func (p *Picker[T, R]) weight(set uint64) int {
+	_, weight := p.Rule.Target(p.targets[bits.TrailingZeros64(set)])
+	return weight
+}
+
+// fastest leaves of a set the targets that answer about as fast as the best of them,
+// and those that have never answered and do not fail. One request in probeShare finds
+// out whether one that was slow is fast again.
+func (p *Picker[T, R]) fastest(set uint64, nowNs int64) (near uint64) {
+	probes, best := rand.Uint32N(probeShare) == 0, math.Inf(1)
+	for s := set; s != 0; s &= s - 1 {
+		if cost, known := p.Rule.Pace(p.targets[bits.TrailingZeros64(s)]).Cost(nowNs, probes); known {
+			best = min(best, cost)
+		}
+	}
+	if math.IsInf(best, 1) {
+		return set
+	}
+	for s := set; s != 0; s &= s - 1 {
+		cost, known := p.Rule.Pace(p.targets[bits.TrailingZeros64(s)]).Cost(nowNs, probes)
+		if !known {
+			cost += best
+		}
+		if cost <= best+health.PaceApart {
+			near |= s & -s
+		}
+	}
+	return near
+}
+
+// free is the rank of a target that may be asked; below 0 it may not.
+func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank int) {
 	if i >= maxTargets || p.tried&(1<<i) != 0 {
-		return -1, 0
+		return -1
 	}
-	b, weight := p.Rule.Target(t)
-	if !b.ReadyFor(p.account, nowNs) {
-		return -1, 0
+	if b, _ := p.Rule.Target(t); !b.ReadyFor(p.account, nowNs) {
+		return -1
 	}
-	return p.Rule.Rank(t, nowNs), weight
+	return p.Rule.Rank(t, nowNs)
 }
 
 // lastResort probes the target whose rest ends first.
@@ -184,7 +201,7 @@ func (p *Picker[T, R]) lastResort(nowNs int64) (none T) {
 func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
 	var none T
 	p.over = v.Do != Retry
-	if v.Unsent && !p.resent && p.draw(nowNs, -1) < 0 && bits.OnesCount64(p.tried) < MaxAttempts {
+	if v.Unsent && !p.resent && p.draw(nowNs) < 0 && bits.OnesCount64(p.tried) < MaxAttempts {
 		p.again, p.resent = true, true
 		return
 	}

@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,17 +12,18 @@ import (
 type stub struct {
 	*health.Breaker
 	rank int
+	pace *health.Pace
 }
 
 type stubs struct{}
 
 func (stubs) Target(t *stub) (*health.Breaker, int) { return t.Breaker, 1 }
 func (stubs) Rank(t *stub, _ int64) int             { return t.rank }
-func (stubs) Yields(t, other *stub, _ int64) bool   { return other.rank == t.rank }
+func (stubs) Pace(t *stub) *health.Pace             { return t.pace }
 
 func picker(ranks ...int) (p Picker[*stub, stubs], list []*stub) {
 	for _, rank := range ranks {
-		list = append(list, &stub{health.NewBreaker(1, time.Minute), rank})
+		list = append(list, &stub{health.NewBreaker(1, time.Minute), rank, &health.Pace{}})
 	}
 	p.Begin(list, 1)
 	return p, list
@@ -85,12 +87,25 @@ func TestWhatWasNotSentIsSentOnceMore(t *testing.T) {
 	}
 }
 
-// A second draw takes the turn only within a rank.
-func TestTheSecondDrawStaysInItsRank(t *testing.T) {
-	p, list := picker(0, 1, 1)
-	p.Twice = true
-	if p.Next(1) != list[0] || p.Next(1) == list[0] {
-		t.Error("a target of a later rank took the turn")
+// A fast standby target takes no turn from a slow one of a lower rank, and of one rank
+// all that are about as fast as the best share the turns, however many are slow.
+func TestFastTargetsHaveTheTurnsOfTheirRank(t *testing.T) {
+	const now = int64(1_000_000 * time.Second)
+	asked := map[int]int{}
+	for range 1000 {
+		p, list := picker(0, 1, 1, 1, 1)
+		p.Fast = true
+		for i, took := range []time.Duration{time.Second, time.Second, 20 * time.Millisecond, time.Second, 25 * time.Millisecond} {
+			list[i].pace.Ask(now)
+			list[i].pace.Note(now, int64(took), false)
+		}
+		if p.Next(now) != list[0] {
+			t.Fatal("a target of a later rank took the turn")
+		}
+		asked[slices.Index(list, p.Next(now))]++
+	}
+	if asked[2] < 400 || asked[4] < 400 || asked[2]+asked[4] != 1000 {
+		t.Errorf("of the second rank are asked %v, expected 2 and 4, alike often", asked)
 	}
 }
 

@@ -32,7 +32,10 @@ func (p *Picker[T, R]) Run(w Work[T], t T) {
 	var none T
 	for t != none {
 		v := w.Try(t)
-		now := time.Now().UnixNano()
+		now := v.AtNs
+		if now == 0 {
+			now = time.Now().UnixNano()
+		}
 		p.Report(t, v, now)
 		t = p.Fitting(w, now)
 	}

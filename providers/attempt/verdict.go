@@ -68,6 +68,8 @@ type Verdict struct {
 	// Unsent: the request cannot have reached the target, so that the same one
 	// may be tried once more when there is no other.
 	Unsent bool
+	// AtNs is when the attempt was judged, in Unix ns; 0: just now.
+	AtNs int64
 }
 
 // Judge is the verdict on an answer by its status; retryAfter is its

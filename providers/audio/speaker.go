@@ -92,7 +92,7 @@ type byPriority struct{}
 
 func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
-func (byPriority) Yields(_, _ *Target, _ int64) bool       { return false }
+func (byPriority) Pace(*Target) *health.Pace               { return nil }
 
 // AppendText appends a JSON string, which stands between its quotes, without its escapes.
 func AppendText(dst, quoted []byte) []byte { return jsontext.AppendUnescaped(dst, quoted) }

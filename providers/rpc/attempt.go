@@ -235,7 +235,7 @@ func (a *attempt) result() []byte { return []byte(gjson.GetBytes(a.buf, "result"
 
 // askPaced is ask for a small read, whose time counts for the node's pace.
 func (a *attempt) askPaced(t *Trip, u *Node, q question, sent int64) reply {
-	u.pace.ask(sent)
+	u.pace.Ask(sent)
 	r := a.ask(t, u, q)
 	now := time.Now().UnixNano()
 	u.paced(r, now, now-sent)
@@ -247,9 +247,9 @@ func (a *attempt) askPaced(t *Trip, u *Node, q question, sent int64) reply {
 func (u *Node) paced(r reply, nowNs, tookNs int64) {
 	switch {
 	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
-		u.pace.note(nowNs, tookNs, false)
+		u.pace.Note(nowNs, tookNs, false)
 	case r.kind == busy || r.kind == failed && r.cause != proxy.NoFreeConn:
-		u.pace.note(nowNs, tookNs, true)
+		u.pace.Note(nowNs, tookNs, true)
 	}
 }
 

@@ -45,7 +45,7 @@ type Node struct {
 	of     *Network
 
 	Breaker *health.Breaker
-	pace    *pace
+	pace    *health.Pace
 	path    []byte // of the URL, with its query
 	denied  []bool // by method
 	*notes
@@ -193,7 +193,7 @@ func (all *Networks) Close(next *Networks) {
 }
 
 func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
-	u := &Node{Name: c.Name, Config: c, of: n, pace: &pace{}}
+	u := &Node{Name: c.Name, Config: c, of: n, pace: &health.Pace{}}
 	base, path, err := splitURL(c.URL.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("cannot use the url of upstream %s of network %s: %w", c.Name, n.Name, err)

@@ -49,7 +49,7 @@ func (p *paced) run(d time.Duration) (asked []int) {
 		pick := p.n.pick(w)
 		u := pick.Next(p.now)
 		u.Breaker.Released()
-		u.pace.ask(p.now)
+		u.pace.Ask(p.now)
 		for i, node := range p.n.Nodes {
 			if node == u {
 				asked[i]++

@@ -8,8 +8,8 @@ import (
 )
 
 // picker chooses the nodes of one conversation: the pinned one first, then those
-// that are not behind, where a node that is slow or fails may lose its turn
-// (pace), then those that are.
+// that are not behind, where a node that is slow or fails loses turns, then those
+// that are.
 type picker = policy.Picker[*Node, want]
 
 // want is what a node must be able to do.
@@ -25,7 +25,7 @@ type want struct {
 // pick begins a conversation with the nodes of a network.
 func (n *Network) pick(w want) (p picker) {
 	p.Begin(n.Nodes, w.account)
-	p.Rule, p.Twice = w, n.Config.PreferFast
+	p.Rule, p.Fast = w, n.Config.PreferFast
 	return p
 }
 
@@ -53,8 +53,8 @@ func (w *want) fits(u *Node, nowNs int64) bool {
 	return w.batch == 0 || u.batches(w.batch, w.account, nowNs)
 }
 
-// Yields is policy.Rule.
-func (want) Yields(u, other *Node, nowNs int64) bool { return u.pace.worse(other.pace, nowNs) }
+// Pace is policy.Rule.
+func (want) Pace(u *Node) *health.Pace { return u.pace }
 
 // restsFor is how long until the first node may be asked again; 0: now.
 func (n *Network) restsFor(nowNs int64) time.Duration {

@@ -32,7 +32,7 @@ type byPriority struct{}
 
 func (byPriority) Target(u *Upstream) (*health.Breaker, int) { return u.breaker, u.weight }
 func (byPriority) Rank(u *Upstream, _ int64) int             { return u.priority }
-func (byPriority) Yields(_, _ *Upstream, _ int64) bool       { return false }
+func (byPriority) Pace(*Upstream) *health.Pace               { return nil }
 
 // Service is what answers searches under one config. Safe for concurrent use.
 type Service struct {

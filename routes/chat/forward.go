@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/providers"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -18,7 +19,7 @@ import (
 func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) {
 	c.res, c.limit = proxy.Result{Cause: proxy.NoTarget}, limit
 	c.call.Proxy().Open(ctx, &c.x, limit)
-	c.targets.Begin(c.candidates(), c.call.Key.Account.Number())
+	providers.Pick(&c.targets, c.call.Model, c.candidates(), c.call.Key.Account.Number(), c.chat.Stream)
 	c.targets.Run(c, c.targets.Fitting(c, c.call.StartNs))
 	if c.res.Cause != proxy.None {
 		c.x.Close()
@@ -41,6 +42,8 @@ func (c *inference) Try(t *dialect.Target) attempt.Verdict {
 	if c.x.Why().Final() {
 		v.Do = attempt.Fail
 	}
+	v.AtNs = time.Now().UnixNano()
+	c.time(t, v)
 	return v
 }
 
@@ -72,6 +75,9 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 	}
 	if err == nil {
 		c.enclave.complete(&c.request)
+		if c.targets.Fast {
+			t.Pace(c.chat.Stream).Ask(now)
+		}
 	}
 	return err == nil
 }
@@ -237,6 +243,7 @@ func (c *inference) beginStream() attempt.Verdict {
 			return c.broken()
 		}
 		c.reply.begun = true
+		c.eventless = !hasObject(out) && !hasObject(c.answer)
 		if len(out) > 0 {
 			c.reply.held = true
 			c.x.Hold(out)
@@ -294,7 +301,9 @@ func (c *inference) ended(cause proxy.Cause) {
 	default:
 		v = attempt.Judge(200, 0)
 	}
-	c.targets.Report(c.target, v, time.Now().UnixNano())
+	now := time.Now().UnixNano()
+	c.timeEnd(v, now)
+	c.targets.Report(c.target, v, now)
 }
 
 func isEventStream(contentType []byte) bool {

@@ -43,6 +43,7 @@ type inference struct {
 	res         proxy.Result         // of its request
 	room        int                  // the largest whole answer that is held, 0: maxBuffered
 	limit       time.Duration        // for all attempts together, 0: none but the targets' own
+	eventless   bool                 // the stream has begun with comments only
 
 	// Stream (relay.go).
 	stream     dialect.Stream
@@ -164,7 +165,7 @@ func (c *inference) Recycle() {
 	c.usage, c.flags = dialect.Usage{}, brandFlags{}
 	c.lookup, c.cites, c.tells, c.shows, c.parses, c.files = nil, nil, nil, false, false, nil
 	c.targets, c.target, c.unsupported, c.reply, c.room = providers.Picker{}, nil, nil, reply{}, 0
-	c.res, c.limit = proxy.Result{}, 0
+	c.res, c.limit, c.eventless = proxy.Result{}, 0, false
 	c.covered, c.likely, c.counted, c.progressNs, c.nextMark = 0, 0, 0, 0, 0
 	c.full, c.carries, c.toEnd = false, false, false
 	c.forgotten = 0

@@ -70,6 +70,9 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if c.size += int64(len(p)); produced >= c.nextMark || c.size > maxLine {
 		out = c.bound(out, produced)
 	}
+	if c.eventless && hasObject(p) {
+		c.timeFirst(c.target, time.Now().UnixNano())
+	}
 	if len(c.tells) > 0 && !c.stream.Failed() {
 		out = c.announced(out)
 	}

@@ -20,6 +20,8 @@ type Model struct {
 	Price     *config.Price
 	// DefaultCompletion is the cap of requests that name none.
 	DefaultCompletion int64
+	// PreferFast says that targets much slower than others lose their turns.
+	PreferFast bool
 	// Room is the most tokens of a prompt, as far as the operator says so.
 	Room int64
 	Rate *config.Rate // of its tier
@@ -41,7 +43,7 @@ type Model struct {
 	Doubts Doubts
 }
 
-// Target is one upstream that serves a model. Immutable but for Breaker.
+// Target is one upstream that serves a model. Immutable but for its health and times.
 type Target struct {
 	Upstream *Upstream
 	Model    *Model
@@ -59,6 +61,10 @@ type Target struct {
 
 	Weight, Priority int
 	Breaker          *health.Breaker
+	// Paces are how fast whole answers and streams come, of targets that have equals.
+	// Models that use the same model of an upstream share them, and the breaker.
+	Paces *[2]health.Pace
+	Meter *health.Meter
 	// Pictures is the *image.Target of a model that makes pictures, else nil;
 	// package image is above this one.
 	Pictures any
@@ -66,6 +72,14 @@ type Target struct {
 	Jobs any
 	// Sound is the same of a model that speaks or hears: an *audio.Target.
 	Sound any
+}
+
+// Pace is how fast streamed or whole answers come.
+func (t *Target) Pace(streamed bool) *health.Pace {
+	if streamed {
+		return &t.Paces[1]
+	}
+	return &t.Paces[0]
 }
 
 // Upstream is one endpoint with its connections.
