@@ -177,9 +177,11 @@ type Log struct {
 	Level string `yaml:"level" default:"info" oneof:"debug info warn error"`
 	// With auto: console on a terminal, else json.
 	Format string `yaml:"format" default:"auto" oneof:"auto json console"`
-	// Requests a second above which only a sample of the successful ones is logged; 0 logs all. Errors are logged up
-	// to the same rate.
+	// Requests a second above which only a sample of the successful ones is logged; 0 logs all requests.
 	SampleAbove int `yaml:"sample_above" default:"100" range:"0..1000000"`
+	// Failed requests of the same status, code and cause that are logged each second, where sample_above is not 0. One
+	// line a second counts the others.
+	SameErrors int `yaml:"same_errors" default:"20" range:"1..100000"`
 }
 
 // Open gives the logger that an operator wants, to standard error.

@@ -101,6 +101,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 		unpaid:      fair.NewBudget(cfg.Limits.UnpaidWork),
 		metricsHere: cfg.Server.MetricsListen == config.MetricsOnListen,
 	}
+	g.sampler.log = o.Log
 	g.calls.New = func() any { return newCall(g) }
 	g.metrics = newMeters(g)
 	g.openPayments(&o)
@@ -122,7 +123,7 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	}
 	g.log.Debug().Strs("endpoints", rowNames(g.rows)).Msg("these are all endpoints, offered or not")
 	o.Proxy.OnPanic(func(v any) { g.NotePanic("an answer on its way", v) })
-	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
+	g.sampler.configure(&cfg.Log)
 	if err := g.Reload(cfg); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		g.jobs.Configure(jobTerms(cfg))
 	}
 	g.unpaid.Resize(cfg.Limits.UnpaidWork)
-	g.sampler.limit.Store(int64(cfg.Log.SampleAbove))
+	g.sampler.configure(&cfg.Log)
 	g.noteRests(next)
 	g.live.Store(next)
 	if g.serving.Load() {

@@ -53,6 +53,7 @@ func (g *Gateway) Close() {
 	if g.jobs != nil {
 		g.jobs.Close()
 	}
+	g.sampler.flush()
 }
 
 // A sweep leaves what may still be on its way: this is a constant below 0, and does not

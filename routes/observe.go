@@ -231,35 +231,15 @@ func (g *Gateway) serveReady(ctx *fasthttp.RequestCtx) {
 	ctx.SetBodyString("ready\n")
 }
 
-// sampler lets through every line while the rate is low and a bounded number a
-// second when it is high, so that logging never decides the cost of a request.
-type sampler struct {
-	limit   atomic.Int64
-	second  atomic.Int64
-	seen    atomic.Int64
-	skipped atomic.Int64
-}
-
-// take reports whether this line is to be written and how many were not since the last one.
-func (s *sampler) take(now int64) (ok bool, skipped int64) {
-	limit := s.limit.Load()
-	if limit <= 0 {
-		return true, 0
-	}
-	sec := now / int64(time.Second)
-	if old := s.second.Load(); old != sec && s.second.CompareAndSwap(old, sec) {
-		s.seen.Store(0)
-	}
-	if s.seen.Add(1) > limit {
-		s.skipped.Add(1)
-		return false, 0
-	}
-	return true, s.skipped.Swap(0)
-}
-
 // log writes the request's one line: no header, no body, no secret.
 func (c *Call) log(took time.Duration) {
-	ok, skipped := c.g.sampler.take(c.StartNs + int64(took))
+	var skipped int64
+	ok := false
+	if c.Status >= 400 || c.Cause != "" {
+		ok = c.g.sampler.takeFailure(failure{c.Status, c.errCode, c.Cause})
+	} else {
+		ok, skipped = c.g.sampler.take(c.StartNs + int64(took))
+	}
 	if !ok {
 		return
 	}
