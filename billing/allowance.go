@@ -29,7 +29,7 @@ type SetAllowance struct {
 	Daily   Nano   `json:"daily"`
 }
 
-func (q SetAllowance) carryOut(l *Ledger) (Account, error) {
+func (q SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	if q.Daily != 0 && (q.Daily < leastAllowance || q.Daily > maxAllowance) {
 		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", q.Daily,
 			leastAllowance, maxAllowance)

@@ -84,7 +84,7 @@ func (l *Ledger) Audit() (store.Report, error) {
 // with them, too; beside traffic that would stop every account meanwhile.
 type Verify struct{}
 
-func (Verify) carryOut(l *Ledger) (store.Report, error) {
+func (Verify) carryOut(l *Ledger, c *call) (store.Report, error) {
 	if l.idle && l.journal != nil {
 		return l.Audit()
 	}

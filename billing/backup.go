@@ -45,7 +45,7 @@ type BackUp struct {
 	Path string `json:"path"` // absolute
 }
 
-func (q BackUp) carryOut(l *Ledger) (info BackupInfo, err error) {
+func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
 	if !filepath.IsAbs(q.Path) {
 		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", q.Path)
 	}

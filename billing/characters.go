@@ -309,7 +309,7 @@ func (n *NewReview) check(now time.Time) error {
 // on all nodes.
 type AddReview struct{ NewReview }
 
-func (q AddReview) carryOut(l *Ledger) (ReviewInfo, error) {
+func (q AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 	if err := q.check(l.Now()); err != nil {
 		return ReviewInfo{}, err
 	}
@@ -345,7 +345,7 @@ type HideReview struct {
 	Hide bool   `json:"hide"`
 }
 
-func (q HideReview) carryOut(l *Ledger) (ReviewInfo, error) {
+func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 	row, err := l.store.HideReview(q.ID, q.Hide, l.now()/1000)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -365,7 +365,7 @@ type ListReviews struct {
 	Slug string `json:"slug,omitempty"`
 }
 
-func (q ListReviews) carryOut(l *Ledger) ([]ReviewInfo, error) {
+func (q ListReviews) carryOut(l *Ledger, c *call) ([]ReviewInfo, error) {
 	rows, err := l.store.Reviews(q.Slug, true)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the reviews: %w", err)

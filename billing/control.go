@@ -2,6 +2,7 @@ package billing
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"sync"
@@ -49,7 +51,7 @@ type controlResponse struct {
 var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
 	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
-	"linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
+	"not_allowed": ErrNotAllowed, "linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
 	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy, "not_shared": ErrNotShared}
 
 // controlServer serves operators on the control socket.
@@ -160,6 +162,13 @@ func writeLine(w *bufio.Writer, v any) error {
 	return w.Flush()
 }
 
+// onSocket is an operator at the control socket: whoever opened it can read the store.
+func onSocket() Act {
+	act := local()
+	act.By.From = "control socket"
+	return act
+}
+
 // answerControl carries out one request.
 func answerControl(l *Ledger, line []byte) *controlResponse {
 	var q controlRequest
@@ -169,7 +178,7 @@ func answerControl(l *Ledger, line []byte) *controlResponse {
 	} else if o == nil {
 		err = fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
 	} else {
-		answer, err = o.serve(l, q.Query)
+		answer, err = o.serve(l, &call{Act: onSocket(), ctx: context.Background()}, q.Query)
 	}
 	res := &controlResponse{}
 	if err == nil {
@@ -262,7 +271,7 @@ func dialControl(dir string) (*controlClient, error) {
 
 // call has the server carry an operation out.
 func (c *controlClient) call(query, answer any) error {
-	o := operationOf[fmt.Sprintf("%T", query)]
+	o := operationOf[reflect.TypeOf(query)]
 	if o == nil {
 		return fmt.Errorf("%T is not an operation", query)
 	}

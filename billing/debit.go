@@ -31,7 +31,7 @@ type Debited struct {
 	Applied bool        `json:"applied"` // false: the ref was booked before
 }
 
-func (q DebitAccount) carryOut(l *Ledger) (done Debited, err error) {
+func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	switch {
 	case q.Amount <= 0 || q.Amount > maxDebt:
 		return done, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency, maxDebt)

@@ -266,7 +266,7 @@ type ListJobs struct {
 	Most    int    `json:"most"`
 }
 
-func (q ListJobs) carryOut(l *Ledger) ([]JobInfo, error) {
+func (q ListJobs) carryOut(l *Ledger, c *call) ([]JobInfo, error) {
 	no, err := l.accountNo(q.Account)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
@@ -290,7 +290,7 @@ type GetJob struct {
 	ID string `json:"id"`
 }
 
-func (q GetJob) carryOut(l *Ledger) (JobInfo, error) {
+func (q GetJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
 	row, err := l.store.Job(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoJob
@@ -306,8 +306,8 @@ type RefundJob struct {
 	ID string `json:"id"`
 }
 
-func (q RefundJob) carryOut(l *Ledger) (JobInfo, error) {
-	j, err := GetJob(q).carryOut(l)
+func (q RefundJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
+	j, err := GetJob(q).carryOut(l, c)
 	if err != nil {
 		return j, err
 	}
@@ -331,7 +331,7 @@ func (q RefundJob) carryOut(l *Ledger) (JobInfo, error) {
 	if err != nil {
 		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", q.ID, err)
 	}
-	return GetJob(q).carryOut(l)
+	return GetJob(q).carryOut(l, c)
 }
 
 func jobInfo(l *Ledger, r *store.JobRow, names accountNames) (JobInfo, error) {

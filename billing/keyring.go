@@ -218,7 +218,7 @@ type ChangeKey struct {
 	Change KeyChange `json:"change"`
 }
 
-func (q ChangeKey) carryOut(l *Ledger) (KeyInfo, error) {
+func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
 	row, err := l.store.KeyByID(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoKey
@@ -280,8 +280,9 @@ func (l Accounts) DeleteKey(a *AccountState, id string) error {
 	if _, err := l.ownKey(a, id); err != nil {
 		return err
 	}
-	_, err := Do(l.Ledger, RevokeKey{id})
-	return err
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	return l.revokeKey(l.store, id)
 }
 
 // WindowUse is the use of a limit. Limit is -1 without a limit.

@@ -71,7 +71,7 @@ var ErrNotShared = errors.New("the store is embedded and has no nodes; set store
 // ListNodes lists the nodes of the shared store.
 type ListNodes struct{}
 
-func (ListNodes) carryOut(l *Ledger) ([]NodeInfo, error) {
+func (ListNodes) carryOut(l *Ledger, c *call) ([]NodeInfo, error) {
 	s, shared := l.store.(store.Shared)
 	if !shared {
 		return nil, ErrNotShared
@@ -103,7 +103,7 @@ type ReleaseNode struct {
 	Node string `json:"node"` // name or id
 }
 
-func (q ReleaseNode) carryOut(l *Ledger) (Nothing, error) {
+func (q ReleaseNode) carryOut(l *Ledger, c *call) (Nothing, error) {
 	s, shared := l.store.(store.Shared)
 	if !shared {
 		return Nothing{}, ErrNotShared

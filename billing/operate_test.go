@@ -33,7 +33,13 @@ func (l *Ledger) SetAllowance(account string, daily Nano) (Account, error) {
 }
 
 func (l *Ledger) SetStatus(account string, s store.AccountStatus) (AccountInfo, error) {
-	return Do(l, SetStatus{account, s})
+	switch s {
+	case store.AccountSuspended:
+		return Do(l, SuspendAccount{account})
+	case store.AccountClosed:
+		return Do(l, CloseAccount{account, true})
+	}
+	return Do(l, ResumeAccount{account})
 }
 
 func (l *Ledger) CreateKey(n NewKey) (KeyInfo, string, error) {

@@ -1,9 +1,17 @@
 package billing
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // Operator is a ledger that operations are carried out on: a [Ledger], or a client of the
@@ -17,20 +25,66 @@ func (l *Ledger) operator()        {}
 func (c *controlClient) operator() {}
 
 // Operation is an action of an operator on a ledger. Its type is its query, in JSON, and A its
-// answer. Every operation is a row of the table below, which the control socket and the
-// command line share.
+// answer. Every operation is a row of the table below, which the operator's HTTP API, the
+// control socket and the command line share.
 type Operation[A any] interface {
-	carryOut(l *Ledger) (A, error)
+	carryOut(l *Ledger, c *call) (A, error)
 }
 
 // Nothing is the answer of operations that only succeed or fail.
 type Nothing struct{}
 
+// Act is one call of an operation.
+type Act struct {
+	By     Actor
+	Reason string // of a change, for the audit log
+	Key    string // idempotency key: the same key with the same query gives the first answer again
+	Match  string // If-Match of an operation that changes a row in place
+}
+
+// Actor is an operator, or a program of one.
+type Actor struct {
+	Name      string // of the token, the single sign-on user, or "uid 0"
+	Role      Right
+	From      string // address, "control socket" or "command line"
+	MaxCredit Nano   // most that [MaySupport] credits in a UTC day; 0: nothing
+}
+
+// Mistakes of calls.
+var (
+	ErrNotAllowed  = errors.New("your role does not allow this operation")
+	ErrNoOperation = errors.New("there is no such operation")
+	ErrQuery       = errors.New("the query is invalid")
+)
+
+// call is an operation under way.
+type call struct {
+	Act
+	ctx   context.Context
+	named bool // By.Name is an authenticated person: queries do not name another
+}
+
+// by is who decides: what an authenticated operator is called, or what the query says.
+func (c *call) by(query string) string {
+	if c.named || query == "" {
+		return c.By.Name
+	}
+	return query
+}
+
+// why is the reason of the query, or that of the call.
+func (c *call) why(query string) string { return cmp.Or(query, c.Reason) }
+
+// local is the operator of a command that works on the ledger itself.
+func local() Act {
+	return Act{By: Actor{Name: "uid " + strconv.Itoa(os.Getuid()), Role: MayOwn, From: "command line"}}
+}
+
 // Do carries an operation out. Errors keep their identity through the control socket.
 func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 	switch at := op.(type) {
 	case *Ledger:
-		return perform(at, q)
+		return perform(at, &call{Act: local(), ctx: context.Background()}, q)
 	case *controlClient:
 		err = at.call(q, &answer)
 		return answer, err
@@ -39,26 +93,98 @@ func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 }
 
 // perform carries an operation out on the ledger itself. Every operation passes here,
-// whichever way it came. So this is the place where a change will be found by its
-// reference when it is repeated, and where its entry in the audit log will be written.
-func perform[A any](l *Ledger, q Operation[A]) (A, error) {
-	if operationOf[fmt.Sprintf("%T", q)].mode&alone != 0 {
+// whichever way it came.
+func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
+	o := operationOf[reflect.TypeOf(q)]
+	if err := o.allow(c.By); err != nil {
+		return answer, err
+	}
+	if o.mode&alone != 0 {
 		l.operating.Lock()
 		defer l.operating.Unlock()
 	}
-	return q.carryOut(l)
+	return q.carryOut(l, c)
 }
 
-// Right is the permission that an operation needs.
+// allow refuses an operator whose role lacks the right.
+func (o *operationRow) allow(by Actor) error {
+	if by.Role >= o.right {
+		return nil
+	}
+	return fmt.Errorf("%w: %s needs the role %s, and %q has the role %q", ErrNotAllowed, o.name, o.right, by.Name, by.Role)
+}
+
+// Perform carries an operation out by its name, for an authenticated operator.
+func (l *Ledger) Perform(ctx context.Context, act Act, name string, query []byte) (answer any, err error) {
+	o := operationNamed[name]
+	if o == nil {
+		return nil, fmt.Errorf("%w: %q", ErrNoOperation, name)
+	}
+	if err := o.allow(act.By); err != nil {
+		return nil, err
+	}
+	if len(act.Reason) > maxMemo || len(act.Key) > maxMemo {
+		return nil, fmt.Errorf("%w: reason and idempotency key may have at most %d bytes", ErrQuery, maxMemo)
+	}
+	if err := errors.Join(checkText("reason", act.Reason), checkText("idempotency key", act.Key)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	if err := o.known(query); err != nil {
+		return nil, err
+	}
+	return o.serve(l, &call{Act: act, ctx: ctx, named: true}, query)
+}
+
+// known refuses members that the query does not have.
+func (o *operationRow) known(query []byte) error {
+	if len(query) == 0 {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(query, &members); err != nil {
+		return fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	for name := range members {
+		if !slices.Contains(o.members, name) {
+			return fmt.Errorf("%w: %s has no member %q", ErrQuery, o.name, name)
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(query))
+	d.DisallowUnknownFields()
+	if err := d.Decode(reflect.New(o.query).Interface()); err != nil {
+		return fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	return nil
+}
+
+// Right is the permission that an operation needs, and the role that has it.
 type Right uint8
 
 // Rights in rising order; each includes those before it.
 const (
 	MayList    Right = 1 + iota // reads all accounts
-	MaySupport                  // also suspends and revokes
-	MayBook                     // also works on accounts and money
+	MaySupport                  // also suspends, revokes, and credits within a daily limit
+	MayBook                     // also works on accounts, keys and money
 	MayOwn                      // all
 )
+
+var rightNames = [...]string{MayList: "read-only", MaySupport: "support", MayBook: "billing", MayOwn: "owner"}
+
+// String is the name of the role: read-only, support, billing or owner.
+func (r Right) String() string { return rightNames[min(int(r), len(rightNames)-1)] }
+
+// MarshalText writes the name of the role.
+func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a role.
+func (r *Right) UnmarshalText(b []byte) error {
+	i := slices.Index(rightNames[:], string(b))
+	if i < 1 {
+		return fmt.Errorf("cannot use the role %q: expected read-only, support, billing or owner", b)
+	}
+	*r = Right(i)
+	return nil
+}
 
 // mode says how an operation runs.
 type mode uint8
@@ -66,70 +192,116 @@ type mode uint8
 const (
 	alone   mode = 1 << iota // no other change by an operator runs at the same time
 	lasting                  // it may take hours
+	change                   // it changes the store
 )
 
 // operationRow is a row of the table.
 type operationRow struct {
-	name  string
-	right Right
-	mode  mode
-	query string
-	serve func(l *Ledger, query []byte) (any, error)
+	name          string
+	right         Right
+	mode          mode
+	method, path  string
+	query, answer reflect.Type
+	members       []string // of the query
+	serve         func(l *Ledger, c *call, query []byte) (any, error)
 }
 
-// row makes the row of an operation from its query.
-func row[A any, Q Operation[A]](name string, right Right, mode mode, q Q) *operationRow {
-	return &operationRow{name, right, mode, fmt.Sprintf("%T", q), func(l *Ledger, query []byte) (any, error) {
+// OperationInfo is a row of the table as the HTTP API sees it. Parameters in braces in Path
+// are members of the query.
+type OperationInfo struct {
+	Name          string
+	Right         Right
+	Method, Path  string
+	Change        bool // it changes the store
+	Query, Answer reflect.Type
+}
+
+// Operations are all operations, in the order of the table.
+func Operations() []OperationInfo {
+	list := make([]OperationInfo, len(operations))
+	for i, o := range operations {
+		list[i] = OperationInfo{o.name, o.right, o.method, o.path, o.mode&change != 0, o.query, o.answer}
+	}
+	return list
+}
+
+// row makes the row of an operation from its query. at is its method and path in the HTTP API.
+func row[A any, Q Operation[A]](name string, right Right, mode mode, at string, q Q) *operationRow {
+	method, path, _ := strings.Cut(at, " ")
+	o := &operationRow{name: name, right: right, mode: mode, method: method, path: path,
+		query: reflect.TypeFor[Q](), answer: reflect.TypeFor[A]()}
+	o.members = membersOf(o.query)
+	o.serve = func(l *Ledger, c *call, query []byte) (any, error) {
 		var q Q
 		if len(query) > 0 {
 			if err := json.Unmarshal(query, &q); err != nil {
 				return nil, fmt.Errorf("cannot read the query of %s: %w", name, err)
 			}
 		}
-		return perform[A](l, q)
-	}}
+		return perform[A](l, c, q)
+	}
+	return o
+}
+
+// membersOf are the JSON names of a struct's fields.
+func membersOf(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "" && f.Anonymous:
+			names = append(names, membersOf(f.Type)...)
+		case name == "":
+			names = append(names, f.Name)
+		case name != "-":
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // operations are all that an operator does to a ledger. Their queries are described where
-// they are carried out. Those that are not alone but change something lock by themselves,
+// they are carried out. Those that change something and are not alone lock by themselves,
 // since others than operators do the same.
 var operations = []*operationRow{
-	row("create_account", MayBook, alone, CreateAccount{}),
-	row("list_accounts", MayList, 0, ListAccounts{}),
-	row("credit_account", MayBook, alone, CreditAccount{}),
-	row("refund_account", MayBook, alone, RefundAccount{}),
-	row("debit_account", MayBook, alone, DebitAccount{}),
-	row("set_allowance", MayBook, alone, SetAllowance{}),
-	row("set_status", MaySupport, alone, SetStatus{}),
-	row("create_key", MayBook, alone, CreateKey{}),
-	row("list_keys", MayList, 0, ListKeys{}),
-	row("change_key", MayBook, 0, ChangeKey{}),
-	row("revoke_key", MaySupport, alone, RevokeKey{}),
-	row("report_usage", MayList, 0, ReportUsage{}),
-	row("read_statement", MayList, 0, ReadStatement{}),
-	row("add_review", MayBook, alone, AddReview{}),
-	row("hide_review", MaySupport, alone, HideReview{}),
-	row("list_reviews", MayList, 0, ListReviews{}),
-	row("list_jobs", MayList, 0, ListJobs{}),
-	row("get_job", MayList, 0, GetJob{}),
-	row("refund_job", MayBook, 0, RefundJob{}),
-	row("list_wallets", MayList, 0, ListWallets{}),
-	row("get_wallet", MayList, 0, GetWallet{}),
-	row("link_wallet", MayBook, alone, LinkWallet{}),
-	row("unlink_wallet", MayBook, alone, UnlinkWallet{}),
-	row("list_payments", MayList, 0, ListPayments{}),
-	row("get_payment", MayList, 0, GetPayment{}),
-	row("resolve_payment", MayBook, 0, ResolvePayment{}),
-	row("assign_payment", MayBook, 0, AssignPayment{}),
-	row("list_nodes", MayList, 0, ListNodes{}),
-	row("release_node", MayOwn, 0, ReleaseNode{}),
-	row("verify", MayList, lasting, Verify{}),
-	row("back_up", MayOwn, lasting, BackUp{}),
+	row("create_account", MayBook, alone|change, "POST /accounts", CreateAccount{}),
+	row("list_accounts", MayList, 0, "GET /accounts", ListAccounts{}),
+	row("suspend_account", MaySupport, alone|change, "POST /accounts/{account}/suspend", SuspendAccount{}),
+	row("resume_account", MayBook, alone|change, "POST /accounts/{account}/resume", ResumeAccount{}),
+	row("close_account", MayBook, alone|change, "POST /accounts/{account}/close", CloseAccount{}),
+	row("credit_account", MaySupport, alone|change, "POST /accounts/{account}/credits", CreditAccount{}),
+	row("debit_account", MayBook, alone|change, "POST /accounts/{account}/debits", DebitAccount{}),
+	row("refund_account", MayBook, alone|change, "POST /accounts/{account}/refunds", RefundAccount{}),
+	row("set_allowance", MayBook, alone|change, "PUT /accounts/{account}/allowance", SetAllowance{}),
+	row("read_statement", MayList, 0, "GET /accounts/{account}/statement", ReadStatement{}),
+	row("create_key", MayBook, alone|change, "POST /accounts/{account}/keys", CreateKey{}),
+	row("list_keys", MayList, 0, "GET /keys", ListKeys{}),
+	row("change_key", MayBook, change, "PATCH /keys/{id}", ChangeKey{}),
+	row("revoke_key", MaySupport, alone|change, "POST /keys/{id}/revoke", RevokeKey{}),
+	row("report_usage", MayList, 0, "GET /usage", ReportUsage{}),
+	row("add_review", MayBook, alone|change, "POST /reviews", AddReview{}),
+	row("hide_review", MaySupport, alone|change, "POST /reviews/{id}/hide", HideReview{}),
+	row("list_reviews", MayList, 0, "GET /reviews", ListReviews{}),
+	row("list_jobs", MayList, 0, "GET /jobs", ListJobs{}),
+	row("get_job", MayList, 0, "GET /jobs/{id}", GetJob{}),
+	row("refund_job", MayBook, change, "POST /jobs/{id}/refund", RefundJob{}),
+	row("list_wallets", MayList, 0, "GET /wallets", ListWallets{}),
+	row("get_wallet", MayList, 0, "GET /wallets/{address}", GetWallet{}),
+	row("link_wallet", MayBook, alone|change, "PUT /wallets/{address}/link", LinkWallet{}),
+	row("unlink_wallet", MayBook, alone|change, "DELETE /wallets/{address}/link", UnlinkWallet{}),
+	row("list_payments", MayList, 0, "GET /payments", ListPayments{}),
+	row("get_payment", MayList, 0, "GET /payments/{id}", GetPayment{}),
+	row("resolve_payment", MayBook, change, "POST /payments/{id}/resolve", ResolvePayment{}),
+	row("assign_payment", MayOwn, change, "POST /payments/assign", AssignPayment{}),
+	row("list_nodes", MayList, 0, "GET /nodes", ListNodes{}),
+	row("release_node", MayOwn, change, "POST /nodes/{node}/release", ReleaseNode{}),
+	row("verify", MayList, lasting, "POST /verify", Verify{}),
+	row("back_up", MayOwn, lasting, "POST /backup", BackUp{}),
 }
 
 var (
 	operationNamed = map[string]*operationRow{}
-	operationOf    = map[string]*operationRow{} // by the type of the query
+	operationOf    = map[reflect.Type]*operationRow{} // by the type of the query
 )
 
 func init() {

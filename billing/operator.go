@@ -24,7 +24,7 @@ type CreateAccount struct {
 	Name string `json:"name"`
 }
 
-func (q CreateAccount) carryOut(l *Ledger) (Account, error) {
+func (q CreateAccount) carryOut(l *Ledger, c *call) (Account, error) {
 	if err := checkName(q.Name); err != nil {
 		return Account{}, err
 	}
@@ -57,7 +57,7 @@ func checkText(what, text string) error {
 // ListAccounts lists all accounts with their money as it is now.
 type ListAccounts struct{}
 
-func (ListAccounts) carryOut(l *Ledger) ([]AccountInfo, error) {
+func (ListAccounts) carryOut(l *Ledger, c *call) ([]AccountInfo, error) {
 	rows, err := l.store.Accounts(l.Today())
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the accounts: %w", err)
@@ -106,7 +106,7 @@ type Credited struct {
 	Applied bool `json:"applied"` // false: the ref was booked before
 }
 
-func (q CreditAccount) carryOut(l *Ledger) (Credited, error) {
+func (q CreditAccount) carryOut(l *Ledger, c *call) (Credited, error) {
 	if q.Ref == "" {
 		q.Ref = "credit-" + rand.Text()
 	}
@@ -119,7 +119,7 @@ func (q CreditAccount) carryOut(l *Ledger) (Credited, error) {
 // Refunded DIEM are today's.
 type RefundAccount CreditAccount
 
-func (q RefundAccount) carryOut(l *Ledger) (Credited, error) {
+func (q RefundAccount) carryOut(l *Ledger, c *call) (Credited, error) {
 	if q.Ref == "" {
 		return Credited{}, errors.New(
 			"cannot refund without a reference: name the request or the case, so that it is refunded once")
@@ -265,7 +265,7 @@ type CreatedKey struct {
 	Secret string  `json:"secret"`
 }
 
-func (q CreateKey) carryOut(l *Ledger) (k CreatedKey, err error) {
+func (q CreateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
 	k.Info, k.Secret, err = l.Accounts().createKey(q.NewKey, 0)
 	return k, err
 }
@@ -327,7 +327,7 @@ type ListKeys struct {
 	Account string `json:"account,omitempty"`
 }
 
-func (q ListKeys) carryOut(l *Ledger) ([]KeyInfo, error) {
+func (q ListKeys) carryOut(l *Ledger, c *call) ([]KeyInfo, error) {
 	no, err := l.accountNo(q.Account)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the keys of %q: %w", q.Account, err)
@@ -365,18 +365,22 @@ type RevokeKey struct {
 	ID string `json:"id"`
 }
 
-func (q RevokeKey) carryOut(l *Ledger) (Nothing, error) {
-	row, err := l.store.KeyByID(q.ID)
+func (q RevokeKey) carryOut(l *Ledger, _ *call) (Nothing, error) {
+	return Nothing{}, l.revokeKey(l.store, q.ID)
+}
+
+func (l *Ledger) revokeKey(db store.Store, id string) error {
+	row, err := l.store.KeyByID(id)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		err = ErrNoKey
 	case err == nil && row.Type == store.Wallet:
 		err = ErrWalletKey
 	case err == nil:
-		err = l.store.RevokeKey(row.No, l.now()/1000)
+		err = db.RevokeKey(row.No, l.now()/1000)
 	}
 	if err != nil {
-		return Nothing{}, fmt.Errorf("cannot revoke the key %q: %w", q.ID, err)
+		return fmt.Errorf("cannot revoke the key %q: %w", id, err)
 	}
 	// A lookup that read the row before it was revoked finds that keys have
 	// changed, and reads it again.
@@ -390,5 +394,5 @@ func (q RevokeKey) carryOut(l *Ledger) (Nothing, error) {
 	if k != nil {
 		l.forgetKey(k)
 	}
-	return Nothing{}, nil
+	return nil
 }

@@ -397,3 +397,34 @@ func TestTableOfOperations(t *testing.T) {
 		t.Error("a query of no operation is sent")
 	}
 }
+
+func TestAnOperatorWithTooLittleRightIsRefused(t *testing.T) {
+	l := openLedger(t)
+	for _, o := range Operations() {
+		for role := Right(0); role < o.Right; role++ {
+			_, err := l.Perform(t.Context(), Act{By: Actor{Name: "x", Role: role}}, o.Name, nil)
+			if !errors.Is(err, ErrNotAllowed) {
+				t.Errorf("%s by a %s: %v", o.Name, role, err)
+			}
+		}
+	}
+	if list, err := l.ListAccounts(); err != nil || len(list) != 0 {
+		t.Errorf("there are %d accounts, %v", len(list), err)
+	}
+}
+
+func TestAMisspelledMemberOfAQueryIsRefused(t *testing.T) {
+	l := openLedger(t)
+	owner := Act{By: Actor{Name: "boss", Role: MayOwn, From: "here"}}
+	for _, query := range []string{`{"nam":"a"}`, `{"Name":"a"}`, `{"name":"a","NAME":"b"}`, `["a"]`, `{"name":1}`} {
+		if _, err := l.Perform(t.Context(), owner, "create_account", []byte(query)); !errors.Is(err, ErrQuery) {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	if _, err := l.Perform(t.Context(), owner, "create_account", []byte(`{"name":"a"}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Perform(t.Context(), owner, "drop_account", nil); !errors.Is(err, ErrNoOperation) {
+		t.Error(err)
+	}
+}

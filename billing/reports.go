@@ -20,7 +20,7 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 // what other nodes have reported.
 type ReportUsage struct{ report.SumQuery }
 
-func (q ReportUsage) carryOut(l *Ledger) ([]report.Sum, error) {
+func (q ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (l *Ledger) catchUp() error {
 // store's books. All charges of this process are in it.
 type ReadStatement struct{ report.StatementQuery }
 
-func (q ReadStatement) carryOut(l *Ledger) (*report.Statement, error) {
+func (q ReadStatement) carryOut(l *Ledger, c *call) (*report.Statement, error) {
 	a, err := l.findAccount(q.Account)
 	if err != nil {
 		return nil, err

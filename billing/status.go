@@ -72,29 +72,63 @@ func (a *AccountState) knownStatus() store.AccountStatus {
 	return a.status
 }
 
-// SetStatus suspends, resumes (AccountOpen) or closes an account. When it
-// returns, it holds in this process, and within a second on all nodes.
-type SetStatus struct {
-	Account string              `json:"account"`
-	Status  store.AccountStatus `json:"status"`
+// SuspendAccount refuses the keys of an account until it is resumed. When it returns, that
+// holds in this process, and within a second on all nodes. So do the next two.
+type SuspendAccount struct {
+	Account string `json:"account"` // id or name
 }
 
-func (q SetStatus) carryOut(l *Ledger) (AccountInfo, error) {
-	a, err := l.findAccount(q.Account)
+// ResumeAccount ends a suspension.
+type ResumeAccount struct {
+	Account string `json:"account"`
+}
+
+// CloseAccount closes an account for good. One with a balance or debt is closed only with
+// WithBalance: what it has stays in the books.
+type CloseAccount struct {
+	Account     string `json:"account"`
+	WithBalance bool   `json:"with_balance,omitempty"`
+}
+
+func (q SuspendAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	return l.changeStatus(c, q.Account, store.AccountSuspended)
+}
+
+func (q ResumeAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	return l.changeStatus(c, q.Account, store.AccountOpen)
+}
+
+// ErrBalance is an account with money or debt that is to be closed.
+var ErrBalance = errors.New("the account has a balance or debt")
+
+func (q CloseAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	if !q.WithBalance {
+		row, err := l.store.FindAccount(q.Account, l.Today())
+		if err == nil {
+			if a := l.describe(row); a.USD+a.DIEM+a.Bundled+a.Leased.Total()+a.Held+a.Debt != 0 {
+				return a, fmt.Errorf("cannot close the account %q: %w", q.Account, ErrBalance)
+			}
+		}
+	}
+	return l.changeStatus(c, q.Account, store.AccountClosed)
+}
+
+func (l *Ledger) changeStatus(c *call, account string, status store.AccountStatus) (AccountInfo, error) {
+	a, err := l.findAccount(account)
 	if err != nil {
 		return AccountInfo{}, err
 	}
-	switch done, err := l.store.SetStatus(a.no, q.Status, l.now()/1000); {
+	switch done, err := l.store.SetStatus(a.no, status, l.now()/1000); {
 	case err != nil:
-		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", q.Account, err)
+		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", account, err)
 	case !done:
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w, for good; make a new one",
-			q.Account, ErrClosed)
+			account, ErrClosed)
 	}
-	a.setStatus(q.Status)
+	a.setStatus(status)
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
-		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", q.Account, q.Status, err)
+		return AccountInfo{}, fmt.Errorf("the account %q is %s now, but cannot be read: %w", account, status, err)
 	}
 	return l.describe(row), nil
 }

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -161,7 +162,8 @@ func (l Wallets) expectKey(key *store.KeyRow) {
 
 // LinkWallet links a wallet to an account, for its owner.
 func (l Accounts) LinkWallet(address, account, by string) (WalletLink, error) {
-	return Do(l.Ledger, LinkWallet{address, account, by})
+	act := Act{By: Actor{Name: by, Role: MayOwn, From: "wallet"}}
+	return perform(l.Ledger, &call{Act: act, ctx: context.Background()}, LinkWallet{address, account, by})
 }
 
 // LinkWallet sends the credit of a wallet to an account from now on, and its sign-ins
@@ -174,8 +176,8 @@ type LinkWallet struct {
 	By      string `json:"by"`
 }
 
-func (q LinkWallet) carryOut(l *Ledger) (WalletLink, error) {
-	address, account, by := q.Address, q.Account, q.By
+func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
+	address, account, by := q.Address, q.Account, c.by(q.By)
 	fail := func(err error) (WalletLink, error) {
 		return WalletLink{}, fmt.Errorf("cannot link the wallet %s to the account %q: %w", address, account, err)
 	}
@@ -223,7 +225,7 @@ type UnlinkWallet struct {
 	Address string `json:"address"`
 }
 
-func (q UnlinkWallet) carryOut(l *Ledger) (Nothing, error) {
+func (q UnlinkWallet) carryOut(l *Ledger, c *call) (Nothing, error) {
 	key := l.Wallets().keyRow(q.Address, 0)
 	retired, err := l.store.UnlinkWallet(q.Address, key)
 	if errors.Is(err, store.ErrNoRow) {

@@ -24,7 +24,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Do(op, SetStatus{Account: "closed", Status: store.AccountClosed}); err != nil {
+		if _, err := Do(op, CloseAccount{Account: "closed"}); err != nil {
 			t.Fatal(err)
 		}
 		for to, want := range map[string]error{"nobody": ErrNoAccount, "closed": ErrClosed} {

@@ -64,7 +64,7 @@ type ListPayments struct {
 	Most   int    `json:"most"`
 }
 
-func (q ListPayments) carryOut(l *Ledger) ([]PaymentInfo, error) {
+func (q ListPayments) carryOut(l *Ledger, c *call) ([]PaymentInfo, error) {
 	if q.Most < 1 || q.Most > mostPayments {
 		return nil, fmt.Errorf("cannot list %d payments: expected 1 to %d", q.Most, mostPayments)
 	}
@@ -84,7 +84,7 @@ type GetPayment struct {
 	ID string `json:"id"`
 }
 
-func (q GetPayment) carryOut(l *Ledger) (PaymentInfo, error) {
+func (q GetPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	row, err := l.store.Payment(q.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoPayment
@@ -105,10 +105,11 @@ type ResolvePayment struct {
 	Reason string `json:"reason"`
 }
 
-func (q ResolvePayment) carryOut(l *Ledger) (PaymentInfo, error) {
+func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	fail := func(err error) (PaymentInfo, error) {
 		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", q.ID, err)
 	}
+	q.By, q.Reason = c.by(q.By), c.why(q.Reason)
 	if err := checkDecision(q.By, q.Reason); err != nil {
 		return fail(err)
 	}
@@ -146,7 +147,7 @@ func (q ResolvePayment) carryOut(l *Ledger) (PaymentInfo, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return GetPayment{q.ID}.carryOut(l)
+	return GetPayment{q.ID}.carryOut(l, c)
 }
 
 // decisionUs is how long nobody else is at a payment that an operator decides.
@@ -187,7 +188,7 @@ type ListWallets struct {
 	Most int `json:"most"`
 }
 
-func (q ListWallets) carryOut(l *Ledger) ([]WalletInfo, error) {
+func (q ListWallets) carryOut(l *Ledger, c *call) ([]WalletInfo, error) {
 	if q.Most < 1 || q.Most > mostPayments {
 		return nil, fmt.Errorf("cannot list %d wallets: expected 1 to %d", q.Most, mostPayments)
 	}
@@ -209,7 +210,7 @@ type GetWallet struct {
 	Address string `json:"address"`
 }
 
-func (q GetWallet) carryOut(l *Ledger) (WalletInfo, error) {
+func (q GetWallet) carryOut(l *Ledger, c *call) (WalletInfo, error) {
 	row, err := l.Wallets().row(q.Address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
@@ -270,11 +271,12 @@ type AssignPayment struct {
 	Reason  string        `json:"reason"`
 }
 
-func (q AssignPayment) carryOut(l *Ledger) (PaymentInfo, error) {
+func (q AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	p, to := &q.Payment, q.To
 	fail := func(err error) (PaymentInfo, error) {
 		return PaymentInfo{}, fmt.Errorf("cannot assign the payment %q to %q: %w", p.ID, to, err)
 	}
+	q.By, q.Reason = c.by(q.By), c.why(q.Reason)
 	if err := checkDecision(q.By, q.Reason); err != nil {
 		return fail(err)
 	}
@@ -310,5 +312,5 @@ func (q AssignPayment) carryOut(l *Ledger) (PaymentInfo, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return GetPayment{p.ID}.carryOut(l)
+	return GetPayment{p.ID}.carryOut(l, c)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
-	"farebox/billing/store"
 	"farebox/config"
 )
 
@@ -84,11 +83,11 @@ balance, and the rest becomes debt: the next credit pays it first, and until the
 	return positiveAmounts(cmd)
 }
 
-func (f *operatorFlags) status(verb, short string, status store.AccountStatus, long string) *cobra.Command {
+func (f *operatorFlags) status(verb, short string, change func(account string) billing.Operation[billing.AccountInfo], long string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			a, err := billing.Do(op, billing.SetStatus{Account: args[0], Status: status})
+			a, err := billing.Do(op, change(args[0]))
 			if err != nil {
 				return err
 			}
@@ -155,10 +154,16 @@ The columns before it show the rest. --json lists leases by currency.`,
 		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; a --ref applies once",
 	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
 		refund, diemCommand(&f), f.show(), f.debit(),
-		f.status("suspend", "Refuse an account's keys until you resume it", store.AccountSuspended,
+		f.status("suspend", "Refuse an account's keys until you resume it", func(account string) billing.Operation[billing.AccountInfo] {
+			return billing.SuspendAccount{Account: account}
+		},
 			"Its keys get 403 from the next request on. Running requests finish. Money and keys stay unchanged."),
-		f.status("resume", "Accept a suspended account's keys again", store.AccountOpen, ""),
-		f.status("close", "Close an account for good", store.AccountClosed,
+		f.status("resume", "Accept a suspended account's keys again", func(account string) billing.Operation[billing.AccountInfo] {
+			return billing.ResumeAccount{Account: account}
+		}, ""),
+		f.status("close", "Close an account for good", func(account string) billing.Operation[billing.AccountInfo] {
+			return billing.CloseAccount{Account: account, WithBalance: true}
+		},
 			"Its keys get 403 from the next request on, on all nodes within a second. Running requests finish.\n"+
 				"Its balance and debt stay in the books and in `farebox account show`. A closed account accepts no "+
 				"credit and cannot be reopened."))

@@ -15,9 +15,10 @@ import (
 
 // SumQuery says what usage an operator wants to see.
 type SumQuery struct {
-	Account  string    `json:"account,omitempty"` // id or name; empty: all
-	From, To time.Time // UTC days, both included
-	By       string    `json:"by"` // account, model, key or day
+	Account string    `json:"account,omitempty"` // id or name; empty: all
+	From    time.Time `json:"from,omitzero"`     // UTC days, both included
+	To      time.Time `json:"to,omitzero"`
+	By      string    `json:"by"` // account, model, key or day
 }
 
 // Sum is one row of a report: what was charged and not given back, and what was paid of debt.
