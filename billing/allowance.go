@@ -38,21 +38,24 @@ func (q SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
+	account := Account{ID: a.ID, Name: a.Name}
+	c.account(l, a)
+	c.entry.AnswerFunc = jsonOf(fixed(account))
 	if l.alone() {
-		err = a.setAllowance(q.Daily)
+		err = a.setAllowance(q.Daily, c.store)
 	} else {
-		err = a.setSharedAllowance(q.Daily)
+		err = a.setSharedAllowance(q.Daily, c.store)
 	}
 	if err != nil {
 		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", q.Account, err)
 	}
-	return Account{ID: a.ID, Name: a.Name}, nil
+	return account, nil
 }
 
 // setAllowance changes the allowance while the account stands still. Days that
 // have begun in memory had the old one, so they are booked with it first: what
 // was charged to them, and those that open holds will still be charged to.
-func (a *AccountState) setAllowance(daily Nano) error {
+func (a *AccountState) setAllowance(daily Nano, db store.Store) error {
 	l := a.ledger
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +76,7 @@ func (a *AccountState) setAllowance(daily Nano) error {
 	if err != nil {
 		return err
 	}
-	if err := l.store.SetAllowance(a.no, daily, a.day, nowUs); err != nil {
+	if err := db.SetAllowance(a.no, daily, a.day, nowUs); err != nil {
 		return err
 	}
 	after, err := l.store.Account(a.no, a.day)
@@ -90,9 +93,9 @@ func (a *AccountState) setAllowance(daily Nano) error {
 
 // setSharedAllowance does it where allowances come by lease: a day's is booked
 // with the first lease of it.
-func (a *AccountState) setSharedAllowance(daily Nano) error {
+func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 	l := a.ledger
-	if err := l.store.SetAllowance(a.no, daily, l.Today(), l.now()/1000); err != nil {
+	if err := db.SetAllowance(a.no, daily, l.Today(), l.now()/1000); err != nil {
 		return err
 	}
 	if l.node == nil {

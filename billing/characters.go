@@ -328,7 +328,9 @@ func (q AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 		}
 		row.Account, row.AccountName = a.No, a.Name
 	}
-	err := l.store.AddReview(row)
+	c.entry.Account, c.entry.Subject = row.Account, row.ID
+	c.answers(fixed(l.characters.info(row)))
+	err := c.store.AddReview(row)
 	if errors.Is(err, store.ErrExists) {
 		err = ErrReviewed
 	}
@@ -346,7 +348,8 @@ type HideReview struct {
 }
 
 func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
-	row, err := l.store.HideReview(q.ID, q.Hide, l.now()/1000)
+	c.entry.Subject = q.ID
+	row, err := c.store.HideReview(q.ID, q.Hide, l.now()/1000)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		err = ErrNoReview

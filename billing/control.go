@@ -48,7 +48,8 @@ type controlResponse struct {
 }
 
 // knownErrors keep their identity across the socket.
-var knownErrors = map[string]error{"no_account": ErrNoAccount, "no_key": ErrNoKey, "name_taken": ErrNameTaken,
+var knownErrors = map[string]error{"no_account": ErrNoAccount, "ref": ErrRef, "no_token": ErrNoToken, "other_query": ErrOtherQuery, "most_credit": ErrMostCredit, "balance": ErrBalance,
+	"no_key": ErrNoKey, "name_taken": ErrNameTaken,
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
 	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
 	"not_allowed": ErrNotAllowed, "linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,

@@ -29,6 +29,7 @@ type DebitAccount struct {
 type Debited struct {
 	Info    AccountInfo `json:"info"`
 	Applied bool        `json:"applied"` // false: the ref was booked before
+	Booking *Booking    `json:"booking,omitempty"`
 }
 
 func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
@@ -44,7 +45,7 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	if _, err := ParseCurrency(q.Currency.String()); err != nil {
 		return done, err
 	}
-	if err := errors.Join(checkText("reference", q.Ref), checkText("reason", q.Memo)); err != nil {
+	if err := errors.Join(checkRef(q.Ref), checkText("reason", q.Memo)); err != nil {
 		return done, err
 	}
 	a, err := l.findAccount(q.Account)
@@ -53,10 +54,18 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	}
 	d := &store.Debit{Account: a.no, Currency: q.Currency, Day: l.Today(), Amount: q.Amount, MayOwe: q.MayOwe, Ref: q.Ref,
 		Memo: q.Memo, NowUs: l.now() / 1000}
+	c.account(l, a)
+	c.entry.AnswerFunc = jsonOf(func(tx *store.Query) (any, error) {
+		row, err := tx.Account(a.no, l.Today())
+		if err != nil {
+			return nil, err
+		}
+		return Debited{Info: storedInfo(row), Applied: true, Booking: bookingOf(d.Booked, a.Name)}, nil
+	})
 	if l.alone() {
-		done.Applied, err = a.debit(d, l.store.Debit)
+		done.Applied, err = a.debit(d, c.store.Debit)
 	} else {
-		done.Applied, err = a.debitShared(d)
+		done.Applied, err = a.debitShared(d, c.store)
 	}
 	var short *store.ShortError
 	if errors.As(err, &short) {
@@ -66,13 +75,13 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 			q.Account, short.Free)
 	}
 	if err != nil {
-		return done, fmt.Errorf("cannot debit the account %q: %w", q.Account, err)
+		return done, fmt.Errorf("cannot debit the account %q: %w", q.Account, l.refTaken(err))
 	}
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {
 		return done, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
 	}
-	done.Info = l.describe(row)
+	done.Info, done.Booking = l.describe(row), bookingOf(d.Booked, a.Name)
 	return done, nil
 }
 
@@ -113,12 +122,12 @@ func (a *AccountState) debit(d *store.Debit, book func(*store.Debit) (bool, erro
 }
 
 // debitShared asks the nodes for money that they do not need when too little is left.
-func (a *AccountState) debitShared(d *store.Debit) (applied bool, err error) {
+func (a *AccountState) debitShared(d *store.Debit, db store.Store) (applied bool, err error) {
 	l := a.ledger
 	mayOwe := d.MayOwe
 	for try := range debitTries {
 		d.MayOwe = mayOwe && try == debitTries-1
-		applied, err = l.store.Debit(d)
+		applied, err = db.Debit(d)
 		var short *store.ShortError
 		if !errors.As(err, &short) {
 			break
@@ -132,7 +141,7 @@ func (a *AccountState) debitShared(d *store.Debit) (applied bool, err error) {
 				break
 			}
 			d.MayOwe = true
-			applied, err = l.store.Debit(d)
+			applied, err = db.Debit(d)
 			break
 		}
 		if _, err := l.store.(store.Shared).Recall(0, a.no); err != nil {

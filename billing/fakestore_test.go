@@ -99,6 +99,9 @@ type fakeConn struct {
 
 var errCut = errors.New("the connection is cut")
 
+// As is without an audit log.
+func (c *fakeConn) As(*store.AuditEntry) store.Store { return c }
+
 func (db *fakeStore) connect() *fakeConn { return &fakeConn{db: db} }
 
 // do runs one call as a transaction.

@@ -317,7 +317,8 @@ func (q RefundJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
 	case !j.RefundedAt.IsZero():
 		err = ErrJobGiven
 	default:
-		err = l.store.OweJob(q.ID)
+		c.entry.Subject = q.ID
+		err = c.store.OweJob(q.ID)
 	}
 	if err != nil {
 		return j, fmt.Errorf("cannot refund the job %q: %w", q.ID, err)

@@ -162,7 +162,7 @@ func (l Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 func (l Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
-	return l.createKey(n, keysPerMinute)
+	return l.createKey(n, keysPerMinute, nil)
 }
 
 // mayMakeKey counts the keys that were made in the last minute, in the store:
@@ -185,6 +185,11 @@ func (l Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 // UpdateKey changes a key of the account. When it returns, the change is in the
 // store and in force in this process; what the key has used so far stays.
 func (l Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
+	return l.updateKey(l.store, a, id, c)
+}
+
+// updateKey is UpdateKey through a view of the store.
+func (l Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyChange) (KeyInfo, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
 	for try := range updateTries {
@@ -195,7 +200,7 @@ func (l Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, e
 		if err := c.apply(row); err != nil {
 			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
 		}
-		err = l.store.UpdateKey(row)
+		err = db.UpdateKey(row)
 		if errors.Is(err, store.ErrStale) {
 			time.Sleep(rand.N(updatePause << try))
 			continue
@@ -230,7 +235,8 @@ func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
 	if err != nil {
 		return KeyInfo{}, err
 	}
-	return l.Accounts().UpdateKey(a, q.ID, q.Change)
+	c.key(row)
+	return l.Accounts().updateKey(c.store, a, q.ID, q.Change)
 }
 
 // enforceKey brings a row that was just written into force in this process. On

@@ -159,7 +159,7 @@ func manyKeys(t testing.TB, l *Ledger, accounts, keys int) [][]byte {
 		}
 	}
 	for i := range keys {
-		secret := newSecret("svc", store.Inference)
+		secret := newSecret("svc", store.Inference, (*call)(nil).secretOf(nil))
 		d := l.hasher.digest([]byte(secret))
 		secrets[i] = []byte(secret)
 		if _, err := tx.Exec(`INSERT INTO api_key(id, account, type, secret_mac, last6, description, limit_period, created_us, expires_us, revoked_us)

@@ -36,7 +36,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 	c := newCluster(t, 2)
 	id, _ := c.account(usd)
-	secret := []byte(newSecret("svc", store.Inference))
+	secret := []byte(newSecret("svc", store.Inference, (*call)(nil).secretOf(nil)))
 	for i := range c.nodes {
 		if _, err := c.nodes[i].Lookup(secret); err == nil {
 			t.Fatal("found")

@@ -104,10 +104,12 @@ type ReleaseNode struct {
 }
 
 func (q ReleaseNode) carryOut(l *Ledger, c *call) (Nothing, error) {
-	s, shared := l.store.(store.Shared)
+	s, shared := c.store.(store.Shared)
 	if !shared {
 		return Nothing{}, ErrNotShared
 	}
+	c.entry.Subject = q.Node
+	c.answers(fixed(Nothing{}))
 	if err := s.ReleaseNode(q.Node); err != nil {
 		return Nothing{}, fmt.Errorf("cannot release the node %q: %w", q.Node, err)
 	}

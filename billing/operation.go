@@ -2,15 +2,12 @@ package billing
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -34,52 +31,6 @@ type Operation[A any] interface {
 // Nothing is the answer of operations that only succeed or fail.
 type Nothing struct{}
 
-// Act is one call of an operation.
-type Act struct {
-	By     Actor
-	Reason string // of a change, for the audit log
-	Key    string // idempotency key: the same key with the same query gives the first answer again
-	Match  string // If-Match of an operation that changes a row in place
-}
-
-// Actor is an operator, or a program of one.
-type Actor struct {
-	Name      string // of the token, the single sign-on user, or "uid 0"
-	Role      Right
-	From      string // address, "control socket" or "command line"
-	MaxCredit Nano   // most that [MaySupport] credits in a UTC day; 0: nothing
-}
-
-// Mistakes of calls.
-var (
-	ErrNotAllowed  = errors.New("your role does not allow this operation")
-	ErrNoOperation = errors.New("there is no such operation")
-	ErrQuery       = errors.New("the query is invalid")
-)
-
-// call is an operation under way.
-type call struct {
-	Act
-	ctx   context.Context
-	named bool // By.Name is an authenticated person: queries do not name another
-}
-
-// by is who decides: what an authenticated operator is called, or what the query says.
-func (c *call) by(query string) string {
-	if c.named || query == "" {
-		return c.By.Name
-	}
-	return query
-}
-
-// why is the reason of the query, or that of the call.
-func (c *call) why(query string) string { return cmp.Or(query, c.Reason) }
-
-// local is the operator of a command that works on the ledger itself.
-func local() Act {
-	return Act{By: Actor{Name: "uid " + strconv.Itoa(os.Getuid()), Role: MayOwn, From: "command line"}}
-}
-
 // Do carries an operation out. Errors keep their identity through the control socket.
 func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 	switch at := op.(type) {
@@ -90,49 +41,6 @@ func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 		return answer, err
 	}
 	return answer, errors.New("this is not an operator of a ledger")
-}
-
-// perform carries an operation out on the ledger itself. Every operation passes here,
-// whichever way it came.
-func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
-	o := operationOf[reflect.TypeOf(q)]
-	if err := o.allow(c.By); err != nil {
-		return answer, err
-	}
-	if o.mode&alone != 0 {
-		l.operating.Lock()
-		defer l.operating.Unlock()
-	}
-	return q.carryOut(l, c)
-}
-
-// allow refuses an operator whose role lacks the right.
-func (o *operationRow) allow(by Actor) error {
-	if by.Role >= o.right {
-		return nil
-	}
-	return fmt.Errorf("%w: %s needs the role %s, and %q has the role %q", ErrNotAllowed, o.name, o.right, by.Name, by.Role)
-}
-
-// Perform carries an operation out by its name, for an authenticated operator.
-func (l *Ledger) Perform(ctx context.Context, act Act, name string, query []byte) (answer any, err error) {
-	o := operationNamed[name]
-	if o == nil {
-		return nil, fmt.Errorf("%w: %q", ErrNoOperation, name)
-	}
-	if err := o.allow(act.By); err != nil {
-		return nil, err
-	}
-	if len(act.Reason) > maxMemo || len(act.Key) > maxMemo {
-		return nil, fmt.Errorf("%w: reason and idempotency key may have at most %d bytes", ErrQuery, maxMemo)
-	}
-	if err := errors.Join(checkText("reason", act.Reason), checkText("idempotency key", act.Key)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
-	}
-	if err := o.known(query); err != nil {
-		return nil, err
-	}
-	return o.serve(l, &call{Act: act, ctx: ctx, named: true}, query)
 }
 
 // known refuses members that the query does not have.
@@ -238,6 +146,11 @@ func row[A any, Q Operation[A]](name string, right Right, mode mode, at string, 
 				return nil, fmt.Errorf("cannot read the query of %s: %w", name, err)
 			}
 		}
+		if p, ok := any(&q).(interface{ bound() error }); ok && c.named {
+			if err := p.bound(); err != nil {
+				return nil, err
+			}
+		}
 		return perform[A](l, c, q)
 	}
 	return o
@@ -295,6 +208,10 @@ var operations = []*operationRow{
 	row("assign_payment", MayOwn, change, "POST /payments/assign", AssignPayment{}),
 	row("list_nodes", MayList, 0, "GET /nodes", ListNodes{}),
 	row("release_node", MayOwn, change, "POST /nodes/{node}/release", ReleaseNode{}),
+	row("create_token", MayOwn, alone|change, "POST /tokens", CreateToken{}),
+	row("list_tokens", MayOwn, 0, "GET /tokens", ListTokens{}),
+	row("revoke_token", MayOwn, alone|change, "POST /tokens/{id}/revoke", RevokeToken{}),
+	row("list_audit", MayList, 0, "GET /audit", ListAudit{}),
 	row("verify", MayList, lasting, "POST /verify", Verify{}),
 	row("back_up", MayOwn, lasting, "POST /backup", BackUp{}),
 }

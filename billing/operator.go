@@ -2,6 +2,7 @@ package billing
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,14 +30,17 @@ func (q CreateAccount) carryOut(l *Ledger, c *call) (Account, error) {
 		return Account{}, err
 	}
 	row := &store.AccountRow{ID: newUUID(), Name: q.Name, CreatedUs: l.now() / 1000}
-	err := l.store.AddAccount(row)
+	account := Account{ID: row.ID, Name: q.Name}
+	c.entry.Subject = row.ID
+	c.answers(fixed(account))
+	err := c.store.AddAccount(row)
 	if errors.Is(err, store.ErrExists) {
 		err = ErrNameTaken
 	}
 	if err != nil {
 		return Account{}, fmt.Errorf("cannot create the account %q: %w", q.Name, err)
 	}
-	return Account{ID: row.ID, Name: q.Name}, nil
+	return account, nil
 }
 
 func checkName(name string) error {
@@ -72,20 +76,27 @@ func (ListAccounts) carryOut(l *Ledger, c *call) ([]AccountInfo, error) {
 // describe prefers memory: the store is behind by up to a projection. Of a
 // shared store no process has the whole in memory.
 func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
-	avail, spent, held, debt := row.Avail, row.Spent, Nano(0), row.Debt
-	if _, shared := l.store.(store.Shared); !shared {
-		if a := l.loaded(row.No); a != nil {
-			a.mu.Lock()
-			a.roll(l.Today())
-			avail, held, spent, debt = a.avail, a.held.Total()+a.stale, a.spent, a.debt
-			a.mu.Unlock()
-		}
+	info := storedInfo(row)
+	if _, shared := l.store.(store.Shared); shared {
+		return info
 	}
+	if a := l.loaded(row.No); a != nil {
+		a.mu.Lock()
+		a.roll(l.Today())
+		info.USD, info.DIEM, info.Bundled = a.avail[money.InUSD], a.avail[money.InDIEM], a.avail[money.InBundled]
+		info.Held, info.Spent, info.Debt = a.held.Total()+a.stale, a.spent.Total()-row.Refunded, a.debt
+		a.mu.Unlock()
+	}
+	return info
+}
+
+// storedInfo is an account as the store has it.
+func storedInfo(row *store.AccountRow) AccountInfo {
 	return AccountInfo{
-		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs),
-		Allowance: row.DIEMDaily, USD: avail[money.InUSD], DIEM: avail[money.InDIEM], Bundled: avail[money.InBundled],
-		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]}, Held: held,
-		Spent: spent.Total() - row.Refunded, Debt: debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
+		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs), Allowance: row.DIEMDaily,
+		USD: row.Avail[money.InUSD], DIEM: row.Avail[money.InDIEM], Bundled: row.Avail[money.InBundled],
+		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]},
+		Spent:  row.Spent.Total() - row.Refunded, Debt: row.Debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
 	}
 }
 
@@ -102,15 +113,20 @@ type CreditAccount struct {
 
 // Credited is the result of a credit or refund.
 type Credited struct {
-	Balance Nano `json:"balance"`
-	Applied bool `json:"applied"` // false: the ref was booked before
+	Balance Nano     `json:"balance"`
+	Applied bool     `json:"applied"` // false: the ref was booked before
+	Booking *Booking `json:"booking,omitempty"`
 }
 
 func (q CreditAccount) carryOut(l *Ledger, c *call) (Credited, error) {
 	if q.Ref == "" {
 		q.Ref = "credit-" + rand.Text()
+		if c.Key != "" {
+			secret := c.secretOf(l)
+			q.Ref = "credit-" + hex.EncodeToString(secret[:16])
+		}
 	}
-	return q.book(l, false)
+	return q.book(l, c, false)
 }
 
 // RefundAccount gives back the cost of a request, in the currency in which it was charged
@@ -124,10 +140,10 @@ func (q RefundAccount) carryOut(l *Ledger, c *call) (Credited, error) {
 		return Credited{}, errors.New(
 			"cannot refund without a reference: name the request or the case, so that it is refunded once")
 	}
-	return CreditAccount(q).book(l, true)
+	return CreditAccount(q).book(l, c, true)
 }
 
-func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
+func (q CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, err error) {
 	if q.Amount <= 0 || q.Amount > money.MaxCredit {
 		return done, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency,
 			money.MaxCredit)
@@ -138,7 +154,7 @@ func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
 	if len(q.Ref) > maxMemo || len(q.Memo) > maxMemo {
 		return done, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
 	}
-	if err := errors.Join(checkText("reference", q.Ref), checkText("memo", q.Memo)); err != nil {
+	if err := errors.Join(checkRef(q.Ref), checkText("memo", q.Memo)); err != nil {
 		return done, err
 	}
 	a, err := l.findAccount(q.Account)
@@ -160,9 +176,14 @@ func (q CreditAccount) book(l *Ledger, refund bool) (done Credited, err error) {
 			return done, fmt.Errorf("cannot look for the request of the refund: %w", err)
 		}
 	}
-	if done.Applied, err = l.store.Credit(c); err != nil {
-		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", q.Account, err)
+	on.account(l, a)
+	on.entry.AnswerFunc = jsonOf(func(*store.Query) (any, error) {
+		return Credited{Balance: c.Booked.Balance, Applied: true, Booking: bookingOf(c.Booked, a.Name)}, nil
+	})
+	if done.Applied, err = on.store.Credit(c); err != nil {
+		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", q.Account, l.refTaken(err))
 	}
+	done.Booking = bookingOf(c.Booked, a.Name)
 	place := money.PlaceOf(q.Currency)
 	switch {
 	case a.lease != nil:
@@ -262,16 +283,22 @@ type CreateKey struct{ NewKey }
 // CreatedKey is a new key. Its secret is never shown again.
 type CreatedKey struct {
 	Info   KeyInfo `json:"info"`
-	Secret string  `json:"secret"`
+	Secret string  `json:"secret,omitempty"`
 }
 
 func (q CreateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
-	k.Info, k.Secret, err = l.Accounts().createKey(q.NewKey, 0)
+	k.Info, k.Secret, err = l.Accounts().createKey(q.NewKey, 0, c)
 	return k, err
 }
 
-// createKey makes at most perMinute keys of an account a minute; 0: any number.
-func (l Accounts) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
+// reveal gives the secret again.
+func (q CreateKey) reveal(l *Ledger, c *call, k *CreatedKey) {
+	k.Secret = newSecret(l.brand, k.Info.Type, c.secretOf(l))
+}
+
+// createKey makes at most perMinute keys of an account a minute; 0: any number. c is the
+// operation; nil: the owner of the account makes the key.
+func (l Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, error) {
 	if n.Privacy == 0 {
 		n.Privacy = store.AnyModel
 	}
@@ -295,7 +322,7 @@ func (l Accounts) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 	if err := l.mayMakeKey(a, perMinute); err != nil {
 		return KeyInfo{}, "", err
 	}
-	secret := newSecret(l.brand, n.Type)
+	secret := newSecret(l.brand, n.Type, c.secretOf(l.Ledger))
 	row := &store.KeyRow{
 		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name, Type: n.Type,
 		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description,
@@ -303,7 +330,12 @@ func (l Accounts) createKey(n NewKey, perMinute int) (KeyInfo, string, error) {
 		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM,
 		Privacy: n.Privacy, CreatedUs: now.UnixMicro(), ExpiresUs: toMicro(n.ExpiresAt),
 	}
-	if err := l.store.AddKey(row, store.MaxActiveKeys); err != nil {
+	db := l.store
+	if c != nil {
+		db, c.entry.Account, c.entry.Subject = c.store, a.no, row.ID
+		c.answers(fixed(CreatedKey{Info: keyInfo(row)}))
+	}
+	if err := db.AddKey(row, store.MaxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
 	l.registry.strangers.announce(row.Digest)
@@ -365,8 +397,12 @@ type RevokeKey struct {
 	ID string `json:"id"`
 }
 
-func (q RevokeKey) carryOut(l *Ledger, _ *call) (Nothing, error) {
-	return Nothing{}, l.revokeKey(l.store, q.ID)
+func (q RevokeKey) carryOut(l *Ledger, c *call) (Nothing, error) {
+	if row, err := l.store.KeyByID(q.ID); err == nil {
+		c.key(row)
+		c.entry.AnswerFunc = jsonOf(fixed(Nothing{}))
+	}
+	return Nothing{}, l.revokeKey(c.store, q.ID)
 }
 
 func (l *Ledger) revokeKey(db store.Store, id string) error {

@@ -82,7 +82,7 @@ func (p *Payments) credit(c *store.PaymentCredit, row *store.PaymentRow, account
 	if config.IsWallet(row.Wallet) {
 		credit.Key = l.Wallets().keyRow(row.Wallet, a.no)
 	}
-	after, applied, err = l.store.CreditPayment(&credit)
+	after, applied, err = p.PaymentStore.CreditPayment(&credit)
 	if err != nil && l.alone() {
 		// Nobody else writes to this store: if it is credited now, this was it.
 		if now, reading := l.store.Payment(c.ID); reading == nil && now.State.Paid() && now.Epoch == c.Epoch {

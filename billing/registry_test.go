@@ -212,7 +212,7 @@ func TestLostPepperIsSaid(t *testing.T) {
 func TestSecretsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
-		s := newSecret("svc", store.Inference)
+		s := newSecret("svc", store.Inference, (*call)(nil).secretOf(nil))
 		if seen[s] {
 			t.Fatal("two secrets are equal")
 		}

@@ -80,17 +80,20 @@ func secretPrefix(brand string, t store.KeyType) string {
 	return strings.ToUpper(brand) + "_" + t.String() + "_KEY_"
 }
 
-// newSecret makes the secret of a key: the prefix and 32 random bytes in base62.
-func newSecret(brand string, t store.KeyType) string {
-	var b [32]byte
-	_, _ = rand.Read(b[:])
+// newSecret is the secret of a key: the prefix and 32 random bytes in base62.
+func newSecret(brand string, t store.KeyType, random [32]byte) string {
+	return secretPrefix(brand, t) + base62Of(random)
+}
+
+// base62Of are 32 bytes in base62.
+func base62Of(b [32]byte) string {
 	n, base, rest := new(big.Int).SetBytes(b[:]), big.NewInt(int64(len(base62))), new(big.Int)
 	var digits [secretDigits]byte
 	for i := range digits {
 		n.QuoRem(n, base, rest)
 		digits[secretDigits-1-i] = base62[rest.Int64()]
 	}
-	return secretPrefix(brand, t) + string(digits[:])
+	return string(digits[:])
 }
 
 // newUUID is a random (version 4) UUID.

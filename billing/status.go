@@ -118,7 +118,9 @@ func (l *Ledger) changeStatus(c *call, account string, status store.AccountStatu
 	if err != nil {
 		return AccountInfo{}, err
 	}
-	switch done, err := l.store.SetStatus(a.no, status, l.now()/1000); {
+	c.account(l, a)
+	c.entry.AnswerFunc = c.entry.AfterFunc
+	switch done, err := c.store.SetStatus(a.no, status, l.now()/1000); {
 	case err != nil:
 		return AccountInfo{}, fmt.Errorf("cannot change the status of the account %q: %w", account, err)
 	case !done:

@@ -204,7 +204,10 @@ func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 	}
 	row := &store.WalletLink{Address: address, Account: a.no, Name: a.Name, SinceUs: l.now() / 1000, By: by}
 	key := l.Wallets().keyRow(address, a.no)
-	retired, err := l.store.LinkWallet(row, key, walletRest)
+	made := WalletLink{Address: address, AccountID: a.ID, Account: a.Name, Since: fromMicro(row.SinceUs), By: by}
+	c.entry.Account, c.entry.Subject = a.no, address
+	c.answers(fixed(made))
+	retired, err := c.store.LinkWallet(row, key, walletRest)
 	var funds *store.FundsError
 	switch {
 	case errors.As(err, &funds):
@@ -216,7 +219,7 @@ func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 		return fail(err)
 	}
 	l.Wallets().changeKey(retired, key)
-	return WalletLink{Address: address, AccountID: a.ID, Account: a.Name, Since: fromMicro(row.SinceUs), By: by}, nil
+	return made, nil
 }
 
 // UnlinkWallet ends the link of a wallet: its credit goes to its own account again. What
@@ -227,7 +230,9 @@ type UnlinkWallet struct {
 
 func (q UnlinkWallet) carryOut(l *Ledger, c *call) (Nothing, error) {
 	key := l.Wallets().keyRow(q.Address, 0)
-	retired, err := l.store.UnlinkWallet(q.Address, key)
+	c.entry.Subject = q.Address
+	c.answers(fixed(Nothing{}))
+	retired, err := c.store.UnlinkWallet(q.Address, key)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNotLinked
 	}

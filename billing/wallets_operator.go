@@ -113,7 +113,7 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	if err := checkDecision(q.By, q.Reason); err != nil {
 		return fail(err)
 	}
-	p := l.Payments()
+	p := &Payments{c.store, l}
 	row, err := l.store.Payment(q.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -123,6 +123,7 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	case !row.State.Open():
 		return fail(ErrDecided)
 	}
+	c.entry.Account, c.entry.Subject = row.Account, row.ID
 	// For a moment nobody else is at it, whatever the chain says meanwhile.
 	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+decisionUs, p.NowUs()); err != nil || !ok {
 		return fail(errors.Join(err, ErrPaymentBusy))
@@ -140,7 +141,7 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 		row.State, row.EndedUs, row.LeaseUs = store.PaymentDead, p.NowUs(), 0
 		row.Code, row.Reason, row.Resolved = "PAYMENT_VERIFICATION_FAILED", "dropped", "dropped by "+q.By+": "+q.Reason
 		var ok bool
-		if ok, err = l.store.UpdatePayment(row); err == nil && !ok {
+		if ok, err = c.store.UpdatePayment(row); err == nil && !ok {
 			err = ErrPaymentBusy
 		}
 	}
@@ -293,7 +294,8 @@ func (q AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	now := l.Payments().NowUs()
 	row := &store.PaymentRow{ID: p.ID, Network: p.Network, Asset: p.Asset, Wallet: to, Units: p.Units, Amount: p.Amount,
 		Order: p.Order, State: store.PaymentSubmitted, LeaseUs: now + decisionUs, NextUs: now, CreatedUs: now}
-	existing, err := l.store.AddPayment(row, math.MaxInt32, math.MaxInt32)
+	c.entry.Subject = row.ID
+	existing, err := c.store.AddPayment(row, math.MaxInt32, math.MaxInt32)
 	switch {
 	case err != nil:
 		return fail(err)

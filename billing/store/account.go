@@ -70,9 +70,12 @@ func scanAccount(scan func(...any) error) (*AccountRow, error) {
 }
 
 func (s *sqlStore) Account(no uint32, day int32) (*AccountRow, error) {
-	return ask(s, func(q *Query) (*AccountRow, error) {
-		return scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
-	})
+	return ask(s, func(q *Query) (*AccountRow, error) { return q.Account(no, day) })
+}
+
+// Account gives an account as the transaction sees it.
+func (q *Query) Account(no uint32, day int32) (*AccountRow, error) {
+	return scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
 }
 
 func (s *sqlStore) FindAccount(nameOrID string, day int32) (*AccountRow, error) {
@@ -123,6 +126,10 @@ func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
 		if id == 0 {
 			err := t.sameCredit(c, kind)
 			applied = tried && err == nil
+			t.unchanged()
+			return err
+		}
+		if err := t.credits(c.Amount); err != nil {
 			return err
 		}
 		applied, tried = true, true
@@ -135,7 +142,11 @@ func (s *sqlStore) Credit(c *Credit) (applied bool, err error) {
 				return err
 			}
 		}
-		return t.collectNow(c.Account, c.Day, c.NowUs)
+		if err := t.collectNow(c.Account, c.Day, c.NowUs); err != nil {
+			return err
+		}
+		c.Booked, err = t.Booking(c.Ref)
+		return err
 	})
 	return applied && err == nil, err
 }
@@ -153,17 +164,45 @@ func (c *Credit) refund() journal.Record {
 
 // sameCredit refuses a ref that belongs to another credit.
 func (t *tx) sameCredit(c *Credit, kind string) error {
-	var booked string
-	var account uint32
-	var currency money.Currency
-	var amount money.Nano
-	err := t.Row("SELECT kind, account, currency, amount FROM entry JOIN posting ON entry = id WHERE ref = $1 AND "+
-		"book = 'customer'", c.Ref).Scan(&booked, &account, &currency, &amount)
-	if err == nil && (booked != kind || account != c.Account || currency != c.Currency || amount != c.Amount) {
-		return fmt.Errorf("the reference %q belongs to another entry, %s of %s %s: use a new one", c.Ref, booked,
-			amount, currency)
+	b, err := t.Booking(c.Ref)
+	c.Booked = b
+	if err == nil && (b.Kind != kind || b.Account != c.Account || b.Currency != c.Currency || b.Amount != c.Amount) {
+		return &RefError{b}
 	}
 	return err
+}
+
+// Booking is what a reference has booked for an account: money in, or with the kind ADJUST
+// out. Balance is what the account had in the currency then.
+type Booking struct {
+	Entry           int64
+	AtUs            int64
+	Kind, Ref, Memo string
+	Account         uint32
+	Currency        money.Currency
+	Amount, Balance money.Nano
+}
+
+// RefError is a reference that belongs to another entry.
+type RefError struct{ Booking *Booking }
+
+func (e *RefError) Error() string {
+	return fmt.Sprintf("the reference %q belongs to another entry, %s of %s %s: use a new one", e.Booking.Ref,
+		e.Booking.Kind, e.Booking.Amount, e.Booking.Currency)
+}
+
+// Booking finds what a reference has booked, or gives ErrNoRow.
+func (q *Query) Booking(ref string) (*Booking, error) {
+	b := &Booking{Ref: ref}
+	var owed money.Nano
+	err := q.Row(`SELECT e.id, e.ts_us, e.kind, e.memo, p.account, p.currency, p.amount, coalesce(p.balance_after, 0),
+		CAST(coalesce((SELECT sum(amount) FROM posting d WHERE d.entry = e.id AND d.book = 'debt'), 0) AS {I64})
+		FROM entry e JOIN posting p ON p.entry = e.id AND p.book = 'customer' WHERE e.ref = $1`, ref).Scan(&b.Entry, &b.AtUs,
+		&b.Kind, &b.Memo, &b.Account, &b.Currency, &b.Amount, &b.Balance, &owed)
+	if b.Kind == "ADJUST" {
+		b.Amount = -b.Amount - owed
+	}
+	return b, noRow(err)
 }
 
 type bookEntry struct {
@@ -342,6 +381,7 @@ func (s *sqlStore) SetStatus(account uint32, status AccountStatus, nowUs int64) 
 		}
 		done = now == status || now != AccountClosed
 		if now == status || !done {
+			t.unchanged()
 			return nil
 		}
 		t.change(ChangeAccount, account, 0)

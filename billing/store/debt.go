@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -256,6 +255,7 @@ type Debit struct {
 	Ref, Memo string
 	Reason    string
 	NowUs     int64
+	Booked    *Booking // what Debit has booked, now or before
 }
 
 // ShortError is a debit of more than is free.
@@ -270,9 +270,13 @@ func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
 	err = s.write(func(t *tx) error {
 		applied, err = t.debit(d)
 		tried = tried || applied
+		if err == nil && applied {
+			d.Booked, err = t.Booking(d.Ref)
+		}
 		if err != nil || applied {
 			return err
 		}
+		t.unchanged()
 		_, err = t.debited(d)
 		applied = tried && err == nil
 		return err
@@ -354,17 +358,13 @@ func (s *sqlStore) Debited(d *Debit) (bool, error) {
 }
 
 func (q *Query) debited(d *Debit) (done bool, err error) {
-	var kind string
-	var account uint32
-	var amount money.Nano
-	err = q.Row(`SELECT kind, CAST(max(account) AS {I64}), CAST(coalesce(sum(-amount), 0) AS {I64}) FROM entry JOIN posting ON entry = id
-		WHERE ref = $1 AND book IN ('customer', 'debt') GROUP BY kind`, d.Ref).Scan(&kind, &account, &amount)
-	if errors.Is(err, sql.ErrNoRows) {
+	b, err := q.Booking(d.Ref)
+	d.Booked = b
+	if errors.Is(err, ErrNoRow) {
 		return false, nil
 	}
-	if err == nil && (kind != "ADJUST" || account != d.Account || amount != d.Amount) {
-		return false, fmt.Errorf("the reference %q belongs to another entry, %s of %s: use a new one", d.Ref, kind,
-			amount)
+	if err == nil && (b.Kind != "ADJUST" || b.Account != d.Account || b.Currency != d.Currency || b.Amount != d.Amount) {
+		return false, &RefError{b}
 	}
 	return err == nil, err
 }

@@ -46,7 +46,8 @@ const dumpVersion = 1
 // they are restored. What belongs to processes (nodes, leases, quotas) and what
 // they told each other stays out: a restored store has no process yet.
 var dumped = []dumpTable{
-	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us"}},
+	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us", "external_id", "email", "company",
+		"tax_id", "metadata", "low_balance", "version", "erased_us"}},
 	{"api_key", keys.names()},
 	{"model", []string{"no", "id", "type"}},
 	{"bucket", []string{"account", "currency", "day", "granted", "avail", "escrow", "spent", "expired"}},
@@ -76,6 +77,8 @@ var dumped = []dumpTable{
 	{"payment", payments.names()},
 	{"wallet_link", walletLinks.names()},
 	{"enclave_answer", enclaveAnswers.names()},
+	{"audit", audits.names()},
+	{"operator_token", tokens.names()},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.
@@ -410,7 +413,8 @@ func (l *loader) finish() error {
 			"SELECT setval(pg_get_serial_sequence('entry', 'id'), (SELECT coalesce(max(id), 1) FROM entry))",
 			"SELECT setval(pg_get_serial_sequence('owed', 'no'), (SELECT coalesce(max(no), 1) FROM owed))",
 			"SELECT setval(pg_get_serial_sequence('violation', 'no'), (SELECT coalesce(max(no), 1) FROM violation))",
-			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))")
+			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))",
+			"SELECT setval(pg_get_serial_sequence('audit', 'no'), (SELECT coalesce(max(no), 1) FROM audit))")
 	} else {
 		// Streams of other nodes that were under way can be settled by nobody here.
 		statements = append(statements, "DELETE FROM open_progress WHERE node <> 1")

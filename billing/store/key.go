@@ -48,6 +48,9 @@ var (
 
 func (s *sqlStore) KeyByDigest(d Digest) (*KeyRow, error) { return keys.find(s, byDigest, d[:]) }
 
+// Key gives a key as the transaction sees it.
+func (q *Query) Key(id string) (*KeyRow, error) { return keys.one(q, "k.id = $1", id) }
+
 func (s *sqlStore) KeyByID(id string) (*KeyRow, error) { return keys.find(s, "k.id = $1", id) }
 
 func (s *sqlStore) Keys(account uint32) ([]*KeyRow, error) {

@@ -95,7 +95,7 @@ func schemaOn(t *testing.T, address string, version int) *sql.DB {
 	t.Cleanup(func() { _ = db.Close() })
 	text := strings.TrimSuffix(schema, postingNo)
 	for since, later := range map[int]string{4: schema4, 6: schema6, 7: schema7, 8: schema8, 9: schema9, 10: schema10,
-		11: schema11} {
+		11: schema11, 12: schema12} {
 		if version < since {
 			text = strings.Replace(text, later, "", 1)
 		}

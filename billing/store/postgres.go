@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // it: several nodes share it (lease.go).
 type postgresStore struct {
 	*sqlStore
-	session // of this process as a node
+	*session // of this process as a node
 }
 
 // oldestPostgres is the first version that has all we use and is maintained.
@@ -64,7 +65,8 @@ func OpenPostgres(address string, ahead time.Duration) (*postgresStore, error) {
 		config.ConnectTimeout = connectTimeout
 	}
 	secrets := append(passwordsIn(u), config.Password)
-	s := &postgresStore{sqlStore: &sqlStore{dialect: postgresDialect(secrets, ahead), shared: true}}
+	s := &postgresStore{sqlStore: &sqlStore{dialect: postgresDialect(secrets, ahead), shared: true,
+		texts: &sync.Map{}}, session: &session{}}
 	open := func(most int) *sql.DB {
 		db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(greet))
 		db.SetMaxOpenConns(most)

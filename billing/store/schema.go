@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 11
+const Version = 12
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + postingNo
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + postingNo
 
 // usageDay is new in version 5: daily usage by the kind of what was sold.
 const usageDay = `
@@ -300,6 +300,40 @@ DROP INDEX job_account;
 CREATE INDEX job_account ON job(account, created_us, id);
 `
 
+// schema12 was added in version 12: operators, and what they know of accounts.
+const schema12 = `
+-- Every change by an operator (AuditRow). The row of this counter lets operators change the
+-- store one after the other.
+CREATE TABLE audit(
+  no {ID}, id TEXT NOT NULL UNIQUE, at_us {I64} NOT NULL, who TEXT NOT NULL, role TEXT NOT NULL, origin TEXT NOT NULL,
+  operation TEXT NOT NULL, account {I64} NOT NULL, subject TEXT NOT NULL, reason TEXT NOT NULL, idem TEXT NOT NULL,
+  digest {BLOB} NOT NULL, before_state TEXT NOT NULL, after_state TEXT NOT NULL, answer TEXT NOT NULL,
+  day {I64} NOT NULL, credited {I64} NOT NULL) {TABLE};
+CREATE UNIQUE INDEX audit_idem ON audit(who, idem) WHERE idem <> '';
+CREATE INDEX audit_credited ON audit(who, day) WHERE credited > 0;
+CREATE INDEX audit_account ON audit(account, no);
+CREATE INDEX audit_subject ON audit(subject, no);
+CREATE INDEX audit_who ON audit(who, no);
+INSERT INTO counter(name, value) VALUES('operator', 0);
+CREATE TABLE operator_token(
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, role {I64} NOT NULL, mac {BLOB} NOT NULL UNIQUE, max_credit {I64} NOT NULL,
+  created_us {I64} NOT NULL, ends_us {I64} NOT NULL, revoked_us {I64} NOT NULL) {TABLE};
+-- metadata is a JSON object of texts; low_balance 0: nobody is to be told. version counts
+-- changes by operators.
+ALTER TABLE account ADD COLUMN external_id TEXT;
+ALTER TABLE account ADD COLUMN email TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN company TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN tax_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN metadata TEXT NOT NULL DEFAULT '';
+ALTER TABLE account ADD COLUMN low_balance {I64} NOT NULL DEFAULT 0;
+ALTER TABLE account ADD COLUMN version {I64} NOT NULL DEFAULT 1;
+ALTER TABLE account ADD COLUMN erased_us {I64} NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX account_external ON account(external_id);
+-- Lists over all accounts by time, and keys by their last characters.
+CREATE INDEX entry_ts ON entry(ts_us, id) WHERE kind <> 'CHARGE';
+CREATE INDEX api_key_last6 ON api_key(last6);
+`
+
 // postingNo comes when all postings have their numbers.
 const postingNo = `
 CREATE UNIQUE INDEX IF NOT EXISTS posting_no ON posting(account, currency, no) WHERE book = 'customer';
@@ -341,7 +375,7 @@ DROP TABLE open_progress1;
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
 ` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence,
-	schema10 + fence, schema11 + fence}
+	schema10 + fence, schema11 + fence, schema12 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays, 11: (*tx).numberPostings}

@@ -27,7 +27,8 @@ type sqlStore struct {
 	node, inc      uint32  // under which this process applies
 	shared         bool    // others work on this store, too
 	prepared       map[*sql.DB]map[string]*sql.Stmt
-	texts          sync.Map // of statements, translated
+	texts          *sync.Map   // of statements, translated
+	audited        *AuditEntry // of the operation whose view this is
 	before         journal.SoldBefore
 }
 
@@ -166,6 +167,7 @@ type tx struct {
 	moved   []journal.Record // consumption besides charges (moved.go)
 	last    uint64           // number of the last of changes, once they are written
 	failed  error            // of a bulk: the first, what fails after it says less
+	audited *AuditEntry      // that it writes
 }
 
 type houseID struct {
@@ -185,7 +187,16 @@ func (s *sqlStore) writeFor(timeout time.Duration, do func(t *tx) error) error {
 			return err
 		}
 		t := &tx{Tx: sqlTx, Query: Query{s: s, ctx: ctx, db: s.writer, tx: sqlTx}}
-		if err = do(t); err == nil {
+		if s.audited != nil && !s.audited.written {
+			t.audited = s.audited
+		}
+		if err = t.beginAudit(); err == nil {
+			err = do(t)
+		}
+		if err == nil {
+			err = t.endAudit()
+		}
+		if err == nil {
 			err = t.finish()
 		}
 		if t.failed != nil {
@@ -197,7 +208,10 @@ func (s *sqlStore) writeFor(timeout time.Duration, do func(t *tx) error) error {
 			}
 			return err
 		}
-		return sqlTx.Commit()
+		if err = sqlTx.Commit(); err == nil && t.audited != nil {
+			t.audited.written = true
+		}
+		return err
 	})
 }
 

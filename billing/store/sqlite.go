@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite" // also registers the driver
@@ -74,7 +75,7 @@ func OpenSQLite(dir string) (*sqliteStore, error) {
 		return nil, err
 	}
 	writer.SetMaxOpenConns(1)
-	s := &sqliteStore{&sqlStore{dialect: sqliteDialect, writer: writer, node: 1}}
+	s := &sqliteStore{&sqlStore{dialect: sqliteDialect, writer: writer, node: 1, texts: &sync.Map{}}}
 	if err := s.open(uri); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

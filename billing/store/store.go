@@ -44,6 +44,7 @@ type Store interface {
 	EnclaveStore
 	PaymentStore
 	WalletStore
+	OperatorStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
 	// the next.
@@ -141,6 +142,7 @@ type Credit struct {
 	Refund    bool            // of the cost of a request: kind REFUND, from the book refunds
 	Charge    *journal.Record // of that request; nil: it is not known
 	NowUs     int64
+	Booked    *Booking // what Credit has booked, now or before
 }
 
 // StaleDIEM are allowances of a day that is over.

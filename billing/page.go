@@ -1,0 +1,86 @@
+package billing
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// Sizes of a page of a list.
+const (
+	pageUsual = 100
+	pageMost  = 500
+)
+
+// Page selects a part of a list.
+type Page struct {
+	Limit  int    `json:"limit,omitempty"`  // 1 to 500, default 100; for a command without a limit: all
+	Cursor string `json:"cursor,omitempty"` // next_cursor of the page before
+}
+
+// List is a page of a list.
+type List[T any] struct {
+	Items []T    `json:"data"`
+	Next  string `json:"next_cursor"` // empty: this is the last page
+}
+
+// bound sets and checks the limit of a query of an operator on the network.
+func (p *Page) bound() error {
+	if p.Limit == 0 {
+		p.Limit = pageUsual
+	}
+	if p.Limit < 1 || p.Limit > pageMost {
+		return fmt.Errorf("%w: limit is %d; expected 1 to %d", ErrQuery, p.Limit, pageMost)
+	}
+	return nil
+}
+
+// rows is how many rows to read: one more than the page has.
+func (p *Page) rows() int {
+	if p.Limit <= 0 {
+		return math.MaxInt32
+	}
+	return p.Limit + 1
+}
+
+// after reads the place that the cursor names into the values that made it.
+func (p *Page) after(place ...any) error {
+	if p.Cursor == "" {
+		return nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	var parts []json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(text, &parts)
+	}
+	if err == nil && len(parts) != len(place) {
+		err = fmt.Errorf("it is of another list")
+	}
+	for i := 0; err == nil && i < len(place); i++ {
+		err = json.Unmarshal(parts[i], place[i])
+	}
+	if err != nil {
+		return fmt.Errorf("%w: cursor is not a next_cursor of this list: %w", ErrQuery, err)
+	}
+	return nil
+}
+
+// cursorAt names a place in a list.
+func cursorAt(place ...any) string {
+	text, _ := json.Marshal(place)
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// page makes a page of the rows that were read; at names the place of a row.
+func page[R, I any](p *Page, rows []R, at func(R) string, describe func([]R) ([]I, error)) (list List[I], err error) {
+	if p.Limit > 0 && len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		list.Next = at(rows[p.Limit-1])
+	}
+	list.Items, err = describe(rows)
+	if list.Items == nil {
+		list.Items = []I{}
+	}
+	return list, err
+}

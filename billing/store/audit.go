@@ -1,0 +1,218 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"farebox/billing/money"
+)
+
+// AuditRow tells of one change by an operator. It is written in the transaction of the change.
+type AuditRow struct {
+	No        int64      `db:"no,late"`
+	ID        string     `db:"id"`
+	AtUs      int64      `db:"at_us"`
+	Who       string     `db:"who"`
+	Role      string     `db:"role"`
+	Origin    string     `db:"origin"` // address, control socket or command line
+	Operation string     `db:"operation"`
+	Account   uint32     `db:"account"` // 0: of none
+	Subject   string     `db:"subject"` // id of what was changed
+	Reason    string     `db:"reason"`
+	Idem      string     `db:"idem"`   // idempotency key; unique for each Who
+	Digest    Digest     `db:"digest"` // of operation and query
+	Before    string     `db:"before_state"`
+	After     string     `db:"after_state"`
+	Answer    string     `db:"answer"` // JSON without secrets; "": not known yet
+	Day       int32      `db:"day,date"`
+	Credited  money.Nano `db:"credited"`
+}
+
+// AuditEntry is the audit row of an operation under way, and how it is filled in the
+// transaction. The functions see the store as the transaction does.
+type AuditEntry struct {
+	AuditRow
+	BeforeFunc func(*Query) (string, error)
+	AfterFunc  func(*Query) (string, error)
+	AnswerFunc func(*Query) (string, error)
+	// MostCredit bounds the sum of the credits of Who on Day; below 0: no bound.
+	MostCredit money.Nano
+	written    bool
+}
+
+// Written says that the change and its row are in the store.
+func (e *AuditEntry) Written() bool { return e.written }
+
+// Errors of audited changes.
+var (
+	ErrOtherQuery = errors.New("the idempotency key belongs to another query: use a new one")
+	ErrMostCredit = errors.New("the daily limit for credits is reached")
+)
+
+// RepeatError is an idempotency key whose change was made before.
+type RepeatError struct{ Row *AuditRow }
+
+func (e *RepeatError) Error() string {
+	return "the operation was carried out before, with the same idempotency key"
+}
+
+var (
+	audits   = newTable[AuditRow]("audit")
+	addAudit = audits.statement("INSERT INTO audit{INSERT} ON CONFLICT(id) DO NOTHING")
+)
+
+// As is a view of the store for one operation: its first change that is made writes the entry,
+// too. Later ones of the same operation do not.
+func (s *sqliteStore) As(e *AuditEntry) Store { return &sqliteStore{s.as(e)} }
+
+// As is a view of the store for one operation.
+func (s *postgresStore) As(e *AuditEntry) Store { return &postgresStore{s.as(e), s.session} }
+
+func (s *sqlStore) as(e *AuditEntry) *sqlStore {
+	view := *s
+	view.audited = e
+	return &view
+}
+
+// beginAudit lets operators change the store one after the other, on all nodes, and finds a
+// change that was made before. Other writers do not wait here.
+func (t *tx) beginAudit() error {
+	if t.audited == nil {
+		return nil
+	}
+	if err := t.lockRows("SELECT value FROM counter WHERE name = 'operator' {LOCK}"); err != nil {
+		return err
+	}
+	if err := t.repeated(t.audited); err != nil || t.audited.BeforeFunc == nil {
+		return err
+	}
+	var err error
+	t.audited.Before, err = t.audited.BeforeFunc(&t.Query)
+	return err
+}
+
+// repeated gives a RepeatError for a key whose change was made before.
+func (q *Query) repeated(e *AuditEntry) error {
+	if e.Idem == "" {
+		return nil
+	}
+	row, err := audits.one(q, "who = $1 AND idem = $2", e.Who, e.Idem)
+	switch {
+	case errors.Is(err, ErrNoRow):
+		return nil
+	case err != nil:
+		return err
+	case row.Digest != e.Digest:
+		return ErrOtherQuery
+	}
+	return &RepeatError{row}
+}
+
+// Repeated gives a RepeatError when the change of an entry was made before.
+func (s *sqlStore) Repeated(e *AuditEntry) error {
+	return s.read(func(q *Query) error { return q.repeated(e) })
+}
+
+// unchanged is for a transaction that finds its change made before, by its reference.
+func (t *tx) unchanged() { t.audited = nil }
+
+// credits counts a credit of the operator.
+func (t *tx) credits(n money.Nano) error {
+	e := t.audited
+	if e == nil {
+		return nil
+	}
+	e.Credited = n
+	if e.MostCredit < 0 {
+		return nil
+	}
+	list, err := values[int64](&t.Query, "SELECT credited FROM audit WHERE who = $1 AND day = $2 AND credited > 0", e.Who,
+		addAudit.dateOf(&e.AuditRow))
+	var sum money.Nano
+	for _, n := range list {
+		sum += money.Nano(n)
+	}
+	if err == nil && n > e.MostCredit-sum {
+		err = fmt.Errorf("%w: %s of %s are left today", ErrMostCredit, max(0, e.MostCredit-sum), e.MostCredit)
+	}
+	return err
+}
+
+// dateOf is the day of a row as it is stored.
+func (st *statement[R]) dateOf(r *R) any {
+	i := slices.IndexFunc(st.columns, func(c *column) bool { return c.date })
+	return st.args(r)[i]
+}
+
+// endAudit writes the entry.
+func (t *tx) endAudit() (err error) {
+	e := t.audited
+	if e == nil {
+		return nil
+	}
+	if e.AfterFunc != nil {
+		if e.After, err = e.AfterFunc(&t.Query); err != nil {
+			return err
+		}
+	}
+	if e.AnswerFunc != nil {
+		if e.Answer, err = e.AnswerFunc(&t.Query); err != nil {
+			return err
+		}
+	}
+	_, err = addAudit.exec(t, &e.AuditRow)
+	return err
+}
+
+// SetAnswer adds the answer of an operation whose change does not tell it.
+func (s *sqlStore) SetAnswer(id, answer string) error {
+	return s.write(func(t *tx) error {
+		_, err := t.exec("UPDATE audit SET answer = $2 WHERE id = $1 AND answer = ''", id, answer)
+		return err
+	})
+}
+
+// AuditFilter selects audit rows; zero fields select all.
+type AuditFilter struct {
+	Who, Operation, Subject string
+	Account                 uint32
+	FromUs, ToUs            int64
+	Before                  int64 // rows with smaller numbers
+}
+
+// Audit lists audit rows, the latest first.
+func (s *sqlStore) Audit(f AuditFilter, most int) ([]*AuditRow, error) {
+	var w where
+	w.add("who = ", f.Who, f.Who != "")
+	w.add("operation = ", f.Operation, f.Operation != "")
+	w.add("subject = ", f.Subject, f.Subject != "")
+	w.add("account = ", f.Account, f.Account != 0)
+	w.add("at_us >= ", f.FromUs, f.FromUs != 0)
+	w.add("at_us < ", f.ToUs, f.ToUs != 0)
+	w.add("no < ", f.Before, f.Before != 0)
+	return audits.list(s, w.text("no DESC", most), w.args...)
+}
+
+// where builds the conditions of a list.
+type where struct {
+	terms []string
+	args  []any
+}
+
+// add adds a condition that ends with its argument, if it is asked for.
+func (w *where) add(condition string, arg any, asked bool) {
+	if asked {
+		w.args = append(w.args, arg)
+		w.terms = append(w.terms, fmt.Sprint(condition, "$", len(w.args)))
+	}
+}
+
+// text is the list's condition, order and limit.
+func (w *where) text(order string, most int) string {
+	text := "true"
+	for _, term := range w.terms {
+		text += " AND " + term
+	}
+	return fmt.Sprintf("%s ORDER BY %s LIMIT %d", text, order, most)
+}
