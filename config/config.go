@@ -49,6 +49,8 @@ type Config struct {
 	// How links of clients and upstreams are fetched. Only the public internet is asked.
 	Fetch Fetch `yaml:"fetch" restart:"key"`
 
+	// The API of operators: accounts, keys, money and reports, with roles.
+	Operator Operator `yaml:"operator"`
 	// Connections and what clients can make the process hold.
 	Server Server `yaml:"server" restart:"keys"`
 	// Pages in browsers that may call the API.

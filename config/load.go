@@ -151,6 +151,7 @@ func Demo(where map[string]string) *Config {
 	}
 	c.Source = ""
 	c.Simulated, c.SimulatedAt = true, where["SIM_URL"]
+	c.Operator.Listen = "127.0.0.1:0"
 	c.Characters = CharactersIn("")
 	if c.Characters.files, err = fs.Sub(demoFolder, "demo"); err != nil {
 		panic(fmt.Sprintf("config: the characters of the demonstration are not there: %v", err))

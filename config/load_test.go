@@ -33,6 +33,7 @@ func testEnv(name string) (string, bool) {
 		"NUMBER":            "4096",
 		"POSTGRES_PASSWORD": "postgres",
 		"REDIS_PASSWORD":    "redis",
+		"PROXY_SECRET":      "a secret of a proxy",
 
 		"REPLICATE_API_TOKEN": "replicate-1",
 	}[name]

@@ -306,11 +306,12 @@ func TestFixedNamesWhatNeedsARestart(t *testing.T) {
 	next.Idempotency.Malformed = "ignore"
 	next.Responses.ItemReferences = 0
 	next.Fetch.Allow = []string{"10.0.0.0/8"}
+	next.Operator.Listen, next.Operator.MaxCredit = "off", 1
 	next.Log.Level, next.SystemPrompt = "debug", "x"
 	got := Fixed(old, next)
 	want := []string{
 		"brand", "brand_aliases", "listen", "tls.cert", "tls.key", "store", "node.name", "node.dir", "billing.leases",
-		"durability", "redis", "idempotency", "responses", "fetch",
+		"durability", "redis", "idempotency", "responses", "fetch", "operator.listen",
 		"server.max_body", "server.max_in_flight", "server.max_connections", "server.read_timeout",
 		"server.idle_timeout",
 		"server.client_stall", "server.send_buffer", "server.drain_delay", "server.drain_timeout",

@@ -37,6 +37,7 @@ func (v *validator) run() {
 	v.identity()
 	v.listening()
 	v.server()
+	v.operator()
 	v.cors()
 	v.limits()
 	v.redis()
