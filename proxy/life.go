@@ -19,6 +19,7 @@ import (
 // Life is a server's from its first request to its last.
 type Life struct {
 	Listener                 net.Listener
+	Further                  []net.Listener // that a successor gets, too
 	Server                   *fasthttp.Server
 	Proxy                    *Proxy
 	Log                      zerolog.Logger
@@ -110,7 +111,14 @@ func (l *Life) handOver() <-chan error {
 			Msg("cannot start a successor; going on as before")
 		return nil
 	}
-	pid, took, err := listen.HandOver(ln.Listener)
+	var further []net.Listener
+	for _, one := range l.Further {
+		if c, ok := one.(clientListener); ok {
+			one = c.Listener
+		}
+		further = append(further, one)
+	}
+	pid, took, err := listen.HandOver(ln.Listener, further...)
 	if err != nil {
 		l.Log.Error().Err(err).Msg("cannot start a successor; going on as before")
 		return nil

@@ -7,6 +7,7 @@ import "net"
 // come while nobody accepts wait in it instead of being refused.
 type Inherited struct {
 	Listener        net.Listener
+	Further         []net.Listener // those that the process before had beside it
 	FromPredecessor bool
 	took            func()
 }

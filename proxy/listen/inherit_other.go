@@ -15,6 +15,6 @@ var HandOverSignal os.Signal
 func Inherit() (*Inherited, error) { return nil, nil }
 
 // HandOver is not possible on this system.
-func HandOver(net.Listener) (int, <-chan error, error) {
+func HandOver(net.Listener, ...net.Listener) (int, <-chan error, error) {
 	return 0, nil, errors.New("sockets cannot be handed over on this system")
 }
