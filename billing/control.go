@@ -12,12 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
 	"farebox/billing/store"
+	"farebox/proxy/listen"
 )
 
 // The control socket lets the command line work on the ledger of a running
@@ -31,8 +30,6 @@ const (
 	controlReply = 256 << 20        // bytes of an answer, a list of a million keys
 	controlIdle  = 30 * time.Second // between requests
 	controlLong  = 6 * time.Hour    // of a recount or backup of a large store
-	// unixPathMost is less than the shortest limit of a socket's path (104 bytes).
-	unixPathMost = 100
 )
 
 // controlRequest names an operation and has its query.
@@ -73,7 +70,7 @@ func (l *Ledger) ServeControl() error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	short, release, err := socketPath(path)
+	short, release, err := listen.ShortPath(path)
 	if err != nil {
 		return err
 	}
@@ -90,19 +87,6 @@ func (l *Ledger) ServeControl() error {
 		conns: map[net.Conn]bool{}}
 	l.control.done.Go(l.control.accept)
 	return nil
-}
-
-// socketPath gives a name of path that is short enough for a socket.
-func socketPath(path string) (short string, release func(), err error) {
-	if len(path) <= unixPathMost || runtime.GOOS != "linux" {
-		return path, func() {}, nil
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return "", nil, err
-	}
-	short = "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
-	return short, func() { _ = dir.Close() }, nil
 }
 
 func (s *controlServer) accept() {
@@ -257,7 +241,7 @@ func Operate(dir, brand string) (op Operator, via bool, err error) {
 }
 
 func dialControl(dir string) (*controlClient, error) {
-	short, release, err := socketPath(filepath.Join(dir, controlName))
+	short, release, err := listen.ShortPath(filepath.Join(dir, controlName))
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,13 @@ func (p *PerMinute[K]) Take(k K, limit int64, now time.Time) (wait time.Duration
 	return 0
 }
 
+// Wait is how long k waits for its next request, which is not counted.
+func (p *PerMinute[K]) Wait(k K, limit int64, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, time.Duration(p.at[k]+int64(time.Minute)/limit-now.UnixNano()-int64(time.Minute)))
+}
+
 func (p *PerMinute[K]) makeRoom(ns int64) {
 	n := 0
 	for k, at := range p.at {

@@ -17,7 +17,7 @@ import (
 
 // Banner says where the gateway listens, from what it runs, how to make the first call,
 // and where to read on: ten lines at most.
-func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, node string, keys *DemoKeys) {
+func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, operators, node string, keys *DemoKeys) {
 	base := baseURL(cfg, addr)
 	source := cfg.Source
 	if cfg.Simulated {
@@ -38,6 +38,9 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 			taken = " (" + usual + " is taken: set server.metrics_listen)"
 		}
 		fmt.Fprintf(w, "  metrics    %s%s\n", metrics, taken)
+	}
+	if operators != "" {
+		fmt.Fprintf(w, "  operators  %s\n", operators)
 	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())

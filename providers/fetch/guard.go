@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 
 	"code.dny.dev/ssrf"
@@ -12,6 +13,12 @@ import (
 // denied are addresses that look public and are not: Azure's metadata and DNS
 // service (WireServer) answers on one inside every of its machines.
 var denied = []netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")}
+
+// refused is the address of the operators' listener of this process.
+var refused atomic.Pointer[netip.AddrPort]
+
+// Refuse lets no link lead to an address of this host, whatever else is allowed: the operators' listener.
+func Refuse(at netip.AddrPort) { refused.Store(&at) }
 
 // guard decides on every address before it is dialled.
 type guard struct {
@@ -40,6 +47,10 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 		return &Error{Reason: Forbidden}
 	}
 	ip := at.Addr()
+	if no := refused.Load(); no != nil && no.Port() == at.Port() && (ip.Unmap() == no.Addr().Unmap() || ip.Unmap().IsLoopback() ||
+		ip.IsUnspecified() || g.isOwn(ip)) {
+		return &Error{Reason: Forbidden}
+	}
 	if within(g.allow, ip) {
 		return nil // any port
 	}

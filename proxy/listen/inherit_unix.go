@@ -86,7 +86,7 @@ func inherited(fd int) (net.Listener, error) {
 
 // unlinkOnClose says whether the file of a Unix socket goes with its listener.
 func unlinkOnClose(ln net.Listener, yes bool) {
-	if u, ok := ln.(*net.UnixListener); ok {
+	if u, ok := ln.(*net.UnixListener); ok && !Shortened(ln.Addr().String()) {
 		u.SetUnlinkOnClose(yes)
 	}
 }

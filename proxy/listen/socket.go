@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -18,15 +21,43 @@ func Socket(addr string) (net.Listener, error) {
 		plain.SetMultipathTCP(false)
 		return plain.Listen(context.Background(), "tcp", addr)
 	}
-	ln, err := net.Listen("unix", path)
-	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {
-		if err := os.Remove(path); err != nil {
+	short, release, err := ShortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ln, err := net.Listen("unix", short)
+	if errors.Is(err, syscall.EADDRINUSE) && abandoned(short) {
+		if err := os.Remove(short); err != nil {
 			return nil, err
 		}
-		ln, err = net.Listen("unix", path)
+		ln, err = net.Listen("unix", short)
+	}
+	if err == nil && short != path { // that name ends with release
+		ln.(*net.UnixListener).SetUnlinkOnClose(false)
 	}
 	return ln, err
 }
+
+// unixPathMost is less than the shortest limit of a socket's path (104 bytes).
+const unixPathMost = 100
+
+const openFiles = "/proc/self/fd/"
+
+// ShortPath gives a name of path that is short enough for a socket, until release.
+func ShortPath(path string) (short string, release func(), err error) {
+	if len(path) <= unixPathMost || runtime.GOOS != "linux" {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return openFiles + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path), func() { _ = dir.Close() }, nil
+}
+
+// Shortened says that a name is one of ShortPath.
+func Shortened(path string) bool { return strings.HasPrefix(path, openFiles) }
 
 // abandoned says that path is a socket nobody listens on.
 func abandoned(path string) bool {

@@ -20,6 +20,7 @@ import (
 	"farebox/proxy"
 	"farebox/proxy/listen"
 	"farebox/routes"
+	"farebox/routes/operator"
 )
 
 // Options say what is served.
@@ -50,6 +51,8 @@ type process struct {
 	log       zerolog.Logger
 	inherited *listen.Inherited
 	listener  net.Listener
+	operators net.Listener // nil: they connect nowhere
+	desk      *operator.Desk
 	ledger    *billing.Ledger
 	secrets   *cli.DemoKeys // of the first start of the demonstration
 	proxy     *proxy.Proxy
@@ -64,7 +67,7 @@ type process struct {
 // listening socket, and drains it.
 func Serve(o Options) (err error) {
 	signals := proxy.Signals()
-	p := &process{Options: o, failed: make(chan error, 3)}
+	p := &process{Options: o, failed: make(chan error, 4)}
 	defer p.close()
 	if p.inherited, err = listen.Inherit(); err != nil {
 		return err
@@ -85,6 +88,7 @@ func Serve(o Options) (err error) {
 	life := proxy.Life{
 		Listener: p.listener, Proxy: p.proxy, Log: p.log, DrainDelay: p.cfg.Server.DrainDelay,
 		DrainTimeout: p.cfg.Server.DrainTimeout,
+		Further:      p.further(),
 		Failed:       p.failed, Draining: p.gateway.SetDraining, Leaving: p.gateway.SetLeaving,
 	}
 	life.Server = proxy.NewServer(p.gateway.Handler(), p.gateway.ServerOptions(p.cfg))
@@ -119,6 +123,11 @@ func (p *process) open() (err error) {
 		return err
 	}
 	p.onClose(func() { _ = p.listener.Close() })
+	if cfg.Operator.Listen != config.OperatorSocket { // which is beside the ledger
+		if err := p.listenOperators(); err != nil {
+			return err
+		}
+	}
 	var wait time.Duration
 	if err := proxy.Check(); err != nil {
 		return err
@@ -162,11 +171,17 @@ func (p *process) begin() (err error) {
 	if err := p.ledger.ServeControl(); err != nil {
 		return fmt.Errorf("cannot open the control socket in %s: %w", p.cfg.LedgerDir(), err)
 	}
+	if p.cfg.Operator.Listen == config.OperatorSocket {
+		if err := p.listenOperators(); err != nil {
+			return err
+		}
+	}
 	if err := p.gateway.Begin(); err != nil {
 		return err
 	}
 	p.onClose(p.gateway.Close)
 	p.onClose(rest)
+	p.serveOperators()
 	return nil
 }
 
@@ -191,7 +206,7 @@ func (p *process) announce() (reload func(), err error) {
 	go proxy.GiveMemoryBack(quiet)
 	p.gateway.Warm()
 	var banner bytes.Buffer // is written at once
-	cli.Banner(&banner, p.Version, p.cfg, p.listener.Addr(), metricsAt, p.ledger.NodeLabel(), p.secrets)
+	cli.Banner(&banner, p.Version, p.cfg, p.listener.Addr(), metricsAt, p.operatorsAt(), p.ledger.NodeLabel(), p.secrets)
 	if p.cfg.Simulated {
 		first := p.FirstPayment(p.cfg.X402.Networks[0].PayTo)
 		done, err := cli.WriteDemo(p.cfg, p.listener.Addr(), &first)
@@ -214,6 +229,9 @@ func (p *process) reload(next *config.Config) error {
 	}
 	if err := p.gateway.Reload(next); err != nil {
 		return err
+	}
+	if p.desk != nil {
+		p.desk.Configure(next)
 	}
 	next.LogWarnings(p.log, p.warned)
 	p.warned = next.Warnings

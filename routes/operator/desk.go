@@ -1,0 +1,186 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+	"farebox/config"
+	"farebox/providers/fetch"
+	"farebox/proxy"
+	"farebox/proxy/listen"
+	"farebox/routes"
+)
+
+// Prefix begins the path of every operation.
+const Prefix = "/operator/v1"
+
+// ErrNoToken is a token that is unknown, revoked or at its end.
+var ErrNoToken = errors.New("there is no such token")
+
+// Limits of the listener. Lists and exports may take long to write.
+const (
+	mostBody        = 64 << 10
+	mostHead        = 8 << 10
+	mostConnections = 256
+	readTimeout     = 10 * time.Second
+	idleTimeout     = time.Minute
+	writeTimeout    = 10 * time.Minute
+	closeTimeout    = 5 * time.Second
+)
+
+// Ledger carries operations out.
+type Ledger interface {
+	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
+}
+
+// Options of a Desk.
+type Options struct {
+	Ledger  Ledger
+	Config  *config.Config
+	Log     zerolog.Logger
+	Version string
+	// Token finds the operator of a token; ErrNoToken: there is none.
+	Token func(secret string) (billing.Actor, error)
+	// Failed is told when the listener cannot go on.
+	Failed chan<- error
+}
+
+// Desk serves operators.
+type Desk struct {
+	ledger  Ledger
+	tokenOf func(secret string) (billing.Actor, error)
+	cfg     atomic.Pointer[config.Config]
+	log     zerolog.Logger
+	version string
+	rows    []*row
+	tries   routes.PerMinute[netip.Addr]
+	seen    seen
+	server  *fasthttp.Server
+	ended   context.Context
+	end     context.CancelFunc
+
+	unix  bool
+	named string // the host of the configured address
+}
+
+// Listen opens the socket of operators under cfg, or takes the one that a process before handed over; nil: operators
+// connect nowhere.
+func Listen(cfg *config.Config, inherited *listen.Inherited) (ln net.Listener, err error) {
+	addr := cfg.Operator.Listen
+	switch addr {
+	case config.OperatorOff:
+	case config.OperatorSocket:
+		dir, err := filepath.Abs(cfg.LedgerDir())
+		if err != nil {
+			return nil, err
+		}
+		addr = "unix:" + filepath.Join(dir, config.OperatorSocketFile)
+	}
+	var further []net.Listener
+	if inherited != nil {
+		further, inherited.Further = inherited.Further, nil
+	}
+	o := proxy.ListenOptions{}
+	for _, one := range further {
+		if o.Inherited == nil && listensOn(one, addr) {
+			o.Inherited = &listen.Inherited{Listener: one, FromPredecessor: true}
+		} else {
+			_ = one.Close()
+		}
+	}
+	if addr == config.OperatorOff {
+		return nil, nil
+	}
+	path, unix := strings.CutPrefix(addr, "unix:")
+	if !unix {
+		o.Cert, o.Key = cfg.TLS.Cert, cfg.TLS.Key
+	}
+	if ln, err = proxy.ListenWith(addr, o); err != nil {
+		return nil, fmt.Errorf("operator.listen: %w", err)
+	}
+	if unix {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, errors.Join(err, ln.Close())
+		}
+	}
+	return ln, nil
+}
+
+// listensOn says that a socket has an address. Port 0 stands for any.
+func listensOn(ln net.Listener, addr string) bool {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		own := ln.Addr().String()
+		return ln.Addr().Network() == "unix" && (own == path || listen.Shortened(own) && filepath.Base(own) == filepath.Base(path))
+	}
+	at, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	want, err := net.ResolveTCPAddr("tcp", addr)
+	return err == nil && (want.Port == at.Port || want.Port == 0) && (want.IP.Equal(at.IP) || len(want.IP) == 0 && at.IP.IsUnspecified())
+}
+
+// Serve serves operators on a socket, until Close.
+func Serve(ln net.Listener, o Options) *Desk {
+	d := &Desk{ledger: o.Ledger, tokenOf: o.Token, log: o.Log, version: o.Version, unix: ln.Addr().Network() == "unix"}
+	d.ended, d.end = context.WithCancel(context.Background())
+	d.rows = d.table()
+	d.named, _, _ = net.SplitHostPort(o.Config.Operator.Listen)
+	d.Configure(o.Config)
+	if at, ok := ln.Addr().(*net.TCPAddr); ok {
+		fetch.Refuse(at.AddrPort())
+	}
+	d.server = proxy.NewServer(d.handle, proxy.ServerOptions{MaxBody: mostBody, ReadBuffer: mostHead,
+		MaxConnections: mostConnections, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
+		Refuse: func(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
+			(&refusal{status: r.Status(), code: "INVALID_REQUEST", text: r.String()}).write(ctx)
+		},
+		OnPanic: func(ctx *fasthttp.RequestCtx, v any) {
+			d.log.Error().Str("panic", fmt.Sprintf("%T", v)).Msg("an operation panicked: this is a fault of ours; please report it")
+			(&refusal{status: 500, code: "UNKNOWN_ERROR", text: "An unexpected error occurred"}).write(ctx)
+		}})
+	go func() {
+		if err := d.server.Serve(ln); err != nil {
+			o.Failed <- fmt.Errorf("operator.listen: %w", err)
+		}
+	}()
+	return d
+}
+
+// URL is where operators connect, for people.
+func URL(at net.Addr, cfg *config.Config) string {
+	switch {
+	case at.Network() == "unix" && cfg.Operator.Listen == config.OperatorSocket:
+		return filepath.Join(cfg.LedgerDir(), config.OperatorSocketFile)
+	case at.Network() == "unix":
+		return at.String()
+	case cfg.TLS.Cert != "":
+		return "https://" + at.String() + Prefix
+	}
+	return "http://" + at.String() + Prefix
+}
+
+// Configure takes another config into effect.
+func (d *Desk) Configure(cfg *config.Config) {
+	d.cfg.Store(cfg)
+}
+
+// Close ends the listener and waits a moment for calls under way.
+func (d *Desk) Close() {
+	d.end()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = d.server.ShutdownWithContext(ctx)
+}

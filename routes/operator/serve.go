@@ -1,0 +1,271 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"farebox/billing"
+)
+
+// row is an operation: of the ledger, or of this process.
+type row struct {
+	billing.OperationInfo
+	parts   []string     // of the path
+	members []member     // of the query
+	lists   reflect.Type // of the items of a list; nil: it is none
+	// serve carries it out.
+	serve func(ctx context.Context, act billing.Act, query []byte) (any, error)
+	// raw, if not nil, writes the answer itself.
+	raw func(ctx *fasthttp.RequestCtx)
+}
+
+// table is every operation.
+func (d *Desk) table() (rows []*row) {
+	for _, o := range billing.Operations() {
+		rows = append(rows, newRow(o, func(ctx context.Context, act billing.Act, query []byte) (any, error) {
+			return d.ledger.Perform(ctx, act, o.Name, query)
+		}))
+	}
+	return append(rows, d.own()...)
+}
+
+func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []byte) (any, error)) *row {
+	return &row{OperationInfo: o, parts: strings.Split(o.Path, "/")[1:], members: membersOf(o.Query), lists: itemOf(o.Answer), serve: serve}
+}
+
+// itemOf is the type of the items of a list.
+func itemOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Slice {
+		return t.Elem()
+	}
+	for _, m := range membersOf(t) {
+		if m.name == "data" && m.typ.Kind() == reflect.Slice {
+			return m.typ.Elem()
+		}
+	}
+	return nil
+}
+
+// handle answers a request.
+func (d *Desk) handle(ctx *fasthttp.RequestCtx) {
+	h := &ctx.Response.Header
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	began := time.Now()
+	by, r, no := d.answer(ctx)
+	if no != nil {
+		no.write(ctx)
+	}
+	if r == nil {
+		return
+	}
+	e := d.log.Debug()
+	if r.Change || ctx.Response.StatusCode() >= 500 {
+		e = d.log.Info()
+	}
+	e.Str("operation", r.Name).Str("operator", by.Name).Str("from", by.From).Int("status", ctx.Response.StatusCode()).
+		Dur("ms", time.Since(began)).Msg("an operator's call")
+}
+
+// answer finds the operator and the operation, and carries it out.
+func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *refusal) {
+	cfg := &d.cfg.Load().Operator
+	if no = d.host(ctx, cfg); no != nil {
+		return by, nil, no
+	}
+	if by, no = d.actor(ctx, cfg); no != nil {
+		return by, nil, no
+	}
+	q := query{}
+	if r, no = d.find(ctx, q); no != nil {
+		return by, nil, no
+	}
+	if by.Role < r.Right {
+		return by, r, &refusal{status: 403, code: "FORBIDDEN", text: "Your role " + by.Role.String() + " may not do this; " +
+			r.Name + " needs the role " + r.Right.String()}
+	}
+	if r.Method != fasthttp.MethodGet {
+		if no = d.change(ctx, cfg); no != nil {
+			return by, r, no
+		}
+	}
+	if r.raw != nil {
+		r.raw(ctx)
+		return by, r, nil
+	}
+	act, asCSV, no := r.read(ctx, q)
+	if no != nil {
+		return by, r, no
+	}
+	act.By = by
+	if asCSV {
+		return by, r, d.writeTable(ctx, r, act, q)
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return by, r, failed(err)
+	}
+	answer, err := r.serve(d.ended, act, body)
+	if err != nil {
+		return by, r, failed(err)
+	}
+	return by, r, write(ctx, answer)
+}
+
+// find finds the row of a path, and adds what stands in the path to the query.
+func (d *Desk) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
+	path, ok := strings.CutPrefix(string(ctx.URI().PathOriginal()), Prefix+"/")
+	parts := strings.Split(path, "/")
+	var allow []string
+	for _, r := range d.rows {
+		if !ok || !r.matches(parts) {
+			continue
+		}
+		if r.Method != string(ctx.Method()) {
+			allow = append(allow, r.Method)
+			continue
+		}
+		for i, part := range r.parts {
+			name, isParam := strings.CutPrefix(part, "{")
+			if !isParam {
+				continue
+			}
+			value, err := url.PathUnescape(parts[i])
+			if err == nil {
+				err = q.add(r.members, name[:len(name)-1], value)
+			}
+			if err != nil {
+				return nil, failed(err)
+			}
+		}
+		return r, nil
+	}
+	if allow != nil {
+		return nil, &refusal{status: 405, code: "METHOD_NOT_ALLOWED", text: "This path takes " + strings.Join(allow, ", "),
+			allow: strings.Join(allow, ", ")}
+	}
+	return nil, &refusal{status: 404, code: "NOT_FOUND", text: "There is nothing here; " + Prefix + "/openapi.json lists every operation"}
+}
+
+// matches compares a path; fixed parts go before parameters by the order of the table.
+func (r *row) matches(parts []string) bool {
+	return len(parts) == len(r.parts) && !slices.ContainsFunc(indexes(parts), func(i int) bool {
+		return parts[i] == "" || r.parts[i] != parts[i] && r.parts[i][0] != '{'
+	})
+}
+
+func indexes(list []string) []int {
+	of := make([]int, len(list))
+	for i := range of {
+		of[i] = i
+	}
+	return of
+}
+
+// read adds the query string and the body to the query, and takes out what belongs to the call.
+func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, asCSV bool, no *refusal) {
+	h := &ctx.Request.Header
+	act.Key, act.Match, act.Reason = string(h.Peek("Idempotency-Key")), string(h.Peek("If-Match")), string(h.Peek(headerReason))
+	known := r.members
+	if r.lists != nil {
+		known = append(slices.Clone(known), member{name: "format", typ: reflect.TypeFor[string]()})
+	}
+	if err := q.addString(known, string(ctx.URI().QueryString())); err != nil {
+		return act, false, failed(err)
+	}
+	if format, ok := q["format"]; ok && r.lists != nil {
+		delete(q, "format")
+		if asCSV = string(format) == `"csv"`; !asCSV && string(format) != `"json"` {
+			return act, false, failed(&invalid{"format", "expected json or csv"})
+		}
+	}
+	body := ctx.PostBody()
+	if r.Method == fasthttp.MethodGet && len(body) > 0 {
+		return act, false, failed(&invalid{"body", "is not taken here; expected the query string"})
+	}
+	if len(body) > 0 {
+		if kind, _, _ := strings.Cut(string(h.ContentType()), ";"); !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
+			return act, false, &refusal{status: 415, code: "INVALID_CONTENT_TYPE", text: "Expected Content-Type: application/json"}
+		}
+		if err := q.addBody(body); err != nil {
+			return act, false, failed(err)
+		}
+	}
+	if reason, ok := q["reason"]; ok && !slices.ContainsFunc(r.members, func(m member) bool { return m.name == "reason" }) {
+		delete(q, "reason")
+		if act.Reason != "" || json.Unmarshal(reason, &act.Reason) != nil {
+			return act, false, failed(&invalid{"reason", "expected one text, here or in " + headerReason})
+		}
+	}
+	for name := range q {
+		if !slices.ContainsFunc(r.members, func(m member) bool { return m.name == name }) {
+			return act, false, failed(&invalid{name, "is not known here; expected one of " + names(r.members)})
+		}
+	}
+	return act, asCSV, nil
+}
+
+// write makes an answer the response.
+func write(ctx *fasthttp.RequestCtx, answer any) *refusal {
+	body, err := listJSON(answer)
+	if err != nil {
+		return failed(err)
+	}
+	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
+	ctx.Response.SetBodyRaw(body)
+	return nil
+}
+
+// listJSON is an answer in JSON. Every list has the shape of a page.
+func listJSON(answer any) ([]byte, error) {
+	body, err := json.Marshal(answer)
+	if reflect.ValueOf(answer).Kind() != reflect.Slice || err != nil {
+		return body, err
+	}
+	if string(body) == "null" {
+		body = []byte("[]")
+	}
+	return append(append([]byte(`{"data":`), body...), `,"next_cursor":""}`...), nil
+}
+
+// csvPage is how many rows of an export are read at once.
+const csvPage = 500
+
+// writeTable writes all pages of a list as CSV. Mistakes of the query are found with the first page.
+func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query) *refusal {
+	paged := slices.ContainsFunc(r.members, func(m member) bool { return m.name == "cursor" })
+	t := &table{ctx: d.ended, columns: columnsOf(r.lists, "", 3), page: func(c context.Context, cursor string) ([]byte, error) {
+		if paged {
+			if _, ok := q["limit"]; !ok {
+				q["limit"], _ = json.Marshal(csvPage)
+			}
+			if cursor != "" {
+				q["cursor"], _ = json.Marshal(cursor)
+			}
+		}
+		body, err := json.Marshal(q)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := r.serve(c, act, body)
+		if err != nil {
+			return nil, err
+		}
+		return listJSON(answer)
+	}}
+	if err := t.fill(); err != nil {
+		return failed(err)
+	}
+	h := &ctx.Response.Header
+	h.SetContentType("text/csv; charset=utf-8; header=present")
+	h.Set("Content-Disposition", `attachment; filename="`+r.Name+`.csv"`)
+	ctx.Response.SetBodyStream(t, -1)
+	return nil
+}
