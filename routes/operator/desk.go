@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,11 +66,13 @@ type Desk struct {
 	log     zerolog.Logger
 	version string
 	rows    []*row
-	tries   routes.PerMinute[netip.Addr]
-	seen    seen
-	server  *fasthttp.Server
-	ended   context.Context
-	end     context.CancelFunc
+	// described is the OpenAPI document, made when it is first asked for.
+	described func() []byte
+	tries     routes.PerMinute[netip.Addr]
+	seen      seen
+	server    *fasthttp.Server
+	ended     context.Context
+	end       context.CancelFunc
 
 	unix  bool
 	named string // the host of the configured address
@@ -108,7 +111,10 @@ func Listen(cfg *config.Config, inherited *listen.Inherited) (ln net.Listener, e
 		o.Cert, o.Key = cfg.TLS.Cert, cfg.TLS.Key
 	}
 	if ln, err = proxy.ListenWith(addr, o); err != nil {
-		return nil, fmt.Errorf("operator.listen: %w", err)
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("cannot listen on %s for operators (operator.listen): %w", addr, err)
 	}
 	if unix {
 		if err := os.Chmod(path, 0o600); err != nil {
@@ -136,7 +142,7 @@ func listensOn(ln net.Listener, addr string) bool {
 func Serve(ln net.Listener, o Options) *Desk {
 	d := &Desk{ledger: o.Ledger, tokenOf: o.Token, log: o.Log, version: o.Version, unix: ln.Addr().Network() == "unix"}
 	d.ended, d.end = context.WithCancel(context.Background())
-	d.rows = d.table()
+	d.rows, d.described = d.table(), sync.OnceValue(d.describe)
 	d.named, _, _ = net.SplitHostPort(o.Config.Operator.Listen)
 	d.Configure(o.Config)
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {

@@ -20,7 +20,10 @@ type nothing struct{}
 
 // own are the operations on this process.
 func (d *Desk) own() []*row {
+	document := newRow(of[nothing, object]("get_openapi", billing.MayList, "GET", "/openapi.json"), nil)
+	document.raw = d.openAPI
 	return []*row{
+		document,
 		newRow(of[nothing, Self]("get_self", billing.MayList, "GET", "/self"),
 			func(_ context.Context, act billing.Act, _ []byte) (any, error) {
 				return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
