@@ -110,3 +110,25 @@ func TestTheGuardOpensWhatTheOperatorAllows(t *testing.T) {
 		}
 	}
 }
+
+// "An operator allowed 127.0.0.0/8 for pictures, and a customer's link reached the operators' API."
+func TestNoLinkLeadsToTheOperatorsListener(t *testing.T) {
+	before := refused.Load()
+	t.Cleanup(func() { refused.Store(before) })
+	Refuse(netip.MustParseAddrPort("10.1.2.3:9465"))
+	g := newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, nil)
+	g.own = func() ([]net.Addr, error) {
+		return []net.Addr{&net.IPNet{IP: net.ParseIP("10.9.9.9"), Mask: net.CIDRMask(8, 32)}}, nil
+	}
+	for address, allowed := range map[string]bool{"10.1.2.3:9465": false, "127.0.0.1:9465": false, "127.9.9.9:9465": false, "0.0.0.0:9465": false,
+		"10.9.9.9:9465": false, "10.1.2.3:80": true, "127.0.0.1:80": true, "10.8.8.8:9465": true} {
+		if err := g.control(context.Background(), "tcp4", address, nil); (err == nil) != allowed {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, address := range []string{"[::1]:9465", "[::ffff:10.1.2.3]:9465", "[::]:9465"} {
+		if g.control(context.Background(), "tcp6", address, nil) == nil {
+			t.Errorf("%s is reached", address)
+		}
+	}
+}
