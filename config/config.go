@@ -110,8 +110,12 @@ type Config struct {
 	// Warnings are about values that somebody might mean and that are more often mistakes.
 	Warnings []Problem `yaml:"-"`
 
-	sum [sha256.Size]byte // of the file as read, to know it again
+	sum  [sha256.Size]byte // of the file as read, to know it again
+	text string            // of the file as read, without its secrets
 }
+
+// Text is the file as it was read, with its secrets masked. Values that it refers to are not in it.
+func (c *Config) Text() string { return c.text }
 
 // Node names a process on a shared store.
 type Node struct {

@@ -100,7 +100,7 @@ func parseKeys(f file, env func(string) (string, bool), only []string) (*Config,
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	c.Warnings = r.warnings()
+	c.Warnings, c.text = r.warnings(), src.whole()
 	return c, nil
 }
 

@@ -173,3 +173,13 @@ func (s *source) masked(at place) (line []rune, caret int) {
 	}
 	return line, caret
 }
+
+// whole is the text without its secrets.
+func (s *source) whole() string {
+	var b strings.Builder
+	for i := range s.lines {
+		line, _ := s.masked(place{i + 1, 1})
+		b.WriteString(string(line) + "\n")
+	}
+	return b.String()
+}

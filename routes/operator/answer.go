@@ -25,6 +25,8 @@ type refusal struct {
 	first      json.RawMessage // what an earlier call with the same reference did
 }
 
+func (r *refusal) Error() string { return r.text }
+
 func (r *refusal) write(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	e := &routes.Error{Status: r.status, Code: r.code, Message: r.text}
@@ -85,7 +87,11 @@ func failed(err error) *refusal {
 	if err == nil {
 		return nil
 	}
-	r := &refusal{status: 400, code: "INVALID_REQUEST", text: err.Error()}
+	var r *refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	r = &refusal{status: 400, code: "INVALID_REQUEST", text: err.Error()}
 	var wrong *invalid
 	if errors.As(err, &wrong) {
 		r.member = wrong.member

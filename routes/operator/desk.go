@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,12 +45,20 @@ type Ledger interface {
 	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
 }
 
+// Gateway is this process, which the ledger does not know.
+type Gateway interface {
+	Config() *config.Config // in effect
+	State() routes.ProcessState
+	Targets() []routes.TargetState
+}
+
 // Options of a Desk.
 type Options struct {
 	Ledger  Ledger
-	Config  *config.Config
+	Gateway Gateway
 	Log     zerolog.Logger
-	Version string
+	// Reload reads the config file now, and says what came of it.
+	Reload func() (message string, err error)
 	// Token finds the operator of a token; ErrNoToken: there is none.
 	Token func(secret string) (billing.Actor, error)
 	// Failed is told when the listener cannot go on.
@@ -62,9 +69,9 @@ type Options struct {
 type Desk struct {
 	ledger  Ledger
 	tokenOf func(secret string) (billing.Actor, error)
-	cfg     atomic.Pointer[config.Config]
+	gateway Gateway
+	reload  func() (string, error)
 	log     zerolog.Logger
-	version string
 	rows    []*row
 	// described is the OpenAPI document, made when it is first asked for.
 	described func() []byte
@@ -140,11 +147,10 @@ func listensOn(ln net.Listener, addr string) bool {
 
 // Serve serves operators on a socket, until Close.
 func Serve(ln net.Listener, o Options) *Desk {
-	d := &Desk{ledger: o.Ledger, tokenOf: o.Token, log: o.Log, version: o.Version, unix: ln.Addr().Network() == "unix"}
+	d := &Desk{ledger: o.Ledger, tokenOf: o.Token, gateway: o.Gateway, reload: o.Reload, log: o.Log, unix: ln.Addr().Network() == "unix"}
 	d.ended, d.end = context.WithCancel(context.Background())
 	d.rows, d.described = d.table(), sync.OnceValue(d.describe)
-	d.named, _, _ = net.SplitHostPort(o.Config.Operator.Listen)
-	d.Configure(o.Config)
+	d.named, _, _ = net.SplitHostPort(o.Gateway.Config().Operator.Listen)
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {
 		fetch.Refuse(at.AddrPort())
 	}
@@ -176,11 +182,6 @@ func URL(at net.Addr, cfg *config.Config) string {
 		return "https://" + at.String() + Prefix
 	}
 	return "http://" + at.String() + Prefix
-}
-
-// Configure takes another config into effect.
-func (d *Desk) Configure(cfg *config.Config) {
-	d.cfg.Store(cfg)
 }
 
 // Close ends the listener and waits a moment for calls under way.

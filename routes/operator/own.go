@@ -2,9 +2,19 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
 	"reflect"
+	"runtime/pprof"
+	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/config"
+	"farebox/routes"
 )
 
 // Self says who calls.
@@ -15,23 +25,138 @@ type Self struct {
 	MaxCredit billing.Nano  `json:"max_credit"` // of a UTC day, for the role support
 }
 
+// ConfigText is a config file. Secrets in it are masked.
+type ConfigText struct {
+	File     string    `json:"file"` // empty: the demonstration
+	Text     string    `json:"text"`
+	Warnings []Problem `json:"warnings"`
+}
+
+// Problem is a mistake in a config, or a warning.
+type Problem struct {
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// CheckConfig checks a config that is not in effect.
+type CheckConfig struct {
+	Text string `json:"text"`
+}
+
+// Checked is the result of a check.
+type Checked struct {
+	Good     bool      `json:"good"`
+	Mistakes []Problem `json:"mistakes"`
+	Warnings []Problem `json:"warnings"`
+	Restart  []string  `json:"restart"` // keys whose new values need a restart
+}
+
+// Reloaded is the result of a reload.
+type Reloaded struct {
+	Message string `json:"message"`
+}
+
 // nothing is the query of operations that have none.
 type nothing struct{}
 
 // own are the operations on this process.
 func (d *Desk) own() []*row {
-	document := newRow(of[nothing, object]("get_openapi", billing.MayList, "GET", "/openapi.json"), nil)
-	document.raw = d.openAPI
-	return []*row{
-		document,
-		newRow(of[nothing, Self]("get_self", billing.MayList, "GET", "/self"),
-			func(_ context.Context, act billing.Act, _ []byte) (any, error) {
-				return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
-			}),
+	rows := []*row{
+		own("get_openapi", billing.MayList, "GET", "/openapi.json", func(billing.Act, nothing) (object, error) { return nil, nil }),
+		own("get_self", billing.MayList, "GET", "/self", func(act billing.Act, _ nothing) (Self, error) {
+			return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
+		}),
+		own("get_health", billing.MayList, "GET", "/health", func(billing.Act, nothing) (routes.ProcessState, error) {
+			return d.gateway.State(), nil
+		}),
+		own("list_upstreams", billing.MayList, "GET", "/upstreams", func(billing.Act, nothing) ([]routes.TargetState, error) {
+			return d.gateway.Targets(), nil
+		}),
+		own("get_config", billing.MayBook, "GET", "/config", func(billing.Act, nothing) (ConfigText, error) {
+			cfg := d.gateway.Config()
+			return ConfigText{cfg.Source, cfg.Text(), problems(cfg.Warnings)}, nil
+		}),
+		own("check_config", billing.MayOwn, "POST", "/config/check", d.check),
+		own("reload_config", billing.MayOwn, "POST", "/config/reload", func(billing.Act, nothing) (Reloaded, error) {
+			message, err := d.reload()
+			if err != nil {
+				err = &refusal{status: 409, code: "CONFLICT", text: message + ": " + err.Error()}
+			}
+			return Reloaded{message}, err
+		}),
+		own("profile", billing.MayOwn, "GET", "/profiles/{profile}", func(billing.Act, profile) (object, error) { return nil, nil }),
 	}
+	rows[0].raw, rows[len(rows)-1].raw = d.openAPI, d.writeProfile
+	return rows
 }
 
-// of describes an operation on this process.
-func of[Q, A any](name string, right billing.Right, method, path string) billing.OperationInfo {
-	return billing.OperationInfo{Name: name, Right: right, Method: method, Path: path, Query: reflect.TypeFor[Q](), Answer: reflect.TypeFor[A]()}
+// own is the row of an operation on this process.
+func own[Q, A any](name string, right billing.Right, method, path string, do func(billing.Act, Q) (A, error)) *row {
+	info := billing.OperationInfo{Name: name, Right: right, Method: method, Path: path, Query: reflect.TypeFor[Q](), Answer: reflect.TypeFor[A]()}
+	return newRow(info, func(_ context.Context, act billing.Act, query []byte) (any, error) {
+		var q Q
+		if err := json.Unmarshal(query, &q); err != nil {
+			return nil, &invalid{"body", err.Error()}
+		}
+		return do(act, q)
+	})
+}
+
+func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
+	running := d.gateway.Config()
+	next, err := config.Parse("candidate", []byte(q.Text), os.LookupEnv)
+	var wrong *config.Problems
+	switch {
+	case err == nil:
+		return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(running, next)...)}, nil
+	case errors.As(err, &wrong):
+		return Checked{false, problems(wrong.List), problems(wrong.Warnings), []string{}}, nil
+	}
+	return c, &invalid{"text", err.Error()}
+}
+
+func problems(list []config.Problem) []Problem {
+	out := []Problem{}
+	for _, p := range list {
+		out = append(out, Problem{p.Line, p.Column, p.Path, p.Message})
+	}
+	return out
+}
+
+// profile names one of the runtime.
+type profile struct {
+	Profile string `json:"profile"`
+	Seconds int    `json:"seconds,omitempty"` // of the profile cpu
+	Debug   int    `json:"debug,omitempty"`   // 1: text
+}
+
+// mostProfile is how long the processor is watched at most.
+const mostProfile = 60
+
+// writeProfile writes a profile of this process, for go tool pprof.
+func (d *Desk) writeProfile(ctx *fasthttp.RequestCtx, text []byte) *refusal {
+	q := profile{Seconds: 10}
+	if json.Unmarshal(text, &q) != nil || q.Seconds < 1 || q.Seconds > mostProfile {
+		return failed(&invalid{"seconds", fmt.Sprintf("expected 1 to %d", mostProfile)})
+	}
+	ctx.Response.Header.SetContentType("application/octet-stream")
+	if q.Profile == "cpu" {
+		if err := pprof.StartCPUProfile(ctx); err != nil {
+			return &refusal{status: 409, code: "CONFLICT", text: err.Error()}
+		}
+		defer pprof.StopCPUProfile()
+		select {
+		case <-time.After(time.Duration(q.Seconds) * time.Second):
+		case <-d.ended.Done():
+		}
+		return nil
+	}
+	p := pprof.Lookup(q.Profile)
+	if p == nil {
+		return &refusal{status: 404, code: "NOT_FOUND", text: "There is no such profile; expected cpu, heap, allocs, goroutine, block, " +
+			"mutex or threadcreate"}
+	}
+	return failed(p.WriteTo(ctx, q.Debug))
 }

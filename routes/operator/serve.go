@@ -23,7 +23,7 @@ type row struct {
 	// serve carries it out.
 	serve func(ctx context.Context, act billing.Act, query []byte) (any, error)
 	// raw, if not nil, writes the answer itself.
-	raw func(ctx *fasthttp.RequestCtx)
+	raw func(ctx *fasthttp.RequestCtx, query []byte) *refusal
 }
 
 // table is every operation.
@@ -76,7 +76,7 @@ func (d *Desk) handle(ctx *fasthttp.RequestCtx) {
 
 // answer finds the operator and the operation, and carries it out.
 func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *refusal) {
-	cfg := &d.cfg.Load().Operator
+	cfg := &d.gateway.Config().Operator
 	if no = d.host(ctx, cfg); no != nil {
 		return by, nil, no
 	}
@@ -96,10 +96,6 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 			return by, r, no
 		}
 	}
-	if r.raw != nil {
-		r.raw(ctx)
-		return by, r, nil
-	}
 	act, asCSV, no := r.read(ctx, q)
 	if no != nil {
 		return by, r, no
@@ -111,6 +107,9 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 	body, err := json.Marshal(q)
 	if err != nil {
 		return by, r, failed(err)
+	}
+	if r.raw != nil {
+		return by, r, r.raw(ctx, body)
 	}
 	answer, err := r.serve(d.ended, act, body)
 	if err != nil {

@@ -1,9 +1,13 @@
 package run
 
 import (
+	"errors"
 	"net"
+	"sync"
+	"sync/atomic"
 
 	"farebox/billing"
+	"farebox/config"
 	"farebox/routes/operator"
 )
 
@@ -20,9 +24,9 @@ func (p *process) serveOperators() {
 	if p.operators == nil {
 		return
 	}
-	p.desk = operator.Serve(p.operators, operator.Options{Ledger: p.ledger, Config: p.cfg, Log: p.log, Version: p.Version,
+	desk := operator.Serve(p.operators, operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
 		Failed: p.failed, Token: func(string) (billing.Actor, error) { return billing.Actor{}, operator.ErrNoToken }})
-	p.onClose(p.desk.Close)
+	p.onClose(desk.Close)
 }
 
 // further are the sockets that a successor gets beside that of clients.
@@ -39,4 +43,37 @@ func (p *process) operatorsAt() string {
 		return ""
 	}
 	return operator.URL(p.operators.Addr(), p.cfg)
+}
+
+// reloads are those that operators order.
+type reloads struct {
+	now  atomic.Pointer[config.Watcher] // nil: there is no file
+	one  sync.Mutex
+	mu   sync.Mutex
+	said string // by the last reload
+	err  error
+}
+
+// note remembers what a reload says, and passes it on.
+func (r *reloads) note(next func(string, error)) func(string, error) {
+	return func(said string, err error) {
+		r.mu.Lock()
+		r.said, r.err = said, err
+		r.mu.Unlock()
+		next(said, err)
+	}
+}
+
+// reload reads the config file now.
+func (r *reloads) reload() (said string, err error) {
+	w := r.now.Load()
+	if w == nil {
+		return "", errors.New("there is no config file to reload")
+	}
+	r.one.Lock()
+	defer r.one.Unlock()
+	w.Reload()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.said, r.err
 }

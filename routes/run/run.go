@@ -20,7 +20,6 @@ import (
 	"farebox/proxy"
 	"farebox/proxy/listen"
 	"farebox/routes"
-	"farebox/routes/operator"
 )
 
 // Options say what is served.
@@ -52,7 +51,7 @@ type process struct {
 	inherited *listen.Inherited
 	listener  net.Listener
 	operators net.Listener // nil: they connect nowhere
-	desk      *operator.Desk
+	watch     reloads
 	ledger    *billing.Ledger
 	secrets   *cli.DemoKeys // of the first start of the demonstration
 	proxy     *proxy.Proxy
@@ -194,11 +193,12 @@ func (p *process) announce() (reload func(), err error) {
 	}
 	p.onClose(stopMetrics)
 	if p.File != "" {
-		watch, err := p.cfg.Watch(p.reload, p.gateway.NoteReload)
+		watch, err := p.cfg.Watch(p.reload, p.watch.note(p.gateway.NoteReload))
 		if err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", p.File, err)
 		}
 		p.onClose(watch.Close)
+		p.watch.now.Store(watch)
 		reload = watch.Reload
 	}
 	quiet := make(chan struct{})
@@ -229,9 +229,6 @@ func (p *process) reload(next *config.Config) error {
 	}
 	if err := p.gateway.Reload(next); err != nil {
 		return err
-	}
-	if p.desk != nil {
-		p.desk.Configure(next)
 	}
 	next.LogWarnings(p.log, p.warned)
 	p.warned = next.Warnings

@@ -1,0 +1,78 @@
+package operator
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// The process tells how it does, without a secret.
+func TestTheProcessTellsHowItDoes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	if h := d.must("GET", "/health", ""); !h.Get("ready").Bool() || h.Get("reasons.#").Int() != 0 || !h.Get("store.up").Bool() ||
+		h.Get("redis.configured").Bool() || h.Get("version").Str == "" {
+		t.Errorf("health: %s", h)
+	}
+	if u := d.must("GET", "/upstreams", ""); u.Get("data.#").Int() == 0 || u.Get("data.0.state").Str != "closed" || u.Get("data.0.upstream").Str == "" {
+		t.Errorf("upstreams: %s", u)
+	}
+	if c := d.must("GET", "/config", ""); c.Get("file").Str != d.Config || !strings.Contains(c.Get("text").Str, "user_header: X-Forwarded-User") ||
+		strings.Contains(c.Get("text").Str, secret) || strings.Contains(c.Get("text").Str, "upstream-key") {
+		t.Errorf("config: %s", c)
+	}
+	if status, header, answer := d.as("boss", "GET", "/profiles/goroutine?debug=1", ""); status != 200 ||
+		!strings.Contains(answer, "goroutine profile:") || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %.200s", status, answer)
+	}
+	if status, _, answer := d.as("boss", "GET", "/profiles/heap", ""); status != 200 || len(answer) < 100 {
+		t.Errorf("%d %.200s", status, answer)
+	}
+	if status, _, _ := d.as("boss", "GET", "/profiles/cmdline", ""); status != 404 {
+		t.Errorf("another profile is answered %d", status)
+	}
+}
+
+// A candidate is checked without effect; a reload says what came of it.
+func TestAConfigIsCheckedAndReloaded(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	text, err := os.ReadFile(d.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(text string) string {
+		body, _ := json.Marshal(map[string]string{"text": text})
+		return d.must("POST", "/config/check", string(body)).Raw
+	}
+	if got := check(string(text)); !strings.Contains(got, `"good":true`) {
+		t.Errorf("the running config: %s", got)
+	}
+	if got := check(strings.Replace(string(text), "max_credit: 20", "max_credit: twenty", 1)); !strings.Contains(got, `"good":false`) ||
+		!strings.Contains(got, `"path":"operator.max_credit"`) {
+		t.Errorf("a bad config: %s", got)
+	}
+	if got := check("brand: other\n" + string(text)); !strings.Contains(got, `"brand"`) {
+		t.Errorf("a config for a restart: %s", got)
+	}
+	if _, _, answer := d.as("helper", "GET", "/self", ""); !strings.Contains(answer, `"role":"support"`) || !strings.Contains(answer, `"max_credit":"20"`) {
+		t.Errorf("%s", answer)
+	}
+	next := strings.Replace(string(text), "helper: support", "helper: read-only", 1)
+	if err := os.WriteFile(d.Config, []byte(next), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := d.must("POST", "/config/reload", ""); !strings.Contains(r.Get("message").Str, "is in effect") {
+		t.Errorf("reload: %s", r)
+	}
+	if _, _, answer := d.as("helper", "GET", "/self", ""); !strings.Contains(answer, `"role":"read-only"`) {
+		t.Errorf("after the reload: %s", answer)
+	}
+	if err := os.WriteFile(d.Config, []byte("models: 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, answer := d.as("boss", "POST", "/config/reload", ""); status != 409 || !strings.Contains(answer, "the running config stays") {
+		t.Errorf("a bad file: %d %s", status, answer)
+	}
+}
