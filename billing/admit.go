@@ -64,7 +64,8 @@ type Denial struct {
 	Allowed    int64 // units of the limit a window
 	Remaining  int64
 	Reset      time.Time
-	Owed       Nano // of InDebt, in USD
+	Owed       Nano     // of InDebt, in USD
+	Short      Shortage // of InDebt, and where Code is OfMoney
 }
 
 // Scopes of a limit (addendum 3.6, x-ratelimit-type).
@@ -187,8 +188,10 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if a.Hold > 0 && acct.owes() {
 		acct.pay(a.Now)
 		if owed := acct.owed(); owed > 0 {
+			d = acct.shortage(k, InDebt, a.Min)
+			d.Owed = owed
 			acct.mu.Unlock()
-			return Denial{Code: InDebt, Owed: owed}, acct.lease != nil && !final
+			return d, acct.lease != nil && !final
 		}
 	}
 	var model *window.Window
@@ -223,14 +226,20 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	}
 	if a.Hold > 0 {
 		var code DenialCode
-		take, code = acct.allot(k, a.Hold, a.Min, max(Nano(l.floor.Load()), a.Floor))
+		floor := max(Nano(l.floor.Load()), a.Floor)
+		take, code = acct.allot(k, a.Hold, a.Min, floor)
 		if acct.lease != nil && !final && acct.short(k, &take, a.Hold) {
 			acct.mu.Unlock()
 			return Denial{Code: code}, true
 		}
 		if code != Admitted {
+			needed := min(max(a.Min, 1), a.Hold)
+			if code == BelowMinimum {
+				needed = max(needed, floor)
+			}
+			d = acct.shortage(k, code, needed)
 			acct.mu.Unlock()
-			return Denial{Code: code}, false
+			return d, false
 		}
 	}
 	rec := journal.Record{Kind: journal.Hold, TimeNs: l.written(a.Now), Account: acct.no, Key: uint32(k.No),

@@ -32,7 +32,11 @@ func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 		return Denial{Code: StoreAway, RetryAfter: time.Second}
 	}
 	if d.Code == InsufficientBalance {
-		d.Code = a.Key.Account.sources(a.Key, min(a.Hold, wantMost)).reason
+		acct := a.Key.Account
+		reason := acct.sources(a.Key, min(a.Hold, wantMost)).reason
+		acct.mu.Lock()
+		d = acct.shortage(a.Key, reason, d.Short.Needed)
+		acct.mu.Unlock()
 	}
 	return d
 }

@@ -17,6 +17,7 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 	if url := c.Config().TopUpURL; url != "" {
 		topUp = " Top up at " + url + "."
 	}
+	c.noteShortage(d)
 	if c.wallet != "" && (d.Code.OfMoney() || d.Code == billing.InDebt) {
 		return c.walletIsShort(c.balanceOf(c.Key), d.Owed)
 	}
@@ -56,6 +57,14 @@ func (c *Call) Denied(d *billing.Denial) *Error {
 		Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(d.RetryAfter, time.Second),
 		Message: "Rate limit exceeded: " + d.Limit + " of this " + ScopeText(d.Scope) + " for model " + c.Model.ID +
 			". Retry after the time in the Retry-After header.",
+	}
+}
+
+// noteShortage counts a refusal for want of money, and keeps its sums for the log.
+func (c *Call) noteShortage(d *billing.Denial) {
+	if limit := d.Limiter(); limit != "" {
+		c.short = *d
+		c.g.metrics.count(&c.g.metrics.shortages, `farebox_unpaid_refusals_total{limit="`, limit)
 	}
 }
 
@@ -106,10 +115,7 @@ func (c *Call) Cover(cost billing.Nano) *Error {
 	if more <= 0 || c.hold.Extend(more) {
 		return nil
 	}
-	no := billing.Denial{Code: billing.InsufficientBalance}
-	if usd, diem, _ := c.Key.BalanceAt(c.StartNs); usd+diem >= cost {
-		no.Code = billing.KeyLimitUSD
-	}
+	no := c.Key.Shortage(more, c.StartNs)
 	return c.Denied(&no)
 }
 

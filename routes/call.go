@@ -68,7 +68,8 @@ type Call struct {
 	// What is logged and counted.
 	Status    int
 	errCode   string
-	Hint      string // for the operator: the switch that would have served it
+	short     billing.Denial // why the account or the key could not pay
+	Hint      string         // for the operator: the switch that would have served it
 	Cause     string
 	Upstream  string
 	Router    string // that the upstream is, for its header
@@ -334,7 +335,7 @@ func (c *Call) reset() {
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.owner, c.wallet, c.Model, c.user, c.Body = nil, fair.Owner{}, "", nil, 0, nil
-	c.want = billing.Admission{}
+	c.want, c.short = billing.Admission{}, billing.Denial{}
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {

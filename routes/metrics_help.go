@@ -32,6 +32,7 @@ var metricHelp = map[string]string{
 	"farebox_chat_unsealed_answers_total": "Answers to encrypted chats that the enclave had not encrypted.",
 	"farebox_usage_estimated_total":       "Requests whose upstream reported no usage, so that it was estimated.",
 	"farebox_usage_claimed_tokens_total":  "Tokens that upstreams reported beyond what a request may cost.",
+	"farebox_unpaid_refusals_total":       "Requests that an account or key could not pay, by what refused.",
 	"farebox_sign_ins_total":              "Headers that wallets signed, by how they were judged.",
 
 	"farebox_charged_usd_total":           "USD that was charged, by model. The ledger has the exact sums.",

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
+	"farebox/billing"
 	"farebox/billing/replay"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
@@ -29,8 +30,10 @@ type meters struct {
 	reloads  [2]*metrics.Counter // of the config: refused, applied
 	causes   sync.Map            // cause text -> *metrics.Counter
 	signIns  sync.Map            // result -> *metrics.Counter
-	mu       sync.Mutex
-	models   map[string]*modelMeters
+	// shortages are by what refused: limit -> *metrics.Counter
+	shortages sync.Map
+	mu        sync.Mutex
+	models    map[string]*modelMeters
 }
 
 // modelMeters are the series of one model, found once a snapshot.
@@ -101,6 +104,7 @@ func newMeters(g *Gateway) *meters {
 	m.panics = m.set.NewCounter("farebox_panics_total")
 	m.reloads = [2]*metrics.Counter{m.set.NewCounter(`farebox_config_reloads_total{applied="false"}`),
 		m.set.NewCounter(`farebox_config_reloads_total{applied="true"}`)}
+	m.set.NewCounter(`farebox_unpaid_refusals_total{limit="balance"}`)
 	m.set.NewCounter(`farebox_sign_ins_total{result="new"}`) // of those there are, one to begin with
 	gauge("farebox_start_time_seconds", func() float64 { return float64(g.started.Unix()) })
 	return m
@@ -272,6 +276,9 @@ func (c *Call) log(took time.Duration) {
 	if c.shortfall > 0 {
 		e = e.Str("shortfall_usd", c.shortfall.String())
 	}
+	if limit := c.short.Limiter(); limit != "" {
+		e = logShortage(e, limit, &c.short)
+	}
 	if c.Cause != "" {
 		e = e.Str("cause", c.Cause)
 	}
@@ -285,6 +292,19 @@ func (c *Call) log(took time.Duration) {
 		e = e.Int64("skipped_lines", skipped)
 	}
 	e.Msg("request")
+}
+
+// logShortage adds the sums of a refusal for want of money, in USD; a DIEM is one.
+func logShortage(e *zerolog.Event, limit string, d *billing.Denial) *zerolog.Event {
+	s := &d.Short
+	e = e.Str("refused_by", limit).Stringer("had_usd", s.Had).Stringer("held_usd", s.Held).Stringer("needed_usd", s.Needed)
+	if s.Period != 0 {
+		e = e.Stringer("limit_left_usd", s.Left).Stringer("limit_period", s.Period)
+	}
+	if d.Owed > 0 {
+		e = e.Stringer("owed_usd", d.Owed)
+	}
+	return e
 }
 
 // triedTargets are the targets that failed a request, in the log.

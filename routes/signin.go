@@ -74,6 +74,8 @@ func (c *Call) identifyWallet(need Access) (done bool, e *Error) {
 		return true, e
 	}
 	if key == nil {
+		c.noteShortage(&billing.Denial{Code: billing.BelowMinimum,
+			Short: billing.Shortage{Needed: c.snap.wallets.cfg.MinBalance}})
 		return true, c.walletIsShort(0, 0)
 	}
 	if e := c.ConfirmSignIn(s); e != nil { // before it takes one of the wallet's slots

@@ -220,11 +220,7 @@ func (c *inference) cover() *routes.Error {
 	c.covered = ahead
 	if need := more(ahead); need > 0 && hold.ExtendUpTo(need, more(least)) < need {
 		if more(least) > 0 {
-			usd, diem, _ := c.call.Key.BalanceAt(c.call.StartNs)
-			no := billing.Denial{Code: billing.InsufficientBalance}
-			if usd+diem >= more(least) {
-				no.Code = billing.KeyLimitUSD
-			}
+			no := c.call.Key.Shortage(more(least), c.call.StartNs)
 			return c.call.Denied(&no)
 		}
 		c.covered = min(ahead, money.Affords(price, hold.Granted()-fixed))

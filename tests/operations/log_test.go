@@ -3,6 +3,7 @@ package operations
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -87,4 +88,75 @@ func TestFailuresAreAccountedForInTheLog(t *testing.T) {
 	if lines[kind{400, "INVALID_REQUEST", ""}] != 2 {
 		t.Errorf("the two rare failures are not in the log: %v", lines)
 	}
+}
+
+// "A customer says that he has money and gets a 402; our log has the code and not one
+// sum." The line says what there was, what was held and needed, and which limit refused.
+func TestARefusalForMoneyHasItsSumsInTheLog(t *testing.T) {
+	t.Parallel()
+	rig.OnBothStores(t, func(t *testing.T, store string) {
+		quiet := make(chan struct{})
+		u := rig.StartRaw(t, func(c net.Conn, body string) {
+			if strings.Contains(body, "wait") {
+				<-quiet
+			}
+			rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer))(c, body)
+		})
+		g := rig.StartGatewayOn(t, store, fmt.Sprintf("log: { level: info, format: json, sample_above: 0 }\nbilling: { minimum_balance: "+
+			"0.000002 }\nupstreams:\n  - { name: only, base_url: %q }\nmodels:\n  - { id: m, tier: unlimited, context_tokens: 8192, "+
+			"price: { input: 1, output: 2 }, targets: [{ upstream: only }] }\n", u.URL))
+		g.NewAccount("poor", "0.000001234")
+		g.NewAccount("rich", "5")
+		g.CLI("account", "credit", "rich", "3", "--currency", "DIEM")
+		g.NewAccount("busy", "0.003")
+		// refuse has a request refused, and gives its line.
+		refuse := func(account string, args ...string) (line struct {
+			RefusedBy string    `json:"refused_by"`
+			Had       rig.Money `json:"had_usd"`
+			Held      rig.Money `json:"held_usd"`
+			Needed    rig.Money `json:"needed_usd"`
+			Left      rig.Money `json:"limit_left_usd"`
+			Period    string    `json:"limit_period"`
+		}) {
+			t.Helper()
+			status, header, answer := g.Post("/chat/completions", g.Key(account, args...), rig.Ask("m", "Hello", `,"max_completion_tokens":1000`))
+			if status != 402 {
+				t.Fatalf("%s: %d %s", account, status, answer)
+			}
+			id := `"request_id":"` + header.Get("X-Request-Id")
+			for text := range strings.Lines(g.AwaitLog(id)) {
+				if strings.Contains(text, id) {
+					if err := json.Unmarshal([]byte(text), &line); err != nil {
+						t.Fatalf("%v in %s", err, text)
+					}
+				}
+			}
+			return line
+		}
+		if l := refuse("poor"); l.RefusedBy != "minimum_balance" || l.Had != 1234 || l.Held != 0 || l.Needed < 2000 || l.Period != "" {
+			t.Errorf("below the minimum: %+v", l)
+		}
+		if l := refuse("rich", "--limit-diem", "0.000001", "--limit-usd", "1"); l.RefusedBy != "key_diem" ||
+			l.Had != 8_000_000_000 || l.Left != 1000 || l.Period != "EPOCH" || l.Needed <= l.Left {
+			t.Errorf("a limit of DIEM: %+v", l)
+		}
+		g.NewAccount("plain", "5")
+		if l := refuse("plain", "--limit-usd", "0.000002", "--limit-period", "MONTH"); l.RefusedBy != "key_usd" ||
+			l.Had != 5_000_000_000 || l.Left != 2000 || l.Period != "MONTH" || l.Needed <= l.Left {
+			t.Errorf("a limit of USD: %+v", l)
+		}
+		done := make(chan struct{})
+		key := g.Key("busy")
+		go func() {
+			defer close(done)
+			g.Post("/chat/completions", key, rig.Ask("m", "wait", `,"max_completion_tokens":1490`))
+		}()
+		rig.Await(t, "the first request is under way", func() bool { return u.Asked.Load() > 0 })
+		if l := refuse("busy"); l.RefusedBy != "balance" || l.Held == 0 || l.Had+l.Held != 3_000_000 || l.Needed <= l.Had {
+			t.Errorf("the balance: %+v", l)
+		}
+		close(quiet)
+		<-done
+		g.MetricIs(`farebox_unpaid_refusals_total{limit="balance"}`, func(n float64) bool { return n == 1 })
+	})
 }
