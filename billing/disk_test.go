@@ -139,3 +139,48 @@ func TestFirstStartOnAFullDiskCanBeRepeated(t *testing.T) {
 		}
 	}
 }
+
+// "After a kill -9 on a full disk the next start said that the journal cannot grow, and
+// not which disk, nor how much it needs." A request that was under way needs a record.
+func TestAStartWithoutRoomNamesTheFolderAndTheBytes(t *testing.T) {
+	t.Parallel()
+	disk := servers.StartDisk(t, "4m")
+	if disk == nil {
+		t.Skip("no file system of its own to fill")
+	}
+	f := openLedger(t)
+	f.account("a", 10*usd)
+	k, _ := f.key("a")
+	h := &Hold{}
+	f.Admit(h, f.ask(k, usd))
+	h.Progress(worth(usd / 2))
+	if err := f.project.drain(); err != nil {
+		t.Fatal(err)
+	}
+	f.journal.Flush()
+	killed := f.crash(func([]byte) {})
+	dir := filepath.Join(disk.Dir, "store")
+	if err := os.CopyFS(dir, os.DirFS(killed.options.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, journalSub, "*.seg"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	killed.options.Dir, killed.options.segmentSize = dir, 1<<20
+	disk.Fill(t, 900<<10)
+	l, err := Open(killed.options)
+	if err == nil {
+		_ = l.Close()
+	}
+	want := "a journal segment of 1048576 bytes in " + filepath.Join(dir, journalSub)
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "make room on the disk of "+dir) {
+		t.Errorf("it says %v, expected %s and advice", err, want)
+	}
+	disk.Free(t)
+	killed.open()
+	if err := killed.Close(); err != nil {
+		t.Error(err)
+	}
+	h.Void(f.clock.at())
+}

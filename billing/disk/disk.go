@@ -14,6 +14,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
+// leastRoom is what a start needs at most: a segment of the journal, and what the
+// database writes to take over the last one.
+const leastRoom = 48 << 20
+
 // Advise adds to an error of a data directory what an operator can do about
 // it. SQLite's own words for a full disk are "disk I/O error (4874)".
 func Advise(dir string, err error) error {
@@ -33,8 +37,8 @@ func Advise(dir string, err error) error {
 	case err == nil:
 		return nil
 	case is(syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG) || code == sqlite3.SQLITE_FULL:
-		return fmt.Errorf("%w; make room on the disk of %s and start again: "+
-			"charges are safe in the journal", err, dir)
+		return fmt.Errorf("%w; make room on the disk of %s, %d MB or more, and start again: "+
+			"charges are safe in the journal", err, dir, leastRoom>>20)
 	case is(syscall.EROFS, fs.ErrPermission) || code == sqlite3.SQLITE_READONLY ||
 		code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
 		return fmt.Errorf("%w; farebox must be able to write to %s and everything in it: mount it writable, "+

@@ -194,6 +194,9 @@ func (j *Journal) rotate() error {
 	if j.next == nil {
 		j.prepareNow()
 	}
+	if j.next == nil && j.failed != nil {
+		return fmt.Errorf("%w: %w", errFull, j.failed) // it names the folder and the bytes
+	}
 	if j.next == nil || j.unnamed != nil && j.name() != nil {
 		return errFull
 	}

@@ -74,7 +74,7 @@ func createSegment(dir string, size int) (*segment, error) {
 	if err != nil {
 		_ = file.Close()
 		_ = os.Remove(path)
-		return nil, fmt.Errorf("cannot prepare a journal segment: %w", err)
+		return nil, fmt.Errorf("cannot prepare a journal segment of %d bytes in %s: %w", size, dir, err)
 	}
 	mem.ahead(0, readyAtFirst)
 	return &segment{path: path, file: file, mem: mem, off: segmentHead, ready: readyAtFirst}, nil
