@@ -225,6 +225,9 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 		} {
 			l, err := Open(o)
 			if err == nil {
+				if name == "operator" {
+					_, err = Do(l, CreateAccount{Name: "x"})
+				}
 				_ = l.Close()
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "NTP") {
@@ -241,6 +244,61 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 		if want := strings.ReplaceAll(c.want, "PostgreSQL", "Redis"); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("with a clock that is %s ahead of Redis's: %v", c.skew, err)
+		}
+	}
+}
+
+// "A key leaked while the clock of the database was ten minutes off, and the command
+// that revokes it wanted NTP first."
+func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
+	t.Parallel()
+	address := servers.Database(t)
+	l := nodesOn(t, address, 1, func(_ int, o *Options) { o.times = quickTimes })[0]
+	for _, skew := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+		name := skew.String()
+		if _, err := l.CreateAccount(name); err != nil {
+			t.Fatal(err)
+		}
+		var ids, secrets [2]string
+		for i := range ids {
+			row, secret, err := l.CreateKey(NewKey{Account: name, Type: store.Inference})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids[i], secrets[i] = row.ID, secret
+		}
+		refused := func(i int, why string) {
+			t.Helper()
+			for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				if _, err := l.Lookup([]byte(secrets[i])); err != nil {
+					return
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%s: key %d is taken although %s", name, i, why)
+				}
+			}
+		}
+		op, err := Open(Options{Shared: address, Brand: "svc", compares: true, idle: true,
+			Clock: func() time.Time { return time.Now().Add(skew) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Do(op, RevokeKey{ids[0]}); err != nil {
+			t.Errorf("%s: it was not revoked: %v", name, err)
+		}
+		refused(0, "it was revoked")
+		if _, err := Do(op, SetStatus{name, store.AccountSuspended}); err != nil {
+			t.Errorf("%s: it was not suspended: %v", name, err)
+		}
+		refused(1, "its account was suspended")
+		if list, err := Do(op, ListAccounts{}); err != nil || len(list) == 0 {
+			t.Errorf("%s: the accounts are %v, %v", name, list, err)
+		}
+		if _, err := Do(op, CreditAccount{Account: name}); err == nil || !strings.Contains(err.Error(), "NTP") {
+			t.Errorf("%s: a credit by a wrong clock: %v", name, err)
+		}
+		if err := op.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

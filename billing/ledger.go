@@ -64,6 +64,7 @@ type Ledger struct {
 	reports *report.Reports
 	fresh   freshener // for them
 
+	farOff         error        // of an operator's command: why it must not book anything
 	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this process's, see written
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys

@@ -35,7 +35,8 @@ func (l *Ledger) openOperator(o *Options) (*Ledger, error) {
 }
 
 // useStoreClock has an operator's command write down the store's time, and act
-// on the day that it is there, as nodes do.
+// on the day that it is there, as nodes do. With a clock that is far off it only
+// reads, suspends and revokes: a key that leaked cannot wait for NTP.
 func (l *Ledger) useStoreClock(o *Options) error {
 	s, ok := l.store.(store.Shared)
 	if !ok || !o.compares {
@@ -49,7 +50,16 @@ func (l *Ledger) useStoreClock(o *Options) error {
 	if max(skew, -skew) > readingLeast {
 		l.ahead.Store(-skew)
 	}
-	return farApart("PostgreSQL", time.Duration(skew))
+	l.farOff = farApart("PostgreSQL", time.Duration(skew))
+	return nil
+}
+
+// mayChange refuses what an operator's command must not do with a wrong clock.
+func (l *Ledger) mayChange(right Right) error {
+	if right <= MaySupport {
+		return nil
+	}
+	return l.farOff
 }
 
 // NodeInfo is a node of a shared store.
