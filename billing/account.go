@@ -40,7 +40,7 @@ type AccountState struct {
 	windows []window.Window
 
 	ID      string
-	Name    string
+	name    string              // guarded by registry.mu
 	credits *window.Hours       // nil: none were ever counted
 	deletes bool                // keys; guarded by registry.mu
 	paid    bool                // it was ever credited; see Paid
@@ -205,6 +205,22 @@ func (a *AccountState) unlink(h *Hold) {
 		}
 	}
 	h.next, h.prev = nil, nil
+}
+
+// Name is the name of the account now.
+func (a *AccountState) Name() string {
+	r := a.ledger.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return a.name
+}
+
+// rename brings a new name into force in this process.
+func (a *AccountState) rename(name string) {
+	r := a.ledger.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.name = name
 }
 
 // Account is an account as an operator creates it.

@@ -38,7 +38,7 @@ func (q SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	account := Account{ID: a.ID, Name: a.Name}
+	account := Account{ID: a.ID, Name: a.Name()}
 	c.account(l, a)
 	c.entry.AnswerFunc = jsonOf(fixed(account))
 	if l.alone() {

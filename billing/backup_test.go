@@ -51,7 +51,7 @@ func filled(t testing.TB) (f *fixture, secret string) {
 func hasWallets(t testing.TB, l *Ledger) {
 	t.Helper()
 	for address, account := range map[string]string{testWallet: testWallet, "0xlinked": "poor"} {
-		if k, err := l.WalletKey(address); err != nil || k.Account.Name != account {
+		if k, err := l.WalletKey(address); err != nil || k.Account.Name() != account {
 			t.Errorf("the wallet %s has the key %v, %v", address, k, err)
 		}
 	}

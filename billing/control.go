@@ -45,7 +45,7 @@ type controlResponse struct {
 }
 
 // knownErrors keep their identity across the socket.
-var knownErrors = map[string]error{"no_account": ErrNoAccount, "ref": ErrRef, "no_token": ErrNoToken, "other_query": ErrOtherQuery, "most_credit": ErrMostCredit, "balance": ErrBalance,
+var knownErrors = map[string]error{"no_account": ErrNoAccount, "ref": ErrRef, "external": ErrExternal, "stale": ErrStale, "no_token": ErrNoToken, "other_query": ErrOtherQuery, "most_credit": ErrMostCredit, "balance": ErrBalance,
 	"no_key": ErrNoKey, "name_taken": ErrNameTaken,
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
 	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,

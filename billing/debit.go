@@ -60,7 +60,7 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return Debited{Info: storedInfo(row), Applied: true, Booking: bookingOf(d.Booked, a.Name)}, nil
+		return Debited{Info: storedInfo(row), Applied: true, Booking: bookingOf(d.Booked, a.Name())}, nil
 	})
 	if l.alone() {
 		done.Applied, err = a.debit(d, c.store.Debit)
@@ -81,7 +81,7 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	if err != nil {
 		return done, fmt.Errorf("the debit is booked, but the balance cannot be read: %w", err)
 	}
-	done.Info, done.Booking = l.describe(row), bookingOf(d.Booked, a.Name)
+	done.Info, done.Booking = l.describe(row), bookingOf(d.Booked, a.Name())
 	return done, nil
 }
 

@@ -354,3 +354,78 @@ func TestTokensEndAndAreRevoked(t *testing.T) {
 		d.refuse(nil, boss, "create_token", bad)
 	}
 }
+
+// "Two colleagues edited the customer at once, and the tax id of one was lost."
+func TestAProfileChangesWithItsVersion(t *testing.T) {
+	t.Parallel()
+	onBothEngines(t, func(d *desk) {
+		d.do(boss, "create_account", `{"name":"acme","external_id":"crm-1","email":"a@example.com","metadata":{"plan":"gold"}}`)
+		d.do(boss, "create_account", `{"name":"other"}`)
+		d.refuse(ErrExternal, boss, "create_account", `{"name":"third","external_id":"crm-1"}`)
+		d.refuse(ErrNameTaken, boss, "create_account", `{"name":"acme"}`)
+		got := d.do(boss, "get_account", `{"account":"acme"}`)
+		if member(t, got, "external_id") != "crm-1" || member(t, got, "version") != "1" || member(t, got, "spent_today") != "0" ||
+			member2(t, got, "metadata") != `{"plan":"gold"}` || member(t, got, "days_left") != "null" {
+			t.Errorf("the account is %s", got)
+		}
+		change := `{"account":"acme","tax_id":"DE1","metadata":{}}`
+		d.refuse(ErrNoMatch, boss, "change_account", change)
+		match := boss
+		match.Match = `"1"`
+		if got := d.do(match, "change_account", change); member(t, got, "version") != "2" || member(t, got, "tax_id") != "DE1" ||
+			member(t, got, "email") != "a@example.com" || member2(t, got, "metadata") != "" {
+			t.Errorf("the change gives %s", got)
+		}
+		d.refuse(ErrStale, match, "change_account", `{"account":"acme","company":"x"}`)
+		match.Match = "2"
+		d.refuse(ErrNameTaken, match, "change_account", `{"account":"acme","name":"other"}`)
+		d.refuse(ErrQuery, match, "change_account", `{"account":"acme","usd":"5"}`)
+		for _, bad := range []string{`"email":"nobody"`, `"low_balance_at":"-1"`, `"company":"a\u0007"`, `"name":""`,
+			`"metadata":{"` + strings.Repeat("x", 41) + `":"y"}`, `"tax_id":"` + strings.Repeat("x", 300) + `"`} {
+			d.refuse(nil, match, "change_account", `{"account":"acme",`+bad+`}`)
+		}
+		if got := d.do(match, "change_account", `{"account":"acme","name":"acme 2","low_balance_at":"5"}`); member(t, got,
+			"name") != "acme 2" || member(t, got, "low_balance_at") != "5" {
+			t.Errorf("the change gives %s", got)
+		}
+		d.refuse(ErrNoAccount, boss, "get_account", `{"account":"acme"}`)
+		if got := d.do(boss, "create_key", `{"account":"acme 2","type":"INFERENCE"}`); !strings.Contains(got, `"account":"acme 2"`) {
+			t.Errorf("a key of a renamed account is %s", got)
+		}
+	})
+}
+
+// "The customer asked to be forgotten, and the backup still had the email."
+func TestAnErasedAccountIsNobodys(t *testing.T) {
+	t.Parallel()
+	onBothEngines(t, func(d *desk) {
+		d.do(boss, "create_account", `{"name":"Jane Roe","email":"jane@example.com","company":"Roe Ltd","tax_id":"T-77"}`)
+		d.do(boss, "credit_account", `{"account":"Jane Roe","currency":"USD","amount":"5","ref":"wire"}`)
+		d.do(boss, "create_key", `{"account":"Jane Roe","type":"INFERENCE","description":"Jane laptop"}`)
+		d.do(boss, "add_review", `{"slug":"x","account":"Jane Roe","rating":5,"locale":"en","message":"I am Jane"}`)
+		d.do(boss, "link_wallet", `{"address":"0x00000000000000000000000000000000000000aa","account":"Jane Roe"}`)
+		id := member(t, d.do(boss, "get_account", `{"account":"Jane Roe"}`), "id")
+		d.refuse(nil, boss, "erase_account", `{"account":"Jane Roe"}`)
+		d.refuse(ErrBalance, boss, "close_account", `{"account":"Jane Roe"}`)
+		d.do(boss, "close_account", `{"account":"Jane Roe","with_balance":true}`)
+		d.do(boss.as("once"), "erase_account", `{"account":"Jane Roe"}`)
+		d.do(boss.as("once"), "erase_account", `{"account":"Jane Roe"}`)
+		var all []string
+		for _, q := range [][2]string{{"get_account", `{"account":"` + id + `"}`}, {"list_accounts", ``}, {"list_keys", ``},
+			{"list_audit", ``}, {"list_reviews", ``}, {"list_wallets", `{"most":10}`}, {"list_tokens", ``}} {
+			all = append(all, d.do(boss, q[0], q[1]))
+		}
+		text := strings.Join(all, "\n")
+		for _, word := range []string{"Jane", "jane", "Roe", "T-77", "00aa"} {
+			if word != "00aa" && strings.Contains(text, word) {
+				t.Errorf("%q is left in\n%s", word, text)
+			}
+		}
+		if !strings.Contains(text, "erased-"+id) || !strings.Contains(text, `"usd":"5"`) {
+			t.Errorf("the books are gone: %s", text)
+		}
+		if r, err := d.Verify(); err != nil || len(r.Faults) > 0 {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+}

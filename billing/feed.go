@@ -49,6 +49,7 @@ func (n *node) changed(c *store.Change) error {
 			return err
 		}
 		a.setStatus(row.Status)
+		a.rename(row.Name)
 		a.mu.Lock()
 		a.refill, a.paid = row.DIEMDaily, a.paid || row.Paid
 		n.queue.look(a)

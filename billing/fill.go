@@ -86,7 +86,7 @@ type filler struct {
 func (f *filler) open() error {
 	l := f.l
 	f.done.Account = fmt.Sprintf("rows-%d-%d", f.o.Entries, l.now()/int64(time.Millisecond))
-	if _, err := Do(l, CreateAccount{f.done.Account}); err != nil {
+	if _, err := Do(l, CreateAccount{Name: f.done.Account}); err != nil {
 		return err
 	}
 	row, err := l.findAccount(f.done.Account)

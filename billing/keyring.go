@@ -67,7 +67,7 @@ func (l Accounts) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error)
 	page, limit = max(1, page), max(1, limit)
 	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, min(page-1, math.MaxInt/limit)*limit)
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the keys of the account %q: %w", a.Name, err)
+		return nil, fmt.Errorf("cannot list the keys of the account %q: %w", a.Name(), err)
 	}
 	return l.keyRecords(a, rows)
 }
@@ -96,7 +96,7 @@ func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord
 	day := l.Today()
 	week, err := l.store.KeySums(a.no, day-6, day)
 	if err != nil {
-		return nil, fmt.Errorf("cannot add up the usage of keys of the account %q: %w", a.Name, err)
+		return nil, fmt.Errorf("cannot add up the usage of keys of the account %q: %w", a.Name(), err)
 	}
 	periods := map[store.Period]map[int64]store.KeySum{}
 	for i, row := range rows {
@@ -174,7 +174,7 @@ func (l Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 	now := l.clock()
 	n, firstUs, err := l.store.KeysMade(a.no, now.Add(-time.Minute).UnixMicro())
 	if err != nil {
-		return fmt.Errorf("cannot count the keys of the account %q: %w", a.Name, err)
+		return fmt.Errorf("cannot count the keys of the account %q: %w", a.Name(), err)
 	}
 	if n >= perMinute {
 		return &TooSoon{After: time.UnixMicro(firstUs).Add(time.Minute).Sub(now)}

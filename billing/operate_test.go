@@ -9,7 +9,7 @@ import (
 
 // Operations as calls on the ledger, for tests that operate it all the time.
 
-func (l *Ledger) CreateAccount(name string) (Account, error) { return Do(l, CreateAccount{name}) }
+func (l *Ledger) CreateAccount(name string) (Account, error) { return Do(l, CreateAccount{Name: name}) }
 
 func (l *Ledger) ListAccounts() ([]AccountInfo, error) { return Do(l, ListAccounts{}) }
 

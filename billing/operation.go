@@ -179,9 +179,12 @@ func membersOf(t reflect.Type) (names []string) {
 var operations = []*operationRow{
 	row("create_account", MayBook, alone|change, "POST /accounts", CreateAccount{}),
 	row("list_accounts", MayList, 0, "GET /accounts", ListAccounts{}),
+	row("get_account", MayList, 0, "GET /accounts/{account}", GetAccount{}),
+	row("change_account", MayBook, alone|change, "PATCH /accounts/{account}", ChangeAccount{}),
 	row("suspend_account", MaySupport, alone|change, "POST /accounts/{account}/suspend", SuspendAccount{}),
 	row("resume_account", MayBook, alone|change, "POST /accounts/{account}/resume", ResumeAccount{}),
 	row("close_account", MayBook, alone|change, "POST /accounts/{account}/close", CloseAccount{}),
+	row("erase_account", MayOwn, alone|change, "POST /accounts/{account}/erase", EraseAccount{}),
 	row("credit_account", MaySupport, alone|change, "POST /accounts/{account}/credits", CreditAccount{}),
 	row("debit_account", MayBook, alone|change, "POST /accounts/{account}/debits", DebitAccount{}),
 	row("refund_account", MayBook, alone|change, "POST /accounts/{account}/refunds", RefundAccount{}),

@@ -18,29 +18,46 @@ var (
 	ErrNoAccount = errors.New("there is no such account")
 	ErrNoKey     = errors.New("there is no such key")
 	ErrNameTaken = errors.New("there is an account of this name")
+	ErrExternal  = store.ErrExternalID
 )
 
 // CreateAccount makes an account without money.
 type CreateAccount struct {
 	Name string `json:"name"`
+	Profile
 }
 
 func (q CreateAccount) carryOut(l *Ledger, c *call) (Account, error) {
-	if err := checkName(q.Name); err != nil {
+	row, err := l.newAccount(q)
+	if err != nil {
 		return Account{}, err
 	}
-	row := &store.AccountRow{ID: newUUID(), Name: q.Name, CreatedUs: l.now() / 1000}
 	account := Account{ID: row.ID, Name: q.Name}
 	c.entry.Subject = row.ID
-	c.answers(fixed(account))
-	err := c.store.AddAccount(row)
-	if errors.Is(err, store.ErrExists) {
-		err = ErrNameTaken
+	c.entry.AnswerFunc = jsonOf(fixed(account))
+	c.entry.AfterFunc = jsonOf(func(*store.Query) (any, error) {
+		c.entry.Account = row.No
+		return profileInfo(row.Profile)
+	})
+	return account, l.addAccount(c.store, row)
+}
+
+// newAccount is the row of a new account.
+func (l *Ledger) newAccount(q CreateAccount) (*store.AccountRow, error) {
+	row := &store.AccountRow{ID: newUUID(), Name: q.Name, CreatedUs: l.now() / 1000}
+	row.Profile = &store.ProfileRow{ID: row.ID, Name: q.Name, Version: 1}
+	err := errors.Join(checkName(q.Name), q.Profile.check())
+	if err == nil {
+		err = q.Profile.fill(row.Profile)
 	}
-	if err != nil {
-		return Account{}, fmt.Errorf("cannot create the account %q: %w", q.Name, err)
+	return row, err
+}
+
+func (l *Ledger) addAccount(db store.Store, row *store.AccountRow) error {
+	if err := db.AddAccount(row); err != nil {
+		return fmt.Errorf("cannot create the account %q: %w", row.Name, taken(err))
 	}
-	return account, nil
+	return nil
 }
 
 func checkName(name string) error {
@@ -178,12 +195,12 @@ func (q CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, er
 	}
 	on.account(l, a)
 	on.entry.AnswerFunc = jsonOf(func(*store.Query) (any, error) {
-		return Credited{Balance: c.Booked.Balance, Applied: true, Booking: bookingOf(c.Booked, a.Name)}, nil
+		return Credited{Balance: c.Booked.Balance, Applied: true, Booking: bookingOf(c.Booked, a.Name())}, nil
 	})
 	if done.Applied, err = on.store.Credit(c); err != nil {
 		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", q.Account, l.refTaken(err))
 	}
-	done.Booking = bookingOf(c.Booked, a.Name)
+	done.Booking = bookingOf(c.Booked, a.Name())
 	place := money.PlaceOf(q.Currency)
 	switch {
 	case a.lease != nil:
@@ -324,7 +341,7 @@ func (l Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, 
 	}
 	secret := newSecret(l.brand, n.Type, c.secretOf(l.Ledger))
 	row := &store.KeyRow{
-		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name, Type: n.Type,
+		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name(), Type: n.Type,
 		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description,
 		Period:   n.Period,
 		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM,

@@ -69,7 +69,7 @@ func (p *Payments) credit(c *store.PaymentCredit, row *store.PaymentRow, account
 	}
 	day, room := a.roomForCredit()
 	if row.Amount > room {
-		return nil, false, fmt.Errorf("the account %q would have had more than %s", a.Name, money.MaxCredit)
+		return nil, false, fmt.Errorf("the account %q would have had more than %s", a.Name(), money.MaxCredit)
 	}
 	if l.journal != nil {
 		// The payer gets the balance of the store.

@@ -120,7 +120,7 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 	r.mu.Lock()
 	read := r.accountSlab.Take()
 	r.mu.Unlock()
-	*read = AccountState{ID: row.ID, Name: row.Name, no: no, ledger: l, day: day, avail: row.Avail,
+	*read = AccountState{ID: row.ID, name: row.Name, no: no, ledger: l, day: day, avail: row.Avail,
 		refill: row.DIEMDaily, spent: row.Spent, debt: row.Debt, paid: row.Paid, status: row.Status, slot: noSlot}
 	switch {
 	case l.node != nil:

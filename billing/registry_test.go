@@ -136,7 +136,7 @@ func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 		}
 	}
 	if k := found[0]; k.Type != store.Admin || *k.LimitUSD != usd || k.LimitDIEM != nil || k.Period != store.Month ||
-		k.Account.Name != "a" || !strings.HasSuffix(secret, k.Last6) {
+		k.Account.Name() != "a" || !strings.HasSuffix(secret, k.Last6) {
 		t.Errorf("the key is %+v", found[0])
 	}
 	if n := db.reads.Load(); n != 1 {

@@ -22,6 +22,19 @@ type stuckStore struct {
 	free    chan struct{}
 }
 
+// As knows the keys that operators make, too.
+func (s *stuckStore) As(e *store.AuditEntry) store.Store { return &stuckView{s.Store.As(e), s} }
+
+type stuckView struct {
+	store.Store
+	all *stuckStore
+}
+
+func (v *stuckView) AddKey(row *store.KeyRow, most int) error {
+	v.all.known.Store(row.Digest, true)
+	return v.Store.AddKey(row, most)
+}
+
 func (s *stuckStore) AddKey(row *store.KeyRow, most int) error {
 	s.known.Store(row.Digest, true)
 	return s.Store.AddKey(row, most)

@@ -80,12 +80,23 @@ func (l Accounts) WalletAccount(address string, open bool) (Account, error) {
 		case !open:
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, ErrNoAccount)
 		}
-		a, err := Do(l.Ledger, CreateAccount{address})
+		a, err := l.createAccount(address)
 		if !errors.Is(err, ErrNameTaken) {
 			return a, err
 		}
 		open = false // another request of this wallet was faster
 	}
+}
+
+// createAccount makes an account for its owner.
+func (l Accounts) createAccount(name string) (Account, error) {
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	row, err := l.newAccount(CreateAccount{Name: name})
+	if err == nil {
+		err = l.addAccount(l.store, row)
+	}
+	return Account{ID: row.ID, Name: name}, err
 }
 
 // row is the account of a wallet, or ErrNoRow.
@@ -191,7 +202,7 @@ func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 	switch {
 	case err != nil:
 		return fail(err)
-	case a.Name == address:
+	case a.Name() == address:
 		return fail(errors.New("it is the wallet's own"))
 	case a.knownStatus() == store.AccountClosed:
 		return fail(ErrClosed)
@@ -202,9 +213,9 @@ func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 			return fail(err)
 		}
 	}
-	row := &store.WalletLink{Address: address, Account: a.no, Name: a.Name, SinceUs: l.now() / 1000, By: by}
+	row := &store.WalletLink{Address: address, Account: a.no, Name: a.Name(), SinceUs: l.now() / 1000, By: by}
 	key := l.Wallets().keyRow(address, a.no)
-	made := WalletLink{Address: address, AccountID: a.ID, Account: a.Name, Since: fromMicro(row.SinceUs), By: by}
+	made := WalletLink{Address: address, AccountID: a.ID, Account: a.Name(), Since: fromMicro(row.SinceUs), By: by}
 	c.entry.Account, c.entry.Subject = a.no, address
 	c.answers(fixed(made))
 	retired, err := c.store.LinkWallet(row, key, walletRest)

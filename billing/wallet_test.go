@@ -42,7 +42,7 @@ func TestWalletSpendsRightAfterItsFirstCredit(t *testing.T) {
 	}
 	row := payAs(t, f.Ledger, "pay_a", testWallet, 5*usd)
 	k, err := f.WalletKey(testWallet)
-	if err != nil || k.Account.Name != testWallet || k.Type != store.Wallet || row.Balance != 5*usd {
+	if err != nil || k.Account.Name() != testWallet || k.Type != store.Wallet || row.Balance != 5*usd {
 		t.Fatalf("after its credit: %+v, %v, balance %s", k, err, row.Balance)
 	}
 	h := &Hold{}
@@ -55,7 +55,7 @@ func TestWalletSpendsRightAfterItsFirstCredit(t *testing.T) {
 	}
 	f.recount()
 	f.reopen()
-	if k, err = f.WalletKey(testWallet); err != nil || k.Account.Name != testWallet {
+	if k, err = f.WalletKey(testWallet); err != nil || k.Account.Name() != testWallet {
 		t.Errorf("after a restart: %v", err)
 	}
 	if row := payAs(t, f.Ledger, "pay_b", testWallet, usd); row.Balance != 5*usd+usd/2 {
@@ -135,7 +135,7 @@ func TestLinkSendsCreditAndSpendingToTheOtherAccount(t *testing.T) {
 		t.Errorf("linked twice: %v", err)
 	}
 	linked, err := f.WalletKey(testWallet)
-	if err != nil || linked.Account.Name != "company" {
+	if err != nil || linked.Account.Name() != "company" {
 		t.Fatalf("its key is now %+v, %v", linked, err)
 	}
 	if row := payAs(t, f.Ledger, "pay_b", testWallet, 7*usd); row.Balance != 17*usd {
@@ -146,7 +146,7 @@ func TestLinkSendsCreditAndSpendingToTheOtherAccount(t *testing.T) {
 	}
 	f.recount()
 	f.reopen()
-	if linked, err = f.WalletKey(testWallet); err != nil || linked.Account.Name != "company" {
+	if linked, err = f.WalletKey(testWallet); err != nil || linked.Account.Name() != "company" {
 		t.Errorf("after a restart: %v, %v", linked, err)
 	}
 	if err := f.UnlinkWallet(testWallet); err != nil {
@@ -155,7 +155,7 @@ func TestLinkSendsCreditAndSpendingToTheOtherAccount(t *testing.T) {
 	if err := f.UnlinkWallet(testWallet); !errors.Is(err, ErrNotLinked) {
 		t.Errorf("unlinked twice: %v", err)
 	}
-	if k, err = f.WalletKey(testWallet); err != nil || k.Account.Name != testWallet {
+	if k, err = f.WalletKey(testWallet); err != nil || k.Account.Name() != testWallet {
 		t.Errorf("afterwards: %v, %v", k, err)
 	}
 	if row := payAs(t, f.Ledger, "pay_c", testWallet, usd); row.Balance != usd+walletRest/2 {
@@ -174,7 +174,7 @@ func TestNodesHearOfWalletsWithinASecond(t *testing.T) {
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			k, err := nodes[1].WalletKey(testWallet)
 			if last = fmt.Sprint(err); err == nil {
-				last = k.Account.Name
+				last = k.Account.Name()
 			}
 			if last == name {
 				return

@@ -289,7 +289,7 @@ func (q AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 		case a.knownStatus() == store.AccountClosed:
 			return fail(ErrClosed)
 		}
-		to = a.Name
+		to = a.Name()
 	}
 	now := l.Payments().NowUs()
 	row := &store.PaymentRow{ID: p.ID, Network: p.Network, Asset: p.Asset, Wallet: to, Units: p.Units, Amount: p.Amount,

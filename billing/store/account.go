@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
@@ -18,11 +19,16 @@ func (s *sqlStore) AddAccount(row *AccountRow) error {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		err = t.Row(`INSERT INTO account(id, name, created_us) VALUES($1, $2, $3)
-			ON CONFLICT(name) DO NOTHING RETURNING no`, row.ID, row.Name, row.CreatedUs).Scan(&row.No)
-		if errors.Is(err, sql.ErrNoRows) {
-			return ErrExists
+		p := row.Profile
+		if p == nil {
+			p = &ProfileRow{ID: row.ID, Name: row.Name}
 		}
+		if err := t.freeProfile(p); err != nil {
+			return err
+		}
+		err = t.Row(`INSERT INTO account(id, name, created_us, external_id, email, company, tax_id, metadata, low_balance)
+			VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING no`, row.ID, row.Name, row.CreatedUs, p.ExternalID, p.Email,
+			p.Company, p.TaxID, p.Metadata, int64(p.LowBalance)).Scan(&row.No)
 		t.change(ChangeAccount, row.No, 0)
 		return s.unique(err)
 	})
@@ -86,15 +92,16 @@ func (s *sqlStore) FindAccount(nameOrID string, day int32) (*AccountRow, error) 
 	})
 }
 
-func (s *sqlStore) Accounts(day int32) (list []*AccountRow, err error) {
-	err = s.read(func(q *Query) error {
-		list = nil
-		return q.Each(func(rows *sql.Rows) error {
-			r, err := scanAccount(rows.Scan)
-			list = append(list, r)
-			return err
-		}, selectAccounts+groupAccount+" ORDER BY a.no", calendar.Date(day), calendar.DateText(day))
-	})
+func (s *sqlStore) Accounts(day int32) ([]*AccountRow, error) {
+	return s.AccountsOf(AccountFilter{}, day, math.MaxInt32)
+}
+
+func (q *Query) accounts(text string, args ...any) (list []*AccountRow, err error) {
+	err = q.Each(func(rows *sql.Rows) error {
+		r, err := scanAccount(rows.Scan)
+		list = append(list, r)
+		return err
+	}, text, args...)
 	return list, err
 }
 

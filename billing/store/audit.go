@@ -39,6 +39,7 @@ type AuditEntry struct {
 	// MostCredit bounds the sum of the credits of Who on Day; below 0: no bound.
 	MostCredit money.Nano
 	written    bool
+	uncertain  bool // an earlier attempt may have been written: only its answer was lost
 }
 
 // Written says that the change and its row are in the store.
@@ -83,6 +84,15 @@ func (t *tx) beginAudit() error {
 	}
 	if err := t.lockRows("SELECT value FROM counter WHERE name = 'operator' {LOCK}"); err != nil {
 		return err
+	}
+	if t.audited.uncertain {
+		row, err := audits.one(&t.Query, "id = $1", t.audited.ID)
+		if err == nil {
+			return &RepeatError{row}
+		}
+		if !errors.Is(err, ErrNoRow) {
+			return err
+		}
 	}
 	if err := t.repeated(t.audited); err != nil || t.audited.BeforeFunc == nil {
 		return err

@@ -196,6 +196,12 @@ func (t *table[R]) search(s *sqlStore, text string, args ...any) ([]*R, error) {
 	})
 }
 
+// all reads all whole rows for which a condition holds.
+func (t *table[R]) all(q *Query, where string, args ...any) (all []*R, err error) {
+	err = t.each(q, func(r *R) { all = append(all, r) }, t.row+where, args...)
+	return all, err
+}
+
 // each runs do for every row of t.row or t.brief with a condition.
 func (t *table[R]) each(q *Query, do func(*R), text string, args ...any) error {
 	rows, err := q.rows(text, args...)

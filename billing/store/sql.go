@@ -208,8 +208,9 @@ func (s *sqlStore) writeFor(timeout time.Duration, do func(t *tx) error) error {
 			}
 			return err
 		}
-		if err = sqlTx.Commit(); err == nil && t.audited != nil {
-			t.audited.written = true
+		err = sqlTx.Commit()
+		if t.audited != nil {
+			t.audited.written, t.audited.uncertain = err == nil, err != nil
 		}
 		return err
 	})

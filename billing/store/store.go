@@ -25,6 +25,12 @@ type Store interface {
 	Account(no uint32, day int32) (*AccountRow, error)
 	FindAccount(nameOrID string, day int32) (*AccountRow, error)
 	Accounts(day int32) ([]*AccountRow, error)
+	AccountsOf(f AccountFilter, day int32, most int) ([]*AccountRow, error)
+	Profile(no uint32) (*ProfileRow, error)
+	Profiles(first, last uint32) ([]*ProfileRow, error)
+	ChangeProfile(r *ProfileRow, version int64) error
+	Erase(account uint32, nowUs int64) error
+	Spent(account uint32, first, last int32) (map[int32]money.Nano, error)
 	Credit(c *Credit) (applied bool, err error)
 	Debit(d *Debit) (applied bool, err error)
 	Debited(d *Debit) (done bool, err error)
@@ -103,6 +109,7 @@ type AccountRow struct {
 	Spent     money.Parts // since the account exists
 	Refunded  money.Nano  // of that, in all currencies
 	Debt      money.Nano  // of the account, still unpaid
+	Profile   *ProfileRow // of a new account; nil: none
 	Paid      bool        // it was ever credited, in any currency, or has an allowance
 	Status    AccountStatus
 	StatusUs  int64

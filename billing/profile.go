@@ -1,0 +1,316 @@
+package billing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+	"farebox/billing/store"
+	"farebox/config"
+)
+
+// Limits of what operators write down about an account.
+const (
+	metadataMost      = 32
+	metadataNameMost  = 40
+	metadataValueMost = 256
+)
+
+// Profile is what operators write down about an account. farebox itself uses only LowBalance.
+type Profile struct {
+	ExternalID string            `json:"external_id,omitempty"` // in another system; unique
+	Email      string            `json:"email,omitempty"`
+	Company    string            `json:"company,omitempty"`
+	TaxID      string            `json:"tax_id,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	LowBalance Nano              `json:"low_balance_at,omitempty"` // balance below which somebody is told; 0: none
+}
+
+func (p *Profile) check() error {
+	for _, text := range []struct{ name, value string }{{"external id", p.ExternalID}, {"email", p.Email},
+		{"company", p.Company}, {"tax id", p.TaxID}} {
+		if len(text.value) > maxMemo {
+			return fmt.Errorf("cannot use the %s: it has more than %d bytes", text.name, maxMemo)
+		}
+		if err := checkText(text.name, text.value); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.Email != "" && (strings.Count(p.Email, "@") != 1 || strings.ContainsAny(p.Email, " ,;<>")):
+		return fmt.Errorf("cannot use the email %q: expected one address such as name@example.com", p.Email)
+	case p.LowBalance < 0 || p.LowBalance > money.MaxCredit:
+		return fmt.Errorf("cannot use low_balance_at: expected 0 to %s", money.MaxCredit)
+	case len(p.Metadata) > metadataMost:
+		return fmt.Errorf("cannot use the metadata: it has more than %d members", metadataMost)
+	}
+	for name, value := range p.Metadata {
+		if name == "" || len(name) > metadataNameMost || len(value) > metadataValueMost {
+			return fmt.Errorf("cannot use the metadata: a name has 1 to %d bytes, a value at most %d", metadataNameMost,
+				metadataValueMost)
+		}
+		if err := errors.Join(checkText("metadata", name), checkText("metadata", value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes the profile to a row.
+func (p *Profile) fill(r *store.ProfileRow) error {
+	r.ExternalID = nil
+	if p.ExternalID != "" {
+		r.ExternalID = &p.ExternalID
+	}
+	r.Email, r.Company, r.TaxID, r.LowBalance, r.Metadata = p.Email, p.Company, p.TaxID, p.LowBalance, ""
+	if len(p.Metadata) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(p.Metadata)
+	r.Metadata = string(text)
+	return err
+}
+
+// AccountProfile is an account with its profile.
+type AccountProfile struct {
+	Account
+	Profile
+	Version  int64     `json:"version"` // for If-Match
+	ErasedAt time.Time `json:"erased_at,omitzero"`
+}
+
+func profileInfo(r *store.ProfileRow) (p AccountProfile, err error) {
+	p = AccountProfile{Account: Account{ID: r.ID, Name: r.Name}, Version: r.Version, ErasedAt: fromMicro(r.ErasedUs),
+		Profile: Profile{Email: r.Email, Company: r.Company, TaxID: r.TaxID, LowBalance: r.LowBalance}}
+	if r.ExternalID != nil {
+		p.ExternalID = *r.ExternalID
+	}
+	if r.Metadata != "" {
+		err = json.Unmarshal([]byte(r.Metadata), &p.Metadata)
+	}
+	return p, err
+}
+
+// taken are the errors of names and external ids that others have.
+func taken(err error) error {
+	if errors.Is(err, store.ErrExists) {
+		return ErrNameTaken
+	}
+	return err
+}
+
+// Mistakes with If-Match.
+var (
+	ErrNoMatch = errors.New("give the version that you change as If-Match")
+	ErrStale   = errors.New("somebody else has changed it meanwhile: read it again")
+)
+
+// ChangeAccount changes the profile of an account. What the query does not have stays; an
+// empty text or object removes.
+type ChangeAccount struct {
+	Account    string             `json:"account"` // id or name
+	Name       *string            `json:"name,omitempty"`
+	ExternalID *string            `json:"external_id,omitempty"`
+	Email      *string            `json:"email,omitempty"`
+	Company    *string            `json:"company,omitempty"`
+	TaxID      *string            `json:"tax_id,omitempty"`
+	Metadata   *map[string]string `json:"metadata,omitempty"`
+	LowBalance *Nano              `json:"low_balance_at,omitempty"`
+}
+
+func (q ChangeAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
+	fail := func(err error) (AccountProfile, error) {
+		return AccountProfile{}, fmt.Errorf("cannot change the account %q: %w", q.Account, err)
+	}
+	a, err := l.findAccount(q.Account)
+	if err != nil {
+		return fail(err)
+	}
+	row, err := l.store.Profile(a.no)
+	if err != nil {
+		return fail(err)
+	}
+	version, err := c.match(row.Version)
+	if err != nil {
+		return fail(err)
+	}
+	if row.ErasedUs != 0 {
+		return fail(errors.New("it is erased"))
+	}
+	if err := q.change(row); err != nil {
+		return fail(err)
+	}
+	c.profile(a)
+	switch err := c.store.ChangeProfile(row, version); {
+	case errors.Is(err, store.ErrStale):
+		return fail(ErrStale)
+	case err != nil:
+		return fail(taken(err))
+	}
+	a.rename(row.Name)
+	return profileInfo(row)
+}
+
+// match is the version that the call changes.
+func (c *call) match(now int64) (int64, error) {
+	if c.Match == "" && !c.named {
+		return now, nil
+	}
+	version, err := strconv.ParseInt(strings.Trim(c.Match, `"`), 10, 64)
+	switch {
+	case c.Match == "":
+		return 0, ErrNoMatch
+	case err != nil || version != now:
+		return 0, ErrStale
+	}
+	return version, nil
+}
+
+// change brings the query into a row.
+func (q *ChangeAccount) change(row *store.ProfileRow) error {
+	now, err := profileInfo(row)
+	if err != nil {
+		return err
+	}
+	p := now.Profile
+	for _, f := range []struct{ from, to *string }{{q.ExternalID, &p.ExternalID}, {q.Email, &p.Email},
+		{q.Company, &p.Company}, {q.TaxID, &p.TaxID}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if q.Metadata != nil {
+		p.Metadata = *q.Metadata
+	}
+	if q.LowBalance != nil {
+		p.LowBalance = *q.LowBalance
+	}
+	if q.Name != nil && *q.Name != row.Name {
+		if config.IsWallet(row.Name) || config.IsWallet(*q.Name) {
+			return errors.New("the name of a wallet's account is its address")
+		}
+		if err := checkName(*q.Name); err != nil {
+			return err
+		}
+		row.Name = *q.Name
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	return p.fill(row)
+}
+
+// profile has the audit entry tell the profile before and after, which is also the answer.
+func (c *call) profile(a *AccountState) {
+	c.entry.Account, c.entry.Subject = a.no, a.ID
+	c.answers(func(q *store.Query) (any, error) {
+		row, err := q.Profile(a.no)
+		if err != nil {
+			return nil, err
+		}
+		return profileInfo(row)
+	})
+	c.entry.BeforeFunc = c.entry.AfterFunc
+}
+
+// EraseAccount removes what tells who a closed account was: its name, profile, wallets, the
+// descriptions of its keys, and the texts of its reviews. The books stay.
+type EraseAccount struct {
+	Account string `json:"account"` // id or name
+}
+
+func (q EraseAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
+	fail := func(err error) (AccountProfile, error) {
+		return AccountProfile{}, fmt.Errorf("cannot erase the account %q: %w", q.Account, err)
+	}
+	a, err := l.findAccount(q.Account)
+	if err != nil {
+		return fail(err)
+	}
+	c.profile(a)
+	c.entry.BeforeFunc = nil
+	if err := c.store.Erase(a.no, l.now()/1000); err != nil {
+		return fail(err)
+	}
+	a.rename(store.ErasedName(a.ID))
+	rows, err := l.store.Keys(a.no)
+	for i := 0; err == nil && i < len(rows); i++ {
+		err = l.Accounts().enforceKey(rows[i])
+	}
+	var row *store.ProfileRow
+	if err == nil {
+		row, err = l.store.Profile(a.no)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return profileInfo(row)
+}
+
+// GetAccount gives an account with its profile, money and spending.
+type GetAccount struct {
+	Account string `json:"account"` // id or name
+}
+
+// AccountDetail is an account with all that is known of it.
+type AccountDetail struct {
+	AccountInfo
+	Profile
+	Version    int64     `json:"version"` // for If-Match
+	ErasedAt   time.Time `json:"erased_at,omitzero"`
+	SpentToday Nano      `json:"spent_today"` // UTC
+	SpentMonth Nano      `json:"spent_month"`
+	DaysLeft   *int64    `json:"days_left"` // at the rate of the last seven days; null: nothing was spent
+}
+
+func (q GetAccount) carryOut(l *Ledger, _ *call) (AccountDetail, error) {
+	fail := func(err error) (AccountDetail, error) {
+		return AccountDetail{}, fmt.Errorf("cannot read the account %q: %w", q.Account, err)
+	}
+	day := l.Today()
+	row, err := l.store.FindAccount(q.Account, day)
+	if errors.Is(err, store.ErrNoRow) {
+		err = ErrNoAccount
+	}
+	if err == nil {
+		err = l.catchUp()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return l.detail(row, day)
+}
+
+func (l *Ledger) detail(row *store.AccountRow, day int32) (d AccountDetail, err error) {
+	profile, err := l.store.Profile(row.No)
+	if err != nil {
+		return d, err
+	}
+	month := calendar.FirstDay(calendar.MonthOf(day))
+	days, err := l.store.Spent(row.No, min(month, day-6), day)
+	if err != nil {
+		return d, err
+	}
+	p, err := profileInfo(profile)
+	d = AccountDetail{AccountInfo: l.describe(row), Profile: p.Profile, Version: p.Version, ErasedAt: p.ErasedAt,
+		SpentToday: days[day]}
+	var week Nano
+	for at, n := range days {
+		if at >= month {
+			d.SpentMonth += n
+		}
+		if at > day-7 {
+			week += n
+		}
+	}
+	if week > 0 {
+		left := int64((d.USD + d.Bundled + d.Leased.USD + d.Leased.Bundled) / max(1, week/7))
+		d.DaysLeft = &left
+	}
+	return d, err
+}

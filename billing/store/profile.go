@@ -1,0 +1,163 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+)
+
+// ProfileRow is what operators write down about an account.
+type ProfileRow struct {
+	No         uint32     `db:"no,late"`
+	ID         string     `db:"id"`
+	Name       string     `db:"name"`
+	ExternalID *string    `db:"external_id"` // unique; nil: none
+	Email      string     `db:"email"`
+	Company    string     `db:"company"`
+	TaxID      string     `db:"tax_id"`
+	Metadata   string     `db:"metadata"`    // JSON object of texts; "": none
+	LowBalance money.Nano `db:"low_balance"` // 0: none
+	Version    int64      `db:"version"`     // counts changes by operators, from 1
+	ErasedUs   int64      `db:"erased_us"`   // 0: not erased
+}
+
+// ErrExternalID is an external id that another account has.
+var ErrExternalID = errors.New("another account has this external id")
+
+var (
+	profiles      = newTable[ProfileRow]("account")
+	changeProfile = profiles.statement(`UPDATE account SET {SET name, external_id, email, company, tax_id, metadata,
+		low_balance}, version = version + 1 WHERE no = $1 AND version = $2`)
+)
+
+// Profile gives the profile of an account as the transaction sees it.
+func (q *Query) Profile(no uint32) (*ProfileRow, error) { return profiles.one(q, "no = $1", no) }
+
+// Profile gives the profile of an account.
+func (s *sqlStore) Profile(no uint32) (*ProfileRow, error) {
+	return ask(s, func(q *Query) (*ProfileRow, error) { return q.Profile(no) })
+}
+
+// Profiles gives the profiles of accounts by number.
+func (s *sqlStore) Profiles(first, last uint32) ([]*ProfileRow, error) {
+	return profiles.list(s, "no BETWEEN $1 AND $2 ORDER BY no", first, last)
+}
+
+// ChangeProfile writes a profile, unless it has changed since it had version.
+func (s *sqlStore) ChangeProfile(r *ProfileRow, version int64) error {
+	return s.write(func(t *tx) error {
+		if err := t.freeProfile(r); err != nil {
+			return err
+		}
+		n, err := changeProfile.exec(t, r, r.No, version)
+		if err == nil && n == 0 {
+			return ErrStale
+		}
+		r.Version = version + 1
+		t.change(ChangeAccount, r.No, 0)
+		return err
+	})
+}
+
+// freeProfile refuses names and external ids of other accounts.
+func (t *tx) freeProfile(r *ProfileRow) error {
+	var names, ids int64
+	err := t.Row("SELECT (SELECT count(*) FROM account WHERE name = $1 AND id <> $2), (SELECT count(*) FROM account WHERE "+
+		"external_id = $3 AND id <> $2)", r.Name, r.ID, r.ExternalID).Scan(&names, &ids)
+	switch {
+	case err != nil:
+		return err
+	case names > 0:
+		return ErrExists
+	case ids > 0:
+		return ErrExternalID
+	}
+	return nil
+}
+
+// ErasedName is the name of an account that was erased.
+func ErasedName(id string) string { return "erased-" + id }
+
+// Erase removes what tells who a closed account was: names, profile, descriptions, links of
+// wallets, texts of reviews, and what the audit log tells of them. Its keys are revoked. The
+// books stay.
+func (s *sqlStore) Erase(account uint32, nowUs int64) error {
+	return s.write(func(t *tx) error {
+		var id string
+		var status AccountStatus
+		err := t.Row("SELECT id, status FROM account WHERE no = $1 {LOCK}", account).Scan(&id, &status)
+		switch {
+		case err != nil:
+			return noRow(err)
+		case status != AccountClosed:
+			return fmt.Errorf("it is %s: close it first", status)
+		}
+		wallets, err := keys.all(&t.Query, "k.account = $1 AND k.type = 3 AND k.revoked_us = 0", account)
+		if err != nil {
+			return err
+		}
+		for _, k := range wallets {
+			if _, err := t.retireKey(k.Digest, nowUs); err != nil {
+				return err
+			}
+		}
+		for _, text := range []string{
+			`UPDATE account SET name = $2, external_id = NULL, email = '', company = '', tax_id = '', metadata = '', low_balance = 0,
+				erased_us = $3, version = version + 1 WHERE no = $1`,
+			"UPDATE api_key SET description = '', revoked_us = CASE WHEN revoked_us = 0 THEN $3 ELSE revoked_us END, version = version + 1 WHERE account = $1 AND $2 <> ''",
+			"DELETE FROM wallet_link WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
+			"DELETE FROM enclave_answer WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
+			"UPDATE review SET message = '', hidden_us = $3 WHERE account = $1 AND $2 <> ''",
+			"UPDATE voice SET expires_us = $3 WHERE account = $1 AND $2 <> '' AND expires_us > $3",
+			"UPDATE job SET expires_us = $3 WHERE account = $1 AND $2 <> '' AND state >= 4 AND expires_us > $3",
+			"UPDATE audit SET before_state = '', after_state = '', answer = '' WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
+		} {
+			if _, err := t.exec(text, account, ErasedName(id), nowUs); err != nil {
+				return err
+			}
+		}
+		list, err := values[int64](&t.Query, "SELECT no FROM api_key WHERE account = $1", account)
+		for _, no := range list {
+			t.change(ChangeKey, account, no)
+		}
+		t.change(ChangeAccount, account, 0)
+		return errors.Join(err, t.bump("review"))
+	})
+}
+
+// Spent is the consumption of an account by day, in all currencies together.
+func (s *sqlStore) Spent(account uint32, first, last int32) (map[int32]money.Nano, error) {
+	return ask(s, func(q *Query) (map[int32]money.Nano, error) {
+		days := map[int32]money.Nano{}
+		err := each2(q, func(date int64, n money.Nano) { days[calendar.DayOfDate(date)] = n },
+			"SELECT day, "+sumAmounts+` FROM (SELECT day, amount FROM usage_day WHERE account = $1 AND day BETWEEN $2 AND $3
+			UNION ALL SELECT day, amount FROM usage_moved WHERE account = $1 AND day BETWEEN $2 AND $3) AS u GROUP BY day`,
+			account, calendar.Date(first), calendar.Date(last))
+		return days, err
+	})
+}
+
+// AccountFilter selects accounts; zero fields select all.
+type AccountFilter struct {
+	After        uint32 // accounts with larger numbers
+	ExternalID   string
+	Status       *AccountStatus
+	FromUs, ToUs int64 // of their creation
+}
+
+// AccountsOf lists accounts by their numbers, with the DIEM of a day.
+func (s *sqlStore) AccountsOf(f AccountFilter, day int32, most int) ([]*AccountRow, error) {
+	w := where{args: []any{calendar.Date(day), calendar.DateText(day)}}
+	w.add("x.no > ", f.After, f.After != 0)
+	w.add("x.external_id = ", f.ExternalID, f.ExternalID != "")
+	if f.Status != nil {
+		w.add("x.status = ", int64(*f.Status), true)
+	}
+	w.add("x.created_us >= ", f.FromUs, f.FromUs != 0)
+	w.add("x.created_us < ", f.ToUs, f.ToUs != 0)
+	text := selectAccounts + "WHERE a.no IN (SELECT x.no FROM account x WHERE " + w.text("x.no", most) + ")" + groupAccount +
+		" ORDER BY a.no"
+	return ask(s, func(q *Query) ([]*AccountRow, error) { return q.accounts(text, w.args...) })
+}
