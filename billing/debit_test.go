@@ -296,7 +296,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 			Privacy: &privacy}}); err != nil {
 			t.Fatal(err)
 		}
-		list, err := Do(op, ListKeys{Account: "a"})
+		list, err := All(op, ListKeys{Account: "a"})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%+v, %v", list, err)
 		}

@@ -253,7 +253,7 @@ func TestDebtMovesBetweenEngines(t *testing.T) {
 	defer func() { _ = op.Close() }()
 	expect := func(op Operator, usd, debt Nano) {
 		t.Helper()
-		list, err := Do(op, ListAccounts{})
+		list, err := All(op, ListAccounts{})
 		if err != nil || len(list) != 1 || list[0].USD != usd || list[0].Debt != debt {
 			t.Errorf("the accounts are %+v (%v)", list, err)
 		}

@@ -429,3 +429,82 @@ func TestAnErasedAccountIsNobodys(t *testing.T) {
 		}
 	})
 }
+
+// pages reads a list page by page.
+func (d *desk) pages(name, query string, limit int) (all []string) {
+	d.t.Helper()
+	for cursor, n := "", 0; ; n++ {
+		part := fmt.Sprintf(`{"limit":%d,"cursor":%q`, limit, cursor)
+		if query != "" {
+			part += "," + query
+		}
+		text := d.do(boss, name, part+"}")
+		var list struct {
+			Data []json.RawMessage `json:"data"`
+			Next string            `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Data) > limit || n > 100 || list.Data == nil {
+			d.t.Fatalf("page %d of %s has %d entries: %s (%v)", n, name, len(list.Data), text, err)
+		}
+		for _, one := range list.Data {
+			all = append(all, string(one))
+		}
+		if cursor = list.Next; cursor == "" {
+			return all
+		}
+	}
+}
+
+// "The second page had an account that was on the first, and one was on none."
+func TestPagesOfListsAreTheWholeList(t *testing.T) {
+	t.Parallel()
+	onBothEngines(t, func(d *desk) {
+		for i := range 7 {
+			d.do(boss, "create_account", fmt.Sprintf(`{"name":"a%d","external_id":"x%d"}`, i, i))
+			d.do(boss, "credit_account", fmt.Sprintf(`{"account":"a%d","currency":"USD","amount":"1","ref":"r%d"}`, i, i))
+			d.do(boss, "create_key", fmt.Sprintf(`{"account":"a%d","type":"INFERENCE"}`, i%2))
+			d.do(boss, "create_token", fmt.Sprintf(`{"name":"t%d","role":"read-only","ends":"2040-01-01T00:00:00Z"}`, i))
+		}
+		for name, most := range map[string]int{"list_accounts": 7, "list_keys": 7, "list_tokens": 7, "list_audit": 28,
+			"list_jobs": 0, "list_payments": 0, "list_wallets": 0} {
+			whole := d.pages(name, "", 500)
+			if len(whole) != most {
+				t.Errorf("%s has %d entries, expected %d", name, len(whole), most)
+			}
+			for _, limit := range []int{1, 3, 7} {
+				if parts := d.pages(name, "", limit); strings.Join(parts, "\n") != strings.Join(whole, "\n") {
+					t.Errorf("%s in pages of %d gives\n%s\nexpected\n%s", name, limit, parts, whole)
+				}
+			}
+			for _, bad := range []string{`{"limit":501}`, `{"limit":-1}`, `{"cursor":"x"}`, `{"cursor":"W10"}`,
+				`{"cursor":"WyJ4Il0"}`} {
+				d.refuse(ErrQuery, boss, name, bad)
+			}
+		}
+		for query, n := range map[string]int{`"account":"a1"`: 3, `"live":true`: 7} {
+			if got := d.pages("list_keys", query, 2); len(got) != n {
+				t.Errorf("keys with %s: %s", query, got)
+			}
+		}
+		last := member(t, d.pages("list_keys", "", 500)[2], "last6Chars")
+		for _, end := range []string{last, last[2:]} {
+			if got := d.pages("list_keys", `"last":"`+end+`"`, 500); len(got) != 1 || !strings.Contains(got[0], last) {
+				t.Errorf("keys that end with %s: %s", end, got)
+			}
+		}
+		d.refuse(ErrQuery, boss, "list_keys", `{"last":"%"}`)
+		if got := d.pages("list_accounts", `"external_id":"x3"`, 500); len(got) != 1 || member(t, got[0], "name") != "a3" {
+			t.Errorf("the account x3 is %s", got)
+		}
+		d.do(boss, "suspend_account", `{"account":"a5"}`)
+		if got := d.pages("list_accounts", `"status":"suspended"`, 500); len(got) != 1 || member(t, got[0], "name") != "a5" {
+			t.Errorf("the suspended accounts are %s", got)
+		}
+		if got := d.pages("list_audit", `"account":"a5","operation":"suspend_account"`, 500); len(got) != 1 {
+			t.Errorf("the suspension is %s", got)
+		}
+		if got := d.pages("list_audit", `"to":"2020-01-01T00:00:00Z"`, 500); len(got) != 0 {
+			t.Errorf("before 2020 there is %s", got)
+		}
+	})
+}

@@ -102,6 +102,11 @@ var errCut = errors.New("the connection is cut")
 // As is without an audit log.
 func (c *fakeConn) As(*store.AuditEntry) store.Store { return c }
 
+// AccountsOf gives all accounts, whatever the filter.
+func (c *fakeConn) AccountsOf(_ store.AccountFilter, day int32, _ int) ([]*store.AccountRow, error) {
+	return c.Accounts(day)
+}
+
 func (db *fakeStore) connect() *fakeConn { return &fakeConn{db: db} }
 
 // do runs one call as a transaction.

@@ -257,30 +257,30 @@ var (
 	ErrJobGiven = errors.New("the job is already refunded")
 )
 
-// mostJobs bounds a list of jobs.
-const mostJobs = 10_000
-
 // ListJobs lists jobs of an account (id or name), or of all with "", newest first.
 type ListJobs struct {
-	Account string `json:"account,omitempty"`
-	Most    int    `json:"most"`
+	Page
+	Account string    `json:"account,omitempty"`
+	Model   string    `json:"model,omitempty"`
+	From    time.Time `json:"from,omitzero"` // of their creation
+	To      time.Time `json:"to,omitzero"`
 }
 
-func (q ListJobs) carryOut(l *Ledger, c *call) ([]JobInfo, error) {
-	no, err := l.accountNo(q.Account)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
+func (q ListJobs) carryOut(l *Ledger, _ *call) (list List[JobInfo], err error) {
+	f := store.JobFilter{Model: q.Model, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
+	if f.Account, err = l.accountNo(q.Account); err != nil {
+		return list, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
 	}
-	if q.Most < 1 || q.Most > mostJobs {
-		return nil, fmt.Errorf("cannot list %d jobs: expected 1 to %d", q.Most, mostJobs)
+	var rows []*store.JobRow
+	if err = q.after(&f.Behind.CreatedUs, &f.Behind.ID); err == nil {
+		rows, err = l.store.FindJobs(f, q.rows())
 	}
-	rows, err := l.store.Jobs(no, store.JobPlace{}, q.Most)
-	var list []JobInfo
 	if err == nil {
-		list, err = describeAll(l, rows, jobInfo)
+		list, err = page(&q.Page, rows, func(r *store.JobRow) string { return cursorAt(r.CreatedUs, r.ID) },
+			func(rows []*store.JobRow) ([]JobInfo, error) { return describeAll(l, rows, jobInfo) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the jobs: %w", err)
+		return list, fmt.Errorf("cannot list the jobs: %w", err)
 	}
 	return list, nil
 }

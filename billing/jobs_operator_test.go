@@ -39,13 +39,13 @@ func TestOperatorSeesJobsAndGivesThemBack(t *testing.T) {
 	if _, err := Do(op, RefundJob{ID: "j"}); !errors.Is(err, ErrJobGiven) {
 		t.Errorf("given back again: %v", err)
 	}
-	if list, err := Do(op, ListJobs{Account: "a", Most: 10}); err != nil || len(list) != 1 || list[0] != j {
+	if list, err := All(op, ListJobs{Account: "a", Page: Page{Limit: 10}}); err != nil || len(list) != 1 || list[0] != j {
 		t.Errorf("%+v (%v)", list, err)
 	}
-	if _, err := Do(op, ListJobs{Account: "nobody", Most: 10}); !errors.Is(err, ErrNoAccount) {
+	if _, err := All(op, ListJobs{Account: "nobody", Page: Page{Limit: 10}}); !errors.Is(err, ErrNoAccount) {
 		t.Errorf("jobs of nobody: %v", err)
 	}
-	if _, err := Do(op, ListJobs{Most: 0}); err == nil {
+	if _, err := All(op, ListJobs{Page: Page{Limit: -1}}); err == nil {
 		t.Error("a list of none")
 	}
 	f.recount()

@@ -11,7 +11,7 @@ import (
 
 func (l *Ledger) CreateAccount(name string) (Account, error) { return Do(l, CreateAccount{Name: name}) }
 
-func (l *Ledger) ListAccounts() ([]AccountInfo, error) { return Do(l, ListAccounts{}) }
+func (l *Ledger) ListAccounts() ([]AccountInfo, error) { return All(l, ListAccounts{}) }
 
 func (l *Ledger) Credit(account string, currency Currency, amount Nano, ref, memo string) (Nano, bool, error) {
 	done, err := Do(l, CreditAccount{account, currency, amount, ref, memo})
@@ -47,7 +47,7 @@ func (l *Ledger) CreateKey(n NewKey) (KeyInfo, string, error) {
 	return k.Info, k.Secret, err
 }
 
-func (l *Ledger) Keys(account string) ([]KeyInfo, error) { return Do(l, ListKeys{account}) }
+func (l *Ledger) Keys(account string) ([]KeyInfo, error) { return All(l, ListKeys{Account: account}) }
 
 func (l *Ledger) RevokeKey(id string) error {
 	_, err := Do(l, RevokeKey{id})

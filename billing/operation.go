@@ -65,6 +65,12 @@ func (o *operationRow) known(query []byte) error {
 	return nil
 }
 
+// All is [Do] for a list without a bound: all that it has.
+func All[I any](op Operator, q Operation[List[I]]) ([]I, error) {
+	list, err := Do(op, q)
+	return list.Items, err
+}
+
 // Right is the permission that an operation needs, and the role that has it.
 type Right uint8
 

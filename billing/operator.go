@@ -75,19 +75,31 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// ListAccounts lists all accounts with their money as it is now.
-type ListAccounts struct{}
+// ListAccounts lists accounts with their money as it is now, in the order of their creation.
+type ListAccounts struct {
+	Page
+	ExternalID string               `json:"external_id,omitempty"`
+	Status     *store.AccountStatus `json:"status,omitempty"`
+	From       time.Time            `json:"from,omitzero"` // of their creation
+	To         time.Time            `json:"to,omitzero"`
+}
 
-func (ListAccounts) carryOut(l *Ledger, c *call) ([]AccountInfo, error) {
-	rows, err := l.store.Accounts(l.Today())
+func (q ListAccounts) carryOut(l *Ledger, _ *call) (list List[AccountInfo], err error) {
+	f := store.AccountFilter{ExternalID: q.ExternalID, Status: q.Status, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
+	var rows []*store.AccountRow
+	if err = q.after(&f.After); err == nil {
+		rows, err = l.store.AccountsOf(f, l.Today(), q.rows())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the accounts: %w", err)
+		return list, fmt.Errorf("cannot list the accounts: %w", err)
 	}
-	list := make([]AccountInfo, len(rows))
-	for i, row := range rows {
-		list[i] = l.describe(row)
-	}
-	return list, nil
+	return page(&q.Page, rows, func(r *store.AccountRow) string { return cursorAt(r.No) },
+		func(rows []*store.AccountRow) (list []AccountInfo, err error) {
+			for _, row := range rows {
+				list = append(list, l.describe(row))
+			}
+			return list, nil
+		})
 }
 
 // describe prefers memory: the store is behind by up to a projection. Of a
@@ -373,23 +385,36 @@ func keyInfo(r *store.KeyRow) KeyInfo {
 // ListKeys lists the keys of an account (id or name), or of all with "", revoked ones
 // included.
 type ListKeys struct {
+	Page
 	Account string `json:"account,omitempty"`
+	Last    string `json:"last,omitempty"` // up to six characters at the end of the secret
+	Live    bool   `json:"live,omitempty"` // neither revoked nor expired
 }
 
-func (q ListKeys) carryOut(l *Ledger, c *call) ([]KeyInfo, error) {
-	no, err := l.accountNo(q.Account)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the keys of %q: %w", q.Account, err)
+func (q ListKeys) carryOut(l *Ledger, _ *call) (list List[KeyInfo], err error) {
+	f := store.KeyFilter{Last: q.Last, Live: q.Live, NowUs: l.now() / 1000}
+	if f.Account, err = l.accountNo(q.Account); err != nil {
+		return list, fmt.Errorf("cannot list the keys of %q: %w", q.Account, err)
 	}
-	rows, err := l.store.Keys(no)
+	if strings.Trim(q.Last, base62) != "" || len(q.Last) > 6 {
+		return list, fmt.Errorf("%w: last is %q; expected up to 6 letters and digits", ErrQuery, q.Last)
+	}
+	var rows []*store.KeyRow
+	if err = q.after(&f.After); err == nil {
+		rows, err = l.store.KeysOf(f, q.rows())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the keys: %w", err)
+		return list, fmt.Errorf("cannot list the keys: %w", err)
 	}
 	if l.journal != nil {
 		if err := l.project.catchUp(); err != nil {
-			return nil, fmt.Errorf("cannot bring the use of keys up to date: %w", err)
+			return list, fmt.Errorf("cannot bring the use of keys up to date: %w", err)
 		}
 	}
+	return page(&q.Page, rows, func(r *store.KeyRow) string { return cursorAt(r.No) }, l.describeKeys)
+}
+
+func (l *Ledger) describeKeys(rows []*store.KeyRow) ([]KeyInfo, error) {
 	list := make([]KeyInfo, len(rows))
 	read := map[uint32]map[store.Period]map[int64]store.KeySum{} // by account
 	for i, row := range rows {

@@ -79,7 +79,7 @@ func TestCreditIsAppliedOnceByReference(t *testing.T) {
 				t.Errorf("without a reference: applied %v, %v", credited.Applied, err)
 			}
 		}
-		list, err := Do(op, ListAccounts{})
+		list, err := All(op, ListAccounts{})
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v, %v", list, err)
 		}
@@ -116,7 +116,7 @@ func TestOperatorsMistakesAreNamed(t *testing.T) {
 				""},
 			"long text": {errOf2(Do(op, CreateKey{NewKey: NewKey{Account: "a", Type: store.Admin, Description: long}})), nil,
 				"64"},
-			"keys of nobody": {errOf2(Do(op, ListKeys{Account: "b"})), ErrNoAccount, `"b"`},
+			"keys of nobody": {errOf2(All(op, ListKeys{Account: "b"})), ErrNoAccount, `"b"`},
 			"no such key":    {errOf2(Do(op, RevokeKey{ID: "nokey"})), ErrNoKey, "nokey"},
 		} {
 			if c.err == nil || c.is != nil && !errors.Is(c.err, c.is) || !strings.Contains(c.err.Error(), c.says) {
@@ -165,11 +165,11 @@ func TestKeysThroughAnOperator(t *testing.T) {
 		if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {
 			t.Errorf("the revoked key gives %v", err)
 		}
-		all, err := Do(op, ListKeys{})
+		all, err := All(op, ListKeys{})
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%v, %v", all, err)
 		}
-		mine, err := Do(op, ListKeys{Account: "a"})
+		mine, err := All(op, ListKeys{Account: "a"})
 		if err != nil || len(mine) != 1 {
 			t.Fatalf("%v, %v", mine, err)
 		}
@@ -227,7 +227,7 @@ func TestOperateWithoutAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := Do(op, ListAccounts{}); err != nil || len(list) != 1 {
+	if list, err := All(op, ListAccounts{}); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 	if err := op.Close(); err != nil {
@@ -283,7 +283,7 @@ func TestControlSocketIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Do(op, ListAccounts{}); err != nil {
+	if _, err := All(op, ListAccounts{}); err != nil {
 		t.Errorf("after connections were given back: %v", err)
 	}
 	done := make(chan error)

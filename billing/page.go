@@ -9,8 +9,9 @@ import (
 
 // Sizes of a page of a list.
 const (
-	pageUsual = 100
-	pageMost  = 500
+	pageUsual   = 100
+	pageMost    = 500
+	pageCommand = 10_000 // of a command
 )
 
 // Page selects a part of a list.
@@ -46,6 +47,9 @@ func (p *Page) rows() int {
 
 // after reads the place that the cursor names into the values that made it.
 func (p *Page) after(place ...any) error {
+	if p.Limit < 0 || p.Limit > pageCommand {
+		return fmt.Errorf("limit is %d; expected 1 to %d", p.Limit, pageCommand)
+	}
 	if p.Cursor == "" {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 			!strings.Contains(err.Error(), "give both") {
 			t.Errorf("without a reason: %v", err)
 		}
-		if list, err := Do(op, ListPayments{Wallet: "", Open: false, Most: 10}); err != nil || len(list) != 0 {
+		if list, err := All(op, ListPayments{Wallet: "", Open: false, Page: Page{Limit: 10}}); err != nil || len(list) != 0 {
 			t.Fatalf("what was refused left %+v (%v)", list, err)
 		}
 		done := make(chan error, 8)
@@ -72,7 +72,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 			t.Errorf("one that a node looks after: %v", err)
 		}
 		// An account that was given money is no wallet by that.
-		wallets, err := Do(op, ListWallets{Most: 10})
+		wallets, err := All(op, ListWallets{Page: Page{Limit: 10}})
 		if err != nil || len(wallets) != 1 || wallets[0].Address != testWallet {
 			t.Errorf("the wallets are %+v (%v)", wallets, err)
 		}

@@ -54,27 +54,31 @@ var (
 	ErrPaymentBusy = errors.New("a node is processing the payment: try again in some minutes, or stop that node")
 )
 
-// mostPayments bounds lists of payments and of wallets.
-const mostPayments = 10_000
-
 // ListPayments lists payments of a wallet, or of all with "", newest first.
 type ListPayments struct {
-	Wallet string `json:"wallet,omitempty"`
-	Open   bool   `json:"open,omitempty"` // only payments without an outcome
-	Most   int    `json:"most"`
+	Page
+	Wallet  string    `json:"wallet,omitempty"`
+	Account string    `json:"account,omitempty"` // that was credited, id or name
+	Open    bool      `json:"open,omitempty"`    // only payments without an outcome
+	From    time.Time `json:"from,omitzero"`     // of their creation
+	To      time.Time `json:"to,omitzero"`
 }
 
-func (q ListPayments) carryOut(l *Ledger, c *call) ([]PaymentInfo, error) {
-	if q.Most < 1 || q.Most > mostPayments {
-		return nil, fmt.Errorf("cannot list %d payments: expected 1 to %d", q.Most, mostPayments)
+func (q ListPayments) carryOut(l *Ledger, _ *call) (list List[PaymentInfo], err error) {
+	f := store.PaymentFilter{Wallet: q.Wallet, Open: q.Open, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
+	if f.Account, err = l.accountNo(q.Account); err == nil {
+		err = q.after(&f.Behind.CreatedUs, &f.Behind.ID)
 	}
-	rows, err := l.store.Payments(store.PaymentFilter{Wallet: q.Wallet, Open: q.Open}, q.Most)
-	var list []PaymentInfo
+	var rows []*store.PaymentRow
 	if err == nil {
-		list, err = describeAll(l, rows, paymentInfo)
+		rows, err = l.store.Payments(f, q.rows())
+	}
+	if err == nil {
+		list, err = page(&q.Page, rows, func(r *store.PaymentRow) string { return cursorAt(r.CreatedUs, r.ID) },
+			func(rows []*store.PaymentRow) ([]PaymentInfo, error) { return describeAll(l, rows, paymentInfo) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the payments: %w", err)
+		return list, fmt.Errorf("cannot list the payments: %w", err)
 	}
 	return list, nil
 }
@@ -185,22 +189,28 @@ func paymentInfo(l *Ledger, r *store.PaymentRow, names accountNames) (PaymentInf
 }
 
 // ListWallets lists the wallets that spend here, the latest first.
-type ListWallets struct {
-	Most int `json:"most"`
+type ListWallets struct{ Page }
+
+func (q ListWallets) carryOut(l *Ledger, _ *call) (list List[WalletInfo], err error) {
+	var before int64
+	var keys []*store.KeyRow
+	if err = q.after(&before); err == nil {
+		keys, err = l.store.WalletKeys(before, q.rows())
+	}
+	if err == nil {
+		list, err = page(&q.Page, keys, func(k *store.KeyRow) string { return cursorAt(k.No) }, l.describeWallets)
+	}
+	if err != nil {
+		return list, fmt.Errorf("cannot list the wallets: %w", err)
+	}
+	return list, nil
 }
 
-func (q ListWallets) carryOut(l *Ledger, c *call) ([]WalletInfo, error) {
-	if q.Most < 1 || q.Most > mostPayments {
-		return nil, fmt.Errorf("cannot list %d wallets: expected 1 to %d", q.Most, mostPayments)
-	}
-	keys, err := l.store.WalletKeys(q.Most)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list the wallets: %w", err)
-	}
-	list := make([]WalletInfo, len(keys))
+func (l *Ledger) describeWallets(keys []*store.KeyRow) (list []WalletInfo, err error) {
+	list = make([]WalletInfo, len(keys))
 	for i, k := range keys {
 		if list[i], err = walletInfo(l, store.WalletOfKey(k), k.Account); err != nil {
-			return nil, fmt.Errorf("cannot list the wallets: %w", err)
+			return nil, err
 		}
 	}
 	return list, nil

@@ -56,7 +56,7 @@ func TestOperatorDecidesPaymentsOnce(t *testing.T) {
 		undecided(t, l, "pay_a", 0)
 		undecided(t, l, "pay_b", 0)
 		undecided(t, l, "pay_busy", 1e9)
-		open, err := Do(op, ListPayments{Wallet: testWallet, Open: true, Most: 10})
+		open, err := All(op, ListPayments{Wallet: testWallet, Open: true, Page: Page{Limit: 10}})
 		if err != nil || len(open) != 3 {
 			t.Fatalf("%d are open (%v)", len(open), err)
 		}
@@ -118,7 +118,7 @@ func TestOperatorLinksWallets(t *testing.T) {
 			t.Errorf("twice: %v", err)
 		}
 		payAs(t, l, "pay_a", testWallet, 5*usd)
-		list, err := Do(op, ListWallets{Most: 10})
+		list, err := All(op, ListWallets{Page: Page{Limit: 10}})
 		if err != nil || len(list) != 1 || !list[0].Linked || list[0].Account.Name != "company" ||
 			list[0].Account.USD+list[0].Account.Leased.USD != 5*usd {
 			t.Errorf("the wallets are %+v (%v)", list, err)
@@ -129,7 +129,7 @@ func TestOperatorLinksWallets(t *testing.T) {
 		if _, err := Do(op, UnlinkWallet{Address: testWallet}); !errors.Is(err, ErrNotLinked) {
 			t.Errorf("twice: %v", err)
 		}
-		if list, err := Do(op, ListWallets{Most: 10}); err != nil || len(list) != 0 {
+		if list, err := All(op, ListWallets{Page: Page{Limit: 10}}); err != nil || len(list) != 0 {
 			t.Errorf("the wallets are %+v (%v)", list, err)
 		}
 		if r, err := Do(op, Verify{}); err != nil || len(r.Faults) > 0 {

@@ -15,7 +15,7 @@ func (f *operatorFlags) show() *cobra.Command {
 		Use: "show ACCOUNT", Short: "Show an account's balances, holds, spending, debt and status",
 		Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
-			list, err := billing.Do(op, billing.ListAccounts{})
+			list, err := billing.All(op, billing.ListAccounts{})
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ cannot buy anything.
 On a shared store, LEASED is the money that nodes have leased, including their holds, over all currencies.
 The columns before it show the rest. --json lists leases by currency.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			accounts, err := billing.Do(op, billing.ListAccounts{})
+			accounts, err := billing.All(op, billing.ListAccounts{})
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ const demoCredit = config.Nano(100_000_000_000) // 100 USD
 // OpenDemo makes the demonstration account with 100 USD and two keys,
 // unless an earlier run did; then there are no secrets to show.
 func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
-	accounts, err := billing.Do(l, billing.ListAccounts{})
+	accounts, err := billing.All(l, billing.ListAccounts{})
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (f *operatorFlags) listJobs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs, newest first", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			list, err := billing.Do(op, billing.ListJobs{Account: account, Most: most})
+			list, err := billing.All(op, billing.ListJobs{Account: account, Page: billing.Page{Limit: most}})
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func (f *operatorFlags) keys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List keys with their limits, use and expiry; their secrets are never shown again", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			keys, err := billing.Do(op, billing.ListKeys{Account: of})
+			keys, err := billing.All(op, billing.ListKeys{Account: of})
 			if err != nil {
 				return err
 			}

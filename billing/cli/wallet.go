@@ -37,7 +37,7 @@ func (f *operatorFlags) listWallets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List wallets with the accounts that they spend from", Args: cobra.NoArgs,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
-			list, err := billing.Do(op, billing.ListWallets{Most: most})
+			list, err := billing.All(op, billing.ListWallets{Page: billing.Page{Limit: most}})
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ dead: the chain will never accept it`,
 				}
 				of = address
 			}
-			list, err := billing.Do(op, billing.ListPayments{Wallet: of, Open: open, Most: most})
+			list, err := billing.All(op, billing.ListPayments{Wallet: of, Open: open, Page: billing.Page{Limit: most}})
 			if err != nil {
 				return err
 			}

@@ -266,7 +266,7 @@ func checkKilled(t *testing.T, dir, shared string, told map[string]string) {
 	if files, err := os.ReadDir(filepath.Join(dir, "chain")); err != nil || len(files) != credited {
 		t.Errorf("the chain has %d payments, %d are credited (%v)", len(files), credited, err)
 	}
-	accounts, err := billing.Do(l, billing.ListAccounts{})
+	accounts, err := billing.All(l, billing.ListAccounts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,9 +102,12 @@ type PaymentTally struct {
 
 // PaymentFilter says which payments are listed; zero fields let all through.
 type PaymentFilter struct {
-	Wallet string
-	State  PaymentState
-	Open   bool // only those that are not decided
+	Wallet       string
+	State        PaymentState
+	Open         bool // only those that are not decided
+	Account      uint32
+	FromUs, ToUs int64    // of their creation
+	Behind       JobPlace // of the last one before
 }
 
 // ErrManyPayments is a wallet, or all of them, with as many undecided payments as may be.
@@ -304,19 +307,17 @@ func (s *sqlStore) TallyPayments() (PaymentTally, error) {
 }
 
 func (s *sqlStore) Payments(f PaymentFilter, most int) ([]*PaymentRow, error) {
-	where, args := "true", []any{most}
-	if f.Wallet != "" {
-		args = append(args, f.Wallet)
-		where += fmt.Sprintf(" AND wallet = $%d", len(args))
-	}
-	if f.State != 0 {
-		args = append(args, int64(f.State))
-		where += fmt.Sprintf(" AND state = $%d", len(args))
-	}
+	var w where
+	w.add("wallet = ", f.Wallet, f.Wallet != "")
+	w.add("state = ", int64(f.State), f.State != 0)
+	w.add("account = ", f.Account, f.Account != 0)
+	w.add("created_us >= ", f.FromUs, f.FromUs != 0)
+	w.add("created_us < ", f.ToUs, f.ToUs != 0)
+	w.behind("created_us", f.Behind.CreatedUs, "id >", f.Behind.ID)
 	if f.Open {
-		where += " AND " + paymentOpen
+		w.terms = append(w.terms, paymentOpen)
 	}
-	return payments.list(s, where+" ORDER BY created_us DESC, id LIMIT $1", args...)
+	return payments.list(s, w.text("created_us DESC, id", most), w.args...)
 }
 
 // alonePayments lets nobody else credit payments, or link wallets, until t ends.

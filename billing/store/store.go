@@ -40,6 +40,7 @@ type Store interface {
 	KeyByDigest(d Digest) (*KeyRow, error)
 	KeyByID(id string) (*KeyRow, error)
 	Keys(account uint32) ([]*KeyRow, error) // 0: of all accounts
+	KeysOf(f KeyFilter, most int) ([]*KeyRow, error)
 	RevokeKey(no int64, nowUs int64) error
 	KeyUsed(account uint32, key int64, p Period, day int32) (money.Parts, error)
 	keyStore

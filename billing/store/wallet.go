@@ -34,8 +34,9 @@ type WalletStore interface {
 	// UnlinkWallet ends a link, or gives ErrNoRow. Where the wallet has an account of its
 	// own, key becomes one of that.
 	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
-	// WalletKeys gives the live keys of wallets, those that were made last first.
-	WalletKeys(most int) ([]*KeyRow, error)
+	// WalletKeys gives the live keys of wallets, those that were made last first; before: with smaller
+	// numbers.
+	WalletKeys(before int64, most int) ([]*KeyRow, error)
 	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
 	AddWalletKey(key *KeyRow) error
 }
@@ -88,8 +89,11 @@ func (t *tx) haveWalletKey(key *KeyRow) error {
 	return err
 }
 
-func (s *sqlStore) WalletKeys(most int) ([]*KeyRow, error) {
-	return keys.list(s, "k.type = 3 AND k.revoked_us = 0 ORDER BY k.no DESC LIMIT $1", most)
+func (s *sqlStore) WalletKeys(before int64, most int) ([]*KeyRow, error) {
+	var w where
+	w.add("k.no < ", before, before != 0)
+	w.terms = append(w.terms, "k.type = 3 AND k.revoked_us = 0")
+	return keys.list(s, w.text("k.no DESC", most), w.args...)
 }
 
 // WalletOfKey is the wallet that a key is of; empty for one of no wallet.

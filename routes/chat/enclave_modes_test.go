@@ -354,7 +354,7 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 func TestEnclavesArePrivate(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t, "tier: unlimited", "tier: unlimited\n    privacy: anonymized")
-	accounts, err := billing.Do(s.Ledger, billing.ListAccounts{})
+	accounts, err := billing.All(s.Ledger, billing.ListAccounts{})
 	if err != nil {
 		t.Fatal(err)
 	}

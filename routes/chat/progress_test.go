@@ -49,7 +49,7 @@ func TestCrashBeforeTheFirstTokenChargesNothing(t *testing.T) {
 		if ledger, err = billing.Open(o); err != nil {
 			t.Fatal(err)
 		}
-		accounts, err := billing.Do(ledger, billing.ListAccounts{})
+		accounts, err := billing.All(ledger, billing.ListAccounts{})
 		if err != nil || accounts[0].Spent != charged {
 			t.Errorf("%d tokens: %s were charged, %v", produced, accounts[0].Spent, err)
 		}

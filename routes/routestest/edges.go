@@ -26,7 +26,7 @@ models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: only 
 func Edges(t *testing.T, config string, with map[string]string, capabilities ...routes.Capability) {
 	t.Helper()
 	rig := Start(t, config+edgesConfig, "127.0.0.1:9", capabilities...) // no request gets as far as an upstream
-	accounts, err := billing.Do(rig.Ledger, billing.ListAccounts{})
+	accounts, err := billing.All(rig.Ledger, billing.ListAccounts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func (l *lab) jobsEnded() {
 	}
 	defer func() { _ = op.Close() }()
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		jobs, err := billing.Do(op, billing.ListJobs{Most: 10_000})
+		jobs, err := billing.All(op, billing.ListJobs{Page: billing.Page{Limit: 10_000}})
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -252,7 +252,7 @@ func (b *overspendBooks) Read(_ context.Context, cell string) (overspend.Funds, 
 
 // read lists what accounts have.
 func (b *overspendBooks) read(op billing.Operator) error {
-	accounts, err := billing.Do(op, billing.ListAccounts{})
+	accounts, err := billing.All(op, billing.ListAccounts{})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 // own refuses a ledger that anybody else works with: what is written here
 // counts as revenue.
 func own(l *billing.Ledger, store string) error {
-	accounts, err := billing.Do(l, billing.ListAccounts{})
+	accounts, err := billing.All(l, billing.ListAccounts{})
 	if err != nil {
 		return err
 	}
