@@ -508,3 +508,93 @@ func TestPagesOfListsAreTheWholeList(t *testing.T) {
 		}
 	})
 }
+
+// "The list of money in for the tax office was not what the bank had."
+func TestMoneyInAndLiabilityAreTheBooks(t *testing.T) {
+	t.Parallel()
+	onBothEngines(t, func(d *desk) {
+		d.do(boss, "create_account", `{"name":"a"}`)
+		d.do(boss, "create_account", `{"name":"b"}`)
+		for i := range 5 {
+			d.do(boss, "credit_account", fmt.Sprintf(`{"account":"%c","currency":"USD","amount":"%d","ref":"r%d","memo":"m%d"}`,
+				'a'+i%2, i+1, i, i))
+		}
+		d.do(boss, "credit_account", `{"account":"a","currency":"BUNDLED_CREDITS","amount":"7","ref":"gift"}`)
+		d.do(boss, "refund_account", `{"account":"b","currency":"USD","amount":"1","ref":"back"}`)
+		d.do(boss, "debit_account", `{"account":"b","currency":"USD","amount":"2","ref":"out","memo":"typo"}`)
+		d.do(boss, "debit_account", `{"account":"b","currency":"USD","amount":"50","ref":"owe","memo":"typo","mayOwe":true}`)
+		list := d.pages("money_in", `"currency":"USD"`, 2)
+		if len(list) != 5 || member(t, list[2], "ref") != "r2" || member(t, list[2], "memo") != "m2" ||
+			member(t, list[2], "account") != "a" || member(t, list[2], "amount") != "3" || member(t, list[2], "kind") != "credit" {
+			t.Errorf("the money is %s", list)
+		}
+		if got := d.pages("money_in", `"account":"a"`, 500); len(got) != 4 {
+			t.Errorf("the money of a is %s", got)
+		}
+		if got := d.pages("money_in", `"kind":"debit"`, 1); len(got) != 2 || member(t, got[1], "amount") != "50" {
+			t.Errorf("the debits are %s", got)
+		}
+		if got := d.pages("money_in", `"kind":"refund"`, 1); len(got) != 1 {
+			t.Errorf("the refunds are %s", got)
+		}
+		d.refuse(ErrQuery, boss, "money_in", `{"kind":"bribe"}`)
+		var days List[LiabilityDay]
+		if err := json.Unmarshal([]byte(d.do(boss, "liability", ``)), &days); err != nil || len(days.Items) != 31 {
+			t.Fatalf("%+v %v", days, err)
+		}
+		accounts, err := d.ListAccounts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := days.Items[0], accounts[0].USD+accounts[1].USD; got.USD != want || want != 9*usd || got.Bundled != 7*usd {
+			t.Errorf("the liability is %+v, the accounts have %s", got, want)
+		}
+		if got := days.Items[1]; got.USD != 0 || got.Bundled != 0 || got.Day >= days.Items[0].Day {
+			t.Errorf("the day before it was %+v", got)
+		}
+		d.refuse(ErrQuery, boss, "liability", `{"from":"2020-01-01T00:00:00Z"}`)
+		if got := d.pages("revenue", `"by":"account"`, 10); len(got) != 1 {
+			t.Errorf("the revenue is %s", got)
+		}
+	})
+}
+
+// "We changed the secret and the service was down until the deployment."
+func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
+	l := openLedger(t)
+	d := &desk{l.Ledger, t}
+	l.account("a", usd)
+	made := d.do(boss, "create_key", `{"account":"a","type":"INFERENCE","description":"prod","limitUSD":"5","period":"MONTH"}`)
+	old, id := member(t, made, "secret"), member(t, member2(t, made, "info"), "id")
+	valid := func(secret string) bool {
+		_, err := l.Lookup([]byte(secret))
+		return err == nil
+	}
+	if !valid(old) {
+		t.Fatal("the key is not valid")
+	}
+	act := boss.as("rotate")
+	rotated := d.do(act, "rotate_key", `{"id":"`+id+`","hours":2}`)
+	if again := d.do(act, "rotate_key", `{"id":"`+id+`","hours":2}`); again != rotated {
+		t.Errorf("%s, and again %s", rotated, again)
+	}
+	next := member(t, rotated, "secret")
+	if info := member2(t, rotated, "info"); member(t, info, "description") != "prod" || member(t, info, "limitUSD") != "5" {
+		t.Errorf("the new key is %s", info)
+	}
+	if !valid(old) || !valid(next) {
+		t.Error("both are valid for two hours")
+	}
+	l.clock.advance(2*time.Hour + time.Second)
+	if valid(old) || !valid(next) {
+		t.Error("only the new one is valid after two hours")
+	}
+	d.refuse(nil, boss, "rotate_key", `{"id":"`+id+`"}`)
+	id = member(t, member2(t, rotated, "info"), "id")
+	third := member(t, d.do(boss, "rotate_key", `{"id":"`+id+`"}`), "secret")
+	if valid(next) || !valid(third) {
+		t.Error("with 0 hours only the new one is valid")
+	}
+	d.refuse(ErrNoKey, boss, "rotate_key", `{"id":"x"}`)
+	d.refuse(ErrQuery, boss, "rotate_key", `{"id":"x","hours":-1}`)
+}

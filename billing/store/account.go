@@ -198,18 +198,25 @@ func (e *RefError) Error() string {
 		e.Booking.Kind, e.Booking.Amount, e.Booking.Currency)
 }
 
-// Booking finds what a reference has booked, or gives ErrNoRow.
-func (q *Query) Booking(ref string) (*Booking, error) {
-	b := &Booking{Ref: ref}
+// selectBooking selects what entries have booked for customers.
+const selectBooking = `SELECT e.id, e.ts_us, e.kind, coalesce(e.ref, ''), e.memo, p.account, p.currency, p.amount,
+	coalesce(p.balance_after, 0),
+	CAST(coalesce((SELECT sum(amount) FROM posting d WHERE d.entry = e.id AND d.book = 'debt'), 0) AS {I64})
+	FROM entry e JOIN posting p ON p.entry = e.id AND p.book = 'customer' WHERE `
+
+func scanBooking(scan func(...any) error) (*Booking, error) {
+	b := &Booking{}
 	var owed money.Nano
-	err := q.Row(`SELECT e.id, e.ts_us, e.kind, e.memo, p.account, p.currency, p.amount, coalesce(p.balance_after, 0),
-		CAST(coalesce((SELECT sum(amount) FROM posting d WHERE d.entry = e.id AND d.book = 'debt'), 0) AS {I64})
-		FROM entry e JOIN posting p ON p.entry = e.id AND p.book = 'customer' WHERE e.ref = $1`, ref).Scan(&b.Entry, &b.AtUs,
-		&b.Kind, &b.Memo, &b.Account, &b.Currency, &b.Amount, &b.Balance, &owed)
+	err := scan(&b.Entry, &b.AtUs, &b.Kind, &b.Ref, &b.Memo, &b.Account, &b.Currency, &b.Amount, &b.Balance, &owed)
 	if b.Kind == "ADJUST" {
 		b.Amount = -b.Amount - owed
 	}
 	return b, noRow(err)
+}
+
+// Booking finds what a reference has booked, or gives ErrNoRow.
+func (q *Query) Booking(ref string) (*Booking, error) {
+	return scanBooking(q.Row(selectBooking+"e.ref = $1", ref).Scan)
 }
 
 type bookEntry struct {

@@ -18,21 +18,41 @@ func (s *sqlStore) AddKey(r *KeyRow, mostActive int) error {
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		// Two that count at the same time wait for each other on the account's row.
-		if err := t.Row("SELECT no FROM account WHERE no = $1 {LOCK}", r.Account).Scan(&r.Account); err != nil {
-			return noRow(err)
+		return t.addKey(r, mostActive)
+	})
+}
+
+func (t *tx) addKey(r *KeyRow, mostActive int) error {
+	// Two that count at the same time wait for each other on the account's row.
+	if err := t.Row("SELECT no FROM account WHERE no = $1 {LOCK}", r.Account).Scan(&r.Account); err != nil {
+		return noRow(err)
+	}
+	var active int
+	if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND type <> 3 AND revoked_us = 0 AND "+
+		"(expires_us = 0 OR expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
+		return err
+	}
+	if active >= mostActive {
+		return ErrManyKeys
+	}
+	r.Version, r.Privacy = 1, max(r.Privacy, AnyModel)
+	t.change(ChangeKey, r.Account, 0)
+	return t.Row(addKey.text, addKey.args(r)...).Scan(&r.No)
+}
+
+// RotateKey makes a key that takes the place of another one, which ends at endsUs or when it
+// ends anyway, or is revoked now where endsUs is not after nowUs.
+func (s *sqlStore) RotateKey(old, next *KeyRow, endsUs, nowUs int64, mostActive int) error {
+	return s.write(func(t *tx) error {
+		text := "UPDATE api_key SET expires_us = $2, version = version + 1 WHERE no = $1 AND revoked_us = 0 AND (expires_us = 0 OR expires_us > $2)"
+		if endsUs <= nowUs {
+			text = "UPDATE api_key SET revoked_us = $2, version = version + 1 WHERE no = $1 AND revoked_us = 0"
 		}
-		var active int
-		if err := t.Row("SELECT count(*) FROM api_key WHERE account = $1 AND type <> 3 AND revoked_us = 0 AND "+
-			"(expires_us = 0 OR expires_us > $2)", r.Account, r.CreatedUs).Scan(&active); err != nil {
+		if _, err := t.exec(text, old.No, endsUs); err != nil {
 			return err
 		}
-		if active >= mostActive {
-			return ErrManyKeys
-		}
-		r.Version, r.Privacy = 1, max(r.Privacy, AnyModel)
-		t.change(ChangeKey, r.Account, 0)
-		return t.Row(addKey.text, addKey.args(r)...).Scan(&r.No)
+		t.change(ChangeKey, old.Account, old.No)
+		return t.addKey(next, mostActive)
 	})
 }
 

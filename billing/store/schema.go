@@ -330,7 +330,7 @@ ALTER TABLE account ADD COLUMN version {I64} NOT NULL DEFAULT 1;
 ALTER TABLE account ADD COLUMN erased_us {I64} NOT NULL DEFAULT 0;
 CREATE UNIQUE INDEX account_external ON account(external_id);
 -- Lists over all accounts by time, and keys by their last characters.
-CREATE INDEX entry_ts ON entry(ts_us, id) WHERE kind <> 'CHARGE';
+CREATE INDEX entry_ts ON entry(ts_us, id);
 CREATE INDEX api_key_last6 ON api_key(last6);
 `
 

@@ -30,6 +30,8 @@ type Store interface {
 	Profiles(first, last uint32) ([]*ProfileRow, error)
 	ChangeProfile(r *ProfileRow, version int64) error
 	Erase(account uint32, nowUs int64) error
+	MoneyIn(f MoneyFilter, most int) ([]*Booking, error)
+	Liability(first, last int32) ([]LiabilityDay, error)
 	Spent(account uint32, first, last int32) (map[int32]money.Nano, error)
 	Credit(c *Credit) (applied bool, err error)
 	Debit(d *Debit) (applied bool, err error)
@@ -37,6 +39,7 @@ type Store interface {
 	SetStatus(account uint32, s AccountStatus, nowUs int64) (done bool, err error)
 
 	AddKey(row *KeyRow, mostActive int) error
+	RotateKey(old, next *KeyRow, endsUs, nowUs int64, mostActive int) error
 	KeyByDigest(d Digest) (*KeyRow, error)
 	KeyByID(id string) (*KeyRow, error)
 	Keys(account uint32) ([]*KeyRow, error) // 0: of all accounts
