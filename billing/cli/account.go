@@ -83,7 +83,7 @@ balance, and the rest becomes debt: the next credit pays it first, and until the
 	return positiveAmounts(cmd)
 }
 
-func (f *operatorFlags) status(verb, short string, change func(account string) billing.Operation[billing.AccountInfo], long string) *cobra.Command {
+func (f *operatorFlags) status(verb, short string, change func(account string) accountOperation, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ACCOUNT", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, args []string) error {
@@ -94,6 +94,16 @@ func (f *operatorFlags) status(verb, short string, change func(account string) b
 			return f.print(cmd, a, "", accountRows(&a))
 		}),
 	}
+}
+
+type accountOperation = billing.Operation[billing.AccountInfo]
+
+func suspendAccount(account string) accountOperation { return billing.SuspendAccount{Account: account} }
+
+func resumeAccount(account string) accountOperation { return billing.ResumeAccount{Account: account} }
+
+func closeAccount(account string) accountOperation {
+	return billing.CloseAccount{Account: account, WithBalance: true}
 }
 
 func accountCommand() *cobra.Command {
@@ -154,16 +164,10 @@ The columns before it show the rest. --json lists leases by currency.`,
 		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; a --ref applies once",
 	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
 		refund, diemCommand(&f), f.show(), f.debit(),
-		f.status("suspend", "Refuse an account's keys until you resume it", func(account string) billing.Operation[billing.AccountInfo] {
-			return billing.SuspendAccount{Account: account}
-		},
+		f.status("suspend", "Refuse an account's keys until you resume it", suspendAccount,
 			"Its keys get 403 from the next request on. Running requests finish. Money and keys stay unchanged."),
-		f.status("resume", "Accept a suspended account's keys again", func(account string) billing.Operation[billing.AccountInfo] {
-			return billing.ResumeAccount{Account: account}
-		}, ""),
-		f.status("close", "Close an account for good", func(account string) billing.Operation[billing.AccountInfo] {
-			return billing.CloseAccount{Account: account, WithBalance: true}
-		},
+		f.status("resume", "Accept a suspended account's keys again", resumeAccount, ""),
+		f.status("close", "Close an account for good", closeAccount,
 			"Its keys get 403 from the next request on, on all nodes within a second. Running requests finish.\n"+
 				"Its balance and debt stay in the books and in `farebox account show`. A closed account accepts no "+
 				"credit and cannot be reopened."))
