@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		beKilledWithJobs(dir, os.Getenv(jobChildDir+"_SHARED"), os.Getenv(jobChildDir+"_SEED"))
 		return
 	}
+	if dir := os.Getenv(deskChildDir); dir != "" {
+		beKilledAtTheDesk(dir, os.Getenv(deskChildDir+"_SHARED"), os.Getenv(deskChildDir+"_SEED"))
+		return
+	}
 	if dir := os.Getenv(childDir); dir != "" {
 		beKilled(dir, os.Getenv(childDir+"_SEED"))
 		return
