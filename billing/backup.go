@@ -45,19 +45,11 @@ type BackUp struct {
 	Path string `json:"path"` // absolute
 }
 
-func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
+func (q BackUp) carryOut(l *Ledger, _ *call) (info BackupInfo, err error) {
 	if !filepath.IsAbs(q.Path) {
 		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", q.Path)
 	}
 	path := q.Path
-	db, ok := l.store.(archive)
-	if !ok {
-		return info, errors.New("this store cannot be written to a file")
-	}
-	pepper, err := pepperOf(l)
-	if err != nil {
-		return info, err
-	}
 	next := path + ".part"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -77,13 +69,10 @@ func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return info, fmt.Errorf("cannot write the backup: %s exists already, give a new name", path)
 	}
-	zip, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
-		return info, err
+	if info, err = l.WriteBackup(f); err == nil {
+		err = f.Sync()
 	}
-	head := store.DumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
-	rows, err := dump(l, db, zip, head)
-	if err = errors.Join(err, zip.Close(), f.Sync()); err != nil {
+	if err != nil {
 		return info, fmt.Errorf("cannot write the backup: %w", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
@@ -93,7 +82,28 @@ func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
 	if err = errors.Join(os.Rename(next, path), disk.Sync(filepath.Dir(path))); err != nil {
 		return info, err
 	}
-	return BackupInfo{path, fromMicro(head.CreatedUs), head.Engine, store.Version, rows, size}, nil
+	info.Path, info.Bytes = path, size
+	return info, nil
+}
+
+// WriteBackup writes a backup to w.
+func (l *Ledger) WriteBackup(w io.Writer) (info BackupInfo, err error) {
+	db, ok := l.store.(archive)
+	if !ok {
+		return info, errors.New("this store cannot be written to a file")
+	}
+	pepper, err := pepperOf(l)
+	if err != nil {
+		return info, err
+	}
+	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return info, err
+	}
+	head := store.DumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
+	rows, err := dump(l, db, zip, head)
+	return BackupInfo{CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: store.Version, Rows: rows},
+		errors.Join(err, zip.Close())
 }
 
 // dump brings the store up to date and writes it while both cursors are at the

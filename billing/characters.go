@@ -365,19 +365,26 @@ func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 
 // ListReviews lists all reviews of a character, or of all characters with "".
 type ListReviews struct {
+	Page
 	Slug string `json:"slug,omitempty"`
 }
 
-func (q ListReviews) carryOut(l *Ledger, c *call) ([]ReviewInfo, error) {
-	rows, err := l.store.Reviews(q.Slug, true)
+func (q ListReviews) carryOut(l *Ledger, _ *call) (list List[ReviewInfo], err error) {
+	var behind store.JobPlace
+	var rows []*store.ReviewRow
+	if err = q.after(&behind.CreatedUs, &behind.ID); err == nil {
+		rows, err = l.store.FindReviews(q.Slug, behind, q.rows())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the reviews: %w", err)
+		return list, fmt.Errorf("cannot list the reviews: %w", err)
 	}
-	infos := make([]ReviewInfo, len(rows))
-	for i, row := range rows {
-		infos[i] = l.characters.info(row)
-	}
-	return infos, nil
+	return page(&q.Page, rows, func(r *store.ReviewRow) string { return cursorAt(r.CreatedUs, r.ID) },
+		func(rows []*store.ReviewRow) (list []ReviewInfo, err error) {
+			for _, row := range rows {
+				list = append(list, l.characters.info(row))
+			}
+			return list, nil
+		})
 }
 
 func (c *Characters) info(r *store.ReviewRow) ReviewInfo {

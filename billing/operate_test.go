@@ -83,7 +83,9 @@ func (l *Ledger) WalletKey(address string) (*Key, error) {
 	return l.Wallets().Key(netip.Addr{}, address)
 }
 
-func (l *Ledger) listReviews(slug string) ([]ReviewInfo, error) { return Do(l, ListReviews{slug}) }
+func (l *Ledger) listReviews(slug string) ([]ReviewInfo, error) {
+	return All(l, ListReviews{Slug: slug})
+}
 
 func (l *Ledger) ReleaseNode(node string) error {
 	_, err := Do(l, ReleaseNode{node})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -388,9 +389,13 @@ func TestTableOfOperations(t *testing.T) {
 		}
 		names[o.name] = true
 		// Whatever changes something is not for those who may only list.
-		changes := !strings.HasPrefix(o.name, "list_") && !strings.HasPrefix(o.name, "get_") && !strings.HasPrefix(o.name, "re") && o.name != "verify"
-		if changes && o.right == MayList {
-			t.Errorf("%s needs a right", o.name)
+		if o.mode&change != 0 && (o.right == MayList || o.method == "GET") || !strings.HasPrefix(o.path, "/") {
+			t.Errorf("%s is %s %s for the role %s", o.name, o.method, o.path, o.right)
+		}
+		for name := range strings.SplitSeq(o.path, "/") {
+			if strings.HasPrefix(name, "{") && !slices.Contains(o.members, strings.Trim(name, "{}")) {
+				t.Errorf("%s has no member %s", o.name, name)
+			}
 		}
 	}
 	if err := (&controlClient{}).call(struct{}{}, nil); err == nil {

@@ -91,34 +91,41 @@ type CloseAccount struct {
 }
 
 func (q SuspendAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	return l.changeStatus(c, q.Account, store.AccountSuspended)
+	return l.changeStatus(c, q.Account, store.AccountSuspended, true)
 }
 
 func (q ResumeAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	return l.changeStatus(c, q.Account, store.AccountOpen)
+	return l.changeStatus(c, q.Account, store.AccountOpen, true)
 }
 
 // ErrBalance is an account with money or debt that is to be closed.
 var ErrBalance = errors.New("the account has a balance or debt")
 
 func (q CloseAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	if !q.WithBalance {
-		row, err := l.store.FindAccount(q.Account, l.Today())
-		if err == nil {
-			if a := l.describe(row); a.USD+a.DIEM+a.Bundled+a.Leased.Total()+a.Held+a.Debt != 0 {
-				return a, fmt.Errorf("cannot close the account %q: %w", q.Account, ErrBalance)
-			}
-		}
-	}
-	return l.changeStatus(c, q.Account, store.AccountClosed)
+	return l.changeStatus(c, q.Account, store.AccountClosed, q.WithBalance)
 }
 
-func (l *Ledger) changeStatus(c *call, account string, status store.AccountStatus) (AccountInfo, error) {
+// changeStatus changes the status of an account; one with money or debt only with balance.
+func (l *Ledger) changeStatus(c *call, account string, status store.AccountStatus, balance bool) (AccountInfo, error) {
 	a, err := l.findAccount(account)
 	if err != nil {
 		return AccountInfo{}, err
 	}
 	c.account(l, a)
+	if before := c.entry.BeforeFunc; !balance {
+		c.entry.BeforeFunc = func(q *store.Query) (string, error) {
+			row, err := q.Account(a.no, l.Today())
+			if err != nil {
+				return "", err
+			}
+			for _, info := range []AccountInfo{storedInfo(row), l.describe(row)} {
+				if info.USD+info.DIEM+info.Bundled+info.Leased.Total()+info.Held+info.Debt != 0 {
+					return "", ErrBalance
+				}
+			}
+			return before(q)
+		}
+	}
 	c.entry.AnswerFunc = c.entry.AfterFunc
 	switch done, err := c.store.SetStatus(a.no, status, l.now()/1000); {
 	case err != nil:

@@ -92,7 +92,7 @@ func (f *operatorFlags) listReviews() *cobra.Command {
 			if len(args) > 0 {
 				slug = args[0]
 			}
-			list, err := billing.Do(op, billing.ListReviews{Slug: slug})
+			list, err := billing.All(op, billing.ListReviews{Slug: slug})
 			if err != nil {
 				return err
 			}

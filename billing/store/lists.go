@@ -34,6 +34,14 @@ func (s *sqlStore) FindJobs(f JobFilter, most int) ([]*JobRow, error) {
 	return jobs.list(s, w.text("created_us DESC, id DESC", most), w.args...)
 }
 
+// FindReviews lists reviews of a character, or of all, hidden ones included, the latest first.
+func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) ([]*ReviewRow, error) {
+	var w where
+	w.add("r.slug = ", slug, slug != "")
+	w.behind("r.created_us", behind.CreatedUs, "r.id <", behind.ID)
+	return reviews.list(s, w.text("r.created_us DESC, r.id DESC", most), w.args...)
+}
+
 // KeysOf lists keys by their numbers.
 func (s *sqlStore) KeysOf(f KeyFilter, most int) ([]*KeyRow, error) {
 	var w where
