@@ -42,6 +42,9 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 	if operators != "" {
 		fmt.Fprintf(w, "  operators  %s\n", operators)
 	}
+	if keys != nil {
+		fmt.Fprintf(w, "  token      %s (of the operators; shown once)\n", keys.Operator)
+	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
 	}
@@ -57,6 +60,9 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: "+
 			"application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
+	}
+	if keys != nil {
+		fmt.Fprintf(w, "first call of an operator:\n  curl %s/accounts -H 'Authorization: Bearer %s'\n", operators, keys.Operator)
 	}
 	if cfg.Simulated {
 		fmt.Fprintf(w, "more: %s demo; routes/README.md shows every endpoint\n", Program())

@@ -17,7 +17,7 @@ import (
 // Commands are the operator's.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{accountCommand(), keyCommand(), usageCommand(), statementCommand(), nodeCommand(), characterCommand(),
-		jobCommand(), walletCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand(),
+		jobCommand(), walletCommand(), operatorCommand(), verifyCommand(), backupCommand(), restoreCommand(), migrateCommand(),
 		demoCommand()}
 }
 

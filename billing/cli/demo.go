@@ -1,18 +1,23 @@
 package cli
 
 import (
+	"time"
+
 	"farebox/billing"
 	"farebox/billing/store"
 	"farebox/config"
 )
 
 // DemoKeys are the secrets of the demonstration account, known only in the run that made them.
-type DemoKeys struct{ Admin, Inference string }
+type DemoKeys struct{ Admin, Inference, Operator string }
 
 // DemoAccount is the name of the demonstration's account.
 const DemoAccount = "demo"
 
-const demoCredit = config.Nano(100_000_000_000) // 100 USD
+const (
+	demoCredit = config.Nano(100_000_000_000) // 100 USD
+	demoToken  = 365 * 24 * time.Hour
+)
 
 // OpenDemo makes the demonstration account with 100 USD and two keys,
 // unless an earlier run did; then there are no secrets to show.
@@ -46,6 +51,11 @@ func OpenDemo(l *billing.Ledger) (*DemoKeys, error) {
 		}
 		*k.into = made.Secret
 	}
+	token, err := billing.Do(l, billing.CreateToken{Name: "demonstration", Role: billing.MayOwn, Ends: time.Now().Add(demoToken)})
+	if err != nil {
+		return nil, err
+	}
+	keys.Operator = token.Secret
 	return keys, reviewDemo(l)
 }
 

@@ -60,12 +60,17 @@ var causes = []struct {
 }{
 	{billing.ErrNotAllowed, 403, "FORBIDDEN"},
 	{billing.ErrNoOperation, 404, "NOT_FOUND"},
+	{billing.ErrMostCredit, 403, "FORBIDDEN"},
 	{billing.ErrNoAccount, 404, "NOT_FOUND"},
+	{billing.ErrNoToken, 404, "NOT_FOUND"},
 	{billing.ErrNoKey, 404, "NOT_FOUND"},
 	{billing.ErrNoReview, 404, "NOT_FOUND"},
 	{billing.ErrNoJob, 404, "NOT_FOUND"},
 	{billing.ErrNoPayment, 404, "NOT_FOUND"},
 	{billing.ErrNotLinked, 404, "NOT_FOUND"},
+	{billing.ErrRef, 409, "CONFLICT"},
+	{billing.ErrOtherQuery, 409, "CONFLICT"},
+	{billing.ErrAnswerLost, 409, "CONFLICT"},
 	{billing.ErrNameTaken, 409, "CONFLICT"},
 	{billing.ErrSuspended, 409, "CONFLICT"},
 	{billing.ErrClosed, 409, "CONFLICT"},
@@ -100,6 +105,10 @@ func failed(err error) *refusal {
 	for _, c := range causes {
 		if errors.Is(err, c.err) {
 			r.status, r.code = c.status, c.code
+			var taken *billing.RefError
+			if errors.As(err, &taken) {
+				r.first, _ = json.Marshal(taken.Booking)
+			}
 			return r
 		}
 	}

@@ -26,9 +26,6 @@ import (
 // Prefix begins the path of every operation.
 const Prefix = "/operator/v1"
 
-// ErrNoToken is a token that is unknown, revoked or at its end.
-var ErrNoToken = errors.New("there is no such token")
-
 // Limits of the listener. Lists and exports may take long to write.
 const (
 	mostBody        = 64 << 10
@@ -43,6 +40,7 @@ const (
 // Ledger carries operations out.
 type Ledger interface {
 	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
+	OperatorToken(secret string) (billing.TokenInfo, error)
 }
 
 // Gateway is this process, which the ledger does not know.
@@ -59,8 +57,6 @@ type Options struct {
 	Log     zerolog.Logger
 	// Reload reads the config file now, and says what came of it.
 	Reload func() (message string, err error)
-	// Token finds the operator of a token; ErrNoToken: there is none.
-	Token func(secret string) (billing.Actor, error)
 	// Failed is told when the listener cannot go on.
 	Failed chan<- error
 }
@@ -68,7 +64,6 @@ type Options struct {
 // Desk serves operators.
 type Desk struct {
 	ledger  Ledger
-	tokenOf func(secret string) (billing.Actor, error)
 	gateway Gateway
 	reload  func() (string, error)
 	log     zerolog.Logger
@@ -147,7 +142,7 @@ func listensOn(ln net.Listener, addr string) bool {
 
 // Serve serves operators on a socket, until Close.
 func Serve(ln net.Listener, o Options) *Desk {
-	d := &Desk{ledger: o.Ledger, tokenOf: o.Token, gateway: o.Gateway, reload: o.Reload, log: o.Log, unix: ln.Addr().Network() == "unix"}
+	d := &Desk{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, unix: ln.Addr().Network() == "unix"}
 	d.ended, d.end = context.WithCancel(context.Background())
 	d.rows, d.described = d.table(), sync.OnceValue(d.describe)
 	d.named, _, _ = net.SplitHostPort(o.Gateway.Config().Operator.Listen)

@@ -90,7 +90,7 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 	}
 	switch secret, bearer := bytes.CutPrefix(auth, []byte("Bearer ")); {
 	case bearer && bytes.HasPrefix(secret, []byte(tokenPrefix)):
-		by, no = d.token(from, string(secret))
+		by, no = d.token(from, cfg, string(secret))
 	case len(user) > 0:
 		by, no = d.user(peer, h, cfg, user)
 	case len(auth) > 0:
@@ -113,20 +113,23 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 }
 
 // token finds the operator of a token. Who guesses is refused for a while; tokens that were right still are.
-func (d *Desk) token(from netip.Addr, secret string) (by billing.Actor, no *refusal) {
-	seen := d.seen.has(secret)
-	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !seen {
+func (d *Desk) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, no *refusal) {
+	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !d.seen.has(secret) {
 		return by, tooMany(wait)
 	}
-	by, err := d.tokenOf(secret)
+	t, err := d.ledger.OperatorToken(secret)
 	switch {
-	case errors.Is(err, ErrNoToken):
+	case errors.Is(err, billing.ErrNoToken):
 		d.seen.drop(secret)
 		return by, d.wrong(from, "This token is unknown, revoked, or at its end")
 	case err != nil:
 		return by, failed(err)
 	}
 	d.seen.add(secret)
+	by = billing.Actor{Name: t.Name, Role: t.Role, MaxCredit: t.MaxCredit}
+	if by.MaxCredit == 0 {
+		by.MaxCredit = billing.Nano(cfg.MaxCredit)
+	}
 	return by, nil
 }
 

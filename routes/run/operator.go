@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"farebox/billing"
 	"farebox/config"
 	"farebox/routes/operator"
 )
@@ -25,7 +24,7 @@ func (p *process) serveOperators() {
 		return
 	}
 	desk := operator.Serve(p.operators, operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
-		Failed: p.failed, Token: func(string) (billing.Actor, error) { return billing.Actor{}, operator.ErrNoToken }})
+		Failed: p.failed})
 	p.onClose(desk.Close)
 }
 
