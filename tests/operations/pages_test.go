@@ -61,6 +61,7 @@ type reader struct {
 	farebox     string
 	origin      string // of his gateway
 	admin, key  string
+	desk, token string // of operators
 	environment []string
 }
 
@@ -95,6 +96,8 @@ func newReader(t *testing.T) *reader {
 			r.key = key
 		}
 	}
+	r.desk = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/operator/v1`).FindString(out.String())
+	r.token = regexp.MustCompile(`fbo_[A-Za-z0-9]+`).FindString(out.String())
 	r.origin = "http://" + addr
 	if err := os.WriteFile(filepath.Join(r.dir, "farebox.yaml"), []byte(operatorsConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -108,7 +111,8 @@ func newReader(t *testing.T) *reader {
 			t.Fatal(err)
 		}
 	}
-	r.environment = append(rig.Env(t), "PATH="+bin+":"+os.Getenv("PATH"), "API="+r.origin+"/api/v1", "FAREBOX_KEY="+r.key, "NO_COLOR=1")
+	r.environment = append(rig.Env(t), "PATH="+bin+":"+os.Getenv("PATH"), "API="+r.origin+"/api/v1", "FAREBOX_KEY="+r.key, "NO_COLOR=1",
+		"DESK="+r.desk, "TOKEN="+r.token)
 	return r
 }
 
@@ -133,7 +137,8 @@ func (r *reader) run(b *block) (why string, err error) {
 		}
 		return why, nil
 	}
-	text := strings.NewReplacer("http://127.0.0.1:8080", r.origin, "SVC_INFERENCE_KEY_…", r.key, "SVC_ADMIN_KEY_…", r.admin).Replace(b.text)
+	text := strings.NewReplacer("http://127.0.0.1:8080", r.origin, "SVC_INFERENCE_KEY_…", r.key, "SVC_ADMIN_KEY_…", r.admin,
+		"http://127.0.0.1:9465/operator/v1", r.desk, "fbo_…", r.token).Replace(b.text)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var cmd *exec.Cmd
@@ -181,7 +186,7 @@ func (r *reader) run(b *block) (why string, err error) {
 
 // completed is a part of a config with what else a config needs.
 func completed(text string) string {
-	text = regexp.MustCompile(`\$\{[A-Z_]+\}`).ReplaceAllString(text, "sk-test")
+	text = regexp.MustCompile(`\$\{[A-Z_]+\}`).ReplaceAllString(text, "sk-test-of-the-pages")
 	if !regexp.MustCompile(`(?m)^upstreams:`).MatchString(text) {
 		text += "upstreams:\n  - { name: openai, base_url: https://api.openai.com/v1, key: sk-test }\n"
 	}
@@ -193,7 +198,7 @@ func completed(text string) string {
 
 // pages are those that people read, with links below the folder that they are in.
 var pages = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "routes/README.md", "routes/DIFFERENCES.md", "routes/clients.md",
-	"billing/README.md", "providers/README.md", "bench/README.md", "config/README.md", "config/REFERENCE.md", "config/deploy/README.md"}
+	"routes/operator/README.md", "billing/README.md", "providers/README.md", "bench/README.md", "config/README.md", "config/REFERENCE.md", "config/deploy/README.md"}
 
 // operatorsConfig is the farebox.yaml of pages for operators. Its store is the demonstration's.
 const operatorsConfig = `
