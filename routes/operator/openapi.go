@@ -186,7 +186,11 @@ func componentName(t reflect.Type) string {
 func (o *document) members(list []member) object {
 	properties, required := object{}, []string{}
 	for _, m := range list {
-		if properties[m.name] = o.schema(m.typ); !m.optional {
+		schema := o.schema(m.typ)
+		if m.typ.Kind() == reflect.Pointer {
+			schema = object{"anyOf": []object{schema, {"type": "null"}}}
+		}
+		if properties[m.name] = schema; !m.optional {
 			required = append(required, m.name)
 		}
 	}

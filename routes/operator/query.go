@@ -39,7 +39,7 @@ func membersOf(t reflect.Type) (list []member) {
 			if name == "" {
 				name = f.Name
 			}
-			list = append(list, member{name, f.Type, strings.Contains(rest, "omit") || f.Type.Kind() == reflect.Pointer})
+			list = append(list, member{name, f.Type, strings.Contains(rest, "omit")})
 		}
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
@@ -216,6 +217,9 @@ func write(ctx *fasthttp.RequestCtx, answer any) *refusal {
 	body, err := listJSON(answer)
 	if err != nil {
 		return failed(err)
+	}
+	if version := gjson.GetBytes(body, "version"); version.Type == gjson.Number {
+		ctx.Response.Header.Set("ETag", `"`+version.Raw+`"`)
 	}
 	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	ctx.Response.SetBodyRaw(body)
