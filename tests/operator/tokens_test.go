@@ -87,7 +87,7 @@ func TestSupportCreditsWithinItsDay(t *testing.T) {
 			t.Errorf("credit %d of %s is answered %d, expected %d", i, c.amount, got, c.want)
 		}
 	}
-	if got := d.Accounts()["a"].USD; got.String() != "25" {
+	if got := d.must("GET", "/accounts/a", "").Get("usd").Str; got != "25" {
 		t.Errorf("the account has %s", got)
 	}
 }
