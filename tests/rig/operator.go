@@ -137,8 +137,11 @@ func (m Money) String() string { return config.Nano(m).String() }
 // Accounts lists all accounts by name.
 func (g *Gateway) Accounts() map[string]Account {
 	g.T.Helper()
+	var page struct{ Data []Account }
 	var list []Account
-	if !g.operate("list_accounts", nil, &list) {
+	if g.operate("list_accounts", nil, &page) {
+		list = page.Data
+	} else {
 		g.CLIJSON(&list, "account", "list")
 	}
 	byName := make(map[string]Account, len(list))
