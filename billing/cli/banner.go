@@ -16,7 +16,7 @@ import (
 )
 
 // Banner says where the gateway listens, from what it runs, how to make the first call,
-// and where to read on: ten lines at most.
+// and where to read on: eleven lines at most.
 func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, operators, node string, keys *DemoKeys) {
 	base := baseURL(cfg, addr)
 	source := cfg.Source
@@ -39,11 +39,14 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		}
 		fmt.Fprintf(w, "  metrics    %s%s\n", metrics, taken)
 	}
-	if operators != "" {
+	switch {
+	case operators == "":
+	case keys != nil:
+		fmt.Fprintf(w, "  operators  curl %s/accounts -H 'Authorization: Bearer %s'\n", operators, keys.Operator)
+	case cfg.Simulated:
+		fmt.Fprintf(w, "  operators  %s; for a token: %s operator token create --name me --role owner\n", operators, Program())
+	default:
 		fmt.Fprintf(w, "  operators  %s\n", operators)
-	}
-	if keys != nil {
-		fmt.Fprintf(w, "  token      %s (of the operators; shown once)\n", keys.Operator)
 	}
 	if node != "" {
 		fmt.Fprintf(w, "  node       %s, journal in %s\n", node, cfg.LedgerDir())
@@ -60,9 +63,6 @@ func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metr
 		fmt.Fprintf(w, "first call:\n  curl %s/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: "+
 			"application/json' -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n",
 			base, secret, cfg.Models[0].ID)
-	}
-	if keys != nil {
-		fmt.Fprintf(w, "first call of an operator:\n  curl %s/accounts -H 'Authorization: Bearer %s'\n", operators, keys.Operator)
 	}
 	if cfg.Simulated {
 		fmt.Fprintf(w, "more: %s demo; routes/README.md shows every endpoint\n", Program())

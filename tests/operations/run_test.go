@@ -57,7 +57,7 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		}
 	}
 	said := regexp.MustCompile(`(?s)farebox [0-9].*more: .*?\n`).FindString(banner)
-	if n := strings.Count(said, "\n"); n == 0 || n > 10 {
+	if n := strings.Count(said, "\n"); n == 0 || n > 11 {
 		t.Errorf("the banner has %d lines:\n%s", n, banner)
 	}
 	more, err := rig.RunIn(t, dir, "demo")
@@ -77,6 +77,13 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		if err != nil || !strings.Contains(string(answer), want) {
 			t.Errorf("the pasted line gave %v: %s", err, answer)
 		}
+	}
+	operators := regexp.MustCompile(`operators +(curl http://127\.0\.0\.1:[0-9]+/operator/v1/.*)`).FindStringSubmatch(banner)
+	if operators == nil {
+		t.Fatalf("no call of an operator is shown:\n%s", banner)
+	}
+	if answer, err := exec.Command("sh", "-c", operators[1]+" -sS").CombinedOutput(); err != nil || !strings.Contains(string(answer), `"name":"demo"`) {
+		t.Errorf("the pasted line of operators gave %v: %s", err, answer)
 	}
 	list, err := rig.RunIn(t, dir, "account", "list")
 	if err != nil || !strings.Contains(list, "demo") || strings.Contains(list, " 100 ") {
