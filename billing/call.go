@@ -75,6 +75,9 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 	if err := o.allow(c.By); err != nil {
 		return answer, err
 	}
+	if err := l.mayChange(o.mode); err != nil {
+		return answer, err
+	}
 	if o.mode&alone != 0 {
 		l.operating.Lock()
 		defer l.operating.Unlock()

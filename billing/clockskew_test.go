@@ -283,15 +283,15 @@ func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Do(op, RevokeKey{ids[0]}); err != nil {
+		if _, err := Do(op, RevokeKey{ID: ids[0]}); err != nil {
 			t.Errorf("%s: it was not revoked: %v", name, err)
 		}
 		refused(0, "it was revoked")
-		if _, err := Do(op, SetStatus{name, store.AccountSuspended}); err != nil {
+		if _, err := Do(op, SuspendAccount{name}); err != nil {
 			t.Errorf("%s: it was not suspended: %v", name, err)
 		}
 		refused(1, "its account was suspended")
-		if list, err := Do(op, ListAccounts{}); err != nil || len(list) == 0 {
+		if list, err := Do(op, ListAccounts{}); err != nil || len(list.Items) == 0 {
 			t.Errorf("%s: the accounts are %v, %v", name, list, err)
 		}
 		if _, err := Do(op, CreditAccount{Account: name}); err == nil || !strings.Contains(err.Error(), "NTP") {

@@ -55,8 +55,8 @@ func (l *Ledger) useStoreClock(o *Options) error {
 }
 
 // mayChange refuses what an operator's command must not do with a wrong clock.
-func (l *Ledger) mayChange(right Right) error {
-	if right <= MaySupport {
+func (l *Ledger) mayChange(m mode) error {
+	if m&change == 0 || m&urgent != 0 {
 		return nil
 	}
 	return l.farOff

@@ -107,6 +107,7 @@ const (
 	alone   mode = 1 << iota // no other change by an operator runs at the same time
 	lasting                  // it may take hours
 	change                   // it changes the store
+	urgent                   // a change that cannot wait for a clock to be set
 )
 
 // operationRow is a row of the table.
@@ -187,7 +188,7 @@ var operations = []*operationRow{
 	row("list_accounts", MayList, 0, "GET /accounts", ListAccounts{}),
 	row("get_account", MayList, 0, "GET /accounts/{account}", GetAccount{}),
 	row("change_account", MayBook, alone|change, "PATCH /accounts/{account}", ChangeAccount{}),
-	row("suspend_account", MaySupport, alone|change, "POST /accounts/{account}/suspend", SuspendAccount{}),
+	row("suspend_account", MaySupport, alone|change|urgent, "POST /accounts/{account}/suspend", SuspendAccount{}),
 	row("resume_account", MayBook, alone|change, "POST /accounts/{account}/resume", ResumeAccount{}),
 	row("close_account", MayBook, alone|change, "POST /accounts/{account}/close", CloseAccount{}),
 	row("erase_account", MayOwn, alone|change, "POST /accounts/{account}/erase", EraseAccount{}),
@@ -200,7 +201,7 @@ var operations = []*operationRow{
 	row("list_keys", MayList, 0, "GET /keys", ListKeys{}),
 	row("change_key", MayBook, change, "PATCH /keys/{id}", ChangeKey{}),
 	row("rotate_key", MayBook, alone|change, "POST /keys/{id}/rotate", RotateKey{}),
-	row("revoke_key", MaySupport, alone|change, "POST /keys/{id}/revoke", RevokeKey{}),
+	row("revoke_key", MaySupport, alone|change|urgent, "POST /keys/{id}/revoke", RevokeKey{}),
 	row("report_usage", MayList, 0, "GET /usage", ReportUsage{}),
 	row("money_in", MayList, 0, "GET /money-in", MoneyIn{}),
 	row("liability", MayList, 0, "GET /liability", Liability{}),
@@ -223,7 +224,7 @@ var operations = []*operationRow{
 	row("release_node", MayOwn, change, "POST /nodes/{node}/release", ReleaseNode{}),
 	row("create_token", MayOwn, alone|change, "POST /tokens", CreateToken{}),
 	row("list_tokens", MayOwn, 0, "GET /tokens", ListTokens{}),
-	row("revoke_token", MayOwn, alone|change, "POST /tokens/{id}/revoke", RevokeToken{}),
+	row("revoke_token", MayOwn, alone|change|urgent, "POST /tokens/{id}/revoke", RevokeToken{}),
 	row("list_audit", MayList, 0, "GET /audit", ListAudit{}),
 	row("verify", MayList, lasting, "POST /verify", Verify{}),
 	row("back_up", MayOwn, lasting, "POST /backup", BackUp{}),
