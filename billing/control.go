@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *controlServer) serve(conn net.Conn) {
 		s.mu.Unlock()
 		<-s.places
 	}()
-	in := bufio.NewReaderSize(conn, controlLine)
+	by, in := onSocket(conn), bufio.NewReaderSize(conn, controlLine)
 	out := bufio.NewWriter(conn)
 	for {
 		if conn.SetDeadline(time.Now().Add(controlIdle)) != nil {
@@ -131,7 +132,7 @@ func (s *controlServer) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		answer := answerControl(s.ledger, line)
+		answer := answerControl(s.ledger, by, line)
 		if conn.SetDeadline(time.Now().Add(controlIdle)) != nil || writeLine(out, answer) != nil {
 			return
 		}
@@ -148,14 +149,17 @@ func writeLine(w *bufio.Writer, v any) error {
 }
 
 // onSocket is an operator at the control socket: whoever opened it can read the store.
-func onSocket() Act {
+func onSocket(conn net.Conn) Act {
 	act := local()
 	act.By.From = "control socket"
+	if uid := peerUID(conn); uid >= 0 {
+		act.By.Name = "uid " + strconv.Itoa(uid)
+	}
 	return act
 }
 
 // answerControl carries out one request.
-func answerControl(l *Ledger, line []byte) *controlResponse {
+func answerControl(l *Ledger, by Act, line []byte) *controlResponse {
 	var q controlRequest
 	answer, err := any(nil), json.Unmarshal(line, &q)
 	if o := operationNamed[q.Op]; err != nil {
@@ -163,7 +167,7 @@ func answerControl(l *Ledger, line []byte) *controlResponse {
 	} else if o == nil {
 		err = fmt.Errorf("cannot do %q: the running farebox does not know it; it may be of another version", q.Op)
 	} else {
-		answer, err = o.serve(l, &call{Act: onSocket(), ctx: context.Background()}, q.Query)
+		answer, err = o.serve(l, &call{Act: by, ctx: context.Background()}, q.Query)
 	}
 	res := &controlResponse{}
 	if err == nil {

@@ -3,9 +3,12 @@ package billing
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/bench/servers"
 )
 
 // "Two colleagues edited the customer at once, and the tax id of one was lost."
@@ -251,4 +254,45 @@ func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
 	}
 	d.refuse(ErrNoKey, boss, "rotate_key", `{"id":"x"}`)
 	d.refuse(ErrQuery, boss, "rotate_key", `{"id":"x","hours":-1}`)
+}
+
+// "We restored the backup, and nobody's token worked, and the audit log began anew."
+func TestABackupHasTheAuditLogTokensAndProfiles(t *testing.T) {
+	t.Parallel()
+	onBothEngines(t, func(d *desk) {
+		d.do(boss, "create_account", `{"name":"a","external_id":"x","metadata":{"k":"v"}}`)
+		made := d.do(boss.as("k"), "create_token", `{"name":"ci","role":"owner","ends":"2040-01-01T00:00:00Z"}`)
+		secret, id := member(t, made, "secret"), member(t, made, "id")
+		path := filepath.Join(t.TempDir(), "backup")
+		d.do(boss, "back_up", `{"path":"`+path+`"}`)
+		for _, o := range []Options{{Dir: filepath.Join(t.TempDir(), "new")}, {Shared: servers.Database(t)}} {
+			if _, err := Restore(path, o); err != nil {
+				t.Fatal(err)
+			}
+			l, err := openDesk(o.Dir, o.Shared)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := &desk{l, t}
+			for _, q := range []string{"list_audit", "list_tokens"} {
+				if got, want := to.do(boss, q, ``), d.do(boss, q, ``); got != want {
+					t.Errorf("%s is\n%s\nexpected\n%s", q, got, want)
+				}
+			}
+			if info, err := l.OperatorToken(secret); err != nil || info.Name != "ci" {
+				t.Errorf("the token is %+v (%v)", info, err)
+			}
+			if again := to.do(boss.as("k"), "create_token", `{"name":"ci","role":"owner","ends":"2040-01-01T00:00:00Z"}`); member(t,
+				again, "id") != id {
+				t.Errorf("the repeat gives %s", again)
+			}
+			if got := to.do(boss, "get_account", `{"account":"a"}`); member(t, got, "external_id") != "x" {
+				t.Errorf("the account is %s", got)
+			}
+			to.do(boss, "create_account", `{"name":"b"}`)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

@@ -319,7 +319,7 @@ func FuzzControl(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		res := answerControl(l, line)
+		res := answerControl(l, local(), line)
 		if _, err := json.Marshal(res); err != nil {
 			t.Fatal(err)
 		}
