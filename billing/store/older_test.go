@@ -128,7 +128,7 @@ func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
 	address := servers.Database(t)
 	to := schemaOn(t, address, 4)
 	for _, table := range dumped {
-		if strings.Contains(schema6+schema7+schema8+schema9+schema11, "CREATE TABLE "+table.Table+"(") {
+		if strings.Contains(schema6+schema7+schema8+schema9+schema11+schema12, "CREATE TABLE "+table.Table+"(") {
 			continue // there was none yet
 		}
 		if table.Table == "usage_day" {
@@ -137,6 +137,9 @@ func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
 		table.Columns = slices.DeleteFunc(slices.Clone(table.Columns), func(c string) bool {
 			return slices.Contains([]string{"posting moved", "posting no", "posting corrected", "entry reason"}, table.Table+" "+c)
 		})
+		if table.Table == "account" {
+			table.Columns = table.Columns[:slices.Index(table.Columns, "external_id")]
+		}
 		copyRows(t, from, to, table)
 	}
 	if err := from.Close(); err != nil {
