@@ -82,6 +82,9 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 		l.operating.Lock()
 		defer l.operating.Unlock()
 	}
+	if err := c.ctx.Err(); err != nil {
+		return answer, err // nobody waits for it any more
+	}
 	c.store = l.store
 	if o.mode&change == 0 {
 		return q.carryOut(l, c)
