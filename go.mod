@@ -28,6 +28,7 @@ require (
 	github.com/tidwall/sjson v1.2.5
 	github.com/valyala/fasthttp v1.77.0
 	golang.org/x/image v0.47.0
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	modernc.org/sqlite v1.61.1

@@ -2,12 +2,14 @@ package config
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+	"gopkg.in/natefinch/lumberjack.v2"
 )
 
 // Config is everything the operator wrote, checked and with defaults filled
@@ -188,12 +190,27 @@ type Log struct {
 	// Failed requests of the same status, code and cause that are logged each second, where sample_above is not 0. One
 	// line a second counts the others.
 	SameErrors int `yaml:"same_errors" default:"20" range:"1..100000"`
+	// File for the log. A relative path begins at the working directory. It is begun anew at max_size; older files have the time in their names. Default: standard error.
+	File string `yaml:"file" restart:"key"`
+	// Size at which the file is begun anew; whole MB.
+	MaxSize Size `yaml:"max_size" default:"100MB" range:"1MB..100GB" restart:"key"`
+	// Older files that are kept.
+	Keep int `yaml:"keep" default:"10" range:"1..10000" restart:"key"`
 }
 
-// Open gives the logger that an operator wants, to standard error.
-func (c Log) Open() zerolog.Logger {
+// Open gives the logger that an operator wants.
+func (c Log) Open() (zerolog.Logger, error) {
 	var out io.Writer = os.Stderr
-	if c.Format == "console" || (c.Format == "auto" && term.IsTerminal(int(os.Stderr.Fd()))) {
+	if c.File != "" {
+		file := &lumberjack.Logger{Filename: c.File, MaxSize: int(c.MaxSize >> 20), MaxBackups: c.Keep}
+		if _, err := file.Write(nil); err != nil {
+			return zerolog.Nop(), fmt.Errorf("cannot write the log to log.file: %w", err)
+		}
+		out = file
+	}
+	if c.Format == "console" && c.File != "" {
+		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: "15:04:05.000"}
+	} else if c.Format == "console" || (c.Format == "auto" && c.File == "" && term.IsTerminal(int(os.Stderr.Fd()))) {
 		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}
 	}
 	level, err := zerolog.ParseLevel(c.Level)
@@ -201,7 +218,7 @@ func (c Log) Open() zerolog.Logger {
 		level = zerolog.InfoLevel
 	}
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
-	return zerolog.New(out).Level(level).With().Timestamp().Logger()
+	return zerolog.New(out).Level(level).With().Timestamp().Logger(), nil
 }
 
 // Compat switches behaviour where the specification and the documentation of

@@ -75,7 +75,9 @@ func Serve(o Options) (err error) {
 		return err
 	}
 	o.Override(p.cfg)
-	p.log = p.cfg.Log.Open()
+	if p.log, err = p.cfg.Log.Open(); err != nil {
+		return err
+	}
 	p.cfg.LogWarnings(p.log, nil)
 	p.warned = p.cfg.Warnings
 	if err := p.open(); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -159,4 +161,48 @@ func TestARefusalForMoneyHasItsSumsInTheLog(t *testing.T) {
 		<-done
 		g.MetricIs(`farebox_unpaid_refusals_total{limit="balance"}`, func(n float64) bool { return n == 1 })
 	})
+}
+
+// "Without systemd the log grew until the disk was full." A file of the log stays small,
+// some old ones are kept, and one that cannot be written is told at the start.
+func TestTheLogGoesToAFileThatIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	u := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer)))
+	dir := t.TempDir()
+	file := filepath.Join(dir, "logs", "farebox.log")
+	text := func(file string) string {
+		return fmt.Sprintf("log: { level: info, sample_above: 0, file: %q, max_size: 1MB, keep: 2 }\nupstreams:\n  - { name: only, "+
+			"base_url: %q }\nmodels:\n  - { id: m, tier: unlimited, context_tokens: 8192, price: { input: 1, output: 2 }, targets: "+
+			"[{ upstream: only }] }\n", file, u.URL)
+	}
+	g := rig.StartGateway(t, text(file))
+	old := make([]byte, 1<<20-200)
+	if err := os.WriteFile(file, append(old, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.Start()
+	g.NewAccount("a", "1")
+	if status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", "Hello", "")); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	rig.Await(t, "the request is in the new file", func() bool {
+		b, err := os.ReadFile(file)
+		return err == nil && len(b) < 1<<16 && strings.Contains(string(b), `"charged_usd"`)
+	})
+	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) != 2 {
+		t.Errorf("the folder has %v, %v", list, err)
+	}
+	if strings.Contains(g.Log(), `"message":"request"`) {
+		t.Error("standard error has the requests, too")
+	}
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	g.WriteConfig(text(filepath.Join(file, "below-a-file")))
+	if err := g.TryStart(); err == nil || !strings.Contains(g.Log(), "log.file") {
+		t.Errorf("started with %v and a log that cannot be written: %s", err, g.Tail())
+	}
 }
