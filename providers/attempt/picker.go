@@ -105,25 +105,25 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 
 // draw is one of the free targets of the lowest rank, by weight; -1: there is none.
 func (p *Picker[T, R]) draw(nowNs int64) int {
-	lowest, set := 0, uint64(0)
+	lowest, total, set := 0, 0, uint64(0)
 	for i, t := range p.targets {
-		switch rank := p.free(i, t, nowNs); {
+		switch rank, weight := p.free(i, t, nowNs); {
 		case rank < 0 || set != 0 && rank > lowest:
 		case set == 0 || rank < lowest:
-			lowest, set = rank, 1<<i
+			lowest, total, set = rank, weight, 1<<i
 		default:
+			total += weight
 			set |= 1 << i
 		}
 	}
 	if p.Fast && set&(set-1) != 0 {
-		set = p.fastest(set, nowNs)
+		set, total = p.fastest(set, nowNs), 0
+		for s := set; s != 0; s &= s - 1 {
+			total += p.weight(s)
+		}
 	}
 	if set&(set-1) == 0 {
 		return bits.Len64(set) - 1
-	}
-	total := 0
-	for s := set; s != 0; s &= s - 1 {
-		total += p.weight(s)
 	}
 	n := rand.IntN(total)
 	for s := set; ; s &= s - 1 {
@@ -164,15 +164,17 @@ func (p *Picker[T, R]) fastest(set uint64, nowNs int64) (near uint64) {
 	return near
 }
 
-// free is the rank of a target that may be asked; below 0 it may not.
-func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank int) {
+// free is the rank and the weight of a target that may be asked; a rank below 0
+// means that it may not.
+func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank, weight int) {
 	if i >= maxTargets || p.tried&(1<<i) != 0 {
-		return -1
+		return -1, 0
 	}
-	if b, _ := p.Rule.Target(t); !b.ReadyFor(p.account, nowNs) {
-		return -1
+	b, weight := p.Rule.Target(t)
+	if !b.ReadyFor(p.account, nowNs) {
+		return -1, 0
 	}
-	return p.Rule.Rank(t, nowNs)
+	return p.Rule.Rank(t, nowNs), weight
 }
 
 // lastResort probes the target whose rest ends first.
