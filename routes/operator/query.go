@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -118,7 +119,7 @@ func typed(t reflect.Type, text string) (json.RawMessage, error) {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16,
 		reflect.Uint32, reflect.Uint64:
 		v := reflect.New(t)
-		if json.Unmarshal([]byte(text), v.Interface()) != nil {
+		if json.Unmarshal([]byte(text), v.Interface()) != nil || text == "null" {
 			return nil, fmt.Errorf("expected a whole number")
 		}
 	default:
@@ -153,7 +154,7 @@ func (q query) addBody(body []byte) error {
 		return &invalid{"body", err.Error()}
 	}
 	members := query{}
-	if json.Unmarshal(body, &members) != nil {
+	if json.Unmarshal(body, &members) != nil || members == nil {
 		return &invalid{"body", "expected a JSON object"}
 	}
 	for name, value := range members {
@@ -192,7 +193,7 @@ func unambiguous(text []byte) error {
 		if len(open) > 0 && open[len(open)-1].seen != nil {
 			top := open[len(open)-1]
 			if top.name = !top.name; !top.name {
-				name := strings.ToLower(token.(string))
+				name := strings.Map(folded, token.(string))
 				if top.seen[name] {
 					return fmt.Errorf("has the member %q twice", token)
 				}
@@ -209,5 +210,16 @@ func unambiguous(text []byte) error {
 		if len(open) > mostDepth {
 			return fmt.Errorf("has more than %d levels", mostDepth)
 		}
+	}
+}
+
+// folded is the first of the letters that encoding/json takes for the same one: S, s and ſ.
+func folded(r rune) rune {
+	for {
+		next := unicode.SimpleFold(r)
+		if next <= r {
+			return next
+		}
+		r = next
 	}
 }
