@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 type table struct {
 	ctx     context.Context
 	page    func(ctx context.Context, cursor string) (list []byte, err error)
+	pages   shape
 	columns []string
-	cursor  string
+	cursor  string // of the next page, in JSON
 	begun   bool
 	over    bool
 	rows    bytes.Buffer
@@ -49,15 +51,15 @@ func (t *table) fill() error {
 		_ = w.Write(t.columns)
 	}
 	cells := make([]string, len(t.columns))
-	for _, item := range gjson.GetBytes(page, "data").Array() {
+	for _, item := range gjson.GetBytes(page, t.pages.items).Array() {
 		for i, name := range t.columns {
 			cells[i] = cell(item.Get(name))
 		}
 		_ = w.Write(cells)
 	}
 	w.Flush()
-	next := gjson.GetBytes(page, "next_cursor").String()
-	t.begun, t.over, t.cursor = true, next == "" || next == t.cursor, next
+	next := gjson.GetBytes(page, t.pages.next).Raw
+	t.begun, t.over, t.cursor = true, slices.Contains([]string{"", `""`, "0", "null", t.cursor}, next), next
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -33,7 +34,7 @@ const (
 	mostConnections = 256
 	readTimeout     = 10 * time.Second
 	idleTimeout     = time.Minute
-	writeTimeout    = 10 * time.Minute
+	writeTimeout    = time.Hour
 	closeTimeout    = 5 * time.Second
 )
 
@@ -41,6 +42,7 @@ const (
 type Ledger interface {
 	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
 	OperatorToken(secret string) (billing.TokenInfo, error)
+	WriteBackup(w io.Writer) (billing.BackupInfo, error)
 }
 
 // Gateway is this process, which the ledger does not know.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"runtime/pprof"
@@ -64,6 +65,7 @@ type nothing struct{}
 // own are the operations on this process.
 func (d *Desk) own() []*row {
 	rows := []*row{
+		own("read_backup", billing.MayOwn, "GET", "/backup", func(billing.Act, nothing) (object, error) { return nil, nil }),
 		own("get_openapi", billing.MayList, "GET", "/openapi.json", func(billing.Act, nothing) (object, error) { return nil, nil }),
 		own("get_self", billing.MayList, "GET", "/self", func(act billing.Act, _ nothing) (Self, error) {
 			return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
@@ -88,7 +90,7 @@ func (d *Desk) own() []*row {
 		}),
 		own("profile", billing.MayOwn, "GET", "/profiles/{profile}", func(billing.Act, profile) (object, error) { return nil, nil }),
 	}
-	rows[0].raw, rows[len(rows)-1].raw = d.openAPI, d.writeProfile
+	rows[0].raw, rows[1].raw, rows[len(rows)-1].raw = d.readBackup, d.openAPI, d.writeProfile
 	return rows
 }
 
@@ -115,6 +117,22 @@ func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
 		return Checked{false, problems(wrong.List), problems(wrong.Warnings), []string{}}, nil
 	}
 	return c, &invalid{"text", err.Error()}
+}
+
+// readBackup streams a backup. A fault cuts the answer, so that it is not taken for a whole one.
+func (d *Desk) readBackup(ctx *fasthttp.RequestCtx, _ []byte) *refusal {
+	r, w := io.Pipe()
+	go func() {
+		_, err := d.ledger.WriteBackup(w)
+		if err != nil {
+			d.log.Error().Err(err).Msg("a backup of an operator was cut")
+		}
+		_ = w.CloseWithError(err)
+	}()
+	ctx.Response.Header.SetContentType("application/gzip")
+	ctx.Response.Header.Set("Content-Disposition", `attachment; filename="farebox.backup"`)
+	ctx.Response.SetBodyStream(r, -1)
+	return nil
 }
 
 func problems(list []config.Problem) []Problem {

@@ -21,6 +21,7 @@ type row struct {
 	parts   []string     // of the path
 	members []member     // of the query
 	lists   reflect.Type // of the items of a list; nil: it is none
+	pages   shape
 	// serve carries it out.
 	serve func(ctx context.Context, act billing.Act, query []byte) (any, error)
 	// raw, if not nil, writes the answer itself.
@@ -38,20 +39,29 @@ func (d *Desk) table() (rows []*row) {
 }
 
 func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []byte) (any, error)) *row {
-	return &row{OperationInfo: o, parts: strings.Split(o.Path, "/")[1:], members: membersOf(o.Query), lists: itemOf(o.Answer), serve: serve}
+	r := &row{OperationInfo: o, parts: strings.Split(o.Path, "/")[1:], members: membersOf(o.Query), serve: serve}
+	r.lists, r.pages = itemOf(o.Answer)
+	return r
 }
 
+// shape is what the parts of a list are called: its items, the next page in the answer, and in the query.
+type shape struct{ items, next, cursor string }
+
+var shapes = []shape{{"data", "next_cursor", "cursor"}, {"lines", "next", "after"}}
+
 // itemOf is the type of the items of a list.
-func itemOf(t reflect.Type) reflect.Type {
+func itemOf(t reflect.Type) (reflect.Type, shape) {
 	if t.Kind() == reflect.Slice {
-		return t.Elem()
+		return t.Elem(), shapes[0]
 	}
 	for _, m := range membersOf(t) {
-		if m.name == "data" && m.typ.Kind() == reflect.Slice {
-			return m.typ.Elem()
+		for _, s := range shapes {
+			if m.name == s.items && m.typ.Kind() == reflect.Slice {
+				return m.typ.Elem(), s
+			}
 		}
 	}
-	return nil
+	return nil, shape{}
 }
 
 // handle answers a request.
@@ -68,7 +78,7 @@ func (d *Desk) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	e := d.log.Debug()
-	if r.Change || ctx.Response.StatusCode() >= 500 {
+	if r.Change || r.Right == billing.MayOwn || ctx.Response.StatusCode() >= 500 {
 		e = d.log.Info()
 	}
 	e.Str("operation", r.Name).Str("operator", by.Name).Str("from", by.From).Int("status", ctx.Response.StatusCode()).
@@ -243,15 +253,15 @@ const csvPage = 500
 
 // writeTable writes all pages of a list as CSV. Mistakes of the query are found with the first page.
 func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query) *refusal {
-	paged := slices.ContainsFunc(r.members, func(m member) bool { return m.name == "cursor" })
-	t := &table{ctx: d.ended, columns: columnsOf(r.lists, "", 3), page: func(c context.Context, cursor string) ([]byte, error) {
-		if paged {
-			if _, ok := q["limit"]; !ok {
-				q["limit"], _ = json.Marshal(csvPage)
-			}
-			if cursor != "" {
-				q["cursor"], _ = json.Marshal(cursor)
-			}
+	has := func(name string) bool {
+		return slices.ContainsFunc(r.members, func(m member) bool { return m.name == name })
+	}
+	t := &table{ctx: d.ended, pages: r.pages, columns: columnsOf(r.lists, "", 3), page: func(c context.Context, cursor string) ([]byte, error) {
+		if _, ok := q["limit"]; !ok && has("limit") {
+			q["limit"], _ = json.Marshal(csvPage)
+		}
+		if cursor != "" && has(r.pages.cursor) {
+			q[r.pages.cursor] = json.RawMessage(cursor)
 		}
 		body, err := json.Marshal(q)
 		if err != nil {

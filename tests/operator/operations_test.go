@@ -37,10 +37,14 @@ var steps = []step{
 	{"refund_account", "/accounts/acme/refunds", `{"currency":"USD","amount":"1","ref":"f1"}`, 200, ""},
 	{"set_allowance", "/accounts/acme/allowance", `{"daily":"5"}`, 200, ""},
 	{"read_statement", "/accounts/acme/statement?currency=USD", "", 200, ""},
+	{"money_in", "/money-in", "", 200, ""},
+	{"liability", "/liability", "", 200, ""},
+	{"revenue", "/revenue?by=account", "", 200, ""},
 	{"report_usage", "/usage?by=day", "", 200, ""},
 	{"create_key", "/accounts/acme/keys", `{"type":"INFERENCE","description":"first"}`, 200, "key=info.id"},
 	{"list_keys", "/keys?account=acme", "", 200, ""},
 	{"change_key", "/keys/[key]", `{"change":{"Description":"second"}}`, 200, ""},
+	{"rotate_key", "/keys/[key]/rotate", `{"hours":24}`, 200, ""},
 	{"revoke_key", "/keys/[key]/revoke", "", 200, ""},
 	{"revoke_key", "/keys/none/revoke", "", 404, ""},
 	{"suspend_account", "/accounts/acme/suspend", "", 200, ""},
@@ -68,6 +72,7 @@ var steps = []step{
 	{"erase_account", "/accounts/[account]/erase", "", 200, ""},
 	{"list_audit", "/audit?limit=2", "", 200, ""},
 	{"verify", "/verify", "", 200, ""},
+	{"read_backup", "/backup", "", 200, ""},
 	{"back_up", "/backup", `{"path":"[folder]/backup"}`, 200, ""},
 }
 
@@ -115,7 +120,7 @@ func TestEveryOperationAnswersAsItIsDescribed(t *testing.T) {
 		}
 		schema := "openapi.json#/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(o.path) + "/" +
 			strings.ToLower(o.method) + "/responses" + at + "/content/application~1json/schema"
-		if s.operation == "profile" || s.operation == "get_openapi" {
+		if s.operation == "profile" || s.operation == "get_openapi" || s.operation == "read_backup" {
 			continue
 		}
 		compiled, err := compiler.Compile(schema)

@@ -2,9 +2,13 @@ package operator
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"farebox/tests/rig"
 )
 
 // The process tells how it does, without a secret.
@@ -74,5 +78,35 @@ func TestAConfigIsCheckedAndReloaded(t *testing.T) {
 	}
 	if status, _, answer := d.as("boss", "POST", "/config/reload", ""); status != 409 || !strings.Contains(answer, "the running config stays") {
 		t.Errorf("a bad file: %d %s", status, answer)
+	}
+}
+
+// A backup that was read over HTTP is one that can be restored.
+func TestABackupIsReadAndRestored(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.must("POST", "/accounts", `{"name":"a"}`)
+	for i := range 3 {
+		d.must("POST", "/accounts/a/credits", fmt.Sprintf(`{"currency":"USD","amount":"2.5","ref":"r%d","memo":"=cmd"}`, i))
+	}
+	status, header, body := d.as("boss", "GET", "/backup", "")
+	if status != 200 || header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("%d %v", status, header)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "backup")
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := rig.RunIn(t, dir, "restore", file, "--store", "again"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := rig.RunIn(t, dir, "account", "show", "a", "--store", "again"); err != nil || !strings.Contains(out, "7.5") {
+		t.Errorf("%v: %s", err, out)
+	}
+	// A statement is a table, too, of all its parts.
+	status, _, text := d.as("reader", "GET", "/accounts/a/statement?currency=USD&most=1&format=csv", "")
+	if status != 200 || strings.Count(text, "\r\n") != 4 || strings.Count(text, ",'=cmd") != 3 || !strings.Contains(text, "7.5") {
+		t.Errorf("%d\n%s", status, text)
 	}
 }
