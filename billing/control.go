@@ -152,7 +152,7 @@ func writeLine(w *bufio.Writer, v any) error {
 func onSocket(conn net.Conn) Act {
 	act := local()
 	act.By.From = "control socket"
-	if uid := peerUID(conn); uid >= 0 {
+	if uid, ok := listen.PeerUID(conn); ok {
 		act.By.Name = "uid " + strconv.Itoa(uid)
 	}
 	return act

@@ -292,7 +292,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 		k := created.Info
 		limit, none, month, privacy := money.Limit{Set: true, Amount: 5 * usd}, money.Limit{}, store.Month, store.PrivateOnly
 		at := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
-		if _, err := Do(op, ChangeKey{ID: k.ID, Change: KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
+		if _, err := Do(op, ChangeKey{ID: k.ID, KeyChange: KeyChange{USD: &limit, DIEM: &none, Period: &month, ExpiresAt: &at,
 			Privacy: &privacy}}); err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestOperatorChangesLimitsOfAnyKey(t *testing.T) {
 			!k.ExpiresAt.Equal(at) || k.Privacy != store.PrivateOnly || k.Used == nil || *k.Used != (KeyUsage{}) {
 			t.Errorf("the key is %+v", k)
 		}
-		if _, err := Do(op, ChangeKey{ID: "nobody", Change: KeyChange{USD: &limit}}); !errors.Is(err, ErrNoKey) {
+		if _, err := Do(op, ChangeKey{ID: "nobody", KeyChange: KeyChange{USD: &limit}}); !errors.Is(err, ErrNoKey) {
 			t.Errorf("a key that there is not: %v", err)
 		}
 	})

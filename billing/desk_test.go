@@ -98,7 +98,7 @@ func TestEveryChangeByAnOperatorIsInTheAuditLog(t *testing.T) {
 		d.do(act, "resume_account", `{"account":"acme"}`)
 		key := d.do(act, "create_key", `{"account":"acme","type":"INFERENCE"}`)
 		id := member(t, member2(t, key, "info"), "id")
-		d.do(act, "change_key", `{"id":"`+id+`","change":{"description":"new"}}`)
+		d.do(act, "change_key", `{"id":"`+id+`","description":"new"}`)
 		d.do(act, "revoke_key", `{"id":"`+id+`"}`)
 		d.do(act, "debit_account", `{"account":"acme","currency":"USD","amount":"1","ref":"d1","memo":"typo"}`)
 		d.do(act, "refund_account", `{"account":"acme","currency":"USD","amount":"2","ref":"f1"}`)

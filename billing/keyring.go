@@ -41,11 +41,12 @@ type KeyRecord struct {
 
 // KeyChange is an update of a key; a nil member changes nothing.
 type KeyChange struct {
-	Description *string
-	ExpiresAt   *time.Time   // zero: never
-	USD, DIEM   *money.Limit // a money.Limit that is not set: none
-	Period      *store.Period
-	Privacy     *store.ModelPrivacy
+	Description *string             `json:"description,omitempty"`
+	ExpiresAt   *time.Time          `json:"expiresAt,omitempty"` // zero: never
+	USD         *money.Limit        `json:"limitUSD,omitempty"`  // a money.Limit that is not set: none
+	DIEM        *money.Limit        `json:"limitDIEM,omitempty"`
+	Period      *store.Period       `json:"period,omitempty"`
+	Privacy     *store.ModelPrivacy `json:"modelPrivacy,omitempty"`
 }
 
 // TooSoon is a refusal to make another key so soon.
@@ -219,8 +220,8 @@ func (l Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyCha
 
 // ChangeKey is UpdateKey for an operator, who may change the keys of any account.
 type ChangeKey struct {
-	ID     string    `json:"id"`
-	Change KeyChange `json:"change"`
+	ID string `json:"id"`
+	KeyChange
 }
 
 func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
@@ -236,7 +237,7 @@ func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
 		return KeyInfo{}, err
 	}
 	c.key(row)
-	return l.Accounts().updateKey(c.store, a, q.ID, q.Change)
+	return l.Accounts().updateKey(c.store, a, q.ID, q.KeyChange)
 }
 
 // enforceKey brings a row that was just written into force in this process. On

@@ -226,7 +226,7 @@ var operations = []*operationRow{
 	row("list_tokens", MayOwn, 0, "GET /tokens", ListTokens{}),
 	row("revoke_token", MayOwn, alone|change|urgent, "POST /tokens/{id}/revoke", RevokeToken{}),
 	row("list_audit", MayList, 0, "GET /audit", ListAudit{}),
-	row("verify", MayList, lasting, "POST /verify", Verify{}),
+	row("verify", MayBook, lasting, "POST /verify", Verify{}),
 	row("back_up", MayOwn, lasting, "POST /backup", BackUp{}),
 }
 

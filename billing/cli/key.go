@@ -68,7 +68,7 @@ The key's use in its current period stays counted. The change takes effect at on
 				return err
 			}
 			return f.with(func(op billing.Operator) error {
-				k, err := billing.Do(op, billing.ChangeKey{ID: args[0], Change: change})
+				k, err := billing.Do(op, billing.ChangeKey{ID: args[0], KeyChange: change})
 				if err != nil {
 					return err
 				}

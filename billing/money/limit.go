@@ -108,6 +108,26 @@ func (l Limit) AppendJSON(b []byte) []byte {
 	return config.AppendDecimal(b, int64(l.Amount), nanoDigits)
 }
 
+// noLimit is a limit in text that limits nothing.
+const noLimit = "none"
+
+// MarshalText writes the number, or "none".
+func (l Limit) MarshalText() ([]byte, error) {
+	if !l.Set {
+		return []byte(noLimit), nil
+	}
+	return l.AppendJSON(nil), nil
+}
+
+// UnmarshalText reads a decimal number, or "none".
+func (l *Limit) UnmarshalText(text []byte) (err error) {
+	*l = Limit{}
+	if string(text) != noLimit {
+		*l, err = ParseLimit(string(text))
+	}
+	return err
+}
+
 // AppendVCU appends a DIEM limit as a number of VCU, or null.
 func (l Limit) AppendVCU(b []byte) []byte {
 	switch {

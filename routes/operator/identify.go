@@ -97,7 +97,7 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 		return by, d.wrong(from, "An operator's token begins with "+tokenPrefix+"; farebox operator token create makes one. "+
 			"Keys of customers are not taken here")
 	default:
-		uid, ok := peerID(proxy.ClientOf(ctx.Conn()).Conn)
+		uid, ok := listen.PeerUID(proxy.ClientOf(ctx.Conn()).Conn)
 		if !ok || uid != 0 && uid != os.Getuid() {
 			return by, unauthorized("Send Authorization: Bearer " + tokenPrefix + "…; farebox operator token create makes a token")
 		}

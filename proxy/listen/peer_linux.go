@@ -1,17 +1,17 @@
-package operator
+package listen
 
 import (
 	"net"
 	"syscall"
 )
 
-// peerID is the user behind a Unix socket.
-func peerID(c net.Conn) (uid int, ok bool) {
-	u, ok := c.(*net.UnixConn)
+// PeerUID is the user whose process is at the other end of a Unix socket; false: not known.
+func PeerUID(conn net.Conn) (uid int, ok bool) {
+	unix, ok := conn.(*net.UnixConn)
 	if !ok {
 		return 0, false
 	}
-	raw, err := u.SyscallConn()
+	raw, err := unix.SyscallConn()
 	if err != nil {
 		return 0, false
 	}
