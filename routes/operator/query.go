@@ -46,8 +46,6 @@ func membersOf(t reflect.Type) (list []member) {
 	return list
 }
 
-func (m *member) list() bool { return m.typ.Kind() == reflect.Slice && !isText(m.typ) }
-
 // query is what a call asks for: members by name, from its path, its query string and its body.
 type query map[string]json.RawMessage
 
