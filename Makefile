@@ -33,7 +33,7 @@ setup-agents:         ## what `make test-agents` needs: agents of npm and PyPI, 
 
 test: setup build     ## in minutes: vet, unit, property, fuzz seeds, allocation gates, the real binary on real servers
 	go vet -C tests -tags nodynamic $(ALL)
-	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -parallel 4 -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
+	FAREBOX_BIN=$(CURDIR)/farebox ./.ci/gotest "make test" -p $(AT_ONCE) -parallel 4 -vet=off -skip '^TestLong' $(LONGEST) $(ALL)
 
 test-long: setup-long build ## the rest: every TestLong…, then those of `make test` on another day and under the race detector
 	@failed=; for part in clocks long race; do $(MAKE) $$part || failed+=" $$part"; done; \
