@@ -55,9 +55,9 @@ func (c *Catalog) WriteMetrics(w io.Writer) {
 	} {
 		fmt.Fprintf(w, "# TYPE %s histogram\n", name)
 		each(func(labels string, t *Target) {
-			t.Meter.Each(func(of string, first, whole *health.Times) {
+			t.Meter.Each(func(status string, streamed bool, first, whole *health.Times) {
 				if times := pick(first, whole); times.Count() > 0 {
-					times.Write(w, name, labels[1:len(labels)-1]+","+of)
+					times.Write(w, name, fmt.Sprintf("%s,status=%q,streamed=\"%t\"", labels[1:len(labels)-1], status, streamed))
 				}
 			})
 		})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/providers"
+	"farebox/providers/health"
 )
 
 // ProcessState is how this process does, for operators.
@@ -67,6 +69,32 @@ type TargetState struct {
 	Rests       int64      `json:"rests"`
 	Connections int        `json:"connections"` // of the upstream
 	Idle        int        `json:"idle_connections"`
+	// Answers are those since the process began, by status and kind.
+	Answers []AnswerState `json:"answers"`
+}
+
+// AnswerState are the answers of an upstream that ended alike, with their times in ms, as exact
+// as the buckets of the histogram in metrics.
+type AnswerState struct {
+	Status   string  `json:"status"` // 2xx to 5xx, broken, none or left
+	Streamed bool    `json:"streamed"`
+	Count    int64   `json:"count"`
+	FirstP50 float64 `json:"first_byte_p50_ms"`
+	FirstP95 float64 `json:"first_byte_p95_ms"`
+	WholeP50 float64 `json:"whole_p50_ms"`
+	WholeP95 float64 `json:"whole_p95_ms"`
+}
+
+// answersOf are the answers of a target.
+func answersOf(t *providers.Target) []AnswerState {
+	list := []AnswerState{}
+	t.Meter.Each(func(status string, streamed bool, first, whole *health.Times) {
+		ms := func(t *health.Times, q float64) float64 {
+			return float64(t.Quantile(q).Microseconds()) / 1000
+		}
+		list = append(list, AnswerState{status, streamed, whole.Count(), ms(first, 0.5), ms(first, 0.95), ms(whole, 0.5), ms(whole, 0.95)})
+	})
+	return list
 }
 
 // Targets are the upstreams of all models with their health, ordered by model.
@@ -75,7 +103,7 @@ func (g *Gateway) Targets() []TargetState {
 	for _, m := range g.live.Load().catalog.Models() {
 		for _, t := range m.Targets {
 			s := TargetState{Model: m.ID, Upstream: t.Upstream.Name, Name: t.Name, Weight: t.Weight, Priority: t.Priority,
-				State: t.Breaker.State(now.UnixNano()).String()}
+				State: t.Breaker.State(now.UnixNano()).String(), Answers: answersOf(t)}
 			s.Failures, s.Rests = t.Breaker.Counts()
 			s.Connections, s.Idle = t.Upstream.Proxy.Conns()
 			if until := time.Unix(0, t.Breaker.RestsUntil()).UTC(); until.After(now) {

@@ -114,12 +114,12 @@ func (m *Meter) Of(streamed bool, o Outcome) (first, whole *Times) {
 	return &s.first, &s.whole
 }
 
-// Each goes through the times that there are. labels say which they are.
-func (m *Meter) Each(f func(labels string, first, whole *Times)) {
+// Each goes through the times that there are, by the status in words.
+func (m *Meter) Each(f func(status string, streamed bool, first, whole *Times)) {
 	for streamed := range m.series {
 		for o := range m.series[streamed] {
 			if s := m.series[streamed][o].Load(); s != nil {
-				f(fmt.Sprintf("status=%q,streamed=\"%t\"", outcomeNames[o], streamed == 1), &s.first, &s.whole)
+				f(outcomeNames[o], streamed == 1, &s.first, &s.whole)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,9 @@ func TestTimesTellQuantilesAndBuckets(t *testing.T) {
 		t.Errorf("half takes %v, all take %v", p50, p100)
 	}
 	var b bytes.Buffer
-	m.Each(func(labels string, _, whole *Times) { whole.Write(&b, "n", labels) })
+	m.Each(func(status string, streamed bool, _, whole *Times) {
+		whole.Write(&b, "n", fmt.Sprintf("status=%q,streamed=\"%t\"", status, streamed))
+	})
 	for _, line := range []string{`n_bucket{status="4xx",streamed="true",le="0.64"} 65`,
 		`n_bucket{status="4xx",streamed="true",le="+Inf"} 101`, `n_count{status="4xx",streamed="true"} 101`} {
 		if !strings.Contains(b.String(), line+"\n") {

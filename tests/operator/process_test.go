@@ -22,6 +22,18 @@ func TestTheProcessTellsHowItDoes(t *testing.T) {
 	if u := d.must("GET", "/upstreams", ""); u.Get("data.#").Int() == 0 || u.Get("data.0.state").Str != "closed" || u.Get("data.0.upstream").Str == "" {
 		t.Errorf("upstreams: %s", u)
 	}
+	d.NewAccount("a", "1")
+	key := d.Key("a")
+	for _, more := range []string{"", "", `,"stream":true`} {
+		if status, _, answer := d.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=3]] Go", more)); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	answers := d.must("GET", "/upstreams", "").Get(`data.#(model=="sim-chat").answers`)
+	if whole := answers.Get("#(streamed==false)"); whole.Get("status").Str != "2xx" || whole.Get("count").Int() != 2 ||
+		whole.Get("first_byte_p95_ms").Float() <= 0 || whole.Get("whole_p50_ms").Float() <= 0 || answers.Get("#").Int() != 2 {
+		t.Errorf("answers of the upstream: %s", answers)
+	}
 	if c := d.must("GET", "/config", ""); c.Get("file").Str != d.Config || !strings.Contains(c.Get("text").Str, "user_header: X-Forwarded-User") ||
 		strings.Contains(c.Get("text").Str, secret) || strings.Contains(c.Get("text").Str, "upstream-key") {
 		t.Errorf("config: %s", c)
