@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/billing/window"
@@ -81,6 +82,7 @@ func TestKeyLimitsAreExactUnderConcurrency(t *testing.T) {
 }
 
 func TestKeyLimitsBeginAgainWithTheirPeriod(t *testing.T) {
+	servers.NoRace(t)
 	for period, after := range map[store.Period]time.Duration{store.Epoch: 12 * time.Hour,
 		store.Month: (9*24 + 12) * time.Hour, store.Lifetime: 1 << 62} {
 		t.Run(period.String(), func(t *testing.T) {
@@ -183,6 +185,7 @@ func TestKeyLimitFallsThroughWhereTheOperatorSaysSo(t *testing.T) {
 }
 
 func TestUSDLimitCountsBundledCredits(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t)
 	f.account("a", 100*usd)
 	f.credit("a", Bundled, 3*usd)

@@ -206,6 +206,7 @@ func TestAllowanceHasARange(t *testing.T) {
 // "We changed the allowance just after midnight and the ledger could not book
 // what was spent just before."
 func TestAllowanceChangeLeavesEarlierDaysAlone(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t)
 	f.account("a", 0)
 	k, _ := f.key("a")
@@ -310,6 +311,7 @@ func TestAllowanceAgainstAModel(t *testing.T) {
 
 // A refund comes back in the currency it was charged in, once by its reference.
 func TestRefundIsGivenOnce(t *testing.T) {
+	servers.NoRace(t)
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
 		f.account("a", 5*usd)
 		f.credit("a", DIEM, 2*usd)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/config"
@@ -67,6 +68,7 @@ func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 
 // Only the top models and keys have daily figures, however many there are.
 func TestAnalyticsHaveDailyFiguresOfTheTop(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t)
 	f.account("a", 100*usd)
 	price := &config.Price{Input: 1_000_000}

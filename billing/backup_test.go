@@ -360,6 +360,7 @@ func TestVerifyFindsPlantedCorruption(t *testing.T) {
 
 // "The backup of our three nodes could not be restored into a new database."
 func TestBackupOfSeveralNodesMovesToAnotherDatabase(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	nodes := nodesOn(t, servers.Database(t), 2, func(int, *Options) {})
 	first := &fixture{t: t, clock: newTestClock(), Ledger: nodes[0]}

@@ -40,6 +40,7 @@ func everyOperator(t *testing.T, test func(t *testing.T, op Operator)) {
 
 // "I credited the wrong account and cannot take it back."
 func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	everyOperator(t, func(t *testing.T, op Operator) {
 		if _, err := Do(op, CreateAccount{Name: "a"}); err != nil {
@@ -239,6 +240,7 @@ func TestSuspendedAccountIsRefusedOnAllNodes(t *testing.T) {
 
 // The report adds up to what was charged, whichever way it is cut.
 func TestUsageReportAddsUp(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t)
 	f.account("a", 100*usd)

@@ -89,6 +89,7 @@ func beKilledAtTheDesk(dir, shared, seed string) {
 // Operations that are sent again in any order, with kill -9 between, are made once: the
 // statement, the entries, the balance and a recount say the same.
 func TestOperationsThatAreSentAgainAreMadeOnce(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	for _, engine := range []string{"sqlite", "postgres"} {
 		t.Run(engine, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 // "Two colleagues edited the customer at once, and the tax id of one was lost."
 func TestAProfileChangesWithItsVersion(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		d.do(boss, "create_account", `{"name":"acme","external_id":"crm-1","email":"a@example.com","metadata":{"plan":"gold"}}`)
@@ -113,6 +114,7 @@ func (d *desk) pages(name, query string, limit int) (all []string) {
 
 // "The second page had an account that was on the first, and one was on none."
 func TestPagesOfListsAreTheWholeList(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		for i := range 7 {
@@ -168,6 +170,7 @@ func TestPagesOfListsAreTheWholeList(t *testing.T) {
 
 // "The list of money in for the tax office was not what the bank had."
 func TestMoneyInAndLiabilityAreTheBooks(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		d.do(boss, "create_account", `{"name":"a"}`)
@@ -218,6 +221,7 @@ func TestMoneyInAndLiabilityAreTheBooks(t *testing.T) {
 
 // "We changed the secret and the service was down until the deployment."
 func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
+	servers.NoRace(t)
 	l := openLedger(t)
 	d := &desk{l.Ledger, t}
 	l.account("a", usd)
@@ -258,6 +262,7 @@ func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
 
 // "We restored the backup, and nobody's token worked, and the audit log began anew."
 func TestABackupHasTheAuditLogTokensAndProfiles(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		d.do(boss, "create_account", `{"name":"a","external_id":"x","metadata":{"k":"v"}}`)

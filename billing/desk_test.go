@@ -88,6 +88,7 @@ func member(t *testing.T, text, name string) string {
 
 // "Somebody credited 500 USD, and nobody knows who."
 func TestEveryChangeByAnOperatorIsInTheAuditLog(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		act := boss
@@ -148,6 +149,7 @@ func member2(t *testing.T, text, name string) string {
 
 // "The command line is not in the log, so whoever has a shell does what they like."
 func TestTheCommandLineIsInTheAuditLog(t *testing.T) {
+	servers.NoRace(t)
 	l := openLedger(t)
 	if err := l.ServeControl(); err != nil {
 		t.Fatal(err)
@@ -172,6 +174,7 @@ func TestTheCommandLineIsInTheAuditLog(t *testing.T) {
 
 // "The answer was lost, I sent it again, and there are two keys now."
 func TestARepeatWithTheSameIdempotencyKeyGivesTheFirstAnswer(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		for i, op := range [][2]string{
@@ -241,6 +244,7 @@ func TestRacingRepeatsAreOneChange(t *testing.T) {
 
 // "The bank file was booked twice, once as a credit and once as a refund."
 func TestAReferenceBooksOnceInTheWholeStore(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		d.do(boss, "create_account", `{"name":"a"}`)
@@ -321,6 +325,7 @@ func TestSupportCreditsAreBoundedByDay(t *testing.T) {
 
 // "The intern's token from last year still works."
 func TestTokensEndAndAreRevoked(t *testing.T) {
+	servers.NoRace(t)
 	l := openLedger(t)
 	d := &desk{l.Ledger, t}
 	made := d.do(boss, "create_token", `{"name":"ci","role":"support","ends":"2026-11-22T12:00:00Z","max_credit":"7"}`)

@@ -17,6 +17,7 @@ import (
 // "I made a key that lasts until 9999, and it was refused from the first
 // request on": such a time has no number of nanoseconds.
 func TestKeyThatExpiresInFarYearsIsLive(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t)
 	f.account("a", usd)

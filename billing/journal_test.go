@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/store"
 )
@@ -198,6 +199,7 @@ func TestDamageBelowTheSyncedMarkIsRefused(t *testing.T) {
 
 // "The process died in the middle of a record."
 func TestTornTailIsCut(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t, func(o *Options) { o.segmentSize = 64 << 10 })
 	f.account("a", 1000*usd)
 	k, _ := f.key("a")

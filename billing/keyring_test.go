@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/money"
 	"farebox/billing/store"
 )
@@ -120,6 +121,7 @@ func (s *racingStore) UpdateKey(row *store.KeyRow) error {
 
 // Expired keys do not count as live ones, neither in the list nor in the bound.
 func TestExpiredKeysAreNotActive(t *testing.T) {
+	servers.NoRace(t)
 	f := openLedger(t)
 	f.account("a", usd)
 	k, _ := f.key("a")

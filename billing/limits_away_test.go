@@ -128,6 +128,7 @@ func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
 
 // What a node let through alone is told to Redis once it is back, once.
 func TestRecoveryCountsNothingTwice(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	server := servers.StartRedis(t)
 	cut := servers.StartCut(t, server.Addr)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/bench/servers"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
@@ -266,6 +267,7 @@ func TestAuditUnderLoad(t *testing.T) {
 
 // An auditor that cannot fail proves nothing: every kind of drift is found.
 func TestAuditFindsDrift(t *testing.T) {
+	servers.NoRace(t)
 	for name, spoil := range map[string]func(f *fixture, k *Key, db *sql.DB) error{
 		"memory": func(_ *fixture, k *Key, _ *sql.DB) error { k.Account.avail[money.InUSD]++; return nil },
 		"held": func(_ *fixture, k *Key, _ *sql.DB) error {

@@ -66,6 +66,7 @@ func TestWalletSpendsRightAfterItsFirstCredit(t *testing.T) {
 
 // "The owner saw a key that nobody had made, and deleted it."
 func TestKeyOfAWalletIsNotAmongItsOwnersKeys(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	f := openLedger(t)
 	payAs(t, f.Ledger, "pay_a", testWallet, 5*usd)

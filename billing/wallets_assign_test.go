@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/bench/servers"
 	"farebox/billing/store"
 )
 
@@ -17,6 +18,7 @@ func proven(id string) ProvenPayment {
 // "An exchange sent the customer's money": an operator gives it to a wallet or an account.
 // Of many who do so at once one does, and the chain may still take it back.
 func TestOperatorAssignsMoneyOnce(t *testing.T) {
+	servers.NoRace(t)
 	t.Parallel()
 	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
 		for _, name := range []string{"company", "closed"} {
