@@ -170,7 +170,15 @@ func killRounds(t *testing.T, rounds, most int, shared string) {
 	}
 	told := map[string]string{}
 	random := rand.New(rand.NewPCG(seed, 2))
-	for round := 0; round < rounds || len(told) < 20 && round < 20*rounds; round++ {
+	credited := func() (n int) {
+		for _, kind := range told {
+			if kind == "C" {
+				n++
+			}
+		}
+		return n
+	}
+	for round := 0; round < rounds || (len(told) < 20 || credited() < 5) && round < 20*rounds; round++ {
 		killOnce(t, dir, shared, seed+uint64(round), time.Duration(random.IntN(most))*time.Microsecond, told)
 	}
 	checkKilled(t, dir, shared, told)
