@@ -158,7 +158,7 @@ func repeated[A any](l *Ledger, c *call, q Operation[A], row *store.AuditRow) (a
 	return answer, nil
 }
 
-// secretUs is how long a repeat of the same call is told the secret again.
+// secretUs is how long a repeat of the same call gets the secret again.
 const secretUs = int64(24 * 3600 * 1e6)
 
 // secretOf is the randomness of a secret. With an idempotency key it is always the same, and

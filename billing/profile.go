@@ -28,7 +28,7 @@ type Profile struct {
 	Company    string            `json:"company,omitempty"`
 	TaxID      string            `json:"tax_id,omitempty"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
-	LowBalance Nano              `json:"low_balance_at,omitempty"` // balance below which somebody is told; 0: none
+	LowBalance Nano              `json:"low_balance_at,omitempty"` // warn below this balance; 0: never
 }
 
 func (p *Profile) check() error {

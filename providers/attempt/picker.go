@@ -103,7 +103,7 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 	return p.lastResort(nowNs)
 }
 
-// draw is one of the free targets of the lowest rank, by weight; -1: there is none.
+// draw is one of the free targets of the lowest rank, by weight; -1: no target is free.
 func (p *Picker[T, R]) draw(nowNs int64) int {
 	lowest, total, set := 0, 0, uint64(0)
 	for i, t := range p.targets {

@@ -88,7 +88,7 @@ var causes = []struct {
 	{billing.ErrNotShared, 409, "CONFLICT"},
 }
 
-// failed is the answer to an error; nil where there is none. An error of no known cause is a mistake in the query,
+// failed is the answer to an error, nil for nil. An error of no known cause is a mistake in the query,
 // unless it comes from the store or the system.
 func failed(err error) *refusal {
 	if err == nil {

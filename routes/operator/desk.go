@@ -57,9 +57,9 @@ type Options struct {
 	Ledger  Ledger
 	Gateway Gateway
 	Log     zerolog.Logger
-	// Reload reads the config file now, and says what came of it.
+	// Reload reads the config file now, and reports the result.
 	Reload func() (message string, err error)
-	// Failed is told when the listener cannot go on.
+	// Failed receives the error that ends the listener.
 	Failed chan<- error
 }
 

@@ -112,7 +112,7 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 	return by, no
 }
 
-// token finds the operator of a token. Who guesses is refused for a while; tokens that were right still are.
+// token finds the operator of a token. An address that guesses is refused for a while. Tokens that were right before still pass.
 func (d *Desk) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, no *refusal) {
 	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !d.seen.has(secret) {
 		return by, tooMany(wait)

@@ -61,7 +61,7 @@ func (q query) add(known []member, name, text string) error {
 	for i := range known {
 		if m := &known[i]; m.name == name {
 			if _, again := q[name]; again {
-				return &invalid{name, "stands twice in the request; expected it once"}
+				return &invalid{name, "is given twice; expected it once"}
 			}
 			value, err := typed(m.typ, text)
 			if err != nil {
@@ -134,7 +134,7 @@ func (q query) addString(known []member, text string) error {
 	}
 	for name, list := range values {
 		if len(list) > 1 {
-			return &invalid{name, "stands twice in the request; expected it once"}
+			return &invalid{name, "is given twice; expected it once"}
 		}
 		if err := q.add(known, name, list[0]); err != nil {
 			return err
@@ -157,7 +157,7 @@ func (q query) addBody(body []byte) error {
 	}
 	for name, value := range members {
 		if _, again := q[name]; again {
-			return &invalid{name, "stands in the body and in the address; expected it once"}
+			return &invalid{name, "is in the body and in the address; expected it once"}
 		}
 		q[name] = value
 	}

@@ -20,7 +20,7 @@ type row struct {
 	billing.OperationInfo
 	parts   []string     // of the path
 	members []member     // of the query
-	lists   reflect.Type // of the items of a list; nil: it is none
+	lists   reflect.Type // of the items; nil: the answer is not a list
 	pages   shape
 	// serve carries it out.
 	serve func(ctx context.Context, act billing.Act, query []byte) (any, error)
@@ -129,7 +129,7 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 	return by, r, write(ctx, answer)
 }
 
-// find finds the row of a path, and adds what stands in the path to the query.
+// find finds the row of a path, and adds the parameters of the path to the query.
 func (d *Desk) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
 	path, ok := strings.CutPrefix(string(ctx.URI().PathOriginal()), Prefix+"/")
 	parts := strings.Split(path, "/")

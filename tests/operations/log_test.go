@@ -164,7 +164,7 @@ func TestARefusalForMoneyHasItsSumsInTheLog(t *testing.T) {
 }
 
 // "Without systemd the log grew until the disk was full." A file of the log stays small,
-// some old ones are kept, and one that cannot be written is told at the start.
+// some old ones are kept, and a file that cannot be written ends the start.
 func TestTheLogGoesToAFileThatIsBegunAnew(t *testing.T) {
 	t.Parallel()
 	u := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json", rig.GoodAnswer)))

@@ -135,7 +135,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 	}
 }
 
-// Who guesses tokens is refused unread after ten, and nobody else is.
+// After ten wrong tokens an address is refused unread. Other addresses are not.
 func TestGuessingTokensIsSlow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -50,7 +50,7 @@ func TestTheProcessTellsHowItDoes(t *testing.T) {
 	}
 }
 
-// A candidate is checked without effect; a reload says what came of it.
+// A candidate is checked without effect; a reload reports its result.
 func TestAConfigIsCheckedAndReloaded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
