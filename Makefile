@@ -8,7 +8,7 @@ CLIENTS := bench/clients
 # deadlines and disks most of their time.
 AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # They begin first, so that none of them is left over at the end.
-LONGEST_BINARY := farebox/tests/billing farebox/tests/cluster farebox/tests/wallet
+LONGEST_BINARY := farebox/tests/billing farebox/tests/clients farebox/tests/wallet farebox/tests/cluster
 LONGEST := farebox/billing $(LONGEST_BINARY)
 # tests/ is a module of its own, so that the product does not list what only tests need. Go commands in that folder
 # know the packages of both modules.
