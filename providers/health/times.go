@@ -38,7 +38,7 @@ func (t *Times) Count() (n int64) {
 }
 
 // Quantile is the duration that a share q of all, 0 to 1, did not exceed, as exact as
-// the buckets are; 0 when there is none.
+// the buckets are. Without durations it is 0.
 func (t *Times) Quantile(q float64) time.Duration {
 	rank, below := q*float64(t.Count()), 0.0
 	from := time.Duration(0)
