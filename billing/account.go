@@ -238,8 +238,8 @@ type Account struct {
 // have charged but not yet reported stands in it. Held is 0 then.
 type AccountInfo struct {
 	Account
-	CreatedAt time.Time           `json:"createdAt"`
-	Allowance Nano                `json:"diemDaily"` // DIEM of each UTC day
+	CreatedAt time.Time           `json:"created_at"`
+	Allowance Nano                `json:"diem_daily"` // DIEM of each UTC day
 	USD       Nano                `json:"usd"`
 	DIEM      Nano                `json:"diem"`
 	Bundled   Nano                `json:"bundled"`
@@ -248,7 +248,7 @@ type AccountInfo struct {
 	Spent     Nano                `json:"spent"`
 	Debt      Nano                `json:"debt"` // owed for requests that cost more than could be charged
 	Status    store.AccountStatus `json:"status"`
-	StatusAt  time.Time           `json:"statusAt,omitzero"` // zero: open from the beginning
+	StatusAt  time.Time           `json:"status_at,omitzero"` // zero: open from the beginning
 }
 
 // Leased is the money of an account that is at the nodes of a shared store.

@@ -29,7 +29,7 @@ type archive interface {
 // BackupInfo says what a backup holds.
 type BackupInfo struct {
 	Path      string    `json:"path"`
-	CreatedAt time.Time `json:"createdAt"`
+	CreatedAt time.Time `json:"created_at"`
 	Engine    string    `json:"engine"` // that it was made from; any engine can take it
 	Schema    int       `json:"schema"`
 	Rows      int64     `json:"rows"`

@@ -260,7 +260,7 @@ type NewReview struct {
 	Rating    int       `json:"rating"`
 	Locale    string    `json:"locale,omitempty"`
 	Message   string    `json:"message,omitempty"`
-	CreatedAt time.Time `json:"createdAt,omitzero"` // zero: now
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: now
 }
 
 // ReviewInfo is a review as operators see it.
@@ -272,8 +272,8 @@ type ReviewInfo struct {
 	Rating      int       `json:"rating"`
 	Locale      string    `json:"locale,omitempty"`
 	Message     string    `json:"message,omitempty"`
-	CreatedAt   time.Time `json:"createdAt"`
-	HiddenAt    time.Time `json:"hiddenAt,omitzero"`
+	CreatedAt   time.Time `json:"created_at"`
+	HiddenAt    time.Time `json:"hidden_at,omitzero"`
 }
 
 // Mistakes about reviews that a caller may want to tell apart.

@@ -22,7 +22,7 @@ const (
 // debit changes nothing.
 type DebitAccount struct {
 	CreditAccount
-	MayOwe bool `json:"mayOwe,omitempty"` // the account may owe afterwards
+	MayOwe bool `json:"may_owe,omitempty"` // the account may owe afterwards
 }
 
 // Debited is an account after a debit.

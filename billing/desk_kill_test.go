@@ -41,7 +41,7 @@ func deskOperations(seed uint64) (list []deskCall) {
 		case 2:
 			list = append(list, deskCall{"refund_account", "", money})
 		case 3:
-			list = append(list, deskCall{"debit_account", "", money[:len(money)-1] + `,"mayOwe":true}`})
+			list = append(list, deskCall{"debit_account", "", money[:len(money)-1] + `,"may_owe":true}`})
 		case 4:
 			list = append(list, deskCall{"credit_account", key, account + `,"currency":"USD","amount":"3"}`})
 		default:

@@ -145,7 +145,7 @@ func TestPagesOfListsAreTheWholeList(t *testing.T) {
 				t.Errorf("keys with %s: %s", query, got)
 			}
 		}
-		last := member(t, d.pages("list_keys", "", 500)[2], "last6Chars")
+		last := member(t, d.pages("list_keys", "", 500)[2], "last6")
 		for _, end := range []string{last, last[2:]} {
 			if got := d.pages("list_keys", `"last":"`+end+`"`, 500); len(got) != 1 || !strings.Contains(got[0], last) {
 				t.Errorf("keys that end with %s: %s", end, got)
@@ -182,7 +182,7 @@ func TestMoneyInAndLiabilityAreTheBooks(t *testing.T) {
 		d.do(boss, "credit_account", `{"account":"a","currency":"BUNDLED_CREDITS","amount":"7","ref":"gift"}`)
 		d.do(boss, "refund_account", `{"account":"b","currency":"USD","amount":"1","ref":"back"}`)
 		d.do(boss, "debit_account", `{"account":"b","currency":"USD","amount":"2","ref":"out","memo":"typo"}`)
-		d.do(boss, "debit_account", `{"account":"b","currency":"USD","amount":"50","ref":"owe","memo":"typo","mayOwe":true}`)
+		d.do(boss, "debit_account", `{"account":"b","currency":"USD","amount":"50","ref":"owe","memo":"typo","may_owe":true}`)
 		list := d.pages("money_in", `"currency":"USD"`, 2)
 		if len(list) != 5 || member(t, list[2], "ref") != "r2" || member(t, list[2], "memo") != "m2" ||
 			member(t, list[2], "account") != "a" || member(t, list[2], "amount") != "3" || member(t, list[2], "kind") != "credit" {
@@ -225,7 +225,7 @@ func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
 	l := openLedger(t)
 	d := &desk{l.Ledger, t}
 	l.account("a", usd)
-	made := d.do(boss, "create_key", `{"account":"a","type":"INFERENCE","description":"prod","limitUSD":"5","period":"MONTH"}`)
+	made := d.do(boss, "create_key", `{"account":"a","type":"INFERENCE","description":"prod","limit_usd":"5","period":"MONTH"}`)
 	old, id := member(t, made, "secret"), member(t, member2(t, made, "info"), "id")
 	valid := func(secret string) bool {
 		_, err := l.Lookup([]byte(secret))
@@ -240,7 +240,7 @@ func TestARotatedKeyStaysValidForSomeHours(t *testing.T) {
 		t.Errorf("%s, and again %s", rotated, again)
 	}
 	next := member(t, rotated, "secret")
-	if info := member2(t, rotated, "info"); member(t, info, "description") != "prod" || member(t, info, "limitUSD") != "5" {
+	if info := member2(t, rotated, "info"); member(t, info, "description") != "prod" || member(t, info, "limit_usd") != "5" {
 		t.Errorf("the new key is %s", info)
 	}
 	if !valid(old) || !valid(next) {

@@ -252,7 +252,7 @@ func TestAReferenceBooksOnceInTheWholeStore(t *testing.T) {
 		type op struct{ name, query string }
 		credit := op{"credit_account", `{"account":"a","currency":"USD","amount":"5","ref":"x","memo":"wire"}`}
 		debit := op{"debit_account", `{"account":"a","currency":"USD","amount":"2","ref":"y","memo":"wire"}`}
-		owed := op{"debit_account", `{"account":"b","currency":"USD","amount":"2","ref":"z","memo":"wire","mayOwe":true}`}
+		owed := op{"debit_account", `{"account":"b","currency":"USD","amount":"2","ref":"z","memo":"wire","may_owe":true}`}
 		for _, o := range []op{credit, debit, owed} {
 			first := d.do(boss, o.name, o.query)
 			again := d.do(boss, o.name, o.query)
@@ -275,7 +275,7 @@ func TestAReferenceBooksOnceInTheWholeStore(t *testing.T) {
 			}
 		}
 		d.refuse(ErrRef, boss, "debit_account", `{"account":"a","currency":"USD","amount":"1","ref":"y","memo":"m"}`)
-		d.refuse(ErrRef, boss, "debit_account", `{"account":"a","currency":"DIEM","amount":"2","ref":"y","memo":"m","mayOwe":true}`)
+		d.refuse(ErrRef, boss, "debit_account", `{"account":"a","currency":"DIEM","amount":"2","ref":"y","memo":"m","may_owe":true}`)
 		for _, own := range []string{"diem:x", "job:1", "payment:2"} {
 			d.refuse(nil, boss, "credit_account", `{"account":"a","currency":"USD","amount":"1","ref":"`+own+`"}`)
 			d.refuse(nil, boss, "debit_account", `{"account":"a","currency":"USD","amount":"1","ref":"`+own+`","memo":"m"}`)

@@ -229,14 +229,14 @@ type JobInfo struct {
 	Owed        bool      `json:"owed"` // it is to be given back, or was
 	Code        string    `json:"code,omitempty"`
 	Error       string    `json:"error,omitempty"`
-	MediaType   string    `json:"mediaType,omitempty"`
-	MediaBytes  int64     `json:"mediaBytes,omitempty"`
-	CreatedAt   time.Time `json:"createdAt"`
-	EndedAt     time.Time `json:"endedAt,omitzero"`
-	ExpiresAt   time.Time `json:"expiresAt,omitzero"`
-	ReleasedAt  time.Time `json:"releasedAt,omitzero"`
-	PaidAt      time.Time `json:"paidAt,omitzero"`
-	RefundedAt  time.Time `json:"refundedAt,omitzero"`
+	MediaType   string    `json:"media_type,omitempty"`
+	MediaBytes  int64     `json:"media_bytes,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	ReleasedAt  time.Time `json:"released_at,omitzero"`
+	PaidAt      time.Time `json:"paid_at,omitzero"`
+	RefundedAt  time.Time `json:"refunded_at,omitzero"`
 }
 
 // JobAmount is the cost or the refund of a job.

@@ -157,14 +157,14 @@ type NewKey struct {
 	Account     string        `json:"account"` // id or name
 	Type        store.KeyType `json:"type,omitzero"`
 	Description string        `json:"description,omitempty"`
-	ExpiresAt   time.Time     `json:"expiresAt,omitzero"`
+	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
 	Period      store.Period  `json:"period"`
-	LimitUSD    *Nano         `json:"limitUSD,omitempty"`
-	LimitDIEM   *Nano         `json:"limitDIEM,omitempty"`
+	LimitUSD    *Nano         `json:"limit_usd,omitempty"`
+	LimitDIEM   *Nano         `json:"limit_diem,omitempty"`
 	// The limits as written, where they are beyond the integer range.
-	TextUSD  string             `json:"limitTextUSD,omitempty"`
-	TextDIEM string             `json:"limitTextDIEM,omitempty"`
-	Privacy  store.ModelPrivacy `json:"modelPrivacy,omitzero"`
+	TextUSD  string             `json:"limit_text_usd,omitempty"`
+	TextDIEM string             `json:"limit_text_diem,omitempty"`
+	Privacy  store.ModelPrivacy `json:"model_privacy,omitzero"`
 }
 
 // SetLimits takes over limits; what is not set is none.
@@ -193,23 +193,23 @@ func (n *NewKey) check() error {
 // KeyInfo describes a key to an operator. The secret is not in it.
 type KeyInfo struct {
 	ID          string             `json:"id"`
-	AccountID   string             `json:"accountId"`
+	AccountID   string             `json:"account_id"`
 	AccountName string             `json:"account"`
 	Type        store.KeyType      `json:"type"`
-	Last6       string             `json:"last6Chars"`
+	Last6       string             `json:"last6"`
 	Description string             `json:"description"`
-	Period      store.Period       `json:"limitPeriod"`
-	TextUSD     string             `json:"limitTextUSD,omitempty"`
-	TextDIEM    string             `json:"limitTextDIEM,omitempty"`
-	Privacy     store.ModelPrivacy `json:"modelPrivacy"`
-	LastUsedAt  time.Time          `json:"lastUsedAt,omitzero"`
-	CreatedAt   time.Time          `json:"createdAt"`
-	ExpiresAt   time.Time          `json:"expiresAt,omitzero"`
-	RevokedAt   time.Time          `json:"revokedAt,omitzero"`
+	Period      store.Period       `json:"limit_period"`
+	TextUSD     string             `json:"limit_text_usd,omitempty"`
+	TextDIEM    string             `json:"limit_text_diem,omitempty"`
+	Privacy     store.ModelPrivacy `json:"model_privacy"`
+	LastUsedAt  time.Time          `json:"last_used_at,omitzero"`
+	CreatedAt   time.Time          `json:"created_at"`
+	ExpiresAt   time.Time          `json:"expires_at,omitzero"`
+	RevokedAt   time.Time          `json:"revoked_at,omitzero"`
 
-	LimitUSD  *Nano     `json:"limitUSD"`
-	LimitDIEM *Nano     `json:"limitDIEM"`
-	Used      *KeyUsage `json:"usedInPeriod,omitempty"` // of the limits in their period; nil: there are none
+	LimitUSD  *Nano     `json:"limit_usd"`
+	LimitDIEM *Nano     `json:"limit_diem"`
+	Used      *KeyUsage `json:"used_in_period,omitempty"` // of the limits in their period; nil: there are none
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.

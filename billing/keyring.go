@@ -42,11 +42,11 @@ type KeyRecord struct {
 // KeyChange is an update of a key; a nil member changes nothing.
 type KeyChange struct {
 	Description *string             `json:"description,omitempty"`
-	ExpiresAt   *time.Time          `json:"expiresAt,omitempty"` // zero: never
-	USD         *money.Limit        `json:"limitUSD,omitempty"`  // a money.Limit that is not set: none
-	DIEM        *money.Limit        `json:"limitDIEM,omitempty"`
+	ExpiresAt   *time.Time          `json:"expires_at,omitempty"` // zero: never
+	USD         *money.Limit        `json:"limit_usd,omitempty"`  // a money.Limit that is not set: none
+	DIEM        *money.Limit        `json:"limit_diem,omitempty"`
 	Period      *store.Period       `json:"period,omitempty"`
-	Privacy     *store.ModelPrivacy `json:"modelPrivacy,omitempty"`
+	Privacy     *store.ModelPrivacy `json:"model_privacy,omitempty"`
 }
 
 // TooSoon is a refusal to make another key so soon.

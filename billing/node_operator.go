@@ -68,9 +68,9 @@ type NodeInfo struct {
 	Incarnation uint32    `json:"incarnation"`
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
-	State       string    `json:"state"`                // live, gone or ended
-	Expires     time.Time `json:"sessionEnds,omitzero"` // by the store's clock
-	USD         Nano      `json:"usd"`                  // leased to it
+	State       string    `json:"state"`                 // live, gone or ended
+	Expires     time.Time `json:"session_ends,omitzero"` // by the store's clock
+	USD         Nano      `json:"usd"`                   // leased to it
 	DIEM        Nano      `json:"diem"`
 	Bundled     Nano      `json:"bundled"`
 }

@@ -313,7 +313,7 @@ func FuzzControl(f *testing.F) {
 	for _, seed := range []string{
 		`{"op":"create_account","query":{"name":"a"}}`, `{"op":"list_accounts"}`,
 		`{"op":"credit_account","query":{"account":"a","currency":"USD","amount":"1.5","ref":"r"}}`,
-		`{"op":"create_key","query":{"account":"a","type":"ADMIN","period":"MONTH","limitUSD":"3"}}`, `{"op":"list_keys"}`,
+		`{"op":"create_key","query":{"account":"a","type":"ADMIN","period":"MONTH","limit_usd":"3"}}`, `{"op":"list_keys"}`,
 		`{"op":"revoke_key","query":{"id":"x"}}`, `{"op":"verify","query":null}`, `{`, ``,
 	} {
 		f.Add([]byte(seed))

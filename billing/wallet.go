@@ -33,7 +33,7 @@ const walletRest = Nano(100_000_000)
 // WalletLink is a wallet that is linked to an account.
 type WalletLink struct {
 	Address   string    `json:"wallet"`
-	AccountID string    `json:"accountId"`
+	AccountID string    `json:"account_id"`
 	Account   string    `json:"account"`
 	Since     time.Time `json:"since"`
 	By        string    `json:"by"`

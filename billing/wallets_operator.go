@@ -28,21 +28,21 @@ type PaymentInfo struct {
 	Code        string    `json:"code,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
 	Resolved    string    `json:"resolved,omitempty"` // by whom, and why
-	Balance     Nano      `json:"balanceAfter"`       // of the account, when it was credited
-	CreatedAt   time.Time `json:"createdAt"`
-	CreditedAt  time.Time `json:"creditedAt,omitzero"`
-	EndedAt     time.Time `json:"endedAt,omitzero"`
-	NextAt      time.Time `json:"nextLookAt,omitzero"`
-	BusyUntil   time.Time `json:"busyUntil,omitzero"` // a node may be at it until then
-	PayUntil    time.Time `json:"payUntil,omitzero"`
+	Balance     Nano      `json:"balance_after"`      // of the account, when it was credited
+	CreatedAt   time.Time `json:"created_at"`
+	CreditedAt  time.Time `json:"credited_at,omitzero"`
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	NextAt      time.Time `json:"next_look_at,omitzero"`
+	BusyUntil   time.Time `json:"busy_until,omitzero"` // a node may be at it until then
+	PayUntil    time.Time `json:"pay_until,omitzero"`
 }
 
 // WalletInfo is a wallet with the account that it spends.
 type WalletInfo struct {
 	Address string      `json:"wallet"`
 	Linked  bool        `json:"linked"` // the account is another one than its own
-	Since   time.Time   `json:"linkedSince,omitzero"`
-	By      string      `json:"linkedBy,omitempty"`
+	Since   time.Time   `json:"linked_since,omitzero"`
+	By      string      `json:"linked_by,omitempty"`
 	Account AccountInfo `json:"account"`
 	Pending int         `json:"pending"` // payments without an outcome
 }

@@ -219,7 +219,7 @@ func diemCommand(f *operatorFlags) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.print(cmd, map[string]any{"account": a.Name, "id": a.ID, "diemDaily": amount.String()}, "",
+				return f.print(cmd, map[string]any{"account": a.Name, "id": a.ID, "diem_daily": amount.String()}, "",
 					[][]string{{"account", a.Name}, {"allowance", amount.String() + " DIEM a day, from 00:00 UTC"},
 						{"", "a first allowance takes effect at once, a change on the next day"}})
 			})

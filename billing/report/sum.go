@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -23,44 +22,16 @@ type SumQuery struct {
 
 // Sum is one row of a report: what was charged and not given back, and what was paid of debt.
 type Sum struct {
-	ID                 string `json:"id"`   // of the account, key or model, or the day
-	Name               string `json:"name"` // of the account or model, or what the key is for
-	Account            string `json:"account,omitempty"`
-	Requests           int64  `json:"requests"`
-	Input, Output      int64  // tokens
-	Units              int64  // of what is sold singly: pictures, credits
-	USD, DIEM, Bundled money.Nano
-}
-
-// sumJSON also has some fields under the names of Sum, amounts as whole numbers.
-type sumJSON struct {
-	plainSum
-	NanoUSD     int64      `json:"USD"`
-	NanoDIEM    int64      `json:"DIEM"`
-	NanoBundled int64      `json:"Bundled"`
-	Input       int64      `json:"inputTokens"`
-	Output      int64      `json:"outputTokens"`
-	Units       int64      `json:"units"`
-	USD         money.Nano `json:"usd"`
-	DIEM        money.Nano `json:"diem"`
-	Bundled     money.Nano `json:"bundled"`
-}
-
-type plainSum Sum
-
-// MarshalJSON writes amounts as decimal strings.
-func (s Sum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sumJSON{plainSum(s), int64(s.USD), int64(s.DIEM), int64(s.Bundled), s.Input, s.Output, s.Units,
-		s.USD, s.DIEM, s.Bundled})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (s *Sum) UnmarshalJSON(b []byte) error {
-	var v sumJSON
-	err := json.Unmarshal(b, &v)
-	*s = Sum(v.plainSum)
-	s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled = v.Input, v.Output, v.Units, v.USD, v.DIEM, v.Bundled
-	return err
+	ID       string     `json:"id"`   // of the account, key or model, or the day
+	Name     string     `json:"name"` // of the account or model, or what the key is for
+	Account  string     `json:"account,omitempty"`
+	Requests int64      `json:"requests"`
+	Input    int64      `json:"input_tokens"`
+	Output   int64      `json:"output_tokens"`
+	Units    int64      `json:"units"` // of what is sold singly: pictures, credits
+	USD      money.Nano `json:"usd"`
+	DIEM     money.Nano `json:"diem"`
+	Bundled  money.Nano `json:"bundled"`
 }
 
 // groups are the columns of id, name and account, by what a report is.

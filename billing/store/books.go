@@ -12,7 +12,7 @@ import (
 type Report struct {
 	Accounts  int        `json:"accounts"`
 	Loaded    int        `json:"loaded"` // of them in memory and compared, too
-	OpenHolds int        `json:"openHolds"`
+	OpenHolds int        `json:"open_holds"`
 	Requests  int64      `json:"requests"` // whose detail is in the store
 	Jobs      int64      `json:"jobs"`
 	Payments  int64      `json:"payments"` // of wallets, whatever became of them

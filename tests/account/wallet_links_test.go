@@ -20,7 +20,7 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 		var shown struct {
 			Wallet  string
 			Linked  bool
-			By      string `json:"linkedBy"`
+			By      string `json:"linked_by"`
 			Pending int
 			Account struct{ Name string }
 		}

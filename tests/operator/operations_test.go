@@ -43,7 +43,7 @@ var steps = []step{
 	{"report_usage", "/usage?by=day", "", 200, ""},
 	{"create_key", "/accounts/acme/keys", `{"type":"INFERENCE","description":"first"}`, 200, "key=info.id"},
 	{"list_keys", "/keys?account=acme", "", 200, ""},
-	{"change_key", "/keys/[key]", `{"description":"second","limitUSD":"2.5","limitDIEM":"none"}`, 200, ""},
+	{"change_key", "/keys/[key]", `{"description":"second","limit_usd":"2.5","limit_diem":"none"}`, 200, ""},
 	{"rotate_key", "/keys/[key]/rotate", `{"hours":24}`, 200, ""},
 	{"revoke_key", "/keys/[key]/revoke", "", 200, ""},
 	{"revoke_key", "/keys/none/revoke", "", 404, ""},
