@@ -196,6 +196,9 @@ type Log struct {
 	MaxSize Size `yaml:"max_size" default:"100MB" range:"1MB..100GB" restart:"key"`
 	// Older files that are kept.
 	Keep int `yaml:"keep" default:"10" range:"1..10000" restart:"key"`
+	// Socket for the log, one JSON object a line: unix:///PATH, unixgram:///PATH, tcp://HOST:PORT or udp://HOST:PORT. While it
+	// cannot be written, lines go to standard error, or to file.
+	Socket string `yaml:"socket" restart:"key"`
 }
 
 // Open gives the logger that an operator wants.
@@ -212,6 +215,15 @@ func (c Log) Open() (zerolog.Logger, error) {
 		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: "15:04:05.000"}
 	} else if c.Format == "console" || (c.Format == "auto" && c.File == "" && term.IsTerminal(int(os.Stderr.Fd()))) {
 		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}
+	}
+	if c.Socket != "" {
+		network, address, err := parseLogSocket(c.Socket)
+		if err != nil {
+			return zerolog.Nop(), fmt.Errorf("cannot write the log to log.socket: %w", err)
+		}
+		socket := &logSocket{network: network, address: address, other: out}
+		socket.dial()
+		out = socket
 	}
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil {

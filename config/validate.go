@@ -38,6 +38,7 @@ func (v *validator) run() {
 	v.listening()
 	v.server()
 	v.operator()
+	v.logSocket()
 	v.cors()
 	v.limits()
 	v.redis()

@@ -15,9 +15,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// table writes a list as CSV, page after page, as it is read.
+// writer writes a list in a format.
+type writer interface {
+	// begin is called once, with the first page of the list.
+	begin(page gjson.Result, columns []string)
+	row(cells []string)
+	end()
+}
+
+// table writes a list page after page, as it is read.
 type table struct {
 	ctx     context.Context
+	out     writer
 	page    func(ctx context.Context, cursor string) (list []byte, err error)
 	pages   shape
 	columns []string
@@ -45,21 +54,21 @@ func (t *table) fill() error {
 	if err != nil {
 		return err
 	}
-	w := csv.NewWriter(&t.rows)
-	w.UseCRLF = true
 	if !t.begun {
-		_ = w.Write(t.columns)
+		t.out.begin(gjson.ParseBytes(page), t.columns)
 	}
 	cells := make([]string, len(t.columns))
 	for _, item := range gjson.GetBytes(page, t.pages.items).Array() {
 		for i, name := range t.columns {
-			cells[i] = cell(item.Get(name))
+			cells[i] = item.Get(name).String()
 		}
-		_ = w.Write(cells)
+		t.out.row(cells)
 	}
-	w.Flush()
 	next := gjson.GetBytes(page, t.pages.next).Raw
 	t.begun, t.over, t.cursor = true, slices.Contains([]string{"", `""`, "0", "null", t.cursor}, next), next
+	if t.over {
+		t.out.end()
+	}
 	return nil
 }
 
@@ -85,9 +94,25 @@ func writesItself(t reflect.Type) bool {
 
 var plainNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// cell is a value that no spreadsheet takes for a formula. Numbers stay numbers, negative ones, too.
-func cell(v gjson.Result) string {
-	text := v.String()
+// csvWriter writes CSV.
+type csvWriter struct{ rows *bytes.Buffer }
+
+func (c csvWriter) begin(_ gjson.Result, columns []string) { c.row(columns) }
+
+func (c csvWriter) row(cells []string) {
+	for i := range cells {
+		cells[i] = cell(cells[i])
+	}
+	w := csv.NewWriter(c.rows)
+	w.UseCRLF = true
+	_ = w.Write(cells) // a buffer takes everything
+	w.Flush()
+}
+
+func (c csvWriter) end() {}
+
+// cell is a text that no spreadsheet takes for a formula. Numbers stay numbers, negative ones, too.
+func cell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) && !plainNumber.MatchString(text) {
 		return "'" + text
 	}

@@ -66,7 +66,7 @@ func (o *document) operation(r *row) object {
 		headers = append(headers, object{"name": m.name, "in": in, "required": in == "path", "schema": o.schema(m.typ)})
 	}
 	if r.lists != nil && r.Method == fasthttp.MethodGet {
-		headers = append(headers, object{"name": "format", "in": "query", "schema": object{"enum": []string{"json", "csv"}}})
+		headers = append(headers, object{"name": "format", "in": "query", "schema": object{"enum": formats}})
 	}
 	success := object{"description": "Success"}
 	if r.raw == nil {

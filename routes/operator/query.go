@@ -7,11 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
 )
 
 // member is a field of a query or an answer, by its name in JSON.
@@ -220,4 +224,12 @@ func folded(r rune) rune {
 		}
 		r = next
 	}
+}
+
+// texts are the members in order, as "member: value".
+func (q query) texts() (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		list = append(list, name+": "+gjson.ParseBytes(q[name]).String())
+	}
+	return list
 }

@@ -37,7 +37,7 @@ func TestCells(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{`"=1"`: "'=1", `"+1"`: "'+1", `"-1"`: "-1", `"-1.50"`: "-1.50", `"-a"`: "'-a", `"@a"`: "'@a",
 		`"\t=1"`: "'\t=1", `"\r=1"`: "'\r=1", `"a=1"`: "a=1", `-5`: "-5", `true`: "true", `null`: "", `{"a":"=1"}`: `{"a":"=1"}`, `"-1-1"`: "'-1-1"} {
-		if got := cell(gjson.Parse(text)); got != want {
+		if got := cell(gjson.Parse(text).String()); got != want {
 			t.Errorf("%s is %q, expected %q", text, got, want)
 		}
 	}

@@ -107,13 +107,13 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 			return by, r, no
 		}
 	}
-	act, asCSV, no := r.read(ctx, q)
+	act, format, no := r.read(ctx, q)
 	if no != nil {
 		return by, r, no
 	}
 	act.By = by
-	if asCSV {
-		return by, r, d.writeTable(ctx, r, act, q)
+	if format != inJSON {
+		return by, r, d.writeTable(ctx, r, act, q, format)
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -179,8 +179,17 @@ func indexes(list []string) []int {
 	return of
 }
 
+// Formats of lists.
+const (
+	inJSON = "json"
+	inCSV  = "csv"
+	inHTML = "html" // a page to print
+)
+
+var formats = []string{inJSON, inCSV, inHTML}
+
 // read adds the query string and the body to the query, and takes out what belongs to the call.
-func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, asCSV bool, no *refusal) {
+func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, format string, no *refusal) {
 	h := &ctx.Request.Header
 	act.Key, act.Match, act.Reason = string(h.Peek("Idempotency-Key")), string(h.Peek("If-Match")), string(h.Peek(headerReason))
 	known := r.members
@@ -188,38 +197,39 @@ func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, asCSV bo
 		known = append(slices.Clone(known), member{name: "format", typ: reflect.TypeFor[string]()})
 	}
 	if err := q.addString(known, string(ctx.URI().QueryString())); err != nil {
-		return act, false, failed(err)
+		return act, format, failed(err)
 	}
-	if format, ok := q["format"]; ok && r.lists != nil {
+	format = inJSON
+	if text, ok := q["format"]; ok && r.lists != nil {
 		delete(q, "format")
-		if asCSV = string(format) == `"csv"`; !asCSV && string(format) != `"json"` {
-			return act, false, failed(&invalid{"format", "expected json or csv"})
+		if format = strings.Trim(string(text), `"`); !slices.Contains(formats, format) {
+			return act, format, failed(&invalid{"format", "expected " + strings.Join(formats, ", ")})
 		}
 	}
 	body := ctx.PostBody()
 	if r.Method == fasthttp.MethodGet && len(body) > 0 {
-		return act, false, failed(&invalid{"body", "is not taken here; expected the query string"})
+		return act, format, failed(&invalid{"body", "is not taken here; expected the query string"})
 	}
 	if len(body) > 0 {
 		if kind, _, _ := strings.Cut(string(h.ContentType()), ";"); !strings.EqualFold(strings.TrimSpace(kind), "application/json") {
-			return act, false, &refusal{status: 415, code: "INVALID_CONTENT_TYPE", text: "Expected Content-Type: application/json"}
+			return act, format, &refusal{status: 415, code: "INVALID_CONTENT_TYPE", text: "Expected Content-Type: application/json"}
 		}
 		if err := q.addBody(body); err != nil {
-			return act, false, failed(err)
+			return act, format, failed(err)
 		}
 	}
 	if reason, ok := q["reason"]; ok && !slices.ContainsFunc(r.members, func(m member) bool { return m.name == "reason" }) {
 		delete(q, "reason")
 		if act.Reason != "" || json.Unmarshal(reason, &act.Reason) != nil {
-			return act, false, failed(&invalid{"reason", "expected one text, here or in " + headerReason})
+			return act, format, failed(&invalid{"reason", "expected one text, here or in " + headerReason})
 		}
 	}
 	for name := range q {
 		if !slices.ContainsFunc(r.members, func(m member) bool { return m.name == name }) {
-			return act, false, failed(&invalid{name, "is not known here; expected one of " + names(r.members)})
+			return act, format, failed(&invalid{name, "is not known here; expected one of " + names(r.members)})
 		}
 	}
-	return act, asCSV, nil
+	return act, format, nil
 }
 
 // write makes an answer the response.
@@ -251,8 +261,8 @@ func listJSON(answer any) ([]byte, error) {
 // csvPage is how many rows of an export are read at once.
 const csvPage = 500
 
-// writeTable writes all pages of a list as CSV. Mistakes of the query are found with the first page.
-func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query) *refusal {
+// writeTable writes all pages of a list as CSV or HTML. Mistakes of the query are found with the first page.
+func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query, format string) *refusal {
 	has := func(name string) bool {
 		return slices.ContainsFunc(r.members, func(m member) bool { return m.name == name })
 	}
@@ -273,12 +283,20 @@ func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q q
 		}
 		return listJSON(answer)
 	}}
+	h := &ctx.Response.Header
+	if format == inCSV {
+		t.out = csvWriter{&t.rows}
+		h.SetContentType("text/csv; charset=utf-8; header=present")
+		h.Set("Content-Disposition", `attachment; filename="`+r.Name+`.csv"`)
+	} else {
+		t.out = &htmlWriter{rows: &t.rows, title: summary(r.Name), asked: q.texts(), pages: r.pages}
+		h.SetContentType("text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	}
 	if err := t.fill(); err != nil {
+		h.Del("Content-Disposition")
 		return failed(err)
 	}
-	h := &ctx.Response.Header
-	h.SetContentType("text/csv; charset=utf-8; header=present")
-	h.Set("Content-Disposition", `attachment; filename="`+r.Name+`.csv"`)
 	ctx.Response.SetBodyStream(t, -1)
 	return nil
 }

@@ -122,3 +122,26 @@ func TestABackupIsReadAndRestored(t *testing.T) {
 		t.Errorf("%d\n%s", status, text)
 	}
 }
+
+// A page to print has all parts of a statement. A memo cannot put markup into it.
+func TestAListIsAPageToPrint(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.must("POST", "/accounts", `{"name":"a"}`)
+	for i := range 3 {
+		d.must("POST", "/accounts/a/credits", fmt.Sprintf(`{"currency":"USD","amount":"2.5","ref":"r%d","memo":"<script>alert(1)</script>&"}`, i))
+	}
+	status, header, page := d.as("reader", "GET", "/accounts/a/statement?currency=USD&most=1&format=html", "")
+	if status != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" || header.Get("Content-Security-Policy") == "" {
+		t.Fatalf("%d %v", status, header)
+	}
+	if strings.Contains(page, "<script") || strings.Count(page, "&lt;script&gt;") != 3 || strings.Count(page, "<tr>") != 4 ||
+		!strings.Contains(page, "<div>account: a</div>") || !strings.Contains(page, "<div>opening: 0</div>") ||
+		!strings.Contains(page, "<td class=n>7.5</td>") || !strings.HasSuffix(page, "</html>\n") {
+		t.Errorf("the page is\n%s", page)
+	}
+	if status, header, answer := d.as("reader", "GET", "/accounts/nobody/statement?currency=USD&format=html", ""); status != 404 ||
+		!strings.HasPrefix(header.Get("Content-Type"), "application/json") {
+		t.Errorf("an account that does not exist: %d %v %s", status, header, answer)
+	}
+}
