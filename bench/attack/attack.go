@@ -32,6 +32,10 @@ type Options struct {
 	Unpaid []string
 	// Forwarded says that the gateway takes X-Forwarded-For from here.
 	Forwarded bool
+	// Desk is the address of the operators' API, DeskToken an owner's token for it, and DeskAccount an account that
+	// may be credited less than a cent.
+	Desk, DeskToken, DeskAccount string
+
 	Customers int
 	Rate      float64 // requests a second of each customer
 	Rounds    []Round
@@ -78,7 +82,9 @@ type Result struct {
 type arena struct {
 	o       *Options
 	base    *url.URL
+	desk    *url.URL // the operators' API; nil: it is not attacked
 	address string
+	started time.Time
 	// sites are addresses of pages: those of attacks, and those of ordinary customers.
 	sites [2]string
 }
@@ -111,7 +117,14 @@ func (o *Options) check() (*arena, error) {
 	if !o.Remote && !overspend.Loopback(base.Hostname()) {
 		return nil, fmt.Errorf("cannot attack %s: it is not this machine; --remote says that it is yours", base.Host)
 	}
-	return &arena{o: o, base: base, address: net.JoinHostPort(base.Hostname(), base.Port())}, nil
+	a := &arena{o: o, base: base, address: net.JoinHostPort(base.Hostname(), base.Port()), started: time.Now()}
+	if o.Desk != "" {
+		a.desk, err = url.Parse(strings.TrimSuffix(o.Desk, "/"))
+		if err != nil || a.desk.Scheme != "http" || a.desk.Port() == "" || !o.Remote && !overspend.Loopback(a.desk.Hostname()) {
+			return nil, fmt.Errorf("cannot attack the operators' API at %s: write http://host:port/operator/v1 of this machine", o.Desk)
+		}
+	}
+	return a, nil
 }
 
 // Run goes through the phases.
@@ -125,7 +138,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer closeSites()
-	r := &Result{Started: time.Now(), URL: o.URL, Customers: o.Customers, Rate: o.Rate}
+	r := &Result{Started: a.started, URL: o.URL, Customers: o.Customers, Rate: o.Rate}
 	c := newCrowd(a)
 	defer c.leave()
 	groups := [][]Round{nil}

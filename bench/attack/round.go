@@ -38,6 +38,8 @@ type Round struct {
 	// from is the address of request n, for the proxy in front of the gateway; nil: the
 	// attacker has one, and a paid account.
 	from func(n int) string
+	// desk says that the operators' API is attacked.
+	desk bool
 }
 
 func (o *Options) network() string  { return o.RPC }
@@ -53,10 +55,10 @@ const (
 	longSpeech  = 4000 // characters
 )
 
-// Rounds are all attacks of one customer or stranger, and AllRounds those of crowds, too.
+// Rounds are all attacks of one customer or stranger. AllRounds has those of crowds and on the operators' API, too.
 var (
 	Rounds    = slices.Concat(Lies, takings)
-	AllRounds = slices.Concat(Rounds, crowded())
+	AllRounds = slices.Concat(Rounds, crowded(), onDesk)
 )
 
 // Lies are rounds that say what is not so.
@@ -156,7 +158,7 @@ func RoundsNamed(names []string, o *Options) ([]Round, error) {
 			}
 			if !can(&r) {
 				return nil, fmt.Errorf("cannot run %s without what it needs: give --rpc, --voice, --ear, --song, --strict, "+
-					"--documents, --pages, --unpaid or --forwarded", name)
+					"--documents, --pages, --unpaid, --forwarded or --operator", name)
 			}
 			list, found = append(list, r), true
 		}
@@ -287,7 +289,11 @@ func (a *attacker) one(ctx context.Context) {
 }
 
 func (a *attacker) send(ctx context.Context) (status string, size int64) {
-	conn, err := net.DialTimeout("tcp", a.address, a.o.Timeout)
+	address := a.address
+	if a.round.desk {
+		address = a.desk.Host
+	}
+	conn, err := net.DialTimeout("tcp", address, a.o.Timeout)
 	if err != nil {
 		return "not connected", 0
 	}

@@ -23,6 +23,7 @@ const attackConfig = `
 log: { level: error, format: json }
 server: { max_in_flight: 64MB, max_body: 35MB, client_stall: 5s, trusted_proxies: [127.0.0.1] }
 billing: { minimum_balance: 0 }
+operator: { listen: %[3]q }
 idempotency: { max_stored: 1MB, max_keys: 2000, max_answer: 256KB }
 fetch: { allow: [127.0.0.0/8] }
 augment: { text_parser: { rate: { rpm: 0 } }, scrape: { rate: { rpm: 0 }, robots: ignore } }
@@ -69,16 +70,19 @@ rpc:
 func attacked(t *testing.T, pinned bool) (*rig.Gateway, attack.Options) {
 	t.Helper()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.NewGateway(t, fmt.Sprintf(attackConfig, sim.URL, strings.TrimSuffix(sim.URL, "/v1")))
+	desk := rig.FreeAddr(t)
+	g := rig.NewGateway(t, fmt.Sprintf(attackConfig, sim.URL, strings.TrimSuffix(sim.URL, "/v1"), desk))
 	if pinned {
 		pin(t, g)
 	}
 	g.ListenAndStart()
 	g.NewAccount("ordinary", "1000")
 	g.NewAccount("attacker", "1000")
+	var made struct{ Secret string }
+	g.CLIJSON(&made, "operator", "token", "create", "--name", "attack", "--role", "owner")
 	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia",
 		Voice: "voice", Ear: "ear", Song: "song", Strict: "strict", Documents: true, Pages: true, Forwarded: true,
-		PIDs: []int{g.PID()}}
+		PIDs: []int{g.PID()}, Desk: "http://" + desk + "/operator/v1", DeskAccount: "attacker", DeskToken: made.Secret}
 	for range 8 {
 		o.Keys = append(o.Keys, g.Key("ordinary"))
 	}
@@ -137,7 +141,7 @@ func attackOn(t *testing.T, g *rig.Gateway, o attack.Options) *attack.Result {
 // Each attack by itself: what it lets through, and whom it hurts.
 func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	refused := map[string]bool{"odd_heads": true, "dots": true, "random_keys": true, "users": true, "limited": true,
-		"hostile_sound": true}
+		"hostile_sound": true, "operator_names": true, "operator_users": true, "operator_pages": true, "operator_tokens": true}
 	for _, round := range attack.AllRounds {
 		t.Run(round.Name, func(t *testing.T) {
 			g, o := attacked(t, true)
@@ -156,6 +160,9 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 			a := under.Attacks[0]
 			if refused[a.Name] && a.Through > 0 {
 				t.Errorf("%d of %d were served", a.Through, a.Sent)
+			}
+			if a.Name == "operator_refs" && a.Through != 1 {
+				t.Errorf("%d credits were booked with one ref", a.Through)
 			}
 			if a.Largest > 64<<10 {
 				t.Errorf("an answer of %d bytes", a.Largest)
