@@ -51,6 +51,7 @@ type Ledger struct {
 	keyFallthrough atomic.Bool
 	keyRate        atomic.Pointer[config.Rate]
 	limits         atomic.Pointer[config.Limits]
+	usage          atomic.Pointer[config.Usage]
 
 	models struct {
 		sync.Mutex
@@ -60,6 +61,7 @@ type Ledger struct {
 	violations violations
 	characters Characters
 	keeper     *keeper
+	retention  *retention
 
 	reports *report.Reports
 	fresh   freshener // for them
@@ -167,6 +169,7 @@ func Open(o Options) (*Ledger, error) {
 		l.project.start()
 	}
 	l.keeper = startKeeper(l)
+	l.retention = startRetention(l)
 	if o.Redis.Used() && !o.idle {
 		if err = l.openLimits(&o); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -339,6 +342,7 @@ func (l *Ledger) Close() error {
 	if l.control != nil {
 		l.control.close()
 	}
+	l.retention.close()
 	l.keeper.close()
 	if l.redis != nil {
 		l.redis.Close()
@@ -375,8 +379,9 @@ func (l *Ledger) nodes() int64 {
 func (l *Ledger) Configure(c *config.Config) {
 	l.floor.Store(int64(c.Billing.MinimumBalance))
 	l.keyFallthrough.Store(c.Billing.KeyLimitFallthrough)
-	limits := c.Limits
+	limits, usage := c.Limits, c.Usage
 	l.limits.Store(&limits)
+	l.usage.Store(&usage)
 	var keyRate *config.Rate
 	if limits.Key != (config.Rate{}) {
 		keyRate = &limits.Key

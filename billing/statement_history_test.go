@@ -49,14 +49,16 @@ type histories struct {
 	list   []*history
 	number int // of references, jobs and requests
 	shared bool
+	keep   int    // days that requests are kept; 0: for ever
+	export string // folder of those that are pruned
 }
 
-func runHistories(t *testing.T, accounts, steps int, seed uint64, shared string) {
+func runHistories(t *testing.T, accounts, steps int, seed uint64, shared string, keep int) {
 	f := &fixture{t: t, clock: newTestClock()}
 	f.options = Options{Dir: memoryDir(t), Shared: shared, Brand: "svc", Clock: f.clock.now, segmentSize: 1 << 20,
 		detailNow: seed%2 == 0}
 	f.open()
-	s := &histories{f: f, random: rand.New(rand.NewPCG(seed, 1)), shared: shared != ""}
+	s := &histories{f: f, random: rand.New(rand.NewPCG(seed, 1)), shared: shared != "", keep: keep, export: t.TempDir()}
 	defer func() { _ = s.f.Close() }()
 	for i := range accounts {
 		h := &history{name: fmt.Sprint("account-", i)}
@@ -73,6 +75,8 @@ func runHistories(t *testing.T, accounts, steps int, seed uint64, shared string)
 			s.f.clock.advance([]time.Duration{time.Second, 6 * time.Hour, 24 * time.Hour, 40 * 24 * time.Hour}[s.random.IntN(4)])
 		case n < 80:
 			s.project()
+		case n < 140 && keep > 0:
+			s.pruneSome()
 		}
 		if t.Failed() {
 			return
@@ -80,6 +84,9 @@ func runHistories(t *testing.T, accounts, steps int, seed uint64, shared string)
 	}
 	s.restart(true)
 	s.project()
+	if keep > 0 {
+		s.prunedAll(t)
+	}
 	s.f.audit()
 	for _, h := range s.list {
 		for _, fault := range append(statementFaults(t, s.f.Ledger, h.name), s.faults(h)...) {
@@ -350,8 +357,8 @@ func (s *histories) faults(h *history) (list []string) {
 func TestStatementsOfRandomHistoriesAddUp(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
-	runHistories(t, 40, 25, historySeed(t), "")
-	runHistories(t, 40, 25, historySeed(t), servers.Database(t))
+	runHistories(t, 40, 25, historySeed(t), "", 0)
+	runHistories(t, 40, 25, historySeed(t), servers.Database(t), 0)
 }
 
 func TestLongStatementsOfRandomHistoriesAddUp(t *testing.T) {
@@ -364,7 +371,7 @@ func TestLongStatementsOfRandomHistoriesAddUp(t *testing.T) {
 			if i%4 == 3 {
 				shared = servers.Database(t)
 			}
-			runHistories(t, accounts, 16, seed+uint64(i), shared)
+			runHistories(t, accounts, 16, seed+uint64(i), shared, 0)
 		})
 	}
 }

@@ -40,6 +40,8 @@ type Config struct {
 	// With process, settlements survive the end of the process, even kill -9; a power cut may lose the last
 	// milliseconds, in the customer's favour. With power, every settlement waits for the disk.
 	Durability string `yaml:"durability" default:"process" oneof:"process power" restart:"key"`
+	// How long single requests are kept, and where they are exported to before they are pruned.
+	Usage Usage `yaml:"usage"`
 	// Redis shares the limits among several nodes; it never holds money. Without addresses every node counts for
 	// itself. It needs Redis 6.0 or later.
 	Redis Redis `yaml:"redis" restart:"key"`

@@ -45,6 +45,7 @@ func (v *validator) run() {
 	v.web3Keys()
 	v.images()
 	v.fetch()
+	v.usage()
 	v.jobs()
 	v.texts()
 	v.upstreams()

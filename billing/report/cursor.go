@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 // cursor is where a history goes on and with what filters. Clients get it
 // as text that only the nodes of its store can make, good for one account and a while.
 type cursor struct {
 	HistoryQuery
-	from Position
+	from   Position
+	pruned store.Pruned // when it was made
 }
 
 // ErrCursor is a cursor that is damaged, of another account or expired.
 var ErrCursor = errors.New("the cursor cannot be used")
 
 const (
-	cursorVersion = 1
+	cursorVersion = 2
 	cursorMAC     = 16
 	// MaxCursor is the longest cursor (addendum 17.3).
 	MaxCursor = 512
@@ -33,7 +35,7 @@ const (
 const cursorHead = 3
 
 // cursorNumbers reads the numbers of a cursor, which are all of its rest.
-func cursorNumbers(b []byte) (v [7]uint64, ok bool) {
+func cursorNumbers(b []byte) (v [9]uint64, ok bool) {
 	if len(b) < cursorHead {
 		return v, false
 	}
@@ -53,7 +55,7 @@ func (a Account) makeCursor(c *cursor) string {
 	for _, v := range []uint64{
 		uint64(a.source.Now()/int64(time.Second)) + uint64(cursorFor/time.Second),
 		uint64(c.FromUs), uint64(c.ToUs), uint64(c.PageSize),
-		uint64(c.from.Us), uint64(c.from.Node), c.from.Seq,
+		uint64(c.from.Us), uint64(c.from.Node), c.from.Seq, uint64(c.pruned.Day), uint64(c.pruned.Steps),
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -89,8 +91,15 @@ func (a Account) readCursor(text string) (*cursor, error) {
 	expires := int64(v[0])
 	c.FromUs, c.ToUs, c.PageSize = int64(v[1]), int64(v[2]), int(v[3])
 	c.from.Us, c.from.Node, c.from.Seq = int64(v[4]), uint32(v[5]), v[6]
+	c.pruned = store.Pruned{Day: int32(v[7]), Steps: int64(v[8])}
 	if a.source.Now()/int64(time.Second) >= expires {
 		return nil, fmt.Errorf("%w: it has expired", ErrCursor)
 	}
 	return c, nil
+}
+
+// movedOn says whether single requests behind the cursor were pruned since it was made: those
+// that its earlier pages had are in the sums of their day, too.
+func (c *cursor) movedOn(now store.Pruned) bool {
+	return now.Steps != c.pruned.Steps && c.from.Us < store.SumUs(now.Day) && c.from.Us > store.SumUs(c.pruned.Day-2)
 }

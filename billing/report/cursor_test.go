@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"farebox/billing/money"
+	"farebox/billing/store"
 )
 
 var cursorPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,512}$`)
@@ -30,7 +31,7 @@ func (s *fixedSource) Sign(text []byte) [sha256.Size]byte {
 func TestCursorIsOfOneAccountAndAWhile(t *testing.T) {
 	clock := &fixedSource{nowNs: 1_800_000_000 * int64(time.Second)}
 	a, b := Account{Reports: New(clock), ID: "a"}, Account{Reports: New(clock), ID: "b"}
-	c := &cursor{HistoryQuery{money.DIEM, 17, 1 << 62, 1000}, Position{1 << 61, 1<<32 - 1, 1<<64 - 1, 12}}
+	c := &cursor{HistoryQuery{money.DIEM, 17, 1 << 62, 1000}, Position{1 << 61, 1<<32 - 1, 1<<64 - 1, 12}, store.Pruned{Day: 20778, Steps: 1 << 62}}
 	text := a.makeCursor(c)
 	if !cursorPattern.MatchString(text) {
 		t.Errorf("the cursor is %q", text)
@@ -77,7 +78,7 @@ func TestCursorIsOfOneAccountAndAWhile(t *testing.T) {
 // Whatever a client sends as a cursor is refused, unless it was made here.
 func FuzzCursor(f *testing.F) {
 	a := Account{Reports: New(&fixedSource{nowNs: time.Now().UnixNano()}), ID: "some account"}
-	good := a.makeCursor(&cursor{HistoryQuery{money.USD, 1, 2, 3}, Position{4, 5, 6, 7}})
+	good := a.makeCursor(&cursor{HistoryQuery{money.USD, 1, 2, 3}, Position{4, 5, 6, 7}, store.Pruned{}})
 	f.Add(good)
 	f.Add(good[:20])
 	f.Add(strings.Repeat("_", 512))

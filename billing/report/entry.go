@@ -24,6 +24,9 @@ type Entry struct {
 	TookMs             uint32
 	Prompt, Completion int64 // tokens of the whole request, where tokens were sold
 
+	Sum      bool  // of the requests of a day, which ended with AtUs; single ones are not kept any more
+	Requests int64 // of a sum
+
 	ModelNo, KeyNo uint32
 	At             Position
 }

@@ -20,13 +20,20 @@ func (e *Entry) SKU() string {
 }
 
 // Notes say what the entry is.
-func (e *Entry) Notes() string { return notes[e.Moved] }
+func (e *Entry) Notes() string {
+	if e.Sum {
+		return notes[e.Moved] + ", sum of the day"
+	}
+	return notes[e.Moved]
+}
 
 var notes = [...]string{journal.Charged: "API Inference", journal.Refunded: "Refund",
 	journal.Repaid: "Payment of debt", journal.Waived: "Charge waived"}
 
 // OfRequest says whether the request is known that the entry is of.
-func (e *Entry) OfRequest() bool { return e.Moved == journal.Charged || e.RequestID != [16]byte{} }
+func (e *Entry) OfRequest() bool {
+	return !e.Sum && (e.Moved == journal.Charged || e.RequestID != [16]byte{})
+}
 
 // CountsTokens says whether the entry has the tokens of its request.
 func (e *Entry) CountsTokens() bool { return e.Moved == journal.Charged && e.Kind.OfTokens() }

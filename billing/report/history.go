@@ -47,7 +47,7 @@ func (a Account) History(q HistoryQuery) (History, error) {
 	if end := now + historySkew.Microseconds(); q.ToUs == 0 || q.ToUs > end {
 		q.ToUs = end
 	}
-	return a.history(&cursor{HistoryQuery: q, from: Position{Us: q.FromUs}})
+	return a.history(&cursor{HistoryQuery: q, from: Position{Us: q.FromUs}}, true)
 }
 
 // HistoryAfter gives the page that a cursor stands for; it refuses with
@@ -57,15 +57,15 @@ func (a Account) HistoryAfter(text string) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	return a.history(c)
+	return a.history(c, false)
 }
 
-func (a Account) history(c *cursor) (h History, err error) {
+func (a Account) history(c *cursor, first bool) (h History, err error) {
 	place, some := placeOf(c.Currency)
 	if !some {
 		return h, nil
 	}
-	more, err := a.historyPage(place, c, &h)
+	more, err := a.historyPage(place, c, first, &h)
 	// Only what came last can be missing; earlier pages need not wait for it.
 	if err == nil && (!more || h.Entries[len(h.Entries)-1].AtUs > a.source.Now()/1000-historySettled.Microseconds()) {
 		upTo := c.ToUs
@@ -78,7 +78,7 @@ func (a Account) history(c *cursor) (h History, err error) {
 			h.Behind = !a.Newest.Detail()
 		}
 		if waited || behind {
-			more, err = a.historyPage(place, c, &h)
+			more, err = a.historyPage(place, c, first, &h)
 		}
 	}
 	if err != nil {
@@ -107,11 +107,19 @@ func (a Account) awaitOthers(upToUs int64) (waited bool) {
 	return true
 }
 
-func (a Account) historyPage(place int, c *cursor, h *History) (more bool, err error) {
+func (a Account) historyPage(place int, c *cursor, first bool, h *History) (more bool, err error) {
 	err = a.read(func(q *store.Query) error {
-		x := &index{Query: q, account: a.No, place: place}
+		pruned, err := q.Pruned()
+		if err != nil {
+			return err
+		}
+		if !first && c.movedOn(pruned) {
+			return fmt.Errorf("%w: the single requests behind it were pruned; begin again", ErrCursor)
+		}
+		c.pruned = pruned
+		x := &index{Query: q, account: a.No, place: place, pruned: &pruned}
 		h.Entries = make([]Entry, 0, c.PageSize)
-		err := x.walk(c.from, c.ToUs, func(e *Entry) bool {
+		err = x.walk(c.from, c.ToUs, func(e *Entry) bool {
 			if more = len(h.Entries) == c.PageSize; !more {
 				h.Entries = append(h.Entries, *e)
 			}

@@ -32,6 +32,7 @@ type index struct {
 	place   int
 	bounds  map[uint32]uint64 // pages of each node behind these do not exist; nil: all do
 	hours   []hourCount
+	pruned  *store.Pruned // nil: not asked yet
 }
 
 type hourCount struct {
@@ -132,7 +133,10 @@ func (x *index) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pageRef,
 		list = append(list, p)
 		return err
 	}, query, args...)
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return x.withSums(list, max(fromUs, endUs), toUs, after)
 }
 
 // eachRef gives all pages that refs would give, except those that have no entry
@@ -160,11 +164,14 @@ func (x *index) eachRef(fromUs, toUs, endUs int64, do func(*pageRef) (more bool,
 }
 
 func (x *index) hides(p *pageRef) bool {
-	return p.n == 0 || x.bounds != nil && p.first > x.bounds[p.node]
+	return p.n == 0 || p.node != store.SumNode && x.bounds != nil && p.first > x.bounds[p.node]
 }
 
 // open gives the entries of a page.
 func (x *index) open(p *pageRef) ([]Entry, error) {
+	if p.node == store.SumNode {
+		return x.openSums(p)
+	}
 	page := journal.Page{Account: x.account, Node: p.node, First: p.first, Last: p.last, Requests: p.requests}
 	err := x.Row("SELECT data FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3",
 		x.account, p.node, p.first).Scan(&page.Data)

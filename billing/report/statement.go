@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"farebox/billing/calendar"
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
@@ -118,6 +119,8 @@ type book struct {
 	latest   map[uint32]uint64    // of each node, the last record that may lie before to
 	pages    map[uint32]*openPage // the last page of each node that was opened
 	looked   int                  // records
+	prunedUs int64                // what ended before then has no single requests
+	late     map[int64][]latePart // by entry
 }
 
 // openPage is a page with its records that matter here.
@@ -151,23 +154,20 @@ func (b *book) read(q *StatementQuery, s *Statement) error {
 	if err := b.Prepare(sqlPageAt); err != nil {
 		return err
 	}
+	pruned, err := b.Pruned()
+	if err != nil {
+		return err
+	}
+	b.prunedUs = store.SumUs(pruned.Day - 1)
 	if q.After == 0 && b.from > 0 {
-		var err error
-		if q.After, s.Opening, err = b.opening(); err != nil {
+		if q.After, s.Opening, err = b.openingWithin(); err != nil {
 			return err
 		}
 	}
 	if err := b.findLatest(); err != nil {
 		return err
 	}
-	var list []bookedPosting
-	err := b.Each(func(rows *sql.Rows) error {
-		var p bookedPosting
-		err := rows.Scan(&p.no, &p.id, &p.tsUs, &p.kind, &p.ref, &p.memo, &p.reason, &p.amount, &p.balance, &p.corrected,
-			&p.node, &p.first, &p.last, &p.late, &p.debt)
-		list = append(list, p)
-		return err
-	}, sqlBooked, b.account, int64(money.SpendOrder[b.place]), q.After, q.Most)
+	list, err := b.postings(q.After, q.Most)
 	if err != nil {
 		return err
 	}
@@ -184,6 +184,21 @@ func (b *book) read(q *StatementQuery, s *Statement) error {
 		s.Next = list[len(list)-1].no
 	}
 	return nil
+}
+
+// postings reads the postings behind one.
+func (b *book) postings(after int64, most int) (list []bookedPosting, err error) {
+	err = b.Each(func(rows *sql.Rows) error {
+		var p bookedPosting
+		err := rows.Scan(&p.no, &p.id, &p.tsUs, &p.kind, &p.ref, &p.memo, &p.reason, &p.amount, &p.balance, &p.corrected,
+			&p.node, &p.first, &p.last, &p.late, &p.debt)
+		list = append(list, p)
+		return err
+	}, sqlBooked, b.account, int64(money.SpendOrder[b.place]), after, most)
+	if err == nil {
+		err = b.readLate(list)
+	}
+	return list, err
 }
 
 // opening is what all movements before from have left, and the last posting before any that
@@ -205,7 +220,7 @@ func (b *book) opening() (after int64, sum money.Nano, err error) {
 			return 0, 0, err
 		}
 	}
-	return after, sum, nil
+	return after, sum, b.lateAround(&after, &sum)
 }
 
 // bookedAround is, for each node, the first record that was booked since from, and the last
@@ -336,10 +351,11 @@ func (b *book) page(node uint32, first, last uint64) (*openPage, error) {
 // lines adds the lines of a posting.
 func (b *book) lines(p *bookedPosting, s *Statement) error {
 	balance := p.balance - p.amount
-	rest := p.amount
+	rest, owed := p.amount, p.debt
 	add := func(l StatementLine, us int64) {
 		balance += l.Amount
 		rest -= l.Amount
+		owed -= l.Owed
 		if us < b.from || us >= b.to {
 			return
 		}
@@ -348,15 +364,21 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 		if l.Reason == "" {
 			l.Reason = p.reason
 		}
-		s.Lines = append(s.Lines, l)
+		if !s.sum(&l) {
+			s.Lines = append(s.Lines, l)
+		}
 	}
 	line := StatementLine{Kind: p.lineKind(), Amount: p.amount, Owed: p.debt}
 	if p.last == 0 && p.corrected == 0 {
 		add(line, p.tsUs)
 		return nil
 	}
-	if p.tsUs >= b.to && p.first > b.latest[p.node] {
+	late := b.late[p.id]
+	if p.tsUs >= b.to && p.first > b.latest[p.node] && late == nil {
 		return nil
+	}
+	for _, part := range late {
+		add(StatementLine{Kind: line.Kind, Amount: part.amount, Owed: part.debt, Reason: sumReason}, store.SumUs(part.day))
 	}
 	owes := b.place == money.InUSD
 	err := b.eachRecord(p.node, p.first, p.last, func(r *journal.Record) {
@@ -364,32 +386,47 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 		if p.node == 0 && r.Hold != uint64(p.id) || r.Amounts[b.place] == 0 && !owes {
 			return
 		}
-		l := StatementLine{Kind: line.Kind, Amount: -money.Nano(r.Moved.Sign()) * r.Amounts[b.place], model: r.Model, key: r.Key}
-		if r.RequestID != ([16]byte{}) {
-			l.Request = fmt.Sprintf("%x", r.RequestID)
-		}
-		switch {
-		case r.Moved == journal.Repaid:
-			l.Owed = l.Amount
-		case owes:
-			l.Owed = r.Debt
-		}
-		add(l, r.TimeNs/1000)
+		add(b.lineOf(line.Kind, r), r.TimeNs/1000)
 	})
 	if err != nil {
 		return err
 	}
+	sumUs := p.tsUs
+	if p.tsUs <= b.prunedUs {
+		sumUs = store.SumUs(calendar.DayOf(p.tsUs * 1000))
+	}
 	if p.late != 0 {
-		add(StatementLine{Kind: LineWaived, Amount: p.late, Reason: "charges came too late: the house has paid"}, p.tsUs)
+		add(StatementLine{Kind: LineWaived, Amount: p.late, Reason: "charges came too late: the house has paid"}, sumUs)
 	}
 	if p.corrected != 0 {
 		add(StatementLine{Kind: LineCorrection, Amount: -p.corrected, Owed: -p.corrected, Reason: "debt of a correction is paid"},
 			p.tsUs)
 	}
-	if rest != 0 {
+	if line.Kind == LineDebt {
+		owed = rest
+	}
+	switch {
+	case p.tsUs <= b.prunedUs && (rest != 0 || owed != 0):
+		add(StatementLine{Kind: line.Kind, Amount: rest, Owed: owed, Reason: sumReason}, sumUs)
+	case rest != 0:
 		add(StatementLine{Kind: line.Kind, Amount: rest, Reason: "the single requests are not written yet"}, p.tsUs)
 	}
 	return nil
+}
+
+// lineOf is the line of a request.
+func (b *book) lineOf(kind string, r *journal.Record) StatementLine {
+	l := StatementLine{Kind: kind, Amount: -money.Nano(r.Moved.Sign()) * r.Amounts[b.place], model: r.Model, key: r.Key}
+	if r.RequestID != ([16]byte{}) {
+		l.Request = fmt.Sprintf("%x", r.RequestID)
+	}
+	switch {
+	case r.Moved == journal.Repaid:
+		l.Owed = l.Amount
+	case b.place == money.InUSD:
+		l.Owed = r.Debt
+	}
+	return l
 }
 
 // lineKind is the kind of a posting's lines.

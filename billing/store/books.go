@@ -43,6 +43,7 @@ type Recount struct {
 	Payments     int64
 	Credited     money.Nano            // for payments
 	jobs         map[jobAt]money.Parts // the cost of jobs by single requests
+	prunedUs     int64                 // before then there are sums in place of single requests
 }
 
 // Report compares each of the books with the others.

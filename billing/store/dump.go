@@ -64,6 +64,11 @@ var dumped = []dumpTable{
 	{"usage_page", []string{"account", "node", "seq_first", "seq_last", "first_us", "last_us", "requests", "data",
 		"entries_diem", "entries_bundled", "entries_usd"}},
 	{"usage_hour", []string{"account", "hour", "node", "entries_diem", "entries_bundled", "entries_usd"}},
+	{"usage_sum", []string{"account", "ended", "api_key", "day", "model", "currency", "kind", "moved", "requests", "units", "amount",
+		"shortfall", "debt"}},
+	{"usage_late", []string{"account", "currency", "entry", "ended", "amount", "debt"}},
+	{"usage_kept", []string{"no", "pruned_day", "steps", "node", "lease_us"}},
+	{"usage_export", []string{"day", "part", "name", "requests", "digest", "bounds", "node", "pruned"}},
 	{"open_progress", []string{"node", "hold", "seq", "record"}},
 	{"applied", []string{"node", "sink", "inc", "seq"}},
 	{"violation", []string{"no", "account", "at_us", "api_key", "model", "tier", "kind"}},
@@ -399,6 +404,7 @@ func (l *loader) finish() error {
 		"UPDATE job SET paid_us = created_us, node = 0, hold = node * 1099511627776 + hold WHERE paid_us = 0 AND NOT EXISTS(SELECT 1 FROM open_progress p " +
 			"WHERE p.node = job.node AND p.hold = job.hold AND " + l.keeps() + ")",
 		"UPDATE bucket SET avail = avail + escrow, escrow = 0 WHERE escrow > 0",
+		"UPDATE usage_kept SET node = 0, lease_us = 0",
 		"INSERT INTO applied(node, sink, inc, seq) SELECT 1, s, 0, 0 FROM (SELECT 'ledger' AS s UNION ALL SELECT " +
 			"'usage') x WHERE true ON CONFLICT DO NOTHING",
 	}

@@ -229,7 +229,7 @@ func (r *Recount) countJobs(q *Query) error {
 				r.fault("the job %s paid %v, by its request %v", j.ID, j.Paid, charged)
 			}
 		}
-		if !known && !r.DetailBehind && j.Paid.Total() > 0 {
+		if !known && !r.DetailBehind && j.Paid.Total() > 0 && j.PaidUs >= r.prunedUs {
 			r.fault("the job %s paid %v, and no request was charged for it", j.ID, j.Paid)
 		}
 	}, jobs.brief+"true")

@@ -234,13 +234,8 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 // countPages opens every page and checks that no record is there twice (I8),
 // and the figures of listings: times and numbers of entries of pages and hours.
 func (r *Recount) countPages(q *Query) error {
-	type source struct{ account, node uint32 }
-	type hour struct {
-		source
-		hour int64
-	}
-	last := map[source]uint64{}
-	hours := map[hour]journal.Entries{}
+	last := map[recountSource]uint64{}
+	hours := map[recountHour]journal.Entries{}
 	err := q.Each(func(rows *sql.Rows) error {
 		p := journal.Page{}
 		n := &p.Entries
@@ -253,7 +248,7 @@ func (r *Recount) countPages(q *Query) error {
 			r.fault("usage of account %d, which does not exist", p.Account)
 			return nil
 		}
-		at := source{p.Account, p.Node}
+		at := recountSource{p.Account, p.Node}
 		found := journal.Page{}
 		err := p.Each(q.s.before, func(rec *journal.Record) error {
 			if rec.Seq <= last[at] {
@@ -290,18 +285,34 @@ func (r *Recount) countPages(q *Query) error {
 		if err != nil {
 			r.fault("account %d: the page of node %d at record %d cannot be read: %v", p.Account, p.Node, p.First, err)
 		}
-		id := hour{at, journal.HourOf(p.FirstUs)}
+		id := recountHour{at, journal.HourOf(p.FirstUs)}
 		sum := hours[id]
 		sum.Add(&p.Entries)
 		hours[id] = sum
 		return nil
 	}, `SELECT account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data
 		FROM usage_page ORDER BY account, node, seq_first`)
+	if err == nil {
+		err = r.countSumsOfUsage(q, hours)
+	}
 	if err != nil {
 		return err
 	}
-	err = q.Each(func(rows *sql.Rows) error {
-		var id hour
+	return r.countHours(q, hours)
+}
+
+type (
+	recountSource struct{ account, node uint32 }
+	recountHour   struct {
+		recountSource
+		hour int64
+	}
+)
+
+// countHours compares the figures of hours with what was found.
+func (r *Recount) countHours(q *Query, hours map[recountHour]journal.Entries) error {
+	err := q.Each(func(rows *sql.Rows) error {
+		var id recountHour
 		var n journal.Entries
 		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled],
 			&n[money.InUSD]); err != nil {

@@ -68,6 +68,7 @@ type Store interface {
 	Applied(s Sink) (seq uint64, err error)
 	Apply(b *Batch) error
 	AddPages(pages []*journal.Page, first, last uint64) error
+	PruneStore
 	OpenProgress() ([]journal.Record, error)
 	ExpireDIEM(account uint32, day int32, nowUs int64) error
 	StaleDIEM(before int32) ([]StaleDIEM, error)

@@ -1,0 +1,294 @@
+package billing
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"farebox/bench/servers"
+	"farebox/billing/calendar"
+	"farebox/billing/money"
+	"farebox/billing/report"
+	"farebox/billing/store"
+	"farebox/config"
+)
+
+// pruneSome prunes some of what is older than the history keeps, in steps of any size, and may
+// stop, or crash, at any point. Sums stay what they were.
+func (s *histories) pruneSome() {
+	t := s.f.t
+	h := s.list[s.random.IntN(len(s.list))]
+	if err := s.f.project.drain(); err != nil {
+		t.Fatal(err)
+	}
+	before := s.used(h)
+	done := s.pruneUntil(s.random.IntN(12))
+	if after := s.used(h); before != after {
+		t.Errorf("%s: used %v before requests were pruned, %v after", h.name, before, after)
+	}
+	if !done && s.random.IntN(3) == 0 {
+		s.restart(true)
+	}
+	if s.random.IntN(3) == 0 {
+		s.f.audit()
+		for _, fault := range statementFaults(t, s.f.Ledger, h.name) {
+			t.Errorf("%s, while requests are pruned: %s", h.name, fault)
+		}
+	}
+}
+
+// used is the usage of an account by its list.
+func (s *histories) used(h *history) (sum money.Parts) {
+	for place, currency := range money.SpendOrder {
+		sum[place] = listedUse(s.f.t, s.f.Ledger, h.name, currency, time.Time{}, time.Time{})
+	}
+	return sum
+}
+
+// pruneUntil goes through so many points at which pruning can be interrupted. done: there is
+// no more to prune.
+func (s *histories) pruneUntil(points int) (done bool) {
+	t, l := s.f.t, s.f.Ledger
+	r := &retention{l: l, stop: make(chan struct{})}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	interrupted := func() bool { points--; return points < 0 }
+	if err := l.store.TakePruning(r.until(0), r.until(pruneFor)); errors.Is(err, store.ErrPrunes) {
+		return false
+	} else {
+		must(err)
+	}
+	// The clock of a shared store does not go with that of the test.
+	var lastUs int64
+	must(database(l.store).QueryRow("SELECT coalesce(max(last_us), 0) FROM usage_page").Scan(&lastUs))
+	for !interrupted() {
+		day, found, err := l.store.OldestUsage(calendar.DayOf(lastUs*1000) - int32(s.keep))
+		must(err)
+		if !found {
+			return true
+		}
+		file, err := r.export(day, s.export)
+		must(err)
+		if interrupted() {
+			return false
+		}
+		must(l.store.BeginPrune(day))
+		for after := uint32(0); ; {
+			accounts, err := l.store.PruneAccounts(day, after)
+			must(err)
+			if len(accounts) == 0 {
+				break
+			}
+			after = accounts[len(accounts)-1]
+			for len(accounts) > 0 {
+				if interrupted() {
+					return false
+				}
+				n, requests, err := l.store.PruneStep(day, accounts, file.Bounds, 1+s.random.IntN(9), r.until(pruneFor))
+				must(err)
+				if n == 0 && requests == 0 {
+					t.Fatal("a step prunes nothing")
+				}
+				accounts = accounts[n:]
+			}
+		}
+		must(l.store.EndExport(file))
+	}
+	return false
+}
+
+// exportedUse is what is in the files of a folder, by account and currency. No request is in
+// them twice.
+func exportedUse(t *testing.T, folder string) map[string]money.Parts {
+	t.Helper()
+	use, seen := map[string]money.Parts{}, map[string]string{}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("%s is left in the folder of exports", e.Name())
+			continue
+		}
+		f, err := os.Open(filepath.Join(folder, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		zip, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(zip); lines.Scan(); {
+			var r ExportedRequest
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Type == "charge" && r.Request != "" {
+				if other := seen[r.Request]; other != "" {
+					t.Errorf("the request %s is in %s and %s", r.Request, other, e.Name())
+				}
+				seen[r.Request] = e.Name()
+			}
+			sum := use[r.Account]
+			for _, line := range r.Lines {
+				for place, c := range money.SpendOrder {
+					if c.String() == line.Currency {
+						sum[place] += line.Amount
+					}
+				}
+			}
+			use[r.Account] = sum
+		}
+		_ = f.Close()
+	}
+	return use
+}
+
+// prunedUse is the same by the sums in the store.
+func prunedUse(t *testing.T, l *Ledger) map[string]money.Parts {
+	t.Helper()
+	use := map[string]money.Parts{}
+	rows, err := database(l.store).Query(`SELECT a.id, currency, CAST(sum(amount) AS BIGINT) FROM usage_sum JOIN account a ON a.no = account
+		GROUP BY a.id, currency`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id string
+		var c Currency
+		var n Nano
+		if err := rows.Scan(&id, &c, &n); err != nil {
+			t.Fatal(err)
+		}
+		sum := use[id]
+		sum[money.PlaceOf(c)] += n
+		use[id] = sum
+	}
+	return use
+}
+
+// Requests are pruned at random moments of random histories, and the process may end between
+// any two steps. The statements, the balances and the books stay what they are, and what was
+// exported is what was pruned.
+func TestPrunedHistoriesAddUp(t *testing.T) {
+	servers.NoRace(t)
+	t.Parallel()
+	for _, shared := range []string{"", servers.Database(t)} {
+		runHistories(t, 20, 40, historySeed(t), shared, 2)
+	}
+}
+
+func TestLongPrunedHistoriesAddUp(t *testing.T) {
+	seed := historySeed(t)
+	for i := range servers.Campaign(4) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			shared := ""
+			if i%4 == 3 {
+				shared = servers.Database(t)
+			}
+			runHistories(t, 200, 40, seed+uint64(i), shared, 2)
+		})
+	}
+}
+
+// prunedAll prunes what is left, and compares the exports with the sums.
+func (s *histories) prunedAll(t *testing.T) {
+	s.f.clock.advance(time.Hour) // over the lease of a process that is gone
+	for i := 0; !s.pruneUntil(1 << 20); i++ {
+		if i == 10 {
+			t.Fatal("pruning does not end")
+		}
+	}
+	in, out := exportedUse(t, s.export), prunedUse(t, s.f.Ledger)
+	maps.DeleteFunc(in, func(_ string, p money.Parts) bool { return p == money.Parts{} })
+	maps.DeleteFunc(out, func(_ string, p money.Parts) bool { return p == money.Parts{} })
+	if !maps.Equal(in, out) {
+		t.Errorf("exported %v, pruned %v", in, out)
+	}
+}
+
+// What the config says is done: days that are over are exported and pruned, others stay.
+func TestOldRequestsAreExportedAndPruned(t *testing.T) {
+	onEngines(t, func(t *testing.T, f *fixture) {
+		f.account("a", 100*usd)
+		k, _ := f.key("a")
+		folder := filepath.Join(t.TempDir(), "exports")
+		f.Configure(&config.Config{Usage: config.Usage{Keep: 90, Export: folder}})
+		for range 100 { // days
+			for range 3 {
+				var h Hold
+				if d := f.Admit(&h, f.ask(k, usd/100)); d.Code != Admitted {
+					t.Fatal(d.Code)
+				}
+				f.settle(&h, usd/100)
+			}
+			if err := f.project.drain(); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.advance(24 * time.Hour)
+		}
+		analytics := func() string {
+			f.reports = report.New(reportSource{f.Ledger}) // without kept answers
+			sum, err := f.Reports(k.Account).Analytics(f.Today()-89, f.Today())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("%+v", *sum)
+		}
+		if f.node != nil {
+			f.node.day.Store(calendar.DayOf(f.now())) // its store's clock stands
+		}
+		before := analytics()
+		if err := f.retention.prune(); err != nil {
+			t.Fatal(err)
+		}
+		if after := analytics(); after != before {
+			t.Errorf("analytics were %s, and are %s", before, after)
+		}
+		files, err := os.ReadDir(folder)
+		if err != nil || len(files) != 10 {
+			t.Fatalf("%d files are exported (%v), expected 10", len(files), err)
+		}
+		list, err := listAll(f.Ledger, k, report.ListQuery{Limit: 37})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := 0
+		for _, e := range list {
+			if e.Sum {
+				sums++
+				if e.Amount != 3*usd/100 || e.Requests != 3 {
+					t.Errorf("a sum is %s of %d requests", e.Amount, e.Requests)
+				}
+			}
+		}
+		if sums != 10 || len(list) != 10+90*3 {
+			t.Errorf("%d entries are listed, %d of them sums", len(list), sums)
+		}
+		f.recount()
+
+		// A sum that somebody changed is found.
+		if _, err := database(f.store).Exec("UPDATE usage_sum SET amount = amount - 1, units = units + 1 WHERE ended = (SELECT min(ended) FROM usage_sum)"); err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.Audit()
+		if err != nil || len(r.Faults) == 0 {
+			t.Errorf("a changed sum is not found (%v)", err)
+		}
+	})
+}
