@@ -40,6 +40,11 @@ func (n *node) changed(c *store.Change) error {
 	case store.ChangeRecall:
 		n.recalled(c)
 	case store.ChangeAccount, store.ChangeCredit, store.ChangeAllowance, store.ChangeDebt:
+		if c.Kind == store.ChangeAccount {
+			if err := n.eraseHere(c.Account); err != nil {
+				return err
+			}
+		}
 		a := n.l.loaded(c.Account)
 		if a == nil {
 			return nil

@@ -38,9 +38,10 @@ type Ledger struct {
 	keyed    *replay.Keys
 	items    *replay.Values // nil: no items of answers are kept
 
-	responses *replay.Values // nil: no answers are kept
-	redis     *limits.Limits // the limits of all nodes; nil: limits are this node's own
-	node      *node          // on a shared store
+	responses *replay.Values   // nil: no answers are kept
+	unopened  []replay.Options // of an operator's command: what it opens to erase only
+	redis     *limits.Limits   // the limits of all nodes; nil: limits are this node's own
+	node      *node            // on a shared store
 
 	detailNow bool // write detail at once instead of off peak
 	idle      bool // opened for an operator's command

@@ -218,40 +218,6 @@ func (c *call) profile(a *AccountState) {
 	c.entry.BeforeFunc = c.entry.AfterFunc
 }
 
-// EraseAccount removes what tells who a closed account was: its name, profile, wallets, the
-// descriptions of its keys, and the texts of its reviews. The books stay.
-type EraseAccount struct {
-	Account string `json:"account"` // id or name
-}
-
-func (q EraseAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
-	fail := func(err error) (AccountProfile, error) {
-		return AccountProfile{}, fmt.Errorf("cannot erase the account %q: %w", q.Account, err)
-	}
-	a, err := l.findAccount(q.Account)
-	if err != nil {
-		return fail(err)
-	}
-	c.profile(a)
-	c.entry.BeforeFunc = nil
-	if err := c.store.Erase(a.no, l.now()/1000); err != nil {
-		return fail(err)
-	}
-	a.rename(store.ErasedName(a.ID))
-	rows, err := l.store.Keys(a.no)
-	for i := 0; err == nil && i < len(rows); i++ {
-		err = l.Accounts().enforceKey(rows[i])
-	}
-	var row *store.ProfileRow
-	if err == nil {
-		row, err = l.store.Profile(a.no)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	return profileInfo(row)
-}
-
 // GetAccount gives an account with its profile, money and spending.
 type GetAccount struct {
 	Account string `json:"account"` // id or name

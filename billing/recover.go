@@ -26,15 +26,21 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 	if r.Config == (config.Idempotency{}) {
 		r.Config = config.Default[config.Idempotency]()
 	}
-	if l.keyed, err = replay.Open(r); err != nil || o.idle {
+	if l.keyed, err = replay.Open(r); err != nil {
 		return err
 	}
-	r.Config.Window, r.Folder, r.Prefix = o.Responses.ItemReferences, "items", fmt.Sprintf("%s:items:%x:", o.Brand, store[:6])
-	if l.items, err = replay.OpenValues(r, l.DeriveSecret("items of answers")); err != nil {
+	items, responses := r, r
+	items.Config.Window, items.Folder, items.Prefix = o.Responses.ItemReferences, "items", fmt.Sprintf("%s:items:%x:", o.Brand, store[:6])
+	responses.Config.Window, responses.Folder, responses.Prefix = o.Responses.Keep, "responses",
+		fmt.Sprintf("%s:responses:%x:", o.Brand, store[:6])
+	if o.idle {
+		l.unopened = []replay.Options{items, responses}
+		return nil
+	}
+	if l.items, err = replay.OpenValues(items, l.DeriveSecret("items of answers")); err != nil {
 		return err
 	}
-	r.Config.Window, r.Folder, r.Prefix = o.Responses.Keep, "responses", fmt.Sprintf("%s:responses:%x:", o.Brand, store[:6])
-	l.responses, err = replay.OpenValues(r, l.DeriveSecret("responses"))
+	l.responses, err = replay.OpenValues(responses, l.DeriveSecret("responses"))
 	return err
 }
 

@@ -102,7 +102,7 @@ func (f *fileStore) put(r *record, at int64, k *hourFile) {
 	if old, was := f.locate(r.id); was != nil {
 		f.count(was, old.owner, share{keys: -1})
 	}
-	if r.kind == kindForgotten {
+	if r.kind == kindForgotten || r.kind == kindErased {
 		delete(f.index, r.id)
 		return
 	}
@@ -201,6 +201,9 @@ func (f *fileStore) read(id requestID) (*record, error) {
 	}
 	r := &record{}
 	if r.read(b) {
+		if r.kind == kindErased {
+			return nil, nil // just now
+		}
 		return r, nil
 	}
 	f.log.Error().Str("file", k.file.Name()).Int64("at", place.at).Msg("a kept answer is damaged")

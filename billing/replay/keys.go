@@ -53,6 +53,8 @@ type store interface {
 	drop(r *record) error
 	// keep writes down what no request waits for. errFull says that its owner has its share.
 	keep(r *record) error
+	// erase removes all that was kept for an account.
+	erase(account uint32) (int64, error)
 	close() error
 }
 
@@ -132,7 +134,7 @@ func Open(o Options) (*Keys, error) {
 		o.Config = config.Default[config.Idempotency]()
 	}
 	k := &Keys{
-		node: o.Node, boot: rand.Uint64(), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now,
+		node: o.Node, boot: newBoot(rand.Uint64()), maxAnswer: int(o.Config.MaxAnswer), log: o.Log, now: o.Now,
 		flights: map[requestID]*flight{},
 	}
 	var err error

@@ -15,6 +15,7 @@ type Lead struct {
 	flight  *flight
 	until   time.Time // when it waits for another node no longer
 	durable bool
+	account uint32
 	body    []byte
 	size    int64 // counted in Keys.recording
 	over    bool  // the body cannot be kept
@@ -28,7 +29,7 @@ func (k *Keys) newLead(id requestID, f *flight, c *Claim) *Lead {
 	if c.Write {
 		flags = flagWrites
 	}
-	return &Lead{keys: k, flight: f, until: time.Now().Add(c.Wait), durable: c.Write, pending: &record{
+	return &Lead{keys: k, flight: f, account: c.Account, until: time.Now().Add(c.Wait), durable: c.Write, pending: &record{
 		kind: kindPending, flags: flags, id: id, fingerprint: c.Fingerprint, owner: c.Owner, token: rand.Uint64(), node: k.node,
 		boot: k.boot, patienceMs: uint32(min((c.Patience+patienceSlack)/time.Millisecond, 1<<31)),
 	}}
@@ -233,7 +234,7 @@ func (l *Lead) finish(done *record) error {
 // done is the record that keeps an answer.
 func (l *Lead) done(hold uint64, a *Answer) *record {
 	r := *l.pending
-	r.kind, r.token = kindDone, hold
+	r.kind, r.token, r.boot = kindDone, hold, uint64(l.account)
 	body := a.Body
 	if body == nil {
 		body = l.body

@@ -16,6 +16,7 @@ const (
 	kindPending   = 1 + iota // somebody carries the request out
 	kindDone                 // its answer
 	kindForgotten            // as if it had not been
+	kindErased               // nothing: its account was erased
 )
 
 // Flags of a record. The numbers are stored.
@@ -32,7 +33,7 @@ const (
 //
 //	0 crc32c of [4:96]   4 kind   5 flags   6 status   8 id   24 fingerprint
 //	56 Unix ms   64 token   72 node   76 size and 80 crc32c of what follows
-//	84 patience in ms   88 boot
+//	84 patience in ms   88 boot; of a kept answer its account
 //
 // With flagOwned the head goes on, and the sum of [4:112] covers that, too:
 //
@@ -51,7 +52,7 @@ type record struct {
 	size        uint32
 	sum         uint32
 	patienceMs  uint32
-	boot        uint64
+	boot        uint64     // of a kept answer the number of its account
 	owner       fair.Owner // stored with flagOwned
 
 	rest   []byte // what follows the head; nil when it was not read
@@ -125,7 +126,7 @@ func headIn(b []byte) int { return (&record{flags: b[5]}).headSize() }
 func (r *record) readHead(b []byte) bool {
 	le := binary.LittleEndian
 	if len(b) < headSize || len(b) < headIn(b) || le.Uint32(b) != crc32.Checksum(b[4:headIn(b)], castagnoli) ||
-		b[4] < kindPending || b[4] > kindForgotten {
+		b[4] < kindPending || b[4] > kindErased {
 		return false
 	}
 	*r = record{
@@ -136,7 +137,7 @@ func (r *record) readHead(b []byte) bool {
 	if r.flags&flagOwned != 0 {
 		r.owner = fair.Owner{Account: le.Uint64(b[headSize:]), Net: le.Uint64(b[headSize+8:])}
 	}
-	return r.kind == kindDone || r.size == 0
+	return r.kind == kindDone || r.kind == kindErased || r.size == 0
 }
 
 // read reads a whole record.

@@ -80,7 +80,7 @@ func (v *Values) Put(account uint32, o fair.Owner, name, text []byte) bool {
 	id, lock, context := v.lock(account, name)
 	nonce := make([]byte, lock.NonceSize(), lock.NonceSize()+len(text)+lock.Overhead())
 	_, _ = rand.Read(nonce)
-	r := &record{kind: kindDone, id: id, atMs: now / 1e6, node: v.node, owner: o}
+	r := &record{kind: kindDone, id: id, atMs: now / 1e6, node: v.node, owner: o, boot: uint64(account)}
 	r.rest = lock.Seal(nonce, nonce, text, context)
 	r.size, r.sum = uint32(len(r.rest)), crc32.Checksum(r.rest, castagnoli)
 	switch err := v.store.keep(r); {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
@@ -79,53 +78,6 @@ func (t *tx) freeProfile(r *ProfileRow) error {
 
 // ErasedName is the name of an account that was erased.
 func ErasedName(id string) string { return "erased-" + id }
-
-// Erase removes what tells who a closed account was: names, profile, descriptions, links of
-// wallets, texts of reviews, and what the audit log tells of them. Its keys are revoked. The
-// books stay.
-func (s *sqlStore) Erase(account uint32, nowUs int64) error {
-	return s.write(func(t *tx) error {
-		var id string
-		var status AccountStatus
-		err := t.Row("SELECT id, status FROM account WHERE no = $1 {LOCK}", account).Scan(&id, &status)
-		switch {
-		case err != nil:
-			return noRow(err)
-		case status != AccountClosed:
-			return fmt.Errorf("it is %s: close it first", status)
-		}
-		wallets, err := keys.all(&t.Query, "k.account = $1 AND k.type = 3 AND k.revoked_us = 0", account)
-		if err != nil {
-			return err
-		}
-		for _, k := range wallets {
-			if _, err := t.retireKey(k.Digest, nowUs); err != nil {
-				return err
-			}
-		}
-		for _, text := range []string{
-			`UPDATE account SET name = $2, external_id = NULL, email = '', company = '', tax_id = '', metadata = '', low_balance = 0,
-				erased_us = $3, version = version + 1 WHERE no = $1`,
-			"UPDATE api_key SET description = '', revoked_us = CASE WHEN revoked_us = 0 THEN $3 ELSE revoked_us END, version = version + 1 WHERE account = $1 AND $2 <> ''",
-			"DELETE FROM wallet_link WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
-			"DELETE FROM enclave_answer WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
-			"UPDATE review SET message = '', hidden_us = $3 WHERE account = $1 AND $2 <> ''",
-			"UPDATE voice SET expires_us = $3 WHERE account = $1 AND $2 <> '' AND expires_us > $3",
-			"UPDATE job SET expires_us = $3 WHERE account = $1 AND $2 <> '' AND state >= 4 AND expires_us > $3",
-			"UPDATE audit SET before_state = '', after_state = '', answer = '' WHERE account = $1 AND $2 <> '' AND CAST($3 AS {I64}) > 0",
-		} {
-			if _, err := t.exec(text, account, ErasedName(id), nowUs); err != nil {
-				return err
-			}
-		}
-		list, err := values[int64](&t.Query, "SELECT no FROM api_key WHERE account = $1", account)
-		for _, no := range list {
-			t.change(ChangeKey, account, no)
-		}
-		t.change(ChangeAccount, account, 0)
-		return errors.Join(err, t.bump("review"))
-	})
-}
 
 // Spent is the consumption of an account by day, in all currencies together.
 func (s *sqlStore) Spent(account uint32, first, last int32) (map[int32]money.Nano, error) {

@@ -29,7 +29,7 @@ type Store interface {
 	Profile(no uint32) (*ProfileRow, error)
 	Profiles(first, last uint32) ([]*ProfileRow, error)
 	ChangeProfile(r *ProfileRow, version int64) error
-	Erase(account uint32, nowUs int64) error
+	Erase(account uint32, nowUs int64, removed *Erased) error
 	MoneyIn(f MoneyFilter, most int) ([]*Booking, error)
 	Liability(first, last int32) ([]LiabilityDay, error)
 	Spent(account uint32, first, last int32) (map[int32]money.Nano, error)

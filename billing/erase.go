@@ -1,0 +1,91 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+
+	"farebox/billing/replay"
+	"farebox/billing/store"
+)
+
+// EraseAccount removes what tells who a closed account was, and what it wrote: its name, profile,
+// wallets, the descriptions of its keys, memos, texts of reviews and jobs, kept answers, media and
+// cloned voices. The books stay. It can be repeated at any time.
+type EraseAccount struct {
+	Account string `json:"account"` // id or name
+}
+
+// ErasedAccount is an account that was erased, and what was removed of it this time.
+type ErasedAccount struct {
+	AccountProfile
+	Removed store.Erased `json:"removed"`
+}
+
+func (q EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err error) {
+	fail := func(err error) (ErasedAccount, error) {
+		return ErasedAccount{}, fmt.Errorf("cannot erase the account %q: %w", q.Account, err)
+	}
+	a, err := l.findAccount(q.Account)
+	if err != nil {
+		return fail(err)
+	}
+	c.profile(a)
+	c.entry.BeforeFunc = nil
+	c.entry.AnswerFunc = jsonOf(func(q *store.Query) (any, error) {
+		row, err := q.Profile(a.no)
+		if err != nil {
+			return nil, err
+		}
+		answer.AccountProfile, err = profileInfo(row)
+		return answer, err
+	})
+	status, err := l.store.Account(a.no, l.Today())
+	if err == nil && status.Status != store.AccountClosed {
+		err = fmt.Errorf("it is %s: close it first", status.Status)
+	}
+	if err == nil {
+		answer.Removed.KeptAnswers, err = l.eraseKept(a.no)
+	}
+	if err == nil {
+		err = c.store.Erase(a.no, l.now()/1000, &answer.Removed)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	a.rename(store.ErasedName(a.ID))
+	rows, err := l.store.Keys(a.no)
+	for i := 0; err == nil && i < len(rows); i++ {
+		err = l.Accounts().enforceKey(rows[i])
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return answer, nil
+}
+
+// eraseKept removes the kept answers of an account, and their items: those of this node, or in
+// Redis. Other nodes with files do so when they hear of the account.
+func (l *Ledger) eraseKept(account uint32) (n int64, err error) {
+	for _, erase := range []func(uint32) (int64, error){l.keyed.Erase, l.items.Erase, l.responses.Erase} {
+		erased, failed := erase(account)
+		n, err = n+erased, errors.Join(err, failed)
+	}
+	for i := range l.unopened {
+		erased, failed := replay.EraseIn(l.unopened[i], account)
+		n, err = n+erased, errors.Join(err, failed)
+	}
+	if err != nil {
+		err = fmt.Errorf("its kept answers cannot be removed: %w", err)
+	}
+	return n, err
+}
+
+// eraseHere removes what this node keeps of an account that was erased on another.
+func (n *node) eraseHere(account uint32) error {
+	row, err := n.l.store.Profile(account)
+	if err != nil || row.ErasedUs == 0 {
+		return err
+	}
+	_, err = n.l.eraseKept(account)
+	return err
+}
