@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
@@ -84,7 +85,50 @@ func (l *Ledger) Audit() (store.Report, error) {
 // with them, too; beside traffic that would stop every account meanwhile.
 type Verify struct{}
 
-func (Verify) carryOut(l *Ledger, c *call) (store.Report, error) {
+func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {
+	if !l.verifying.CompareAndSwap(false, true) {
+		return report, ErrVerifying
+	}
+	defer l.verifying.Store(false)
+	v := Verification{StartedAt: fromMicro(l.now() / 1000), By: c.By.Name}
+	running := v
+	l.verification.Store(&running)
+	report, err = l.verify()
+	if v.EndedAt = fromMicro(l.now() / 1000); err != nil {
+		v.Error = err.Error()
+	} else {
+		v.Report = &report
+	}
+	l.verification.Store(&v)
+	return report, err
+}
+
+// ErrVerifying refuses a second recount beside the first.
+var ErrVerifying = errors.New("a recount is running; GET /verify shows how far it is")
+
+// Verification is the recount that runs on this node, or the last one.
+type Verification struct {
+	StartedAt time.Time     `json:"started_at,omitzero"` // zero: none since the start of the process
+	EndedAt   time.Time     `json:"ended_at,omitzero"`   // zero: it runs
+	By        string        `json:"by,omitempty"`
+	Counted   int64         `json:"counted"`  // single requests
+	Requests  int64         `json:"requests"` // that it counts
+	Report    *store.Report `json:"report,omitempty"`
+	Error     string        `json:"error,omitempty"`
+}
+
+// GetVerification asks how far a recount is, and for the result of the last one.
+type GetVerification struct{}
+
+func (GetVerification) carryOut(l *Ledger, c *call) (v Verification, err error) {
+	if last := l.verification.Load(); last != nil {
+		v = *last
+		v.Counted, v.Requests = l.store.Recounted()
+	}
+	return v, nil
+}
+
+func (l *Ledger) verify() (store.Report, error) {
 	if l.idle && l.journal != nil {
 		return l.Audit()
 	}

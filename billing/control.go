@@ -51,7 +51,7 @@ var knownErrors = map[string]error{"no_account": ErrNoAccount, "ref": ErrRef, "e
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
 	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
 	"not_allowed": ErrNotAllowed, "linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
-	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy, "not_shared": ErrNotShared}
+	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy, "not_shared": ErrNotShared, "verifying": ErrVerifying}
 
 // controlServer serves operators on the control socket.
 type controlServer struct {
@@ -202,6 +202,7 @@ func (s *controlServer) close() {
 
 // controlClient is an Operator on the ledger of a running server.
 type controlClient struct {
+	dir  string // of the ledger
 	mu   sync.Mutex
 	conn net.Conn
 	in   *bufio.Reader
@@ -255,7 +256,7 @@ func dialControl(dir string) (*controlClient, error) {
 		return nil, err
 	}
 	in := bufio.NewReader(io.LimitReader(conn, controlReply))
-	return &controlClient{conn: conn, in: in, out: bufio.NewWriter(conn)}, nil
+	return &controlClient{dir: dir, conn: conn, in: in, out: bufio.NewWriter(conn)}, nil
 }
 
 // call has the server carry an operation out.

@@ -160,6 +160,8 @@ func (c *fakeConn) Shortfall() (n Nano, err error) {
 }
 
 // Recount checks the invariants of the whole store.
+func (c *fakeConn) Recounted() (done, all int64) { return 0, 0 }
+
 func (c *fakeConn) Recount(pinned func()) (r *store.Recount, err error) {
 	pinned()
 	err = c.do("Recount", func() error {

@@ -53,6 +53,8 @@ type Ledger struct {
 	keyRate        atomic.Pointer[config.Rate]
 	limits         atomic.Pointer[config.Limits]
 	usage          atomic.Pointer[config.Usage]
+	verifying      atomic.Bool
+	verification   atomic.Pointer[Verification]
 
 	models struct {
 		sync.Mutex

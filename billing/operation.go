@@ -43,6 +43,19 @@ func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 	return answer, errors.New("this is not an operator of a ledger")
 }
 
+// Beside gives an operator that answers while op carries an operation out, and its end.
+func Beside(op Operator) (beside Operator, end func() error, err error) {
+	c, ok := op.(*controlClient)
+	if !ok {
+		return op, func() error { return nil }, nil
+	}
+	c, err = dialControl(c.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, c.Close, nil
+}
+
 // known refuses members that the query does not have.
 func (o *operationRow) known(query []byte) error {
 	if len(query) == 0 {
@@ -227,6 +240,7 @@ var operations = []*operationRow{
 	row("revoke_token", MayOwn, alone|change|urgent, "POST /tokens/{id}/revoke", RevokeToken{}),
 	row("list_audit", MayList, 0, "GET /audit", ListAudit{}),
 	row("verify", MayBook, lasting, "POST /verify", Verify{}),
+	row("get_verification", MayList, 0, "GET /verify", GetVerification{}),
 	row("back_up", MayOwn, lasting, "POST /backup", BackUp{}),
 }
 

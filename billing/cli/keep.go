@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"farebox/billing"
 )
@@ -18,7 +20,9 @@ func verifyCommand() *cobra.Command {
 sums. The server may be running. If it is stopped, the command also compares the journal and the state in memory.
 Exits with status 1 on any difference.`,
 		RunE: f.on(func(cmd *cobra.Command, op billing.Operator, _ []string) error {
+			stop := showVerifying(cmd, op)
 			r, err := billing.Do(op, billing.Verify{})
+			stop()
 			if err != nil {
 				return fmt.Errorf("cannot recount the ledger: %w", err)
 			}
@@ -43,6 +47,40 @@ Exits with status 1 on any difference.`,
 		}),
 	}
 	return f.register(cmd)
+}
+
+// showVerifying shows on a terminal how far the recount is, until stop is called.
+func showVerifying(cmd *cobra.Command, op billing.Operator) (stop func()) {
+	out, ok := cmd.ErrOrStderr().(*os.File)
+	if !ok || !term.IsTerminal(int(out.Fd())) {
+		return func() {}
+	}
+	beside, end, err := billing.Beside(op)
+	if err != nil {
+		return func() {} // the recount itself says what is wrong
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				_ = end()
+				return
+			case <-tick.C:
+			}
+			if v, err := billing.Do(beside, billing.GetVerification{}); err == nil && v.Requests > 0 {
+				fmt.Fprintf(out, "\r%d of %d requests counted", v.Counted, v.Requests)
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+		fmt.Fprint(out, "\r\x1b[K")
+	}
 }
 
 func backupCommand() *cobra.Command {

@@ -65,7 +65,7 @@ func OpenPostgres(address string, ahead time.Duration) (*postgresStore, error) {
 		config.ConnectTimeout = connectTimeout
 	}
 	secrets := append(passwordsIn(u), config.Password)
-	s := &postgresStore{sqlStore: &sqlStore{dialect: postgresDialect(secrets, ahead), shared: true,
+	s := &postgresStore{sqlStore: &sqlStore{dialect: postgresDialect(secrets, ahead), shared: true, recounted: &recounted{},
 		texts: &sync.Map{}}, session: &session{}}
 	open := func(most int) *sql.DB {
 		db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(greet))

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
@@ -17,6 +18,13 @@ func (s *sqlStore) Recount(pinned func()) (r *Recount, err error) {
 		return err
 	})
 	return r, err
+}
+
+// recounted is how far a recount is, in single requests.
+type recounted struct{ done, all atomic.Int64 }
+
+func (s *sqlStore) Recounted() (done, all int64) {
+	return s.recounted.done.Load(), s.recounted.all.Load()
 }
 
 // recountOn is Recount within a transaction.
@@ -234,6 +242,12 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 // countPages opens every page and checks that no record is there twice (I8),
 // and the figures of listings: times and numbers of entries of pages and hours.
 func (r *Recount) countPages(q *Query) error {
+	var all int64
+	if err := q.Row("SELECT CAST(coalesce(sum(requests), 0) AS {I64}) FROM usage_page").Scan(&all); err != nil {
+		return err
+	}
+	q.s.recounted.done.Store(0)
+	q.s.recounted.all.Store(all)
 	last := map[recountSource]uint64{}
 	hours := map[recountHour]journal.Entries{}
 	err := q.Each(func(rows *sql.Rows) error {
@@ -250,6 +264,7 @@ func (r *Recount) countPages(q *Query) error {
 		}
 		at := recountSource{p.Account, p.Node}
 		found := journal.Page{}
+		q.s.recounted.done.Add(int64(p.Requests))
 		err := p.Each(q.s.before, func(rec *journal.Record) error {
 			if rec.Seq <= last[at] {
 				r.fault("account %d: record %d of node %d is in the usage twice", p.Account, rec.Seq, p.Node)

@@ -30,6 +30,7 @@ type sqlStore struct {
 	texts          *sync.Map   // of statements, translated
 	audited        *AuditEntry // of the operation whose view this is
 	before         journal.SoldBefore
+	recounted      *recounted
 }
 
 // DB is the connection that writes, for tests of the tables.

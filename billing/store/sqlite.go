@@ -76,7 +76,7 @@ func OpenSQLite(dir string) (*sqliteStore, error) {
 		return nil, err
 	}
 	writer.SetMaxOpenConns(1)
-	s := &sqliteStore{&sqlStore{dialect: sqliteDialect, writer: writer, node: 1, texts: &sync.Map{}}}
+	s := &sqliteStore{&sqlStore{dialect: sqliteDialect, writer: writer, node: 1, texts: &sync.Map{}, recounted: &recounted{}}}
 	if err := s.open(uri); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -79,6 +79,8 @@ type Store interface {
 	// Recount adds everything up as it is at one moment, and calls pinned when that
 	// moment is past.
 	Recount(pinned func()) (*Recount, error)
+	// Recounted says how many single requests the running recount has counted, and how many there are.
+	Recounted() (done, all int64)
 
 	// Report runs do on one consistent state of the store, until ctx ends.
 	Report(ctx context.Context, do func(*Query) error) error

@@ -86,6 +86,7 @@ var causes = []struct {
 	{billing.ErrDecided, 409, "CONFLICT"},
 	{billing.ErrPaymentBusy, 409, "CONFLICT"},
 	{billing.ErrNotShared, 409, "CONFLICT"},
+	{billing.ErrVerifying, 409, "CONFLICT"},
 }
 
 // failed is the answer to an error, nil for nil. An error of no known cause is a mistake in the query,

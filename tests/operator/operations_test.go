@@ -72,6 +72,7 @@ var steps = []step{
 	{"erase_account", "/accounts/[account]/erase", "", 200, ""},
 	{"list_audit", "/audit?limit=2", "", 200, ""},
 	{"verify", "/verify", "", 200, ""},
+	{"get_verification", "/verify", "", 200, ""},
 	{"read_backup", "/backup", "", 200, ""},
 	{"back_up", "/backup", `{"path":"[folder]/backup"}`, 200, ""},
 }
