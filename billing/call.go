@@ -122,6 +122,21 @@ func (c *call) begin(l *Ledger, o *operationRow, query any) error {
 	return l.store.Repeated(c.entry)
 }
 
+// Note writes a change of the process, which the store does not have, into the audit log.
+func (l *Ledger) Note(act Act, operation, subject string, query, after any) error {
+	c := &call{Act: act, ctx: context.Background(), named: true}
+	if err := c.begin(l, &operationRow{name: operation}, query); err != nil {
+		return err
+	}
+	c.entry.Subject = subject
+	c.entry.AfterFunc = jsonOf(fixed(after))
+	s, ok := c.store.(store.Settings)
+	if !ok {
+		return errors.New("this store has no audit log")
+	}
+	return s.Note()
+}
+
 // kept sees to it that the answer is stored for the next time, and gives it as it is stored.
 func kept[A any](l *Ledger, c *call, answer A) (A, error) {
 	if c.entry.AnswerFunc != nil {

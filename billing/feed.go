@@ -39,6 +39,10 @@ func (n *node) changed(c *store.Change) error {
 		return n.reloadKey(c.Key)
 	case store.ChangeRecall:
 		n.recalled(c)
+	case store.ChangeQuestion:
+		n.question(c)
+	case store.ChangeSteering:
+		return n.l.readSteering()
 	case store.ChangeAccount, store.ChangeCredit, store.ChangeAllowance, store.ChangeDebt:
 		if c.Kind == store.ChangeAccount {
 			if err := n.eraseHere(c.Account); err != nil {
@@ -114,5 +118,5 @@ func (n *node) reload() error {
 		}
 	}
 	n.feed.last = b.Feed
-	return nil
+	return n.l.readSteering()
 }

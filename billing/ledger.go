@@ -42,6 +42,8 @@ type Ledger struct {
 	unopened  []replay.Options // of an operator's command: what it opens to erase only
 	redis     *limits.Limits   // the limits of all nodes; nil: limits are this node's own
 	node      *node            // on a shared store
+	asked     atomic.Pointer[asked]
+	steering  steering
 
 	detailNow bool // write detail at once instead of off peak
 	idle      bool // opened for an operator's command
@@ -156,7 +158,7 @@ func Open(o Options) (*Ledger, error) {
 		return nil, disk.Advise(dir, errors.Join(err, l.abandon()))
 	}
 	l.journal.Start()
-	err = l.recoverHolds()
+	err = errors.Join(l.recoverHolds(), l.readSteering())
 	l.fresh.recovered = l.project.ledgerSeq.Load()
 	if err == nil && l.node != nil {
 		err = l.node.adopt()

@@ -37,6 +37,9 @@ type Asked struct {
 	Name string
 	Good string // what it answered; empty: Err
 	Err  error  // what is wrong and what to do, without secrets
+	// Status is the last one that it answered, 0: none.
+	Status int
+	Took   time.Duration
 }
 
 // Ask asks every upstream of a config once, in its order, for something that
@@ -44,27 +47,45 @@ type Asked struct {
 // a wrong key, a wrong address and an unreachable host from each other before
 // customers meet them.
 func Ask(cfg *config.Config) []Asked {
-	var all []Asked
-	var questions []func() (string, error)
+	return askAll(questionsOf(cfg, func(string, string) bool { return true }))
+}
+
+// question is what one upstream is asked.
+type question struct {
+	name string
+	ask  func(status *int) (good string, err error)
+}
+
+// questionsOf are those to the upstreams that are wanted, by name, and by network in the case of nodes.
+func questionsOf(cfg *config.Config, wanted func(name, network string) bool) (list []question) {
 	for i := range cfg.Upstreams {
-		u := &cfg.Upstreams[i]
-		all = append(all, Asked{Name: u.Name})
-		questions = append(questions, func() (string, error) { return askUpstream(u) })
+		if u := &cfg.Upstreams[i]; wanted(u.Name, "") {
+			list = append(list, question{u.Name, func(status *int) (string, error) { return askUpstream(u, status) }})
+		}
 	}
 	for i := range cfg.RPC.Networks {
 		n := &cfg.RPC.Networks[i]
 		for j := range n.Upstreams {
-			all = append(all, Asked{Name: n.Name + "/" + n.Upstreams[j].Name})
-			questions = append(questions, func() (string, error) { return askNode(n, &n.Upstreams[j]) })
+			if u := &n.Upstreams[j]; wanted(u.Name, n.Name) {
+				list = append(list, question{n.Name + "/" + u.Name, func(status *int) (string, error) { return askNode(n, u, status) }})
+			}
 		}
 	}
+	return list
+}
+
+func askAll(questions []question) []Asked {
+	all := make([]Asked, len(questions))
 	var wg sync.WaitGroup
 	seats := make(chan struct{}, askParallel)
-	for i, question := range questions {
+	for i, q := range questions {
 		seats <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-seats }()
-			all[i].Good, all[i].Err = question()
+			a, began := &all[i], time.Now()
+			a.Name = q.name
+			a.Good, a.Err = q.ask(&a.Status)
+			a.Took = time.Since(began)
 		})
 	}
 	wg.Wait()
@@ -79,6 +100,7 @@ type asker struct {
 	headers [][2]string
 	proof   credential.Credential // nil: the headers are enough
 	limit   int64                 // bytes of an answer that are read
+	status  *int                  // of the last answer
 }
 
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
@@ -100,7 +122,7 @@ func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (
 			return dialer.DialContext(ctx, "unix", socket)
 		}
 	}
-	a := &asker{base: strings.TrimRight(base, "/"), headers: headers, limit: askRead}
+	a := &asker{base: strings.TrimRight(base, "/"), headers: headers, limit: askRead, status: new(int)}
 	a.http = http.Client{Transport: t, Timeout: connect + askLimit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return a, nil
@@ -127,8 +149,22 @@ func (a *asker) ask(method, path, body string) (int, []byte, error) {
 		return 0, nil, unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	*a.status = resp.StatusCode
 	words, _ := io.ReadAll(io.LimitReader(resp.Body, a.limit))
 	return resp.StatusCode, words, nil
+}
+
+// connect asks for nothing: the answer to HEAD / is not read.
+func (a *asker) connect() error {
+	req, err := http.NewRequest(http.MethodHead, a.base+"/", nil)
+	if err != nil {
+		return errors.New("the address cannot be used")
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return unreachable(err)
+	}
+	return resp.Body.Close()
 }
 
 // prove shows what the upstream's credential shows.
@@ -152,12 +188,13 @@ func (a *asker) prove(req *http.Request, body string) error {
 	return nil
 }
 
-func askUpstream(u *config.Upstream) (string, error) {
+func askUpstream(u *config.Upstream, answered *int) (string, error) {
 	o := targetOptions(u)
 	a, err := newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers)
 	if err != nil {
 		return "", err
 	}
+	a.status = answered
 	if o.Query != "" {
 		a.query = "?" + o.Query
 	}
@@ -224,7 +261,7 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 }
 
 // askNode asks a node for its chain, and compares it with what is expected.
-func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
+func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string, error) {
 	var headers [][2]string
 	for name, value := range u.Headers {
 		headers = append(headers, [2]string{name, value.Reveal()})
@@ -233,6 +270,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	a.status = answered
 	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+
 		`","params":[]}`)
 	switch {

@@ -44,6 +44,8 @@ type View struct {
 	Serve func()
 	// Metrics, if not nil, writes what no metrics.Set holds.
 	Metrics func(w io.Writer)
+	// Upstreams, if not nil, are those that serve no model.
+	Upstreams func() []Watched
 	// Close, if not nil, ends what the view of this Own does not go on with.
 	Close func(other any)
 }

@@ -51,6 +51,7 @@ type Gateway struct {
 	handler  fasthttp.RequestHandler
 	calls    sync.Pool
 	reloads  sync.Mutex
+	steering sync.Mutex
 	draining atomic.Bool
 	leaving  atomic.Bool
 	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record
@@ -127,6 +128,8 @@ func New(o Options, cfg *config.Config, capabilities ...Capability) (*Gateway, e
 	if err := g.Reload(cfg); err != nil {
 		return nil, err
 	}
+	g.ledger.OnSteering(g.hasUpstream, g.steer)
+	g.steer() // changes since the config was loaded
 	g.handler = g.withCORS(func(ctx *fasthttp.RequestCtx) { g.live.Load().directory.serve.Handler(ctx) })
 	return g, nil
 }
@@ -185,6 +188,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	g.sampler.configure(&cfg.Log)
 	g.noteRests(next)
 	g.live.Store(next)
+	g.steer()
 	if g.serving.Load() {
 		g.Warm()
 	}

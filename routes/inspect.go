@@ -2,6 +2,7 @@ package routes
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 // ProcessState is how this process does, for operators.
 type ProcessState struct {
 	Version   string       `json:"version"`
-	Node      string       `json:"node"` // empty: the store is embedded
 	StartedAt time.Time    `json:"started_at"`
 	Ready     bool         `json:"ready"`
 	Reasons   []string     `json:"reasons"` // why it is not ready, or not for long
@@ -42,7 +42,7 @@ type RedisState struct {
 // State is how this process does.
 func (g *Gateway) State() ProcessState {
 	cfg, figures := g.Config(), g.ledger.Stats()
-	s := ProcessState{Version: string(g.version), Node: g.ledger.NodeLabel(), StartedAt: g.started.UTC(), Reasons: []string{},
+	s := ProcessState{Version: string(g.version), StartedAt: g.started.UTC(), Reasons: []string{},
 		Draining: g.draining.Load(), Active: g.metrics.active.Load(), OpenHolds: figures.OpenHolds, Held: figures.Held, Debt: figures.Debt,
 		Store: StoreState{cfg.StoreName(), !figures.StoreAway, figures.JournalLag},
 		Redis: RedisState{len(cfg.Redis.Addresses) > 0, len(cfg.Redis.Addresses) > 0 && !g.ledger.Limits().Stats().Degraded}}
@@ -56,19 +56,25 @@ func (g *Gateway) State() ProcessState {
 	return s
 }
 
-// TargetState is an upstream that serves a model.
+// TargetState is an upstream with a model, network or search provider that it serves.
 type TargetState struct {
-	Model       string     `json:"model"`
-	Upstream    string     `json:"upstream"`
-	Name        string     `json:"upstream_model"`
-	Weight      int        `json:"weight"`
-	Priority    int        `json:"priority"`
-	State       string     `json:"state"` // closed: it serves; open: it rests; half_open: it is tried
-	RestsUntil  *time.Time `json:"rests_until,omitempty"`
-	Failures    int64      `json:"failures"`
-	Rests       int64      `json:"rests"`
-	Connections int        `json:"connections"` // of the upstream
-	Idle        int        `json:"idle_connections"`
+	Kind     string `json:"kind"` // model, network or search
+	Model    string `json:"model"`
+	Upstream string `json:"upstream"`
+	Name     string `json:"upstream_model"`
+	Weight   int    `json:"weight"`
+	Priority int    `json:"priority"`
+	// State is closed: it serves; open: it rests; half_open: it is tried; drained or offline: operators keep requests away.
+	State       string            `json:"state"`
+	Steering    *billing.Steering `json:"steering,omitempty"` // of an operator
+	RestsUntil  *time.Time        `json:"rests_until,omitempty"`
+	Failures    int64             `json:"failures"`
+	Rests       int64             `json:"rests"`
+	Connections int               `json:"connections"` // of the upstream
+	Idle        int               `json:"idle_connections"`
+	UnderWay    int               `json:"requests_under_way"` // of the upstream
+	// Errors are the answers that did not succeed, by status: 4xx, 5xx, broken, none or left.
+	Errors map[string]int64 `json:"errors"`
 	// Answers are those since the process began, by status and kind.
 	Answers []AnswerState `json:"answers"`
 }
@@ -86,9 +92,9 @@ type AnswerState struct {
 }
 
 // answersOf are the answers of a target.
-func answersOf(t *providers.Target) []AnswerState {
+func answersOf(m *health.Meter) []AnswerState {
 	list := []AnswerState{}
-	t.Meter.Each(func(status string, streamed bool, first, whole *health.Times) {
+	m.Each(func(status string, streamed bool, first, whole *health.Times) {
 		ms := func(t *health.Times, q float64) float64 {
 			return float64(t.Quantile(q).Microseconds()) / 1000
 		}
@@ -97,21 +103,100 @@ func answersOf(t *providers.Target) []AnswerState {
 	return list
 }
 
-// Targets are the upstreams of all models with their health, ordered by model.
+// Targets are the upstreams with their health, ordered by what they serve.
 func (g *Gateway) Targets() []TargetState {
-	list, now := []TargetState{}, time.Now()
-	for _, m := range g.live.Load().catalog.Models() {
-		for _, t := range m.Targets {
-			s := TargetState{Model: m.ID, Upstream: t.Upstream.Name, Name: t.Name, Weight: t.Weight, Priority: t.Priority,
-				State: t.Breaker.State(now.UnixNano()).String(), Answers: answersOf(t)}
-			s.Failures, s.Rests = t.Breaker.Counts()
-			s.Connections, s.Idle = t.Upstream.Proxy.Conns()
-			if until := time.Unix(0, t.Breaker.RestsUntil()).UTC(); until.After(now) {
-				s.RestsUntil = &until
+	now, steering := time.Now(), g.ledger.Steering()
+	list := []TargetState{}
+	for _, w := range g.live.Load().watched() {
+		s := TargetState{Kind: w.Kind, Model: w.Model, Upstream: w.Upstream, Name: w.Name, Weight: w.Weight, Priority: w.Priority,
+			State: w.Breaker.State(now.UnixNano()).String(), Errors: map[string]int64{}, Answers: []AnswerState{}}
+		s.Failures, s.Rests = w.Breaker.Counts()
+		s.Connections, s.Idle = w.Conns()
+		s.UnderWay = s.Connections - s.Idle
+		if w.Meter != nil {
+			s.Answers = answersOf(w.Meter)
+		}
+		for _, a := range s.Answers {
+			if a.Status != "2xx" {
+				s.Errors[a.Status] += a.Count
 			}
-			list = append(list, s)
+		}
+		if held := w.Breaker.Held(); held != health.Free {
+			s.State = held.String()
+			if by := billing.SteeredOf(steering, w.Upstream, w.Model); by.State != billing.Serving {
+				s.Steering = &by
+			}
+		} else if until := time.Unix(0, w.Breaker.RestsUntil()).UTC(); until.After(now) {
+			s.RestsUntil = &until
+		}
+		list = append(list, s)
+	}
+	slices.SortStableFunc(list, func(a, b TargetState) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Model, b.Model)) })
+	return list
+}
+
+// ModelState is a model with the upstreams that serve it.
+type ModelState struct {
+	Model   string `json:"model"`
+	Type    string `json:"type"`
+	Offline bool   `json:"offline"` // by the config
+	// Serving is how many of its upstreams take requests now.
+	Serving int           `json:"serving"`
+	Targets []ModelTarget `json:"targets"`
+}
+
+// ModelTarget is an upstream of a model.
+type ModelTarget struct {
+	Upstream string `json:"upstream"`
+	Name     string `json:"upstream_model"`
+	Weight   int    `json:"weight"`
+	Priority int    `json:"priority"`
+	State    string `json:"state"`
+}
+
+// Models are all models with their upstreams, by id.
+func (g *Gateway) Models() []ModelState {
+	list := []ModelState{}
+	targets := map[string][]ModelTarget{}
+	for _, t := range g.Targets() {
+		if t.Kind == "model" {
+			targets[t.Model] = append(targets[t.Model], ModelTarget{t.Upstream, t.Name, t.Weight, t.Priority, t.State})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b TargetState) int { return cmp.Compare(a.Model, b.Model) })
+	for _, m := range g.live.Load().catalog.Models() {
+		s := ModelState{Model: m.ID, Type: m.Config.Type, Offline: m.Config.Offline, Targets: targets[m.ID]}
+		for _, t := range s.Targets {
+			if t.State == health.Closed.String() || t.State == health.HalfOpen.String() {
+				s.Serving++
+			}
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b ModelState) int { return cmp.Compare(a.Model, b.Model) })
+	return list
+}
+
+// CheckState is what an upstream answers to a question that is free.
+type CheckState struct {
+	Upstream string  `json:"upstream"` // with the network or search provider before it, if it serves no model
+	Good     bool    `json:"good"`
+	Status   int     `json:"status"` // HTTP status, 0: none
+	Message  string  `json:"message"`
+	TookMs   float64 `json:"took_ms"`
+}
+
+// CheckUpstream asks an upstream something that is free. A refused credential is a bad answer.
+func (g *Gateway) CheckUpstream(ctx context.Context, upstream, model string) []CheckState {
+	list := []CheckState{}
+	if !g.hasUpstream(upstream, model) {
+		return list
+	}
+	for _, a := range providers.AskNow(ctx, g.Config(), upstream, model) {
+		c := CheckState{Upstream: a.Name, Good: a.Err == nil, Status: a.Status, Message: a.Good, TookMs: float64(a.Took.Microseconds()) / 1000}
+		if a.Err != nil {
+			c.Message = a.Err.Error()
+		}
+		list = append(list, c)
+	}
 	return list
 }

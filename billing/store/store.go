@@ -310,6 +310,8 @@ const (
 	changePepper
 	ChangeDebt     // the account owes more or less
 	changeAnswered // a node, which Account names, has answered the recall of the number in Key
+	ChangeQuestion // a node asks the node that Account names, 0: all others; the question has the number in Key
+	ChangeSteering // operators drained an upstream, or brought it back
 )
 
 // Change is an entry of the feed.

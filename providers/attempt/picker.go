@@ -43,7 +43,8 @@ type Rule[T any] interface {
 // also when the upstream asked for the rest (Retry-After): one customer's limit
 // there is not everybody's. What the requests of a single account met is no
 // reason to refuse others at all. All other requests are told at once that there is
-// no capacity. The zero value is ready for Begin.
+// no capacity. Targets that operators hold get nothing, but for requests that failed
+// at all others, where a target is only drained. The zero value is ready for Begin.
 type Picker[T comparable, R Rule[T]] struct {
 	Rule    R    // to be set after Begin, unless its zero value will do
 	Fast    bool // the same; those much slower than the fastest lose their turns: Rule.Pace
@@ -75,6 +76,9 @@ func (p *Picker[T, R]) Next(nowNs int64) T {
 		p.again = false
 	} else {
 		p.asked = p.Choose(nowNs)
+		if p.asked == none && p.asks > 0 {
+			p.asked = p.drained(nowNs)
+		}
 	}
 	if p.asked != none {
 		p.asks++
@@ -101,6 +105,17 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 		return t
 	}
 	return p.lastResort(nowNs)
+}
+
+// drained is a target that operators drained: requests that failed everywhere else try it.
+func (p *Picker[T, R]) drained(nowNs int64) (none T) {
+	for i, t := range p.targets[:min(len(p.targets), maxTargets)] {
+		if b, _ := p.Rule.Target(t); b.Held() == health.Drained && p.tried&(1<<i) == 0 && p.Rule.Rank(t, nowNs) >= 0 {
+			p.tried |= 1 << i
+			return t
+		}
+	}
+	return none
 }
 
 // draw is one of the free targets of the lowest rank, by weight; -1: no target is free.
@@ -181,7 +196,7 @@ func (p *Picker[T, R]) free(i int, t T, nowNs int64) (rank, weight int) {
 func (p *Picker[T, R]) lastResort(nowNs int64) (none T) {
 	best, ends := -1, int64(0)
 	for i, t := range p.targets[:min(len(p.targets), maxTargets)] {
-		if b, _ := p.Rule.Target(t); p.Rule.Rank(t, nowNs) >= 0 && (best < 0 || b.RestsUntil() < ends) {
+		if b, _ := p.Rule.Target(t); b.Held() == health.Free && p.Rule.Rank(t, nowNs) >= 0 && (best < 0 || b.RestsUntil() < ends) {
 			best, ends = i, b.RestsUntil()
 		}
 	}
@@ -241,6 +256,9 @@ func RestsFor[T any, R Rule[T]](targets []T, rule R, nowNs int64) time.Duration 
 			continue
 		}
 		b, _ := rule.Target(t)
+		if b.Held() != health.Free {
+			continue
+		}
 		left := max(b.RestsUntil()-nowNs, 0)
 		if least < 0 || left < least {
 			least = left

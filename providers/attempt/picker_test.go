@@ -131,3 +131,24 @@ func TestAProbeEndsWithItsRequest(t *testing.T) {
 		t.Error("it rests although it is answering")
 	}
 }
+
+// A drained target is for requests that failed at all others, and one that is offline for none.
+func TestHeldTargetsAreNoFirstChoice(t *testing.T) {
+	p, list := picker(0, 1, 2)
+	list[0].Hold(health.Drained)
+	list[1].Hold(health.Offline)
+	for _, want := range []int{2, 0} {
+		u := p.Next(1)
+		if u != list[want] {
+			t.Fatalf("%d is asked, expected %d", slices.Index(list, u), want)
+		}
+		p.Report(u, Broken(), 1)
+	}
+	if p.Next(1) != nil {
+		t.Error("a target that is offline is asked")
+	}
+	p.Begin(list[:2], 1)
+	if p.Next(1) != nil || p.Choose(1) != nil || RestsFor(list[:2], stubs{}, 1) != 0 {
+		t.Error("held targets alone are asked")
+	}
+}

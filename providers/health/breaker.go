@@ -4,6 +4,7 @@
 package health
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,25 @@ const (
 // String is the state's name in logs and metrics.
 func (s State) String() string { return [...]string{"closed", "open", "half_open"}[s] }
 
+// Held is what operators let through to a target.
+type Held uint32
+
+const (
+	// Free leaves it to the target's health.
+	Free Held = iota
+	// Drained lets only those requests pass that failed at all other targets.
+	Drained
+	// Offline lets nothing pass.
+	Offline
+)
+
+// String is the name in lists.
+func (h Held) String() string { return [...]string{"free", "drained", "offline"}[h] }
+
+// heldUntil is the end of the rest of a target that is not Free. Requests read the end of the rest anyway, so that
+// holding a target costs them nothing.
+const heldUntil = math.MaxInt64
+
 // Change is what a Breaker came to: Open for Rest, HalfOpen when a request was
 // let pass to find out, or Closed.
 type Change struct {
@@ -63,12 +83,13 @@ type Breaker struct {
 	openFor time.Duration // how long it then rests
 
 	failures atomic.Int32 // in a row
-	openNs   atomic.Int64 // until when it rests; 0: closed
+	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: by the word of operators
 	probeNs  atomic.Int64 // when the request that finds out was let pass; 0: none is
 
 	failed atomic.Int64    // all failures
 	became [3]atomic.Int64 // changes by state
 	watch  atomic.Pointer[func(Change)]
+	held   atomic.Uint32
 
 	mu      sync.Mutex // of what follows, and for changes of openNs and probeNs
 	half    bool       // a request was let pass after the rest
@@ -117,6 +138,26 @@ func (b *Breaker) tell(c Change) {
 		(*f)(c)
 	}
 }
+
+// Hold keeps requests away, or with Free lets them come again. What its health was before is forgotten then.
+func (b *Breaker) Hold(h Held) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if was := Held(b.held.Swap(uint32(h))); was == h || was != Free && h != Free {
+		return
+	}
+	b.failures.Store(0)
+	b.failing, b.asking, b.half = party{}, party{}, false
+	b.probeNs.Store(0)
+	b.prober.Store(0)
+	b.openNs.Store(0)
+	if h != Free {
+		b.openNs.Store(heldUntil)
+	}
+}
+
+// Held is what operators let through.
+func (b *Breaker) Held() Held { return Held(b.held.Load()) }
 
 // State at a time.
 func (b *Breaker) State(nowNs int64) State {
@@ -168,7 +209,7 @@ func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	b.mu.Lock()
 	until := b.openNs.Load()
-	free := until == 0 || b.free(account, nowNs)
+	free := until == 0 || until != heldUntil && b.free(account, nowNs)
 	if free && until != 0 {
 		b.probeNs.Store(nowNs)
 	}
@@ -187,7 +228,7 @@ func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 func (b *Breaker) RestsForAnother(account uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return account != 0 && b.failing.first != 0 && !b.failing.shared && b.failing.first != account
+	return account != 0 && b.held.Load() == 0 && b.failing.first != 0 && !b.failing.shared && b.failing.first != account
 }
 
 // Succeeded closes the breaker: an answer was read whole.
@@ -222,6 +263,9 @@ func (b *Breaker) Answering() {
 
 // close is for callers that hold mu.
 func (b *Breaker) close() (closed bool) {
+	if b.openNs.Load() == heldUntil {
+		return false
+	}
 	closed = b.openNs.Swap(0) != 0
 	b.probeNs.Store(0)
 	b.prober.Store(0)

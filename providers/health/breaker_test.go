@@ -219,3 +219,28 @@ func TestWhatOneAccountMetIsNoReasonToRefuseOthers(t *testing.T) {
 		t.Error("what no request can have caused concerns everyone")
 	}
 }
+
+// Nothing but the operator's word brings requests back to a target that is held.
+func TestAHeldTargetGetsNothingUntilItIsFree(t *testing.T) {
+	for _, held := range []Held{Drained, Offline} {
+		b := NewBreaker(2, time.Second)
+		b.Failed(1, 0)
+		b.Hold(held)
+		b.Succeeded() // requests under way end
+		b.Answering()
+		b.Failed(2*second, time.Minute)
+		b.Released()
+		if b.Held() != held || b.ReadyFor(1, 1<<60) || b.AcquireFor(1, 1<<60) || b.ProbeFor(1, 1<<60) || b.RestsForAnother(2) {
+			t.Errorf("%s: it takes a request", held)
+		}
+		b.Hold(Free)
+		b.Hold(Free)
+		if b.State(0) != Closed || !b.AcquireFor(1, 0) {
+			t.Errorf("%s: it takes none afterwards", held)
+		}
+		b.Failed(3*second, 0)
+		if b.State(3*second) != Closed {
+			t.Errorf("%s: failures from before still count", held)
+		}
+	}
+}

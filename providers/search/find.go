@@ -92,7 +92,7 @@ func (w *work) Try(u *Upstream) attempt.Verdict {
 	f.Attempts++
 	r := u.request(w.q)
 	r.FirstByte = w.share
-	res := w.x.Ask(u.endpoint, &r)
+	res := w.x.Ask(u.Endpoint, &r)
 	f.Cause, f.Status, f.RetryAfter = res.Cause, res.Status, res.RetryAfter
 	f.Sent = f.Sent || res.Sent
 	v, body := w.read(&res)

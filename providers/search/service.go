@@ -18,10 +18,10 @@ import (
 type Upstream struct {
 	Name     string
 	Provider string // the value of search_provider that it answers
-	breaker  *health.Breaker
-	endpoint *proxy.Endpoint
-	weight   int
-	priority int
+	Breaker  *health.Breaker
+	Endpoint *proxy.Endpoint
+	Weight   int
+	Priority int
 	format   config.SearchFormat
 	params   map[string]string
 	options  proxy.EndpointOptions
@@ -30,8 +30,8 @@ type Upstream struct {
 // byPriority has the upstreams with the lowest priority number asked first.
 type byPriority struct{}
 
-func (byPriority) Target(u *Upstream) (*health.Breaker, int) { return u.breaker, u.weight }
-func (byPriority) Rank(u *Upstream, _ int64) int             { return u.priority }
+func (byPriority) Target(u *Upstream) (*health.Breaker, int) { return u.Breaker, u.Weight }
+func (byPriority) Rank(u *Upstream, _ int64) int             { return u.Priority }
 func (byPriority) Pace(*Upstream) *health.Pace               { return nil }
 
 // Service is what answers searches under one config. Safe for concurrent use.
@@ -63,25 +63,25 @@ func New(c *config.Search, before *Service) (*Service, error) {
 func newUpstream(c *config.Search, provider string, u *config.SearchUpstream, old *Upstream) (*Upstream, error) {
 	format, _ := c.Format(u)
 	made := &Upstream{
-		Name: u.Name, Provider: provider, weight: u.Weight, priority: u.Priority, format: format, params: u.Params,
+		Name: u.Name, Provider: provider, Weight: u.Weight, Priority: u.Priority, format: format, params: u.Params,
 		options: proxy.EndpointOptions{
 			Name: u.Name, BaseURL: u.BaseURL, Headers: headers(&format, u), CAFile: u.CAFile, FirstByte: c.Timeout,
 			Idle: c.Timeout, MaxConns: u.MaxConnections, MaxIdle: u.MaxIdle, RetrySafe: true,
 		},
 	}
 	if old != nil && same(&made.options, &old.options) {
-		made.endpoint = old.endpoint
+		made.Endpoint = old.Endpoint
 	} else {
 		endpoint, err := proxy.NewEndpoint(made.options)
 		if err != nil {
 			return nil, fmt.Errorf("augment.search.%s: %w", provider, err)
 		}
-		made.endpoint = endpoint
+		made.Endpoint = endpoint
 	}
-	if old != nil && made.endpoint == old.endpoint && old.breaker.Like(u.Breaker.Failures, u.Breaker.OpenFor) {
-		made.breaker = old.breaker
+	if old != nil && made.Endpoint == old.Endpoint && old.Breaker.Like(u.Breaker.Failures, u.Breaker.OpenFor) {
+		made.Breaker = old.Breaker
 	} else {
-		made.breaker = health.NewBreaker(u.Breaker.Failures, u.Breaker.OpenFor)
+		made.Breaker = health.NewBreaker(u.Breaker.Failures, u.Breaker.OpenFor)
 	}
 	return made, nil
 }
@@ -134,7 +134,7 @@ func (s *Service) Upstreams() (list []*Upstream) {
 // Watch has f told of changes of the upstreams' health.
 func (s *Service) Watch(f func(u *Upstream, c health.Change)) {
 	for _, u := range s.Upstreams() {
-		u.breaker.Watch(func(c health.Change) { f(u, c) })
+		u.Breaker.Watch(func(c health.Change) { f(u, c) })
 	}
 }
 
@@ -144,11 +144,11 @@ func (s *Service) WriteMetrics(w io.Writer) {
 	label := func(u *Upstream) string { return fmt.Sprintf("{search_provider=%q,upstream=%q}", u.Provider, u.Name) }
 	_, _ = fmt.Fprint(w, "# TYPE farebox_search_state gauge\n")
 	for _, u := range list {
-		_, _ = fmt.Fprintf(w, "farebox_search_state%s %d\n", label(u), u.breaker.State(now))
+		_, _ = fmt.Fprintf(w, "farebox_search_state%s %d\n", label(u), u.Breaker.State(now))
 	}
 	_, _ = fmt.Fprint(w, "# TYPE farebox_search_failures_total counter\n")
 	for _, u := range list {
-		failures, _ := u.breaker.Counts()
+		failures, _ := u.Breaker.Counts()
 		_, _ = fmt.Fprintf(w, "farebox_search_failures_total%s %d\n", label(u), failures)
 	}
 }
@@ -161,8 +161,8 @@ func (s *Service) RestsFor(provider string) time.Duration {
 // Close closes the connections that next, which may be nil, does not go on with.
 func (s *Service) Close(next *Service) {
 	for _, u := range s.Upstreams() {
-		if kept := next.find(u.Provider, u.Name); kept == nil || kept.endpoint != u.endpoint {
-			u.endpoint.Close()
+		if kept := next.find(u.Provider, u.Name); kept == nil || kept.Endpoint != u.Endpoint {
+			u.Endpoint.Close()
 		}
 	}
 }

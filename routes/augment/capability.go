@@ -148,11 +148,23 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 	if *a != (config.Augment{}) {
 		v.slot = g.Slot("augment")
 	}
-	return routes.View{Own: v, Metrics: tools.WriteMetrics, Close: func(other any) {
+	return routes.View{Own: v, Metrics: tools.WriteMetrics, Upstreams: v.upstreams, Close: func(other any) {
 		var kept *web.Tools
 		if o, ok := other.(*view); ok {
 			kept = o.tools
 		}
 		tools.Close(kept)
 	}}, nil
+}
+
+// upstreams are the services that search.
+func (v *view) upstreams() (list []routes.Watched) {
+	if v.tools.Search == nil {
+		return nil
+	}
+	for _, u := range v.tools.Search.Upstreams() {
+		list = append(list, routes.Watched{Kind: "search", Model: u.Provider, Upstream: u.Name, Name: u.Provider, Weight: u.Weight,
+			Priority: u.Priority, Breaker: u.Breaker, Conns: u.Endpoint.Conns})
+	}
+	return list
 }

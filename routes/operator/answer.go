@@ -60,6 +60,8 @@ var causes = []struct {
 }{
 	{billing.ErrNotAllowed, 403, "FORBIDDEN"},
 	{billing.ErrNoOperation, 404, "NOT_FOUND"},
+	{billing.ErrNoNode, 404, "NOT_FOUND"},
+	{billing.ErrNoUpstream, 404, "NOT_FOUND"},
 	{billing.ErrNoMatch, 428, "PRECONDITION_REQUIRED"},
 	{billing.ErrStale, 412, "PRECONDITION_FAILED"},
 	{billing.ErrMostCredit, 403, "FORBIDDEN"},

@@ -43,6 +43,11 @@ type Ledger interface {
 	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
 	OperatorToken(secret string) (billing.TokenInfo, error)
 	WriteBackup(w io.Writer) (billing.BackupInfo, error)
+	// Ask has nodes answer a question, which OnQuestion answers on each of them.
+	Ask(ctx context.Context, node string, q billing.Question, most time.Duration) (replies []billing.Reply, missing []string, err error)
+	OnQuestion(func(context.Context, billing.Question) ([]byte, error))
+	// Note writes a change of the process into the audit log.
+	Note(act billing.Act, operation, subject string, query, after any) error
 }
 
 // Gateway is this process, which the ledger does not know.
@@ -50,6 +55,9 @@ type Gateway interface {
 	Config() *config.Config // in effect
 	State() routes.ProcessState
 	Targets() []routes.TargetState
+	Models() []routes.ModelState
+	// CheckUpstream asks an upstream something that is free.
+	CheckUpstream(ctx context.Context, upstream, model string) []routes.CheckState
 }
 
 // Options of a Desk.
@@ -74,7 +82,8 @@ type Desk struct {
 	described func() []byte
 	tries     routes.PerMinute[netip.Addr]
 	seen      seen
-	server    *fasthttp.Server
+	server    *fasthttp.Server // nil: operators connect nowhere
+	failed    chan<- error
 	ended     context.Context
 	end       context.CancelFunc
 
@@ -142,12 +151,19 @@ func listensOn(ln net.Listener, addr string) bool {
 	return err == nil && (want.Port == at.Port || want.Port == 0) && (want.IP.Equal(at.IP) || len(want.IP) == 0 && at.IP.IsUnspecified())
 }
 
-// Serve serves operators on a socket, until Close.
-func Serve(ln net.Listener, o Options) *Desk {
-	d := &Desk{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, unix: ln.Addr().Network() == "unix"}
+// New makes the desk of this node, which answers to other nodes.
+func New(o Options) *Desk {
+	d := &Desk{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, failed: o.Failed}
 	d.ended, d.end = context.WithCancel(context.Background())
 	d.rows, d.described = d.table(), sync.OnceValue(d.describe)
-	d.named, _, _ = net.SplitHostPort(o.Gateway.Config().Operator.Listen)
+	d.ledger.OnQuestion(d.answerNode)
+	return d
+}
+
+// Serve serves operators on a socket, until Close.
+func (d *Desk) Serve(ln net.Listener) {
+	d.unix = ln.Addr().Network() == "unix"
+	d.named, _, _ = net.SplitHostPort(d.gateway.Config().Operator.Listen)
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {
 		fetch.Refuse(at.AddrPort())
 	}
@@ -162,10 +178,9 @@ func Serve(ln net.Listener, o Options) *Desk {
 		}})
 	go func() {
 		if err := d.server.Serve(ln); err != nil {
-			o.Failed <- fmt.Errorf("operator.listen: %w", err)
+			d.failed <- fmt.Errorf("operator.listen: %w", err)
 		}
 	}()
-	return d
 }
 
 // URL is where operators connect, for people.
@@ -184,6 +199,9 @@ func URL(at net.Addr, cfg *config.Config) string {
 // Close ends the listener and waits a moment for calls under way.
 func (d *Desk) Close() {
 	d.end()
+	if d.server == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = d.server.ShutdownWithContext(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -54,9 +55,42 @@ type Checked struct {
 	Restart  []string  `json:"restart"` // keys whose new values need a restart
 }
 
-// Reloaded is the result of a reload.
+// Reloaded is the result of a reload on a node.
 type Reloaded struct {
+	Who
+	Done    bool   `json:"done"` // the file is in effect, or was before
 	Message string `json:"message"`
+}
+
+// NodeHealth is how a node does.
+type NodeHealth struct {
+	Who
+	routes.ProcessState
+}
+
+// NodeUpstream is an upstream as a node sees it.
+type NodeUpstream struct {
+	Who
+	routes.TargetState
+}
+
+// NodeModel is a model as a node sees it.
+type NodeModel struct {
+	Who
+	routes.ModelState
+}
+
+// NodeCheck is what an upstream answers a node.
+type NodeCheck struct {
+	Who
+	routes.CheckState
+}
+
+// CheckUpstream asks an upstream something that is free.
+type CheckUpstream struct {
+	OnNode
+	Upstream string `json:"upstream"`
+	Model    string `json:"model,omitempty"` // network or search provider, where several have an upstream of the name
 }
 
 // nothing is the query of operations that have none.
@@ -70,31 +104,23 @@ func (d *Desk) own() []*row {
 		own("get_self", billing.MayList, "GET", "/self", func(act billing.Act, _ nothing) (Self, error) {
 			return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
 		}),
-		own("get_health", billing.MayList, "GET", "/health", func(billing.Act, nothing) (routes.ProcessState, error) {
-			return d.gateway.State(), nil
-		}),
-		own("list_upstreams", billing.MayList, "GET", "/upstreams", func(billing.Act, nothing) ([]routes.TargetState, error) {
-			return d.gateway.Targets(), nil
-		}),
+		shared(d, info("get_health", billing.MayList, "GET", "/health"), waitForList, d.healthHere),
+		shared(d, info("list_upstreams", billing.MayList, "GET", "/upstreams"), waitForList, d.upstreamsHere),
+		shared(d, info("list_models", billing.MayList, "GET", "/models"), waitForList, d.modelsHere),
+		shared(d, info("check_upstream", billing.MaySupport, "POST", "/upstreams/{upstream}/check"), waitForWork, d.checkHere),
 		own("get_config", billing.MayBook, "GET", "/config", func(billing.Act, nothing) (ConfigText, error) {
 			cfg := d.gateway.Config()
 			return ConfigText{cfg.Source, cfg.Text(), problems(cfg.Warnings)}, nil
 		}),
 		own("check_config", billing.MayOwn, "POST", "/config/check", d.check),
-		own("reload_config", billing.MayOwn, "POST", "/config/reload", func(billing.Act, nothing) (Reloaded, error) {
-			message, err := d.reload()
-			if err != nil {
-				err = &refusal{status: 409, code: "CONFLICT", text: message + ": " + err.Error()}
-			}
-			return Reloaded{message}, err
-		}),
+		d.reloads(),
 		own("profile", billing.MayOwn, "GET", "/profiles/{profile}", func(billing.Act, profile) (object, error) { return nil, nil }),
 	}
 	rows[0].raw, rows[1].raw, rows[len(rows)-1].raw = d.readBackup, d.openAPI, d.writeProfile
 	return rows
 }
 
-// own is the row of an operation on this process.
+// own is the row of an operation on the process that is called.
 func own[Q, A any](name string, right billing.Right, method, path string, do func(billing.Act, Q) (A, error)) *row {
 	info := billing.OperationInfo{Name: name, Right: right, Method: method, Path: path, Query: reflect.TypeFor[Q](), Answer: reflect.TypeFor[A]()}
 	return newRow(info, func(_ context.Context, act billing.Act, query []byte) (any, error) {
@@ -104,6 +130,75 @@ func own[Q, A any](name string, right billing.Right, method, path string, do fun
 		}
 		return do(act, q)
 	})
+}
+
+// info is the row of an operation without its types.
+func info(name string, right billing.Right, method, path string) billing.OperationInfo {
+	return billing.OperationInfo{Name: name, Right: right, Method: method, Path: path}
+}
+
+func (d *Desk) healthHere(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {
+	return []NodeHealth{{ProcessState: d.gateway.State()}}, nil
+}
+
+func (d *Desk) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
+	for _, t := range d.gateway.Targets() {
+		list = append(list, NodeUpstream{TargetState: t})
+	}
+	return list, nil
+}
+
+func (d *Desk) modelsHere(context.Context, billing.Act, OnNode) (list []NodeModel, err error) {
+	for _, m := range d.gateway.Models() {
+		list = append(list, NodeModel{ModelState: m})
+	}
+	return list, nil
+}
+
+func (d *Desk) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (list []NodeCheck, err error) {
+	found := d.gateway.CheckUpstream(ctx, q.Upstream, q.Model)
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: %q", billing.ErrNoUpstream, q.Upstream)
+	}
+	for _, c := range found {
+		list = append(list, NodeCheck{CheckState: c})
+	}
+	return list, nil
+}
+
+// reloads is the row that reads the config file. It is in the audit log once, as the node that was called writes it.
+func (d *Desk) reloads() *row {
+	r := shared(d, info("reload_config", billing.MayOwn, "POST", "/config/reload"), waitForWork,
+		func(context.Context, billing.Act, OnNode) ([]Reloaded, error) {
+			message, err := d.reload()
+			if err != nil {
+				message = strings.TrimPrefix(message+": "+err.Error(), ": ")
+			}
+			return []Reloaded{{Done: err == nil, Message: message}}, nil
+		})
+	all := r.serve
+	r.serve = func(ctx context.Context, act billing.Act, query []byte) (any, error) {
+		if err := d.ledger.Note(act, r.Name, "", json.RawMessage(query), nil); err != nil {
+			return nil, err
+		}
+		answer, err := all(ctx, act, query)
+		if err != nil {
+			return nil, err
+		}
+		list := answer.(Nodes[Reloaded])
+		refused := &refusal{status: 409, code: "CONFLICT"}
+		for _, one := range list.Items {
+			if one.Done {
+				return list, nil
+			}
+			refused.text += one.Node + ": " + one.Message + "\n"
+		}
+		if refused.text = strings.TrimSpace(refused.text); refused.text == "" {
+			return list, nil
+		}
+		return nil, refused
+	}
+	return r
 }
 
 func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {

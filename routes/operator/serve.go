@@ -24,6 +24,8 @@ type row struct {
 	pages   shape
 	// serve carries it out.
 	serve func(ctx context.Context, act billing.Act, query []byte) (any, error)
+	// here, if not nil, carries it out on this node alone.
+	here func(ctx context.Context, act billing.Act, query []byte) (any, error)
 	// raw, if not nil, writes the answer itself.
 	raw func(ctx *fasthttp.RequestCtx, query []byte) *refusal
 }

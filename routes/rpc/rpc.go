@@ -87,6 +87,15 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 		Own: v, Headers: [][]byte{v.creditsHeader, v.costHeader},
 		Serve:   func() { v.networks.CheckChains(of.gateway.Proxy()) },
 		Metrics: func(w io.Writer) { v.networks.WriteMetrics(w, time.Now().UnixNano()) },
+		Upstreams: func() (list []routes.Watched) {
+			for _, n := range v.networks.Sorted {
+				for _, u := range n.Nodes {
+					list = append(list, routes.Watched{Kind: "network", Model: n.Name, Upstream: u.Name, Name: n.Name, Weight: u.Config.Weight,
+						Breaker: u.Breaker, Conns: u.Proxy.Conns})
+				}
+			}
+			return list
+		},
 	}, nil
 }
 

@@ -18,13 +18,14 @@ func (p *process) listenOperators() (err error) {
 	return err
 }
 
-// serveOperators serves the operators' API until it closes, before the ledger does.
+// serveOperators serves the operators' API, if they connect anywhere, and the questions of other nodes. Both end before
+// the ledger does.
 func (p *process) serveOperators() {
-	if p.operators == nil {
-		return
-	}
-	desk := operator.Serve(p.operators, operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
+	desk := operator.New(operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
 		Failed: p.failed})
+	if p.operators != nil {
+		desk.Serve(p.operators)
+	}
 	p.onClose(desk.Close)
 }
 

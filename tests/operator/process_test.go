@@ -15,7 +15,7 @@ import (
 func TestTheProcessTellsHowItDoes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	if h := d.must("GET", "/health", ""); !h.Get("ready").Bool() || h.Get("reasons.#").Int() != 0 || !h.Get("store.up").Bool() ||
+	if h := d.must("GET", "/health", "").Get("data.0"); !h.Get("ready").Bool() || h.Get("reasons.#").Int() != 0 || !h.Get("store.up").Bool() ||
 		h.Get("redis.configured").Bool() || h.Get("version").Str == "" {
 		t.Errorf("health: %s", h)
 	}
@@ -79,7 +79,7 @@ func TestAConfigIsCheckedAndReloaded(t *testing.T) {
 	if err := os.WriteFile(d.Config, []byte(next), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := d.must("POST", "/config/reload", ""); !strings.Contains(r.Get("message").Str, "is in effect") {
+	if r := d.must("POST", "/config/reload", ""); !strings.Contains(r.Get("data.0.message").Str, "is in effect") {
 		t.Errorf("reload: %s", r)
 	}
 	if _, _, answer := d.as("helper", "GET", "/self", ""); !strings.Contains(answer, `"role":"read-only"`) {
