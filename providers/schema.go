@@ -1,6 +1,8 @@
 package providers
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"farebox/config"
@@ -17,6 +19,20 @@ func configCommand() *cobra.Command {
 				return err
 			}
 			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use: "diff OLD NEW", Short: "Print what changes from one config file to another, the prices first", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			old, err := config.Load(args[0])
+			if err != nil {
+				return err
+			}
+			next, err := config.Load(args[1])
+			if err == nil {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), config.Differences(old, next))
+			}
 			return err
 		},
 	})

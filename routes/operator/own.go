@@ -47,6 +47,18 @@ type CheckConfig struct {
 	Text string `json:"text"`
 }
 
+// CompareConfig compares the config in effect with another one.
+type CompareConfig struct {
+	Text string `json:"text,omitempty"` // empty: the config file as it is now
+}
+
+// Compared is what a config would change. One with mistakes is not compared.
+type Compared struct {
+	Good     bool      `json:"good"`
+	Mistakes []Problem `json:"mistakes"`
+	config.Difference
+}
+
 // Checked is the result of a check.
 type Checked struct {
 	Good     bool      `json:"good"`
@@ -113,6 +125,7 @@ func (d *Desk) own() []*row {
 			return ConfigText{cfg.Source, cfg.Text(), problems(cfg.Warnings)}, nil
 		}),
 		own("check_config", billing.MayOwn, "POST", "/config/check", d.check),
+		own("compare_config", billing.MayOwn, "POST", "/config/difference", d.compare),
 		d.reloads(),
 		own("profile", billing.MayOwn, "GET", "/profiles/{profile}", func(billing.Act, profile) (object, error) { return nil, nil }),
 	}
@@ -202,16 +215,42 @@ func (d *Desk) reloads() *row {
 }
 
 func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
-	running := d.gateway.Config()
-	next, err := config.Parse("candidate", []byte(q.Text), os.LookupEnv)
-	var wrong *config.Problems
+	next, wrong, err := parsed(config.Parse("candidate", []byte(q.Text), os.LookupEnv))
 	switch {
-	case err == nil:
-		return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(running, next)...)}, nil
-	case errors.As(err, &wrong):
+	case err != nil:
+		return c, &invalid{"text", err.Error()}
+	case wrong != nil:
 		return Checked{false, problems(wrong.List), problems(wrong.Warnings), []string{}}, nil
 	}
-	return c, &invalid{"text", err.Error()}
+	return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(d.gateway.Config(), next)...)}, nil
+}
+
+func (d *Desk) compare(_ billing.Act, q CompareConfig) (c Compared, err error) {
+	running := d.gateway.Config()
+	load := func() (*config.Config, error) { return config.Parse("candidate", []byte(q.Text), os.LookupEnv) }
+	if q.Text == "" {
+		if running.Source == "" {
+			return c, &invalid{"text", "is missing; the demonstration has no config file"}
+		}
+		load = func() (*config.Config, error) { return config.Load(running.Source) }
+	}
+	next, wrong, err := parsed(load())
+	switch {
+	case err != nil:
+		return c, &invalid{"text", err.Error()}
+	case wrong != nil:
+		return Compared{Mistakes: problems(wrong.List), Difference: config.Differences(running, running)}, nil
+	}
+	return Compared{true, []Problem{}, config.Differences(running, next)}, nil
+}
+
+// parsed tells mistakes in a config from other errors.
+func parsed(c *config.Config, err error) (*config.Config, *config.Problems, error) {
+	var wrong *config.Problems
+	if errors.As(err, &wrong) {
+		return nil, wrong, nil
+	}
+	return c, nil, err
 }
 
 // readBackup streams a backup. A fault cuts the answer, so that it is not taken for a whole one.

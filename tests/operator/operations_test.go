@@ -31,6 +31,8 @@ var steps = []step{
 	{"resume_upstream", "/upstreams/none/resume", "", 404, ""},
 	{"get_config", "/config", "", 200, ""},
 	{"check_config", "/config/check", `{"text":"models: 7"}`, 200, ""},
+	{"compare_config", "/config/difference", "", 200, ""},
+	{"compare_config", "/config/difference", `{"text":"models: 7"}`, 200, ""},
 	{"reload_config", "/config/reload", "", 200, ""},
 	{"profile", "/profiles/heap", "", 200, ""},
 	{"create_account", "/accounts", `{"name":"acme"}`, 200, "account=id"},

@@ -93,6 +93,35 @@ func TestAConfigIsCheckedAndReloaded(t *testing.T) {
 	}
 }
 
+// The difference to another config has the prices first, and no secret.
+func TestAConfigIsCompared(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	text, err := os.ReadFile(d.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := strings.NewReplacer("price: { input: 1, output: 2 }", "price: { input: 1.5, output: 2 }", "max_credit: 20", "max_credit: 25",
+		"proxy_secret: "+secret, "proxy_secret: something quite different").Replace(string(text)) + "brand: other\n"
+	body, _ := json.Marshal(map[string]string{"text": next})
+	got := d.must("POST", "/config/difference", string(body))
+	if p := got.Get("prices.0"); p.Get("model").Str == "" || p.Get("kind").Str != "input" || p.Get("old").Str != "1" || p.Get("new").Str != "1.5" ||
+		p.Get("percent").Float() != 50 {
+		t.Errorf("prices: %s", got)
+	}
+	if got.Get("restart.0.key").Str != "brand" || got.Get(`other.#(key=="operator.max_credit").new`).Str != "25" ||
+		got.Get(`other.#(key=="operator.proxy_secret").new`).Str != "********" || strings.Contains(got.Raw, "something quite different") ||
+		strings.Contains(got.Raw, secret) {
+		t.Errorf("the rest: %s", got)
+	}
+	if same := d.must("POST", "/config/difference", ""); !same.Get("good").Bool() || same.Get("prices.#").Int()+same.Get("other.#").Int() != 0 {
+		t.Errorf("the file in effect: %s", same)
+	}
+	if wrong := d.must("POST", "/config/difference", `{"text":"models: 7"}`); wrong.Get("good").Bool() || wrong.Get("mistakes.#").Int() == 0 {
+		t.Errorf("a config with mistakes: %s", wrong)
+	}
+}
+
 // A backup that was read over HTTP is one that can be restored.
 func TestABackupIsReadAndRestored(t *testing.T) {
 	t.Parallel()
