@@ -45,7 +45,7 @@ type BackUp struct {
 	Path string `json:"path"` // absolute
 }
 
-func (q BackUp) carryOut(l *Ledger, _ *call) (info BackupInfo, err error) {
+func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
 	if !filepath.IsAbs(q.Path) {
 		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", q.Path)
 	}
@@ -69,7 +69,7 @@ func (q BackUp) carryOut(l *Ledger, _ *call) (info BackupInfo, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return info, fmt.Errorf("cannot write the backup: %s exists already, give a new name", path)
 	}
-	if info, err = l.WriteBackup(f); err == nil {
+	if info, err = l.WriteBackup(f, c.By.Name); err == nil {
 		err = f.Sync()
 	}
 	if err != nil {
@@ -86,8 +86,8 @@ func (q BackUp) carryOut(l *Ledger, _ *call) (info BackupInfo, err error) {
 	return info, nil
 }
 
-// WriteBackup writes a backup to w.
-func (l *Ledger) WriteBackup(w io.Writer) (info BackupInfo, err error) {
+// WriteBackup writes a backup to w, for an operator.
+func (l *Ledger) WriteBackup(w io.Writer, by string) (info BackupInfo, err error) {
 	db, ok := l.store.(archive)
 	if !ok {
 		return info, errors.New("this store cannot be written to a file")
@@ -96,14 +96,19 @@ func (l *Ledger) WriteBackup(w io.Writer) (info BackupInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	zip, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	out := &counted{w: w}
+	zip, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	if err != nil {
 		return info, err
 	}
 	head := store.DumpHead{Engine: db.Engine(), CreatedUs: l.now() / 1000, Pepper: pepper}
 	rows, err := dump(l, db, zip, head)
-	return BackupInfo{CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: store.Version, Rows: rows},
-		errors.Join(err, zip.Close())
+	if err = errors.Join(err, zip.Close()); err == nil {
+		if err := l.noteBackup(by, out.n); err != nil {
+			l.log.Warn().Err(err).Msg("the backup is good, but its time cannot be kept")
+		}
+	}
+	return BackupInfo{CreatedAt: fromMicro(head.CreatedUs), Engine: head.Engine, Schema: store.Version, Rows: rows, Bytes: out.n}, err
 }
 
 // dump brings the store up to date and writes it while both cursors are at the

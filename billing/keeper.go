@@ -14,6 +14,7 @@ type keeper struct {
 	stopped sync.WaitGroup
 	failing bool
 	owing   bool // refunds fail
+	behind  behind
 }
 
 const (
@@ -43,6 +44,7 @@ func (k *keeper) run() {
 		k.note(k.l.violations.flush(k.l.store))
 		k.note(k.l.characters.flush())
 		k.l.characters.look()
+		k.behind.look(k.l)
 		k.refund()
 		if round%touchEvery == 0 {
 			k.note(k.l.touched.flush(k.l.store))

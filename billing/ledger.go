@@ -86,6 +86,7 @@ type Ledger struct {
 	inFlight       inFlight
 	operating      sync.Mutex // one change by an operator at a time
 	closing        atomic.Bool
+	looking        atomic.Bool // Condition waits for the store
 }
 
 // Options are what a Ledger needs.

@@ -2,6 +2,9 @@ package config
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
@@ -255,4 +258,19 @@ func (d Difference) String() string {
 		return "no difference\n"
 	}
 	return b.String()
+}
+
+// ownKeys are those that differ from node to node.
+var ownKeys = []string{"node", "listen", "store", "tls", "log", "operator.listen", "server.metrics_listen"}
+
+// Digest tells configs apart, whatever they have in secret. The keys of a single node do not count.
+func (c *Config) Digest(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	list := leaves(c)
+	for _, key := range slices.Sorted(maps.Keys(list)) {
+		if !slices.ContainsFunc(ownKeys, func(own string) bool { return key == own || strings.HasPrefix(key, own+".") }) {
+			fmt.Fprintf(mac, "%q %q\n", key, list[key].exact)
+		}
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:6])
 }

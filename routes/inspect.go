@@ -24,13 +24,22 @@ type ProcessState struct {
 	Debt      billing.Nano `json:"debt"`
 	Store     StoreState   `json:"store"`
 	Redis     RedisState   `json:"redis"`
+	Journal   JournalState `json:"journal"`
+	// Certificates are those of the listeners.
+	Certificates []CertificateState  `json:"certificates"`
+	Backup       *billing.BackupNote `json:"last_backup"`   // of the store; null: none was made
+	ConfigDigest string              `json:"config_digest"` // the same on nodes with the same config
+	Warnings     []Warning           `json:"warnings"`
 }
 
 // StoreState is the ledger's store.
 type StoreState struct {
-	Name        string `json:"name"`
-	Up          bool   `json:"up"`
-	Unprojected int64  `json:"unprojected_records"` // of the journal, which balances in the store do not have yet
+	Name        string        `json:"name"`
+	Up          bool          `json:"up"`
+	Unprojected int64         `json:"unprojected_records"` // of the journal, which balances in the store do not have yet
+	LatencyMs   float64       `json:"latency_ms"`          // of a read
+	Bytes       int64         `json:"size_bytes"`
+	Disk        *billing.Disk `json:"disk"` // null: the store is on another machine
 }
 
 // RedisState is the shared limits' Redis.
@@ -39,12 +48,15 @@ type RedisState struct {
 	Up         bool `json:"up"`
 }
 
+// Version is the build stamp.
+func (g *Gateway) Version() string { return string(g.version) }
+
 // State is how this process does.
 func (g *Gateway) State() ProcessState {
 	cfg, figures := g.Config(), g.ledger.Stats()
 	s := ProcessState{Version: string(g.version), StartedAt: g.started.UTC(), Reasons: []string{},
 		Draining: g.draining.Load(), Active: g.metrics.active.Load(), OpenHolds: figures.OpenHolds, Held: figures.Held, Debt: figures.Debt,
-		Store: StoreState{cfg.StoreName(), !figures.StoreAway, figures.JournalLag},
+		Store: StoreState{Name: cfg.StoreName(), Up: !figures.StoreAway, Unprojected: figures.JournalLag},
 		Redis: RedisState{len(cfg.Redis.Addresses) > 0, len(cfg.Redis.Addresses) > 0 && !g.ledger.Limits().Stats().Degraded}}
 	refuses := g.ledger.Ready()
 	s.Ready = refuses == nil && !s.Draining
@@ -53,6 +65,7 @@ func (g *Gateway) State() ProcessState {
 			s.Reasons = append(s.Reasons, err.Error())
 		}
 	}
+	g.condition(&s, cfg)
 	return s
 }
 

@@ -52,3 +52,13 @@ func (s *sqlStore) ChangeSetting(name string, kind ChangeKind, next func(old []b
 }
 
 func (s *sqlStore) Note() error { return s.write(func(*tx) error { return nil }) }
+
+// Size is that of the database, in bytes.
+func (s *postgresStore) Size() (int64, error) {
+	return value[int64](s.sqlStore, "SELECT pg_database_size(current_database())")
+}
+
+// Size is that of the database, in bytes.
+func (s *sqliteStore) Size() (int64, error) {
+	return value[int64](s.sqlStore, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")
+}

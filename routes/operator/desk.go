@@ -42,7 +42,7 @@ const (
 type Ledger interface {
 	Perform(ctx context.Context, act billing.Act, name string, query []byte) (answer any, err error)
 	OperatorToken(secret string) (billing.TokenInfo, error)
-	WriteBackup(w io.Writer) (billing.BackupInfo, error)
+	WriteBackup(w io.Writer, by string) (billing.BackupInfo, error)
 	// Ask has nodes answer a question, which OnQuestion answers on each of them.
 	Ask(ctx context.Context, node string, q billing.Question, most time.Duration) (replies []billing.Reply, missing []string, err error)
 	OnQuestion(func(context.Context, billing.Question) ([]byte, error))
@@ -53,6 +53,7 @@ type Ledger interface {
 // Gateway is this process, which the ledger does not know.
 type Gateway interface {
 	Config() *config.Config // in effect
+	Version() string
 	State() routes.ProcessState
 	Targets() []routes.TargetState
 	Models() []routes.ModelState

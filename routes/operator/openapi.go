@@ -21,7 +21,7 @@ type document struct {
 }
 
 // openAPI answers with the document, which is the same for every role.
-func (d *Desk) openAPI(ctx *fasthttp.RequestCtx, _ []byte) *refusal {
+func (d *Desk) openAPI(ctx *fasthttp.RequestCtx, _ billing.Actor, _ []byte) *refusal {
 	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	ctx.Response.SetBodyRaw(d.described())
 	return nil
@@ -43,7 +43,7 @@ func (d *Desk) describe() []byte {
 	}
 	body, _ := json.Marshal(object{ // it consists of maps, lists and texts
 		"openapi": "3.1.0",
-		"info":    object{"title": "farebox operators", "version": d.gateway.State().Version, "description": "Amounts are decimal text."},
+		"info":    object{"title": "farebox operators", "version": d.gateway.Version(), "description": "Amounts are decimal text."},
 		"servers": []object{{"url": Prefix}}, "paths": paths, "security": []object{{"token": []string{}}},
 		"components": object{"schemas": o.schemas, "securitySchemes": object{
 			"token": object{"type": "http", "scheme": "bearer", "description": "An operator's token; the socket needs none"}}},

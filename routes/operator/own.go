@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +117,7 @@ func (d *Desk) own() []*row {
 		own("get_self", billing.MayList, "GET", "/self", func(act billing.Act, _ nothing) (Self, error) {
 			return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
 		}),
-		shared(d, info("get_health", billing.MayList, "GET", "/health"), waitForList, d.healthHere),
+		d.health(),
 		shared(d, info("list_upstreams", billing.MayList, "GET", "/upstreams"), waitForList, d.upstreamsHere),
 		shared(d, info("list_models", billing.MayList, "GET", "/models"), waitForList, d.modelsHere),
 		shared(d, info("check_upstream", billing.MaySupport, "POST", "/upstreams/{upstream}/check"), waitForWork, d.checkHere),
@@ -150,8 +151,33 @@ func info(name string, right billing.Right, method, path string) billing.Operati
 	return billing.OperationInfo{Name: name, Right: right, Method: method, Path: path}
 }
 
-func (d *Desk) healthHere(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {
-	return []NodeHealth{{ProcessState: d.gateway.State()}}, nil
+// health is the row of the health. What only a look at all nodes shows is added to the warnings.
+func (d *Desk) health() *row {
+	r := shared(d, info("get_health", billing.MayList, "GET", "/health"), waitForList,
+		func(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {
+			return []NodeHealth{{ProcessState: d.gateway.State()}}, nil
+		})
+	all := r.serve
+	r.serve = func(ctx context.Context, act billing.Act, query []byte) (any, error) {
+		answer, err := all(ctx, act, query)
+		if err != nil {
+			return nil, err
+		}
+		list := answer.(Nodes[NodeHealth])
+		for i := range list.Items {
+			one := &list.Items[i]
+			if at := slices.IndexFunc(list.Items, func(h NodeHealth) bool { return h.ConfigDigest != one.ConfigDigest }); at >= 0 {
+				one.Warnings = append(one.Warnings, routes.Warning{Code: "config_differs",
+					Message: "The config of this node differs from that of " + list.Items[at].Node + "."})
+			}
+			if len(list.Missing) > 0 {
+				one.Warnings = append(one.Warnings, routes.Warning{Code: "nodes_missing",
+					Message: "These nodes do not answer: " + strings.Join(list.Missing, ", ") + "."})
+			}
+		}
+		return list, nil
+	}
+	return r
 }
 
 func (d *Desk) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
@@ -254,10 +280,10 @@ func parsed(c *config.Config, err error) (*config.Config, *config.Problems, erro
 }
 
 // readBackup streams a backup. A fault cuts the answer, so that it is not taken for a whole one.
-func (d *Desk) readBackup(ctx *fasthttp.RequestCtx, _ []byte) *refusal {
+func (d *Desk) readBackup(ctx *fasthttp.RequestCtx, by billing.Actor, _ []byte) *refusal {
 	r, w := io.Pipe()
 	go func() {
-		_, err := d.ledger.WriteBackup(w)
+		_, err := d.ledger.WriteBackup(w, by.Name)
 		if err != nil {
 			d.log.Error().Err(err).Msg("a backup of an operator was cut")
 		}
@@ -288,7 +314,7 @@ type profile struct {
 const mostProfile = 60
 
 // writeProfile writes a profile of this process, for go tool pprof.
-func (d *Desk) writeProfile(ctx *fasthttp.RequestCtx, text []byte) *refusal {
+func (d *Desk) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byte) *refusal {
 	q := profile{Seconds: 10}
 	if json.Unmarshal(text, &q) != nil || q.Seconds < 1 || q.Seconds > mostProfile {
 		return failed(&invalid{"seconds", fmt.Sprintf("expected 1 to %d", mostProfile)})

@@ -27,7 +27,7 @@ type row struct {
 	// here, if not nil, carries it out on this node alone.
 	here func(ctx context.Context, act billing.Act, query []byte) (any, error)
 	// raw, if not nil, writes the answer itself.
-	raw func(ctx *fasthttp.RequestCtx, query []byte) *refusal
+	raw func(ctx *fasthttp.RequestCtx, by billing.Actor, query []byte) *refusal
 }
 
 // table is every operation.
@@ -122,7 +122,7 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 		return by, r, failed(err)
 	}
 	if r.raw != nil {
-		return by, r, r.raw(ctx, body)
+		return by, r, r.raw(ctx, by, body)
 	}
 	answer, err := r.serve(d.ended, act, body)
 	if err != nil {

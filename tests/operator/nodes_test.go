@@ -210,6 +210,56 @@ func TestADrainHoldsOnAllNodes(t *testing.T) {
 	}
 }
 
+// Health says what each node stands on, and warns of what is wrong with one or among them.
+func TestHealthWarns(t *testing.T) {
+	t.Parallel()
+	_, d := nodesOf(t, 2, "")
+	codes := func(h gjson.Result) string {
+		var list []string
+		for _, w := range h.Get("warnings").Array() {
+			if w.Get("message").Str == "" {
+				t.Errorf("a warning without words: %s", w)
+			}
+			if code := w.Get("code").Str; code != "disk_low" { // of this machine
+				list = append(list, code)
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	all := d[0].must("GET", "/health", "")
+	for _, h := range all.Get("data").Array() {
+		if codes(h) != "no_backup" || h.Get("last_backup").Type != gjson.Null || h.Get("store.latency_ms").Float() <= 0 ||
+			h.Get("store.size_bytes").Int() <= 0 || h.Get("store.disk").Type != gjson.Null || h.Get("journal.disk.total_bytes").Int() <= 0 ||
+			!h.Get("redis.up").Bool() || h.Get("version").Str == "" || h.Get("started_at").Str == "" || len(h.Get("config_digest").Str) != 12 {
+			t.Errorf("health: %s", h)
+		}
+	}
+	if all.Get("data.0.config_digest").Str != all.Get("data.1.config_digest").Str {
+		t.Errorf("alike but for the node: %s", all)
+	}
+	if status, _, body := d[1].as("boss", "GET", "/backup", ""); status != 200 || len(body) == 0 {
+		t.Fatalf("a backup is answered %d", status)
+	}
+	until(t, "the backup is noted", func() bool { return d[0].must("GET", "/health?node=n1", "").Get("data.0.last_backup.by").Str == "boss" })
+	text, err := os.ReadFile(d[1].Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d[1].WriteConfig(strings.Replace(string(text), "input: 1,", "input: 1.5,", 1))
+	d[0].must("POST", "/config/reload?node=n2", "")
+	for _, h := range d[0].must("GET", "/health", "").Get("data").Array() {
+		if codes(h) != "config_differs" || h.Get("last_backup.bytes").Int() <= 0 {
+			t.Errorf("health: %s", h)
+		}
+	}
+	d[1].must("POST", "/upstreams/only/drain", `{"model":"sim-few"}`)
+	d[1].WriteConfig(strings.Replace(string(text), "id: sim-few", "id: sim-fewer", 1))
+	d[1].must("POST", "/config/reload?node=n2", "")
+	if h := d[0].must("GET", "/health?node=n2", "").Get("data.0"); codes(h) != "steering_unknown" {
+		t.Errorf("health: %s", h)
+	}
+}
+
 // until waits for something to be so.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
