@@ -49,7 +49,7 @@ type controlResponse struct {
 var knownErrors = map[string]error{"no_account": ErrNoAccount, "ref": ErrRef, "external": ErrExternal, "stale": ErrStale, "no_token": ErrNoToken, "other_query": ErrOtherQuery, "most_credit": ErrMostCredit, "balance": ErrBalance,
 	"no_key": ErrNoKey, "name_taken": ErrNameTaken,
 	"suspended": ErrSuspended, "closed": ErrClosed, "no_review": ErrNoReview, "reviewed": ErrReviewed,
-	"no_job": ErrNoJob, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
+	"no_job": ErrNoJob, "no_request": ErrNoRequest, "job_runs": ErrJobRuns, "job_given": ErrJobGiven,
 	"not_allowed": ErrNotAllowed, "linked": ErrLinked, "not_linked": ErrNotLinked, "funds": ErrFunds, "wallet_key": ErrWalletKey,
 	"no_payment": ErrNoPayment, "decided": ErrDecided, "payment_busy": ErrPaymentBusy, "not_shared": ErrNotShared, "verifying": ErrVerifying}
 

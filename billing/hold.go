@@ -32,6 +32,7 @@ type Hold struct {
 	rate       *config.Rate // of the model, as admitted
 	keyRate    *config.Rate
 	tokens     int64
+	ended      Nano  // that it held when it was resolved
 	reach      Nano  // of Admission.Reach, what could be paid for
 	loose      Nano  // part of AccountState.loose
 	credits    int64 // that count in the account's 24 hours; 0: none do
@@ -83,6 +84,9 @@ func (h *Hold) Granted() Nano {
 	a.mu.Unlock()
 	return n
 }
+
+// Ended is what it held when it was resolved.
+func (h *Hold) Ended() Nano { return h.ended }
 
 // Reach is how much of what the request could cost at most the account and the
 // key could pay for when it was admitted.
@@ -288,6 +292,7 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 		s.Cost = min(s.Cost, h.most())
 	}
 	rec := h.record(journal.Settle, &s)
+	h.ended = held
 	rec.Amounts, rec.Debt = a.charge(h, max(0, s.Cost))
 	a.giveBack(h)
 	h.key.use.tally.Add(s.Now.Wall)
@@ -336,6 +341,7 @@ func (h *Hold) Void(now window.Instant) {
 	a.mu.Lock()
 	a.roll(l.day(now.Wall))
 	held := h.parts.Total()
+	h.ended = held
 	a.giveBack(h)
 	h.resolve(a, now.Mono, 0, 0)
 	rec := journal.Record{Kind: journal.Void, TimeNs: l.written(now), Hold: h.id, Account: a.no}
@@ -360,7 +366,7 @@ func (h *Hold) Reset() {
 	}
 	h.state.Store(holdNone)
 	h.ledger, h.key, h.rate, h.keyRate = nil, nil, nil, nil
-	h.credits, h.prepared = 0, nil
+	h.credits, h.prepared, h.ended = 0, nil, 0
 }
 
 // resolve takes the hold off its account and corrects the windows; now is of

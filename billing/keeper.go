@@ -6,7 +6,7 @@ import (
 )
 
 // keeper writes at its own pace what may wait and may be lost: when keys were
-// last used, and refusals by limits. It forgets keys that have expired, and gives back
+// last used, refusals by limits, and details of failed requests. It forgets keys that have expired, and gives back
 // what failed jobs cost.
 type keeper struct {
 	l       *Ledger
@@ -42,6 +42,7 @@ func (k *keeper) run() {
 		case <-tick.C:
 		}
 		k.note(k.l.violations.flush(k.l.store))
+		k.note(k.l.keepRequests(round))
 		k.note(k.l.characters.flush())
 		k.l.characters.look()
 		k.behind.look(k.l)
@@ -73,7 +74,7 @@ func (k *keeper) refund() {
 func (k *keeper) note(err error) {
 	if err != nil && !k.failing {
 		k.l.log.Warn().Err(err).Msg(
-			"cannot write the last use of keys and characters, or refusals of limits; farebox tries again")
+			"cannot write the last use of keys and characters, refusals or details of requests; farebox tries again")
 	}
 	k.failing = err != nil
 }
@@ -83,6 +84,7 @@ func (k *keeper) close() {
 	close(k.stop)
 	k.stopped.Wait()
 	k.note(k.l.violations.flush(k.l.store))
+	k.note(k.l.requests.flush(k.l.store))
 	k.note(k.l.characters.flush())
 	k.note(k.l.touched.flush(k.l.store))
 }

@@ -64,6 +64,7 @@ type Ledger struct {
 	}
 	touched    touched
 	violations violations
+	requests   requestLog
 	characters Characters
 	keeper     *keeper
 	retention  *retention
@@ -385,6 +386,7 @@ func (l *Ledger) nodes() int64 {
 func (l *Ledger) Configure(c *config.Config) {
 	l.floor.Store(int64(c.Billing.MinimumBalance))
 	l.keyFallthrough.Store(c.Billing.KeyLimitFallthrough)
+	l.requests.configure(&c.Requests)
 	limits, usage := c.Limits, c.Usage
 	l.limits.Store(&limits)
 	l.usage.Store(&usage)

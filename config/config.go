@@ -50,6 +50,8 @@ type Config struct {
 	Idempotency Idempotency `yaml:"idempotency" restart:"key"`
 	// What POST /responses keeps of its answers, sealed and for each account alone.
 	Responses Responses `yaml:"responses" restart:"key"`
+	// Details of requests that did not simply succeed, for GET /operator/v1/requests and GET /billing/refusals.
+	Requests Requests `yaml:"requests"`
 	// How links of clients and upstreams are fetched. Only the public internet is asked.
 	Fetch Fetch `yaml:"fetch" restart:"key"`
 

@@ -72,6 +72,7 @@ func (c *Call) noteShortage(d *billing.Denial) {
 // the reason that text gives. It stands in the account's log.
 func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
 	if c.Key != nil {
+		c.limitBy = d.Limit
 		c.g.ledger.NoteViolation(c.Key, of, APITier, d.Limit, c.StartNs)
 	}
 	return &Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: text, Custom: text,
@@ -190,6 +191,7 @@ func (c *Call) noteLimit(kind string) {
 	} else if c.Row != nil {
 		of = c.Row.Path
 	}
+	c.limitBy = kind
 	c.g.ledger.NoteViolation(c.Key, of, APITier, kind, c.StartNs)
 }
 

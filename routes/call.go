@@ -69,6 +69,7 @@ type Call struct {
 	Status    int
 	errCode   string
 	short     billing.Denial // why the account or the key could not pay
+	limitBy   string         // the rate limit that refused it
 	Hint      string         // for the operator: the switch that would have served it
 	Cause     string
 	Upstream  string
@@ -108,7 +109,7 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 	c.snap = c.g.live.Load()
 	c.Began = time.Now()
 	c.StartNs = c.Began.UnixNano()
-	c.raw, c.ID = newRequestID()
+	c.raw, c.ID = newRequestID(c.StartNs)
 	c.g.metrics.active.Add(1)
 	c.setCommon()
 }
@@ -325,6 +326,9 @@ func (c *Call) observe() {
 	if c.Part != nil {
 		c.Part.Observe(took)
 	}
+	if c.Key != nil && c.unusual() {
+		c.noteUnusual(took)
+	}
 	c.log(took)
 }
 
@@ -335,7 +339,7 @@ func (c *Call) reset() {
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.owner, c.wallet, c.Model, c.user, c.Body = nil, fair.Owner{}, "", nil, 0, nil
-	c.want, c.short = billing.Admission{}, billing.Denial{}
+	c.want, c.short, c.limitBy = billing.Admission{}, billing.Denial{}, ""
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {

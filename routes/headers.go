@@ -1,7 +1,7 @@
 package routes
 
 import (
-	"math/rand/v2"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -52,15 +52,9 @@ var (
 // requestID is 32 lower-case hex characters (addendum 3.7).
 type requestID [32]byte
 
-func newRequestID() (raw [16]byte, id requestID) {
-	const hex = "0123456789abcdef"
-	a, b := rand.Uint64(), rand.Uint64()
-	for i := range 8 {
-		raw[i], raw[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
-	}
-	for i, v := range raw {
-		id[2*i], id[2*i+1] = hex[v>>4], hex[v&15]
-	}
+func newRequestID(nowNs int64) (raw [16]byte, id requestID) {
+	raw = billing.NewRequestID(nowNs)
+	hex.Encode(id[:], raw[:])
 	return raw, id
 }
 

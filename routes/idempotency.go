@@ -78,7 +78,7 @@ func (c *Call) claim() (*replay.Answer, *Error) {
 	if err != nil {
 		return nil, keyRefused(err)
 	}
-	raw, _ := newRequestID() // a repeat has an id of its own
+	raw, _ := newRequestID(c.StartNs) // a repeat has an id of its own
 	c.identifyAs(raw)
 	return answer, nil
 }

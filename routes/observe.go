@@ -60,6 +60,7 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_shortfall_nano_total", func() float64 { return float64(g.ledger.Stats().Shortfall) })
 	gauge("farebox_debt_nano", func() float64 { return float64(g.ledger.Stats().Debt) })
 	gauge("farebox_journal_unprojected_records", func() float64 { return float64(g.ledger.Stats().JournalLag) })
+	gauge("farebox_request_details_dropped_total", func() float64 { return float64(g.ledger.RequestsDropped()) })
 	gauge("farebox_store_up", func() float64 { return oneIf(!g.ledger.Stats().StoreAway) })
 	if g.ledger.NodeLabel() != "" {
 		gauge("farebox_node_session_age_seconds", func() float64 { return g.ledger.Stats().SessionAge.Seconds() })

@@ -86,6 +86,7 @@ func TestConformance(t *testing.T) {
 		{"violations and tokens", conformViolations},
 		{"reviews and uses of characters", conformReviews},
 		{"answers of enclaves", conformEnclaves},
+		{"details of requests", conformRequests},
 		{"jobs", conformJobs},
 		{"what jobs cost and give back", conformRefunds},
 		{"cloned voices", conformVoices},

@@ -84,6 +84,7 @@ var dumped = []dumpTable{
 	{"enclave_answer", enclaveAnswers.names()},
 	{"audit", audits.names()},
 	{"operator_token", tokens.names()},
+	{"request", requests.names()},
 }
 
 // dumpedDay4 is daily usage in dumps of schemas before 5.

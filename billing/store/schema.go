@@ -335,7 +335,7 @@ CREATE INDEX api_key_last6 ON api_key(last6);
 `
 
 // schema13 was added in version 13.
-const schema13 = schema13Usage + schema13Questions
+const schema13 = schema13Usage + schema13Questions + schema13Requests
 
 // postingNo comes when all postings have their numbers.
 const postingNo = `

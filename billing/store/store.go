@@ -55,6 +55,7 @@ type Store interface {
 	PaymentStore
 	WalletStore
 	OperatorStore
+	RequestStore
 
 	// AddModel gives the number of a model, the same on all nodes; a new one gets
 	// the next.

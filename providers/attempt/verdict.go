@@ -124,6 +124,7 @@ type Tried struct {
 	Status   int    // 0: there was no answer
 	Cause    proxy.Cause
 	Words    string // first words of the upstream's error, without secrets
+	At       time.Time
 }
 
 // Report tells a target's breaker. account is whose request it was, 0 for a

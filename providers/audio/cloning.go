@@ -86,7 +86,8 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 		c.Failure.Code = "INFERENCE_FAILED"
 		v = c.Failure.Verdict
 	}
-	c.Tried = append(c.Tried, attempt.Tried{Upstream: t.Upstream, Status: status, Cause: c.Cause, Words: c.Failure.Message})
+	c.Tried = append(c.Tried, attempt.Tried{Upstream: t.Upstream, Status: status, Cause: c.Cause, Words: c.Failure.Message,
+		At: time.Now()})
 	return v
 }
 

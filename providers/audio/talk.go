@@ -272,7 +272,7 @@ func (k *Talk) lost(cause proxy.Cause) attempt.Verdict {
 
 // noteFailure keeps for the log how a target failed.
 func (k *Talk) noteFailure() {
-	t := attempt.Tried{Upstream: k.Target.Upstream, Status: k.Result.Status, Cause: k.Cause}
+	t := attempt.Tried{Upstream: k.Target.Upstream, Status: k.Result.Status, Cause: k.Cause, At: time.Now()}
 	switch {
 	case len(k.words) > 0:
 		t.Words = dialect.FirstWords(k.words, k.request.Body, nil)

@@ -77,7 +77,7 @@ func (l *Transcribing) Try(t *Target) attempt.Verdict {
 	if l.Transcript != nil {
 		return v
 	}
-	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: l.Cause, Words: l.words}
+	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: l.Cause, Words: l.words, At: time.Now()}
 	switch {
 	case l.Err != nil:
 		tried.Words = l.Err.Error()

@@ -148,7 +148,7 @@ func (l *line) judge(f *Failed) attempt.Verdict {
 
 // noteFailure keeps for the log how the target failed.
 func (l *line) noteFailure(f *Failed) {
-	t := attempt.Tried{Upstream: f.Target.Upstream, Status: l.reply.Status, Cause: f.Cause}
+	t := attempt.Tried{Upstream: f.Target.Upstream, Status: l.reply.Status, Cause: f.Cause, At: time.Now()}
 	switch {
 	case f.Err != nil:
 		t.Words = f.Err.Error()

@@ -102,7 +102,7 @@ func (w *work) Try(u *Upstream) attempt.Verdict {
 		}
 	}
 	if !f.OK() {
-		f.Tried = append(f.Tried, attempt.Tried{Upstream: u.Name, Status: res.Status, Cause: f.Cause})
+		f.Tried = append(f.Tried, attempt.Tried{Upstream: u.Name, Status: res.Status, Cause: f.Cause, At: time.Now()})
 	}
 	return v
 }

@@ -277,7 +277,7 @@ func (c *inference) releaseStream() {
 
 // noteFailure keeps for the log how a target failed.
 func (c *inference) noteFailure() {
-	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause}
+	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause, At: time.Now()}
 	switch {
 	case c.chat.Verbatim && len(c.reply.words) > 0:
 		// What comes out of an enclave may be about what went in.

@@ -70,6 +70,7 @@ var causes = []struct {
 	{billing.ErrNoKey, 404, "NOT_FOUND"},
 	{billing.ErrNoReview, 404, "NOT_FOUND"},
 	{billing.ErrNoJob, 404, "NOT_FOUND"},
+	{billing.ErrNoRequest, 404, "NOT_FOUND"},
 	{billing.ErrNoPayment, 404, "NOT_FOUND"},
 	{billing.ErrNotLinked, 404, "NOT_FOUND"},
 	{billing.ErrRef, 409, "CONFLICT"},

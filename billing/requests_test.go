@@ -1,0 +1,117 @@
+package billing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"farebox/billing/store"
+)
+
+// rowsOf is a store that takes rows, or does not.
+type rowsOf struct {
+	store.Store
+	away bool
+	rows []*store.RequestRow
+}
+
+func (s *rowsOf) AddRequests(rows []*store.RequestRow) error {
+	if s.away {
+		return errors.New("away")
+	}
+	s.rows = append(s.rows, rows...)
+	return nil
+}
+
+// counted are the rows of an account, and the requests that they tell of.
+func (s *rowsOf) counted(account uint32) (rows int, requests int64) {
+	for _, r := range s.rows {
+		if r.Account == account {
+			rows, requests = rows+1, requests+1+r.Alike
+		}
+	}
+	return rows, requests
+}
+
+func noteAs(l *Ledger, account uint32, n int, code string) {
+	k := &Key{Account: &AccountState{no: account}, No: int64(account)}
+	r := &store.RequestRow{ID: [16]byte{byte(n), byte(n >> 8), byte(account)}, Status: 402, Code: code, Refused: true}
+	if l.TakesRequest(k, r) {
+		l.NoteRequest(r)
+	}
+}
+
+// However many requests of an account fail, and of however many kinds, it has few rows in a flush,
+// and those count the others. Another account loses nothing, and neither while the store is away.
+func TestFailuresOfOneAccountDoNotDisplaceThoseOfAnother(t *testing.T) {
+	l, db := &Ledger{}, &rowsOf{away: true}
+	l.requests.keepUs.Store(1)
+	const all = 5000
+	for n := range all {
+		code := "POOR"
+		if n%2 == 0 {
+			code = fmt.Sprint("kind", n%100)
+		}
+		noteAs(l, 1, n, code)
+		if n%1000 == 0 {
+			noteAs(l, 2, n, "RARE")
+			if l.requests.flush(db) == nil {
+				t.Fatal("a store that is away took rows")
+			}
+		}
+	}
+	db.away = false
+	if err := l.requests.flush(db); err != nil {
+		t.Fatal(err)
+	}
+	if rows, requests := db.counted(1); rows > requestsEach+1 || requests != all {
+		t.Errorf("%d rows count %d of %d", rows, requests, all)
+	}
+	if rows, requests := db.counted(2); rows != requestsAlike || requests != 5 {
+		t.Errorf("the other account has %d rows, which count %d", rows, requests)
+	}
+	if l.requests.waiting != 0 || len(l.requests.accounts) != 0 {
+		t.Errorf("%d rows of %d accounts are left", l.requests.waiting, len(l.requests.accounts))
+	}
+	noteAs(l, 1, all, "upstream said: \"secret\"")
+	if err := l.requests.flush(db); err != nil || db.rows[len(db.rows)-1].Code != "other" {
+		t.Errorf("a code of an upstream is kept: %v", err)
+	}
+}
+
+// The memory of what is waiting is bounded, and what found no room is counted.
+func TestDetailsBeyondTheBoundAreCounted(t *testing.T) {
+	l := &Ledger{}
+	l.requests.keepUs.Store(1)
+	for account := range uint32(requestsWaiting + 100) {
+		noteAs(l, account+1, 1, "POOR")
+	}
+	if l.requests.waiting != requestsWaiting || l.RequestsDropped() != 100 {
+		t.Errorf("%d are waiting, %d were dropped", l.requests.waiting, l.RequestsDropped())
+	}
+	db := &rowsOf{}
+	for l.requests.waiting > 0 {
+		before := len(db.rows)
+		if err := l.requests.flush(db); err != nil || len(db.rows)-before > requestsFlushed {
+			t.Fatalf("one flush wrote %d rows, %v", len(db.rows)-before, err)
+		}
+	}
+	off := &Ledger{}
+	noteAs(off, 1, 1, "POOR")
+	if off.requests.waiting != 0 {
+		t.Error("requests.keep: 0 keeps details")
+	}
+}
+
+// Of a bound that is too small for all, the accounts with the most rows give up theirs.
+func TestAFullStoreTakesFromThoseWhoHaveMost(t *testing.T) {
+	for _, c := range []struct {
+		counts      []int
+		most, level int
+	}{{[]int{1, 2, 3}, 6, math.MaxInt}, {[]int{1, 2, 100}, 50, 47}, {[]int{90, 1, 90}, 101, 50}, {[]int{5, 5}, 4, 2}, {nil, 4, math.MaxInt}} {
+		if got := fairLevel(c.counts, c.most); got != c.level {
+			t.Errorf("%v with room for %d: %d each, expected %d", c.counts, c.most, got, c.level)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"farebox/billing/journal"
+	"farebox/billing/money"
+)
+
+// Details of requests are listed by every filter, the latest first, and go with their age and number.
+func conformRequests(c *conform) {
+	a, b := c.account("a", money.Parts{}), c.account("b", money.Parts{})
+	row := func(n int, account uint32, status int, code string) *RequestRow {
+		return &RequestRow{ID: [16]byte{byte(n)}, AtUs: conformUs + int64(n/2), Account: account, Key: int64(account), Route: "POST /x",
+			Model: fmt.Sprint("m", n%3), Status: status, Code: code, Refused: status == 402, Needed: 7, Period: "DAY", Tries: "[]",
+			Alike: int64(n), Attempts: n, Upstream: "u", Hold: -1}
+	}
+	var rows []*RequestRow
+	for n := 1; n <= 9; n++ {
+		account, status, code := a, 402, "POOR"
+		if n%3 == 0 {
+			account, status, code = b, 500, ""
+		}
+		rows = append(rows, row(n, account, status, code))
+	}
+	c.must(c.AddRequests(rows))
+	c.must(c.AddRequests(rows[:2])) // again
+	show := func(name string, f RequestFilter, most int) {
+		for {
+			list, next, err := c.Requests(f, most)
+			for _, r := range list {
+				one := *r
+				one.Node = 0
+				c.say("%s: %+v", name, one)
+			}
+			c.say("%s: %v %v", name, next, fail(err))
+			if next == nil {
+				return
+			}
+			f.Behind = *next
+		}
+	}
+	show("all", RequestFilter{}, 4)
+	show("all at once", RequestFilter{}, 9)
+	show("of one", RequestFilter{Account: b}, 2)
+	show("of a key", RequestFilter{Key: int64(a)}, 5)
+	show("by code", RequestFilter{Code: "POOR", Model: "m1"}, 2)
+	show("by model", RequestFilter{Model: "m2"}, 2)
+	show("refused", RequestFilter{Refused: true, FromUs: conformUs + 2, ToUs: conformUs + 4}, 2)
+	show("refused of one", RequestFilter{Refused: true, Account: a}, 2)
+	show("that match", RequestFilter{Matches: func(r *RequestRow) bool { return r.Attempts == 5 }}, 2)
+	if r, err := c.Request([16]byte{4}); err != nil || r.Account != a || r.Alike != 4 {
+		c.t.Errorf("one: %+v, %v", r, err)
+	}
+	if _, err := c.Request([16]byte{40}); !errors.Is(err, ErrNoRow) {
+		c.t.Errorf("none: %v", err)
+	}
+	counts, err := c.RequestsByAccount()
+	c.must(err)
+	c.say("%v", counts)
+	n, err := c.PurgeRequests(conformUs+1, 5)
+	c.say("%s", fmt.Sprint(n, fail(err)))
+	n, err = c.PurgeRequestsOf(a, 2)
+	c.say("%s", fmt.Sprint(n, fail(err)))
+	show("left", RequestFilter{}, 9)
+}
+
+// The charge of a request is found by its time with and without its account, in a bounded number
+// of pages.
+func TestChargesAreFoundByTime(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			c := e.open(t)
+			if c.shared != nil {
+				c.Store = c.shared
+			} else {
+				t.Cleanup(func() { _ = c.Close() })
+			}
+			c.t = t
+			findCharges(c)
+		})
+	}
+}
+
+func findCharges(c *conform) {
+	a, b := c.account("a", money.Parts{}), c.account("b", money.Parts{})
+	id := func(n int) (id [16]byte) {
+		id[0], id[1] = byte(n), byte(n>>8)
+		return id
+	}
+	at := func(n int) int64 { return conformUs + int64(n)*1e6 }
+	const pages = 200
+	for n := 1; n <= pages; n++ {
+		account := a
+		if n%2 == 0 {
+			account = b
+		}
+		var set journal.Pages
+		set.Begin(uint64(n - 1))
+		set.Add(&journal.Record{Kind: journal.Settle, Seq: uint64(n), Hold: uint64(n), Account: account, Key: 1, Model: 1, Day: conformDay,
+			TimeNs: at(n) * 1000, RequestID: id(n)})
+		c.must(c.AddPages(set.List(), uint64(n), uint64(n)))
+	}
+	expect := func(name string, seq uint64, s ChargeSearch) {
+		c.t.Helper()
+		r, err := c.FindCharge(s)
+		switch {
+		case seq == many && !errors.Is(err, ErrManyPages), seq != many && err != nil:
+			c.t.Errorf("%s: %v", name, err)
+		case seq != many && (r == nil) != (seq == 0), r != nil && r.Seq != seq:
+			c.t.Errorf("%s: found %+v, expected the record %d", name, r, seq)
+		}
+	}
+	for _, n := range []int{1, 2, 100, 199, 200} {
+		s := ChargeSearch{Request: id(n), FromUs: at(n - 5), ToUs: at(n + 3600), Most: pagesAtOnce}
+		expect("by time", uint64(n), s)
+		s.Account, s.Most = b, pages
+		expect("by time and account", uint64(n*(1-n%2)), s)
+		s.FromUs = 0
+		expect("by account", uint64(n*(1-n%2)), s)
+	}
+	expect("far from its time", many, ChargeSearch{Request: id(200), FromUs: at(1), ToUs: at(3600), Most: pagesAtOnce})
+	expect("at the end of its account", many, ChargeSearch{Request: id(2), Account: b, Most: pagesAtOnce})
+	expect("unknown", 0, ChargeSearch{Request: id(999), FromUs: at(150), ToUs: at(3600), Most: pagesAtOnce})
+}
+
+// many stands for a search that ends at its bound.
+const many = math.MaxUint64
