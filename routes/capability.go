@@ -115,6 +115,7 @@ type Accounts interface {
 	Now() time.Time
 	Today() int32
 	Reports(a *billing.AccountState) report.Account
+	Refusals(a *billing.AccountState, p billing.Page, from, to time.Time) (billing.List[billing.Refusal], error)
 	Violations(a *billing.AccountState) ([]billing.Violation, error)
 	Keyring(a *billing.AccountState, page, limit int) ([]billing.KeyRecord, error)
 	KeyOf(a *billing.AccountState, id string) (billing.KeyRecord, error)

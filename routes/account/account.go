@@ -40,5 +40,9 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 			Params: historyParams, Serve: serveHistory},
 		{Method: "GET", Path: "/billing/usage-analytics", Access: routes.Admin, Form: routes.NoBody,
 			Params: analyticsParams, Serve: serveAnalytics},
+		{Method: "GET", Path: "/billing/statement", Access: routes.Admin, Form: routes.NoBody,
+			Params: statementParams, Serve: serveStatement},
+		{Method: "GET", Path: "/billing/refusals", Access: routes.Admin, Form: routes.NoBody,
+			Params: refusalsParams, Serve: serveRefusals},
 	}
 }
