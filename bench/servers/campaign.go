@@ -6,10 +6,10 @@ import (
 )
 
 // Campaign is how many rounds, requests or kills a random test has: the usual number, times
-// $FAREBOX_CAMPAIGN where that is set.
+// $FAREBOX_CAMPAIGN where that is set, and at least one.
 func Campaign(usual int) int {
-	if times, err := strconv.Atoi(os.Getenv("FAREBOX_CAMPAIGN")); err == nil && times > 0 {
-		return usual * times
+	if times, err := strconv.ParseFloat(os.Getenv("FAREBOX_CAMPAIGN"), 64); err == nil && times > 0 && times <= 1000 {
+		return max(1, int(float64(usual)*times))
 	}
 	return usual
 }

@@ -116,7 +116,7 @@ func TestLongAFuzzerFindsNothingBesideTheDocument(t *testing.T) {
 		"  aborted_requests: { count: 0 }\n", 1))
 	d.run(d.tool(".venv", "bin", "schemathesis"), "run", "openapi.json", "--url", d.g.URL, "-H", "Authorization: Bearer "+d.g.Key("rich", "--type", "ADMIN"),
 		"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
-		"--phases", "examples,fuzzing", "--max-examples", "30", "--workers", "2", "--suppress-health-check", "all",
+		"--phases", "examples,fuzzing", "--max-examples", "20", "--workers", "2", "--suppress-health-check", "all",
 		"--request-timeout", "30", "--seed", "1")
 	d.g.Settled()
 	d.g.CLI("verify")
