@@ -159,7 +159,7 @@ func TestDebtIsPaidOnceBySeveralNodes(t *testing.T) {
 
 func TestLongDebtIsPaidOnceBySeveralNodes(t *testing.T) {
 	t.Parallel()
-	debtIsPaidOnce(t, 600)
+	debtIsPaidOnce(t, servers.Campaign(600))
 }
 
 func debtIsPaidOnce(t *testing.T, requests int) {
