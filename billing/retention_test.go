@@ -3,10 +3,12 @@ package billing
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -281,6 +283,7 @@ func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 			t.Errorf("%d entries are listed, %d of them sums", len(list), sums)
 		}
 		f.recount()
+		restoredIsPruned(t, f)
 
 		// A sum that somebody changed is found.
 		if _, err := database(f.store).Exec("UPDATE usage_sum SET amount = amount - 1, units = units + 1 WHERE ended = (SELECT min(ended) FROM usage_sum)"); err != nil {
@@ -291,4 +294,110 @@ func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 			t.Errorf("a changed sum is not found (%v)", err)
 		}
 	})
+}
+
+// restoredIsPruned restores a backup into an embedded store.
+func restoredIsPruned(t *testing.T, f *fixture) {
+	t.Helper()
+	o := f.options
+	o.Dir, o.Shared = filepath.Join(t.TempDir(), "restored"), ""
+	if _, err := Restore(backupFile(t, f), o); err != nil {
+		t.Fatal(err)
+	}
+	g := &fixture{t: t, clock: f.clock, options: o}
+	g.open()
+	defer func() { _ = g.Close() }()
+	g.recount()
+	want, err := f.store.Pruned()
+	got, err2 := g.store.Pruned()
+	if err != nil || err2 != nil || got != want || got.Day == 0 {
+		t.Errorf("pruned %+v is restored as %+v (%v, %v)", want, got, err, err2)
+	}
+}
+
+// A cursor that stands among requests that were pruned meanwhile would repeat them.
+func TestCursorEndsWhereRequestsArePruned(t *testing.T) {
+	t.Parallel()
+	f := openLedger(t)
+	f.account("a", 10*usd)
+	k, _ := f.key("a")
+	for range 3 {
+		for range 4 {
+			var h Hold
+			if d := f.Admit(&h, f.ask(k, usd/100)); d.Code != Admitted {
+				t.Fatal(d.Code)
+			}
+			f.settle(&h, usd/100)
+		}
+		if err := f.project.drain(); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.advance(24 * time.Hour)
+	}
+	within, err := f.Reports(k.Account).History(report.HistoryQuery{PageSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := f.Reports(k.Account).History(report.HistoryQuery{PageSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &histories{f: f, keep: 1, export: t.TempDir(), random: rand.New(rand.NewPCG(1, 1))}
+	if !s.pruneUntil(1 << 20) {
+		t.Fatal("pruning does not end")
+	}
+	if _, err := f.Reports(k.Account).HistoryAfter(within.Next); !errors.Is(err, report.ErrCursor) {
+		t.Errorf("a cursor among pruned requests gives %v", err)
+	}
+	if h, err := f.Reports(k.Account).HistoryAfter(behind.Next); err != nil || len(h.Entries) != 2 || h.Entries[0].Sum {
+		t.Errorf("a cursor behind them gives %+v, %v", h, err)
+	}
+}
+
+// stepsOf notes how much single steps prune, and how long they take.
+type stepsOf struct {
+	store.Store
+	steps, most int
+	longest     time.Duration
+}
+
+func (s *stepsOf) PruneStep(day int32, accounts []uint32, bounds map[uint32]uint64, most int, untilUs int64) (done, requests int, err error) {
+	began := time.Now()
+	done, requests, err = s.Store.PruneStep(day, accounts, bounds, most, untilUs)
+	s.steps, s.most, s.longest = s.steps+1, max(s.most, requests), max(s.longest, time.Since(began))
+	return done, requests, err
+}
+
+// Many requests are pruned in steps that are short, and their sums are what they were.
+func TestLongManyRequestsArePrunedInShortSteps(t *testing.T) {
+	steps := &stepsOf{}
+	f := openLedger(t, func(o *Options) {
+		o.wrapStore = func(s store.Store) store.Store { steps.Store = s; return steps }
+	})
+	filled, err := f.Fill(context.Background(), FillOptions{Entries: 400_000, Keys: 20, Models: 5, Days: 200, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reopen()
+	f.Configure(&config.Config{Usage: config.Usage{Keep: 90, Export: t.TempDir()}})
+	list := func() (n Nano) {
+		for _, c := range money.SpendOrder {
+			n += listedUse(t, f.Ledger, filled.Account, c, time.Time{}, time.Time{})
+		}
+		return n
+	}
+	before := list()
+	began := time.Now()
+	if err := f.retention.prune(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d requests, of which those of 110 days are pruned in %s by %d steps, of at most %d requests and %s", filled.Requests,
+		time.Since(began).Round(time.Millisecond), steps.steps, steps.most, steps.longest.Round(time.Millisecond))
+	if steps.most > pruneMost+400 { // the last page of a step
+		t.Errorf("a step prunes %d requests", steps.most)
+	}
+	if after := list(); after != before {
+		t.Errorf("%s are listed, they were %s", after, before)
+	}
+	f.audit()
 }
