@@ -40,8 +40,8 @@ func marked(t *testing.T, folder, text string) (files []string) {
 	return files
 }
 
-// keepAnswers keeps an answer under an idempotency key, one of a response, and an item.
-func (f *fixture) keepAnswers(account uint32, marker string) {
+// keepKeyed keeps answers under idempotency keys.
+func (f *fixture) keepKeyed(account uint32, marker string) {
 	f.t.Helper()
 	for i, owner := range []fair.Owner{fair.Paid(uint64(account)), fair.Unpaid(netip.MustParseAddr("192.0.2.1"))} { // an account without credit has no share of its own
 		lead, _, err := f.Idempotency().Begin(&replay.Claim{Account: account, Owner: owner, Key: fmt.Append(nil, "key-", i), Patience: time.Minute})
@@ -55,6 +55,12 @@ func (f *fixture) keepAnswers(account uint32, marker string) {
 			f.t.Fatal("the answer is not kept")
 		}
 	}
+}
+
+// keepAnswers keeps answers under idempotency keys, one of a response, and an item.
+func (f *fixture) keepAnswers(account uint32, marker string) {
+	f.t.Helper()
+	f.keepKeyed(account, marker)
 	for _, kept := range []*replay.Values{f.Items(), f.Responses()} {
 		if !kept.Put(account, fair.Paid(uint64(account)), []byte("name"), []byte(marker)) {
 			f.t.Fatal("a text is not kept")
@@ -176,4 +182,37 @@ func markedInRedis(t *testing.T, address, text string) (found []string) {
 		}
 	}
 	return found
+}
+
+// A node with files of its own follows when an account is erased on another.
+func TestAnErasedAccountLeavesNoTextOnOtherNodes(t *testing.T) {
+	t.Parallel()
+	const marker = "Zxq7WvMarker"
+	shared := servers.Database(t)
+	var nodes []*fixture
+	for i := range 2 {
+		nodes = append(nodes, openLedger(t, func(o *Options) { o.Shared, o.NodeName, o.Clock = shared, fmt.Sprint("node-", i), time.Now }))
+	}
+	nodes[0].account("a", usd)
+	_, secret := nodes[0].key("a")
+	k, err := nodes[1].Lookup([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes[1].keepKeyed(k.Account.no, marker)
+	if len(marked(t, nodes[1].dir, marker)) == 0 {
+		t.Fatal("the test does not find its marker")
+	}
+	for _, name := range []string{"close", "erase"} {
+		act := &call{Act: local(), ctx: context.Background()}
+		if name == "close" {
+			_, err = perform(nodes[0].Ledger, act, CloseAccount{Account: "a", WithBalance: true})
+		} else {
+			_, err = perform(nodes[0].Ledger, act, EraseAccount{Account: "a"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the other node has nothing of it", time.Minute, func() bool { return len(marked(t, nodes[1].dir, marker)) == 0 })
 }
