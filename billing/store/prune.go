@@ -213,26 +213,33 @@ func (p *pruning) account(account uint32) (all bool, err error) {
 	type ref struct {
 		node        uint32
 		first, last uint64
-		requests    int
 	}
-	refs, err := list(&p.Query, func(r *ref) []any { return []any{&r.node, &r.first, &r.last, &r.requests} },
-		`SELECT node, seq_first, seq_last, requests FROM usage_page WHERE account = $1 AND first_us >= $2 AND first_us < $3
-		ORDER BY first_us`, account, dayUs(p.day), dayUs(p.day+1))
-	all = true
-	for _, r := range refs {
+	beyond := 0 // pages behind the bounds stay
+	for all = true; all; {
+		refs, err := list(&p.Query, func(r *ref) []any { return []any{&r.node, &r.first, &r.last} },
+			`SELECT node, seq_first, seq_last FROM usage_page WHERE account = $1 AND first_us >= $2 AND first_us < $3
+			ORDER BY first_us, node, seq_first LIMIT $4 OFFSET $5`, account, dayUs(p.day), dayUs(p.day+1), prunePages, beyond)
 		if err != nil {
 			return false, err
 		}
-		if p.bounds != nil && r.last > p.bounds[r.node] {
-			continue
+		for _, r := range refs {
+			if p.bounds != nil && r.last > p.bounds[r.node] {
+				beyond++
+				continue
+			}
+			if p.pages == 0 || p.requests <= 0 {
+				all = false
+				break
+			}
+			if err := p.page(r.node, r.first); err != nil {
+				return false, err
+			}
 		}
-		if p.pages == 0 || p.requests <= 0 {
-			all = false
+		if len(refs) < prunePages {
 			break
 		}
-		err = p.page(r.node, r.first)
 	}
-	if err == nil && len(p.sums) > 0 {
+	if len(p.sums) > 0 {
 		err = p.write()
 	}
 	return all, err
