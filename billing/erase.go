@@ -80,12 +80,15 @@ func (l *Ledger) eraseKept(account uint32) (n int64, err error) {
 	return n, err
 }
 
-// eraseHere removes what this node keeps of an account that was erased on another.
+// eraseHere removes what this node keeps of an account that was erased on another. A failure
+// holds up no other change: erasing is repeated by the operator.
 func (n *node) eraseHere(account uint32) error {
 	row, err := n.l.store.Profile(account)
 	if err != nil || row.ErasedUs == 0 {
 		return err
 	}
-	_, err = n.l.eraseKept(account)
-	return err
+	if _, err := n.l.eraseKept(account); err != nil {
+		n.l.log.Error().Err(err).Str("account", row.ID).Msg("cannot erase what this node keeps of an account; erase it again")
+	}
+	return nil
 }

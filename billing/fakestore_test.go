@@ -206,6 +206,11 @@ func (c *fakeConn) Account(no uint32, day int32) (row *store.AccountRow, err err
 	return row, err
 }
 
+// Profile is empty: no account is ever erased.
+func (c *fakeConn) Profile(no uint32) (*store.ProfileRow, error) {
+	return &store.ProfileRow{No: no}, nil
+}
+
 func (c *fakeConn) FindAccount(nameOrID string, day int32) (row *store.AccountRow, err error) {
 	err = c.do("FindAccount", func() error {
 		for _, a := range c.db.accounts {
