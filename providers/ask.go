@@ -188,22 +188,31 @@ func (a *asker) prove(req *http.Request, body string) error {
 	return nil
 }
 
-func askUpstream(u *config.Upstream, answered *int) (string, error) {
+// askerOf asks an upstream of models, as requests do. done ends its credential.
+func askerOf(u *config.Upstream, answered *int) (a *asker, done func(), err error) {
 	o := targetOptions(u)
-	a, err := newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers)
-	if err != nil {
-		return "", err
+	if a, err = newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers); err != nil {
+		return nil, nil, err
 	}
 	a.status = answered
 	if o.Query != "" {
 		a.query = "?" + o.Query
 	}
 	if a.proof, err = credential.Open(credential.Of(u), zerolog.Nop()); err != nil {
+		return nil, nil, err
+	}
+	if a.proof == nil {
+		return a, func() {}, nil
+	}
+	return a, a.proof.Close, nil
+}
+
+func askUpstream(u *config.Upstream, answered *int) (string, error) {
+	a, done, err := askerOf(u, answered)
+	if err != nil {
 		return "", err
 	}
-	if a.proof != nil {
-		defer a.proof.Close()
-	}
+	defer done()
 	speaks := dialects[u.Spoken()]
 	if speaks.unlisted {
 		status, body, err := a.ask("POST", speaks.probe, "{}")

@@ -52,6 +52,7 @@ type Gateway struct {
 	calls    sync.Pool
 	reloads  sync.Mutex
 	steering sync.Mutex
+	balances balances
 	draining atomic.Bool
 	leaving  atomic.Bool
 	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record

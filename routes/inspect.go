@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"farebox/billing"
@@ -212,4 +213,53 @@ func (g *Gateway) CheckUpstream(ctx context.Context, upstream, model string) []C
 		list = append(list, c)
 	}
 	return list
+}
+
+// BalanceState is what an operator has left at a provider.
+type BalanceState struct {
+	Upstream string              `json:"upstream"`
+	AskedAt  time.Time           `json:"asked_at"`
+	Balances []providers.Balance `json:"balances"`
+	Error    string              `json:"error,omitempty"`
+}
+
+// balances are the answers of providers. Each is asked once a minute at most.
+type balances struct {
+	mu sync.Mutex
+	of map[string]*balance
+}
+
+type balance struct {
+	mu   sync.Mutex // of one question at a time
+	last BalanceState
+}
+
+// balanceEvery is how long an answer is good for.
+const balanceEvery = time.Minute
+
+// Balance is what an upstream says of the operator's balance there; false: there is no such upstream.
+func (g *Gateway) Balance(ctx context.Context, upstream string) (BalanceState, bool) {
+	if !g.hasUpstream(upstream, "") {
+		return BalanceState{}, false
+	}
+	g.balances.mu.Lock()
+	if g.balances.of == nil {
+		g.balances.of = map[string]*balance{}
+	}
+	b := g.balances.of[upstream]
+	if b == nil {
+		b = &balance{}
+		g.balances.of[upstream] = b
+	}
+	g.balances.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); now.Sub(b.last.AskedAt) >= balanceEvery {
+		list, err := providers.BalanceAt(ctx, g.Config(), upstream)
+		b.last = BalanceState{Upstream: upstream, AskedAt: now.UTC(), Balances: append([]providers.Balance{}, list...)}
+		if err != nil {
+			b.last.Error = err.Error()
+		}
+	}
+	return b.last, true
 }

@@ -121,6 +121,15 @@ func (d *Desk) own() []*row {
 		shared(d, info("list_upstreams", billing.MayList, "GET", "/upstreams"), waitForList, d.upstreamsHere),
 		shared(d, info("list_models", billing.MayList, "GET", "/models"), waitForList, d.modelsHere),
 		shared(d, info("check_upstream", billing.MaySupport, "POST", "/upstreams/{upstream}/check"), waitForWork, d.checkHere),
+		own("get_balance", billing.MayBook, "GET", "/upstreams/{upstream}/balance", func(_ billing.Act, q struct {
+			Upstream string `json:"upstream"`
+		}) (routes.BalanceState, error) {
+			b, ok := d.gateway.Balance(d.ended, q.Upstream)
+			if !ok {
+				return b, fmt.Errorf("%w: %q", billing.ErrNoUpstream, q.Upstream)
+			}
+			return b, nil
+		}),
 		own("get_config", billing.MayBook, "GET", "/config", func(billing.Act, nothing) (ConfigText, error) {
 			cfg := d.gateway.Config()
 			return ConfigText{cfg.Source, cfg.Text(), problems(cfg.Warnings)}, nil

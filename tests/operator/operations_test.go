@@ -25,6 +25,8 @@ var steps = []step{
 	{"list_upstreams", "/upstreams", "", 200, ""},
 	{"list_models", "/models?node=1", "", 200, ""},
 	{"check_upstream", "/upstreams/only/check", "", 200, ""},
+	{"get_balance", "/upstreams/only/balance", "", 200, ""},
+	{"get_balance", "/upstreams/none/balance", "", 404, ""},
 	{"drain_upstream", "/upstreams/only/drain", `{"reason":"maintenance"}`, 200, ""},
 	{"offline_upstream", "/upstreams/only/offline", `{"model":"sim-chat"}`, 200, ""},
 	{"resume_upstream", "/upstreams/only/resume", "", 200, ""},
