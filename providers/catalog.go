@@ -48,6 +48,7 @@ type endpoint struct {
 	ca         [sha256.Size]byte     // of the CA file
 	spec       credential.Spec
 	credential credential.Credential // nil: the options' headers are enough
+	since      time.Time             // when this process loaded it
 }
 
 // NewCatalog builds the catalog of a checked config. Connections and health of
@@ -93,6 +94,19 @@ func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Lo
 	return c, nil
 }
 
+// Credential says what proves who asks an upstream, when it was got, and when it ends; zero: unknown.
+func (c *Catalog) Credential(upstream string) (kind string, got, expires time.Time) {
+	u := c.upstreams[upstream]
+	if u == nil {
+		return "", got, expires
+	}
+	got = u.since
+	if aged, ok := u.credential.(credential.Aged); ok {
+		got, expires = aged.Age()
+	}
+	return u.spec.Kind.String(), got, expires
+}
+
 // Models are all models, by Index.
 func (c *Catalog) Models() []*Model { return c.models }
 
@@ -125,7 +139,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog, log zerolog.Logger) (*endp
 	}
 	u := &endpoint{
 		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat, Natives: speaks.natives},
-		options:  targetOptions(cfg), spec: credential.Of(cfg),
+		options:  targetOptions(cfg), spec: credential.Of(cfg), since: time.Now(),
 	}
 	if !cfg.Responses {
 		u.Natives[dialect.Responses] = nil
@@ -144,7 +158,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog, log zerolog.Logger) (*endp
 	}
 	same := old != nil && old.ca == u.ca && old.spec == u.spec
 	if same && reflect.DeepEqual(old.options, u.options) {
-		u.Proxy, u.credential = old.Proxy, old.credential
+		u.Proxy, u.credential, u.since = old.Proxy, old.credential, old.since
 		return u, nil
 	}
 	if same {

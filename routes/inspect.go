@@ -88,9 +88,17 @@ type TargetState struct {
 	Idle        int               `json:"idle_connections"`
 	UnderWay    int               `json:"requests_under_way"` // of the upstream
 	// Errors are the answers that did not succeed, by status: 4xx, 5xx, broken, none or left.
-	Errors map[string]int64 `json:"errors"`
+	Errors     map[string]int64 `json:"errors"`
+	Credential *CredentialState `json:"credential,omitempty"` // of an upstream of a model
 	// Answers are those since the process began, by status and kind.
 	Answers []AnswerState `json:"answers"`
+}
+
+// CredentialState is the age of what proves to an upstream who asks.
+type CredentialState struct {
+	Kind      string    `json:"kind"`                // key, token_file, service_account or signature
+	GotAt     time.Time `json:"got_at,omitzero"`     // read or fetched; missing: not yet
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // missing: unknown
 }
 
 // AnswerState are the answers of an upstream that ended alike, with their times in ms, as exact
@@ -121,12 +129,17 @@ func answersOf(m *health.Meter) []AnswerState {
 func (g *Gateway) Targets() []TargetState {
 	now, steering := time.Now(), g.ledger.Steering()
 	list := []TargetState{}
-	for _, w := range g.live.Load().watched() {
+	live := g.live.Load()
+	for _, w := range live.watched() {
 		s := TargetState{Kind: w.Kind, Model: w.Model, Upstream: w.Upstream, Name: w.Name, Weight: w.Weight, Priority: w.Priority,
 			State: w.Breaker.State(now.UnixNano()).String(), Errors: map[string]int64{}, Answers: []AnswerState{}}
 		s.Failures, s.Rests = w.Breaker.Counts()
 		s.Connections, s.Idle = w.Conns()
 		s.UnderWay = s.Connections - s.Idle
+		if w.Kind == "model" {
+			kind, got, expires := live.catalog.Credential(w.Upstream)
+			s.Credential = &CredentialState{kind, got.UTC(), expires.UTC()}
+		}
 		if w.Meter != nil {
 			s.Answers = answersOf(w.Meter)
 		}

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -17,6 +18,11 @@ type Credential interface {
 	Close()
 }
 
+// Aged is a Credential that knows when it got what it shows, and when that ends; zero: unknown.
+type Aged interface {
+	Age() (got, expires time.Time)
+}
+
 // Kind is what a Spec asks for.
 type Kind uint8
 
@@ -30,6 +36,11 @@ const (
 	// Signature is AWS Signature Version 4.
 	Signature
 )
+
+// String is the name in lists.
+func (k Kind) String() string {
+	return [...]string{"key", "token_file", "service_account", "signature"}[k]
+}
 
 // Spec is all that a config says of one credential. Equal ones are the same
 // credential: a reload keeps its token.

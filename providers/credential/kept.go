@@ -45,6 +45,7 @@ type source interface {
 // token is what is shown.
 type token struct {
 	fresh
+	got    time.Time
 	fields []byte // the header line
 	mark   uint64
 }
@@ -131,7 +132,7 @@ func (k *kept) renew(ctx context.Context) time.Duration {
 		if old != nil && old.value == t.value {
 			mark = old.mark // the same one, which lives longer
 		}
-		k.shown.Store(&token{fresh: t, mark: mark,
+		k.shown.Store(&token{fresh: t, got: now, mark: mark,
 			fields: []byte(k.spec.Header + ": " + k.spec.Prefix + t.value + "\r\n")})
 	}
 	return k.source.next(t, now)
@@ -201,6 +202,14 @@ func (k *kept) Refused(q *proxy.Unproven, status int, _ []byte) bool {
 		k.renew(context.Background())
 	}
 	return newer()
+}
+
+// Age is Aged.
+func (k *kept) Age() (got, expires time.Time) {
+	if t := k.shown.Load(); t != nil {
+		return t.got, t.expires
+	}
+	return got, expires
 }
 
 // Close is Credential.

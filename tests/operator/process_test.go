@@ -19,7 +19,8 @@ func TestTheProcessTellsHowItDoes(t *testing.T) {
 		h.Get("redis.configured").Bool() || h.Get("version").Str == "" {
 		t.Errorf("health: %s", h)
 	}
-	if u := d.must("GET", "/upstreams", ""); u.Get("data.#").Int() == 0 || u.Get("data.0.state").Str != "closed" || u.Get("data.0.upstream").Str == "" {
+	if u := d.must("GET", "/upstreams", ""); u.Get("data.#").Int() == 0 || u.Get("data.0.state").Str != "closed" || u.Get("data.0.upstream").Str == "" ||
+		u.Get("data.0.credential.kind").Str != "key" || u.Get("data.0.credential.got_at").Str == "" {
 		t.Errorf("upstreams: %s", u)
 	}
 	d.NewAccount("a", "1")
