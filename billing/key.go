@@ -158,7 +158,7 @@ type NewKey struct {
 	Type        store.KeyType `json:"type,omitzero"`
 	Description string        `json:"description,omitempty"`
 	ExpiresAt   time.Time     `json:"expires_at,omitzero"`
-	Period      store.Period  `json:"period"`
+	Period      store.Period  `json:"period,omitzero"`
 	LimitUSD    *Nano         `json:"limit_usd,omitempty"`
 	LimitDIEM   *Nano         `json:"limit_diem,omitempty"`
 	// The limits as written, where they are beyond the integer range.

@@ -184,7 +184,7 @@ func (l Accounts) LinkWallet(address, account, by string) (WalletLink, error) {
 type LinkWallet struct {
 	Address string `json:"address"`
 	Account string `json:"account"`
-	By      string `json:"by"`
+	By      string `json:"by,omitempty"`
 }
 
 func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {

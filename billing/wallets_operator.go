@@ -105,7 +105,7 @@ func (q GetPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 type ResolvePayment struct {
 	ID     string `json:"id"`
 	Credit bool   `json:"credit"`
-	By     string `json:"by"`
+	By     string `json:"by,omitempty"`
 	Reason string `json:"reason"`
 }
 
@@ -278,7 +278,7 @@ const nextLookUs = int64(20 * 1e6)
 type AssignPayment struct {
 	Payment ProvenPayment `json:"payment"`
 	To      string        `json:"to"`
-	By      string        `json:"by"`
+	By      string        `json:"by,omitempty"`
 	Reason  string        `json:"reason"`
 }
 

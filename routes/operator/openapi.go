@@ -76,7 +76,7 @@ func (o *document) operation(r *row) object {
 		"summary": summary(r.Name), "responses": object{"200": success,
 			"4XX": errorAnswer("The call was refused"), "5XX": errorAnswer("The call failed")}}
 	if r.Method != fasthttp.MethodGet {
-		headers = append(headers, header(headerChange, true, object{"const": "1"}))
+		headers = append(headers, header(headerChange, true, object{"type": "string", "enum": []string{"1"}}))
 		if r.Change {
 			headers = append(headers, header("Idempotency-Key", false, object{"type": "string", "maxLength": 256}),
 				header(headerReason, false, object{"type": "string", "maxLength": 256}))

@@ -75,7 +75,8 @@ var steps = []step{
 	{"list_payments", "/payments?limit=10", "", 200, ""},
 	{"get_payment", "/payments/none", "", 404, ""},
 	{"resolve_payment", "/payments/none/resolve", `{"credit":true,"reason":"seen"}`, 404, ""},
-	{"assign_payment", "/payments/assign", `{"to":"acme","reason":"seen"}`, 400, ""},
+	{"assign_payment", "/payments/assign", `{"to":"acme","reason":"seen","payment":{"id":"pay_none","network":"none",` +
+		`"asset":"none","payer":"none","amount":"1","units":1,"final":true,"order":"","transaction":"none"}}`, 200, ""},
 	{"list_nodes", "/nodes", "", 409, ""},
 	{"release_node", "/nodes/other/release", "", 409, ""},
 	{"create_token", "/tokens", `{"name":"ci","role":"read-only","ends":"2040-01-01T00:00:00Z"}`, 200, "token=id"},

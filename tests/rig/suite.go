@@ -6,8 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"farebox/bench/servers"
 )
 
 // SuiteLimit is how long a client's own tests may take.
@@ -42,4 +45,93 @@ func Counted(t *testing.T, out []byte, pattern string) {
 		return
 	}
 	t.Logf("%s tests", found[1])
+}
+
+// DocumentTools are what people do with an OpenAPI document, in bench/clients/openapi.
+type DocumentTools struct {
+	Dir string // holds openapi.json and what is made of it
+	t   *testing.T
+	env []string
+}
+
+// NewDocumentTools has a document, and variables for the clients that are made of it.
+func NewDocumentTools(t *testing.T, document string, env ...string) *DocumentTools {
+	t.Helper()
+	d := &DocumentTools{t: t, Dir: t.TempDir(), env: env}
+	d.Write("openapi.json", document)
+	return d
+}
+
+// Write writes a file beside the document.
+func (d *DocumentTools) Write(name, text string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.Dir, name), []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Copy copies a file of the folder of tools.
+func (d *DocumentTools) Copy(name string) {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join("bench", "clients", "openapi", name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.Write(name, string(text))
+}
+
+// Tool is the path of an installed one.
+func (d *DocumentTools) Tool(path ...string) string {
+	d.t.Helper()
+	full, err := filepath.Abs(filepath.Join(append([]string{"bench", "clients", "openapi"}, path...)...))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err := os.Stat(full); err != nil {
+		servers.Missing(d.t, full)
+	}
+	return full
+}
+
+// Run runs a command and gives its output.
+func (d *DocumentTools) Run(command string, arguments ...string) string {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command, arguments...)
+	cmd.Dir, cmd.WaitDelay = d.Dir, 5*time.Second
+	cmd.Env = append(append(os.Environ(), d.env...), "NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		d.t.Errorf("%s %v: %v\n%s", command, arguments, err, out[max(0, len(out)-8000):])
+	}
+	return string(out)
+}
+
+// MakePython makes the package "made" of the document.
+func (d *DocumentTools) MakePython() {
+	d.t.Helper()
+	d.Write("python.yaml", "literal_enums: true\n") // Auto and auto are two values
+	made := d.Run(d.Tool(".venv", "bin", "openapi-python-client"), "generate", "--path", "openapi.json", "--output-path", "made",
+		"--meta", "none", "--config", "python.yaml")
+	if strings.Contains(made, "will not be generated") {
+		d.t.Errorf("some endpoints have no client:\n%s", made)
+	}
+}
+
+// MakeTypeScript makes types of the document, and JavaScript of a program that uses them, in the
+// folder js.
+func (d *DocumentTools) MakeTypeScript(types, program string) {
+	d.t.Helper()
+	if err := os.Symlink(d.Tool("node_modules"), filepath.Join(d.Dir, "node_modules")); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Copy("package.json")
+	d.Run(d.Tool("node_modules", ".bin", "openapi-typescript"), "openapi.json", "-o", types)
+	d.Run(d.Tool("node_modules", ".bin", "tsc"), "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--strict",
+		"--skipLibCheck", "--allowImportingTsExtensions", "--rewriteRelativeImportExtensions", "--outDir", "js", program)
+	if err := os.Symlink(d.Tool("node_modules"), filepath.Join(d.Dir, "js", "node_modules")); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Write(filepath.Join("js", "package.json"), `{"type":"module"}`)
 }
