@@ -1,9 +1,12 @@
 package store
 
 import (
+	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"farebox/billing/journal"
@@ -130,3 +133,75 @@ func findCharges(c *conform) {
 
 // many stands for a search that ends at its bound.
 const many = math.MaxUint64
+
+// A page of requests costs the same in a store of 200,000: every list is read in the order of an
+// index, and one with a filter of its own stops at its bound.
+func TestLongAPageOfRequestsReadsFewRows(t *testing.T) {
+	const all, accounts = 200_000, 50
+	s, err := OpenSQLite(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var rows []*RequestRow
+	for n := range all {
+		r := &RequestRow{AtUs: conformUs + int64(n), Account: uint32(1 + n%accounts), Key: int64(1 + n%accounts), Model: "m", Code: "C",
+			Status: 402, Refused: n%2 == 0, Upstream: "u", Tries: "[]"}
+		binary.BigEndian.PutUint64(r.ID[:], uint64(n))
+		if rows = append(rows, r); len(rows) == 1000 {
+			if err := s.AddRequests(rows); err != nil {
+				t.Fatal(err)
+			}
+			rows = rows[:0]
+		}
+	}
+	for name, f := range map[string]RequestFilter{"all": {}, "account": {Account: 7}, "key": {Key: 7}, "code": {Code: "C"},
+		"model": {Model: "m"}, "refused": {Refused: true}, "refused of one": {Refused: true, Account: 7},
+		"period": {FromUs: conformUs + 10, ToUs: conformUs + all/2}} {
+		looked := 0
+		f.Matches = func(*RequestRow) bool { looked++; return true }
+		for range 3 {
+			list, next, err := s.Requests(f, 100)
+			if err != nil || len(list) != 100 || next == nil {
+				t.Fatalf("%s: %d rows, next %v, %v", name, len(list), next, err)
+			}
+			f.Behind = *next
+		}
+		if looked > 3*101 {
+			t.Errorf("%s: three pages of 100 read %d rows", name, looked)
+		}
+	}
+	looked := 0
+	f := RequestFilter{Matches: func(*RequestRow) bool { looked++; return false }}
+	list, next, err := s.Requests(f, 100)
+	if err != nil || len(list) != 0 || next == nil || looked != requestsLooked {
+		t.Errorf("a filter that nothing matches: %d rows of %d, next %v, %v", len(list), looked, next, err)
+	}
+	for _, q := range []string{"true", "r.account = 1", "r.api_key = 1", "r.code = 'C'", "r.model = 'm'", "r.refused = 1",
+		"r.account = 1 AND r.refused = 1"} {
+		plan := planOf(t, s, requests.row+q+" AND r.at_us < 5 ORDER BY r.at_us DESC, r.id DESC LIMIT 9")
+		if !strings.Contains(plan, "USING INDEX request_") || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s is read by %s", q, plan)
+		}
+	}
+}
+
+// planOf is how SQLite reads a list.
+func planOf(t *testing.T, s Store, query string) string {
+	t.Helper()
+	rows, err := s.(interface{ DB() *sql.DB }).DB().Query("EXPLAIN QUERY PLAN " + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var plan []string
+	for rows.Next() {
+		var id, parent, unused int
+		var text string
+		if err := rows.Scan(&id, &parent, &unused, &text); err != nil {
+			t.Fatal(err)
+		}
+		plan = append(plan, text)
+	}
+	return strings.Join(plan, "; ")
+}
