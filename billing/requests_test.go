@@ -115,3 +115,47 @@ func TestAFullStoreTakesFromThoseWhoHaveMost(t *testing.T) {
 		}
 	}
 }
+
+// Details go with their age, and those of the account with the most go first where there are too
+// many. Nobody else's go.
+func TestDetailsGoWithAgeAndNumber(t *testing.T) {
+	db, err := store.OpenSQLite(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var rows []*store.RequestRow
+	for n := range 4000 {
+		r := &store.RequestRow{ID: [16]byte{byte(n), byte(n >> 8)}, AtUs: int64(1000 + n), Account: 1}
+		if n%40 == 0 {
+			r.Account = 2
+		}
+		rows = append(rows, r)
+	}
+	if err := db.AddRequests(rows); err != nil {
+		t.Fatal(err)
+	}
+	l := &Ledger{}
+	left := func(keep, most, now int64) map[uint32]int {
+		t.Helper()
+		l.requests.keepUs.Store(keep)
+		l.requests.maxRows.Store(most)
+		if err := l.requests.purge(db, now); err != nil {
+			t.Fatal(err)
+		}
+		counts, err := db.RequestsByAccount()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return counts
+	}
+	if got := left(10_000, 1000, 6000); got[2] != 100 || got[1] != 900 {
+		t.Errorf("with room for 1000 there are %v", got)
+	}
+	if got := left(500, 1000, 5000); got[1]+got[2] != 500 {
+		t.Errorf("with half of the time there are %v", got)
+	}
+	if got := left(0, 1000, 6000); len(got) != 0 {
+		t.Errorf("turned off, there are %v", got)
+	}
+}
