@@ -25,7 +25,8 @@ import (
 // and the JSON schema of the config. 0.6 MB are the first config (questions, the list of prices, configs of LiteLLM),
 // warnings with their remedies, the health check, and the sweeps of the comparison. 1.1 MB are the operators' API: its
 // operations, lists, tokens and audit log, their OpenAPI document, profiles of the process, and log files that rotate.
-const mostBinary = 56_400_000
+// 0.7 MB are details of requests, retention and erasure, questions between nodes, steering, and what health looks at.
+const mostBinary = 57_100_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."
 func TestTheBinaryIsSmallAndNeedsNothing(t *testing.T) {
