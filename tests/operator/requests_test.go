@@ -103,10 +103,10 @@ func TestARequestIsFoundByItsID(t *testing.T) {
 	for range 2 {
 		d.ask(rich, "sim-few", "", "")
 	}
-	status, limited := d.ask(rich, "sim-few", "", "")
+	_, limited := d.ask(rich, "sim-few", "", "")
 	expect("a rate limit", limited, map[string]string{"status": "429", "limit": "RPM", "model": "sim-few"})
 
-	status, id = d.ask(rich, "sim-chat", "[[sim id=a status=500 fail_first=1 tokens=5]]", "")
+	status, id := d.ask(rich, "sim-chat", "[[sim id=a status=500 fail_first=1 tokens=5]]", "")
 	if r = expect("failover", id, map[string]string{"status": "200", "attempts": "2", "tries.#": "2", "tries.0.upstream": "first",
 		"tries.0.status": "500", "tries.1.upstream": "second", "tries.1.status": "200", "flags": `["retried"]`,
 		"charge.lines.#": "2"}); status != 200 || r.Get("charge.usd").Float() <= 0 {
@@ -125,7 +125,7 @@ func TestARequestIsFoundByItsID(t *testing.T) {
 	if !strings.Contains(r.Get("flags").Raw, "aborted") || r.Get("charge.usd").Float() <= 0 {
 		t.Errorf("a client that leaves: %s", r.Raw)
 	}
-	status, id = d.ask(rich, "sim-chat", "[[sim tokens=7]]", "")
+	_, id = d.ask(rich, "sim-chat", "[[sim tokens=7]]", "")
 	expect("a plain success", id, map[string]string{"status": "200", "flags": "[]", "charge.lines.1.units": "7", "model": "sim-chat",
 		"account": "rich"})
 	for _, account := range []string{"rich", "poor"} {
