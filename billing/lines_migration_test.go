@@ -129,7 +129,9 @@ func (f *fixture) tellsOf(dir, told string) {
 				f.t.Fatal(err)
 			}
 			for i := range list {
-				line, err := json.Marshal(&list[i])
+				s := &list[i]
+				line, err := json.Marshal(toldSum{s.ID, s.Name, s.Account, s.Requests, s.Input, s.Output, s.Units, int64(s.USD), int64(s.DIEM),
+					int64(s.Bundled), s.Input, s.Output, s.Units, s.USD, s.DIEM, s.Bundled})
 				if err != nil {
 					f.t.Fatal(err)
 				}
@@ -146,6 +148,26 @@ func (f *fixture) tellsOf(dir, told string) {
 	if len(got) != len(want) {
 		f.t.Fatalf("reports have %d lines, and had %d", len(got), len(want))
 	}
+}
+
+// toldSum is a report.Sum as those versions wrote it.
+type toldSum struct {
+	ID           string     `json:"id"`
+	Name         string     `json:"name"`
+	Account      string     `json:"account,omitempty"`
+	Requests     int64      `json:"requests"`
+	Input        int64      `json:"Input"`
+	Output       int64      `json:"Output"`
+	Units        int64      `json:"Units"`
+	NanoUSD      int64      `json:"USD"`
+	NanoDIEM     int64      `json:"DIEM"`
+	NanoBundled  int64      `json:"Bundled"`
+	InputTokens  int64      `json:"inputTokens"`
+	OutputTokens int64      `json:"outputTokens"`
+	OfUnits      int64      `json:"units"`
+	USD          money.Nano `json:"usd"`
+	DIEM         money.Nano `json:"diem"`
+	Bundled      money.Nano `json:"bundled"`
 }
 
 // "I set the model's type to image, and my 40 tokens had become 40 pictures."
