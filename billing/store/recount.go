@@ -23,6 +23,14 @@ func (s *sqlStore) Recount(pinned func()) (r *Recount, err error) {
 // recounted is how far a recount is, in single requests.
 type recounted struct{ done, all atomic.Int64 }
 
+func (r *recounted) begin(q *Query) error {
+	var all int64
+	err := q.Row("SELECT CAST(coalesce(sum(requests), 0) AS {I64}) FROM usage_page").Scan(&all)
+	r.done.Store(0)
+	r.all.Store(all)
+	return err
+}
+
 func (s *sqlStore) Recounted() (done, all int64) {
 	return s.recounted.done.Load(), s.recounted.all.Load()
 }
@@ -242,12 +250,9 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 // countPages opens every page and checks that no record is there twice (I8),
 // and the figures of listings: times and numbers of entries of pages and hours.
 func (r *Recount) countPages(q *Query) error {
-	var all int64
-	if err := q.Row("SELECT CAST(coalesce(sum(requests), 0) AS {I64}) FROM usage_page").Scan(&all); err != nil {
+	if err := q.s.recounted.begin(q); err != nil {
 		return err
 	}
-	q.s.recounted.done.Store(0)
-	q.s.recounted.all.Store(all)
 	last := map[recountSource]uint64{}
 	hours := map[recountHour]journal.Entries{}
 	err := q.Each(func(rows *sql.Rows) error {
@@ -262,8 +267,7 @@ func (r *Recount) countPages(q *Query) error {
 			r.fault("usage of account %d, which does not exist", p.Account)
 			return nil
 		}
-		at := recountSource{p.Account, p.Node}
-		found := journal.Page{}
+		at, found := recountSource{p.Account, p.Node}, journal.Page{}
 		q.s.recounted.done.Add(int64(p.Requests))
 		err := p.Each(q.s.before, func(rec *journal.Record) error {
 			if rec.Seq <= last[at] {

@@ -46,8 +46,11 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	}
 	tell(rig.StartCluster(t, 1).Nodes[0])
 	sim := rig.StartUpstream(t, upstream.Options{})
-	tell(rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
-		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)+paidByWallets))
+	lone := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
+		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)+paidByWallets)
+	lone.NewAccount("a", "1")
+	lone.Must(200, "POST", "/chat/completions", lone.Key("a"), rig.Ask("m", "Hello", ""), nil) // times of upstreams are told then
+	tell(lone)
 	tell(beforeAnEnclave(t))
 
 	dir := filepath.Join("config", "deploy")
