@@ -6,7 +6,8 @@ FUZZTIME ?= 60s
 CLIENTS := bench/clients
 # A package more than there are cores runs at a time where tests do the same once more: some wait for leases,
 # deadlines and disks most of their time.
-AT_ONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+AT_ONCE := $(shell echo $$(($(CORES) + 1)))
 # They begin first, so that none of them is left over at the end.
 LONGEST_BINARY := farebox/tests/billing farebox/tests/clients farebox/tests/wallet farebox/tests/cluster
 LONGEST := farebox/billing $(LONGEST_BINARY)
@@ -80,12 +81,13 @@ race-binary: build
 	FAREBOX_BIN=$(CURDIR)/farebox-race FAREBOX_CLI=$(CURDIR)/farebox ./.ci/gotest "the race detector in the binary" \
 	  -p $(AT_ONCE) -vet=off -timeout 20m -skip '^TestLong' $(RACED)
 
+# Here each package keeps the processors busy: some measure what customers notice of others.
 rest: build           ## the tests of `make test` that `make race` does not run, or runs with other limits
 	@failed=; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the tests without the race detector" -p $(AT_ONCE) -parallel 4 -vet=off -skip '^TestLong' \
+	  ./.ci/gotest "the tests without the race detector" -p $(CORES) -parallel 3 -vet=off -skip '^TestLong' \
 	    $$(./.ci/packages but farebox/billing $(RACED) $$(./.ci/packages shared)) || failed=1; \
 	  weaker=$$(./.ci/packages weaker); \
-	  ./.ci/gotest "the tests that the race detector leaves out" -p $(AT_ONCE) -parallel 4 -vet=off \
+	  ./.ci/gotest "the tests that the race detector leaves out" -p $(CORES) -parallel 4 -vet=off \
 	    -run "^($$(cut -d' ' -f2 <<<"$$weaker" | sort -u | paste -sd'|'))\$$" $$(cut -d' ' -f1 <<<"$$weaker" | sort -u) || failed=1; \
 	  [ -z "$$failed" ]
 
