@@ -213,6 +213,9 @@ func (c *Call) charge(s *billing.Settlement) {
 		c.hold.Void(s.Now)
 		c.endLead()
 	default:
+		if c.kept.Status == 0 {
+			c.CutKept() // it ended before it had an answer: a retry must not get an empty one
+		}
 		c.Charged, c.shortfall = c.hold.SettleKept(*s, c.lead, &c.kept)
 	}
 }
@@ -247,6 +250,10 @@ func (c *Call) MayFinish() bool {
 	c.finishes.Store(true)
 	return true
 }
+
+// Finishes says that the request goes on without its client (MayFinish): its failure is not the
+// client's.
+func (c *Call) Finishes() bool { return c.finishes.Load() }
 
 func keyRefused(err error) *Error {
 	switch {

@@ -56,7 +56,7 @@ func (c *call) sold() *routes.Error {
 	switch {
 	case e == nil:
 		c.call.Sold = routes.FlatBill(c.lines(), 0)
-	case c.begun.Load() && c.call.Left():
+	case c.begun.Load() && c.call.Left() && !c.call.Finishes():
 		c.call.Sold = routes.FlatBill(c.lines(), journal.FlagAborted)
 		c.call.Settle()
 	}

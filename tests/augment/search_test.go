@@ -326,6 +326,18 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
+	t.Run("a failure after a client with a key has left can be tried again", func(t *testing.T) {
+		e.both(late(300*time.Millisecond, says(500, "text/plain", "x")))
+		s.leave(t, searching, "application/json", []byte(`{"query":"heron"}`), func() bool { return e.first.asked() == 1 },
+			"Idempotency-Key", "k4")
+		s.MetricIs("farebox_unattended_keyed", func(n float64) bool { return n == 0 })
+		e.well()
+		status, header, answer := s.ask(t, searching, `{"query":"heron"}`, "Idempotency-Key", "k4")
+		if status != 200 || answer != `{"query":"heron",`+hit || header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%d %v %s", status, header, answer)
+		}
+		s.charged(t, 1)
+	})
 	t.Run("a failure under a key can be tried again", func(t *testing.T) {
 		e.both(says(500, "text/plain", "x"))
 		if status, _, answer := s.ask(t, searching, `{"query":"heron"}`, "Idempotency-Key", "k3"); status != 503 {
