@@ -170,8 +170,13 @@ func countPictures(answer []byte) (n int) {
 func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "1")
-	s.leave("/image/generate", `{"model":"pixels","prompt":"LATE","variants":4,"format":"png"}`)
+	made := make(chan struct{})
+	s.easel.mu.Lock()
+	s.easel.wait = made
+	s.easel.mu.Unlock()
+	s.leave("/image/generate", `{"model":"pixels","prompt":"a gull","variants":4,"format":"png"}`)
 	s.MetricIs("farebox_unattended_images", func(n float64) bool { return n == 1 })
+	close(made)
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	if a := s.Settled()["a"]; a.Spent != 40_000_000 || a.Held != 0 {
 		t.Errorf("four pictures of 0.01 that were made for nobody: the account is %+v", a)

@@ -93,7 +93,7 @@ x402:
   max_pending: 16
   sign_in: { domains: [shop.test], origins: ["http://shop.test"] }
   networks: [{ network: base, rpc: base-mainnet, pay_to: "` + sharesPayTo + `" }]
-  facilitators: [{ name: simulated, url: %[5]q, max_in_flight: 4, settle_timeout: 1s }]
+  facilitators: [{ name: simulated, url: %[5]q, max_in_flight: 4, settle_timeout: 3s }]
 `
 
 const (
