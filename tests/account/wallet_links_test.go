@@ -34,7 +34,10 @@ func TestLinkedWalletIsNoAdministrator(t *testing.T) {
 				t.Errorf("the wallet %s: %v", bad, err)
 			}
 		}
-		var link struct{ Wallet, AccountID, Account, By string }
+		var link struct {
+			Wallet, Account, By string
+			AccountID           string `json:"account_id"`
+		}
 		g.CLIJSON(&link, "wallet", "link", checksummed(w.address), "company", "--by", "boss")
 		if link.Wallet != w.address || link.AccountID != company || link.Account != "company" || link.By != "boss" {
 			t.Errorf("linked as %+v", link)

@@ -18,9 +18,11 @@ type entry struct {
 	Tries                     int
 	Paid, Refunded            amounts
 	Owed                      bool
-	Code, Error, MediaType    string
-	PaidAt, RefundedAt        time.Time
-	ReleasedAt                time.Time
+	Code, Error               string
+	MediaType                 string    `json:"media_type"`
+	PaidAt                    time.Time `json:"paid_at"`
+	RefundedAt                time.Time `json:"refunded_at"`
+	ReleasedAt                time.Time `json:"released_at"`
 }
 
 func (e *entry) ended() bool { return e.State == "completed" || e.State == "failed" }

@@ -79,7 +79,7 @@ func TestReportsAreNetOfWhatWasGivenBack(t *testing.T) {
 	if sum != used {
 		t.Errorf("the analytics have %s, expected %s: %+v", sum, used, analytics)
 	}
-	var usage []map[string]any // it has USD and usd
+	var usage []map[string]any
 	s.CLIJSON(&usage, "usage", "--account", "net", "--by", "account", "--from", "2026-01-01")
 	if len(usage) != 1 || usage[0]["usd"] != used.String() {
 		t.Errorf("farebox usage says %+v, expected %s", usage, used)

@@ -351,7 +351,10 @@ func TestModelOfAnotherTypeDoesNotChangeWhatWasBooked(t *testing.T) {
 	if m := sums.ByModel; len(m) != 1 || m[0].UnitType != "tokens" || m[0].ModelType != "LLM" || m[0].TotalUnits < 40 {
 		t.Errorf("the model's usage is %+v", m)
 	}
-	var report []struct{ OutputTokens, Units int64 }
+	var report []struct {
+		OutputTokens int64 `json:"output_tokens"`
+		Units        int64
+	}
 	g.CLIJSON(&report, "usage", "--by", "model")
 	if len(report) != 1 || report[0].OutputTokens != 40 || report[0].Units != 0 {
 		t.Errorf("the report is %+v", report)

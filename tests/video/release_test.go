@@ -22,7 +22,9 @@ func (s *cinema) release(t *testing.T, key, model, directive, name string, polls
 		o := s.ordered(name)
 		return len(o) == 1 && (o[0].Cancelled || o[0].Made)
 	})
-	var j struct{ EndedAt, RefundedAt string }
+	var j struct {
+		EndedAt string `json:"ended_at"`
+	}
 	rig.Await(t, "the job has ended", func() bool {
 		s.CLIJSON(&j, "job", "show", q.ID)
 		return j.EndedAt != ""
