@@ -17,9 +17,9 @@ type Steering struct {
 	Upstream string    `json:"upstream"`
 	Model    string    `json:"model"` // empty: all that it serves
 	State    string    `json:"state"` // serving, drained or offline
-	Since    time.Time `json:"since"`
-	By       string    `json:"by"`
-	Reason   string    `json:"reason"`
+	Since    time.Time `json:"since,omitzero"`
+	By       string    `json:"by,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 }
 
 // States of an upstream under steering.
