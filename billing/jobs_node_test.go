@@ -55,6 +55,7 @@ func (j *jobNodes) key(i int) *Key {
 func (j *jobNodes) kill(i int) {
 	j.t.Helper()
 	l := j.nodes[i]
+	l.retention.close()
 	l.keeper.close()
 	l.node.close()
 	l.journal.Flush()

@@ -85,6 +85,7 @@ func (c *cluster) kill(i int) {
 	c.t.Helper()
 	l := c.nodes[i]
 	c.cut(i)
+	l.retention.close()
 	l.node.close()
 	if err := l.keyed.Close(); err != nil {
 		c.t.Error(err)

@@ -279,6 +279,7 @@ func (s *simulation) resolve(n *simNode) {
 func (s *simulation) kill(n *simNode) {
 	n.journal.Flush()
 	n.node.close()
+	n.retention.close()
 	n.keeper.close()
 	if err := n.keyed.Close(); err != nil {
 		s.t.Fatal(err)
