@@ -16,7 +16,7 @@ import (
 	"farebox/config"
 )
 
-// A certificate is told with its names and days, and a broken file with an error.
+// The state shows the names and days of a certificate, and the error of a broken file.
 func TestCertificatesAreToldWithTheirEnd(t *testing.T) {
 	now := time.Now()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
