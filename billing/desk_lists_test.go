@@ -265,6 +265,7 @@ func TestABackupHasTheAuditLogTokensAndProfiles(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
+		t := d.t
 		d.do(boss, "create_account", `{"name":"a","external_id":"x","metadata":{"k":"v"}}`)
 		made := d.do(boss.as("k"), "create_token", `{"name":"ci","role":"owner","ends":"2040-01-01T00:00:00Z"}`)
 		secret, id := member(t, made, "secret"), member(t, made, "id")
