@@ -303,7 +303,7 @@ const (
 )
 
 // findCharge finds the charge of a request: by the time in its id or a time nearby, or among the
-// latest of its account. nil: there is none.
+// latest of its account, or nil.
 func (l *Ledger) findCharge(id [16]byte, account uint32, at time.Time) (*journal.Record, error) {
 	if err := l.freshDetail(); err != nil {
 		return nil, err

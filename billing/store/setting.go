@@ -7,7 +7,7 @@ import (
 
 // Settings are small values that all nodes share. Backups do not have them.
 type Settings interface {
-	// Setting is the value of a name, nil if there is none.
+	// Setting is the value of a name, or nil.
 	Setting(name string) ([]byte, error)
 	// ChangeSetting replaces a value by what next makes of it, and tells the nodes of it as kind, if kind is not 0.
 	ChangeSetting(name string, kind ChangeKind, next func(old []byte) ([]byte, error)) error

@@ -24,7 +24,7 @@ func TestARequestIsFoundOnAnotherNode(t *testing.T) {
 		status, header, _ := a.Post("/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=9]] Hello", ""))
 		r := requestOn(b, header.Get("X-Request-Id"))
 		if r.Get("account").Str != name || r.Get("status").Int() != int64(status) {
-			t.Errorf("%s is told of the answer %d to %s", r.Raw, status, name)
+			t.Errorf("the row %s for the answer %d to %s", r.Raw, status, name)
 		}
 		switch {
 		case name == "rich" && (status != 200 || r.Get("charge.lines.1.units").Int() != 9):
