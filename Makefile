@@ -1,7 +1,9 @@
 # farebox: `make run` starts it, `make test` proves it.
 SHELL := /bin/bash
 export CGO_ENABLED ?= 0
-BUILD := go build -buildvcs=auto -trimpath -tags nodynamic -ldflags "-s -w"
+# Tests, vet and lint share with the binary what is compiled: without -trimpath they would compile all of it again.
+export GOFLAGS += -trimpath
+BUILD := go build -buildvcs=auto -tags nodynamic -ldflags "-s -w"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
 # A package more than there are cores runs at a time where tests do the same once more: some wait for leases,
