@@ -12,12 +12,12 @@ import (
 )
 
 // shiftedBinary is a farebox whose clock is $FAREBOX_CLOCK_OFFSET ahead. All of it is compiled anew
-// for that, so that `make clocks` makes it beside its tests.
+// for that: `make race` uses the binary with the race detector.
 func shiftedBinary(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("FAREBOX_SHIFTED")
 	if path == "" {
-		t.Skip("make clocks runs this test, with a farebox whose clock can be shifted")
+		t.Skip("make race runs this test, with a farebox whose clock can be shifted")
 	}
 	return path
 }
