@@ -159,7 +159,7 @@ type plan struct {
 
 // What the steps without a fixed length take, for the progress bar.
 const (
-	memorySeconds = 18
+	memorySeconds = 24
 	abortSeconds  = 4
 	largeSeconds  = 8
 )

@@ -96,7 +96,11 @@ func (c *Comparison) goals() (list []Goal) {
 	bare, ok2 := c.figures("speech_1m", "relay")
 	add("CPU a MB of sound", 1.2, "x bare relay", over(sound.CPUUs, bare.CPUUs, ok && ok2))
 	c.rpcGoals(add)
+	ours, ok := c.at(contender, 1000)
+	theirs, ok2 := c.at(anchor, 1000)
+	add("CPU a request, 1 KB, 1,000 a second", 1.5, "x nginx", over(ours.CPUUs, theirs.CPUUs, ok && ok2))
 	m, ok := c.Memory[contender]
+	add("memory without streams", 35, "MB", reading{float64(m.IdleBytes) / (1 << 20), ok})
 	add("memory an open stream", 31, "KB", reading{m.KBPerStream, ok})
 	a, ok := c.Aborts[contender]
 	add("client gone to upstream closed, streaming", 500, "ms", reading{a.StreamMaxMs, ok && a.StreamSeen == a.Tries})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"farebox/bench/load"
@@ -17,6 +18,7 @@ type Rate struct {
 	P50Us      float64 `json:"p50_us"`
 	P99Us      float64 `json:"p99_us"`
 	CPUShare   float64 `json:"cpu_share"`
+	CPUUs      float64 `json:"cpu_us"` // a request; 0 for direct
 	LateUs     float64 `json:"generator_late_p99_us"`
 	Failed     int64   `json:"failed"`
 	OtherShare float64 `json:"other_cpu_share"`
@@ -31,17 +33,22 @@ const (
 	mostTimes      = 4
 )
 
+// felt are the rates whose processor time and latency customers and operators notice: most
+// gateways are far from busy.
+var felt = []float64{100, 1000, 5000}
+
 // ratePlan is the rates, and how long each is measured. Rivals may need low ones.
 func ratePlan(quick, rivals bool) (rates []float64, warmup, measure time.Duration) {
-	rates, warmup, measure = []float64{1000, 2000, 4000, 8000, 12000, 16000, 24000, 32000}, 250*time.Millisecond, time.Second
-	low := []float64{50, 100, 200, 500}
+	rates, warmup, measure = append([]float64{2000, 8000, 12000, 16000, 24000, 32000}, felt...), 250*time.Millisecond, time.Second
+	low := []float64{50, 200, 500}
 	if quick {
-		rates, warmup, measure = []float64{1000, 4000, 16000}, 100*time.Millisecond, 400*time.Millisecond
-		low = []float64{100}
+		rates, warmup, measure = append([]float64{16000}, felt...), 100*time.Millisecond, 400*time.Millisecond
+		low = nil
 	}
 	if rivals {
-		rates = append(low, rates...)
+		rates = append(rates, low...)
 	}
+	slices.Sort(rates)
 	return rates, warmup, measure
 }
 
@@ -79,7 +86,7 @@ func rateOf(r *load.Result) Rate {
 	at := Rate{Wanted: r.Rate, PerSecond: r.PerSecond, P50Us: r.Latency.P50Us, P99Us: r.Latency.P99Us,
 		LateUs: r.Lateness.P99Us, Failed: r.Failed, Saturated: r.PerSecond < leastShare*r.Rate}
 	if r.Process != nil {
-		at.CPUShare, at.OtherShare = r.Process.CPUShare, r.Process.OtherShare
+		at.CPUShare, at.CPUUs, at.OtherShare = r.Process.CPUShare, r.Process.PerRequestUs, r.Process.OtherShare
 	}
 	return at
 }
@@ -94,7 +101,28 @@ func kept(rates []Rate) (last Rate) {
 	return last
 }
 
+// at is what a contender showed at a rate that it kept up with.
+func (c *Comparison) at(name string, rate float64) (Rate, bool) {
+	for _, r := range c.Rates[name] {
+		if r.Wanted == rate && !r.Saturated {
+			return r, true
+		}
+	}
+	return Rate{}, false
+}
+
 func (c *Comparison) printRates(out io.Writer) {
+	for _, rate := range felt {
+		base, _ := c.at(anchor, rate)
+		c.printTable(out, ratesName, fmt.Sprintf("rates: chat, 1 KB, %g requests a second", rate),
+			"CPU µs/request\tx nginx\tp50 / p99 µs", func(name string) string {
+				r, ok := c.at(name, rate)
+				if !ok {
+					return ""
+				}
+				return fmt.Sprintf("%s\t%s\t%.0f / %.0f", micro(r.CPUUs), ratio(r.CPUUs, base.CPUUs), r.P50Us, r.P99Us)
+			})
+	}
 	c.printTable(out, ratesName, "rates: chat, 1 KB, the highest constant rate of arrivals that is kept up with, of those measured",
 		"req/s\tp50 / p99 µs\tcore", func(name string) string {
 			r := kept(c.Rates[name])

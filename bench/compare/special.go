@@ -17,13 +17,23 @@ import (
 // Memory is what open streams cost a gateway.
 type Memory struct {
 	Streams     int           `json:"streams"`
-	Open        int64         `json:"open"`       // of them at the upstream
-	IdleBytes   int64         `json:"idle_bytes"` // after one request
-	OpenBytes   int64         `json:"open_bytes"` // with all streams open
+	Open        int64         `json:"open"`           // of them at the upstream
+	IdleBytes   int64         `json:"idle_bytes"`     // after one request
+	IdleCPU     float64       `json:"idle_cpu_share"` // of a core, meanwhile
+	OpenBytes   int64         `json:"open_bytes"`     // with all streams open
 	KBPerStream float64       `json:"kb_per_stream"`
 	Failed      int64         `json:"failed"`
 	CPUUs       float64       `json:"cpu_us_per_event"`
 	Levels      []MemoryLevel `json:"levels"`
+}
+
+// KB is the memory of a stream at level i, 1 for the fewest, over no streams.
+func (m *Memory) KB(i int) float64 {
+	if i >= len(m.Levels) {
+		return 0
+	}
+	at := m.Levels[i]
+	return float64(at.RSSBytes-m.Levels[0].RSSBytes) / 1024 / float64(max(1, at.Open))
 }
 
 // MemoryLevel is the memory at a number of streams; the first level has no streams.
@@ -45,12 +55,13 @@ func memoryPlan(quick bool) (levels []int, settle time.Duration) {
 	if quick {
 		return []int{250, 500, 1000}, 1200 * time.Millisecond
 	}
-	return []int{1000, 2500, 5000}, 4 * time.Second
+	return []int{1000, 4000, 8000}, 4 * time.Second
 }
 
 // measureMemory opens ever more slow streams, each time through an unused gateway.
 func (l *lab) measureMemory(ctx context.Context, name string, levels []int, settle time.Duration) (Memory, error) {
 	var list []MemoryLevel
+	var idle float64
 	for i, streams := range levels {
 		watched := settle
 		if i < len(levels)-1 {
@@ -61,10 +72,10 @@ func (l *lab) measureMemory(ctx context.Context, name string, levels []int, sett
 			return m, err
 		}
 		if i == 0 {
-			list = append(list, m.Levels[0])
+			list, idle = append(list, m.Levels[0]), m.IdleCPU
 		}
 		list = append(list, m.Levels[1])
-		if m.Levels = list; i == len(levels)-1 {
+		if m.Levels, m.IdleCPU = list, idle; i == len(levels)-1 {
 			return m, nil
 		}
 	}
@@ -87,6 +98,11 @@ func (l *lab) openStreams(ctx context.Context, name string, streams int, settle 
 	}
 	time.Sleep(settle / 4)
 	_, _ = l.truth.IdleStats(ctx) // those of the gateway before end with it
+	watched := load.Watch(o.PIDs)
+	time.Sleep(settle / 4)
+	if u := watched.Stop(); u != nil {
+		m.IdleCPU = u.CPUShare
+	}
 	idle := MemoryLevel{RSSBytes: load.RSS(o.PIDs...), PSSBytes: load.PSS(o.PIDs...)}
 	o.Model = g.traffic(load.Options{Model: "bench-sse-slow"}, true).Model
 	o.Connections, o.Ramp = streams, time.Duration(float64(streams)/rampPerSecond*float64(time.Second))

@@ -76,14 +76,14 @@ func (c *Comparison) printTable(out io.Writer, scenario, title, head string, row
 
 func (c *Comparison) printMemory(out io.Writer) {
 	c.printTable(out, "memory", "memory of open streams, one event in 500 ms",
-		"streams\topen\tidle MB\topen MB\tKB a stream\tx nginx\tCPU µs/event\tfailed", func(name string) string {
+		"streams\topen\tidle MB\tidle core\topen MB\tKB a stream, fewest / most\tx nginx\tCPU µs/event\tfailed", func(name string) string {
 			m, ok := c.Memory[name]
 			if !ok {
 				return ""
 			}
-			return fmt.Sprintf("%d\t%d\t%s\t%s\t%.1f\t%s\t%s\t%d", m.Streams, m.Open, megabytes(float64(m.IdleBytes)),
-				megabytes(float64(m.OpenBytes)), m.KBPerStream, ratio(m.KBPerStream, c.Memory[anchor].KBPerStream),
-				micro(m.CPUUs), m.Failed)
+			return fmt.Sprintf("%d\t%d\t%s\t%.2f %%\t%s\t%.1f / %.1f\t%s\t%s\t%d", m.Streams, m.Open,
+				megabytes(float64(m.IdleBytes)), 100*m.IdleCPU, megabytes(float64(m.OpenBytes)), m.KB(1), m.KBPerStream,
+				ratio(m.KBPerStream, c.Memory[anchor].KBPerStream), micro(m.CPUUs), m.Failed)
 		})
 }
 

@@ -48,14 +48,18 @@ func rivalSection(c *compare.Comparison) Section {
 // rateSection is latency over the rate of arrivals.
 func rateSection(c *compare.Comparison) Section {
 	charts := []Chart{{Title: "p50", Y: "µs", LogY: true}, {Title: "p99", Y: "µs", LogY: true},
-		{Title: "Answers", Y: "answers a second"}, {Title: "Processor time", Y: "% of a core"}}
+		{Title: "Answers", Y: "answers a second"}, {Title: "Processor time", Y: "% of a core"},
+		{Title: "Processor time a request", Y: "µs", LogY: true}}
 	for k := range charts {
 		chart := &charts[k]
 		chart.Title, chart.X, chart.LogX = chart.Title+" over the rate", "arrivals a second", true
 		for i, name := range c.Contenders() {
 			l := Line{Name: name, Color: colorOf(name, i)}
 			for _, r := range c.Rates[name] {
-				v := [...]float64{r.P50Us, r.P99Us, r.PerSecond, 100 * r.CPUShare}[k]
+				v := [...]float64{r.P50Us, r.P99Us, r.PerSecond, 100 * r.CPUShare, r.CPUUs}[k]
+				if chart.LogY && v == 0 {
+					continue // direct has no gateway whose time counts
+				}
 				l.Points = append(l.Points, [2]float64{r.Wanted, v})
 			}
 			if len(l.Points) > 0 {
@@ -187,7 +191,8 @@ func rounds(of *compare.Comparison, s compare.Outcome) Chart {
 }
 
 func memorySection(c *compare.Comparison) Section {
-	t := &Table{Head: []string{"", "streams", "open", "idle MB", "open MB", "KB a stream", "CPU µs/event", "failed"}}
+	t := &Table{Head: []string{"", "streams", "open", "idle MB", "idle core, %", "open MB", "KB a stream", "CPU µs/event",
+		"failed"}}
 	chart := Chart{Title: "KB of memory an open stream (dashed: farebox's goal)", Y: "KB"}
 	rss := Chart{Title: "RSS over open streams", X: "open streams", Y: "MB"}
 	pss := rss
@@ -199,7 +204,7 @@ func memorySection(c *compare.Comparison) Section {
 		}
 		color := colorOf(name, i)
 		t.Rows = append(t.Rows, cells(name, fmt.Sprint(m.Streams), fmt.Sprint(m.Open), number(float64(m.IdleBytes)/(1<<20)),
-			number(float64(m.OpenBytes)/(1<<20)), number(m.KBPerStream), number(m.CPUUs), fmt.Sprint(m.Failed)))
+			number(100*m.IdleCPU), number(float64(m.OpenBytes)/(1<<20)), number(m.KBPerStream), number(m.CPUUs), fmt.Sprint(m.Failed)))
 		chart.Groups = append(chart.Groups, Group{Name: name, Bars: []Bar{{Name: name, Color: color, Value: m.KBPerStream}}})
 		chart.Goal = 31
 		over := func(of *Chart, bytes func(compare.MemoryLevel) int64) {
