@@ -50,6 +50,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			t.Fatal(d)
 		}
 		sold := money.Text(price, u)
+		h.From(300)
 		h.Settle(Settlement{Cost: sold.Cost(), Lines: sold, Model: "model", Status: 200, Now: f.clock.at(),
 			Tokens: 1000})
 		h.Reset()

@@ -99,7 +99,7 @@ func (q Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err er
 	return list, nil
 }
 
-// Revenue is what was charged and not given back, by account, model, key or day.
+// Revenue is what was charged and not given back, by account, model, upstream, key or day.
 type Revenue struct {
 	Page
 	By      string    `json:"by"`
@@ -110,7 +110,7 @@ type Revenue struct {
 
 // RevenueRow is one sum.
 type RevenueRow struct {
-	ID       string `json:"id"` // of the account, key or model, or the day
+	ID       string `json:"id"` // of the account, key, model or upstream, or the day
 	Name     string `json:"name"`
 	Account  string `json:"account,omitempty"` // of a key
 	Requests int64  `json:"requests"`

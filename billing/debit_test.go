@@ -253,7 +253,7 @@ func TestUsageReportAddsUp(t *testing.T) {
 	f.clock.advance(24 * time.Hour)
 	f.spend(ka, 1, 5*usd)
 	from, to := f.clock.now().AddDate(0, 0, -1), f.clock.now()
-	for by, want := range map[string]int{"account": 2, "key": 2, "model": 1, "day": 2} {
+	for by, want := range map[string]int{"account": 2, "key": 2, "model": 1, "upstream": 1, "day": 2} {
 		list, err := f.UsageReport(report.SumQuery{From: from, To: to, By: by})
 		var sum, diem Nano
 		var n int64
@@ -272,7 +272,7 @@ func TestUsageReportAddsUp(t *testing.T) {
 		t.Error("a report by weather was made")
 	}
 	everyOperator(t, func(t *testing.T, op Operator) {
-		for _, by := range []string{"account", "model", "key", "day"} {
+		for _, by := range []string{"account", "model", "upstream", "key", "day"} {
 			if list, err := Do(op, ReportUsage{SumQuery: report.SumQuery{From: from, To: to, By: by}}); err != nil || len(list) != 0 {
 				t.Errorf("by %s: %+v, %v", by, list, err)
 			}

@@ -322,6 +322,8 @@ func (c *fakeConn) AddModel(id string) (no uint32, err error) {
 	return no, err
 }
 
+func (c *fakeConn) AddUpstream(id string) (no uint32, err error) { return c.AddModel(id) }
+
 func (c *fakeConn) TouchKeys(map[int64]int64) error { return nil }
 
 func (c *fakeConn) AddViolations([]store.Violation) error { return nil }

@@ -29,6 +29,7 @@ type Hold struct {
 	beyond     Nano         // of parts, what the key's limits were not asked for, see extend
 	slot       int          // of the rate windows
 	booked     int          // whose usage it becomes
+	upstream   uint32       // that answers
 	rate       *config.Rate // of the model, as admitted
 	keyRate    *config.Rate
 	tokens     int64
@@ -72,6 +73,9 @@ func (h *Hold) Open() bool { return h.state.Load() == holdOpen }
 // Book says whose usage the charge becomes, where that is not the model whose
 // limits count.
 func (h *Hold) Book(slot int) { h.booked = slot }
+
+// From says which upstream answers, by its UpstreamNumber.
+func (h *Hold) From(upstream uint32) { h.upstream = upstream }
 
 // Granted is what is held.
 func (h *Hold) Granted() Nano {
@@ -366,7 +370,7 @@ func (h *Hold) Reset() {
 	}
 	h.state.Store(holdNone)
 	h.ledger, h.key, h.rate, h.keyRate = nil, nil, nil, nil
-	h.credits, h.prepared, h.ended = 0, nil, 0
+	h.credits, h.prepared, h.ended, h.upstream = 0, nil, 0, 0
 }
 
 // resolve takes the hold off its account and corrects the windows; now is of
@@ -403,7 +407,7 @@ func (h *Hold) record(kind uint8, s *Settlement) journal.Record {
 	return journal.Record{
 		Kind: kind, Flags: flags, TimeNs: h.ledger.written(s.Now), Hold: h.id, Account: h.key.Account.no,
 		Key:   uint32(h.key.No),
-		Model: modelNo(h.booked), Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
+		Model: modelNo(h.booked), Upstream: h.upstream, Day: h.day, RequestID: h.requestID, Lines: s.Lines, Reasoning: s.Reasoning,
 		Status: uint16(s.Status), TookMs: uint32(s.Took / time.Millisecond),
 	}
 }

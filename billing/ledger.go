@@ -62,6 +62,10 @@ type Ledger struct {
 		sync.Mutex
 		byID map[string]int
 	}
+	upstreams struct {
+		sync.Mutex
+		byID map[string]uint32
+	}
 	touched    touched
 	violations violations
 	requests   requestLog
@@ -396,43 +400,6 @@ func (l *Ledger) Configure(c *config.Config) {
 	}
 	l.keyRate.Store(keyRate)
 }
-
-func (l *Ledger) loadModels() error {
-	list, err := l.store.Models()
-	if err != nil {
-		return err
-	}
-	l.models.byID = make(map[string]int, len(list))
-	for no, id := range list {
-		l.models.byID[id] = int(no) - 1
-	}
-	return nil
-}
-
-// unknownSlot is where the slots of models begin that the store does not know.
-const unknownSlot = 1 << 24
-
-// ModelNumber is that of a model for its rate windows and usage rows: the same
-// for as long as the store exists, and on all nodes.
-func (l *Ledger) ModelNumber(modelID string) int {
-	l.models.Lock()
-	defer l.models.Unlock()
-	if slot, ok := l.models.byID[modelID]; ok {
-		return slot
-	}
-	no, err := l.store.AddModel(modelID)
-	slot := int(no) - 1
-	if err != nil {
-		slot = unknownSlot + len(l.models.byID)
-		l.log.Error().Err(err).Str("model", modelID).Msg(
-			"cannot register a model; its usage is recorded by number only")
-	}
-	l.models.byID[modelID] = slot
-	return slot
-}
-
-// modelNo is the number of a slot in records and rows; 0 is no model.
-func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }
 
 // Idempotency remembers requests that carry a key.
 func (l *Ledger) Idempotency() *replay.Keys { return l.keyed }

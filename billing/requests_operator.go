@@ -284,13 +284,16 @@ func (l *Ledger) rowOf(c *journal.Record) (*store.RequestRow, error) {
 	r := &store.RequestRow{ID: c.RequestID, AtUs: c.TimeNs/1000 - int64(c.TookMs)*1000, Account: c.Account, Key: int64(c.Key),
 		Status: int(c.Status), TookMs: int64(c.TookMs), Flags: int64(c.Flags), Attempts: 1}
 	var err error
-	if r.Model, err = l.store.FindModel(c.Model); err == nil || errors.Is(err, store.ErrNoRow) {
-		r.KeyID, err = l.store.FindKeyID(r.Key)
+	for _, find := range []func(){
+		func() { r.Model, err = l.store.FindModel(c.Model) },
+		func() { r.Upstream, err = l.store.FindUpstream(c.Upstream) },
+		func() { r.KeyID, err = l.store.FindKeyID(r.Key) },
+	} {
+		if find(); err != nil && !errors.Is(err, store.ErrNoRow) {
+			return r, err
+		}
 	}
-	if errors.Is(err, store.ErrNoRow) {
-		err = nil
-	}
-	return r, err
+	return r, nil
 }
 
 const (

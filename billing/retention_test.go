@@ -115,7 +115,30 @@ func (s *histories) pruneUntil(points int) (done bool) {
 // them twice.
 func exportedUse(t *testing.T, folder string) map[string]money.Parts {
 	t.Helper()
-	use, seen := map[string]money.Parts{}, map[string]string{}
+	use, seen := map[string]money.Parts{}, map[string]bool{}
+	for _, r := range exportedRequests(t, folder) {
+		if r.Type == "charge" && r.Request != "" {
+			if seen[r.Request] {
+				t.Errorf("the request %s is exported twice", r.Request)
+			}
+			seen[r.Request] = true
+		}
+		sum := use[r.Account]
+		for _, line := range r.Lines {
+			for place, c := range money.SpendOrder {
+				if c.String() == line.Currency {
+					sum[place] += line.Amount
+				}
+			}
+		}
+		use[r.Account] = sum
+	}
+	return use
+}
+
+// exportedRequests are those in the files of a folder.
+func exportedRequests(t *testing.T, folder string) (list []ExportedRequest) {
+	t.Helper()
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -138,25 +161,11 @@ func exportedUse(t *testing.T, folder string) map[string]money.Parts {
 			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 				t.Fatal(err)
 			}
-			if r.Type == "charge" && r.Request != "" {
-				if other := seen[r.Request]; other != "" {
-					t.Errorf("the request %s is in %s and %s", r.Request, other, e.Name())
-				}
-				seen[r.Request] = e.Name()
-			}
-			sum := use[r.Account]
-			for _, line := range r.Lines {
-				for place, c := range money.SpendOrder {
-					if c.String() == line.Currency {
-						sum[place] += line.Amount
-					}
-				}
-			}
-			use[r.Account] = sum
+			list = append(list, r)
 		}
 		_ = f.Close()
 	}
-	return use
+	return list
 }
 
 // prunedUse is the same by the sums in the store.
@@ -231,12 +240,14 @@ func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 		k, _ := f.key("a")
 		folder := filepath.Join(t.TempDir(), "exports")
 		f.Configure(&config.Config{Usage: config.Usage{Keep: 90, Export: folder}})
+		upstreams := []uint32{f.UpstreamNumber("near"), f.UpstreamNumber("far"), 0}
 		for range 100 { // days
-			for range 3 {
+			for _, upstream := range upstreams {
 				var h Hold
 				if d := f.Admit(&h, f.ask(k, usd/100)); d.Code != Admitted {
 					t.Fatal(d.Code)
 				}
+				h.From(upstream)
 				f.settle(&h, usd/100)
 			}
 			if err := f.project.drain(); err != nil {
@@ -282,6 +293,7 @@ func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 		if sums != 10 || len(list) != 10+90*3 {
 			t.Errorf("%d entries are listed, %d of them sums", len(list), sums)
 		}
+		checkRevenueByUpstream(t, f, folder)
 		f.recount()
 		restoredIsPruned(t, f)
 
@@ -312,6 +324,27 @@ func restoredIsPruned(t *testing.T, f *fixture) {
 	got, err2 := g.store.Pruned()
 	if err != nil || err2 != nil || got != want || got.Day == 0 {
 		t.Errorf("pruned %+v is restored as %+v (%v, %v)", want, got, err, err2)
+	}
+}
+
+// checkRevenueByUpstream compares revenue and exports: of 100 requests each, 10 were exported.
+func checkRevenueByUpstream(t *testing.T, f *fixture, folder string) {
+	t.Helper()
+	list, err := f.UsageReport(report.SumQuery{From: f.clock.now().AddDate(0, 0, -200), To: f.clock.now(), By: "upstream"})
+	if err != nil || len(list) != 3 || list[0].ID != "" || list[1].ID != "far" || list[2].ID != "near" {
+		t.Fatalf("the revenue by upstream is %+v (%v)", list, err)
+	}
+	for _, s := range list {
+		if s.USD != usd || s.Requests != 100 {
+			t.Errorf("the revenue of %q is %s with %d requests", s.ID, s.USD, s.Requests)
+		}
+	}
+	exported := map[string]int{}
+	for _, r := range exportedRequests(t, folder) {
+		exported[r.Upstream]++
+	}
+	if want := map[string]int{"": 10, "far": 10, "near": 10}; !maps.Equal(exported, want) {
+		t.Errorf("requests by upstream in the exports: %v", exported)
 	}
 }
 

@@ -193,6 +193,7 @@ func (s *histories) admit(h *history) {
 	if d := s.f.Admit(open.h, a); d.Code != Admitted {
 		return
 	}
+	open.h.From(uint32(s.number % 3))
 	open.held = open.h.parts.Total()
 	h.open = append(h.open, open)
 }

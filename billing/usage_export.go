@@ -30,6 +30,7 @@ type ExportedRequest struct {
 	Account   string         `json:"account"`
 	Key       string         `json:"key,omitempty"`
 	Model     string         `json:"model,omitempty"`
+	Upstream  string         `json:"upstream,omitempty"` // that answered
 	Request   string         `json:"request,omitempty"`
 	Status    uint16         `json:"status,omitempty"`
 	TookMs    uint32         `json:"took_ms,omitempty"`
@@ -53,7 +54,7 @@ var exportedTypes = [...]string{journal.Charged: "charge", journal.Refunded: "re
 
 func exported(n *store.UsageNames, r *journal.Record) *ExportedRequest {
 	e := &ExportedRequest{At: time.Unix(0, r.TimeNs).UTC(), Type: exportedTypes[r.Moved], Account: n.Account,
-		Key: n.Keys[r.Key], Model: n.Models[r.Model], Status: r.Status, TookMs: r.TookMs, Debt: r.Debt, Shortfall: r.Shortfall,
+		Key: n.Keys[r.Key], Model: n.Models[r.Model], Upstream: n.Upstreams[r.Upstream], Status: r.Status, TookMs: r.TookMs, Debt: r.Debt, Shortfall: r.Shortfall,
 		Lines: []ExportedLine{}}
 	if r.RequestID != ([16]byte{}) {
 		e.Request = hex.EncodeToString(r.RequestID[:])

@@ -90,7 +90,8 @@ type snapshot struct {
 	openAPI   func() ([]byte, error) // made when it is first asked for
 	zipped    sync.Map               // the same by coding
 	directory *directory
-	wallets   *wallets // nil: there is nothing for them
+	wallets   *wallets          // nil: there is nothing for them
+	upstreams map[string]uint32 // their numbers in the books
 }
 
 // New builds a gateway with some capabilities that serves cfg.
@@ -162,6 +163,10 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 	for _, m := range catalog.Models() {
 		m.Slot = g.ledger.ModelNumber(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
+	}
+	next.upstreams = map[string]uint32{}
+	for _, w := range next.watched() {
+		next.upstreams[w.Upstream] = g.ledger.UpstreamNumber(w.Upstream)
 	}
 	next.classes = g.offeredClasses(cfg)
 	next.windows = map[*RateClass]classWindow{}

@@ -14,6 +14,7 @@ import (
 	"farebox/billing/job"
 	"farebox/billing/replay"
 	"farebox/billing/store"
+	"farebox/providers/chat/dialect"
 	"farebox/providers/media"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -73,6 +74,9 @@ func (c *Call) Queue(s *JobSale) (id string, e *Error) {
 	}()
 	out := m.Submit(row, room)
 	decided = true
+	if out.Upstream != "" {
+		c.Upstream = out.Upstream
+	}
 	switch {
 	case out.Dropped, out.Undecided:
 		// Its hold is voided as the request ends, unless its row is there.
@@ -104,11 +108,23 @@ func (c *Call) jobRow(s *JobSale) (*store.JobRow, *Error) {
 	if s.Named != c.Model.ID {
 		row.Named = s.Named
 	}
+	c.Upstream = onlyUpstream(c.Model)
 	if err := c.hold.PrepareJob(c.settlement(), row); err != nil {
 		c.g.log.Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a job could not be sold")
 		return nil, cannotSell()
 	}
 	return row, nil
+}
+
+// onlyUpstream is the upstream of a model that has no other; empty: it has several.
+func onlyUpstream(m *dialect.Model) (name string) {
+	for i, t := range m.Targets {
+		if i > 0 && t.Upstream.Name != name {
+			return ""
+		}
+		name = t.Upstream.Name
+	}
+	return name
 }
 
 func cannotSell() *Error {

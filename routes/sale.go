@@ -125,10 +125,17 @@ func (c *Call) Settle() {
 	}
 }
 
+// Progress records what is charged for an answer that is on its way, should this process die.
+func (c *Call) Progress(sold *money.Lines) {
+	c.hold.From(c.snap.upstreams[c.Upstream])
+	c.hold.Progress(sold)
+}
+
 // settlement is the charge of what was sold, as of now.
 func (c *Call) settlement() billing.Settlement {
 	b := &c.Sold
 	c.Took = time.Since(c.Began)
+	c.hold.From(c.snap.upstreams[c.Upstream])
 	s := billing.Settlement{
 		Cost: b.Cost, Lines: b.Lines, Tokens: b.Tokens, Reasoning: b.Reasoning, Credits: b.Credits, Flags: b.Flags,
 		Status: b.Status, Took: c.Took, Now: billing.At(c.Began).Add(c.Took),

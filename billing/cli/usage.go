@@ -17,7 +17,7 @@ func usageCommand() *cobra.Command {
 	var account, from, to, by string
 	var asCSV bool
 	cmd := &cobra.Command{
-		Use: "usage", Short: "Report usage across accounts, by account, model, key or day", Args: cobra.NoArgs,
+		Use: "usage", Short: "Report usage across accounts, by account, model, upstream, key or day", Args: cobra.NoArgs,
 		Long: `Adds up requests, tokens and costs of the UTC days --from to --to, both included.
 UNITS are pictures and blockchain credits. Sums are net. A refund counts on its own day, under the model and key of
 its charge, so a day may be negative. A request's debt counts on the day of its payment.`,
@@ -56,7 +56,7 @@ its charge, so a day may be negative. A request's debt counts on the day of its 
 	cmd.Flags().StringVar(&account, "account", "", "only this account (name or id)")
 	cmd.Flags().StringVar(&from, "from", "", "first UTC day, YYYY-MM-DD; default: the first of this month")
 	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: today")
-	cmd.Flags().StringVar(&by, "by", "account", "account, model, key or day")
+	cmd.Flags().StringVar(&by, "by", "account", "account, model, upstream, key or day")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print CSV")
 	return f.register(cmd)
 }

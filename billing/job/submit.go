@@ -105,6 +105,8 @@ func (m *Machine) atOnce(row *store.JobRow) bool {
 type Outcome struct {
 	// Dropped says that it was not sold after all: its upstream refused it.
 	Dropped bool
+	// Upstream has it; empty: not known yet.
+	Upstream string
 	// Refused is why; also of a job that stays, and is given back.
 	Refused *Refused
 	// Undecided says that its upstream refused it, and that nobody can say whether its
@@ -297,7 +299,7 @@ func (m *Machine) submitted(e *entry, sub *Submitted, err error) (time.Duration,
 	no := refusedWith(err)
 	switch {
 	case err == nil && sub != nil:
-		return m.accepted(e, sub), Outcome{}
+		return m.accepted(e, sub), Outcome{Upstream: sub.Upstream}
 	case no != nil:
 		return m.fail(e, refusal(no)), Outcome{Refused: no}
 	case errors.As(err, &vague) && vague.Again:

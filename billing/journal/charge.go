@@ -15,7 +15,8 @@ import (
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
-//	amounts by currency, shortfall, debt, what it is if it is no charge
+//	amounts by currency, shortfall, debt, what it is if it is no charge,
+//	the upstream: the last number of version 2, if there is one
 const (
 	hasDIEM = 1 << iota
 	hasBundled
@@ -93,6 +94,9 @@ func (r *Record) appendCharge(d []byte) []byte {
 	if r.Moved != 0 {
 		d = append(d, byte(r.Moved))
 	}
+	if r.Upstream != 0 {
+		d = binary.AppendUvarint(d, uint64(r.Upstream))
+	}
 	return d
 }
 
@@ -128,6 +132,11 @@ func (r *Record) readCharge(d *numbers, before SoldBefore) {
 	if bits&hasMoved != 0 && flags&ofLines != 0 {
 		r.Moved = Moved(d.byte())
 		d.bad = d.bad || r.Moved == 0 || r.Moved >= movedEnd
+	}
+	r.Upstream = 0
+	if len(d.b) > 0 && flags&ofLines != 0 {
+		r.Upstream = d.uint32()
+		d.bad = d.bad || r.Upstream == 0
 	}
 }
 

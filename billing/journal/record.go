@@ -32,7 +32,7 @@ const (
 const (
 	sizeHead = 18
 	// MaxRecord is more than the largest record: a settlement of eight lines whose
-	// every number has its longest form has 280 bytes.
+	// every number has its longest form has 285 bytes.
 	MaxRecord = 288
 	// longSize in the kind adds 256 to the size.
 	longSize = 1 << 7
@@ -66,6 +66,7 @@ type Record struct {
 	Account   uint32
 	Key       uint32
 	Model     uint32
+	Upstream  uint32      // that answered; 0: unknown, or several
 	Day       int32       // UTC day in which the hold was opened; period limits count there
 	Held      money.Nano  // of a hold or extension
 	Amounts   money.Parts // charged

@@ -42,6 +42,7 @@ func drawRecord(t *rapid.T) Record {
 		copy(r.RequestID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
 		r.Reasoning = positive("reasoning")
 		r.Status, r.TookMs = rapid.Uint16().Draw(t, "status"), small("took")
+		r.Upstream = small("upstream")
 		for range rapid.IntRange(0, money.MaxLines).Draw(t, "lines") {
 			r.Lines.Add(money.Kind(rapid.Uint8Range(1, 127).Draw(t, "kind of line")), positive("units"),
 				money.Pico(positive("price")))

@@ -14,7 +14,7 @@ import (
 )
 
 // Where single requests were pruned, lists show what they add up to: an entry for each day, key,
-// model, kind and currency, at the end of the day. The sums of a day are like a page of the node
+// model, kind and currency, at the end of the day, over all upstreams. The sums of a day are like a page of the node
 // store.SumNode, and are counted in its last hour.
 
 // withSums adds the sums of days to the next pages, as refs gives them: those not before fromUs.
@@ -74,8 +74,9 @@ func (x *index) openSums(p *pageRef) (list []Entry, err error) {
 			list = append(list, e)
 		}
 		return nil
-	}, `SELECT api_key, model, currency, kind, moved, units, amount, requests FROM usage_sum
-		WHERE account = $1 AND ended = $2 AND (units <> 0 OR amount <> 0) ORDER BY api_key, day, model, currency, kind, moved`,
+	}, `SELECT api_key, model, currency, kind, moved, CAST(sum(units) AS {I64}), CAST(sum(amount) AS {I64}), CAST(sum(requests) AS {I64}) FROM usage_sum
+		WHERE account = $1 AND ended = $2 AND (units <> 0 OR amount <> 0) GROUP BY api_key, day, model, currency, kind, moved
+		ORDER BY api_key, day, model, currency, kind, moved`,
 		x.account, calendar.Date(int32(p.first)))
 	if err == nil && int64(len(list)) != p.n {
 		err = fmt.Errorf("%w: the sums of day %d are %d, counted as %d", journal.ErrPage, p.first, len(list), p.n)

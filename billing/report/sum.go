@@ -17,13 +17,13 @@ type SumQuery struct {
 	Account string    `json:"account,omitempty"` // id or name; empty: all
 	From    time.Time `json:"from,omitzero"`     // UTC days, both included
 	To      time.Time `json:"to,omitzero"`
-	By      string    `json:"by"` // account, model, key or day
+	By      string    `json:"by"` // account, model, upstream, key or day
 }
 
 // Sum is one row of a report: what was charged and not given back, and what was paid of debt.
 type Sum struct {
-	ID       string     `json:"id"`   // of the account, key or model, or the day
-	Name     string     `json:"name"` // of the account or model, or what the key is for
+	ID       string     `json:"id"`   // of the account, key, model or upstream, or the day
+	Name     string     `json:"name"` // of the account, model or upstream, or what the key is for
 	Account  string     `json:"account,omitempty"`
 	Requests int64      `json:"requests"`
 	Input    int64      `json:"input_tokens"`
@@ -36,16 +36,17 @@ type Sum struct {
 
 // groups are the columns of id, name and account, by what a report is.
 var groups = map[string]string{
-	"account": "a.id, a.name, a.name",
-	"model":   "coalesce(m.id, ''), coalesce(m.id, ''), ''",
-	"key":     "coalesce(k.id, ''), coalesce(k.description, ''), a.name",
-	"day":     "CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''",
+	"account":  "a.id, a.name, a.name",
+	"model":    "coalesce(m.id, ''), coalesce(m.id, ''), ''",
+	"upstream": "coalesce(p.id, ''), coalesce(p.id, ''), ''",
+	"key":      "coalesce(k.id, ''), coalesce(k.description, ''), a.name",
+	"day":      "CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''",
 }
 
 // Check says what is wrong with the question.
 func (q *SumQuery) Check() error {
 	if groups[q.By] == "" {
-		return fmt.Errorf("cannot report usage by %q: expected account, model, key or day", q.By)
+		return fmt.Errorf("cannot report usage by %q: expected account, model, upstream, key or day", q.By)
 	}
 	if q.To.Before(q.From) {
 		return fmt.Errorf("cannot report usage from %s to %s: it ends before it begins",
@@ -88,9 +89,9 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			return nil
 		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}),
 			CAST(sum(u.amount) AS {I64})
-			FROM (SELECT account, api_key, day, model, kind, currency, requests, units, amount FROM usage_day UNION ALL
-			SELECT account, api_key, day, model, kind, currency, requests, units, amount FROM usage_moved) u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
-			LEFT JOIN model m ON m.no = u.model
+			FROM (SELECT account, api_key, day, model, upstream, kind, currency, requests, units, amount FROM usage_day UNION ALL
+			SELECT account, api_key, day, model, upstream, kind, currency, requests, units, amount FROM usage_moved) u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
+			LEFT JOIN model m ON m.no = u.model LEFT JOIN upstream p ON p.no = u.upstream
 			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
 			GROUP BY 1, 2, 3, 4, 5`,
 			calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())),

@@ -19,8 +19,8 @@ const (
 	sqlHousePosting = "INSERT INTO posting(entry, book, account, currency, amount) {ROWS itiii}"
 	sqlUsageDay     = "INSERT INTO usage_day AS d" + sqlAddDay
 	sqlUsageMoved   = "INSERT INTO usage_moved AS d" + sqlAddDay
-	sqlAddDay       = `(account, api_key, day, model, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiii}
-		ON CONFLICT(account, api_key, day, model, currency, kind) DO UPDATE SET requests = d.requests + excluded.requests,
+	sqlAddDay       = `(account, api_key, day, model, upstream, currency, kind, requests, units, amount, last_us) {ROWS iiiiiiiiiii}
+		ON CONFLICT(account, api_key, day, model, upstream, currency, kind) DO UPDATE SET requests = d.requests + excluded.requests,
 		units = d.units + excluded.units, amount = d.amount + excluded.amount,
 		last_us = CASE WHEN excluded.last_us > d.last_us THEN excluded.last_us ELSE d.last_us END`
 	sqlProgress = `INSERT INTO open_progress(node, hold, seq, record) {ROWS iiib}
@@ -196,8 +196,8 @@ func (b *Batch) addDays(days *bulk) {
 	for i := range b.Rollups {
 		u := &b.Rollups[i]
 		for s := range b.Each(u) {
-			days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, int64(money.SpendOrder[s.Place]),
-				int64(s.kind), s.requests, s.units, int64(s.Amount), u.lastUs)
+			days.add(u.Account, u.Key, calendar.Date(u.Day), u.model, u.upstream,
+				int64(money.SpendOrder[s.Place]), int64(s.kind), s.requests, s.units, int64(s.Amount), u.lastUs)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Batch is a run of journal records added up for the store: one update an
-// account and currency, one row of daily usage a key, model, day and currency.
+// account and currency, one row of daily usage a key, model, upstream, day and currency.
 // What a record costs in the store thus shrinks as the rate grows.
 type Batch struct {
 	First, Last uint64 // sequences
@@ -31,8 +31,12 @@ type Batch struct {
 }
 
 type rollupKey struct {
-	Account, Key, model uint32
-	Day                 int32
+	Account, Key, model, upstream uint32
+	Day                           int32
+}
+
+func keyOf(r *journal.Record) rollupKey {
+	return rollupKey{r.Account, r.Key, r.Model, r.Upstream, r.Day}
 }
 
 // Rollup is usage of one day: its sums by currency and kind are a list in
@@ -109,7 +113,7 @@ func (b *Batch) Add(r *journal.Record) {
 }
 
 func (b *Batch) charge(r *journal.Record) {
-	k := rollupKey{r.Account, r.Key, r.Model, r.Day}
+	k := keyOf(r)
 	var u *Rollup
 	if n := len(b.Rollups); n > 0 && b.Rollups[n-1].rollupKey == k {
 		u = &b.Rollups[n-1]
@@ -205,6 +209,6 @@ func (b *Batch) Applied() {
 func (b *Batch) sort() {
 	slices.SortFunc(b.Rollups, func(x, y Rollup) int {
 		return cmp.Or(cmp.Compare(x.Account, y.Account), cmp.Compare(x.Key, y.Key), cmp.Compare(x.Day, y.Day),
-			cmp.Compare(x.model, y.model))
+			cmp.Compare(x.model, y.model), cmp.Compare(x.upstream, y.upstream))
 	})
 }

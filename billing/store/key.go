@@ -248,31 +248,3 @@ func (s *sqlStore) UseToken(id string, expiresUs, nowUs int64) (fresh bool, err 
 	})
 	return fresh && err == nil, err
 }
-
-func (s *sqlStore) AddModel(id string) (no uint32, err error) {
-	err = s.write(func(t *tx) error {
-		find := func() error { return t.Row("SELECT no FROM model WHERE id = $1", id).Scan(&no) }
-		if err := find(); !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		if err := t.alone(); err != nil {
-			return err
-		}
-		if err := find(); !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		return t.Row("INSERT INTO model(no, id) SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT) FROM model "+
-			"RETURNING no", id).Scan(&no)
-	})
-	return no, err
-}
-
-func (s *sqlStore) Models() (map[uint32]string, error) { return ask(s, (*Query).Models) }
-
-// Models gives all models by number.
-func (q *Query) Models() (map[uint32]string, error) {
-	models := map[uint32]string{}
-	return models, each2(q, func(no uint32, id string) {
-		models[no] = id
-	}, "SELECT no, id FROM model")
-}

@@ -146,7 +146,7 @@ func (t *tx) waive(entry int64, b *Batch, list []charge) {
 					continue
 				}
 				left -= n
-				r := journal.Record{Moved: journal.Waived, Account: u.Account, Key: u.Key, Model: u.model}
+				r := journal.Record{Moved: journal.Waived, Account: u.Account, Key: u.Key, Model: u.model, Upstream: u.upstream}
 				r.Lines.Add(s.kind, 0, 0)
 				r.Amounts[e.place] = n
 				t.move(entry, b.NowUs, r)

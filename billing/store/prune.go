@@ -174,6 +174,7 @@ type sumID struct {
 	key      uint32
 	day      int32
 	model    uint32
+	upstream uint32
 	currency money.Currency
 	kind     money.Kind
 	moved    journal.Moved
@@ -288,7 +289,7 @@ func (p *pruning) lateEntries(page *prunedPage) (err error) {
 }
 
 func (p *pruning) sum(r *journal.Record, place int, kind money.Kind) *sumRow {
-	id := sumID{r.Key, r.Day, r.Model, money.SpendOrder[place], kind, r.Moved}
+	id := sumID{r.Key, r.Day, r.Model, r.Upstream, money.SpendOrder[place], kind, r.Moved}
 	if p.sums[id] == nil {
 		p.sums[id] = &sumRow{}
 	}
@@ -331,8 +332,8 @@ func (p *pruning) addLate(entry int64, r *journal.Record) {
 }
 
 const (
-	sqlUsageSum = `INSERT INTO usage_sum AS s(account, ended, api_key, day, model, currency, kind, moved, requests, units, amount, shortfall, debt)
-		{ROWS iiiiiiiiiiiii} ON CONFLICT(account, ended, api_key, day, model, currency, kind, moved) DO UPDATE SET
+	sqlUsageSum = `INSERT INTO usage_sum AS s(account, ended, api_key, day, model, upstream, currency, kind, moved, requests, units, amount, shortfall,
+		debt) {ROWS iiiiiiiiiiiiii} ON CONFLICT(account, ended, api_key, day, model, upstream, currency, kind, moved) DO UPDATE SET
 		requests = s.requests + excluded.requests, units = s.units + excluded.units, amount = s.amount + excluded.amount,
 		shortfall = s.shortfall + excluded.shortfall, debt = s.debt + excluded.debt`
 	sqlUsageLate = `INSERT INTO usage_late AS l(account, currency, entry, ended, amount, debt) {ROWS iiiiii}
@@ -341,10 +342,12 @@ const (
 		WHERE account = $1 AND hour = $2 AND node = $3`
 	sqlNoHour = `DELETE FROM usage_hour WHERE account = $1 AND hour >= $2 AND hour < $3 AND entries_diem = 0 AND entries_bundled = 0
 		AND entries_usd = 0`
-	// sqlSumHour counts the sums of a day as entries of its last hour.
+	// sqlSumHour counts the sums of a day as entries of its last hour; those of several upstreams
+	// are one entry.
 	sqlSumHour = `INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd)
 		SELECT account, CAST($3 AS {I64}), CAST($4 AS {I64}), sum(CASE currency WHEN 2 THEN 1 ELSE 0 END), sum(CASE currency WHEN 4 THEN 1 ELSE 0 END),
-		sum(CASE currency WHEN 1 THEN 1 ELSE 0 END) FROM usage_sum WHERE account = $1 AND ended = $2 AND (units <> 0 OR amount <> 0) GROUP BY account
+		sum(CASE currency WHEN 1 THEN 1 ELSE 0 END) FROM (SELECT DISTINCT account, api_key, day, model, currency, kind, moved
+		FROM usage_sum WHERE account = $1 AND ended = $2 AND (units <> 0 OR amount <> 0)) AS e GROUP BY account
 		ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = excluded.entries_diem,
 		entries_bundled = excluded.entries_bundled, entries_usd = excluded.entries_usd`
 )
@@ -354,8 +357,8 @@ func (p *pruning) write() error {
 	ended := calendar.Date(p.day)
 	sums, late := p.bulk(sqlUsageSum), p.bulk(sqlUsageLate)
 	for id, r := range p.sums {
-		sums.add(p.of, ended, id.key, calendar.Date(id.day), id.model, int64(id.currency), int64(id.kind), int64(id.moved), r.requests,
-			r.units, int64(r.amount), int64(r.shortfall), int64(r.debt))
+		sums.add(p.of, ended, id.key, calendar.Date(id.day), id.model, id.upstream, int64(id.currency), int64(id.kind), int64(id.moved),
+			r.requests, r.units, int64(r.amount), int64(r.shortfall), int64(r.debt))
 	}
 	for id, r := range p.late {
 		late.add(p.of, int64(id.currency), id.entry, ended, int64(r.amount), int64(r.debt))

@@ -75,8 +75,12 @@ func (s *sqlStore) UsageOf(day int32, do func(n *UsageNames, node uint32, r *jou
 			"SELECT node, seq FROM applied WHERE sink = 'usage'"); err != nil {
 			return err
 		}
-		names := &UsageNames{Models: map[uint32]string{}}
-		if err := each2(q, func(no uint32, id string) { names.Models[no] = id }, "SELECT no, id FROM model"); err != nil {
+		names := &UsageNames{}
+		var err error
+		if names.Models, err = q.Models(); err != nil {
+			return err
+		}
+		if names.Upstreams, err = q.Upstreams(); err != nil {
 			return err
 		}
 		for after := uint32(0); ; {
@@ -100,10 +104,11 @@ func (s *sqlStore) UsageOf(day int32, do func(n *UsageNames, node uint32, r *jou
 
 // UsageNames are the ids that belong to the numbers in records of an account.
 type UsageNames struct {
-	no      uint32
-	Account string
-	Keys    map[uint32]string
-	Models  map[uint32]string
+	no        uint32
+	Account   string
+	Keys      map[uint32]string
+	Models    map[uint32]string
+	Upstreams map[uint32]string
 }
 
 func (q *Query) usageOf(day int32, names *UsageNames, do func(n *UsageNames, node uint32, r *journal.Record) error) error {
@@ -137,14 +142,15 @@ func (r *Recount) countSumsOfUsage(q *Query, hours map[recountHour]journal.Entri
 		return err
 	}
 	r.prunedUs = dayUs(pruned.Day)
+	var listed listedSum // the last one that was counted
 	err = q.Each(func(rows *sql.Rows) error {
 		var u usageRow
 		var ended, date int64
 		var currency money.Currency
 		var moved journal.Moved
 		var shortfall, debt money.Nano
-		if err := rows.Scan(&u.id.Account, &ended, &u.id.Key, &date, &u.id.model, &currency, &u.kind, &moved, &u.requests, &u.units,
-			&u.amount, &shortfall, &debt); err != nil {
+		if err := rows.Scan(&u.id.Account, &ended, &u.id.Key, &date, &u.id.model, &u.id.upstream, &currency, &u.kind, &moved, &u.requests,
+			&u.units, &u.amount, &shortfall, &debt); err != nil {
 			return err
 		}
 		day := calendar.DayOfDate(ended)
@@ -155,14 +161,18 @@ func (r *Recount) countSumsOfUsage(q *Query, hours map[recountHour]journal.Entri
 			return nil
 		}
 		c.addSum(&u, moved, shortfall, debt)
-		if u.units != 0 || u.amount != 0 {
+		next := listedSum{u.id, ended, u.place, u.kind, moved}
+		next.id.upstream = 0
+		if (u.units != 0 || u.amount != 0) && next != listed {
+			listed = next
 			id := recountHour{recountSource{u.id.Account, SumNode}, journal.HourOf(SumUs(day))}
 			n := hours[id]
 			n[u.place]++
 			hours[id] = n
 		}
 		return nil
-	}, `SELECT account, ended, api_key, day, model, currency, kind, moved, requests, units, amount, shortfall, debt FROM usage_sum`)
+	}, `SELECT account, ended, api_key, day, model, upstream, currency, kind, moved, requests, units, amount, shortfall, debt FROM usage_sum
+		ORDER BY account, ended, api_key, day, model, currency, kind, moved`)
 	if err != nil {
 		return err
 	}
@@ -172,6 +182,15 @@ func (r *Recount) countSumsOfUsage(q *Query, hours map[recountHour]journal.Entri
 		LEFT JOIN posting p ON p.entry = l.entry AND p.book = 'customer' AND p.account = l.account AND p.currency = l.currency
 		LEFT JOIN posting w ON w.entry = l.entry AND w.book = 'late' AND w.account = l.account AND w.currency = l.currency
 		WHERE l.amount > 0 OR l.amount < coalesce(p.amount, 0) + coalesce(w.amount, 0)`)
+}
+
+// listedSum is an entry of listings: the sums of all upstreams.
+type listedSum struct {
+	id    rollupKey
+	ended int64
+	place int
+	kind  money.Kind
+	moved journal.Moved
 }
 
 func (c *AccountCount) addSum(u *usageRow, moved journal.Moved, shortfall, debt money.Nano) {

@@ -70,7 +70,7 @@ func (s *sqliteStore) Recount(pinned func()) (*Recount, error) {
 	})
 }
 
-// usagePrint is a sum of usage by account, key, model, day, currency and kind that
+// usagePrint is a sum of usage by account, key, model, upstream, day, currency and kind that
 // is the same, but for one chance in 2^64 or so, only where all its parts are: each
 // number counts times a factor that its place gives. So daily usage and single
 // requests are compared in full without room for either.
@@ -79,7 +79,7 @@ type usagePrint uint64
 func (p *usagePrint) add(id *rollupKey, place int, kind money.Kind, requests, units int64, amount money.Nano) {
 	at := uint64(id.Account)<<32 | uint64(id.Key)
 	at = mix(at) ^ uint64(id.model)<<32 ^ uint64(uint32(id.Day))
-	at = mix(at) ^ uint64(place)<<8 ^ uint64(kind)
+	at = mix(at) ^ uint64(id.upstream)<<32 ^ uint64(place)<<8 ^ uint64(kind)
 	for _, n := range [...]int64{requests, units, int64(amount)} {
 		at = mix(at)
 		*p += usagePrint((at | 1) * uint64(n))
@@ -90,7 +90,7 @@ func (p *usagePrint) add(id *rollupKey, place int, kind money.Kind, requests, un
 func (p *usagePrint) addRecord(r *journal.Record) {
 	var s journal.Shares
 	r.Spread(&s)
-	id := rollupKey{r.Account, r.Key, r.Model, r.Day}
+	id := keyOf(r)
 	sign := r.Moved.Sign()
 	for _, x := range s.All() {
 		p.add(&id, int(x.Place), x.Kind, 0, sign*x.Units, money.Nano(sign)*x.Amount)
@@ -233,8 +233,8 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 		var u usageRow
 		var date int64
 		var currency money.Currency
-		if err := rows.Scan(&u.id.Account, &u.id.Key, &date, &u.id.model, &currency, &u.kind, &u.requests, &u.units,
-			&u.amount); err != nil {
+		if err := rows.Scan(&u.id.Account, &u.id.Key, &date, &u.id.model, &u.id.upstream, &currency, &u.kind, &u.requests,
+			&u.units, &u.amount); err != nil {
 			return err
 		}
 		u.id.Day, u.place = calendar.DayOfDate(date), money.PlaceOf(currency)
@@ -244,7 +244,7 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 			r.fault("%s of account %d, which does not exist", table, u.id.Account)
 		}
 		return nil
-	}, "SELECT account, api_key, day, model, currency, kind, requests, units, amount FROM "+table)
+	}, "SELECT account, api_key, day, model, upstream, currency, kind, requests, units, amount FROM "+table)
 }
 
 // countPages opens every page and checks that no record is there twice (I8),

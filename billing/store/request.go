@@ -101,6 +101,8 @@ type RequestStore interface {
 	FindCharge(s ChargeSearch) (*journal.Record, error)
 	// FindModel is the id of a model, by its number in a record.
 	FindModel(no uint32) (string, error)
+	// FindUpstream is the name of an upstream, by its number in a record.
+	FindUpstream(no uint32) (string, error)
 	// FindKeyID is the id of a key, by its number in a record.
 	FindKeyID(no int64) (string, error)
 }
@@ -289,11 +291,6 @@ func (c *ChargeSearch) args() []any {
 		return []any{c.FromUs, c.ToUs + journal.HourUs, c.ToUs}
 	}
 	return []any{int64(c.Account)}
-}
-
-func (s *sqlStore) FindModel(no uint32) (string, error) {
-	id, err := value[string](s, "SELECT id FROM model WHERE no = $1", int64(no))
-	return id, noRow(err)
 }
 
 func (s *sqlStore) FindKeyID(no int64) (string, error) {

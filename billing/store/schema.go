@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 13
+const Version = 14
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + schema13 + postingNo
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + schema13 + schema14 + postingNo
 
 // usageDay is new in version 5: daily usage by the kind of what was sold.
 const usageDay = `
@@ -283,11 +283,12 @@ CREATE TABLE account_sum(
   refunded {I64} NOT NULL DEFAULT 0, PRIMARY KEY(account, currency)) {KEYED};
 -- What counts as consumption besides charges, by the day of its entry, as in usage_day:
 -- what was given back (negative), and debt that was paid. Its detail is in usage_page,
--- as that of node 0, whose cursor numbers it.
+-- as that of node 0, whose cursor numbers it. The column upstream came in version 14; the
+-- step to version 11 writes it.
 CREATE TABLE usage_moved(
   account {I64} NOT NULL, api_key {I64} NOT NULL, day {I64} NOT NULL, model {I64} NOT NULL, currency {I64} NOT NULL, kind {I64} NOT NULL,
-  requests {I64} NOT NULL, units {I64} NOT NULL, amount {I64} NOT NULL, last_us {I64} NOT NULL,
-  PRIMARY KEY(account, api_key, day, model, currency, kind)) {KEYED};
+  requests {I64} NOT NULL, units {I64} NOT NULL, amount {I64} NOT NULL, last_us {I64} NOT NULL, upstream {I64} NOT NULL DEFAULT 0,
+  PRIMARY KEY(account, api_key, day, model, upstream, currency, kind)) {KEYED};
 CREATE INDEX usage_moved_day ON usage_moved(account, day);
 INSERT INTO applied(node, sink, inc, seq) VALUES(0, 'usage', 0, 0);
 -- What accounts owe, the oldest first: the charge that left it, or nothing for a correction.
@@ -378,7 +379,7 @@ DROP TABLE open_progress1;
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
 ` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence,
-	schema10 + fence, schema11 + fence, schema12 + fence, schema13 + fence}
+	schema10 + fence, schema11 + fence, schema12 + fence, schema13 + fence, schema14 + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays, 11: (*tx).numberPostings}

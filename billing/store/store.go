@@ -61,6 +61,9 @@ type Store interface {
 	// the next.
 	AddModel(id string) (no uint32, err error)
 	Models() (map[uint32]string, error)
+	// AddUpstream and Upstreams are the same for upstreams.
+	AddUpstream(id string) (no uint32, err error)
+	Upstreams() (map[uint32]string, error)
 
 	// Pepper gives the pepper of a shared store: made by the first node that asks.
 	// The embedded store keeps it in a file beside it and gives back fresh.

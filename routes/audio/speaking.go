@@ -154,7 +154,7 @@ func (s *speech) Respond() {
 	s.call.KeepRelayed()
 	if !s.call.Keeps() { // else it is carried out again
 		lines := s.lines()
-		s.call.Hold().Progress(&lines)
+		s.call.Progress(&lines)
 	}
 	s.talk.Relay(s.call.Ctx, leastSound+s.characters*soundCharacter, s, s.call.OnDone)
 	s.call.Relays()

@@ -152,7 +152,7 @@ func (c *inference) progress(produced int64) {
 	c.progressNs = now
 	sold := money.Text(c.call.Model.Price, money.Usage{Prompt: c.likely, Completion: produced})
 	c.lookup.bill(&sold, 0)
-	c.call.Hold().Progress(&sold)
+	c.call.Progress(&sold)
 }
 
 // markEnd journals the cost of an answer whose end is about to go out, so that a crash
@@ -164,7 +164,7 @@ func (c *inference) markEnd() {
 	}
 	u := c.stream.Usage()
 	if sold, cost := c.costOf(&u, 0); cost > 0 {
-		c.call.Hold().Progress(&sold)
+		c.call.Progress(&sold)
 	}
 }
 

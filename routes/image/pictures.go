@@ -200,6 +200,9 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 		return false, p.failed(failed)
 	}
 	p.result, p.call.Attempts, p.call.Tried = result, result.Attempts, result.Tried
+	if result.Target != nil {
+		p.call.Upstream = result.Target.Upstream
+	}
 	p.setFlags()
 	p.file, p.contentType = p.compose()
 	// What was delivered is charged before the first byte of it leaves. A client

@@ -215,7 +215,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
 		Owner: r.call.Owner(), Alone: r.carried,
 	})
-	r.call.Attempts = r.job.Attempts
+	r.call.Attempts, r.call.Upstream = r.job.Attempts, r.job.Node
 	if r.result.Cause != proxy.None {
 		r.call.Cause = r.result.Cause.String()
 		if !r.job.Begun {

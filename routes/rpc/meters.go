@@ -46,8 +46,5 @@ func (r *request) Log(e *zerolog.Event) *zerolog.Event {
 	if r.job.Cached {
 		e = e.Bool("cached", true)
 	}
-	if r.job.Node != "" {
-		e = e.Str("upstream", r.job.Node).Int("attempts", r.job.Attempts)
-	}
 	return e
 }

@@ -73,6 +73,20 @@ func (d *desk) request(id string) (found gjson.Result) {
 	}
 }
 
+// expectRevenue compares the requests of each upstream in the revenue, of which each has some.
+func (d *desk) expectRevenue(want map[string]int64) {
+	d.t.Helper()
+	rows := d.must("GET", "/revenue?by=upstream", "").Get("data").Array()
+	for _, r := range rows {
+		if n := want[r.Get("id").Str]; r.Get("requests").Int() != n || r.Get("usd").Float() <= 0 {
+			d.t.Errorf("of revenue by upstream, %d requests expected: %s", n, r.Raw)
+		}
+	}
+	if len(rows) != len(want) {
+		d.t.Errorf("the revenue has %d upstreams: %v", len(rows), rows)
+	}
+}
+
 // "My customer says that request 0192… failed; what was it?" Each is found by its id, with its sums
 // and attempts, and nothing of its prompt is stored.
 func TestARequestIsFoundByItsID(t *testing.T) {
@@ -112,6 +126,7 @@ func TestARequestIsFoundByItsID(t *testing.T) {
 		"charge.lines.#": "2"}); status != 200 || r.Get("charge.usd").Float() <= 0 {
 		t.Errorf("failover: %d %s", status, r.Raw)
 	}
+	d.expectRevenue(map[string]int64{"second": 1, "first": 2})
 	status, id = d.ask(rich, "sim-chat", "[[sim status=500]]", "")
 	r = expect("upstream away", id, map[string]string{"tries.0.status": "500", "tries.1.status": "500", "charge": ""})
 	if hold := r.Get("hold").Float(); hold <= 0.001 || r.Get("status").Int() != int64(status) {
