@@ -24,6 +24,7 @@ import (
 // alone while it is open.
 type Ledger struct {
 	dir      string
+	buckets  func(key string, c *config.S3) (Bucket, error)
 	brand    string
 	log      zerolog.Logger
 	clock    func() time.Time
@@ -110,6 +111,9 @@ type Options struct {
 	// Responses is how long answers and their items are kept.
 	Responses config.Responses
 
+	// Buckets opens the bucket of a key of the config, which exports go to; nil: there is none.
+	Buckets func(key string, c *config.S3) (Bucket, error)
+
 	// Wait is for the lock of the directory, when another process is about to end.
 	Wait time.Duration
 
@@ -150,7 +154,7 @@ func Open(o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{
-		dir: dir, brand: o.Brand, log: o.Log, clock: o.Clock, detailNow: o.detailNow, idle: o.idle,
+		dir: dir, buckets: o.Buckets, brand: o.Brand, log: o.Log, clock: o.Clock, detailNow: o.detailNow, idle: o.idle,
 		fresh: freshener{turn: make(chan struct{}, 1)}, tokens: newTokenRoom(mostTokens),
 	}
 	l.reports = report.New(reportSource{l})

@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -116,9 +117,21 @@ func (r *retention) until(d time.Duration) int64 { return r.l.now()/1000 + d.Mic
 func (r *retention) day(day int32, usage *config.Usage) error {
 	var file *store.ExportRow
 	var bounds map[uint32]uint64
-	if usage.Export != "" {
-		var err error
-		if file, err = r.export(day, usage.Export); err != nil {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-r.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	to, err := r.exportsTo(ctx, usage)
+	if err != nil {
+		return err
+	}
+	if to != nil {
+		if file, err = r.export(day, to); err != nil {
 			return err
 		}
 		bounds = file.Bounds

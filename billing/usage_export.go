@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config"
 )
 
 // ExportedRequest is a line of an export: a request that was charged, or what moved its account
@@ -70,36 +72,104 @@ func exported(n *store.UsageNames, r *journal.Record) *ExportedRequest {
 	return e
 }
 
+// Bucket keeps files by their names.
+type Bucket interface {
+	// Name is the place, for operators.
+	Name() string
+	// Add copies a file to a name, and replaces what is there.
+	Add(ctx context.Context, path, name string) error
+	// Open reads a file; [fs.ErrNotExist]: it is not there.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+}
+
+// exports is where files of days are kept, each under a name that it has for ever.
+type exports interface {
+	name() string
+	// drafts is the folder in which files are written before they have their names.
+	drafts() (string, error)
+	open(name string) (io.ReadCloser, error)
+	// add gives a draft a name that no file has.
+	add(draft, name string) error
+}
+
+type exportFolder string
+
+func (f exportFolder) name() string { return string(f) }
+
+func (f exportFolder) drafts() (string, error) { return string(f), os.MkdirAll(string(f), 0o700) }
+
+func (f exportFolder) open(name string) (io.ReadCloser, error) {
+	return os.Open(filepath.Join(string(f), name))
+}
+
+func (f exportFolder) add(draft, name string) error {
+	if err := os.Rename(draft, filepath.Join(string(f), name)); err != nil {
+		return err
+	}
+	return disk.Sync(string(f))
+}
+
+type exportBucket struct {
+	Bucket
+	ctx context.Context // ends with the ledger
+	dir string
+}
+
+func (b *exportBucket) name() string { return b.Name() }
+
+func (b *exportBucket) drafts() (string, error) { return b.dir, nil }
+
+func (b *exportBucket) open(name string) (io.ReadCloser, error) { return b.Open(b.ctx, name) }
+
+func (b *exportBucket) add(draft, name string) error { return b.Add(b.ctx, draft, name) }
+
+// exportsTo is where a config exports to; nil: nowhere.
+func (r *retention) exportsTo(ctx context.Context, usage *config.Usage) (exports, error) {
+	switch {
+	case usage.Export != "":
+		return exportFolder(usage.Export), nil
+	case usage.ExportS3 == nil:
+		return nil, nil
+	case r.l.buckets == nil:
+		return nil, errors.New("this process cannot use buckets")
+	}
+	b, err := r.l.buckets("usage.export_s3", usage.ExportS3)
+	if err != nil {
+		return nil, err
+	}
+	return &exportBucket{b, ctx, r.l.dir}, nil
+}
+
 // export sees to it that the requests of a day are in a file, which was read back.
-func (r *retention) export(day int32, folder string) (*store.ExportRow, error) {
+func (r *retention) export(day int32, to exports) (*store.ExportRow, error) {
 	row, err := r.l.store.Export(day)
 	if err != nil {
 		return nil, err
 	}
 	if row != nil && !row.Pruned {
-		return row, r.there(row, folder)
+		return row, r.there(row, to)
 	}
 	next := &store.ExportRow{Day: day, Part: 1}
 	if row != nil {
 		next.Part = row.Part + 1 // of a node that was away
 	}
-	temp, err := r.write(next, folder)
+	draft, err := r.write(next, to)
 	if err != nil {
-		return nil, fmt.Errorf("cannot export to %s: %w", folder, err)
+		return nil, fmt.Errorf("cannot export to %s: %w", to.name(), err)
 	}
-	defer func() { _ = os.Remove(temp) }()
-	if err := place(next, temp, folder); err != nil {
-		return nil, fmt.Errorf("cannot export to %s: %w", folder, err)
+	defer func() { _ = os.Remove(draft) }()
+	if err := place(next, draft, to); err != nil {
+		return nil, fmt.Errorf("cannot export to %s: %w", to.name(), err)
 	}
-	if err := readBack(next, folder); err != nil {
+	if err := readBack(next, to); err != nil {
 		return nil, err
 	}
 	return next, r.l.store.AddExport(next)
 }
 
 // there checks a file that was written before. It may be in a folder of another node.
-func (r *retention) there(row *store.ExportRow, folder string) error {
-	err := readBack(row, folder)
+func (r *retention) there(row *store.ExportRow, to exports) error {
+	err := readBack(row, to)
 	if errors.Is(err, fs.ErrNotExist) && row.Node != r.l.store.Node() {
 		return nil
 	}
@@ -110,8 +180,9 @@ func (r *retention) there(row *store.ExportRow, folder string) error {
 const exportPace = 1000
 
 // write writes a file under a name of its own, and fills in what the row says of it.
-func (r *retention) write(row *store.ExportRow, folder string) (temp string, err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+func (r *retention) write(row *store.ExportRow, to exports) (draft string, err error) {
+	folder, err := to.drafts()
+	if err != nil {
 		return "", err
 	}
 	f, err := os.CreateTemp(folder, ".usage-*")
@@ -148,35 +219,32 @@ func (r *retention) write(row *store.ExportRow, folder string) (temp string, err
 const exportMost = 1000
 
 // place gives the file its name. One that is there stays, and is used if it is the same.
-func place(row *store.ExportRow, temp, folder string) error {
+func place(row *store.ExportRow, draft string, to exports) error {
 	for ; row.Part <= exportMost; row.Part++ {
 		row.Name = "usage-" + calendar.DateText(row.Day) + ".jsonl.gz"
 		if row.Part > 1 {
 			row.Name = fmt.Sprintf("usage-%s.%d.jsonl.gz", calendar.DateText(row.Day), row.Part)
 		}
-		path := filepath.Join(folder, row.Name)
-		switch _, err := os.Lstat(path); {
+		f, err := to.open(row.Name)
+		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if err := os.Rename(temp, path); err != nil {
-				return err
-			}
-			return disk.Sync(folder)
+			return to.add(draft, row.Name)
 		case err != nil:
 			return err
 		}
-		if readBack(row, folder) == nil {
+		_ = f.Close()
+		if readBack(row, to) == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s has %d files of %s that differ", folder, exportMost, calendar.DateText(row.Day))
+	return fmt.Errorf("%s has %d files of %s that differ", to.name(), exportMost, calendar.DateText(row.Day))
 }
 
 // readBack compares a file with what was written.
-func readBack(row *store.ExportRow, folder string) error {
-	path := filepath.Join(folder, row.Name)
-	f, err := os.Open(path)
+func readBack(row *store.ExportRow, to exports) error {
+	f, err := to.open(row.Name)
 	if err != nil {
-		return fmt.Errorf("the export is not there; bring it back, or leave usage.export out: %w", err)
+		return fmt.Errorf("the export is not there; bring it back, or export nothing: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	sum := sha256.New()
@@ -189,10 +257,10 @@ func readBack(row *store.ExportRow, folder string) error {
 		_, err = io.Copy(sum, f)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read the export %s back: %w", path, err)
+		return fmt.Errorf("cannot read the export %s back from %s: %w", row.Name, to.name(), err)
 	}
 	if lines != row.Requests || !bytes.Equal(sum.Sum(nil), row.Digest) {
-		return fmt.Errorf("the export %s is not what was written: bring that file back", path)
+		return fmt.Errorf("the export %s in %s is not what was written: bring that file back", row.Name, to.name())
 	}
 	return nil
 }

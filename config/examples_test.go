@@ -129,13 +129,15 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("idempotency", full.Idempotency, plain.Idempotency)
 	f("responses", full.Responses, plain.Responses)
 	f("fetch", []any{len(full.Fetch.Allow), len(full.Fetch.Deny), full.Fetch.Limit}, []any{0, 0, plain.Fetch.Limit})
-	if full.Media.S3 == nil {
-		t.Fatal("full.yaml shows no bucket")
+	for name, bucket := range map[string]*S3{"media.s3": full.Media.S3, "usage.export_s3": full.Usage.ExportS3} {
+		if bucket == nil {
+			t.Fatal("full.yaml shows no bucket in " + name)
+		}
+		s3 := Default[S3]()
+		f(name, []any{bucket.Region, *bucket.PathStyle, bucket.Redirect, bucket.Timeout},
+			[]any{s3.Region, *s3.PathStyle, s3.Redirect, s3.Timeout})
 	}
-	bucket, s3 := *full.Media.S3, Default[S3]()
-	f("media.s3", []any{bucket.Region, *bucket.PathStyle, bucket.Redirect, bucket.Timeout},
-		[]any{s3.Region, *s3.PathStyle, s3.Redirect, s3.Timeout})
-	full.Media.S3 = nil
+	full.Media.S3, full.Usage = nil, Usage{} // exports need a time
 	f("media", full.Media, plain.Media)
 	f("limits.key", full.Limits.Key, plain.Limits.Key)
 	f("limits.failed_requests", full.Limits.FailedRequests, plain.Limits.FailedRequests)

@@ -61,7 +61,7 @@ type S3 struct {
 	Prefix string `yaml:"prefix"`
 	// true: endpoint/bucket/name; false: bucket.endpoint/name.
 	PathStyle *bool `yaml:"path_style" default:"true"`
-	// Links lead on to the bucket (302, signed for 5 minutes). With false the gateway passes the bytes through.
+	// Links of media lead on to the bucket (302, signed for 5 minutes). With false the gateway passes the bytes through.
 	Redirect bool `yaml:"redirect"`
 	// How long the server may say nothing.
 	Timeout time.Duration `yaml:"timeout" default:"30s" range:"1s..10m"`
@@ -115,11 +115,10 @@ func (v *validator) media() {
 	if m.Dir != "" {
 		v.wrong("media.dir", "there is a bucket in s3: already; expected one place or the other")
 	}
-	v.s3(m.S3)
+	v.s3("media.s3", m.S3)
 }
 
-func (v *validator) s3(s *S3) {
-	const at = "media.s3"
+func (v *validator) s3(at string, s *S3) {
 	u, err := url.Parse(s.Endpoint)
 	switch {
 	case s.Endpoint == "":

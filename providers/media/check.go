@@ -27,7 +27,7 @@ func Check(ctx context.Context, cfg *config.Config) (good string, err error) {
 	if cfg.Media.S3 == nil {
 		return openLocal(cfg.MediaDir(), int64(cfg.Media.FreeBytes)).check()
 	}
-	b, err := openBucket(cfg.Media.S3)
+	b, err := openBucket("media.s3", cfg.Media.S3)
 	if err != nil {
 		return "", fmt.Errorf("cannot use media.s3: %w", err)
 	}

@@ -39,10 +39,11 @@ type bucket struct {
 	name   string // of the bucket
 	prefix string
 	at     string // for operators
+	key    string // of the config
 	parts  sync.Pool
 }
 
-func openBucket(c *config.S3) (*bucket, error) {
+func openBucket(key string, c *config.S3) (*bucket, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func openBucket(c *config.S3) (*bucket, error) {
 		return nil, err
 	}
 	client.SetAppInfo("farebox", "1")
-	b := &bucket{client: client, name: c.Bucket, prefix: c.Prefix, at: "the bucket " + c.Bucket + " at " + u.Host}
+	b := &bucket{key: key, client: client, name: c.Bucket, prefix: c.Prefix, at: "the bucket " + c.Bucket + " at " + u.Host}
 	b.parts.New = func() any { p := make([]byte, partSize); return &p }
 	if b.prefix != "" && !strings.HasSuffix(b.prefix, "/") {
 		b.prefix += "/"
@@ -334,9 +335,9 @@ func (b *bucket) error(what string, err error) error {
 	case minio.AccessDenied:
 		hint = "its keys must be allowed " + allowed[what]
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken":
-		hint = "check the keys in media.s3"
+		hint = "check the keys in " + b.key
 	case minio.AuthorizationHeaderMalformed, minio.InvalidRegion, "PermanentRedirect":
-		hint = "check media.s3.region and endpoint"
+		hint = "check " + b.key + ".region and endpoint"
 	}
 	return fmt.Errorf("cannot be %s in %s: its server says %s (%d); %s", what, b.at, said.Code, said.StatusCode, hint)
 }

@@ -28,7 +28,7 @@ func bucketAt(t *testing.T, s *servers.S3, change func(*config.S3)) *bucket {
 	if change != nil {
 		change(c)
 	}
-	b, err := openBucket(c)
+	b, err := openBucket("media.s3", c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func checkID(id string) error {
 // New opens the store that a config names.
 func New(cfg *config.Config) (Store, error) {
 	if cfg.Media.S3 != nil {
-		b, err := openBucket(cfg.Media.S3)
+		b, err := openBucket("media.s3", cfg.Media.S3)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use media.s3: %w", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/cli"
 	"farebox/config"
+	"farebox/providers/media"
 	nodes "farebox/providers/rpc"
 	"farebox/proxy"
 	"farebox/proxy/listen"
@@ -143,7 +144,8 @@ func (p *process) open() (err error) {
 	}
 	p.ledger, err = billing.Open(billing.Options{Wait: wait, Dir: cfg.LedgerDir(), Shared: cfg.SharedAddress(),
 		NodeName: cfg.Node.Name, Leases: cfg.Billing.Leases, Brand: cfg.Brand, Durability: cfg.Durability, Log: p.log,
-		Redis: cfg.Redis, Idempotency: cfg.Idempotency, Responses: cfg.Responses})
+		Redis: cfg.Redis, Idempotency: cfg.Idempotency, Responses: cfg.Responses,
+		Buckets: func(key string, c *config.S3) (billing.Bucket, error) { return media.OpenFiles(key, c) }})
 	if err != nil {
 		return fmt.Errorf("cannot open the ledger in %s: %w", cfg.StoreName(), err)
 	}
