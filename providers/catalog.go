@@ -94,17 +94,18 @@ func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Lo
 	return c, nil
 }
 
-// Credential says what proves who asks an upstream, when it was got, and when it ends; zero: unknown.
-func (c *Catalog) Credential(upstream string) (kind string, got, expires time.Time) {
+// Credential says what proves who asks an upstream, when it was got, when it ends, and when it was last
+// accepted; zero: unknown.
+func (c *Catalog) Credential(upstream string) (kind string, got, expires, accepted time.Time) {
 	u := c.upstreams[upstream]
 	if u == nil {
-		return "", got, expires
+		return "", got, expires, accepted
 	}
 	got = u.since
 	if aged, ok := u.credential.(credential.Aged); ok {
 		got, expires = aged.Age()
 	}
-	return u.spec.Kind.String(), got, expires
+	return u.spec.Kind.String(), got, expires, u.Proxy.Accepted()
 }
 
 // Models are all models, by Index.

@@ -1,5 +1,7 @@
 package proxy
 
+import "slices"
+
 // Cause says how a conversation ended early. None is the good end.
 type Cause uint8
 
@@ -35,6 +37,12 @@ func (c Cause) String() string {
 		return causeNames[c]
 	}
 	return "unknown"
+}
+
+// CauseNamed is the cause of a name; false: it names none.
+func CauseNamed(name string) (Cause, bool) {
+	i := slices.Index(causeNames[:], name)
+	return Cause(max(i, 0)), i >= 0
 }
 
 // ofClient says that nobody is left to answer.

@@ -77,9 +77,9 @@ func (x *Exchange) connect(t *Endpoint, nowNs int64, fresh bool) (Cause, error) 
 var (
 	errNoFreeConn     = errors.New("all connections are in use (max_connections)")
 	errConnectTimeout = errors.New("no connection in time (timeouts.connect)")
-	errName           = errors.New("the host name cannot be resolved")
-	errCertificate    = errors.New("the upstream's certificate is not trusted (ca_file)")
-	errHandshake      = errors.New("the TLS handshake failed")
+	ErrName           = errors.New("the host name cannot be resolved")
+	ErrCertificate    = errors.New("the upstream's certificate is not trusted (ca_file)")
+	ErrHandshake      = errors.New("the TLS handshake failed")
 	errBroken         = errors.New("the connection broke")
 	errUnasked        = errors.New("the upstream closed the connection, or spoke, before it was asked")
 	errClosed         = errors.New("the upstream closed the connection")
@@ -100,11 +100,11 @@ func plainError(err error) error {
 	case errors.As(err, &no):
 		return no
 	case errors.As(err, &dns):
-		return errName
+		return ErrName
 	case errors.As(err, &cert), errors.As(err, &unknown):
-		return errCertificate
+		return ErrCertificate
 	case errors.As(err, &record), errors.As(err, &alert):
-		return errHandshake
+		return ErrHandshake
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errClosed
 	}

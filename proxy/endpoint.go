@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"farebox/config/fair"
@@ -63,6 +64,8 @@ type Endpoint struct {
 	open   int     // idle ones, those in use and those being dialled
 	closed bool
 	timer  *time.Timer // runs while there are idle connections
+
+	accepted atomic.Int64 // see Accepted
 
 	drains *fair.Room // connections whose answers are read on without a client
 }
@@ -367,6 +370,22 @@ func (t *Endpoint) Conns() (open, idle int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open, len(t.idle)
+}
+
+// accept notes that an answer succeeded.
+func (t *Endpoint) accept(nowNs int64) {
+	if nowNs-t.accepted.Load() > int64(time.Second) { // processors do not share its line for each answer
+		t.accepted.Store(nowNs)
+	}
+}
+
+// Accepted is when a request last got an answer of 2xx here, to the second; zero: never. So its
+// credential was accepted then.
+func (t *Endpoint) Accepted() (at time.Time) {
+	if ns := t.accepted.Load(); ns != 0 {
+		at = time.Unix(0, ns)
+	}
+	return at
 }
 
 // Close closes the idle connections; those in use close when they are given back.

@@ -125,6 +125,9 @@ func (x *Exchange) once(t *Endpoint, r *Request, start time.Time, fresh bool) (a
 		}
 	}
 	a.Status, a.RetryAfter = x.head.status, x.head.retryAfter
+	if a.Status/100 == 2 {
+		t.accept(start.UnixNano())
+	}
 	return a
 }
 

@@ -102,7 +102,7 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	if _, body, err := g2.ask("{}"); err != nil || body != "connect_failed" {
 		t.Errorf("%q %v", body, err)
 	}
-	if r := g2.result(); r.Err != errCertificate {
+	if r := g2.result(); r.Err != ErrCertificate {
 		t.Errorf("%v", r.Err)
 	}
 	plain := endpoint(t, "x", func(o *EndpointOptions) {

@@ -327,6 +327,7 @@ func (c *Call) observe() {
 		c.Part.Observe(took)
 	}
 	if c.Key != nil && c.unusual() {
+		c.countErrors()
 		c.noteUnusual(took)
 	}
 	c.log(took)

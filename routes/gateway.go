@@ -92,6 +92,7 @@ type snapshot struct {
 	directory *directory
 	wallets   *wallets          // nil: there is nothing for them
 	upstreams map[string]uint32 // their numbers in the books
+	errors    map[string]*upstreamErrors
 }
 
 // New builds a gateway with some capabilities that serves cfg.
@@ -164,9 +165,15 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		m.Slot = g.ledger.ModelNumber(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
-	next.upstreams = map[string]uint32{}
+	next.upstreams, next.errors = map[string]uint32{}, map[string]*upstreamErrors{}
 	for _, w := range next.watched() {
 		next.upstreams[w.Upstream] = g.ledger.UpstreamNumber(w.Upstream)
+		if old != nil {
+			next.errors[w.Upstream] = old.errors[w.Upstream]
+		}
+		if next.errors[w.Upstream] == nil {
+			next.errors[w.Upstream] = new(upstreamErrors)
+		}
 	}
 	next.classes = g.offeredClasses(cfg)
 	next.windows = map[*RateClass]classWindow{}

@@ -88,7 +88,11 @@ type TargetState struct {
 	Idle        int               `json:"idle_connections"`
 	UnderWay    int               `json:"requests_under_way"` // of the upstream
 	// Errors are the answers that did not succeed, by status: 4xx, 5xx, broken, none or left.
-	Errors     map[string]int64 `json:"errors"`
+	Errors map[string]int64 `json:"errors"`
+	// ErrorKinds are the failed attempts at the upstream since the process began, whatever they were for:
+	// connection, dns, tls, timeout, interrupted, invalid_answer, auth, payment, rate_limit, server_error,
+	// request_refused, no_connection or no_credential.
+	ErrorKinds map[string]int64 `json:"errors_by_kind"`
 	Credential *CredentialState `json:"credential,omitempty"` // of an upstream of a model
 	// Answers are those since the process began, by status and kind.
 	Answers []AnswerState `json:"answers"`
@@ -99,6 +103,8 @@ type CredentialState struct {
 	Kind      string    `json:"kind"`                // key, token_file, service_account or signature
 	GotAt     time.Time `json:"got_at,omitzero"`     // read or fetched; missing: not yet
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // missing: unknown
+	// LastAccepted is when a request with it last succeeded, to the second. Missing: not since it was loaded.
+	LastAccepted time.Time `json:"last_accepted_at,omitzero"`
 }
 
 // AnswerState are the answers of an upstream that ended alike, with their times in ms, as exact
@@ -132,13 +138,14 @@ func (g *Gateway) Targets() []TargetState {
 	live := g.live.Load()
 	for _, w := range live.watched() {
 		s := TargetState{Kind: w.Kind, Model: w.Model, Upstream: w.Upstream, Name: w.Name, Weight: w.Weight, Priority: w.Priority,
-			State: w.Breaker.State(now.UnixNano()).String(), Errors: map[string]int64{}, Answers: []AnswerState{}}
+			State: w.Breaker.State(now.UnixNano()).String(), Errors: map[string]int64{}, Answers: []AnswerState{},
+			ErrorKinds: live.errors[w.Upstream].byKind()}
 		s.Failures, s.Rests = w.Breaker.Counts()
 		s.Connections, s.Idle = w.Conns()
 		s.UnderWay = s.Connections - s.Idle
 		if w.Kind == "model" {
-			kind, got, expires := live.catalog.Credential(w.Upstream)
-			s.Credential = &CredentialState{kind, got.UTC(), expires.UTC()}
+			kind, got, expires, accepted := live.catalog.Credential(w.Upstream)
+			s.Credential = &CredentialState{kind, got.UTC(), expires.UTC(), accepted.UTC()}
 		}
 		if w.Meter != nil {
 			s.Answers = answersOf(w.Meter)

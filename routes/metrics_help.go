@@ -22,6 +22,7 @@ var metricHelp = map[string]string{
 	"farebox_upstream_retries_total":        "Attempts of requests after their first one, by model.",
 	"farebox_upstream_first_byte_seconds":   "Time from asking a target to the first event of a stream, or to the head of another answer.",
 	"farebox_upstream_duration_seconds":     "Time from asking a target to the end of its answer, by how that ended.",
+	"farebox_upstream_errors_total":         "Attempts at an upstream that failed, by kind.",
 	"farebox_upstream_connections":          "Connections to an upstream, used or idle.",
 	"farebox_target_state":                  "0 in use, 1 resting, 2 to be tried again.",
 	"farebox_target_failures_total":         "Failures of a target.",

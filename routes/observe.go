@@ -198,6 +198,7 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	g.metrics.set.WritePrometheus(w)
 	s := g.live.Load()
 	s.catalog.WriteMetrics(w)
+	s.writeErrors(w)
 	if s.wallets != nil {
 		s.wallets.desk.WriteMetrics(w)
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,20 @@ func (d *desk) request(id string) (found gjson.Result) {
 	}
 }
 
+// expectErrors compares the errors of an upstream by kind. Its credential was accepted just now.
+func (d *desk) expectErrors(upstream string, want map[string]int64) {
+	d.t.Helper()
+	u := d.must("GET", "/upstreams", "").Get(`data.#(upstream=="` + upstream + `")`)
+	got := map[string]int64{}
+	u.Get("errors_by_kind").ForEach(func(kind, n gjson.Result) bool { got[kind.Str] = n.Int(); return true })
+	if !maps.Equal(got, want) {
+		d.t.Errorf("%s has the errors %v, expected %v", upstream, got, want)
+	}
+	if at := u.Get("credential.last_accepted_at").Time(); time.Since(at) > time.Minute {
+		d.t.Errorf("the credential of %s was last accepted at %s", upstream, at)
+	}
+}
+
 // expectRevenue compares the requests of each upstream in the revenue, of which each has some.
 func (d *desk) expectRevenue(want map[string]int64) {
 	d.t.Helper()
@@ -128,6 +143,8 @@ func TestARequestIsFoundByItsID(t *testing.T) {
 	}
 	d.expectRevenue(map[string]int64{"second": 1, "first": 2})
 	status, id = d.ask(rich, "sim-chat", "[[sim status=500]]", "")
+	d.expectErrors("first", map[string]int64{"server_error": 2})
+	d.expectErrors("second", map[string]int64{"server_error": 1})
 	r = expect("upstream away", id, map[string]string{"tries.0.status": "500", "tries.1.status": "500", "charge": ""})
 	if hold := r.Get("hold").Float(); hold <= 0.001 || r.Get("status").Int() != int64(status) {
 		t.Errorf("upstream away: %s", r.Raw)
