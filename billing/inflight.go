@@ -7,7 +7,8 @@ import (
 )
 
 // inFlight bounds how many requests of an account are under way at the same time
-// on this node (addendum 13, Concurrency). The zero value is ready.
+// on this node (addendum 13, Concurrency). The zero value is ready. x/sync/semaphore and
+// fair.Turns have one size from their beginning; a reload changes the size of this one.
 type inFlight struct {
 	mu       sync.Mutex
 	accounts map[*AccountState]*semaphore // those with a slot taken

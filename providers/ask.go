@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/config"
+	"farebox/config/fair"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/credential"
 	"farebox/providers/rpc"
@@ -76,19 +76,12 @@ func questionsOf(cfg *config.Config, wanted func(name, network string) bool) (li
 
 func askAll(questions []question) []Asked {
 	all := make([]Asked, len(questions))
-	var wg sync.WaitGroup
-	seats := make(chan struct{}, askParallel)
-	for i, q := range questions {
-		seats <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-seats }()
-			a, began := &all[i], time.Now()
-			a.Name = q.name
-			a.Good, a.Err = q.ask(&a.Status)
-			a.Took = time.Since(began)
-		})
-	}
-	wg.Wait()
+	fair.Each(len(questions), askParallel, func(i int) {
+		a, began := &all[i], time.Now()
+		a.Name = questions[i].name
+		a.Good, a.Err = questions[i].ask(&a.Status)
+		a.Took = time.Since(began)
+	})
 	return all
 }
 

@@ -112,20 +112,10 @@ func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account
 	wants := split(max(1, j.Count), first.reach.PerCall)
 	lines := make([]*line, len(wants))
 	lines[0] = first
-	var others sync.WaitGroup
-	slots := make(chan struct{}, e.o.Parallel)
 	for i := 1; i < len(wants); i++ {
 		lines[i] = w.begin()
-		others.Add(1)
-		go func() {
-			defer others.Done()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			lines[i].safely(wants[i])
-		}()
 	}
-	lines[0].safely(wants[0])
-	others.Wait()
+	fair.Each(len(wants), 1+e.o.Parallel, func(i int) { lines[i].safely(wants[i]) })
 	return w.collect(lines, time.Since(began))
 }
 

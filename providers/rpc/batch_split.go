@@ -3,7 +3,6 @@ package rpc
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"farebox/config/fair"
 	"farebox/proxy"
@@ -101,7 +100,7 @@ func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 		}
 		return last
 	}
-	sideBySide(len(calls), parallel, func(k int) { one(calls[k]) })
+	fair.Each(len(calls), parallel, func(k int) { one(calls[k]) })
 	return last
 }
 
@@ -112,29 +111,6 @@ func (n *Network) parallel() int {
 		most = max(most, u.Config.MaxParallel)
 	}
 	return most
-}
-
-// sideBySide runs f for 0 to n-1, so many at a time, and waits for all.
-func sideBySide(n, parallel int, f func(i int)) {
-	var group sync.WaitGroup
-	var panicked atomic.Pointer[any]
-	slots := make(chan struct{}, parallel)
-	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() {
-				if v := recover(); v != nil {
-					panicked.Store(&v)
-				}
-				<-slots
-			}()
-			f(i)
-		})
-	}
-	group.Wait()
-	if v := panicked.Load(); v != nil {
-		panic(*v) // where it is dealt with: in the request's own goroutine
-	}
 }
 
 // keep moves the answer of a single call into a part, and reads a large one to

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,26 +87,17 @@ func (c *chains) returned(u *Node) {
 }
 
 func (c *chains) ask(p *proxy.Proxy) {
-	var all sync.WaitGroup
-	for _, u := range c.network.Nodes {
+	c.network.each(func(_ int, u *Node) {
 		if u.chain.Load() != nil && !u.odd.Load() && !u.unsure.Swap(false) {
-			continue
+			return
 		}
-		all.Go(func() {
-			defer func() {
-				if recover() != nil { // what it said broke us: a node to be careful with
-					u.Breaker.Failed(time.Now().UnixNano(), 0)
-				}
-			}()
-			id, ok := u.askChain(p, c.network.Family)
-			if !ok {
-				u.unsure.Store(true)
-				return
-			}
-			u.chain.Store(&id)
-		})
-	}
-	all.Wait()
+		id, ok := u.askChain(p, c.network.Family)
+		if !ok {
+			u.unsure.Store(true)
+			return
+		}
+		u.chain.Store(&id)
+	})
 	c.decide()
 	for _, u := range c.network.Nodes {
 		if u.chain.Load() == nil || u.odd.Load() || u.unsure.Load() {

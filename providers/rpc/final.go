@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -157,24 +156,14 @@ func (f *finals) same(ask func(u *Node, tag string) (finalBlock, bool), want *fi
 // round asks all nodes for a block; number 0: there was no answer.
 func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag string) []finalBlock {
 	told := make([]finalBlock, len(f.network.Nodes))
-	var all sync.WaitGroup
-	for i, u := range f.network.Nodes {
+	f.network.each(func(i int, u *Node) {
 		if u.odd.Load() {
-			continue
+			return
 		}
-		all.Go(func() {
-			defer func() {
-				if recover() != nil { // what it said broke us: a node to be careful with
-					told[i] = finalBlock{}
-					u.Breaker.Failed(time.Now().UnixNano(), 0)
-				}
-			}()
-			if b, ok := ask(u, tag); ok {
-				told[i] = b
-			}
-		})
-	}
-	all.Wait()
+		if b, ok := ask(u, tag); ok {
+			told[i] = b
+		}
+	})
 	return told
 }
 

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"farebox/config/fair"
 	"farebox/proxy"
 )
 
@@ -49,23 +49,26 @@ func (h *heads) touch(p *proxy.Proxy, nowNs int64) {
 	}()
 }
 
+// each runs f for all nodes at once. A node whose answer makes f panic has failed.
+func (n *Network) each(f func(i int, u *Node)) {
+	fair.Each(len(n.Nodes), len(n.Nodes), func(i int) {
+		defer func() {
+			if recover() != nil {
+				n.Nodes[i].Breaker.Failed(time.Now().UnixNano(), 0)
+			}
+		}()
+		f(i, n.Nodes[i])
+	})
+}
+
 // ask asks all nodes at once.
 func (h *heads) ask(p *proxy.Proxy) {
-	var all sync.WaitGroup
-	for _, u := range h.network.Nodes {
-		all.Go(func() {
-			defer func() {
-				if recover() != nil { // what it said broke us: a node to be careful with
-					u.Breaker.Failed(time.Now().UnixNano(), 0)
-				}
-			}()
-			if n, ok := u.askHead(p, h.network.Family); ok {
-				u.head.Store(n)
-				u.headNs.Store(time.Now().UnixNano())
-			}
-		})
-	}
-	all.Wait()
+	h.network.each(func(_ int, u *Node) {
+		if n, ok := u.askHead(p, h.network.Family); ok {
+			u.head.Store(n)
+			u.headNs.Store(time.Now().UnixNano())
+		}
+	})
 	now := time.Now().UnixNano()
 	var known []int64
 	for _, u := range h.network.Nodes {

@@ -3,6 +3,8 @@ package rpc
 import (
 	"bytes"
 	"time"
+
+	"farebox/config/fair"
 )
 
 // A signed transaction has the same hash however often it is sent, and a chain
@@ -72,7 +74,7 @@ func (j *Job) lookUp(list []sent, u *Node) {
 		return
 	}
 	j.Attempts += len(open)
-	sideBySide(len(open), j.from.Network.parallel(), func(k int) {
+	fair.Each(len(open), j.from.Network.parallel(), func(k int) {
 		s := &list[open[k]]
 		s.there = j.landed(u, s.hash) != nil
 	})

@@ -396,12 +396,8 @@ func composition(info gjson.Result) (compose gjson.Result, err error) {
 		return info.Get("app_compose"), nil
 	}
 	text := []byte(info.Str)
-	begin := scan.Space(text, 0)
-	if end, why := scan.Value(text, begin, 0, maxDepth); why != 0 || scan.Space(text, end) != len(text) {
-		return compose, errCompose
-	}
 	var doc scan.Document
-	if doc.SkimStrict(text, tcbShape) != nil {
+	if doc.SkimWhole(text, tcbShape, maxDepth) != nil {
 		return compose, errCompose
 	}
 	if f, ok := doc.Top(0); ok {

@@ -139,12 +139,8 @@ func split(body []byte) (candidates [][]byte, err error) {
 
 // strict reads an object that all parsers read alike, as far as it decides anything.
 func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
-	begin := scan.Space(raw, 0)
-	if end, why := scan.Value(raw, begin, 0, maxDepth); why != 0 || scan.Space(raw, end) != len(raw) {
-		return r, ErrAnswer
-	}
 	var doc scan.Document
-	if doc.SkimStrict(raw, shape) != nil {
+	if doc.SkimWhole(raw, shape, maxDepth) != nil {
 		return r, ErrAnswer
 	}
 	return gjson.ParseBytes(raw), nil

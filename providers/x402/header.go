@@ -2,7 +2,6 @@ package x402
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"strings"
 
 	"farebox/proxy/scan"
@@ -70,12 +69,9 @@ func open(header string) (*sheet, *Refusal) {
 		return nil, &Refusal{Code: CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
 	}
 	s := &sheet{text: text}
-	if err := s.doc.SkimStrict(text, topShape); err != nil {
+	if err := s.doc.SkimWhole(text, topShape, maxDepth); err != nil {
 		return nil, &Refusal{Code: CodeFormat,
 			Text: strings.Replace(err.Error(), "the request body", "the JSON in the payment header", 1)}
-	}
-	if _, why := scan.Value(text, scan.Space(text, 0), 0, maxDepth); why != 0 {
-		return nil, &Refusal{Code: CodeFormat, Text: "the JSON in the payment header " + why.String()}
 	}
 	return s, nil
 }
@@ -107,10 +103,5 @@ func (s *sheet) has(parent int32, id int) bool { return s.doc.Member(parent, id)
 
 // text of a member that is a string.
 func (s *sheet) string(parent int32, id int) (text string, ok bool) {
-	i := s.member(parent, id, scan.String)
-	if i < 0 {
-		return "", false
-	}
-	err := json.Unmarshal(s.doc.Fields[i].Raw(s.text), &text)
-	return text, err == nil
+	return s.doc.Text(s.text, s.doc.Member(parent, id))
 }

@@ -1,9 +1,36 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"math/bits"
 )
+
+// SkimWhole is SkimStrict that also checks what the Shape does not name, at most so many
+// brackets deep. All parsers read a body alike that it accepts.
+func (d *Document) SkimWhole(body []byte, shape *Shape, most int) error {
+	if err := d.SkimStrict(body, shape); err != nil {
+		return err
+	}
+	if at, why := Value(body, Space(body, 0), 0, most); why != 0 {
+		return &Error{Offset: at, Reason: why}
+	}
+	return nil
+}
+
+// Text is the text of the string Fields[i] in a body that SkimStrict has read; false for
+// another kind, for an escape that JSON does not have, and for an i below 0.
+func (d *Document) Text(body []byte, i int32) (text string, ok bool) {
+	if i < 0 || d.Fields[i].Kind != String {
+		return "", false
+	}
+	raw := d.Fields[i].Raw(body)
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	return text, json.Unmarshal(raw, &text) == nil
+}
 
 // Value goes over one value, whose first byte is at i, by the whole grammar of
 // RFC 8259 and with the inside of its strings: what it lets pass, all parsers

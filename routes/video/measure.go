@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"farebox/billing"
+	"farebox/config/fair"
 	"farebox/providers/fetch"
 	"farebox/providers/video"
 	"farebox/proxy"
@@ -60,25 +60,17 @@ func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Err
 func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	wrong := make([]*routes.Error, len(list))
 	cause, err := c.Await(probeLimit, func(ctx context.Context) error {
-		var all sync.WaitGroup
-		seats := make(chan struct{}, probesAtOnce)
-		for i := range list {
-			if !list[i].isLink() {
-				continue
-			}
-			seats <- struct{}{}
-			all.Go(func() {
-				defer func() { <-seats }()
-				defer func() {
-					if v := recover(); v != nil {
-						of.gateway.NotePanic("a probe of a link", v)
-						wrong[i] = list[i].judge(video.ErrFormat)
-					}
-				}()
+		fair.Each(len(list), probesAtOnce, func(i int) {
+			defer func() {
+				if v := recover(); v != nil {
+					of.gateway.NotePanic("a probe of a link", v)
+					wrong[i] = list[i].judge(video.ErrFormat)
+				}
+			}()
+			if list[i].isLink() {
 				wrong[i] = list[i].follow(ctx, of.prober)
-			})
-		}
-		all.Wait()
+			}
+		})
 		return ctx.Err()
 	})
 	for _, e := range wrong {

@@ -1,8 +1,6 @@
 package gpu
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -47,12 +45,8 @@ func Read(text []byte) (*Payload, error) {
 	if len(text) > maxPayload {
 		return nil, fmt.Errorf("cannot read the evidence: it has %d bytes; at most %d are read", len(text), maxPayload)
 	}
-	begin := scan.Space(text, 0)
-	if end, why := scan.Value(text, begin, 0, maxDepth); why != 0 || scan.Space(text, end) != len(text) {
-		return nil, errPayload
-	}
 	var doc scan.Document
-	if doc.SkimStrict(text, shape) != nil {
+	if doc.SkimWhole(text, shape, maxDepth) != nil {
 		return nil, errPayload
 	}
 	list := doc.TopIndex(shape.ID("evidence_list"))
@@ -79,17 +73,10 @@ func Read(text []byte) (*Payload, error) {
 }
 
 // read reads a text; some may be missing, or null.
-func read(text []byte, doc *scan.Document, at int32, into *string, missing bool) bool {
+func read(text []byte, doc *scan.Document, at int32, into *string, missing bool) (ok bool) {
 	if at < 0 || missing && doc.Fields[at].Kind == scan.Null {
 		return missing
 	}
-	raw := doc.Fields[at].Raw(text)
-	if doc.Fields[at].Kind != scan.String {
-		return false
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		*into = string(raw[1 : len(raw)-1])
-		return true
-	}
-	return json.Unmarshal(raw, into) == nil
+	*into, ok = doc.Text(text, at)
+	return ok
 }

@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"farebox/providers/tee/tdx"
 	"farebox/proxy/scan"
 )
@@ -130,19 +128,13 @@ var shapes = map[string]*scan.Shape{
 }
 
 func split(body []byte, member string) (data, signature []byte, err error) {
-	begin := scan.Space(body, 0)
-	if end, why := scan.Value(body, begin, 0, maxDepth); why != 0 || scan.Space(body, end) != len(body) {
-		return nil, nil, errEnvelope
-	}
 	var doc scan.Document
-	if doc.SkimStrict(body, shapes[member]) != nil {
+	if doc.SkimWhole(body, shapes[member], maxDepth) != nil {
 		return nil, nil, errEnvelope
 	}
-	members := 0
-	gjson.ParseBytes(body).ForEach(func(_, _ gjson.Result) bool { members++; return true })
 	of, ok := doc.Top(0)
 	by, also := doc.Top(1)
-	if !ok || !also || members != 2 || of.Kind != scan.Object || by.Kind != scan.String {
+	if !ok || !also || doc.Members != 2 || of.Kind != scan.Object || by.Kind != scan.String {
 		return nil, nil, errEnvelope
 	}
 	text := by.Raw(body)

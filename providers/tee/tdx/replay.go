@@ -56,11 +56,8 @@ var (
 
 func events(raw []byte) ([]Event, error) {
 	raw = slices.Concat([]byte(`{"event_log":`), raw, []byte("}"))
-	if end, why := scan.Value(raw, 0, 0, maxDepth); why != 0 || end != len(raw) {
-		return nil, errLog
-	}
 	var doc scan.Document
-	if doc.SkimStrict(raw, logShape) != nil || doc.Members != 1 || doc.Fields[0].Kind != scan.Array {
+	if doc.SkimWhole(raw, logShape, maxDepth) != nil || doc.Members != 1 || doc.Fields[0].Kind != scan.Array {
 		return nil, errLog
 	}
 	n := int(doc.Fields[0].Len)

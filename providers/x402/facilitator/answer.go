@@ -1,7 +1,6 @@
 package facilitator
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,10 +45,7 @@ type sheet struct {
 
 func open(body []byte) (*sheet, error) {
 	s := &sheet{text: body}
-	if len(body) > maxAnswer || s.doc.SkimStrict(body, answerShape) != nil {
-		return nil, errAnswer
-	}
-	if _, why := scan.Value(body, scan.Space(body, 0), 0, maxDepth); why != 0 {
+	if len(body) > maxAnswer || s.doc.SkimWhole(body, answerShape, maxDepth) != nil {
 		return nil, errAnswer
 	}
 	return s, nil
@@ -66,9 +62,7 @@ func (s *sheet) truth(id int) (bool, error) {
 
 // string is a member's text, empty where it is none.
 func (s *sheet) string(id int) (text string) {
-	if f, ok := s.doc.Top(id); ok && f.Kind == scan.String && json.Unmarshal(f.Raw(s.text), &text) != nil {
-		return ""
-	}
+	text, _ = s.doc.Text(s.text, s.doc.TopIndex(id))
 	return text
 }
 
