@@ -115,10 +115,10 @@ func (l Wallets) row(address string) (*store.AccountRow, error) {
 	return row, err
 }
 
-// State gives the account of a wallet as it is in memory, whatever its status, for
+// WalletState gives the account of a wallet as it is in memory, whatever its status, for
 // reports, or ErrNoAccount.
-func (l Wallets) State(address string) (*AccountState, error) {
-	row, err := l.row(address)
+func (l Accounts) WalletState(address string) (*AccountState, error) {
+	row, err := l.Wallets().row(address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}

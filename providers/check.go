@@ -13,7 +13,7 @@ import (
 	"farebox/config"
 	"farebox/providers/credential"
 	"farebox/providers/media"
-	"farebox/providers/x402/desk"
+	"farebox/providers/x402/chainclient"
 )
 
 // Commands are those about what is behind the gateway.
@@ -97,7 +97,7 @@ func askTokens(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	if cfg.X402 == nil {
 		return nil
 	}
-	d, done, err := desk.Alone(cfg)
+	d, done, err := chainclient.Alone(cfg)
 	if err != nil {
 		return err
 	}

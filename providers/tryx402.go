@@ -14,7 +14,7 @@ import (
 
 	"farebox/config"
 	"farebox/providers/x402"
-	"farebox/providers/x402/desk"
+	"farebox/providers/x402/chainclient"
 )
 
 // maxKeyFile is far more than a private key has.
@@ -61,7 +61,7 @@ func x402TestCommand() *cobra.Command {
 }
 
 func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, keyFile, amount string) error {
-	d, done, err := desk.Alone(cfg)
+	d, done, err := chainclient.Alone(cfg)
 	if err != nil {
 		return fmt.Errorf("cannot test payments: %w", err)
 	}
@@ -77,7 +77,7 @@ func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, ke
 	if err != nil || usd <= 0 || usd%x402.NanoPerUnit != 0 {
 		return fmt.Errorf("cannot pay %q: expected an amount in USD with at most 6 decimals, such as 0.01", amount)
 	}
-	good := d.Try(ctx, network, key, int64(usd/x402.NanoPerUnit), func(s desk.Step) {
+	good := d.Try(ctx, network, key, int64(usd/x402.NanoPerUnit), func(s chainclient.Step) {
 		if s.Err != nil {
 			fmt.Fprintf(out, "  failed  %s: %v\n", s.Name, s.Err)
 			return
@@ -91,7 +91,7 @@ func tryX402(ctx context.Context, out io.Writer, cfg *config.Config, network, ke
 	return nil
 }
 
-func askFacilitators(ctx context.Context, out io.Writer, d *desk.Desk, network string) error {
+func askFacilitators(ctx context.Context, out io.Writer, d *chainclient.Client, network string) error {
 	n := d.Terms.Network(network)
 	if n == nil {
 		return fmt.Errorf("cannot ask about %q: it is not in x402.networks", network)

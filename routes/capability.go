@@ -83,9 +83,9 @@ func (s *snapshot) close(other *snapshot) {
 		catalog = other.catalog
 	}
 	s.catalog.Close(catalog)
-	// Without x402 in the config that follows, the desk stays for payments that are left.
+	// Without x402 in the config that follows, the client stays for payments that are left.
 	if s.wallets != nil && other != nil && other.wallets != nil {
-		s.wallets.desk.Close(other.wallets.desk)
+		s.wallets.client.Close(other.wallets.client)
 	}
 	for i := range s.views {
 		if end := s.views[i].Close; end != nil {
@@ -124,6 +124,7 @@ type Accounts interface {
 	UpdateKey(a *billing.AccountState, id string, c billing.KeyChange) (billing.KeyInfo, error)
 	DeleteKey(a *billing.AccountState, id string) error
 	WalletAccount(address string, open bool) (billing.Account, error)
+	WalletState(address string) (*billing.AccountState, error)
 	LinkWallet(address, account, by string) (billing.WalletLink, error)
 	UseToken(o fair.Owner, id string, expires time.Time) (fresh bool, err error)
 	DeriveSecret(purpose string) []byte

@@ -12,6 +12,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/job"
+	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/config/fair"
 	"farebox/providers"
@@ -29,9 +30,9 @@ type Options struct {
 	// in place of what the catalog's targets speak.
 	Media media.Store
 	Maker job.Maker
-	// Desk, if not nil, is asked about payments in place of the config's facilitators
+	// Payments, if not nil, is asked about payments in place of the config's facilitators
 	// and chains.
-	Desk WalletDesk
+	Payments PaymentClient
 }
 
 // Gateway answers requests. Its parts live as long as the process; what the
@@ -64,12 +65,11 @@ type Gateway struct {
 	jobs  *job.Machine // nil: none are taken
 	media media.Store
 
-	payments     *payments
-	newDesk      func(cfg *config.Config, catalog *providers.Catalog, before WalletDesk) (WalletDesk, error)
-	facilitators *facilitatorMeters
-	contracts    contracts
-	unpaid       *fair.Budget // processor time of children
-	strangers    PerMinute[stranger]
+	payments         *payment.Machine
+	newPaymentClient func(cfg *config.Config, catalog *providers.Catalog, before PaymentClient) (PaymentClient, error)
+	contracts        contracts
+	unpaid           *fair.Budget // processor time of children
+	strangers        PerMinute[stranger]
 
 	metricsHere bool
 	metrics     *meters
@@ -189,7 +189,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		}
 	}
 	next.directory = g.newDirectory(next)
-	if err := g.payments.serve(next.wallets); err != nil {
+	if err := g.configurePayments(next.wallets); err != nil {
 		next.close(old)
 		return err
 	}
@@ -226,7 +226,7 @@ func (g *Gateway) Warm() {
 	g.serving.Store(true)
 	s := g.live.Load()
 	if s.wallets != nil {
-		s.wallets.desk.Start()
+		s.wallets.client.Start()
 	}
 	for i := range s.views {
 		if begin := s.views[i].Serve; begin != nil {

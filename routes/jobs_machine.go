@@ -43,13 +43,13 @@ func (g *Gateway) Begin() error {
 			return fmt.Errorf("cannot go on with the jobs of the ledger: %w", err)
 		}
 	}
-	return g.payments.open()
+	return g.payments.Begin()
 }
 
 // Close ends what is done for jobs and payments, before the ledger is closed. The next
 // process goes on with them.
 func (g *Gateway) Close() {
-	g.payments.close()
+	g.closePayments()
 	if g.jobs != nil {
 		g.jobs.Close()
 	}

@@ -200,7 +200,7 @@ func (g *Gateway) ServeMetrics(ctx *fasthttp.RequestCtx) {
 	s.catalog.WriteMetrics(w)
 	s.writeErrors(w)
 	if s.wallets != nil {
-		s.wallets.desk.WriteMetrics(w)
+		s.wallets.writeMetrics(w)
 	}
 	for i := range s.views {
 		if write := s.views[i].Metrics; write != nil {

@@ -253,7 +253,7 @@ func (c *Call) ConfirmSignIn(s *SignedIn) *Error {
 		defer place.Done()
 		ctx, cancel := context.WithTimeout(ctx, contractTime)
 		defer cancel()
-		signed, err = c.snap.wallets.desk.ContractSigned(ctx, s.sign.Chain, s.Wallet, s.sign.Hash, s.sign.Signature)
+		signed, err = c.snap.wallets.client.ContractSigned(ctx, s.sign.Chain, s.Wallet, s.sign.Hash, s.sign.Signature)
 		return err
 	})
 	switch {

@@ -13,11 +13,11 @@ import (
 
 // wallets is what a config lets wallets do, ready for requests.
 type wallets struct {
-	cfg   *config.X402
-	rules *signin.Rules
-	terms *x402.Terms
-	desk  WalletDesk
-	known *ristretto.Cache[string, knownWallet] // headers that hold for several requests; nil: none do
+	cfg    *config.X402
+	rules  *signin.Rules
+	terms  *x402.Terms
+	client PaymentClient
+	known  *ristretto.Cache[string, knownWallet] // headers that hold for several requests; nil: none do
 }
 
 // maxKnown is how many such headers are remembered.
@@ -28,21 +28,21 @@ func (g *Gateway) newWallets(cfg *config.Config, catalog *providers.Catalog, old
 	if x == nil {
 		return nil, nil
 	}
-	var before WalletDesk
+	var before PaymentClient
 	if old != nil && old.wallets != nil {
-		before = old.wallets.desk
+		before = old.wallets.client
 	}
 	w := &wallets{cfg: x, rules: signInRules(x)}
 	var err error
-	if w.desk, err = g.newDesk(cfg, catalog, before); err != nil {
+	if w.client, err = g.newPaymentClient(cfg, catalog, before); err != nil {
 		return nil, fmt.Errorf("cannot ask about payments: %w", err)
 	}
-	if w.terms, err = x402.NewTerms(x, w.desk); err == nil && x.SignIn.Nonce == "reusable" {
+	if w.terms, err = x402.NewTerms(x, w.client); err == nil && x.SignIn.Nonce == "reusable" {
 		w.known, err = ristretto.NewCache(&ristretto.Config[string, knownWallet]{NumCounters: 10 * maxKnown,
 			MaxCost: maxKnown, BufferItems: 64, IgnoreInternalCost: true})
 	}
 	if err != nil {
-		w.desk.Close(before)
+		w.client.Close(before)
 		return nil, fmt.Errorf("cannot take payments: %w", err)
 	}
 	return w, nil

@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/chain"
-	"farebox/providers/x402/desk"
+	"farebox/providers/x402/chainclient"
 )
 
 // maxScan is how far back a list of transfers may begin.
@@ -49,7 +49,7 @@ assign credits one. The list is the answer of one node; assign asks all witnesse
 				return fmt.Errorf("cannot list transfers since %s until %s ago: expected since at most %s, and longer ago "+
 					"than until", since, until, maxScan)
 			}
-			return f.beforeChain(cmd, func(ctx context.Context, d *desk.Desk) error {
+			return f.beforeChain(cmd, func(ctx context.Context, d *chainclient.Client) error {
 				now := time.Now()
 				list, err := d.Transfers(ctx, network, now.Add(-since), now.Add(-until), progress(cmd.ErrOrStderr()))
 				if err != nil {
@@ -82,7 +82,7 @@ func progress(out io.Writer) func(chain.Scan) {
 	}
 }
 
-func (f *operatorFlags) printTransfers(cmd *cobra.Command, list []desk.Transfer, all bool) error {
+func (f *operatorFlags) printTransfers(cmd *cobra.Command, list []chainclient.Transfer, all bool) error {
 	infos, rows := []transferInfo{}, [][]string{}
 	err := f.with(func(op billing.Operator) error {
 		for i := range list {
@@ -128,7 +128,7 @@ reverses it if the chain loses it. The payment stores the operator and the reaso
 			if a, err := wallet.ParseAddress(to); err == nil {
 				to = a.String()
 			}
-			return f.beforeChain(cmd, func(ctx context.Context, d *desk.Desk) error {
+			return f.beforeChain(cmd, func(ctx context.Context, d *chainclient.Client) error {
 				p, found, err := d.Proven(ctx, network, args[0], index)
 				if err != nil {
 					return fmt.Errorf("cannot assign the transaction: %w", err)
@@ -154,7 +154,7 @@ reverses it if the chain loses it. The payment stores the operator and the reaso
 }
 
 // beforeChain gives a command the chains of the config that it names.
-func (f *operatorFlags) beforeChain(cmd *cobra.Command, do func(context.Context, *desk.Desk) error) error {
+func (f *operatorFlags) beforeChain(cmd *cobra.Command, do func(context.Context, *chainclient.Client) error) error {
 	if f.file == "" {
 		return errors.New("no RPC nodes are known: name the config by -c FILE")
 	}
@@ -165,7 +165,7 @@ func (f *operatorFlags) beforeChain(cmd *cobra.Command, do func(context.Context,
 	if cfg.X402 == nil {
 		return fmt.Errorf("%s has no x402 section: it takes no payments", f.file)
 	}
-	d, done, err := desk.Alone(cfg)
+	d, done, err := chainclient.Alone(cfg)
 	if err != nil {
 		return err
 	}

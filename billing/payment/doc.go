@@ -1,4 +1,4 @@
-// Package payment turns what wallets signed into credit, exactly once. A [Payment] is
+// Package payment turns what wallets signed into credit, exactly once. A payment is
 // a row of the store before anybody else hears of it; what the chain says decides,
 // never what a facilitator answers:
 //
@@ -8,7 +8,7 @@
 //	              └─► dead
 //
 // Every state survives kill -9: [Machine] goes on with what was left, on whichever
-// node. [Desk] is what it asks facilitators and chains through.
+// node. It asks facilitators and chains through a [ChainClient].
 //
 // What may not enter: HTTP, the form of payments, signatures.
 package payment

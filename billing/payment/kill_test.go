@@ -21,6 +21,7 @@ import (
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 // childDir says that this process takes payments until it is killed.
@@ -49,53 +50,55 @@ func (c *fileChain) roll(n int) int {
 	return c.random.IntN(n)
 }
 
-func (c *fileChain) path(p *Payment) string { return filepath.Join(c.dir, p.ID) }
+func (c *fileChain) path(p *onchain.Payment) string { return filepath.Join(c.dir, p.ID) }
 
-func (c *fileChain) Prepare(_ context.Context, p *Payment) ([]byte, *Refusal, error) {
+func (c *fileChain) Prepare(_ context.Context, p *onchain.Payment) ([]byte, *onchain.Refusal, error) {
 	return []byte(p.ID), nil, nil
 }
 
-func (c *fileChain) Verify(context.Context, *Payment) (Reply, error) { return Reply{OK: true}, nil }
+func (c *fileChain) Verify(context.Context, *onchain.Payment) (onchain.Reply, error) {
+	return onchain.Reply{OK: true}, nil
+}
 
 // Settle pays, or does not, and says so, or does not. It pays nothing that has expired.
-func (c *fileChain) Settle(_ context.Context, p *Payment) (Reply, error) {
+func (c *fileChain) Settle(_ context.Context, p *onchain.Payment) (onchain.Reply, error) {
 	time.Sleep(time.Duration(c.roll(2000)) * time.Microsecond)
 	if time.Now().Before(p.Expires) && c.roll(4) > 0 {
 		f, err := os.OpenFile(c.path(p), os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			return Reply{}, err
+			return onchain.Reply{}, err
 		}
 		_ = f.Close()
 	}
 	switch c.roll(4) {
 	case 0:
-		return Reply{}, errLost
+		return onchain.Reply{}, errLost
 	case 1:
-		return Reply{Reason: "refused"}, nil
+		return onchain.Reply{Reason: "refused"}, nil
 	}
-	return Reply{OK: true}, nil
+	return onchain.Reply{OK: true}, nil
 }
 
-func (c *fileChain) Find(_ context.Context, p *Payment, _ string) (Finding, error) {
+func (c *fileChain) Find(_ context.Context, p *onchain.Payment, _ string) (onchain.Result, error) {
 	// Whoever was settling at the last moment has done so.
 	over := time.Now().After(p.Expires.Add(200 * time.Millisecond))
 	at, err := os.Stat(c.path(p))
 	switch {
 	case err == nil:
-		return Finding{Fate: Paid, Settled: true, Final: time.Since(at.ModTime()) > 30*time.Millisecond,
+		return onchain.Result{State: onchain.Paid, Settled: true, Final: time.Since(at.ModTime()) > 30*time.Millisecond,
 			Transaction: "0x" + p.ID}, nil
 	case !errors.Is(err, os.ErrNotExist):
-		return Finding{}, err
+		return onchain.Result{}, err
 	case over:
-		return Finding{Fate: Over}, nil
+		return onchain.Result{State: onchain.Over}, nil
 	}
-	return Finding{Fate: Open}, nil
+	return onchain.Result{State: onchain.Open}, nil
 }
 
 // childMachine is a machine of a process that is to be killed, or comes after one.
 func childMachine(l *billing.Ledger, dir string, seed uint64) *Machine {
-	m := New(Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop(), Terms: quickTerms,
-		Desk: &fileChain{dir: filepath.Join(dir, "chain"), random: rand.New(rand.NewPCG(seed, 5))}})
+	m := New(Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop()})
+	_ = m.Configure(quickTerms, &fileChain{dir: filepath.Join(dir, "chain"), random: rand.New(rand.NewPCG(seed, 5))}) // not begun
 	m.t = quick
 	m.t.ask, m.t.margin = 200*time.Millisecond, 100*time.Millisecond
 	return m
@@ -142,8 +145,8 @@ func beKilled(dir, shared, seed string) {
 	select {}
 }
 
-func childPayment(seed uint64, w, n int) *Payment {
-	return &Payment{ID: fmt.Sprintf("pay_%d_%d_%d", seed, w, n), Same: [32]byte{byte(n)}, Network: "eip155:8453",
+func childPayment(seed uint64, w, n int) *onchain.Payment {
+	return &onchain.Payment{ID: fmt.Sprintf("pay_%d_%d_%d", seed, w, n), Same: [32]byte{byte(n)}, Network: "eip155:8453",
 		Asset: "0xa", Wallet: fmt.Sprintf("0x%040d", w%childWallets), Units: 5_000_000,
 		Amount: money.Nano(5_000_000_000 + n), Expires: time.Now().Add(150 * time.Millisecond)}
 }

@@ -7,6 +7,7 @@ import (
 
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 // life is that of a process, which ends between any two steps: from then on it does
@@ -103,28 +104,28 @@ func (m *mortal) ReversePayment(c *store.PaymentReversal) (row *store.PaymentRow
 	return row, applied && err == nil, err
 }
 
-// mortalDesk is the way of such a process to everybody else.
-type mortalDesk struct {
-	Desk
+// mortalClient is the way of such a process to everybody else.
+type mortalClient struct {
+	ChainClient
 	*life
 }
 
-func (d *mortalDesk) Prepare(ctx context.Context, p *Payment) (order []byte, no *Refusal, err error) {
-	err = lived(d.life, func() (err error) { order, no, err = d.Desk.Prepare(ctx, p); return err })
+func (c *mortalClient) Prepare(ctx context.Context, p *onchain.Payment) (order []byte, no *onchain.Refusal, err error) {
+	err = lived(c.life, func() (err error) { order, no, err = c.ChainClient.Prepare(ctx, p); return err })
 	return order, no, err
 }
 
-func (d *mortalDesk) Verify(ctx context.Context, p *Payment) (r Reply, err error) {
-	err = lived(d.life, func() (err error) { r, err = d.Desk.Verify(ctx, p); return err })
+func (c *mortalClient) Verify(ctx context.Context, p *onchain.Payment) (r onchain.Reply, err error) {
+	err = lived(c.life, func() (err error) { r, err = c.ChainClient.Verify(ctx, p); return err })
 	return r, err
 }
 
-func (d *mortalDesk) Settle(ctx context.Context, p *Payment) (r Reply, err error) {
-	err = lived(d.life, func() (err error) { r, err = d.Desk.Settle(ctx, p); return err })
+func (c *mortalClient) Settle(ctx context.Context, p *onchain.Payment) (r onchain.Reply, err error) {
+	err = lived(c.life, func() (err error) { r, err = c.ChainClient.Settle(ctx, p); return err })
 	return r, err
 }
 
-func (d *mortalDesk) Find(ctx context.Context, p *Payment, txn string) (f Finding, err error) {
-	err = lived(d.life, func() (err error) { f, err = d.Desk.Find(ctx, p, txn); return err })
+func (c *mortalClient) Find(ctx context.Context, p *onchain.Payment, txn string) (f onchain.Result, err error) {
+	err = lived(c.life, func() (err error) { f, err = c.ChainClient.Find(ctx, p, txn); return err })
 	return f, err
 }

@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,17 +32,15 @@ type Store interface {
 type Terms struct {
 	MaxPending          int // payments without an outcome, of all wallets; an owner has a fair share
 	MaxPendingPerWallet int
-	// VerifyTimeout and SettleTimeout are of the Desk, which may ask one facilitator after
-	// the other: not shorter than the longest of any, and their sum where there are several.
+	// VerifyTimeout and SettleTimeout are the longest of all facilitators. The client may
+	// ask one after the other.
 	VerifyTimeout, SettleTimeout time.Duration
 }
 
 // Options are what a Machine works with.
 type Options struct {
 	Store Store
-	Desk  Desk
-	Node  uint32 // which is at payments
-	Terms Terms
+	Node  uint32 // that drives the payments
 	Log   zerolog.Logger
 }
 
@@ -87,13 +86,15 @@ var usual = timing{
 // other processes left. Whatever it decides stands in the store before anybody hears of
 // it, so that a process may die between any two steps.
 type Machine struct {
-	o     Options
-	t     timing
-	terms atomic.Pointer[Terms]
-	ctx   context.Context
-	stop  context.CancelFunc
+	o        Options
+	t        timing
+	settings atomic.Pointer[settings] // nil before the first Configure
+	ctx      context.Context
+	stop     context.CancelFunc
 
 	mu      sync.Mutex
+	ready   bool            // Begin was called
+	begun   bool            // the watch is running
 	flights map[string]bool // payments that clients of this process submitted
 	submits *fair.Room      // places of flights
 	closed  bool
@@ -110,20 +111,51 @@ func New(o Options) *Machine {
 	m := &Machine{o: o, t: usual, flights: map[string]bool{}, submits: fair.NewRoom(maxSubmits),
 		looks: make(chan struct{}, looksAtOnce)}
 	m.ctx, m.stop = context.WithCancel(fair.With(context.Background(), fair.Operator))
-	m.Configure(o.Terms)
 	m.tally.Store(&store.PaymentTally{})
 	return m
 }
 
-// Configure changes the terms.
-func (m *Machine) Configure(t Terms) { m.terms.Store(&t) }
+// settings are what a reload replaces as a whole.
+type settings struct {
+	Terms
+	client ChainClient
+}
 
-// Begin takes up what the process before this one left, and looks after payments from
-// now on. It must be called before anything is submitted.
-func (m *Machine) Begin() error {
-	if err := m.o.Store.FreePayments(m.o.Node, m.o.Store.NowUs()); err != nil {
-		return err
+func (m *Machine) client() ChainClient { return m.settings.Load().client }
+
+// Client is that of the last Configure; nil before the first.
+func (m *Machine) Client() ChainClient {
+	if s := m.settings.Load(); s != nil {
+		return s.client
 	}
+	return nil
+}
+
+// Configure replaces the terms and the client, also for payments that are under way. It
+// must be called before anything is submitted.
+func (m *Machine) Configure(t Terms, c ChainClient) error {
+	m.settings.Store(&settings{t, c})
+	return m.start()
+}
+
+// Begin continues the payments that earlier processes left, as soon as there is a client.
+func (m *Machine) Begin() error {
+	m.mu.Lock()
+	m.ready = true
+	m.mu.Unlock()
+	return m.start()
+}
+
+func (m *Machine) start() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.begun || m.closed || !m.ready || m.settings.Load() == nil {
+		return nil
+	}
+	if err := m.o.Store.FreePayments(m.o.Node, m.o.Store.NowUs()); err != nil {
+		return fmt.Errorf("cannot go on with the payments of the ledger: %w", err)
+	}
+	m.begun = true
 	m.work.Go(m.watch)
 	return nil
 }
@@ -164,7 +196,7 @@ func (m *Machine) under() int {
 // lease is how long nobody else may be at a payment that is being settled: longer than
 // all steps together.
 func (m *Machine) lease() time.Duration {
-	t := m.terms.Load()
+	t := m.settings.Load()
 	return t.VerifyTimeout + t.SettleTimeout + m.t.findFor + 3*m.t.ask + m.t.margin
 }
 

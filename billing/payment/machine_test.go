@@ -14,6 +14,7 @@ import (
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 const aWallet = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
@@ -26,7 +27,7 @@ type stage struct {
 	world *world
 }
 
-func newStage(t *testing.T, adjust ...func(*Options)) *stage {
+func newStage(t *testing.T, adjust ...func(*setup)) *stage {
 	t.Helper()
 	s := &stage{t: t, l: ledgerOn(t, "", ""), world: newWorld(1)}
 	s.world.always = "fine"
@@ -35,18 +36,36 @@ func newStage(t *testing.T, adjust ...func(*Options)) *stage {
 }
 
 // machine makes one that does not look after payments until Begin.
-func (s *stage) machine(l *billing.Ledger, adjust ...func(*Options)) *Machine {
-	o := Options{Store: l.Payments(), Desk: s.world, Node: l.NodeNo(), Terms: quickTerms, Log: zerolog.Nop()}
+func (s *stage) machine(l *billing.Ledger, adjust ...func(*setup)) *Machine {
+	o := setup{Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop()}, quickTerms, s.world}
 	o.Terms.SettleTimeout, o.Terms.VerifyTimeout = 20*time.Millisecond, 20*time.Millisecond
 	for _, a := range adjust {
 		a(&o)
 	}
-	m := New(o)
+	m := New(o.Options)
+	s.configure(m, o.Terms, o.Client)
 	m.t = quick
 	m.t.goneFor, m.t.margin, m.t.ask = 5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond
 	s.t.Cleanup(m.Close)
 	return m
 }
+
+// setup is what a test adjusts of a machine.
+type setup struct {
+	Options
+	Terms  Terms
+	Client ChainClient
+}
+
+func (s *stage) configure(m *Machine, t Terms, c ChainClient) {
+	s.t.Helper()
+	if err := m.Configure(t, c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ask replaces the client, as a reload does.
+func (s *stage) ask(c ChainClient) { s.configure(s.Machine, s.settings.Load().Terms, c) }
 
 func (s *stage) begin() {
 	s.t.Helper()
@@ -55,13 +74,13 @@ func (s *stage) begin() {
 	}
 }
 
-func payment(id string) *Payment {
-	return &Payment{ID: id, Same: [32]byte{1}, Network: "eip155:8453", Asset: "0xa", Wallet: aWallet, Units: 5_000_000,
+func payment(id string) *onchain.Payment {
+	return &onchain.Payment{ID: id, Same: [32]byte{1}, Network: "eip155:8453", Asset: "0xa", Wallet: aWallet, Units: 5_000_000,
 		Amount: 5_000_000_000}
 }
 
 // submit submits a payment and expects an ending.
-func (s *stage) submit(p *Payment, want Ending) Outcome {
+func (s *stage) submit(p *onchain.Payment, want Ending) Outcome {
 	s.t.Helper()
 	out := s.Submit(context.Background(), p, fair.Owner{})
 	if out.Ending != want {
@@ -96,7 +115,7 @@ func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
 // has expects USD of the wallet, and that the books add up.
 func (s *stage) has(want money.Nano) {
 	s.t.Helper()
-	a, err := s.l.Wallets().State(aWallet)
+	a, err := s.l.Accounts().WalletState(aWallet)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -128,7 +147,7 @@ func TestPaymentThatSomebodyElseMadeIsCreditedOnce(t *testing.T) {
 		}
 	}
 	s.submit(payment("pay_a"), Credited)
-	if out := s.submit(payment("pay_b"), Refused); out.Refusal.Reason != reasonUsed {
+	if out := s.submit(payment("pay_b"), Refused); out.Refusal.Reason != onchain.ReasonNonceUsed {
 		t.Errorf("a nonce that was used for something else: %+v", out.Refusal)
 	}
 	if _, err := s.l.Payments().Payment("pay_b"); err == nil {
@@ -157,12 +176,12 @@ func TestRepeatOfACreditedPaymentGetsItsFirstAnswer(t *testing.T) {
 	}
 	other := payment("pay_a")
 	other.Same[5] = 9
-	if out := s.submit(other, Refused); out.Refusal != (Refusal{codeVerification, reasonUsed}) {
+	if out := s.submit(other, Refused); out.Refusal != (onchain.Refusal{Code: onchain.CodeVerification, Reason: onchain.ReasonNonceUsed}) {
 		t.Errorf("another payment is answered with %+v", out.Refusal)
 	}
 	s.t.Log("a day later")
 	s.Machine.t.repeatFor = 0
-	if out := s.submit(payment("pay_a"), Refused); out.Refusal.Reason != reasonUsed {
+	if out := s.submit(payment("pay_a"), Refused); out.Refusal.Reason != onchain.ReasonNonceUsed {
 		t.Errorf("a day later: %+v", out.Refusal)
 	}
 	if s.world.settles != 2 {
@@ -196,7 +215,7 @@ func TestFacilitatorsThatDoNotSayWhatTheyDid(t *testing.T) {
 			s := newStage(t)
 			s.world.always = c.fault
 			out := s.submit(payment("pay_a"), c.first)
-			if c.first == Refused && c.fault != "another amount" && out.Refusal.Code != codeSettlement {
+			if c.first == Refused && c.fault != "another amount" && out.Refusal.Code != onchain.CodeSettlement {
 				t.Errorf("the refusal is %+v", out.Refusal)
 			}
 			s.begin()
@@ -223,7 +242,7 @@ func TestRefusalCountsOnlyTheFirstTime(t *testing.T) {
 	s.world.always = "never asked"
 	s.submit(payment("pay_a"), Unknown)
 	s.world.always = "refuses"
-	if out := s.submit(payment("pay_a"), Unknown); out.Refusal != (Refusal{}) {
+	if out := s.submit(payment("pay_a"), Unknown); out.Refusal != (onchain.Refusal{}) {
 		t.Errorf("a second refusal: %+v", out)
 	}
 	s.world.always = "fine"
@@ -258,7 +277,7 @@ func TestFacilitatorThatCannotBeAskedIsSentNothing(t *testing.T) {
 		t.Errorf("it is %+v, settled %d times", row, s.world.settles)
 	}
 	s.world.verifies = "no"
-	if out := s.submit(payment("pay_a"), Refused); out.Refusal != (Refusal{codeVerification, "insufficient_funds"}) {
+	if out := s.submit(payment("pay_a"), Refused); out.Refusal != (onchain.Refusal{Code: onchain.CodeVerification, Reason: "insufficient_funds"}) {
 		t.Errorf("the refusal is %+v", out.Refusal)
 	}
 	s.world.verifies = ""
@@ -270,8 +289,8 @@ func TestFacilitatorThatCannotBeAskedIsSentNothing(t *testing.T) {
 func TestClientThatHangsUpIsCredited(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	slow := &slowDesk{Desk: s.world, wait: make(chan struct{})}
-	s.o.Desk = slow
+	slow := &slowClient{ChainClient: s.world, wait: make(chan struct{})}
+	s.ask(slow)
 	ctx, stop := context.WithCancel(context.Background())
 	answer := make(chan Outcome)
 	go func() { answer <- s.Submit(ctx, payment("pay_a"), fair.Owner{}) }()
@@ -286,28 +305,28 @@ func TestClientThatHangsUpIsCredited(t *testing.T) {
 	s.has(5_000_000_000)
 }
 
-// slowDesk settles when it is let.
-type slowDesk struct {
-	Desk
+// slowClient settles when it is let.
+type slowClient struct {
+	ChainClient
 	wait chan struct{}
 	mu   sync.Mutex
 	n    int
 }
 
-func (d *slowDesk) Settle(ctx context.Context, p *Payment) (Reply, error) {
-	d.mu.Lock()
-	d.n++
-	d.mu.Unlock()
-	<-d.wait
-	return d.Desk.Settle(ctx, p)
+func (c *slowClient) Settle(ctx context.Context, p *onchain.Payment) (onchain.Reply, error) {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	<-c.wait
+	return c.ChainClient.Settle(ctx, p)
 }
 
-func (d *slowDesk) arrived(t *testing.T) {
+func (c *slowClient) arrived(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		d.mu.Lock()
-		n := d.n
-		d.mu.Unlock()
+		c.mu.Lock()
+		n := c.n
+		c.mu.Unlock()
 		if n > 0 {
 			return
 		}
@@ -346,7 +365,7 @@ func TestCreditFollowsTheChainBackAndForth(t *testing.T) {
 // all of them have, and nothing is remembered of what is refused.
 func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 40, 2 })
+	s := newStage(t, func(o *setup) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 40, 2 })
 	s.world.always = "never asked"
 	s.Machine.t.findFor = time.Millisecond
 	s.submit(payment("pay_a"), Unknown)
@@ -355,7 +374,7 @@ func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 	s.world.always = "fine"
 	s.submit(payment("pay_a"), Credited) // a payment that has its place already goes on
 	s.world.always = "never asked"
-	another := func(i int) *Payment {
+	another := func(i int) *onchain.Payment {
 		p := payment(fmt.Sprint("pay_of_", i))
 		p.Wallet = fmt.Sprintf("0x%040d", i)
 		return p
@@ -380,7 +399,7 @@ func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 // could": what was refused takes no place from those whose outcome is open.
 func TestRefusedPaymentsTakeNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(o *Options) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 8, 8 })
+	s := newStage(t, func(o *setup) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 8, 8 })
 	s.world.verifies = "no"
 	same := fair.Unpaid(netip.MustParseAddr("192.0.2.1"))
 	for i := range 6 {
@@ -430,13 +449,13 @@ func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
 	}
 }
 
-// A Desk that panics, or says nothing that can be read, decides nothing.
-func TestDeskThatFailsDecidesNothing(t *testing.T) {
+// A client that panics, or says nothing that can be read, decides nothing.
+func TestClientThatFailsDecidesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.o.Desk = &brokenDesk{s.world}
+	s.ask(&brokenClient{s.world})
 	s.submit(payment("pay_a"), Unknown)
-	s.o.Desk = s.world
+	s.ask(s.world)
 	if stats := s.Stats(); stats.Panics != 1 {
 		t.Errorf("the figures are %+v", stats)
 	}
@@ -447,9 +466,9 @@ func TestDeskThatFailsDecidesNothing(t *testing.T) {
 	s.becomes("pay_a", store.PaymentFinal)
 }
 
-type brokenDesk struct{ Desk }
+type brokenClient struct{ ChainClient }
 
-func (d *brokenDesk) Settle(ctx context.Context, p *Payment) (Reply, error) {
-	_, _ = d.Desk.Settle(ctx, p)
+func (c *brokenClient) Settle(ctx context.Context, p *onchain.Payment) (onchain.Reply, error) {
+	_, _ = c.ChainClient.Settle(ctx, p)
 	panic("a bug")
 }

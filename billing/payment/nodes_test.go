@@ -59,8 +59,8 @@ func TestAnotherNodeGoesOnWithWhatADeadOneLeft(t *testing.T) {
 	first := ledgerOn(t, address, "node-1")
 	l := &life{}
 	l.left.Store(13) // up to where it was settled
-	m := s.machine(first, func(o *Options) {
-		o.Store, o.Desk = &mortal{Store: first.Payments(), life: l}, &mortalDesk{s.world, l}
+	m := s.machine(first, func(o *setup) {
+		o.Store, o.Client = &mortal{Store: first.Payments(), life: l}, &mortalClient{s.world, l}
 	})
 	out := m.Submit(context.Background(), payment("pay_a"), fair.Owner{})
 	s.l = ledgerOn(t, address, "node-2")

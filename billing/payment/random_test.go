@@ -16,6 +16,7 @@ import (
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 // quickDir is a directory whose disk does not have to turn, where there is one.
@@ -127,7 +128,7 @@ type run struct {
 
 	mu       sync.Mutex
 	random   *rand.Rand
-	payments []*Payment
+	payments []*onchain.Payment
 	credits  map[string]int // answers that said credited for the first time
 }
 
@@ -152,8 +153,8 @@ func (r *run) machine(node, steps int) (*Machine, *life) {
 	if steps > 1e6 {
 		fails = nil
 	}
-	m := New(Options{Store: &mortal{Store: ledger.Payments(), life: l, fails: fails}, Desk: &mortalDesk{r.world, l},
-		Node: ledger.NodeNo(), Terms: quickTerms, Log: zerolog.Nop()})
+	m := New(Options{Store: &mortal{Store: ledger.Payments(), life: l, fails: fails}, Node: ledger.NodeNo(), Log: zerolog.Nop()})
+	_ = m.Configure(quickTerms, &mortalClient{r.world, l}) // it is not begun: this cannot fail
 	m.t = quick
 	return m, l
 }
@@ -164,7 +165,7 @@ func (r *run) play() {
 	r.random = rand.New(rand.NewPCG(r.seed, 3))
 	r.credits = map[string]int{}
 	for i := range 1 + r.below(4) {
-		p := &Payment{ID: fmt.Sprintf("pay_%x_%d", r.seed, i), Network: "eip155:8453", Asset: "0xa",
+		p := &onchain.Payment{ID: fmt.Sprintf("pay_%x_%d", r.seed, i), Network: "eip155:8453", Asset: "0xa",
 			Wallet: fmt.Sprintf("0x%016x%024x", r.seed, i%2), Units: 5_000_000, Amount: money.Nano(5_000_000_000 + i)}
 		p.Same[0] = byte(i)
 		r.payments = append(r.payments, p)
@@ -212,7 +213,7 @@ func (r *run) note(what string) {
 }
 
 // client submits until it knows, or has had enough.
-func (r *run) client(m *Machine, l *life, p *Payment) {
+func (r *run) client(m *Machine, l *life, p *onchain.Payment) {
 	for range 4 {
 		ctx, done := context.Background(), func() {}
 		if r.chance(8) { // it hangs up
@@ -302,7 +303,7 @@ func (r *run) check() {
 		}
 	}
 	for _, p := range r.payments {
-		a, err := r.ledgers[0].Wallets().State(p.Wallet)
+		a, err := r.ledgers[0].Accounts().WalletState(p.Wallet)
 		if err != nil {
 			if want[p.Wallet] != 0 {
 				r.t.Errorf("seed %d: %v", r.seed, err)

@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 // The steps of a payment at which this node is alone, by its lease.
@@ -19,12 +20,12 @@ func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	if row.Tries > 0 {
 		return m.settle(row)
 	}
-	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.terms.Load().VerifyTimeout)
+	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.settings.Load().VerifyTimeout)
 	defer done()
-	reply, err := m.o.Desk.Verify(ctx, paymentOf(row))
+	reply, err := m.client().Verify(ctx, paymentOf(row))
 	switch {
 	case err != nil:
-		m.noteDesk("verify", row.ID, err)
+		m.noteClient("verify", row.ID, err)
 		m.put(row, m.t.lookMin)
 		return Outcome{Ending: NotSent}
 	case reply.OK:
@@ -42,10 +43,10 @@ func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	if out, decided := m.decide(row, f); decided {
 		return out
 	}
-	if f.Fate == Paid {
+	if f.State == onchain.Paid {
 		return m.await(row, reply, false)
 	}
-	return m.refuse(row, codeVerification, reply.Reason)
+	return m.refuse(row, onchain.CodeVerification, reply.Reason)
 }
 
 // settle has the facilitator bring a payment onto the chain. That it was asked stands in
@@ -62,13 +63,13 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 	case !ok:
 		return m.moved(row) // an operator was faster, or the lease has ended
 	}
-	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.terms.Load().SettleTimeout)
+	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.settings.Load().SettleTimeout)
 	defer done()
 	m.stats.settles.Add(1)
-	reply, err := m.o.Desk.Settle(ctx, paymentOf(row))
+	reply, err := m.client().Settle(ctx, paymentOf(row))
 	if err != nil {
-		m.noteDesk("settle", row.ID, err)
-		reply = Reply{Unclear: true}
+		m.noteClient("settle", row.ID, err)
+		reply = onchain.Reply{Unclear: true}
 	}
 	if reply.Transaction != "" {
 		row.Transaction = reply.Transaction
@@ -80,7 +81,7 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 // told where the facilitator was asked for the first time, and the chain still says after
 // a moment that the payment is not made: who is told so may sign another one. It is
 // watched all the same.
-func (m *Machine) await(row *store.PaymentRow, reply Reply, first bool) Outcome {
+func (m *Machine) await(row *store.PaymentRow, reply onchain.Reply, first bool) Outcome {
 	no := !reply.OK && !reply.Unclear
 	began := time.Now()
 	end, doubtful := began.Add(m.t.findFor), began.Add(m.t.doubtFor)
@@ -93,9 +94,9 @@ func (m *Machine) await(row *store.PaymentRow, reply Reply, first bool) Outcome 
 				}
 				return out
 			}
-			if no && f.Fate == Open && !time.Now().Before(doubtful) {
+			if no && f.State == onchain.Open && !time.Now().Before(doubtful) {
 				if first {
-					return m.refuse(row, codeSettlement, reply.Reason)
+					return m.refuse(row, onchain.CodeSettlement, reply.Reason)
 				}
 				break
 			}
@@ -124,33 +125,33 @@ func (m *Machine) pause(d time.Duration) bool {
 }
 
 // find asks the chain.
-func (m *Machine) find(row *store.PaymentRow) (Finding, error) {
+func (m *Machine) find(row *store.PaymentRow) (onchain.Result, error) {
 	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
 	defer done()
 	m.stats.looks.Add(1)
-	f, err := m.o.Desk.Find(ctx, paymentOf(row), row.Transaction)
-	if err == nil && (f.Fate < Open || f.Fate > Over) {
+	f, err := m.client().Find(ctx, paymentOf(row), row.Transaction)
+	if err == nil && (f.State < onchain.Open || f.State > onchain.Over) {
 		err = errors.New("the chain's answer cannot be read")
 	}
 	if err != nil {
-		m.noteDesk("find", row.ID, err)
+		m.noteClient("find", row.ID, err)
 	}
 	return f, err
 }
 
 // decide acts on what the chain says, where that decides.
-func (m *Machine) decide(row *store.PaymentRow, f Finding) (out Outcome, decided bool) {
+func (m *Machine) decide(row *store.PaymentRow, f onchain.Result) (out Outcome, decided bool) {
 	switch {
-	case f.Fate == Paid && f.Settled:
+	case f.State == onchain.Paid && f.Settled:
 		return m.credit(row, f), true
-	case f.Fate == Spent || f.Fate == Over:
+	case f.State == onchain.Spent || f.State == onchain.Over:
 		return m.die(row, f), true
 	}
 	return out, false
 }
 
 // credit credits a payment that the chain has.
-func (m *Machine) credit(row *store.PaymentRow, f Finding) Outcome {
+func (m *Machine) credit(row *store.PaymentRow, f onchain.Result) Outcome {
 	after, applied, err := m.o.Store.CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
 		Transaction: f.Transaction, Final: f.Final, NextUs: m.after(m.t.finalEvery)})
 	if !m.note(err) {
@@ -173,14 +174,14 @@ func (m *Machine) credit(row *store.PaymentRow, f Finding) Outcome {
 }
 
 // die ends a payment that never will be paid.
-func (m *Machine) die(row *store.PaymentRow, f Finding) Outcome {
+func (m *Machine) die(row *store.PaymentRow, f onchain.Result) Outcome {
 	reason := f.Reason
 	if reason == "" {
-		reason = map[Fate]string{Spent: reasonUsed, Over: "payment_expired"}[f.Fate]
+		reason = map[onchain.State]string{onchain.Spent: onchain.ReasonNonceUsed, onchain.Over: "payment_expired"}[f.State]
 	}
 	row.State, row.EndedUs, row.LeaseUs = store.PaymentDead, m.o.Store.NowUs(), 0
 	if row.Reason == "" {
-		row.Code, row.Reason = codeVerification, reason
+		row.Code, row.Reason = onchain.CodeVerification, reason
 	}
 	ok, err := m.o.Store.UpdatePayment(row)
 	switch {
@@ -236,11 +237,11 @@ func (m *Machine) ended(row *store.PaymentRow) Outcome {
 	return Outcome{Ending: InProgress, Transaction: row.Transaction}
 }
 
-// noteDesk counts a question that nobody answered, and logs it: of many only one in a
+// noteClient counts a question that nobody answered, and logs it: of many only one in a
 // while, since a node that is away is asked about every payment.
-func (m *Machine) noteDesk(question, id string, err error) {
+func (m *Machine) noteClient(question, id string, err error) {
 	count, text := &m.stats.deskErrors, "payments: no facilitator answers"
-	if errors.Is(err, ErrDisagree) {
+	if errors.Is(err, onchain.ErrDisagree) {
 		count, text = &m.stats.disagreements, "payments: witnesses disagree; nothing is decided before they agree"
 	}
 	count.Add(1)

@@ -9,6 +9,7 @@ import (
 	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config/fair"
+	"farebox/config/onchain"
 )
 
 // Ending is how a submission ended, for its payer.
@@ -31,25 +32,18 @@ type Outcome struct {
 	Balance     money.Nano // of Credited: USD of the account right after the credit
 	Transaction string     // of Credited; else what is known of it
 	Again       bool       // of Credited: it was credited by an earlier submission
-	Refusal     Refusal
+	Refusal     onchain.Refusal
 }
 
-// Codes of refusals.
-const (
-	codeVerification = "PAYMENT_VERIFICATION_FAILED"
-	codeSettlement   = "SETTLEMENT_FAILED"
-	reasonUsed       = "nonce_already_used"
-)
-
 func refused(code, reason string) Outcome {
-	return Outcome{Ending: Refused, Refusal: Refusal{Code: code, Reason: reason}}
+	return Outcome{Ending: Refused, Refusal: onchain.Refusal{Code: code, Reason: reason}}
 }
 
 // Submit takes a payment that passed every check for which nobody is asked, and gives
 // what became of it. While it is under way it takes a place of this node from the owner of
 // the request, whom ctx names (fair.Of); without an outcome, one of the store's from share,
 // the owner of the wallet. Where ctx ends first Submit says Unknown, and the work goes on.
-func (m *Machine) Submit(ctx context.Context, p *Payment, share fair.Owner) Outcome {
+func (m *Machine) Submit(ctx context.Context, p *onchain.Payment, share fair.Owner) Outcome {
 	from := fair.Of(ctx)
 	switch ok, full := m.enter(p.ID, from); {
 	case full:
@@ -83,7 +77,7 @@ func (m *Machine) guard(do func() Outcome) (out Outcome) {
 	return do()
 }
 
-func (m *Machine) submit(p *Payment, share fair.Owner) Outcome {
+func (m *Machine) submit(p *onchain.Payment, share fair.Owner) Outcome {
 	row, err := m.o.Store.Payment(p.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -96,8 +90,8 @@ func (m *Machine) submit(p *Payment, share fair.Owner) Outcome {
 
 // begin is for a payment that nobody knows: the chain is asked, then it is written down,
 // and only then a facilitator hears of it.
-func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
-	t := m.terms.Load()
+func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
+	t := &m.settings.Load().Terms
 	fits, err := m.o.Store.PaymentFits(p.Wallet, share, t.MaxPending, t.MaxPendingPerWallet)
 	switch {
 	case !m.note(err):
@@ -106,11 +100,11 @@ func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
 		return Outcome{Ending: Full}
 	}
 	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
-	order, no, err := m.o.Desk.Prepare(ctx, p)
+	order, no, err := m.client().Prepare(ctx, p)
 	done()
 	switch {
 	case err != nil:
-		m.noteDesk("prepare", p.ID, err)
+		m.noteClient("prepare", p.ID, err)
 		return Outcome{Ending: NotSent}
 	case no != nil && order == nil:
 		return m.unlessKnown(p, no)
@@ -135,7 +129,7 @@ func (m *Machine) begin(p *Payment, share fair.Owner) Outcome {
 
 // unlessKnown refuses what the chain does not take, unless that is since another node has
 // settled it meanwhile.
-func (m *Machine) unlessKnown(p *Payment, no *Refusal) Outcome {
+func (m *Machine) unlessKnown(p *onchain.Payment, no *onchain.Refusal) Outcome {
 	row, err := m.o.Store.Payment(p.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -147,7 +141,7 @@ func (m *Machine) unlessKnown(p *Payment, no *Refusal) Outcome {
 }
 
 // rowOf is a payment as it is written down, with this node at it.
-func (m *Machine) rowOf(p *Payment, order []byte) *store.PaymentRow {
+func (m *Machine) rowOf(p *onchain.Payment, order []byte) *store.PaymentRow {
 	row := &store.PaymentRow{ID: p.ID, Network: p.Network, Asset: p.Asset, Wallet: p.Wallet, Units: p.Units,
 		Amount: p.Amount, Same: p.Same, Order: order, State: store.PaymentSubmitted, Owner: m.o.Node,
 		LeaseUs: m.after(m.lease()), NextUs: m.o.Store.NowUs(), CreatedUs: m.o.Store.NowUs()}
@@ -157,9 +151,9 @@ func (m *Machine) rowOf(p *Payment, order []byte) *store.PaymentRow {
 	return row
 }
 
-// paymentOf is what the Desk is told of a row.
-func paymentOf(row *store.PaymentRow) *Payment {
-	p := &Payment{ID: row.ID, Same: row.Same, Network: row.Network, Asset: row.Asset, Wallet: row.Wallet,
+// paymentOf is the payment of a row, for the client.
+func paymentOf(row *store.PaymentRow) *onchain.Payment {
+	p := &onchain.Payment{ID: row.ID, Same: row.Same, Network: row.Network, Asset: row.Asset, Wallet: row.Wallet,
 		Units: row.Units, Amount: row.Amount, Order: row.Order}
 	if row.PayUntilUs != 0 {
 		p.Expires = time.UnixMicro(row.PayUntilUs)
@@ -168,14 +162,14 @@ func paymentOf(row *store.PaymentRow) *Payment {
 }
 
 // again is for a payment that was submitted before.
-func (m *Machine) again(p *Payment, row *store.PaymentRow) Outcome {
+func (m *Machine) again(p *onchain.Payment, row *store.PaymentRow) Outcome {
 	same := row.Same == p.Same
 	switch {
 	case row.State.Paid():
 		if same && m.o.Store.NowUs()-row.CreditedUs < m.t.repeatFor.Microseconds() {
 			return creditedBefore(row)
 		}
-		return refused(codeVerification, reasonUsed)
+		return refused(onchain.CodeVerification, onchain.ReasonNonceUsed)
 	case row.State == store.PaymentDead:
 		return refusedBefore(row)
 	case !same || row.LeaseUs > m.o.Store.NowUs():
@@ -204,8 +198,8 @@ func (m *Machine) goOn(row *store.PaymentRow, unknown Outcome) Outcome {
 	if out, decided := m.decide(row, f); decided {
 		return out
 	}
-	if f.Fate == Paid { // not deep enough
-		return m.await(row, Reply{Unclear: true}, false)
+	if f.State == onchain.Paid { // not deep enough
+		return m.await(row, onchain.Reply{Unclear: true}, false)
 	}
 	return m.verify(row)
 }
@@ -225,7 +219,7 @@ func creditedBefore(row *store.PaymentRow) Outcome {
 
 func refusedBefore(row *store.PaymentRow) Outcome {
 	if row.Code == "" {
-		return refused(codeVerification, row.Reason)
+		return refused(onchain.CodeVerification, row.Reason)
 	}
 	return refused(row.Code, row.Reason)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/onchain"
 )
 
 // watch looks after payments that nobody is at: those of unknown outcome, of this node
@@ -75,10 +76,10 @@ func (m *Machine) interval(row *store.PaymentRow) time.Duration {
 
 // lookAgain is the last look at a credited payment. What the chain has lost, and does
 // not have for a while, is taken back.
-func (m *Machine) lookAgain(row *store.PaymentRow, f Finding) {
+func (m *Machine) lookAgain(row *store.PaymentRow, f onchain.Result) {
 	now := m.o.Store.NowUs()
 	switch {
-	case f.Fate == Paid:
+	case f.State == onchain.Paid:
 		row.GoneUs = 0
 		if f.Transaction != "" {
 			row.Transaction = f.Transaction

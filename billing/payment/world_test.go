@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"farebox/config/onchain"
 )
 
 // world is a chain, and facilitators that do to payments whatever facilitators do.
@@ -81,7 +83,7 @@ func (w *world) pay(id string, c *coin) {
 
 var errLost = errors.New("the answer was lost")
 
-func (w *world) Prepare(_ context.Context, p *Payment) (order []byte, no *Refusal, err error) {
+func (w *world) Prepare(_ context.Context, p *onchain.Payment) (order []byte, no *onchain.Refusal, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
@@ -91,14 +93,14 @@ func (w *world) Prepare(_ context.Context, p *Payment) (order []byte, no *Refusa
 	c := w.coin(p.ID)
 	switch {
 	case c.at != 0: // somebody else brought it there
-		return []byte("order of " + p.ID), &Refusal{Code: codeVerification, Reason: reasonUsed}, nil
+		return []byte("order of " + p.ID), &onchain.Refusal{Code: onchain.CodeVerification, Reason: onchain.ReasonNonceUsed}, nil
 	case c.spent:
-		return nil, &Refusal{Code: codeVerification, Reason: reasonUsed}, nil
+		return nil, &onchain.Refusal{Code: onchain.CodeVerification, Reason: onchain.ReasonNonceUsed}, nil
 	}
 	return []byte("order of " + p.ID), nil, nil
 }
 
-func (w *world) Verify(_ context.Context, p *Payment) (Reply, error) {
+func (w *world) Verify(_ context.Context, p *onchain.Payment) (onchain.Reply, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tick()
@@ -111,20 +113,20 @@ func (w *world) Verify(_ context.Context, p *Payment) (Reply, error) {
 	}
 	switch what {
 	case "lost":
-		return Reply{}, errLost
+		return onchain.Reply{}, errLost
 	case "no":
-		return Reply{Reason: "insufficient_funds"}, nil
+		return onchain.Reply{Reason: "insufficient_funds"}, nil
 	case "unclear":
-		return Reply{Unclear: true}, nil
+		return onchain.Reply{Unclear: true}, nil
 	}
-	return Reply{OK: true}, nil
+	return onchain.Reply{OK: true}, nil
 }
 
 // settlings are what facilitators do.
 var settlings = []string{"fine", "fine", "lost answer", "hang", "error after settling", "refuses what it settled",
 	"refuses", "lies", "pending", "never asked", "another amount", "twice", "late and refused"}
 
-func (w *world) Settle(ctx context.Context, p *Payment) (Reply, error) {
+func (w *world) Settle(ctx context.Context, p *onchain.Payment) (onchain.Reply, error) {
 	w.mu.Lock()
 	w.tick()
 	w.settles++
@@ -145,14 +147,14 @@ func (w *world) Settle(ctx context.Context, p *Payment) (Reply, error) {
 		}
 	}
 	wait := false
-	reply, err := Reply{}, error(nil)
+	reply, err := onchain.Reply{}, error(nil)
 	switch what {
 	case "fine", "twice":
 		if pays(); what == "twice" { // the second of them fails on the chain
 			can = false
 			pays()
 		}
-		reply = Reply{OK: can || what == "twice", Reason: "transaction_failed", Transaction: c.txn}
+		reply = onchain.Reply{OK: can || what == "twice", Reason: "transaction_failed", Transaction: c.txn}
 	case "lost answer":
 		pays()
 		err = errLost
@@ -163,31 +165,31 @@ func (w *world) Settle(ctx context.Context, p *Payment) (Reply, error) {
 		wait, err = true, errLost
 	case "error after settling":
 		pays()
-		reply = Reply{Unclear: true, Reason: "unexpected_settle_error"}
+		reply = onchain.Reply{Unclear: true, Reason: "unexpected_settle_error"}
 	case "refuses what it settled":
 		pays()
-		reply = Reply{Reason: "invalid_transaction_state"}
+		reply = onchain.Reply{Reason: "invalid_transaction_state"}
 	case "refuses":
-		reply = Reply{Reason: "insufficient_funds"}
+		reply = onchain.Reply{Reason: "insufficient_funds"}
 	case "lies":
-		reply = Reply{OK: true, Transaction: "0xlie"}
+		reply = onchain.Reply{OK: true, Transaction: "0xlie"}
 	case "pending":
 		if can {
 			c.pending = w.height + 1 + w.random.IntN(12)
 		}
-		reply = Reply{Unclear: true, Reason: "settlement_pending"}
+		reply = onchain.Reply{Unclear: true, Reason: "settlement_pending"}
 	case "never asked":
 		err = errLost
 	case "another amount":
 		if can {
 			c.spent = true
 		}
-		reply = Reply{OK: true, Transaction: "0xother"}
+		reply = onchain.Reply{OK: true, Transaction: "0xother"}
 	case "late and refused":
 		if can {
 			c.pending = w.height + 1 + w.random.IntN(20)
 		}
-		reply = Reply{Reason: "refused"}
+		reply = onchain.Reply{Reason: "refused"}
 	}
 	w.mu.Unlock()
 	if wait {
@@ -196,7 +198,7 @@ func (w *world) Settle(ctx context.Context, p *Payment) (Reply, error) {
 	return reply, err
 }
 
-func (w *world) Find(ctx context.Context, p *Payment, _ string) (Finding, error) {
+func (w *world) Find(ctx context.Context, p *onchain.Payment, _ string) (onchain.Result, error) {
 	w.mu.Lock()
 	w.tick()
 	roll := w.random.IntN(40)
@@ -207,35 +209,35 @@ func (w *world) Find(ctx context.Context, p *Payment, _ string) (Finding, error)
 	w.mu.Unlock()
 	switch roll {
 	case 0:
-		return Finding{}, fmt.Errorf("block 7: %w", ErrDisagree)
+		return onchain.Result{}, fmt.Errorf("block 7: %w", onchain.ErrDisagree)
 	case 1:
-		return Finding{}, errLost
+		return onchain.Result{}, errLost
 	case 2:
 		<-ctx.Done()
-		return Finding{}, ctx.Err()
+		return onchain.Result{}, ctx.Err()
 	}
 	if string(p.Order) != "order of "+p.ID {
-		return Finding{}, fmt.Errorf("the order is %q", p.Order)
+		return onchain.Result{}, fmt.Errorf("the order is %q", p.Order)
 	}
 	return f, nil
 }
 
 // finding is the truth. The caller has mu.
-func (w *world) finding(id string) Finding {
+func (w *world) finding(id string) onchain.Result {
 	c := w.coin(id)
 	depth := w.height - c.at
 	switch {
 	case c.at != 0 && c.seen < w.lags:
 		c.seen++
-		return Finding{Fate: Open}
+		return onchain.Result{State: onchain.Open}
 	case c.at != 0:
-		return Finding{Fate: Paid, Transaction: c.txn, Settled: depth >= settledDepth, Final: depth >= finalDepth}
+		return onchain.Result{State: onchain.Paid, Transaction: c.txn, Settled: depth >= settledDepth, Final: depth >= finalDepth}
 	case c.spent:
-		return Finding{Fate: Spent, Reason: "nonce_already_used"}
+		return onchain.Result{State: onchain.Spent, Reason: "nonce_already_used"}
 	case w.height >= c.expires+finalDepth:
-		return Finding{Fate: Over, Reason: "authorization_expired"}
+		return onchain.Result{State: onchain.Over, Reason: "authorization_expired"}
 	}
-	return Finding{Fate: Open}
+	return onchain.Result{State: onchain.Open}
 }
 
 // settle makes it quiet: from now on nothing goes wrong.

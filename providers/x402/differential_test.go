@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/onchain"
 )
 
 // stricter are the refusals that packages do not share, each with the words that it is
@@ -91,17 +92,17 @@ func TestLongPaymentsAreReadAsTheirPackagesDo(t *testing.T) {
 	taken, own, wrong := map[string]int{}, map[string]int{}, 0
 	for i, theirs := range askPackages(t, headers) {
 		p, err := terms.Read(headers[i], now)
-		// The Desk refuses these once it knows that the chain does not have them.
+		// The client refuses these once it knows that the chain does not have them.
 		if err == nil && !theirs.Taken {
 			o, broken := ParseOrder(p.Order)
 			switch {
 			case broken != nil:
 				t.Fatal(broken)
 			case o.Solana != nil && o.Solana.FeePayer != solanaWallet(9).Address().String():
-				own["another fee payer, refused by the Desk"]++
+				own["another fee payer, refused by the client"]++
 				continue
 			case o.EVM != nil && p.Expires.Sub(now) < LeastLife:
-				own["expired, refused by the Desk"]++
+				own["expired, refused by the client"]++
 				continue
 			}
 		}
@@ -119,7 +120,7 @@ func TestLongPaymentsAreReadAsTheirPackagesDo(t *testing.T) {
 					break
 				}
 			}
-			var refusal *Refusal
+			var refusal *onchain.Refusal
 			if rule == "" || !errors.As(err, &refusal) {
 				wrong++
 				t.Errorf("refused by no rule of our own (%v), and by its package not: %s", err, headers[i])

@@ -7,9 +7,9 @@
 // only what its wallet signed counts; the rest is our own words again. An [Order] is
 // such a payment as it is sent to facilitators and looked for on chains.
 //
-// Below it: evm and svm, the payments of both families; facilitator, who brings them
-// onto a chain; chain, what nodes say became of them; desk, which joins these for
-// payment.Desk.
+// Below it: evm and svm read the payments of both families, facilitator asks the services
+// that bring them onto a chain, chain asks RPC nodes, and chainclient joins these for
+// billing/payment. Their answers are types of config/onchain.
 //
 // What may not enter: accounts, credit, requests.
 package x402

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"farebox/config/onchain"
 	"farebox/proxy/scan"
 )
 
@@ -60,17 +61,17 @@ type sheet struct {
 }
 
 // open reads the JSON out of a header.
-func open(header string) (*sheet, *Refusal) {
+func open(header string) (*sheet, *onchain.Refusal) {
 	if len(header) > MaxHeader {
-		return nil, &Refusal{Code: CodeFormat, Text: "the payment header is too long; expected at most 16384 characters"}
+		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is too long; expected at most 16384 characters"}
 	}
 	text, ok := decode(strings.Trim(header, " \t"))
 	if !ok {
-		return nil, &Refusal{Code: CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
+		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
 	}
 	s := &sheet{text: text}
 	if err := s.doc.SkimWhole(text, topShape, maxDepth); err != nil {
-		return nil, &Refusal{Code: CodeFormat,
+		return nil, &onchain.Refusal{Code: onchain.CodeFormat,
 			Text: strings.Replace(err.Error(), "the request body", "the JSON in the payment header", 1)}
 	}
 	return s, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Order is a signed payment with all that it takes to send and to find it, also after
-// the config has changed. It is what payment.Payment.Order holds.
+// the config has changed. It is stored as onchain.Payment.Order.
 type Order struct {
 	Network     string       `json:"network"`
 	Asset       string       `json:"asset"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/svm"
@@ -38,7 +39,7 @@ const (
 // Read reads a payment from its header and checks all for which nobody is asked.
 // Where a contract wallet pays, its signature is still to be asked of the chain; the
 // payment's Order says so.
-func (t *Terms) Read(header string, now time.Time) (*Payment, error) {
+func (t *Terms) Read(header string, now time.Time) (*onchain.Payment, error) {
 	s, refusal := open(header)
 	if refusal != nil {
 		return nil, refusal
@@ -57,12 +58,12 @@ func (t *Terms) Read(header string, now time.Time) (*Payment, error) {
 	return t.readSolana(n, s, payload)
 }
 
-func invalid(text string) *Refusal {
-	return &Refusal{Code: CodePayment, Text: "the payment is not valid: " + text}
+func invalid(text string) *onchain.Refusal {
+	return &onchain.Refusal{Code: onchain.CodePayment, Text: "the payment is not valid: " + text}
 }
 
 // network is the one that a payment is for, by its entry or its own members.
-func (t *Terms) network(s *sheet) (*Network, *Refusal) {
+func (t *Terms) network(s *sheet) (*Network, *onchain.Refusal) {
 	version := s.member(-1, topVersion, scan.Number)
 	if version < 0 {
 		return nil, invalid("x402Version is missing or no number")
@@ -82,7 +83,7 @@ func (t *Terms) network(s *sheet) (*Network, *Refusal) {
 		return nil, invalid("scheme is missing or no string")
 	}
 	if way != scheme {
-		return nil, &Refusal{Code: CodeScheme, Text: "this scheme is not taken; expected exact"}
+		return nil, &onchain.Refusal{Code: onchain.CodeScheme, Text: "this scheme is not taken; expected exact"}
 	}
 	name, ok := s.string(parent, networkID)
 	if !ok {
@@ -90,7 +91,7 @@ func (t *Terms) network(s *sheet) (*Network, *Refusal) {
 	}
 	n := t.Network(name)
 	if n == nil {
-		return nil, &Refusal{Code: CodeNetwork, Text: "this network is not taken; expected one of " + t.names()}
+		return nil, &onchain.Refusal{Code: onchain.CodeNetwork, Text: "this network is not taken; expected one of " + t.names()}
 	}
 	return n, nil
 }
@@ -103,7 +104,7 @@ func (t *Terms) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*Payment, error) {
+func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*onchain.Payment, error) {
 	auth := s.member(payload, payloadAuthorization, scan.Object)
 	if auth < 0 {
 		return nil, invalid("payload.authorization is missing or no object; expected an authorization of EIP-3009")
@@ -147,24 +148,24 @@ func (n *Network) foreign(s *sheet) bool {
 	return ok && (err != nil || a != n.Asset)
 }
 
-func (n *Network) wrongToken() *Refusal {
-	return &Refusal{Code: CodeToken, Text: "this token is not taken; expected " + n.Asset.Checksummed()}
+func (n *Network) wrongToken() *onchain.Refusal {
+	return &onchain.Refusal{Code: onchain.CodeToken, Text: "this token is not taken; expected " + n.Asset.Checksummed()}
 }
 
-func readAuthorization(s *sheet, at int32) (*evm.Authorization, *Refusal) {
+func readAuthorization(s *sheet, at int32) (*evm.Authorization, *onchain.Refusal) {
 	a := new(evm.Authorization)
 	var err error
 	text, _ := s.string(at, authFrom)
 	if a.From, err = wallet.ParseAddress(text); err != nil || a.From.Family() != wallet.EVM {
-		return nil, &Refusal{Code: CodePayer, Text: "payload.authorization.from is not an address of this network"}
+		return nil, &onchain.Refusal{Code: onchain.CodePayer, Text: "payload.authorization.from is not an address of this network"}
 	}
 	text, _ = s.string(at, authTo)
 	if a.To, err = wallet.ParseAddress(text); err != nil || a.To.Family() != wallet.EVM {
-		return nil, &Refusal{Code: CodeRecipient, Text: "payload.authorization.to is not an address of this network"}
+		return nil, &onchain.Refusal{Code: onchain.CodeRecipient, Text: "payload.authorization.to is not an address of this network"}
 	}
 	text, _ = s.string(at, authValue)
 	if a.Value, err = evm.ParseNumber(text); err != nil {
-		return nil, &Refusal{Code: CodeAmount, Text: "payload.authorization.value " + err.Error() + ", as a string"}
+		return nil, &onchain.Refusal{Code: onchain.CodeAmount, Text: "payload.authorization.value " + err.Error() + ", as a string"}
 	}
 	text, _ = s.string(at, authAfter)
 	if a.ValidAfter, err = evm.ParseNumber(text); err != nil {
@@ -183,12 +184,12 @@ func readAuthorization(s *sheet, at int32) (*evm.Authorization, *Refusal) {
 }
 
 // rules are those that an authorization must keep whoever signed it.
-func (n *Network) rules(a *evm.Authorization, now time.Time) *Refusal {
+func (n *Network) rules(a *evm.Authorization, now time.Time) *onchain.Refusal {
 	switch {
 	case a.To != n.PayTo:
-		return &Refusal{Code: CodeRecipient, Text: "it pays somebody else; expected to: " + n.PayTo.Checksummed()}
+		return &onchain.Refusal{Code: onchain.CodeRecipient, Text: "it pays somebody else; expected to: " + n.PayTo.Checksummed()}
 	case a.From == n.PayTo, a.From.EVM() == [20]byte{}:
-		return &Refusal{Code: CodePayer, Text: "this wallet cannot pay; expected another one than the receiver's"}
+		return &onchain.Refusal{Code: onchain.CodePayer, Text: "this wallet cannot pay; expected another one than the receiver's"}
 	}
 	units, fits := a.Value.Int()
 	if !fits {
@@ -198,26 +199,26 @@ func (n *Network) rules(a *evm.Authorization, now time.Time) *Refusal {
 		return refusal
 	}
 	if from, fits := a.ValidAfter.Int(); !fits || from >= now.Unix() {
-		return unverified(ReasonNotYetValid, "the authorization is not valid yet; expected validAfter in the past")
+		return unverified(onchain.ReasonNotYetValid, "the authorization is not valid yet; expected validAfter in the past")
 	}
 	if until, fits := a.ValidBefore.Int(); fits && until < now.Add(-MostPast).Unix() {
-		return unverified(ReasonExpired, "the authorization expired long ago; expected validBefore at least 10 seconds from "+
+		return unverified(onchain.ReasonExpired, "the authorization expired long ago; expected validBefore at least 10 seconds from "+
 			"now")
 	}
 	if until, fits := a.ValidBefore.Int(); !fits || until > now.Add(MostLife).Unix() {
-		return unverified(ReasonTooLong, "the authorization holds for too long; expected validBefore at most "+
+		return unverified(onchain.ReasonTooLong, "the authorization holds for too long; expected validBefore at most "+
 			strconv.Itoa(int(MostLife/time.Second))+" seconds from now")
 	}
 	return nil
 }
 
-func (n *Network) amount(units int64) *Refusal {
+func (n *Network) amount(units int64) *onchain.Refusal {
 	switch {
 	case units < n.leastU:
-		return &Refusal{Code: CodeTooLow, Text: "the amount is too low; expected at least " +
+		return &onchain.Refusal{Code: onchain.CodeTooLow, Text: "the amount is too low; expected at least " +
 			strconv.FormatInt(n.leastU, 10) + " units of the token"}
 	case units > n.mostU:
-		return &Refusal{Code: CodeTooHigh, Text: "the amount is too high; expected at most " +
+		return &onchain.Refusal{Code: onchain.CodeTooHigh, Text: "the amount is too high; expected at most " +
 			strconv.FormatInt(n.mostU, 10) + " units of the token"}
 	}
 	return nil
@@ -225,9 +226,9 @@ func (n *Network) amount(units int64) *Refusal {
 
 // signed says whether the payer signed, where that shows without asking: contract
 // says that it does not, and a contract wallet may have.
-func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte) (contract bool, no *Refusal) {
+func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte) (contract bool, no *onchain.Refusal) {
 	if evm.IsWrapped(signature) {
-		return false, unverified(ReasonWrapped, "the signature is of a wallet that is not deployed yet (ERC-6492), which "+
+		return false, unverified(onchain.ReasonWrapped, "the signature is of a wallet that is not deployed yet (ERC-6492), which "+
 			"is not taken; expected the wallet to be deployed, and its plain signature")
 	}
 	// The token itself takes no other v.
@@ -237,13 +238,13 @@ func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte
 		}
 	}
 	if !n.Contracts {
-		return false, unverified(ReasonSignature,
+		return false, unverified(onchain.ReasonSignature,
 			"the signature is not the payer's; wallets that are contracts are not taken")
 	}
 	return true, nil
 }
 
-func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error) {
+func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*onchain.Payment, error) {
 	text, ok := s.string(payload, payloadTransaction)
 	if !ok {
 		return nil, invalid("payload.transaction is missing or no string")
@@ -262,7 +263,7 @@ func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error
 	}
 	switch {
 	case p.Payer == n.PayTo:
-		return nil, &Refusal{Code: CodePayer, Text: "this wallet cannot pay; expected another one than the receiver's"}
+		return nil, &onchain.Refusal{Code: onchain.CodePayer, Text: "this wallet cannot pay; expected another one than the receiver's"}
 	case p.Units > math.MaxInt64:
 		p.Units = math.MaxInt64
 	}
@@ -278,32 +279,36 @@ func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*Payment, error
 	return o.payment(solanaIdentity(sum), sha256.Sum256(append([]byte("svm payment:"), tx.Message...)), time.Time{})
 }
 
-func (n *Network) solanaRefusal(err error) *Refusal {
+func (n *Network) solanaRefusal(err error) *onchain.Refusal {
 	text := "the payment is not valid: payload.transaction " + err.Error()
 	switch {
 	case errors.Is(err, svm.ErrToken):
 		return n.wrongToken()
 	case errors.Is(err, svm.ErrRecipient):
-		return &Refusal{Code: CodeRecipient,
+		return &onchain.Refusal{Code: onchain.CodeRecipient,
 			Text: "it pays somebody else; expected the associated token account of " + n.PayTo.String()}
 	case errors.Is(err, svm.ErrFeePayer):
-		return unverified(ReasonFeePayer, text+"; expected the feePayer of the entry")
+		return unverified(onchain.ReasonFeePayer, text+"; expected the feePayer of the entry")
 	case errors.Is(err, svm.ErrSignature):
-		return unverified(ReasonSignature, text)
+		return unverified(onchain.ReasonSignature, text)
 	}
-	return &Refusal{Code: CodePayment, Text: text}
+	return &onchain.Refusal{Code: onchain.CodePayment, Text: text}
 }
 
 // idName is how payments are named: in 26 characters that need no escapes.
 var idName = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*Payment, error) {
+func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*onchain.Payment, error) {
 	text, err := o.encode()
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the payment down: %w", err)
 	}
 	sum := sha256.Sum256([]byte(identity))
-	return &Payment{ID: "pay_" + strings.ToLower(idName.EncodeToString(sum[:])[:26]), Same: same,
+	return &onchain.Payment{ID: "pay_" + strings.ToLower(idName.EncodeToString(sum[:])[:26]), Same: same,
 		Network: o.Network, Asset: o.Asset, Wallet: o.Payer, Units: o.Units, Amount: config.Nano(o.Units) * NanoPerUnit,
 		Order: text, Expires: expires}, nil
+}
+
+func unverified(reason, text string) *onchain.Refusal {
+	return &onchain.Refusal{Code: onchain.CodeVerification, Reason: reason, Text: text}
 }

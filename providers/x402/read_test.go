@@ -11,6 +11,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402/evm"
 	"farebox/providers/x402/payer"
@@ -95,10 +96,10 @@ func TestBase64OfEitherAlphabetIsRead(t *testing.T) {
 	}
 }
 
-func refusalOf(t testing.TB, terms *Terms, header string) *Refusal {
+func refusalOf(t testing.TB, terms *Terms, header string) *onchain.Refusal {
 	t.Helper()
 	p, err := terms.Read(header, now)
-	var refusal *Refusal
+	var refusal *onchain.Refusal
 	if p != nil || !errors.As(err, &refusal) {
 		t.Fatalf("%.200s is taken or fails otherwise: %v", header, err)
 	}
@@ -123,90 +124,90 @@ func TestWhatIsNoPaymentIsRefused(t *testing.T) {
 			`"x402Version":2,"scheme":"exact","network":"solana"`))
 	}
 	for name, c := range map[string]struct{ header, code, words string }{
-		"nothing":          {"", CodeFormat, "JSON"},
-		"no base64":        {"{}", CodeFormat, "base64"},
-		"too much padding": {strings.TrimRight(padded, "=") + "===", CodeFormat, "base64"},
-		"line ends":        {padded[:40] + "\n" + padded[40:], CodeFormat, "base64"},
-		"stray bits":       {"e31=", CodeFormat, "base64"}, // {} has other last bits
-		"too long":         {strings.Repeat("A", MaxHeader+1), CodeFormat, "too long"},
-		"an array":         {encoded("[]"), CodeFormat, "object"},
-		"no JSON":          {encoded(`{"a":}`), CodeFormat, "valid JSON"},
-		"bad escape":       {encoded(`{"a":"\x"}`), CodeFormat, "valid JSON"},
-		"not UTF-8":        {encoded("{\"a\":\"\xff\"}"), CodeFormat, "UTF-8"},
-		"something behind": {encoded(v2(good) + "{}"), CodeFormat, "continues"},
+		"nothing":          {"", onchain.CodeFormat, "JSON"},
+		"no base64":        {"{}", onchain.CodeFormat, "base64"},
+		"too much padding": {strings.TrimRight(padded, "=") + "===", onchain.CodeFormat, "base64"},
+		"line ends":        {padded[:40] + "\n" + padded[40:], onchain.CodeFormat, "base64"},
+		"stray bits":       {"e31=", onchain.CodeFormat, "base64"}, // {} has other last bits
+		"too long":         {strings.Repeat("A", MaxHeader+1), onchain.CodeFormat, "too long"},
+		"an array":         {encoded("[]"), onchain.CodeFormat, "object"},
+		"no JSON":          {encoded(`{"a":}`), onchain.CodeFormat, "valid JSON"},
+		"bad escape":       {encoded(`{"a":"\x"}`), onchain.CodeFormat, "valid JSON"},
+		"not UTF-8":        {encoded("{\"a\":\"\xff\"}"), onchain.CodeFormat, "UTF-8"},
+		"something behind": {encoded(v2(good) + "{}"), onchain.CodeFormat, "continues"},
 		"too deep": {encoded(shape(good, flat+`,"x":`+strings.Repeat("[", 40)+strings.Repeat("]", 40))),
-			CodeFormat, "deep"},
-		"a member twice":       {encoded(shape(good, flat+`,"network":"solana"`)), CodeFormat, "more than once"},
-		"a member in capitals": {encoded(shape(good, flat+`,"Payload":{}`)), CodeFormat, "exactly"},
-		"an escaped member":    {encoded(shape(good, flat+`,"p\u0061yload":{}`)), CodeFormat, "exactly"},
-		"value twice": {encoded(strings.Replace(v2(good), `"value":`, `"value":"1","value":`, 1)), CodeFormat,
+			onchain.CodeFormat, "deep"},
+		"a member twice":       {encoded(shape(good, flat+`,"network":"solana"`)), onchain.CodeFormat, "more than once"},
+		"a member in capitals": {encoded(shape(good, flat+`,"Payload":{}`)), onchain.CodeFormat, "exactly"},
+		"an escaped member":    {encoded(shape(good, flat+`,"p\u0061yload":{}`)), onchain.CodeFormat, "exactly"},
+		"value twice": {encoded(strings.Replace(v2(good), `"value":`, `"value":"1","value":`, 1)), onchain.CodeFormat,
 			"value"},
-		"no version": {encoded(shape(good, `"scheme":"exact","network":"base"`)), CodePayment, "x402Version"},
+		"no version": {encoded(shape(good, `"scheme":"exact","network":"base"`)), onchain.CodePayment, "x402Version"},
 		"version as text": {encoded(shape(good, `"x402Version":"2","scheme":"exact","network":"base"`)),
-			CodePayment, "x402Version"},
+			onchain.CodePayment, "x402Version"},
 		"version 3": {encoded(shape(good, `"x402Version":3,"scheme":"exact","network":"base"`)),
-			CodePayment, "expected 2"},
+			onchain.CodePayment, "expected 2"},
 		"version 2.0": {encoded(shape(good, `"x402Version":2.0,"scheme":"exact","network":"base"`)),
-			CodePayment, "expected 2"},
-		"no scheme": {encoded(shape(good, `"x402Version":2,"network":"base"`)), CodePayment, "scheme"},
-		"another scheme": {encoded(shape(good, `"x402Version":2,"scheme":"upto","network":"base"`)), CodeScheme,
+			onchain.CodePayment, "expected 2"},
+		"no scheme": {encoded(shape(good, `"x402Version":2,"network":"base"`)), onchain.CodePayment, "scheme"},
+		"another scheme": {encoded(shape(good, `"x402Version":2,"scheme":"upto","network":"base"`)), onchain.CodeScheme,
 			"exact"},
-		"no network": {encoded(shape(good, `"x402Version":2,"scheme":"exact"`)), CodePayment, "network"},
-		"network null": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":null`)), CodePayment,
+		"no network": {encoded(shape(good, `"x402Version":2,"scheme":"exact"`)), onchain.CodePayment, "network"},
+		"network null": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":null`)), onchain.CodePayment,
 			"network"},
 		"another network": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"eip155:1"`)),
-			CodeNetwork, base},
+			onchain.CodeNetwork, base},
 		"a testnet": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"base-sepolia"`)),
-			CodeNetwork, base},
-		"accepted is text":  {encoded(shape(good, flat+`,"accepted":"x"`)), CodePayment, "accepted"},
-		"accepted is empty": {encoded(shape(good, flat+`,"accepted":{}`)), CodePayment, "scheme"},
-		"no payload":        {encoded(`{` + flat + `}`), CodePayment, "payload"},
-		"payload is text":   {encoded(`{` + flat + `,"payload":"x"}`), CodePayment, "payload"},
-		"no authorization":  {encoded(`{` + flat + `,"payload":{"signature":"0x"}}`), CodePayment, "authorization"},
-		"Solana's payload": {encoded(`{` + flat + `,"payload":{"transaction":"AA=="}}`), CodePayment,
+			onchain.CodeNetwork, base},
+		"accepted is text":  {encoded(shape(good, flat+`,"accepted":"x"`)), onchain.CodePayment, "accepted"},
+		"accepted is empty": {encoded(shape(good, flat+`,"accepted":{}`)), onchain.CodePayment, "scheme"},
+		"no payload":        {encoded(`{` + flat + `}`), onchain.CodePayment, "payload"},
+		"payload is text":   {encoded(`{` + flat + `,"payload":"x"}`), onchain.CodePayment, "payload"},
+		"no authorization":  {encoded(`{` + flat + `,"payload":{"signature":"0x"}}`), onchain.CodePayment, "authorization"},
+		"Solana's payload": {encoded(`{` + flat + `,"payload":{"transaction":"AA=="}}`), onchain.CodePayment,
 			"authorization"},
-		"no signature": {encoded(strings.Replace(v2(good), `"signature"`, `"sign"`, 1)), CodePayment,
+		"no signature": {encoded(strings.Replace(v2(good), `"signature"`, `"sign"`, 1)), onchain.CodePayment,
 			"signature"},
 		"signature no hex": {encoded(strings.Replace(v2(good), `"signature":"0x`, `"signature":"0xg`, 1)),
-			CodePayment, "signature"},
-		"signature empty": {encoded(strings.Replace(v2(good), good.Signature, "0x", 1)), CodePayment, "signature"},
+			onchain.CodePayment, "signature"},
+		"signature empty": {encoded(strings.Replace(v2(good), good.Signature, "0x", 1)), onchain.CodePayment, "signature"},
 		"signature too long": {encoded(strings.Replace(v2(good), good.Signature, "0x"+strings.Repeat("ab", 5000),
-			1)), CodePayment, "signature"},
-		"from no address": {edit(func(a *payer.Authorization) { a.From = "0x12" }), CodePayer, "from"},
+			1)), onchain.CodePayment, "signature"},
+		"from no address": {edit(func(a *payer.Authorization) { a.From = "0x12" }), onchain.CodePayer, "from"},
 		"from with a wrong checksum": {edit(func(a *payer.Authorization) {
 			a.From = "0x70997970c51812dc3A010C7d01b50e0d17dc79C8"
-		}), CodePayer, "from"},
-		"from of Solana":    {edit(func(a *payer.Authorization) { a.From = usdcSolana }), CodePayer, "from"},
-		"to no address":     {edit(func(a *payer.Authorization) { a.To = "" }), CodeRecipient, "to "},
-		"to somebody else":  {edit(func(a *payer.Authorization) { a.To = usdcBase }), CodeRecipient, receiver},
-		"from the receiver": {edit(func(a *payer.Authorization) { a.From = receiver }), CodePayer, "another"},
+		}), onchain.CodePayer, "from"},
+		"from of Solana":    {edit(func(a *payer.Authorization) { a.From = usdcSolana }), onchain.CodePayer, "from"},
+		"to no address":     {edit(func(a *payer.Authorization) { a.To = "" }), onchain.CodeRecipient, "to "},
+		"to somebody else":  {edit(func(a *payer.Authorization) { a.To = usdcBase }), onchain.CodeRecipient, receiver},
+		"from the receiver": {edit(func(a *payer.Authorization) { a.From = receiver }), onchain.CodePayer, "another"},
 		"from nobody": {edit(func(a *payer.Authorization) { a.From = "0x" + strings.Repeat("0", 40) }),
-			CodePayer, "another"},
-		"value 07":         {edit(func(a *payer.Authorization) { a.Value = "07000000" }), CodeAmount, "value"},
-		"value in hex":     {edit(func(a *payer.Authorization) { a.Value = "0x6acfc0" }), CodeAmount, "value"},
-		"value with a dot": {edit(func(a *payer.Authorization) { a.Value = "7000000.0" }), CodeAmount, "value"},
-		"value negative":   {edit(func(a *payer.Authorization) { a.Value = "-7000000" }), CodeAmount, "value"},
+			onchain.CodePayer, "another"},
+		"value 07":         {edit(func(a *payer.Authorization) { a.Value = "07000000" }), onchain.CodeAmount, "value"},
+		"value in hex":     {edit(func(a *payer.Authorization) { a.Value = "0x6acfc0" }), onchain.CodeAmount, "value"},
+		"value with a dot": {edit(func(a *payer.Authorization) { a.Value = "7000000.0" }), onchain.CodeAmount, "value"},
+		"value negative":   {edit(func(a *payer.Authorization) { a.Value = "-7000000" }), onchain.CodeAmount, "value"},
 		"value 2^256": {edit(func(a *payer.Authorization) {
 			a.Value = new(big.Int).Lsh(big.NewInt(1),
 				256).String()
-		}), CodeAmount, "value"},
-		"value 0":       {edit(func(a *payer.Authorization) { a.Value = "0" }), CodeTooLow, "5000000"},
-		"value too low": {edit(func(a *payer.Authorization) { a.Value = "4999999" }), CodeTooLow, "5000000"},
-		"value too high": {edit(func(a *payer.Authorization) { a.Value = "10000000001" }), CodeTooHigh,
+		}), onchain.CodeAmount, "value"},
+		"value 0":       {edit(func(a *payer.Authorization) { a.Value = "0" }), onchain.CodeTooLow, "5000000"},
+		"value too low": {edit(func(a *payer.Authorization) { a.Value = "4999999" }), onchain.CodeTooLow, "5000000"},
+		"value too high": {edit(func(a *payer.Authorization) { a.Value = "10000000001" }), onchain.CodeTooHigh,
 			"10000000000"},
-		"value 2^64 + 7000000": {edit(func(a *payer.Authorization) { a.Value = "18446744073716551616" }), CodeTooHigh,
+		"value 2^64 + 7000000": {edit(func(a *payer.Authorization) { a.Value = "18446744073716551616" }), onchain.CodeTooHigh,
 			"10000000000"},
-		"validAfter no number": {edit(func(a *payer.Authorization) { a.ValidAfter = "" }), CodePayment, "validAfter"},
-		"validBefore no number": {edit(func(a *payer.Authorization) { a.ValidBefore = "soon" }), CodePayment,
+		"validAfter no number": {edit(func(a *payer.Authorization) { a.ValidAfter = "" }), onchain.CodePayment, "validAfter"},
+		"validBefore no number": {edit(func(a *payer.Authorization) { a.ValidBefore = "soon" }), onchain.CodePayment,
 			"validBefore"},
-		"short nonce":      {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[:64] }), CodePayment, "nonce"},
-		"nonce without 0x": {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[2:] }), CodePayment, "nonce"},
+		"short nonce":      {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[:64] }), onchain.CodePayment, "nonce"},
+		"nonce without 0x": {edit(func(a *payer.Authorization) { a.Nonce = a.Nonce[2:] }), onchain.CodePayment, "nonce"},
 		"number as value": {encoded(strings.Replace(v2(good), `"value":"7000000"`, `"value":7000000`, 1)),
-			CodeAmount, "string"},
+			onchain.CodeAmount, "string"},
 		"no transaction": {encoded(shape(good, `"x402Version":2,"scheme":"exact","network":"solana"`)),
-			CodePayment, "transaction"},
-		"transaction no base64": {onSolana("%"), CodePayment, "base64"},
-		"transaction is noise":  {onSolana("AAAA"), CodePayment, "transaction"},
+			onchain.CodePayment, "transaction"},
+		"transaction no base64": {onSolana("%"), onchain.CodePayment, "base64"},
+		"transaction is noise":  {onSolana("AAAA"), onchain.CodePayment, "transaction"},
 	} {
 		if refusal := refusalOf(t, terms, c.header); refusal.Code != c.code || refusal.Status() != 400 ||
 			!strings.Contains(refusal.Text, c.words) {
@@ -232,30 +233,30 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ header, reason string }{
 		"expired long ago": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() - 604_801) }),
-			ReasonExpired},
+			onchain.ReasonExpired},
 		"not valid yet": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.NumberOf(now.Unix()) }),
-			ReasonNotYetValid},
+			onchain.ReasonNotYetValid},
 		"never valid": {resign(func(a *evm.Authorization) { a.ValidAfter = evm.WordNumber(evm.Word{0: 1}) }),
-			ReasonNotYetValid},
-		"another value": {edit(func(a *payer.Authorization) { a.Value = "7000001" }), ReasonSignature},
+			onchain.ReasonNotYetValid},
+		"another value": {edit(func(a *payer.Authorization) { a.Value = "7000001" }), onchain.ReasonSignature},
 		"another nonce": {edit(func(a *payer.Authorization) { a.Nonce = "0x" + strings.Repeat("cd", 32) }),
-			ReasonSignature},
+			onchain.ReasonSignature},
 		"longer life": {edit(func(a *payer.Authorization) { a.ValidBefore = fmt.Sprint(now.Unix() + 301) }),
-			ReasonSignature},
+			onchain.ReasonSignature},
 		"holds for too long": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.NumberOf(now.Unix() + 4201) }),
-			ReasonTooLong},
+			onchain.ReasonTooLong},
 		"holds for ever": {resign(func(a *evm.Authorization) { a.ValidBefore = evm.WordNumber(evm.Word{0: 0xff}) }),
-			ReasonTooLong},
-		"another wallet":    {edit(func(a *payer.Authorization) { a.From = usdcBase }), ReasonSignature},
-		"a bit of r":        {forge(func(s []byte) []byte { s[0] ^= 1; return s }), ReasonSignature},
-		"v 0":               {forge(func(s []byte) []byte { s[64] -= 27; return s }), ReasonSignature},
-		"high s":            {forge(highS), ReasonSignature},
-		"compact signature": {forge(func(s []byte) []byte { return s[:64] }), ReasonSignature},
-		"a byte behind":     {forge(func(s []byte) []byte { return append(s, 0) }), ReasonSignature},
+			onchain.ReasonTooLong},
+		"another wallet":    {edit(func(a *payer.Authorization) { a.From = usdcBase }), onchain.ReasonSignature},
+		"a bit of r":        {forge(func(s []byte) []byte { s[0] ^= 1; return s }), onchain.ReasonSignature},
+		"v 0":               {forge(func(s []byte) []byte { s[64] -= 27; return s }), onchain.ReasonSignature},
+		"high s":            {forge(highS), onchain.ReasonSignature},
+		"compact signature": {forge(func(s []byte) []byte { return s[:64] }), onchain.ReasonSignature},
+		"a byte behind":     {forge(func(s []byte) []byte { return append(s, 0) }), onchain.ReasonSignature},
 		"not deployed": {forge(func(s []byte) []byte { return append(s, strings.Repeat("\x64\x92", 16)...) }),
-			ReasonWrapped},
+			onchain.ReasonWrapped},
 	} {
-		if refusal := refusalOf(t, terms, c.header); refusal.Code != CodeVerification || refusal.Reason != c.reason ||
+		if refusal := refusalOf(t, terms, c.header); refusal.Code != onchain.CodeVerification || refusal.Reason != c.reason ||
 			refusal.Status() != 402 {
 			t.Errorf("%s: %d %s %s", name, refusal.Status(), refusal.Code, refusal.Reason)
 		}
@@ -267,7 +268,7 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 	}
 	text = strings.Replace(text, strings.Repeat("ab", 32), strings.Repeat("cd", 32), 1)
 	for _, terms := range []*Terms{terms, testTerms(t, nil)} {
-		if refusal := refusalOf(t, terms, encoded(text)); refusal.Code != CodeToken {
+		if refusal := refusalOf(t, terms, encoded(text)); refusal.Code != onchain.CodeToken {
 			t.Errorf("another token: %s", refusal.Code)
 		}
 	}
@@ -305,7 +306,7 @@ func TestContractWalletsAreLeftToTheChain(t *testing.T) {
 		t.Errorf("the order of a key's wallet is %+v (%v)", o, err)
 	}
 	p.Signature = "0x" + strings.Repeat("6492", 16)
-	if refusal := refusalOf(t, terms, encoded(v2(p))); refusal.Reason != ReasonWrapped {
+	if refusal := refusalOf(t, terms, encoded(v2(p))); refusal.Reason != onchain.ReasonWrapped {
 		t.Errorf("a wallet that is not deployed: %s", refusal.Reason)
 	}
 }
@@ -349,19 +350,19 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 		code   string
 		reason string
 	}{
-		"too little":    {solanaPayment(t, func(d *svm.Draft) { d.Units-- }), CodeTooLow, ""},
-		"too much":      {solanaPayment(t, func(d *svm.Draft) { d.Units = 10_000_000_001 }), CodeTooHigh, ""},
-		"2^63 units":    {solanaPayment(t, func(d *svm.Draft) { d.Units = 1 << 63 }), CodeTooHigh, ""},
-		"another mint":  {solanaPayment(t, func(d *svm.Draft) { d.Mint = solanaWallet(3).Address() }), CodeToken, ""},
-		"somebody else": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), CodeRecipient, ""},
+		"too little":    {solanaPayment(t, func(d *svm.Draft) { d.Units-- }), onchain.CodeTooLow, ""},
+		"too much":      {solanaPayment(t, func(d *svm.Draft) { d.Units = 10_000_000_001 }), onchain.CodeTooHigh, ""},
+		"2^63 units":    {solanaPayment(t, func(d *svm.Draft) { d.Units = 1 << 63 }), onchain.CodeTooHigh, ""},
+		"another mint":  {solanaPayment(t, func(d *svm.Draft) { d.Mint = solanaWallet(3).Address() }), onchain.CodeToken, ""},
+		"somebody else": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), onchain.CodeRecipient, ""},
 		"another signer": {solanaWallet(6).Pay(func() *svm.Transaction {
 			d := svm.Draft{FeePayer: solanaWallet(9).Address(), Payer: solanaWallet(7).Address(),
 				PayTo: solanaWallet(8).Address(), Mint: terms.Network("solana").Asset, Units: 5_000_000}
 			return d.Transaction()
-		}()), CodeVerification, ReasonSignature},
+		}()), onchain.CodeVerification, onchain.ReasonSignature},
 	} {
 		_, err := read(c.p, "solana")
-		var refusal *Refusal
+		var refusal *onchain.Refusal
 		if !errors.As(err, &refusal) || refusal.Code != c.code || refusal.Reason != c.reason {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -369,7 +370,7 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 	own := testTerms(t, func(c *config.X402) { c.Networks[0].PayTo = solanaWallet(7).Address().String() })
 	header := encoded(shape(solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(7).Address() }),
 		`"x402Version":2,"scheme":"exact","network":"solana"`))
-	if refusal := refusalOf(t, own, header); refusal.Code != CodePayment {
+	if refusal := refusalOf(t, own, header); refusal.Code != onchain.CodePayment {
 		t.Errorf("the receiver pays itself: %s %s", refusal.Code, refusal.Text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/onchain"
 	"farebox/providers/x402/evm"
 )
 
@@ -23,7 +24,7 @@ type Transfer struct {
 // Payment is a transfer as a payment, which is the same one that Read makes of what its
 // wallet signed: either of both is credited, and never both. Same is empty, since what was
 // signed is not known.
-func (n *Network) Payment(t *Transfer) (*Payment, error) {
+func (n *Network) Payment(t *Transfer) (*onchain.Payment, error) {
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: t.From, Units: t.Units,
 		Requirement: n.Requirement(t.Units), Since: t.Block}
 	if !n.EVM() {

@@ -1,6 +1,7 @@
 package wallet
 
 import (
+	"farebox/billing/payment"
 	"farebox/config"
 	"farebox/proxy/scan"
 	"farebox/routes"
@@ -8,6 +9,7 @@ import (
 
 // Capability is what main registers.
 type Capability struct {
+	payments     *payment.Machine
 	topUps       routes.PerAddress
 	balances     routes.PerMinute[string] // by wallet
 	transactions routes.PerMinute[string]
@@ -20,7 +22,9 @@ func New() *Capability { return &Capability{} }
 var nothing = routes.Always(routes.NewRulebook(scan.NewShape(), nil))
 
 // Open is routes.Capability.
-func (of *Capability) Open(*routes.Gateway) []routes.Row {
+func (of *Capability) Open(g *routes.Gateway) []routes.Row {
+	of.payments = g.Payments()
+	meterPayments(g)
 	return []routes.Row{
 		{Method: "POST", Path: "/x402/top-up", Access: routes.Public, Payment: true, Form: routes.JSONOrNone,
 			Limit: routes.SmallBody, Rules: nothing, Serve: of.topUp},

@@ -242,11 +242,11 @@ func TestContractsAreAskedForKnownWalletsOnly(t *testing.T) {
 		r.Get("code").Str != "X402_SIGN_IN_INVALID_SIGNATURE" || d.asked != 1 {
 		t.Errorf("what the contract does not know is answered %s, and %d questions were asked", r, d.asked)
 	}
-	d.set(func(d *desk) { d.signed = true })
+	d.set(func(d *client) { d.signed = true })
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 200 {
 		t.Errorf("what the contract knows is answered %s", r)
 	}
-	d.set(func(d *desk) { d.away = http.ErrHandlerTimeout })
+	d.set(func(d *client) { d.away = http.ErrHandlerTimeout })
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 503 ||
 		r.header.Get("Retry-After") == "" {
 		t.Errorf("while no node answers, it is answered %s", r)

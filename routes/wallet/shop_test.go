@@ -18,7 +18,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/billing"
-	"farebox/billing/payment"
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
@@ -59,20 +59,20 @@ x402:
 	chatBody = `{"model":"chat","messages":[{"role":"user","content":"Hi"}]}`
 )
 
-// desk says what a test wants to hear of facilitators and chains.
-type desk struct {
+// client says what a test wants to hear of facilitators and chains.
+type client struct {
 	mu       sync.Mutex
-	refuse   *payment.Refusal // by the chain, before anybody is sent anything
+	refuse   *onchain.Refusal // by the chain, before anybody is sent anything
 	away     error            // of everybody
-	settle   payment.Reply
-	fate     payment.Fate
+	settle   onchain.Reply
+	state    onchain.State
 	signed   bool // what contracts say
 	asked    int  // how often they were
 	proceed  chan struct{}
 	prepared int
 }
 
-func (d *desk) Prepare(_ context.Context, p *payment.Payment) ([]byte, *payment.Refusal, error) {
+func (d *client) Prepare(_ context.Context, p *onchain.Payment) ([]byte, *onchain.Refusal, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.prepared++
@@ -82,13 +82,13 @@ func (d *desk) Prepare(_ context.Context, p *payment.Payment) ([]byte, *payment.
 	return p.Order, nil, d.away
 }
 
-func (d *desk) Verify(context.Context, *payment.Payment) (payment.Reply, error) {
+func (d *client) Verify(context.Context, *onchain.Payment) (onchain.Reply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return payment.Reply{OK: true}, d.away
+	return onchain.Reply{OK: true}, d.away
 }
 
-func (d *desk) Settle(context.Context, *payment.Payment) (payment.Reply, error) {
+func (d *client) Settle(context.Context, *onchain.Payment) (onchain.Reply, error) {
 	if d.proceed != nil {
 		d.proceed <- struct{}{} // it has begun
 		<-d.proceed
@@ -98,34 +98,33 @@ func (d *desk) Settle(context.Context, *payment.Payment) (payment.Reply, error) 
 	return d.settle, d.away
 }
 
-func (d *desk) Find(context.Context, *payment.Payment, string) (payment.Finding, error) {
+func (d *client) Find(context.Context, *onchain.Payment, string) (onchain.Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return payment.Finding{Fate: d.fate, Transaction: "0xfeed", Settled: d.fate == payment.Paid}, d.away
+	return onchain.Result{State: d.state, Transaction: "0xfeed", Settled: d.state == onchain.Paid}, d.away
 }
 
-func (d *desk) ContractSigned(context.Context, string, wallet.Address, [32]byte, []byte) (bool, error) {
+func (d *client) ContractSigned(context.Context, string, wallet.Address, [32]byte, []byte) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
 	return d.signed, d.away
 }
 
-func (d *desk) Offer(string) string     { return "" }
-func (d *desk) Start()                  {}
-func (d *desk) WriteMetrics(io.Writer)  {}
-func (d *desk) Close(routes.WalletDesk) {}
-func (d *desk) set(change func(*desk))  { d.mu.Lock(); change(d); d.mu.Unlock() }
-func paid() *desk                       { return &desk{fate: payment.Paid, settle: payment.Reply{OK: true}} }
+func (d *client) Offer(string) string      { return "" }
+func (d *client) Start()                   {}
+func (d *client) Close(any)                {}
+func (d *client) set(change func(*client)) { d.mu.Lock(); change(d); d.mu.Unlock() }
+func paid() *client                        { return &client{state: onchain.Paid, settle: onchain.Reply{OK: true}} }
 
-// shop is a gateway that wallets pay, with a desk of the test's.
+// shop is a gateway that wallets pay, with a client of the test's.
 type shop struct {
 	*routestest.Rig
 	*testing.T
-	desk *desk
+	client *client
 }
 
-func openShop(t *testing.T, d *desk, lines ...string) *shop {
+func openShop(t *testing.T, d *client, lines ...string) *shop {
 	t.Helper()
 	up := routestest.Upstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -143,7 +142,7 @@ func openShop(t *testing.T, d *desk, lines ...string) *shop {
 		text = strings.Join(kept, "") + "  " + line + "\n"
 	}
 	world := []routes.Capability{chat.New(nil, nil, nil), own.New()}
-	rig := routestest.StartWith(t, text, up, func(o *routes.Options) { o.Desk = d }, world...)
+	rig := routestest.StartWith(t, text, up, func(o *routes.Options) { o.Payments = d }, world...)
 	return &shop{rig, t, d}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/payment"
+	"farebox/config/onchain"
 	"farebox/providers/x402"
 	"farebox/proxy"
 	"farebox/routes"
@@ -33,10 +34,10 @@ func (of *Capability) topUp(c *routes.Call) *routes.Error {
 			"that is to be credited, and send it in the header PAYMENT-SIGNATURE.", nil)
 	}
 	p, err := c.PayTerms().Read(string(header), c.Began)
-	var refusal *x402.Refusal
+	var refusal *onchain.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Status() == 402:
-		return refused(c, nil, payment.Refusal{Code: refusal.Code, Reason: refusal.Reason}, sentence(refusal.Text))
+		return refused(c, nil, onchain.Refusal{Code: refusal.Code, Reason: refusal.Reason}, sentence(refusal.Text))
 	case refusal != nil:
 		return detailed(refusal.Status(), refusal.Code, sentence(refusal.Text), reason(refusal.Reason))
 	case err != nil:
@@ -46,7 +47,7 @@ func (of *Capability) topUp(c *routes.Call) *routes.Error {
 	if !c.Config().X402.MayUse(p.Wallet) {
 		return problem(403, "UNAUTHORIZED", "This wallet may not pay here; the payment was not used.")
 	}
-	out := c.Pay(p)
+	out := of.pay(c, p)
 	c.Logger().Info().Bytes("request_id", c.ID[:]).Str("payment", p.ID).Str("wallet", p.Wallet).
 		Str("network", p.Network).Str("amount_usd", p.Amount.String()).
 		Str("outcome", payment.EndingNames[out.Ending]).Str("transaction", out.Transaction).
@@ -95,7 +96,7 @@ func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
 }
 
 // refused is the answer to a payment that is not taken.
-func refused(c *routes.Call, p *x402.Payment, no payment.Refusal, text string) *routes.Error {
+func refused(c *routes.Call, p *onchain.Payment, no onchain.Refusal, text string) *routes.Error {
 	s := x402.Settlement{ErrorReason: no.Reason}
 	if p != nil {
 		s.Network, s.Payer = p.Network, p.Wallet
@@ -123,7 +124,7 @@ type credited struct {
 }
 
 // told is the answer to a payment by how its submission ended.
-func told(c *routes.Call, p *x402.Payment, out *payment.Outcome) *routes.Error {
+func told(c *routes.Call, p *onchain.Payment, out *payment.Outcome) *routes.Error {
 	known := &details{PaymentID: p.ID, Transaction: out.Transaction}
 	switch out.Ending {
 	case payment.Credited:
@@ -148,16 +149,16 @@ func told(c *routes.Call, p *x402.Payment, out *payment.Outcome) *routes.Error {
 }
 
 // refusalText is for people; programs read the code and the reason.
-func refusalText(no payment.Refusal) string {
+func refusalText(no onchain.Refusal) string {
 	switch {
 	case no.Code == "SETTLEMENT_FAILED":
 		return "The payment was not settled, and no money was moved. If the chain takes it all the same, the wallet is " +
 			"credited."
-	case no.Reason == x402.ReasonNonceUsed:
+	case no.Reason == onchain.ReasonNonceUsed:
 		return "This payment was used before; sign a new one."
-	case no.Reason == x402.ReasonFunds:
+	case no.Reason == onchain.ReasonFunds:
 		return "The wallet has not enough of the token for this payment."
-	case no.Reason == x402.ReasonExpired || no.Reason == x402.ReasonBlockhash:
+	case no.Reason == onchain.ReasonExpired || no.Reason == onchain.ReasonBlockhash:
 		return "The payment has expired; sign a new one."
 	}
 	return "The payment does not hold: " + no.Reason + "."

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/billing/payment"
+	"farebox/config/onchain"
 )
 
 func decoded(header string) gjson.Result {
@@ -43,23 +43,23 @@ func TestACreditedPaymentSaysWhatTheWalletHas(t *testing.T) {
 func TestEveryEndingHasItsAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		desk   *desk
+		client *client
 		status int
 		code   string
 		reason string
 	}{
-		{"the chain has the nonce", &desk{refuse: &payment.Refusal{Code: "PAYMENT_VERIFICATION_FAILED",
+		{"the chain has the nonce", &client{refuse: &onchain.Refusal{Code: "PAYMENT_VERIFICATION_FAILED",
 			Reason: "nonce_already_used"}}, 402, "PAYMENT_VERIFICATION_FAILED", "nonce_already_used"},
-		{"it is not covered", &desk{refuse: &payment.Refusal{Code: "PAYMENT_VERIFICATION_FAILED",
+		{"it is not covered", &client{refuse: &onchain.Refusal{Code: "PAYMENT_VERIFICATION_FAILED",
 			Reason: "insufficient_funds"}}, 402, "PAYMENT_VERIFICATION_FAILED", "insufficient_funds"},
-		{"nobody can be asked", &desk{away: errors.New("no route")}, 503, "X402_UNAVAILABLE", ""},
-		{"the facilitator refuses", &desk{settle: payment.Reply{Reason: "execution_reverted"}, fate: payment.Open}, 402,
+		{"nobody can be asked", &client{away: errors.New("no route")}, 503, "X402_UNAVAILABLE", ""},
+		{"the facilitator refuses", &client{settle: onchain.Reply{Reason: "execution_reverted"}, state: onchain.Open}, 402,
 			"SETTLEMENT_FAILED", "execution_reverted"},
-		{"the nonce went elsewhere", &desk{settle: payment.Reply{OK: true}, fate: payment.Spent}, 402,
+		{"the nonce went elsewhere", &client{settle: onchain.Reply{OK: true}, state: onchain.Spent}, 402,
 			"PAYMENT_VERIFICATION_FAILED", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openShop(t, c.desk)
+			s := openShop(t, c.client)
 			r := s.pay(s.payment(newPayer(t), 5_000_000))
 			if r.status != c.status || r.Get("error").Str != c.code || r.Get("message").Str == "" {
 				t.Errorf("answered %s", r)
@@ -112,7 +112,7 @@ func TestTopUpsOfAnAddressAreLimited(t *testing.T) {
 	if r.status != 429 || r.Get("error").Str != "RATE_LIMIT_EXCEEDED" || r.header.Get("Retry-After") == "" {
 		t.Errorf("the third is answered %s", r)
 	}
-	if s.desk.prepared != 0 {
+	if s.client.prepared != 0 {
 		t.Error("somebody was asked about it")
 	}
 }
@@ -163,7 +163,7 @@ func TestAPaymentOnAnotherRouteIsRefused(t *testing.T) {
 			t.Errorf("%s: answered %s", name, r)
 		}
 	}
-	if s.Balance() != 1_000_000_000_000 || s.desk.prepared != 0 {
+	if s.Balance() != 1_000_000_000_000 || s.client.prepared != 0 {
 		t.Error("something was charged, or asked")
 	}
 }

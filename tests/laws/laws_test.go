@@ -67,8 +67,8 @@ var allowed = map[string][]string{
 
 // imports that break the law, with the reason.
 var imports = excuses{
-	"farebox/billing/cli farebox/providers/x402/chain": "commands about transfers search chains",
-	"farebox/billing/cli farebox/providers/x402/desk":  "commands about transfers search chains",
+	"farebox/billing/cli farebox/providers/x402/chain":       "commands about transfers search chains",
+	"farebox/billing/cli farebox/providers/x402/chainclient": "commands about transfers search chains",
 }
 
 // excuses are exceptions by name, with their reasons.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
-	"farebox/providers/x402"
 	"farebox/proxy"
 )
 
@@ -23,7 +23,7 @@ const (
 )
 
 // ErrUnknown says that nothing is known, since too few nodes could be asked. Where they
-// do not agree it is x402.ErrDisagree.
+// do not agree it is onchain.ErrDisagree.
 var ErrUnknown = errors.New("the nodes do not confirm the state of the chain")
 
 // witnesses are the nodes of a chain.
@@ -170,7 +170,7 @@ func unknown[T any](w *witnesses, views []view[T], same func(a, b T) bool) error
 	}
 	kind := ErrUnknown
 	if group, _ := majority(views, same); told > len(group) {
-		kind = x402.ErrDisagree
+		kind = onchain.ErrDisagree
 		why = append(why, fmt.Sprintf("%d say something else than %d", told-len(group), len(group)))
 	}
 	if missing := len(w.network.Nodes) - len(views); missing > 0 {

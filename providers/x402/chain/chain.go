@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
@@ -84,7 +85,7 @@ func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
 
 // fate is what one node says became of a payment.
 type fate struct {
-	is          x402.Fate
+	is          onchain.State
 	transaction string
 	block       int64
 	reason      string
@@ -93,7 +94,7 @@ type fate struct {
 }
 
 // Find asks what became of a payment. transaction is where a facilitator says it is.
-func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (x402.Finding, error) {
+func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (onchain.Result, error) {
 	look := c.findEVM
 	switch {
 	case o.Solana != nil:
@@ -109,9 +110,9 @@ func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (x4
 		return a.is == b.is && a.transaction == b.transaction && a.block == b.block && a.reason == b.reason
 	})
 	if err != nil {
-		return x402.Finding{}, err
+		return onchain.Result{}, err
 	}
-	f := x402.Finding{Fate: views[0].is, Transaction: views[0].transaction, Reason: views[0].reason,
+	f := onchain.Result{State: views[0].is, Transaction: views[0].transaction, Reason: views[0].reason,
 		Settled: true, Final: true}
 	for _, v := range views {
 		f.Settled, f.Final = f.Settled && v.settled, f.Final && v.final

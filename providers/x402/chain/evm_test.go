@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
@@ -120,15 +121,15 @@ func receipt(status string, block int64, logs ...string) string {
 // A transfer counts for the authorization that it was made by, and for no other one
 // of the same transaction.
 func TestOnlyItsOwnTransferPays(t *testing.T) {
-	elsewhere := x402.Spent
+	elsewhere := onchain.Spent
 	for name, c := range map[string]struct {
 		logs []string
-		want x402.Fate
+		want onchain.State
 		ok   bool
 	}{
-		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, x402.Paid, true},
+		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, onchain.Paid, true},
 		"paid among others": {[]string{used(1, 2), transfer(2, stranger, 7_000_000), used(3, 1), transfer(4, to,
-			7_000_000), transfer(5, to, 1)}, x402.Paid, true},
+			7_000_000), transfer(5, to, 1)}, onchain.Paid, true},
 		"too little":    {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
 		"too much":      {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
 		"somebody else": {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
@@ -159,7 +160,7 @@ func TestOnlyItsOwnTransferPays(t *testing.T) {
 			if (err == nil) != c.ok || f.is != c.want {
 				t.Errorf("%s, hint %q: %+v %v", name, hint, f, err)
 			}
-			if f.is == x402.Paid && (f.transaction != paidIn || !f.settled || !f.final) {
+			if f.is == onchain.Paid && (f.transaction != paidIn || !f.settled || !f.final) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -175,13 +176,13 @@ func TestDepthDecides(t *testing.T) {
 		s := truthful(t, true, used(4, 1), transfer(5, to, 7_000_000))
 		s["eth_getTransactionReceipt"] = says(receipt("0x1", c.block, used(4, 1), transfer(5, to, 7_000_000)))
 		f, err := base(t).findEVM(context.Background(), s.node(), order(head-100), paidIn)
-		if err != nil || f.is != x402.Paid || f.settled != c.settled || f.final != c.final {
+		if err != nil || f.is != onchain.Paid || f.settled != c.settled || f.final != c.final {
 			t.Errorf("at depth %d: %+v %v", head-c.block+1, f, err)
 		}
 		s["eth_getTransactionReceipt"] = says(receipt("0x1", c.block, used(4, 1)))
-		want := x402.Open // it may be undone
+		want := onchain.Open // it may be undone
 		if c.final {
-			want = x402.Spent
+			want = onchain.Spent
 		}
 		if f, err = base(t).findEVM(context.Background(), s.node(), order(head-100), paidIn); err != nil || f.is != want {
 			t.Errorf("used otherwise at depth %d: %+v %v", head-c.block+1, f, err)
@@ -193,13 +194,13 @@ func TestDepthDecides(t *testing.T) {
 func TestTimeIsTheChains(t *testing.T) {
 	for _, c := range []struct {
 		before int64
-		want   x402.Fate
+		want   onchain.State
 	}{
-		{until - 99, x402.Open},   // after the head
-		{until - 100, x402.Open},  // at the head, which may be undone
-		{until - 111, x402.Open},  //
-		{until - 112, x402.Over},  // 12 blocks deep
-		{until - 1000, x402.Over}, //
+		{until - 99, onchain.Open},   // after the head
+		{until - 100, onchain.Open},  // at the head, which may be undone
+		{until - 111, onchain.Open},  //
+		{until - 112, onchain.Over},  // 12 blocks deep
+		{until - 1000, onchain.Over}, //
 	} {
 		o := order(head - 100)
 		o.EVM.ValidBefore = fmt.Sprint(c.before)
@@ -211,7 +212,7 @@ func TestTimeIsTheChains(t *testing.T) {
 	o := order(head)
 	o.EVM.ValidBefore = new(big.Int).Lsh(big.NewInt(1), 255).String()
 	if f, err := base(t).findEVM(context.Background(), truthful(t, false).node(), o, ""); err != nil ||
-		f.is != x402.Open {
+		f.is != onchain.Open {
 		t.Errorf("one that holds for ever: %+v %v", f, err)
 	}
 }
@@ -265,7 +266,7 @@ func TestSearchesFitTheNode(t *testing.T) {
 		{0, head, head - 6_000, false}, {500, 0, 0, true}, {50, 0, 0, false},
 	} {
 		f, err := base(t).findEVM(context.Background(), limited(c.widest, c.states).node(), order(c.since), "")
-		if (err == nil && f.is == x402.Paid) != c.ok || calls > searches+8 {
+		if (err == nil && f.is == onchain.Paid) != c.ok || calls > searches+8 {
 			t.Errorf("%+v: %+v %v after %d calls", c, f, err, calls)
 		}
 	}
@@ -351,7 +352,7 @@ func TestNodesMayBeAMomentBehind(t *testing.T) {
 			return answer(p)
 		}
 		f, err := base(t).findEVM(context.Background(), s.node(), order(head), "")
-		if (err == nil) != c.ok || c.ok && f.is != x402.Open {
+		if (err == nil) != c.ok || c.ok && f.is != onchain.Open {
 			t.Errorf("behind for %d calls: %+v %v", c.behind, f, err)
 		}
 	}
@@ -405,7 +406,7 @@ func FuzzEVMNode(f *testing.F) {
 		for _, hint := range []string{"", paidIn} {
 			found, err := c.findEVM(context.Background(), s.node(), o, hint)
 			topics := []string{evm.Hex(evm.Transfer[:])[2:], evm.Hex(evm.AuthorizationUsed[:])[2:]}
-			if err == nil && found.is == x402.Paid && !slices.ContainsFunc(topics, func(topic string) bool {
+			if err == nil && found.is == onchain.Paid && !slices.ContainsFunc(topics, func(topic string) bool {
 				return strings.Contains(strings.ToLower(receipt), topic) || strings.Contains(receipt, `\u`)
 			}) {
 				t.Fatalf("paid by %q", receipt)

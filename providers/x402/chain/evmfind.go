@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
@@ -143,22 +144,22 @@ type search struct {
 // enough is too late for it.
 func (s *search) unused(ctx context.Context, unix int64) (fate, error) {
 	if !over(s.a, unix) {
-		return fate{is: x402.Open}, nil
+		return fate{is: onchain.Open}, nil
 	}
 	_, unix, err := s.block(ctx, s.node, hex(max(0, s.head-s.finalDepth)))
 	if err != nil || !over(s.a, unix) {
-		return fate{is: x402.Open}, err
+		return fate{is: onchain.Open}, err
 	}
-	return fate{is: x402.Over, reason: reasonExpired, settled: true, final: true}, nil
+	return fate{is: onchain.Over, reason: reasonExpired, settled: true, final: true}, nil
 }
 
 // spent is the fate of a nonce that was used for something else. It is open for as
 // long as the chain could think better of it.
 func (s *search) spent(reason string, block int64) fate {
 	if s.depth(block) < s.finalDepth {
-		return fate{is: x402.Open}
+		return fate{is: onchain.Open}
 	}
-	return fate{is: x402.Spent, reason: reason, block: block, settled: true, final: true}
+	return fate{is: onchain.Spent, reason: reason, block: block, settled: true, final: true}
 }
 
 // depth counts the block itself.
@@ -218,7 +219,7 @@ func (s *search) receipt(ctx context.Context, hash string) (fate, error) {
 		return s.spent(reasonElsewhere, block), nil
 	}
 	depth := s.depth(block)
-	return fate{is: x402.Paid, transaction: hash, block: block, settled: depth >= s.confirmations,
+	return fate{is: onchain.Paid, transaction: hash, block: block, settled: depth >= s.confirmations,
 		final: depth >= s.finalDepth}, nil
 }
 

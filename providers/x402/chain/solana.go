@@ -13,6 +13,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/svm"
@@ -153,13 +154,13 @@ func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint str
 	}
 	valid, slot, err := c.blockhash(ctx, n, t, "finalized")
 	if err != nil || valid || slot < o.Since+known {
-		return fate{is: x402.Open}, err
+		return fate{is: onchain.Open}, err
 	}
 	// It cannot come any more; it may have come since it was looked for.
 	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
 		return opened(f), err
 	}
-	return fate{is: x402.Over, reason: reasonBlockhash, settled: true, final: true}, nil
+	return fate{is: onchain.Over, reason: reasonBlockhash, settled: true, final: true}, nil
 }
 
 func opened(f *fate) fate {
@@ -297,12 +298,12 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 	}
 	switch {
 	case failed == "null":
-		return &fate{is: x402.Paid, transaction: signature, block: slot,
+		return &fate{is: onchain.Paid, transaction: signature, block: slot,
 			settled: final || status.ConfirmationStatus == "confirmed", final: final}, nil
 	case final:
-		return &fate{is: x402.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
+		return &fate{is: onchain.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
 	}
-	return &fate{is: x402.Open}, nil
+	return &fate{is: onchain.Open}, nil
 }
 
 // Blockhash is one that a transaction can be made with. Which node names it decides

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
 	"farebox/providers/x402"
 	"farebox/providers/x402/payer"
@@ -64,24 +65,24 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 	failure := `{"InstructionError":[2,{"Custom":1}]}`
 	for what, c := range map[string]struct {
 		listed, transaction, status string
-		want                        x402.Fate
+		want                        onchain.State
 		settled, final, ok          bool
 	}{
-		"confirmed": {listing(name), got(wire, "null"), status("confirmed", "null"), x402.Paid, true, false, true},
-		"finalized": {listing(name), got(wire, "null"), status("finalized", "null"), x402.Paid, true, true, true},
-		"processed": {listing(name), got(wire, "null"), status("processed", "null"), x402.Paid, false, false, true},
-		"failed":    {listing(name), got(wire, failure), status("finalized", failure), x402.Spent, true, true, true},
-		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), x402.Open, false, false,
+		"confirmed": {listing(name), got(wire, "null"), status("confirmed", "null"), onchain.Paid, true, false, true},
+		"finalized": {listing(name), got(wire, "null"), status("finalized", "null"), onchain.Paid, true, true, true},
+		"processed": {listing(name), got(wire, "null"), status("processed", "null"), onchain.Paid, false, false, true},
+		"failed":    {listing(name), got(wire, failure), status("finalized", failure), onchain.Spent, true, true, true},
+		"failed just now": {listing(name), got(wire, failure), status("confirmed", failure), onchain.Open, false, false,
 			true},
-		"another one": {listing(otherName), got(other, "null"), status("finalized", "null"), x402.Open, false, false,
+		"another one": {listing(otherName), got(other, "null"), status("finalized", "null"), onchain.Open, false, false,
 			true},
-		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), x402.Open, false,
+		"another one in its place": {listing(name), got(other, "null"), status("finalized", "null"), onchain.Open, false,
 			false,
 			true},
 		"under another name": {listing(otherName), got(wire, "null"), status("finalized", "null"), 0, false, false,
 			false},
-		"nothing":          {listing(), "null", "null", x402.Open, false, false, true},
-		"listed and gone":  {listing(name), "null", "null", x402.Open, false, false, true},
+		"nothing":          {listing(), "null", "null", onchain.Open, false, false, true},
+		"listed and gone":  {listing(name), "null", "null", onchain.Open, false, false, true},
 		"no status":        {listing(name), got(wire, "null"), `{"value":[null]}`, 0, false, false, false},
 		"two statuses":     {listing(name), got(wire, "null"), `{"value":[null,null]}`, 0, false, false, false},
 		"failed, says one": {listing(name), got(wire, "null"), status("finalized", failure), 0, false, false, false},
@@ -96,7 +97,7 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		"noise":               {listing(name), got("!", "null"), status("finalized", "null"), 0, false, false, false},
 		"a name that is none": {listing("0OIl"), got(wire, "null"), status("finalized", "null"), 0, false, false, false},
 		"long ago": {fmt.Sprintf(`[{"signature":%q,"slot":%d}]`, name, slot-5000), got(wire, "null"),
-			status("finalized", "null"), x402.Open, false, false, true},
+			status("finalized", "null"), onchain.Open, false, false, true},
 		"more than can be asked": {listing(strings.Split(strings.Repeat(otherName+" ", candidates+1),
 			" ")[:candidates+1]...), got(other, "null"), "null", 0, false, false, false},
 		"a full page": {listing(strings.Split(strings.Repeat(otherName+" ", listed), " ")[:listed]...), "null",
@@ -108,13 +109,13 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		if (err == nil) != c.ok || f.is != c.want || f.settled != c.settled || f.final != c.final {
 			t.Errorf("%s: %+v %v", what, f, err)
 		}
-		if f.is == x402.Paid && f.transaction != name {
+		if f.is == onchain.Paid && f.transaction != name {
 			t.Errorf("%s: %+v", what, f)
 		}
 		// Where somebody says it is, nobody need look for it; and it is no more than a hint.
 		s["getSignaturesForAddress"] = says(listing())
-		if f, err = (&Chain{}).findSolana(context.Background(), s.node(), o, name); err == nil && f.is == x402.Paid &&
-			c.want != x402.Paid && !strings.Contains(what, "name") && what != "long ago" {
+		if f, err = (&Chain{}).findSolana(context.Background(), s.node(), o, name); err == nil && f.is == onchain.Paid &&
+			c.want != onchain.Paid && !strings.Contains(what, "name") && what != "long ago" {
 			t.Errorf("%s, with a hint: %+v", what, f)
 		}
 	}
@@ -141,12 +142,12 @@ func TestBlockhashEndsAPayment(t *testing.T) {
 		valid  bool
 		at     int64
 		second string
-		want   x402.Fate
+		want   onchain.State
 	}{
-		"still valid":             {true, slot + 1000, listing(), x402.Open},
-		"the node is behind":      {false, slot + known - 1, listing(), x402.Open},
-		"too old":                 {false, slot + known, listing(), x402.Over},
-		"came at the last moment": {false, slot + 1000, listing(name), x402.Paid},
+		"still valid":             {true, slot + 1000, listing(), onchain.Open},
+		"the node is behind":      {false, slot + known - 1, listing(), onchain.Open},
+		"too old":                 {false, slot + known, listing(), onchain.Over},
+		"came at the last moment": {false, slot + 1000, listing(name), onchain.Paid},
 	} {
 		if f, err := find(c.valid, c.at, c.second); err != nil || f.is != c.want {
 			t.Errorf("%s: %+v %v", name, f, err)
@@ -214,7 +215,7 @@ func FuzzSolanaNode(f *testing.F) {
 			"getTokenAccountBalance": says(valid)}
 		for _, hint := range []string{"", name} {
 			found, err := (&Chain{}).findSolana(context.Background(), s.node(), o, hint)
-			if err == nil && found.is == x402.Paid && found.transaction != name {
+			if err == nil && found.is == onchain.Paid && found.transaction != name {
 				t.Fatalf("paid by %q", transaction)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
@@ -151,12 +152,12 @@ func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string)
 	case err != nil:
 		return fate{}, err
 	case r == nil || r.block > s.head:
-		return fate{is: x402.Open}, nil
+		return fate{is: onchain.Open}, nil
 	case r.Status == "0x1":
 		for _, t := range r.transfers(o.Moved.Transaction, asset, payTo) {
 			if t.Index == o.Moved.Index && t.Units == o.Units && t.From == o.Payer {
 				depth := s.depth(r.block)
-				return fate{is: x402.Paid, transaction: t.Transaction, block: r.block, settled: depth >= c.confirmations,
+				return fate{is: onchain.Paid, transaction: t.Transaction, block: r.block, settled: depth >= c.confirmations,
 					final: depth >= c.finalDepth}, nil
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/config/onchain"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
 )
@@ -166,7 +167,7 @@ func TestAnAuthorizationThatWasUsedLongBeforeIsSpent(t *testing.T) {
 		t.Error("a node that hides what used a nonce is believed")
 	}
 	o.Past = true
-	if f, err := base(t).findEVM(context.Background(), s.node(), o, ""); err != nil || f.is != x402.Spent {
+	if f, err := base(t).findEVM(context.Background(), s.node(), o, ""); err != nil || f.is != onchain.Spent {
 		t.Errorf("it is %+v %v", f, err)
 	}
 }

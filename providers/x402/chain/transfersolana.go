@@ -12,6 +12,7 @@ import (
 
 	"github.com/mr-tron/base58"
 
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/svm"
@@ -102,7 +103,7 @@ func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ s
 		return fate{}, err
 	}
 	if m == nil {
-		return fate{is: x402.Open}, nil
+		return fate{is: onchain.Open}, nil
 	}
 	if m.failed == "null" && m.Units != o.Units {
 		return fate{}, errView // what it did is as unchangeable as its signature

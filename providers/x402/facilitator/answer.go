@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"farebox/providers/x402"
+	"farebox/config/onchain"
 	"farebox/proxy/scan"
 )
 
@@ -100,7 +100,7 @@ func leavesOpen(status int, reason string) bool {
 }
 
 // readVerify reads an answer to verify.
-func readVerify(status int, body []byte) (r x402.Reply, err error) {
+func readVerify(status int, body []byte) (r onchain.Reply, err error) {
 	s, err := open(body)
 	if err != nil {
 		return r, said(status, err)
@@ -116,7 +116,7 @@ func readVerify(status int, body []byte) (r x402.Reply, err error) {
 }
 
 // readSettle reads an answer to settle.
-func readSettle(status int, body []byte) (r x402.Reply, err error) {
+func readSettle(status int, body []byte) (r onchain.Reply, err error) {
 	s, err := open(body)
 	if err != nil {
 		return r, said(status, err)

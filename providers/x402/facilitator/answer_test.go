@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"farebox/providers/x402"
+	"farebox/config/onchain"
 )
 
 // Answers are read by their members, whatever their status; who says something unclear
@@ -15,60 +15,60 @@ func TestAnswersAreReadByTheirMembers(t *testing.T) {
 		settle bool
 		status int
 		body   string
-		want   x402.Reply
+		want   onchain.Reply
 		fails  bool
 	}{
-		"valid":                 {false, 200, `{"isValid":true,"payer":"0x1"}`, x402.Reply{OK: true}, false},
-		"valid with status 400": {false, 400, `{"isValid":true}`, x402.Reply{OK: true}, false},
+		"valid":                 {false, 200, `{"isValid":true,"payer":"0x1"}`, onchain.Reply{OK: true}, false},
+		"valid with status 400": {false, 400, `{"isValid":true}`, onchain.Reply{OK: true}, false},
 		"invalid": {false, 200, `{"isValid":false,"invalidReason":"insufficient_funds"}`,
-			x402.Reply{Reason: "insufficient_funds"}, false},
-		"invalid with status 402": {false, 402, `{"invalidReason":"x","isValid":false}`, x402.Reply{Reason: "x"}, false},
-		"invalid and broken": {false, 500, `{"isValid":false,"invalidReason":"x"}`, x402.Reply{Reason: "x", Unclear: true},
+			onchain.Reply{Reason: "insufficient_funds"}, false},
+		"invalid with status 402": {false, 402, `{"invalidReason":"x","isValid":false}`, onchain.Reply{Reason: "x"}, false},
+		"invalid and broken": {false, 500, `{"isValid":false,"invalidReason":"x"}`, onchain.Reply{Reason: "x", Unclear: true},
 			false},
-		"invalid for no reason": {false, 200, `{"isValid":false}`, x402.Reply{Reason: "no_reason_given"}, false},
+		"invalid for no reason": {false, 200, `{"isValid":false}`, onchain.Reply{Reason: "no_reason_given"}, false},
 		"only a message": {false, 200, `{"isValid":false,"invalidReason":null,"invalidMessage":"too \u0007 late\n"}`,
-			x402.Reply{Reason: "too  late"}, false},
+			onchain.Reply{Reason: "too  late"}, false},
 		"a long reason": {false, 200, `{"isValid":false,"invalidReason":"` + strings.Repeat("x", 9999) + `"}`,
-			x402.Reply{Reason: strings.Repeat("x", maxReason)}, false},
-		"validity as text": {false, 200, `{"isValid":"true"}`, x402.Reply{}, true},
-		"validity missing": {false, 200, `{"valid":true}`, x402.Reply{}, true},
-		"validity null":    {false, 200, `{"isValid":null}`, x402.Reply{}, true},
-		"validity twice":   {false, 200, `{"isValid":false,"isValid":true}`, x402.Reply{}, true},
-		"validity in caps": {false, 200, `{"isvalid":true}`, x402.Reply{}, true},
-		"settle's answer":  {false, 200, `{"success":true}`, x402.Reply{}, true},
-		"a page":           {false, 502, `<html>`, x402.Reply{}, true},
-		"nothing":          {false, 200, ``, x402.Reply{}, true},
-		"a list":           {false, 200, `[{"isValid":true}]`, x402.Reply{}, true},
-		"something behind": {false, 200, `{"isValid":true} x`, x402.Reply{}, true},
-		"a bad escape":     {false, 200, `{"isValid":true,"payer":"\x"}`, x402.Reply{}, true},
+			onchain.Reply{Reason: strings.Repeat("x", maxReason)}, false},
+		"validity as text": {false, 200, `{"isValid":"true"}`, onchain.Reply{}, true},
+		"validity missing": {false, 200, `{"valid":true}`, onchain.Reply{}, true},
+		"validity null":    {false, 200, `{"isValid":null}`, onchain.Reply{}, true},
+		"validity twice":   {false, 200, `{"isValid":false,"isValid":true}`, onchain.Reply{}, true},
+		"validity in caps": {false, 200, `{"isvalid":true}`, onchain.Reply{}, true},
+		"settle's answer":  {false, 200, `{"success":true}`, onchain.Reply{}, true},
+		"a page":           {false, 502, `<html>`, onchain.Reply{}, true},
+		"nothing":          {false, 200, ``, onchain.Reply{}, true},
+		"a list":           {false, 200, `[{"isValid":true}]`, onchain.Reply{}, true},
+		"something behind": {false, 200, `{"isValid":true} x`, onchain.Reply{}, true},
+		"a bad escape":     {false, 200, `{"isValid":true,"payer":"\x"}`, onchain.Reply{}, true},
 		"too deep": {false, 200, `{"isValid":true,"x":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}`,
-			x402.Reply{}, true},
-		"too long": {false, 200, `{"isValid":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`, x402.Reply{},
+			onchain.Reply{}, true},
+		"too long": {false, 200, `{"isValid":true,"x":"` + strings.Repeat("a", maxAnswer) + `"}`, onchain.Reply{},
 			true},
-		"settled": {true, 200, `{"success":true,"transaction":"0xabc"}`, x402.Reply{OK: true,
+		"settled": {true, 200, `{"success":true,"transaction":"0xabc"}`, onchain.Reply{OK: true,
 			Transaction: hash}, false},
-		"settled somewhere": {true, 200, `{"success":true}`, x402.Reply{OK: true}, false},
+		"settled somewhere": {true, 200, `{"success":true}`, onchain.Reply{OK: true}, false},
 		"settled, vast": {true, 200, `{"success":true,"transaction":"` + strings.Repeat("a", 200) + `"}`,
-			x402.Reply{OK: true}, false},
-		"settled, control": {true, 200, `{"success":true,"transaction":"0x\u0000"}`, x402.Reply{OK: true}, false},
+			onchain.Reply{OK: true}, false},
+		"settled, control": {true, 200, `{"success":true,"transaction":"0x\u0000"}`, onchain.Reply{OK: true}, false},
 		"refused": {true, 200, `{"success":false,"errorReason":"insufficient_funds","transaction":""}`,
-			x402.Reply{Reason: "insufficient_funds"}, false},
+			onchain.Reply{Reason: "insufficient_funds"}, false},
 		"pending with status 500": {true, 500, `{"success":false,"errorReason":"settlement_pending","transaction":"0xabc"}`,
-			x402.Reply{Reason: "settlement_pending", Transaction: hash, Unclear: true}, false},
+			onchain.Reply{Reason: "settlement_pending", Transaction: hash, Unclear: true}, false},
 		"pending with status 200": {true, 200, `{"success":false,"errorReason":"settlement_pending"}`,
-			x402.Reply{Reason: "settlement_pending", Unclear: true}, false},
-		"accepted for later": {true, 202, `{"success":false,"errorReason":"x"}`, x402.Reply{Reason: "x", Unclear: true},
+			onchain.Reply{Reason: "settlement_pending", Unclear: true}, false},
+		"accepted for later": {true, 202, `{"success":false,"errorReason":"x"}`, onchain.Reply{Reason: "x", Unclear: true},
 			false},
 		"failed with a transaction": {true, 200, `{"success":false,"errorReason":"x","transaction":"0xabc"}`,
-			x402.Reply{Reason: "x", Transaction: hash, Unclear: true}, false},
+			onchain.Reply{Reason: "x", Transaction: hash, Unclear: true}, false},
 		"settled before": {true, 200, `{"success":false,"errorReason":"duplicate_settlement"}`,
-			x402.Reply{Reason: "duplicate_settlement", Unclear: true}, false},
+			onchain.Reply{Reason: "duplicate_settlement", Unclear: true}, false},
 		"timed out": {true, 200, `{"success":false,"errorReason":"settle_exact_svm_transaction_confirmation_timed_out"}`,
-			x402.Reply{Reason: "settle_exact_svm_transaction_confirmation_timed_out", Unclear: true}, false},
-		"success as 1":    {true, 200, `{"success":1}`, x402.Reply{}, true},
-		"success missing": {true, 500, `{"error":"Internal Server Error"}`, x402.Reply{}, true},
-		"success twice":   {true, 200, `{"success":false,"success":true}`, x402.Reply{}, true},
-		"success escaped": {true, 200, `{"succes\u0073":true}`, x402.Reply{}, true},
+			onchain.Reply{Reason: "settle_exact_svm_transaction_confirmation_timed_out", Unclear: true}, false},
+		"success as 1":    {true, 200, `{"success":1}`, onchain.Reply{}, true},
+		"success missing": {true, 500, `{"error":"Internal Server Error"}`, onchain.Reply{}, true},
+		"success twice":   {true, 200, `{"success":false,"success":true}`, onchain.Reply{}, true},
+		"success escaped": {true, 200, `{"succes\u0073":true}`, onchain.Reply{}, true},
 	} {
 		read := readVerify
 		if c.settle {
@@ -125,7 +125,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(200, []byte(`{"kinds":[{"x402Version":2,"scheme":"exact","network":"a","extra":{"feePayer":"b"}}],`+
 		`"signers":{"a:*":["b"]}}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		for name, read := range map[string]func(int, []byte) (x402.Reply, error){"isValid": readVerify,
+		for name, read := range map[string]func(int, []byte) (onchain.Reply, error){"isValid": readVerify,
 			"success": readSettle} {
 			r, err := read(status, body)
 			if err == nil && r.OK && !strings.Contains(string(body), name) || len(r.Reason) > maxReason ||

@@ -20,7 +20,7 @@ import (
 
 	"farebox/config"
 	"farebox/config/fair"
-	"farebox/providers/x402"
+	"farebox/config/onchain"
 )
 
 const (
@@ -170,19 +170,19 @@ func (c *Client) support(ctx context.Context) (*support, error) {
 }
 
 // Verify asks whether it would settle a payment.
-func (c *Client) Verify(ctx context.Context, body []byte) (x402.Reply, error) {
+func (c *Client) Verify(ctx context.Context, body []byte) (onchain.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.VerifyTimeout)
 	defer cancel()
 	status, answer, _, err := c.ask(ctx, http.MethodPost, "/verify", body)
 	if err != nil {
-		return x402.Reply{}, err
+		return onchain.Reply{}, err
 	}
 	return readVerify(status, answer)
 }
 
 // Settle asks it to bring a payment onto the chain. sent says that it may have heard:
 // then an error says nothing about the payment.
-func (c *Client) Settle(ctx context.Context, body []byte) (r x402.Reply, sent bool, err error) {
+func (c *Client) Settle(ctx context.Context, body []byte) (r onchain.Reply, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.SettleTimeout)
 	defer cancel()
 	status, answer, sent, err := c.ask(ctx, http.MethodPost, "/settle", body)

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"farebox/config"
-	"farebox/providers/x402"
+	"farebox/config/onchain"
 )
 
 // maxRemembered bounds how many payments it is remembered of who verified them.
@@ -163,9 +163,9 @@ func (s *Set) usable(ctx context.Context, c *Client, q *Question) error {
 }
 
 // Verify asks the first facilitator that answers.
-func (s *Set) Verify(ctx context.Context, q *Question) (x402.Reply, error) {
+func (s *Set) Verify(ctx context.Context, q *Question) (onchain.Reply, error) {
 	var why failures
-	var unclear *x402.Reply
+	var unclear *onchain.Reply
 	for _, c := range s.asked(q) {
 		if err := s.usable(ctx, c, q); err != nil {
 			why.add(c, err)
@@ -188,12 +188,12 @@ func (s *Set) Verify(ctx context.Context, q *Question) (x402.Reply, error) {
 	if unclear != nil {
 		return *unclear, nil
 	}
-	return x402.Reply{}, why.error("verify")
+	return onchain.Reply{}, why.error("verify")
 }
 
 // Settle asks the facilitator that verified the payment, else the first. Another one
 // is asked only while nobody can have heard of it.
-func (s *Set) Settle(ctx context.Context, q *Question) (x402.Reply, error) {
+func (s *Set) Settle(ctx context.Context, q *Question) (onchain.Reply, error) {
 	var why failures
 	for _, c := range s.asked(q) {
 		if err := s.usable(ctx, c, q); err != nil {
@@ -206,10 +206,10 @@ func (s *Set) Settle(ctx context.Context, q *Question) (x402.Reply, error) {
 		}
 		why.add(c, err)
 		if sent || ctx.Err() != nil {
-			return x402.Reply{Unclear: true}, why.error("settle")
+			return onchain.Reply{Unclear: true}, why.error("settle")
 		}
 	}
-	return x402.Reply{}, why.error("settle")
+	return onchain.Reply{}, why.error("settle")
 }
 
 // Ask asks every facilitator anew what it supports, and says by name why it cannot be

@@ -1,4 +1,4 @@
-package x402
+package onchain
 
 // Codes of payments that are refused (addendum 14.3).
 const (
@@ -15,6 +15,8 @@ const (
 	// CodeVerification is of a payment that is well-formed and does not hold: status
 	// 402, with what would.
 	CodeVerification = "PAYMENT_VERIFICATION_FAILED"
+	// CodeSettlement is of a payment that a facilitator did not bring onto the chain.
+	CodeSettlement = "SETTLEMENT_FAILED"
 )
 
 // Reasons of CodeVerification.
@@ -30,11 +32,11 @@ const (
 	ReasonBlockhash   = "blockhash_expired"
 )
 
-// Refusal is why a payment is not taken, in words for who sent it.
+// Refusal is why a payment is not taken.
 type Refusal struct {
 	Code   string
-	Reason string // of CodeVerification
-	Text   string
+	Reason string // of CodeVerification and CodeSettlement
+	Text   string // for the payer, of a payment that cannot be read
 }
 
 func (r *Refusal) Error() string { return r.Text }
@@ -46,5 +48,3 @@ func (r *Refusal) Status() int {
 	}
 	return 400
 }
-
-func unverified(reason, text string) *Refusal { return &Refusal{CodeVerification, reason, text} }

@@ -1,28 +1,26 @@
-package routes
+package chainclient
 
 import (
 	"context"
 	"errors"
-	"io"
+	"iter"
 	"sync"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
-	"farebox/providers/x402"
 	"farebox/providers/x402/chain"
 )
 
 const (
 	// tokensEvery is how often tokens are compared with their chains, and tokensAgain when
-	// nodes did not tell.
+	// nodes did not answer.
 	tokensEvery = time.Hour
 	tokensAgain = 30 * time.Second
 )
 
-// tokenWatch tells the operator of a token whose domain is not as the config says, before
-// customers meet it: every payment of it would be answered 503.
+// tokenWatch reports a token whose domain differs from the config before customers use it:
+// each payment with it would be answered 503.
 type tokenWatch struct {
 	log   zerolog.Logger
 	begin sync.Once
@@ -30,7 +28,32 @@ type tokenWatch struct {
 	done  sync.WaitGroup
 
 	mu    sync.Mutex
-	wrong map[string]error // by network; nil: it is right. One that is not in it is not known
+	wrong map[string]error // by network; nil: the token is right. A missing network is unknown
+}
+
+// CheckTokens compares the token of every EVM network with what its chain says: a
+// *chain.TokenError says what is wrong, any other error that its nodes did not answer.
+func (c *Client) CheckTokens(ctx context.Context) map[string]error {
+	found := map[string]error{}
+	for _, n := range c.Terms.Networks {
+		if n.EVM() {
+			found[n.Name] = c.chains[n.Name].CheckToken(ctx)
+		}
+	}
+	return found
+}
+
+// WrongTokens says of each EVM network whether its token is known to be wrong.
+func (c *Client) WrongTokens() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		c.tokens.mu.Lock()
+		defer c.tokens.mu.Unlock()
+		for _, n := range c.Terms.Networks {
+			if n.EVM() && !yield(n.Name, c.tokens.wrong[n.Name] != nil) {
+				return
+			}
+		}
+	}
 }
 
 // start compares tokens in the background, until close.
@@ -69,8 +92,8 @@ func (t *tokenWatch) watch(ctx context.Context, check func(context.Context) map[
 	}
 }
 
-// note keeps what is found, and logs what is wrong or is not any more. It says whether
-// anything is known.
+// note keeps a result, and logs a token that is wrong or is right again. It says whether
+// the nodes answered.
 func (t *tokenWatch) note(network string, err error) (known bool) {
 	var wrong *chain.TokenError
 	if known = err == nil || errors.As(err, &wrong); !known {
@@ -91,15 +114,4 @@ func (t *tokenWatch) note(network string, err error) (known bool) {
 		t.log.Info().Str("network", network).Msg("x402: the token is as the config says")
 	}
 	return true
-}
-
-// writeMetrics tells which tokens are known to be wrong.
-func (t *tokenWatch) writeMetrics(w io.Writer, networks []*x402.Network) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, n := range networks {
-		if n.EVM() {
-			metrics.WriteGaugeFloat64(w, `farebox_x402_token_wrong{network="`+n.Name+`"}`, oneIf(t.wrong[n.Name] != nil))
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package desk
+package chainclient
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	simulated "farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/facilitator"
@@ -30,18 +31,18 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 		if r, err := w.Verify(soon(t), p); err != nil || !r.OK {
 			t.Fatalf("%s: verify says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
 		}
-		w.finds(p, "", x402.Open)
+		w.finds(p, "", onchain.Open)
 		r, err := w.Settle(soon(t), p)
 		if err != nil || !r.OK || r.Transaction == "" {
 			t.Fatalf("%s: settle says %+v %v; complaints %v", p.Network, r, err, w.helper.Complaints())
 		}
 		for _, hint := range []string{r.Transaction, "", "0x12", strings.Repeat("z", 200), "0x" + strings.Repeat("ab", 32)} {
-			if f := w.finds(p, hint, x402.Paid); f.Transaction != r.Transaction || !f.Settled {
+			if f := w.finds(p, hint, onchain.Paid); f.Transaction != r.Transaction || !f.Settled {
 				t.Errorf("%s with hint %q: %+v", p.Network, hint, f)
 			}
 		}
 		w.until("final", func() bool { f, err := w.Find(soon(t), p, ""); return err == nil && f.Final })
-		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != x402.ReasonNonceUsed {
+		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != onchain.ReasonNonceUsed {
 			t.Errorf("%s: what was paid would be taken again: %v %v", p.Network, refused, err)
 		}
 	}
@@ -54,31 +55,31 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 func TestChainIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
-	refuses := func(what string, p *x402.Payment, want string) {
+	refuses := func(what string, p *onchain.Payment, want string) {
 		t.Helper()
 		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != want ||
-			refused.Code != x402.CodeVerification {
+			refused.Code != onchain.CodeVerification {
 			t.Errorf("%s: %v %v", what, refused, err)
 		}
 	}
 	poor, canceled := chain.NewPayer(), chain.NewPayer()
 	w.evm.Fund(poor.Address, 5_999_999)
-	refuses("a wallet without the money", w.onEVM(poor, time.Hour), x402.ReasonFunds)
+	refuses("a wallet without the money", w.onEVM(poor, time.Hour), onchain.ReasonFunds)
 	a := canceled.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
 	w.evm.Cancel(a.From, a.Nonce)
 	w.evm.Wait()
 	refuses("a canceled authorization", w.read(header(t, base, chain.EVMPayload(a, canceled.SignAuthorization(w.evm, a)))),
-		x402.ReasonNonceUsed)
+		onchain.ReasonNonceUsed)
 	p := w.onEVM(chain.NewPayer(), time.Minute)
 	q := w.onSolana(chain.NewSolanaPayer())
 	w.evm.Skip(2 * time.Minute)
 	w.evm.Wait()
 	w.sol.Skip(chain.HashSlots + 10)
-	refuses("an authorization that is over by the chain's clock", p, x402.ReasonExpired)
-	refuses("an old blockhash", q, x402.ReasonBlockhash)
+	refuses("an authorization that is over by the chain's clock", p, onchain.ReasonExpired)
+	refuses("an old blockhash", q, onchain.ReasonBlockhash)
 	broke := chain.NewSolanaPayer()
 	w.sol.Fund(chain.TokenAccount(broke.Address, chain.SolanaUSDC), 1)
-	refuses("a Solana wallet without the money", w.onSolana(broke), x402.ReasonFunds)
+	refuses("a Solana wallet without the money", w.onSolana(broke), onchain.ReasonFunds)
 	if n := w.helper.Calls("verify") + w.helper.Calls("settle"); n != 0 {
 		t.Errorf("the facilitator was asked %d times", n)
 	}
@@ -90,13 +91,13 @@ func TestContractWalletsPay(t *testing.T) {
 	w := begin(t, 2, nil)
 	owner := chain.NewPayer()
 	contract := "0x00000000000000000000000000000000000c0de5"
-	pay := func(signer *chain.Payer) *x402.Payment {
+	pay := func(signer *chain.Payer) *onchain.Payment {
 		a := signer.As(contract).Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
 		return w.read(header(t, base, chain.EVMPayload(a, signer.SignAuthorization(w.evm, a))))
 	}
-	refuses := func(what string, p *x402.Payment) {
+	refuses := func(what string, p *onchain.Payment) {
 		t.Helper()
-		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != x402.ReasonSignature {
+		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != onchain.ReasonSignature {
 			t.Errorf("%s: %v %v", what, refused, err)
 		}
 	}
@@ -107,7 +108,7 @@ func TestContractWalletsPay(t *testing.T) {
 	if r, err := w.Settle(soon(t), p); err != nil || !r.OK {
 		t.Fatalf("settle says %+v %v", r, err)
 	}
-	if f := w.finds(p, "", x402.Paid); p.Wallet != contract || !f.Settled {
+	if f := w.finds(p, "", onchain.Paid); p.Wallet != contract || !f.Settled {
 		t.Errorf("%s paid %+v", p.Wallet, f)
 	}
 	who, err := wallet.ParseAddress(contract)
@@ -154,9 +155,9 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 					t.Errorf("%s: what is not clear counts as an answer: %+v %v", lie, r, err)
 				}
 			}
-			want := x402.Paid
+			want := onchain.Paid
 			if lie == simulated.Claims || lie == simulated.Declines || lie == simulated.Hangs || lie == simulated.Down {
-				want = x402.Open
+				want = onchain.Open
 			}
 			w.finds(p, r.Transaction, want)
 		}
@@ -187,8 +188,8 @@ func TestOneNodeDecidesNothing(t *testing.T) {
 			w.nodes[at].Fault(fault)
 			w.nodes[3+at].Fault(fault)
 			for i := range open {
-				w.finds(open[i], "", x402.Open)
-				w.finds(paid[i], "", x402.Paid)
+				w.finds(open[i], "", onchain.Open)
+				w.finds(paid[i], "", onchain.Paid)
 			}
 			w.nodes[at].Fault(node.Faults{})
 			w.nodes[3+at].Fault(node.Faults{})
@@ -211,10 +212,10 @@ func TestDisagreementIsNoFinding(t *testing.T) {
 			if err == nil {
 				t.Fatalf("%s: a finding of two of three: %+v", p.Network, f)
 			}
-			return errors.Is(err, x402.ErrDisagree)
+			return errors.Is(err, onchain.ErrDisagree)
 		})
 		w.nodes[3*i].Fault(node.Faults{Status: 500})
-		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, x402.ErrDisagree) {
+		if _, err := w.Find(soon(t), p, ""); err == nil || errors.Is(err, onchain.ErrDisagree) {
 			t.Errorf("%s: with two nodes of three it is %v", p.Network, err)
 		}
 	}
@@ -230,19 +231,19 @@ func TestPaymentsEnd(t *testing.T) {
 	spender := chain.NewPayer()
 	a := spender.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
 	spent := w.prepared(w.read(header(t, base, chain.EVMPayload(a, spender.SignAuthorization(w.evm, a)))))
-	for _, p := range []*x402.Payment{short, blockhash, spent} {
-		w.finds(p, "", x402.Open)
+	for _, p := range []*onchain.Payment{short, blockhash, spent} {
+		w.finds(p, "", onchain.Open)
 	}
 	w.evm.Cancel(a.From, a.Nonce)
-	if f := w.finds(spent, "", x402.Spent); f.Reason != "authorization_canceled" {
+	if f := w.finds(spent, "", onchain.Spent); f.Reason != "authorization_canceled" {
 		t.Errorf("a canceled one: %+v", f)
 	}
 	w.evm.Skip(2 * time.Minute)
 	w.sol.Skip(chain.HashSlots + 40)
-	if f := w.finds(short, "", x402.Over); f.Reason != "authorization_expired" {
+	if f := w.finds(short, "", onchain.Over); f.Reason != "authorization_expired" {
 		t.Errorf("one that is too old: %+v", f)
 	}
-	if f := w.finds(blockhash, "", x402.Over); f.Reason != "blockhash_expired" {
+	if f := w.finds(blockhash, "", onchain.Over); f.Reason != "blockhash_expired" {
 		t.Errorf("one whose blockhash is too old: %+v", f)
 	}
 	for _, p := range w.payments() {
@@ -251,7 +252,7 @@ func TestPaymentsEnd(t *testing.T) {
 		if err != nil || !r.OK {
 			t.Fatalf("settle says %+v %v", r, err)
 		}
-		w.finds(p, r.Transaction, x402.Paid)
+		w.finds(p, r.Transaction, onchain.Paid)
 		lose, restore := w.evm.Reorganise, w.evm.Restore
 		if p.Network == solana {
 			lose, restore = w.sol.Reorganise, w.sol.Restore
@@ -259,11 +260,11 @@ func TestPaymentsEnd(t *testing.T) {
 		if !lose(r.Transaction) {
 			t.Fatal("there is nothing to lose")
 		}
-		w.finds(p, r.Transaction, x402.Open)
+		w.finds(p, r.Transaction, onchain.Open)
 		if !restore(r.Transaction) {
 			t.Fatal("there is nothing to restore")
 		}
-		w.finds(p, "", x402.Paid)
+		w.finds(p, "", onchain.Paid)
 	}
 }
 
@@ -286,7 +287,7 @@ func TestLatePaymentsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := w.finds(p, "", x402.Paid); f.Transaction != hash {
+	if f := w.finds(p, "", onchain.Paid); f.Transaction != hash {
 		t.Errorf("found as %+v", f)
 	}
 }
@@ -328,7 +329,7 @@ func TestTryTellsEveryStep(t *testing.T) {
 		t.Errorf("an unknown network: %v %+v", good, steps)
 	}
 	w.evm.Fund(key.Address().String(), 0)
-	if steps, good := try(base, secret); good || len(steps) != 3 || !strings.Contains(steps[2].Err.Error(), x402.ReasonFunds) {
+	if steps, good := try(base, secret); good || len(steps) != 3 || !strings.Contains(steps[2].Err.Error(), onchain.ReasonFunds) {
 		t.Errorf("a wallet without money: %v %+v", good, steps)
 	}
 }
@@ -347,15 +348,15 @@ func TestSimulatedFacilitatorsAreRefused(t *testing.T) {
 	p := w.prepared(w.onEVM(chain.NewPayer(), time.Hour))
 	real := *w.config
 	real.Simulated = false
-	d := *w.Desk
+	c := *w.Client
 	var err error
-	if d.Facilitators, err = facilitator.NewSet(&real, w.Facilitators); err != nil {
+	if c.Facilitators, err = facilitator.NewSet(&real, w.Facilitators); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := d.Verify(soon(t), p); err == nil || !strings.Contains(err.Error(), "simulated") {
+	if r, err := c.Verify(soon(t), p); err == nil || !strings.Contains(err.Error(), "simulated") {
 		t.Errorf("a simulated facilitator says %+v %v", r, err)
 	}
-	if d.Facilitators.Offer(solana) != "" {
+	if c.Facilitators.Offer(solana) != "" {
 		t.Error("the fee payer of a simulated facilitator is offered")
 	}
 }
@@ -368,7 +369,7 @@ func TestFeePayersOfOthersAreRefused(t *testing.T) {
 	foreign := w.read(header(t, solana, chain.SolanaPayload(from.Transaction(chain.Order{
 		FeePayer: chain.NewSolanaPayer().Address, PayTo: solanaReceiver, Mint: chain.SolanaUSDC, Units: 6_000_000,
 		Blockhash: w.sol.Blockhash()}))))
-	if _, no, err := w.Prepare(soon(t), foreign); err != nil || no == nil || no.Reason != x402.ReasonFeePayer {
+	if _, no, err := w.Prepare(soon(t), foreign); err != nil || no == nil || no.Reason != onchain.ReasonFeePayer {
 		t.Errorf("another's fee payer: %v, %v", no, err)
 	}
 	p := w.onSolana(from)

@@ -1,4 +1,4 @@
-package desk
+package chainclient
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"farebox/bench/upstream/chain"
 	"farebox/bench/upstream/node"
 	"farebox/config"
-	"farebox/providers/x402"
+	"farebox/config/onchain"
 	look "farebox/providers/x402/chain"
 )
 
 // elsewhere are payments of both chains that somebody else settled, with the transactions
 // that they were settled by.
-func (w *world) elsewhere() map[string]*x402.Payment {
+func (w *world) elsewhere() map[string]*onchain.Payment {
 	w.t.Helper()
 	from, source := chain.NewPayer(), chain.NewSolanaPayer()
 	a := from.Authorization(receiver, 6_000_000, time.Now().Add(time.Hour))
@@ -32,7 +32,7 @@ func (w *world) elsewhere() map[string]*x402.Payment {
 	w.evm.Wait()
 	w.evm.Wait()
 	w.sol.Wait()
-	return map[string]*x402.Payment{hash: w.read(header(w.t, base, chain.EVMPayload(a, signature))),
+	return map[string]*onchain.Payment{hash: w.read(header(w.t, base, chain.EVMPayload(a, signature))),
 		name: w.read(header(w.t, solana, chain.SolanaPayload(wire)))}
 }
 
@@ -47,16 +47,16 @@ func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
 		w.nodes[3].Fault(fault)
 		for transaction, p := range w.elsewhere() {
 			order, no, err := w.Prepare(soon(t), p)
-			if err != nil || order == nil || no == nil || no.Reason != x402.ReasonNonceUsed {
+			if err != nil || order == nil || no == nil || no.Reason != onchain.ReasonNonceUsed {
 				t.Fatalf("%+v: Prepare on %s says %q %v %v", fault, p.Network, order, no, err)
 			}
 			same := *p
 			same.Order = order
-			if f := w.finds(&same, "", x402.Paid); f.Transaction != transaction || !f.Settled {
+			if f := w.finds(&same, "", onchain.Paid); f.Transaction != transaction || !f.Settled {
 				t.Errorf("%+v: on %s is found %+v", fault, p.Network, f)
 			}
 			got, f, err := w.Proven(soon(t), p.Network, transaction, -1)
-			if err != nil || f.Fate != x402.Paid || got.ID != p.ID || got.Units != p.Units || got.Amount != p.Amount ||
+			if err != nil || f.State != onchain.Paid || got.ID != p.ID || got.Units != p.Units || got.Amount != p.Amount ||
 				got.Wallet != p.Wallet {
 				t.Fatalf("%+v: on %s is proven %+v %+v %v, not %+v", fault, p.Network, got, f, err, p)
 			}
@@ -94,7 +94,7 @@ func TestAnotherAuthorizationWithItsNonceIsNotPaid(t *testing.T) {
 	a.Value = 60_000_000
 	p := w.read(header(t, base, chain.EVMPayload(a, from.SignAuthorization(w.evm, a))))
 	if order, no, err := w.Prepare(soon(t), p); err != nil || order != nil || no == nil ||
-		no.Reason != x402.ReasonNonceUsed {
+		no.Reason != onchain.ReasonNonceUsed {
 		t.Errorf("it is taken for paid: %q %v %v", order, no, err)
 	}
 }
@@ -141,5 +141,5 @@ func TestWhateverReachedPayToIsListed(t *testing.T) {
 		t.Error("a transfer that the transaction does not have is proven")
 	}
 	w.evm.Reorganise(plain)
-	w.finds(p, plain, x402.Open)
+	w.finds(p, plain, onchain.Open)
 }

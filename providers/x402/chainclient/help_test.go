@@ -1,4 +1,4 @@
-package desk
+package chainclient
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 	"farebox/bench/upstream/facilitator"
 	"farebox/bench/upstream/node"
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/rpc"
-	"farebox/providers/x402"
 	"farebox/proxy"
+	"github.com/rs/zerolog"
 )
 
 const (
@@ -23,9 +24,9 @@ const (
 	solana         = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 )
 
-// world is a desk with three nodes of each chain and a facilitator.
+// world is a client with three nodes of each chain and a facilitator.
 type world struct {
-	*Desk
+	*Client
 	t      testing.TB
 	evm    *chain.EVM
 	sol    *chain.Solana
@@ -85,7 +86,7 @@ func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
 	if change != nil {
 		change(c)
 	}
-	if w.Desk, err = New(c, networks, p, nil); err != nil {
+	if w.Client, err = New(c, networks, p, zerolog.Nop(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
@@ -118,7 +119,7 @@ func header(t testing.TB, network string, p map[string]any) string {
 	return chain.Header(members)
 }
 
-func (w *world) read(header string) *x402.Payment {
+func (w *world) read(header string) *onchain.Payment {
 	w.t.Helper()
 	p, err := w.Terms.Read(header, time.Now())
 	if err != nil {
@@ -128,13 +129,13 @@ func (w *world) read(header string) *x402.Payment {
 }
 
 // onEVM is a payment of 6 USD that holds for a while.
-func (w *world) onEVM(from *chain.Payer, holds time.Duration) *x402.Payment {
+func (w *world) onEVM(from *chain.Payer, holds time.Duration) *onchain.Payment {
 	w.t.Helper()
 	a := from.Authorization(receiver, 6_000_000, time.Now().Add(holds))
 	return w.read(header(w.t, base, chain.EVMPayload(a, from.SignAuthorization(w.evm, a))))
 }
 
-func (w *world) onSolana(from *chain.Payer) *x402.Payment {
+func (w *world) onSolana(from *chain.Payer) *onchain.Payment {
 	w.t.Helper()
 	return w.read(header(w.t, solana, chain.SolanaPayload(from.Transaction(chain.Order{
 		FeePayer: w.helper.FeePayer(), PayTo: solanaReceiver, Mint: chain.SolanaUSDC, Units: 6_000_000,
@@ -149,7 +150,7 @@ func soon(t testing.TB) context.Context {
 }
 
 // prepared is p with the order that Prepare gives.
-func (w *world) prepared(p *x402.Payment) *x402.Payment {
+func (w *world) prepared(p *onchain.Payment) *onchain.Payment {
 	w.t.Helper()
 	order, refused, err := w.Prepare(soon(w.t), p)
 	if err != nil || refused != nil {
@@ -160,18 +161,18 @@ func (w *world) prepared(p *x402.Payment) *x402.Payment {
 	return &q
 }
 
-func (w *world) finds(p *x402.Payment, hint string, want x402.Fate) x402.Finding {
+func (w *world) finds(p *onchain.Payment, hint string, want onchain.State) onchain.Result {
 	w.t.Helper()
-	var f x402.Finding
+	var f onchain.Result
 	w.until(fmt.Sprintf("fate %d of %s", want, p.ID), func() bool {
 		var err error
 		f, err = w.Find(soon(w.t), p, hint)
-		return err == nil && f.Fate == want
+		return err == nil && f.State == want
 	})
 	return f
 }
 
 // payments are one of each chain.
-func (w *world) payments() []*x402.Payment {
-	return []*x402.Payment{w.onEVM(chain.NewPayer(), time.Hour), w.onSolana(chain.NewSolanaPayer())}
+func (w *world) payments() []*onchain.Payment {
+	return []*onchain.Payment{w.onEVM(chain.NewPayer(), time.Hour), w.onSolana(chain.NewSolanaPayer())}
 }

@@ -1,4 +1,4 @@
-package desk
+package chainclient
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/onchain"
 	"farebox/providers/wallet"
 	"farebox/providers/x402"
 	"farebox/providers/x402/evm"
@@ -34,8 +35,8 @@ type Step struct {
 // Try makes a real payment of so many units on a network with the text of a wallet's
 // private key, and tells each step to told: the same ones that a top-up takes. The money
 // goes to pay_to and is credited to nobody. It says whether all went well.
-func (d *Desk) Try(ctx context.Context, network, key string, units int64, told func(Step)) bool {
-	t := &try{Desk: d, ctx: ctx, key: key, units: units}
+func (c *Client) Try(ctx context.Context, network, key string, units int64, told func(Step)) bool {
+	t := &try{Client: c, ctx: ctx, key: key, units: units}
 	for _, step := range []struct {
 		name string
 		do   func() (string, error)
@@ -57,11 +58,11 @@ func (d *Desk) Try(ctx context.Context, network, key string, units int64, told f
 }
 
 type try struct {
-	*Desk
+	*Client
 	ctx         context.Context
 	key         string
 	units       int64
-	payment     *x402.Payment
+	payment     *onchain.Payment
 	transaction string
 }
 
@@ -180,9 +181,9 @@ func (t *try) find() (string, error) {
 	for {
 		f, err := t.Find(ctx, t.payment, t.transaction)
 		switch {
-		case err == nil && f.Fate == x402.Paid && f.Settled:
+		case err == nil && f.State == onchain.Paid && f.Settled:
 			return "transaction " + f.Transaction, nil
-		case err == nil && (f.Fate == x402.Spent || f.Fate == x402.Over):
+		case err == nil && (f.State == onchain.Spent || f.State == onchain.Over):
 			return "", fmt.Errorf("it never will: %s", f.Reason)
 		case err == nil:
 			err = errors.New("the nodes agree that it is not on the chain")
