@@ -1,14 +1,14 @@
-// Package payment turns what wallets signed into credit, exactly once. A payment is
-// a row of the store before anybody else hears of it; what the chain says decides,
-// never what a facilitator answers:
+// Package payment turns the signed payments of wallets into credit, exactly once. Each
+// payment is stored before it is sent. The chain decides about it, never the answer of a
+// facilitator:
 //
 //	(none) ─► submitted ─► credited ─► final
 //	              │  ▲         └─► submitted, once more, when the chain lost it
-//	              │  └─ refused (told so; watched until it cannot be spent any more)
+//	              │  └─ refused (polled until it cannot be spent any more)
 //	              └─► dead
 //
-// Every state survives kill -9: [Machine] goes on with what was left, on whichever
-// node. It asks facilitators and chains through a [ChainClient].
+// Every state survives kill -9: a [Machine] on any node continues the payments of a dead
+// process. It asks facilitators and chains through a [ChainClient].
 //
 // What may not enter: HTTP, the form of payments, signatures.
 package payment

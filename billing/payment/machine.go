@@ -13,7 +13,7 @@ import (
 	"farebox/config/fair"
 )
 
-// Store is where payments are (billing.Payments).
+// Store keeps payments (billing.Payments).
 type Store interface {
 	AddPayment(r *store.PaymentRow, most, mostOfWallet int) (existing *store.PaymentRow, err error)
 	Payment(id string) (*store.PaymentRow, error)
@@ -46,45 +46,45 @@ type Options struct {
 
 // Bounds of a machine.
 const (
-	// maxSubmits is how many payments may be under way at a node at a time. Whoever
-	// submits them has a fair share of it.
+	// maxSubmits bounds the payments that a node submits at the same time. Each owner has
+	// a fair share of it.
 	maxSubmits = 64
-	// looksPerSecond and looksAtOnce bound what the recoverer asks chains.
-	looksPerSecond = 50
-	looksAtOnce    = 8
-	// tellEvery is how often it is logged that nobody answers.
-	tellEvery = 10 * time.Second
-	// closeLimit is how long Close waits for payments that are under way, cutLimit how
-	// long for those that it cut off.
+	// pollsPerSecond and pollsAtOnce bound the background questions to chains.
+	pollsPerSecond = 50
+	pollsAtOnce    = 8
+	// logEvery is the interval between log lines about clients that do not answer.
+	logEvery = 10 * time.Second
+	// Close waits closeLimit for payments that are under way, and then cutLimit for those
+	// that it canceled.
 	closeLimit = 10 * time.Second
 	cutLimit   = 3 * time.Second
 )
 
-// timing is how long things take; tests have less time.
+// timing has all durations; tests use shorter ones.
 type timing struct {
 	ask                          time.Duration // one question to a chain
 	margin                       time.Duration // of a lease, for the store and for clocks that differ
 	findFor, findEvery, findMost time.Duration // after a settlement
-	doubtFor                     time.Duration // that the chain is asked after a refusal before it is believed
+	doubtFor                     time.Duration // of questions to the chain before a refusal is believed
 	watchEvery, tallyEvery       time.Duration
-	lookMin, lookMost            time.Duration // between two looks at a payment
-	finalEvery                   time.Duration // between two looks at a credited one
-	goneFor                      time.Duration // that the chain must not have it to be gone
-	repeatFor                    time.Duration // that a credited payment is answered as at first
+	pollMin, pollMax             time.Duration // between two polls of a payment
+	finalEvery                   time.Duration // between two polls of a credited payment
+	goneFor                      time.Duration // without the payment on the chain until its credit is reversed
+	repeatFor                    time.Duration // in which a repeat of a credited payment gets the first answer
 }
 
-var usual = timing{
+var defaults = timing{
 	ask: 20 * time.Second, margin: 30 * time.Second,
 	findFor: 20 * time.Second, findEvery: 300 * time.Millisecond, findMost: 3 * time.Second,
 	doubtFor:   5 * time.Second,
 	watchEvery: time.Second, tallyEvery: 10 * time.Second,
-	lookMin: 2 * time.Second, lookMost: 5 * time.Minute,
+	pollMin: 2 * time.Second, pollMax: 5 * time.Minute,
 	finalEvery: 20 * time.Second, goneFor: time.Minute, repeatFor: 24 * time.Hour,
 }
 
-// Machine brings the payments of one node to their end, and looks after those that
-// other processes left. Whatever it decides stands in the store before anybody hears of
-// it, so that a process may die between any two steps.
+// Machine drives the payments of one node to their end, and continues those of other
+// processes. Each decision is stored before it is reported, so that a process may be
+// killed between any two steps.
 type Machine struct {
 	o        Options
 	t        timing
@@ -94,28 +94,28 @@ type Machine struct {
 
 	mu      sync.Mutex
 	ready   bool            // Begin was called
-	begun   bool            // the watch is running
+	begun   bool            // the poller is running
 	flights map[string]bool // payments that clients of this process submitted
 	submits *fair.Room      // places of flights
 	closed  bool
 
-	work  sync.WaitGroup // what is under way
-	looks chan struct{}
-	told  atomic.Int64 // when it was last logged that nobody answers, Unix ns
-	tally atomic.Pointer[store.PaymentTally]
-	stats counters
+	work     sync.WaitGroup // of payments that are under way
+	polls    chan struct{}
+	loggedNs atomic.Int64 // when logEvery began, Unix ns
+	tally    atomic.Pointer[store.PaymentTally]
+	stats    counters
 }
 
 // New makes a Machine that does nothing until Begin.
 func New(o Options) *Machine {
-	m := &Machine{o: o, t: usual, flights: map[string]bool{}, submits: fair.NewRoom(maxSubmits),
-		looks: make(chan struct{}, looksAtOnce)}
+	m := &Machine{o: o, t: defaults, flights: map[string]bool{}, submits: fair.NewRoom(maxSubmits),
+		polls: make(chan struct{}, pollsAtOnce)}
 	m.ctx, m.stop = context.WithCancel(fair.With(context.Background(), fair.Operator))
 	m.tally.Store(&store.PaymentTally{})
 	return m
 }
 
-// settings are what a reload replaces as a whole.
+// settings are replaced as a whole by a reload.
 type settings struct {
 	Terms
 	client ChainClient
@@ -123,7 +123,7 @@ type settings struct {
 
 func (m *Machine) client() ChainClient { return m.settings.Load().client }
 
-// Client is that of the last Configure; nil before the first.
+// Client returns the client of the last Configure; nil before the first.
 func (m *Machine) Client() ChainClient {
 	if s := m.settings.Load(); s != nil {
 		return s.client
@@ -156,12 +156,12 @@ func (m *Machine) start() error {
 		return fmt.Errorf("cannot go on with the payments of the ledger: %w", err)
 	}
 	m.begun = true
-	m.work.Go(m.watch)
+	m.work.Go(m.pollAll)
 	return nil
 }
 
-// Close takes no more payments, and waits until those that are under way have an
-// outcome, for a bounded time. The next process goes on with what is left.
+// Close refuses new payments, and waits a bounded time for the outcome of those that are
+// under way. The next process continues the rest.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -170,7 +170,7 @@ func (m *Machine) Close() {
 	go func() { m.work.Wait(); close(done) }()
 	limit := time.NewTimer(closeLimit)
 	defer limit.Stop()
-	for m.under() > 0 {
+	for m.underWay() > 0 {
 		select {
 		case <-limit.C:
 		case <-time.After(20 * time.Millisecond):
@@ -186,22 +186,22 @@ func (m *Machine) Close() {
 	}
 }
 
-// under is how many payments of clients are under way.
-func (m *Machine) under() int {
+// underWay counts the submissions of clients.
+func (m *Machine) underWay() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.flights)
 }
 
-// lease is how long nobody else may be at a payment that is being settled: longer than
-// all steps together.
+// lease is the time in which only this node may settle a payment: longer than all steps
+// together.
 func (m *Machine) lease() time.Duration {
 	t := m.settings.Load()
 	return t.VerifyTimeout + t.SettleTimeout + m.t.findFor + 3*m.t.ask + m.t.margin
 }
 
-// enter says that a client's submission is under way here, unless one is already.
-func (m *Machine) enter(id string, from fair.Owner) (ok, full bool) {
+// acquire begins the submission of a payment, unless one is already under way.
+func (m *Machine) acquire(id string, from fair.Owner) (ok, full bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -216,17 +216,17 @@ func (m *Machine) enter(id string, from fair.Owner) (ok, full bool) {
 	return true, false
 }
 
-func (m *Machine) leave(id string, from fair.Owner) {
+func (m *Machine) finish(id string, from fair.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.flights, id)
 	m.submits.Give(from, 1)
 }
 
-// after is a time that much from now, as rows have it.
+// after is the time d from now in microseconds, as rows store it.
 func (m *Machine) after(d time.Duration) int64 { return m.o.Store.NowUs() + d.Microseconds() }
 
-// note counts and logs a store that does not answer.
+// note counts and logs an error of the store; true: there was no error.
 func (m *Machine) note(err error) bool {
 	if err == nil {
 		return true

@@ -432,20 +432,20 @@ func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
 		}
 		s.world.coin(row.ID).expires = 1 << 30
 	}
-	s.Machine.t.watchEvery, s.Machine.t.lookMin, s.Machine.t.lookMost = 50*time.Millisecond, time.Hour, time.Hour
+	s.Machine.t.watchEvery, s.Machine.t.pollMin, s.Machine.t.pollMax = 50*time.Millisecond, time.Hour, time.Hour
 	began := time.Now()
 	s.begin()
-	for time.Sleep(700 * time.Millisecond); s.Stats().Looks < looksPerSecond && time.Since(began) < 10*time.Second; {
+	for time.Sleep(700 * time.Millisecond); s.Stats().Polls < pollsPerSecond && time.Since(began) < 10*time.Second; {
 		time.Sleep(50 * time.Millisecond)
 	}
 	rounds := int64(time.Since(began)/(25*time.Millisecond)) + 2
-	looks := s.Stats().Looks
-	if looks < looksPerSecond || looks > rounds*looksPerSecond {
-		t.Errorf("%d looks in %s", looks, time.Since(began))
+	polls := s.Stats().Polls
+	if polls < pollsPerSecond || polls > rounds*pollsPerSecond {
+		t.Errorf("%d polls in %s", polls, time.Since(began))
 	}
 	due, err := p.DuePayments(p.NowUs(), many)
-	if err != nil || int64(len(due)) > many-looks+looksAtOnce {
-		t.Errorf("%d are due after %d looks (%v)", len(due), looks, err)
+	if err != nil || int64(len(due)) > many-polls+pollsAtOnce {
+		t.Errorf("%d are due after %d polls (%v)", len(due), polls, err)
 	}
 }
 

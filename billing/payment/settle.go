@@ -12,10 +12,10 @@ import (
 	"farebox/config/onchain"
 )
 
-// The steps of a payment at which this node is alone, by its lease.
+// The steps of a payment while this node holds its lease.
 
-// verify asks the facilitator whether it would settle a payment, unless it was asked to
-// settle it before: what it says then is of no use.
+// verify asks the facilitator whether it would settle a payment. The answer says nothing
+// after an earlier request to settle it, so verify skips the question then.
 func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	if row.Tries > 0 {
 		return m.settle(row)
@@ -26,18 +26,18 @@ func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	switch {
 	case err != nil:
 		m.noteClient("verify", row.ID, err)
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return Outcome{Ending: NotSent}
 	case reply.OK:
 		return m.settle(row)
 	case reply.Unclear:
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return Outcome{Ending: NotSent}
 	}
-	// It says no. The chain may say that it is paid all the same.
+	// The facilitator refuses it. The chain may have it all the same.
 	f, err := m.find(row)
 	if err != nil {
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return Outcome{Ending: NotSent}
 	}
 	if out, decided := m.decide(row, f); decided {
@@ -49,8 +49,8 @@ func (m *Machine) verify(row *store.PaymentRow) Outcome {
 	return m.refuse(row, onchain.CodeVerification, reply.Reason)
 }
 
-// settle has the facilitator bring a payment onto the chain. That it was asked stands in
-// the row before: a refusal counts only from one who was never asked before.
+// settle asks the facilitator to bring a payment onto the chain. The row counts the try
+// first: a refusal is final only on the first try.
 func (m *Machine) settle(row *store.PaymentRow) Outcome {
 	before := m.unsent(row)
 	first := row.Tries == 0
@@ -61,7 +61,7 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 	case !m.note(err):
 		return before
 	case !ok:
-		return m.moved(row) // an operator was faster, or the lease has ended
+		return m.changedMeanwhile(row) // an operator was faster, or the lease has ended
 	}
 	ctx, done := context.WithTimeout(fair.With(m.ctx, row.Share), m.settings.Load().SettleTimeout)
 	defer done()
@@ -77,10 +77,9 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 	return m.await(row, reply, first)
 }
 
-// await asks the chain until it says what became of a payment, for a while. A refusal is
-// told where the facilitator was asked for the first time, and the chain still says after
-// a moment that the payment is not made: who is told so may sign another one. It is
-// watched all the same.
+// await polls the chain for a while until the payment is decided. A refusal is returned
+// only on the first try, when the chain after doubtFor still does not have the payment:
+// the payer may then sign another one. The refused payment is polled all the same.
 func (m *Machine) await(row *store.PaymentRow, reply onchain.Reply, first bool) Outcome {
 	no := !reply.OK && !reply.Unclear
 	began := time.Now()
@@ -108,11 +107,11 @@ func (m *Machine) await(row *store.PaymentRow, reply onchain.Reply, first bool) 
 	if reply.OK {
 		m.contradicted(row, "a facilitator says that it has settled a payment that the chain does not have")
 	}
-	m.put(row, m.t.lookMin)
+	m.release(row, m.t.pollMin)
 	return Outcome{Ending: Unknown, Transaction: row.Transaction}
 }
 
-// pause waits, unless the process ends.
+// pause waits for d; false: the process ends.
 func (m *Machine) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -124,11 +123,11 @@ func (m *Machine) pause(d time.Duration) bool {
 	}
 }
 
-// find asks the chain.
+// find asks the chain for the state of a payment.
 func (m *Machine) find(row *store.PaymentRow) (onchain.Result, error) {
 	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
 	defer done()
-	m.stats.looks.Add(1)
+	m.stats.polls.Add(1)
 	f, err := m.client().Find(ctx, paymentOf(row), row.Transaction)
 	if err == nil && (f.State < onchain.Open || f.State > onchain.Over) {
 		err = errors.New("the chain's answer cannot be read")
@@ -139,13 +138,13 @@ func (m *Machine) find(row *store.PaymentRow) (onchain.Result, error) {
 	return f, err
 }
 
-// decide acts on what the chain says, where that decides.
+// decide ends a payment if its state on the chain is final for us.
 func (m *Machine) decide(row *store.PaymentRow, f onchain.Result) (out Outcome, decided bool) {
 	switch {
 	case f.State == onchain.Paid && f.Settled:
 		return m.credit(row, f), true
 	case f.State == onchain.Spent || f.State == onchain.Over:
-		return m.die(row, f), true
+		return m.markDead(row, f), true
 	}
 	return out, false
 }
@@ -155,7 +154,7 @@ func (m *Machine) credit(row *store.PaymentRow, f onchain.Result) Outcome {
 	after, applied, err := m.o.Store.CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
 		Transaction: f.Transaction, Final: f.Final, NextUs: m.after(m.t.finalEvery)})
 	if !m.note(err) {
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return Outcome{Ending: Unknown, Transaction: f.Transaction}
 	}
 	if applied {
@@ -173,8 +172,8 @@ func (m *Machine) credit(row *store.PaymentRow, f onchain.Result) Outcome {
 	return out
 }
 
-// die ends a payment that never will be paid.
-func (m *Machine) die(row *store.PaymentRow, f onchain.Result) Outcome {
+// markDead ends a payment that can never be paid.
+func (m *Machine) markDead(row *store.PaymentRow, f onchain.Result) Outcome {
 	reason := f.Reason
 	if reason == "" {
 		reason = map[onchain.State]string{onchain.Spent: onchain.ReasonNonceUsed, onchain.Over: "payment_expired"}[f.State]
@@ -188,7 +187,7 @@ func (m *Machine) die(row *store.PaymentRow, f onchain.Result) Outcome {
 	case !m.note(err):
 		return Outcome{Ending: Unknown, Transaction: row.Transaction}
 	case !ok:
-		return m.moved(row)
+		return m.changedMeanwhile(row)
 	}
 	m.stats.dead.Add(1)
 	m.o.Log.Info().Str("payment", row.ID).Str("wallet", row.Wallet).Str("reason", reason).
@@ -196,30 +195,30 @@ func (m *Machine) die(row *store.PaymentRow, f onchain.Result) Outcome {
 	return refusedBefore(row)
 }
 
-// refuse tells the payer no. The payment is watched until it cannot be made any more.
+// refuse refuses a payment, which is polled until it cannot be made any more.
 func (m *Machine) refuse(row *store.PaymentRow, code, reason string) Outcome {
 	row.State, row.Code, row.Reason = store.PaymentRefused, code, reason
-	row.LeaseUs, row.NextUs = 0, m.after(m.t.lookMin)
+	row.LeaseUs, row.NextUs = 0, m.after(m.t.pollMin)
 	ok, err := m.o.Store.UpdatePayment(row)
 	switch {
 	case !m.note(err):
 		return m.unsent(row)
 	case !ok:
-		return m.moved(row)
+		return m.changedMeanwhile(row)
 	}
 	m.stats.refused.Add(1)
 	return refused(code, reason)
 }
 
-// put lays a payment down: it is looked at again after a time.
-func (m *Machine) put(row *store.PaymentRow, in time.Duration) {
+// release gives up the lease of a payment, which is polled again after a time.
+func (m *Machine) release(row *store.PaymentRow, in time.Duration) {
 	row.LeaseUs, row.NextUs = 0, m.after(in)
 	_, err := m.o.Store.UpdatePayment(row)
-	m.note(err) // else its lease ends by itself
+	m.note(err) // without the update, its lease expires
 }
 
-// moved is the outcome of a payment that somebody else has changed meanwhile.
-func (m *Machine) moved(row *store.PaymentRow) Outcome {
+// changedMeanwhile is the outcome of a payment that another node or an operator has changed.
+func (m *Machine) changedMeanwhile(row *store.PaymentRow) Outcome {
 	now, err := m.o.Store.Payment(row.ID)
 	if !m.note(err) {
 		return Outcome{Ending: Unknown, Transaction: row.Transaction}
@@ -237,24 +236,24 @@ func (m *Machine) ended(row *store.PaymentRow) Outcome {
 	return Outcome{Ending: InProgress, Transaction: row.Transaction}
 }
 
-// noteClient counts a question that nobody answered, and logs it: of many only one in a
-// while, since a node that is away is asked about every payment.
+// noteClient counts a question without an answer, and logs it at most once in logEvery: a
+// node that is down fails for each payment.
 func (m *Machine) noteClient(question, id string, err error) {
-	count, text := &m.stats.deskErrors, "payments: no facilitator answers"
+	count, text := &m.stats.clientErrors, "payments: no facilitator answers"
 	if errors.Is(err, onchain.ErrDisagree) {
 		count, text = &m.stats.disagreements, "payments: witnesses disagree; nothing is decided before they agree"
 	}
 	count.Add(1)
 	level := zerolog.WarnLevel
-	if now := time.Now().UnixNano(); now-m.told.Load() < tellEvery.Nanoseconds() {
+	if now := time.Now().UnixNano(); now-m.loggedNs.Load() < logEvery.Nanoseconds() {
 		level = zerolog.DebugLevel
 	} else {
-		m.told.Store(now)
+		m.loggedNs.Store(now)
 	}
 	m.o.Log.WithLevel(level).Err(err).Str("payment", id).Str("question", question).Msg(text)
 }
 
-// contradicted counts and logs a facilitator that said what the chain does not.
+// contradicted counts and logs a facilitator that contradicts the chain.
 func (m *Machine) contradicted(row *store.PaymentRow, text string) {
 	m.stats.contradictions.Add(1)
 	m.o.Log.Warn().Str("payment", row.ID).Str("network", row.Network).Str("transaction", row.Transaction).

@@ -8,51 +8,51 @@ import (
 	"farebox/billing/store"
 )
 
-// counters are what a machine did since it began.
+// counters count the steps of a machine since its start.
 type counters struct {
-	settles, looks, credited, creditedNano, reversed, refused, dead atomic.Int64
-	disagreements, contradictions, deskErrors, storeErrors          atomic.Int64
+	settles, polls, credited, creditedNano, reversed, refused, dead atomic.Int64
+	disagreements, contradictions, clientErrors, storeErrors        atomic.Int64
 	panics                                                          atomic.Int64
 	endings                                                         [Full + 1]atomic.Int64
 }
 
-// count counts the answer to a submission, and gives it on.
+// count counts the outcome of a submission, and returns it.
 func (c *counters) count(out Outcome) Outcome {
 	c.endings[out.Ending].Add(1)
 	return out
 }
 
-// EndingNames are the endings of submissions, for the metrics.
+// EndingNames are the names of endings in metrics.
 var EndingNames = [...]string{Credited: "credited", InProgress: "in_progress", Refused: "refused", Unknown: "unknown",
 	NotSent: "not_sent", Full: "full"}
 
-// Stats is a machine's view of itself, for metrics.
+// Stats are the figures of a machine for metrics.
 type Stats struct {
-	// Pending are the payments in the store that have not ended, of all nodes, by state
-	// (submitted, refused, credited), as of some seconds ago.
+	// Pending counts the payments of all nodes that have not ended, by state (submitted,
+	// refused, credited). It is some seconds old.
 	Pending map[string]int64
-	// OldestAge is how long the oldest is without an outcome; 0 without one.
+	// OldestAge is the age of the oldest payment without an outcome; 0: all have one.
 	OldestAge time.Duration
-	Oldest    string // which one that is
+	Oldest    string // its id
 	UnderWay  int    // submissions on this node
 
 	Submissions map[string]int64 // by how they ended
 
-	Settles, Looks                    int64 // questions to facilitators, and to chains
+	Settles, Polls                    int64 // questions to facilitators, and to chains
 	Credited, Reversed, Refused, Dead int64
 	CreditedAmount                    money.Nano
 	Disagreements                     int64 // of witnesses
 	Contradictions                    int64 // of facilitators by the chain
-	DeskErrors, StoreErrors, Panics   int64
+	ClientErrors, StoreErrors, Panics int64
 }
 
-// Stats is how the machine stands.
+// Stats returns the present figures.
 func (m *Machine) Stats() Stats {
 	c, t := &m.stats, m.tally.Load()
-	s := Stats{Pending: map[string]int64{}, Submissions: map[string]int64{}, UnderWay: m.under(),
-		Settles: c.settles.Load(), Looks: c.looks.Load(), Credited: c.credited.Load(), Reversed: c.reversed.Load(),
+	s := Stats{Pending: map[string]int64{}, Submissions: map[string]int64{}, UnderWay: m.underWay(),
+		Settles: c.settles.Load(), Polls: c.polls.Load(), Credited: c.credited.Load(), Reversed: c.reversed.Load(),
 		Refused: c.refused.Load(), Dead: c.dead.Load(), CreditedAmount: money.Nano(c.creditedNano.Load()),
-		Disagreements: c.disagreements.Load(), Contradictions: c.contradictions.Load(), DeskErrors: c.deskErrors.Load(),
+		Disagreements: c.disagreements.Load(), Contradictions: c.contradictions.Load(), ClientErrors: c.clientErrors.Load(),
 		StoreErrors: c.storeErrors.Load(), Panics: c.panics.Load()}
 	for _, state := range []store.PaymentState{store.PaymentSubmitted, store.PaymentRefused, store.PaymentCredited} {
 		s.Pending[state.String()] = t.States[state]

@@ -19,8 +19,8 @@ type Ending uint8
 const (
 	Credited   Ending = 1 + iota // 200, also where an earlier submission was
 	InProgress                   // 409: another submission of it is under way
-	Refused                      // 402: it is not taken, by Refusal
-	Unknown                      // 504: it may be credited later; nobody knows yet
+	Refused                      // 402: it is not accepted, for Refusal
+	Unknown                      // 504: it may be credited later
 	NotSent                      // 503: no facilitator was asked to settle it
 	Full                         // 503: too many payments are without an outcome
 )
@@ -30,7 +30,7 @@ type Outcome struct {
 	Ending      Ending
 	Amount      money.Nano // of Credited
 	Balance     money.Nano // of Credited: USD of the account right after the credit
-	Transaction string     // of Credited; else what is known of it
+	Transaction string     // of Credited; otherwise a hint
 	Again       bool       // of Credited: it was credited by an earlier submission
 	Refusal     onchain.Refusal
 }
@@ -39,13 +39,13 @@ func refused(code, reason string) Outcome {
 	return Outcome{Ending: Refused, Refusal: onchain.Refusal{Code: code, Reason: reason}}
 }
 
-// Submit takes a payment that passed every check for which nobody is asked, and gives
-// what became of it. While it is under way it takes a place of this node from the owner of
-// the request, whom ctx names (fair.Of); without an outcome, one of the store's from share,
-// the owner of the wallet. Where ctx ends first Submit says Unknown, and the work goes on.
+// Submit drives a payment that x402.Terms.Read accepted to its outcome. It counts against
+// the owner of the request (fair.Of) on this node while it is under way, and against share,
+// the owner of the wallet, in the store while it has no outcome. Submit returns Unknown
+// when ctx ends first; the payment continues.
 func (m *Machine) Submit(ctx context.Context, p *onchain.Payment, share fair.Owner) Outcome {
 	from := fair.Of(ctx)
-	switch ok, full := m.enter(p.ID, from); {
+	switch ok, full := m.acquire(p.ID, from); {
 	case full:
 		return m.stats.count(Outcome{Ending: Full})
 	case !ok:
@@ -54,7 +54,7 @@ func (m *Machine) Submit(ctx context.Context, p *onchain.Payment, share fair.Own
 	answer := make(chan Outcome, 1)
 	m.work.Go(func() {
 		out := m.guard(func() Outcome { return m.submit(p, share) })
-		m.leave(p.ID, from) // before its client can come again
+		m.finish(p.ID, from) // before its client can repeat it
 		answer <- out
 	})
 	select {
@@ -65,7 +65,7 @@ func (m *Machine) Submit(ctx context.Context, p *onchain.Payment, share fair.Own
 	}
 }
 
-// guard makes a panic an unknown outcome: the row says how far it came.
+// guard turns a panic into an unknown outcome; the row has the last step.
 func (m *Machine) guard(do func() Outcome) (out Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,11 +85,11 @@ func (m *Machine) submit(p *onchain.Payment, share fair.Owner) Outcome {
 	case !m.note(err):
 		return Outcome{Ending: NotSent}
 	}
-	return m.again(p, row)
+	return m.resubmitted(p, row)
 }
 
-// begin is for a payment that nobody knows: the chain is asked, then it is written down,
-// and only then a facilitator hears of it.
+// begin handles a new payment: it asks the chain, stores the payment, and only then sends
+// it to a facilitator.
 func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 	t := &m.settings.Load().Terms
 	fits, err := m.o.Store.PaymentFits(p.Wallet, share, t.MaxPending, t.MaxPendingPerWallet)
@@ -107,7 +107,7 @@ func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 		m.noteClient("prepare", p.ID, err)
 		return Outcome{Ending: NotSent}
 	case no != nil && order == nil:
-		return m.unlessKnown(p, no)
+		return m.refuseUnlessKnown(p, no)
 	}
 	row := m.rowOf(p, order)
 	row.Share = share
@@ -116,20 +116,20 @@ func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 	case errors.Is(err, store.ErrManyPayments):
 		return Outcome{Ending: Full}
 	case !m.note(err):
-		return Outcome{Ending: NotSent} // it may be there; then it is watched
+		return Outcome{Ending: NotSent} // if it was stored all the same, it is polled
 	case existing != nil:
-		return m.again(p, existing) // another node was faster
+		return m.resubmitted(p, existing) // another node was faster
 	}
 	if no != nil {
-		// Somebody else brought it onto the chain, or its row is lost.
-		return m.goOn(row, Outcome{Ending: Unknown})
+		// Another service brought it onto the chain, or its row was lost.
+		return m.resume(row, Outcome{Ending: Unknown})
 	}
 	return m.verify(row)
 }
 
-// unlessKnown refuses what the chain does not take, unless that is since another node has
+// refuseUnlessKnown refuses a payment that the chain rejects, unless another node has
 // settled it meanwhile.
-func (m *Machine) unlessKnown(p *onchain.Payment, no *onchain.Refusal) Outcome {
+func (m *Machine) refuseUnlessKnown(p *onchain.Payment, no *onchain.Refusal) Outcome {
 	row, err := m.o.Store.Payment(p.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -137,10 +137,10 @@ func (m *Machine) unlessKnown(p *onchain.Payment, no *onchain.Refusal) Outcome {
 	case !m.note(err):
 		return Outcome{Ending: NotSent}
 	}
-	return m.again(p, row)
+	return m.resubmitted(p, row)
 }
 
-// rowOf is a payment as it is written down, with this node at it.
+// rowOf is the row of a new payment, leased by this node.
 func (m *Machine) rowOf(p *onchain.Payment, order []byte) *store.PaymentRow {
 	row := &store.PaymentRow{ID: p.ID, Network: p.Network, Asset: p.Asset, Wallet: p.Wallet, Units: p.Units,
 		Amount: p.Amount, Same: p.Same, Order: order, State: store.PaymentSubmitted, Owner: m.o.Node,
@@ -161,8 +161,8 @@ func paymentOf(row *store.PaymentRow) *onchain.Payment {
 	return p
 }
 
-// again is for a payment that was submitted before.
-func (m *Machine) again(p *onchain.Payment, row *store.PaymentRow) Outcome {
+// resubmitted handles a payment that was submitted before.
+func (m *Machine) resubmitted(p *onchain.Payment, row *store.PaymentRow) Outcome {
 	same := row.Same == p.Same
 	switch {
 	case row.State.Paid():
@@ -173,8 +173,8 @@ func (m *Machine) again(p *onchain.Payment, row *store.PaymentRow) Outcome {
 	case row.State == store.PaymentDead:
 		return refusedBefore(row)
 	case !same || row.LeaseUs > m.o.Store.NowUs():
-		// Of two payments with one nonce, the chain takes one: until it is known which
-		// became of the first, nobody should sign a third.
+		// The chain takes only one of two payments with the same nonce. The payer should
+		// not sign a third before the outcome of the first is known.
 		return Outcome{Ending: InProgress, Transaction: row.Transaction}
 	}
 	ok, err := m.o.Store.TakePayment(row, m.o.Node, m.after(m.lease()), m.o.Store.NowUs())
@@ -184,15 +184,15 @@ func (m *Machine) again(p *onchain.Payment, row *store.PaymentRow) Outcome {
 	case !ok:
 		return Outcome{Ending: InProgress, Transaction: row.Transaction}
 	}
-	return m.goOn(row, m.unsent(row))
+	return m.resume(row, m.unsent(row))
 }
 
-// goOn asks the chain about a payment that it may have already. unknown is the outcome
-// where the chain does not tell.
-func (m *Machine) goOn(row *store.PaymentRow, unknown Outcome) Outcome {
+// resume asks the chain about a payment that it may already have. unknown is the outcome
+// if the chain does not answer.
+func (m *Machine) resume(row *store.PaymentRow, unknown Outcome) Outcome {
 	f, err := m.find(row)
 	if err != nil {
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return unknown
 	}
 	if out, decided := m.decide(row, f); decided {
@@ -204,7 +204,7 @@ func (m *Machine) goOn(row *store.PaymentRow, unknown Outcome) Outcome {
 	return m.verify(row)
 }
 
-// unsent is the outcome of a payment with which this submission did nothing.
+// unsent is the outcome of a payment that this submission did not send.
 func (m *Machine) unsent(row *store.PaymentRow) Outcome {
 	if row.Tries == 0 {
 		return Outcome{Ending: NotSent}

@@ -252,7 +252,7 @@ var quick = timing{
 	ask: 8 * time.Millisecond, margin: 10 * time.Millisecond,
 	findFor: 6 * time.Millisecond, findEvery: 500 * time.Microsecond, findMost: 2 * time.Millisecond, doubtFor: time.Millisecond,
 	watchEvery: time.Millisecond, tallyEvery: time.Hour,
-	lookMin: 300 * time.Microsecond, lookMost: 2 * time.Millisecond,
+	pollMin: 300 * time.Microsecond, pollMax: 2 * time.Millisecond,
 	finalEvery: time.Millisecond, goneFor: 2 * time.Millisecond, repeatFor: time.Hour,
 }
 

@@ -26,7 +26,7 @@ type details struct {
 	Retry       string `json:"retry,omitempty"`
 }
 
-// refusedBody is a problem with what would be taken.
+// refusedBody is a problem with the accepted payments.
 type refusedBody struct {
 	x402.Challenge
 	Message string   `json:"message"`
@@ -42,7 +42,7 @@ func detailed(status int, code, text string, more *details) *routes.Error {
 		Body: encode(problemBody{Error: code, Message: text, Details: more})}
 }
 
-// later is a problem that passes.
+// later adds the time after which a retry may succeed.
 func later(e *routes.Error, after time.Duration) *routes.Error {
 	e.RetryAfter = after
 	return e
@@ -56,7 +56,7 @@ func encode(v any) []byte {
 	return text
 }
 
-// sentence is a text as answers have it.
+// sentence is text with a capital letter and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return text
@@ -70,7 +70,7 @@ func sentence(text string) string {
 
 func usd(n money.Nano) json.Number { return json.Number(n.String()) }
 
-// data is the answer of every request that was served.
+// data is the body of all successful answers.
 type data[T any] struct {
 	Success bool `json:"success"`
 	Data    T    `json:"data"`

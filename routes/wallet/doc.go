@@ -1,11 +1,9 @@
-// Package wallet is what wallets do with their ledger (interface.md, x402 wallet
-// billing; addendum 14): they top it up with a signed payment (POST /x402/top-up), read
-// what it has and what became of it (GET /x402/balance and /x402/transactions), and have
-// its credit go to an account (POST /x402/link).
+// Package wallet serves the ledgers of wallets (interface.md, x402 wallet billing; addendum
+// 14): a top-up with a signed payment (POST /x402/top-up), the balance and its history (GET
+// /x402/balance and /x402/transactions), and the link to an account (POST /x402/link).
 //
-// Capability is what main registers. How a payment is read is decided in providers/x402,
-// when it is credited in billing/payment, who signed in in the spine (routes/signin.go):
-// here, these have answers.
+// It writes the answers. Package providers/x402 reads payments, billing/payment credits them,
+// and routes/signin.go checks signatures: sign-ins and answers of 402 belong to all routes.
 //
 // What may not enter: signatures, facilitators, chains, books.
 package wallet

@@ -13,10 +13,10 @@ import (
 	"farebox/routes"
 )
 
-// owner is the wallet of a path, which must have signed the request, and what it spends
-// through. The order of the checks is that of addendum 14.5: its address, who signed,
-// whether that is the same, whether it has a ledger. Only then others are asked, and
-// the request counts for the wallet.
+// owner returns the wallet of the path, which must have signed the request, and its key.
+// The checks have the order of addendum 14.5: the address, the signature, whether both are
+// of the same wallet, whether it has a ledger. Only then is a chain asked, and the request
+// counted for the wallet.
 func owner(c *routes.Call, limit *routes.PerMinute[string], perMinute int64) (string, *billing.Key, *routes.Error) {
 	if e := offered(c); e != nil {
 		return "", nil, e
@@ -74,12 +74,12 @@ type balanceBody struct {
 }
 
 // balance answers GET /x402/balance/{wallet}.
-func (of *Capability) balance(c *routes.Call) *routes.Error {
+func (cp *Capability) balance(c *routes.Call) *routes.Error {
 	perMinute := int64(0)
 	if x := c.Config().X402; x != nil {
 		perMinute = x.BalancePerWallet
 	}
-	name, key, e := owner(c, &of.balances, perMinute)
+	name, key, e := owner(c, &cp.balances, perMinute)
 	if e != nil {
 		return e
 	}
@@ -127,7 +127,7 @@ type page struct {
 }
 
 // list answers GET /x402/transactions/{wallet}.
-func (of *Capability) list(c *routes.Call) *routes.Error {
+func (cp *Capability) list(c *routes.Call) *routes.Error {
 	perMinute := int64(0)
 	if x := c.Config().X402; x != nil {
 		perMinute = x.TransactionsPerWallet
@@ -137,7 +137,7 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil && c.Config().X402 != nil {
 		return e
 	}
-	name, key, e := owner(c, &of.transactions, perMinute)
+	name, key, e := owner(c, &cp.transactions, perMinute)
 	if e != nil {
 		return e
 	}
@@ -167,7 +167,7 @@ func shown(t *report.Transaction) transaction {
 	return s
 }
 
-// unread is the answer where the store could not say.
+// unread is the answer to an error of the store.
 func unread(c *routes.Call, err error) *routes.Error {
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot read the ledger of a wallet")
 	if errors.Is(err, report.ErrTimeout) {

@@ -8,8 +8,8 @@ import (
 	"farebox/routes"
 )
 
-// linkPath is what the message must be for with which a wallet lets itself be linked:
-// one that was signed to ask for something else must not give it away.
+// linkPath is the path that the signed message of a link must name: a message that was
+// signed for another path must not give a wallet away.
 const linkPath = routes.Prefix + "/x402/link"
 
 type linkBody struct {
@@ -18,10 +18,10 @@ type linkBody struct {
 	Since   string `json:"since"`
 }
 
-// link answers POST /x402/link: the wallet that signed lets its credit go to the account
-// of the ADMIN key, which it spends from then on.
+// link answers POST /x402/link: it links the wallet that signed to the account of the ADMIN
+// key. The account gets the wallet's later credit, and the wallet spends from it.
 func link(c *routes.Call) *routes.Error {
-	if e := saysNothing(c); e != nil {
+	if e := refuseMembers(c); e != nil {
 		return e
 	}
 	s, e := c.ReadSignInFor(linkPath)

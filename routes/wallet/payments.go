@@ -14,14 +14,14 @@ import (
 
 // pay submits a payment, and waits for its outcome while the client does. The payment
 // continues without the client.
-func (of *Capability) pay(c *routes.Call, p *onchain.Payment) (out payment.Outcome) {
+func (cp *Capability) pay(c *routes.Call, p *onchain.Payment) (out payment.Outcome) {
 	cause, _ := c.Await(0, func(ctx context.Context) error {
 		share := fair.Of(ctx)
 		// A wallet that paid before has the share of its account, wherever it pays from.
 		if a, err := c.Accounts().WalletState(p.Wallet); err == nil && a.Paid() {
 			share = fair.Paid(a.Number())
 		}
-		out = of.payments.Submit(ctx, p, share)
+		out = cp.payments.Submit(ctx, p, share)
 		return nil
 	})
 	if cause != proxy.None {
@@ -72,10 +72,10 @@ func meterPayments(g *routes.Gateway) {
 	count("farebox_payments_refused_total", func(s *payment.Stats) int64 { return s.Refused })
 	count("farebox_payments_dead_total", func(s *payment.Stats) int64 { return s.Dead })
 	count("farebox_payment_settles_total", func(s *payment.Stats) int64 { return s.Settles })
-	count("farebox_payment_looks_total", func(s *payment.Stats) int64 { return s.Looks })
+	count("farebox_payment_looks_total", func(s *payment.Stats) int64 { return s.Polls })
 	count("farebox_payment_disagreements_total", func(s *payment.Stats) int64 { return s.Disagreements })
 	count("farebox_payment_contradictions_total", func(s *payment.Stats) int64 { return s.Contradictions })
-	count("farebox_payment_desk_errors_total", func(s *payment.Stats) int64 { return s.DeskErrors })
+	count("farebox_payment_desk_errors_total", func(s *payment.Stats) int64 { return s.ClientErrors })
 	count("farebox_payment_store_errors_total", func(s *payment.Stats) int64 { return s.StoreErrors })
 	count("farebox_payment_panics_total", func(s *payment.Stats) int64 { return s.Panics })
 }

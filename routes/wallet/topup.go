@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// retryUnsent is when a payment may be sent again that nobody was asked about, and
-	// retryPending when one is likely to have an outcome.
+	// retryUnsent is the wait before the same payment is sent again after nothing was sent,
+	// and retryPending the wait for an outcome.
 	retryUnsent  = 5 * time.Second
 	retryPending = 10 * time.Second
 )
 
-// topUp answers POST /x402/top-up: what a wallet signed becomes its credit (addendum
-// 14.3). Without a payment it says what is taken.
-func (of *Capability) topUp(c *routes.Call) *routes.Error {
+// topUp answers POST /x402/top-up: a signed payment becomes credit of its wallet (addendum
+// 14.3). Without a payment, the answer lists the accepted payments.
+func (cp *Capability) topUp(c *routes.Call) *routes.Error {
 	if e := offered(c); e != nil {
 		return e
 	}
-	if e := of.mayTopUp(c); e != nil {
+	if e := cp.mayTopUp(c); e != nil {
 		return e
 	}
 	header := c.PaymentHeader()
@@ -47,32 +47,32 @@ func (of *Capability) topUp(c *routes.Call) *routes.Error {
 	if !c.Config().X402.MayUse(p.Wallet) {
 		return problem(403, "UNAUTHORIZED", "This wallet may not pay here; the payment was not used.")
 	}
-	out := of.pay(c, p)
+	out := cp.pay(c, p)
 	c.Logger().Info().Bytes("request_id", c.ID[:]).Str("payment", p.ID).Str("wallet", p.Wallet).
 		Str("network", p.Network).Str("amount_usd", p.Amount.String()).
 		Str("outcome", payment.EndingNames[out.Ending]).Str("transaction", out.Transaction).
 		Str("reason", out.Refusal.Reason).Bool("again", out.Again).Msg("a wallet paid")
-	return told(c, p, &out)
+	return outcome(c, p, &out)
 }
 
-// mayTopUp asks for the key that the operator wants beside the payment, and counts the
-// request for its address.
-func (of *Capability) mayTopUp(c *routes.Call) *routes.Error {
+// mayTopUp checks the API key where the config wants one beside the payment, and counts
+// the request for its address.
+func (cp *Capability) mayTopUp(c *routes.Call) *routes.Error {
 	x := c.Config().X402
 	if x.TopUpAuth == "bearer" || x.TopUpAuth == "optional" && len(c.Ctx.Request.Header.Peek("Authorization")) > 0 {
 		if e := c.Identify(routes.Bearer); e != nil {
 			return e
 		}
 	}
-	if wait := of.topUps.Take(proxy.Address(c.Ctx), x.TopUpPerIP, c.Began); wait > 0 {
+	if wait := cp.topUps.Take(proxy.Address(c.Ctx), x.TopUpPerIP, c.Began); wait > 0 {
 		return later(problem(429, "RATE_LIMIT_EXCEEDED", "Too many top-ups came from this address; the payment was "+
 			"not used."), max(routes.RetrySoon, wait))
 	}
-	return saysNothing(c)
+	return refuseMembers(c)
 }
 
-// saysNothing refuses a body with members: one may stand for an amount.
-func saysNothing(c *routes.Call) *routes.Error {
+// refuseMembers refuses a body with members: a client could mean one as the amount.
+func refuseMembers(c *routes.Call) *routes.Error {
 	if len(c.Ctx.Request.Body()) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func reason(text string) *details {
 	return &details{Reason: text}
 }
 
-// challenge is an answer of 402, which says what is taken.
+// challenge is an answer of 402 that lists the accepted payments.
 func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
 	p := c.Paywall(code, c.Config().X402.MinTopUp)
 	c.SetChallenge(&p.Challenge)
@@ -95,7 +95,7 @@ func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
 		Body: encode(refusedBody{p.Challenge, text, more})}
 }
 
-// refused is the answer to a payment that is not taken.
+// refused is the answer to a payment that is not accepted.
 func refused(c *routes.Call, p *onchain.Payment, no onchain.Refusal, text string) *routes.Error {
 	s := x402.Settlement{ErrorReason: no.Reason}
 	if p != nil {
@@ -105,7 +105,7 @@ func refused(c *routes.Call, p *onchain.Payment, no onchain.Refusal, text string
 	return challenge(c, no.Code, text, reason(no.Reason))
 }
 
-// setSettlement puts what became of a payment where packages of x402 look for it.
+// setSettlement sets the headers in which x402 packages expect the outcome of a payment.
 func setSettlement(c *routes.Call, s *x402.Settlement) {
 	header, err := x402.AppendHeader(nil, s)
 	if err != nil {
@@ -115,7 +115,7 @@ func setSettlement(c *routes.Call, s *x402.Settlement) {
 	c.Ctx.Response.Header.SetBytesV(x402.HeaderResponseV1, header)
 }
 
-// credited is the answer to a payment that was taken.
+// credited is the answer to a payment that was credited.
 type credited struct {
 	Wallet    string      `json:"walletAddress"`
 	Amount    json.Number `json:"amountCredited"`
@@ -123,8 +123,8 @@ type credited struct {
 	PaymentID string      `json:"paymentId"`
 }
 
-// told is the answer to a payment by how its submission ended.
-func told(c *routes.Call, p *onchain.Payment, out *payment.Outcome) *routes.Error {
+// outcome is the answer to a payment by the ending of its submission.
+func outcome(c *routes.Call, p *onchain.Payment, out *payment.Outcome) *routes.Error {
 	known := &details{PaymentID: p.ID, Transaction: out.Transaction}
 	switch out.Ending {
 	case payment.Credited:

@@ -73,21 +73,21 @@ func Alone(cfg *config.Config) (c *Client, close func(), err error) {
 	return c, func() { c.Close(nil); px.Close(); networks.Close(nil) }, nil
 }
 
-// Transfer is money that reached pay_to, and the payment that it is or would be.
+// Transfer is a transfer to pay_to, with the payment that it is or would be.
 type Transfer struct {
 	chain.Listed
 	Payment *onchain.Payment
 }
 
-// Transfers lists what reached pay_to on a network between two times, by the word of one
-// node.
+// Transfers lists the transfers to pay_to on a network between two times, as one node
+// reports them. progress is called after each part.
 func (c *Client) Transfers(ctx context.Context, network string, since, until time.Time,
-	told func(chain.Scan)) ([]Transfer, error) {
+	progress func(chain.Scan)) ([]Transfer, error) {
 	n, err := c.network(network)
 	if err != nil {
 		return nil, err
 	}
-	listed, err := c.chains[n.Name].Transfers(ctx, since, until, told)
+	listed, err := c.chains[n.Name].Transfers(ctx, since, until, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func (c *Client) Transfers(ctx context.Context, network string, since, until tim
 	return list, nil
 }
 
-// Proven is a transfer to pay_to as all witnesses of a network have it, deep enough to be
-// credited. index tells several of a transaction apart; -1 where there is one.
+// Proven returns a transfer to pay_to that all witnesses of a network have, deep enough to
+// be credited. index selects one of several in a transaction; -1: it has only one.
 func (c *Client) Proven(ctx context.Context, network, transaction string, index int) (*onchain.Payment, onchain.Result,
 	error) {
 	n, err := c.network(network)
@@ -159,7 +159,7 @@ func (c *Client) Close(next any) {
 	c.Facilitators.Close(nil)
 }
 
-// order reads a payment's, with the chain that it is for.
+// order returns the order of a payment, and its chain.
 func (c *Client) order(p *onchain.Payment) (*x402.Order, *chain.Chain, error) {
 	o, err := x402.ParseOrder(p.Order)
 	if err != nil {
@@ -177,10 +177,10 @@ func no(reason string) *onchain.Refusal {
 	return &onchain.Refusal{Code: onchain.CodeVerification, Reason: reason}
 }
 
-// Prepare asks the chain, before anybody else hears of a payment, whether it could still be
-// spent and is covered, and gives its Order with what Find begins at. Where it is refused,
-// nobody is to be sent anything; an Order beside a refusal is of a payment that the chain
-// has already, exactly as it was signed, whoever brought it there.
+// Prepare asks the chain, before a payment is sent, whether it could still be spent and is
+// covered. It returns the order with the place where Find begins. A refused payment is sent
+// to no facilitator. An order beside a refusal is of a payment that the chain has already,
+// exactly as it was signed.
 func (c *Client) Prepare(ctx context.Context, p *onchain.Payment) ([]byte, *onchain.Refusal, error) {
 	o, ch, err := c.order(p)
 	if err != nil {
@@ -214,11 +214,11 @@ func (c *Client) Prepare(ctx context.Context, p *onchain.Payment) ([]byte, *onch
 	return text, no(onchain.ReasonNonceUsed), nil
 }
 
-// refuse says why a payment that is not on the chain would not come onto it.
+// refuse says why the chain would not take a payment that it does not have.
 func (c *Client) refuse(ctx context.Context, p *onchain.Payment, o *x402.Order, s chain.Standing) (*onchain.Refusal, error) {
 	if o.Solana != nil {
-		// Not earlier: a payment that the chain has is not refused because its fee payer
-		// is not any more, or because no facilitator was asked yet.
+		// This comes after the chain's answer: a payment that the chain has is not refused
+		// because its fee payer has changed, or because no facilitator was asked yet.
 		switch pays, err := c.Facilitators.Takes(ctx, o.Network, o.Solana.FeePayer); {
 		case err != nil:
 			return nil, err
@@ -284,8 +284,8 @@ func (c *Client) Settle(ctx context.Context, p *onchain.Payment) (onchain.Reply,
 	return c.ask(ctx, "settle", p, c.Facilitators.Settle)
 }
 
-// Find asks the chain what became of a payment. transaction is a hint, may be empty and is
-// not believed.
+// Find asks the chain for the state of a payment. transaction is a hint that may be empty
+// and is checked.
 func (c *Client) Find(ctx context.Context, p *onchain.Payment, transaction string) (onchain.Result, error) {
 	o, ch, err := c.order(p)
 	if err != nil {
@@ -294,8 +294,8 @@ func (c *Client) Find(ctx context.Context, p *onchain.Payment, transaction strin
 	return ch.Find(ctx, o, transaction)
 }
 
-// ContractSigned asks the nodes of a network whether a wallet that is a contract
-// signed a hash (EIP-1271), for signing in. An error says that they do not tell.
+// ContractSigned asks the nodes of a network whether a contract wallet signed a hash
+// (EIP-1271), for sign-ins. An error says that they did not answer.
 func (c *Client) ContractSigned(ctx context.Context, network string, who wallet.Address, hash [32]byte,
 	signature []byte) (bool, error) {
 	n := c.Terms.Network(network)

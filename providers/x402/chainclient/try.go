@@ -20,7 +20,7 @@ import (
 const (
 	// tryLife is how long the payment of a try holds.
 	tryLife = 10 * time.Minute
-	// tryFind is how long its evidence is waited for, and tryEvery between two looks.
+	// tryFind is the time for the chain to show it, and tryEvery the interval of questions.
 	tryFind  = time.Minute
 	tryEvery = 2 * time.Second
 )
@@ -28,14 +28,14 @@ const (
 // Step is one of a try.
 type Step struct {
 	Name string
-	Did  string // what it came to
+	Did  string // its result
 	Err  error  // why it failed, which ends the try
 }
 
 // Try makes a real payment of so many units on a network with the text of a wallet's
-// private key, and tells each step to told: the same ones that a top-up takes. The money
-// goes to pay_to and is credited to nobody. It says whether all went well.
-func (c *Client) Try(ctx context.Context, network, key string, units int64, told func(Step)) bool {
+// private key, in the steps of a top-up, and reports each step. The money goes to pay_to
+// and is not credited. Try says whether all steps succeeded.
+func (c *Client) Try(ctx context.Context, network, key string, units int64, report func(Step)) bool {
 	t := &try{Client: c, ctx: ctx, key: key, units: units}
 	for _, step := range []struct {
 		name string
@@ -49,7 +49,7 @@ func (c *Client) Try(ctx context.Context, network, key string, units int64, told
 		{"the chain has it", t.find},
 	} {
 		did, err := step.do()
-		told(Step{step.name, did, err})
+		report(Step{step.name, did, err})
 		if err != nil {
 			return false
 		}

@@ -8,11 +8,10 @@ import (
 	"farebox/config/onchain"
 )
 
-// watch looks after payments that nobody is at: those of unknown outcome, of this node
-// and of others whose lease has ended, those that were refused, and those that are
-// credited and not deep in the chain yet. The store is its list, so that its memory does
-// not grow with their number.
-func (m *Machine) watch() {
+// pollAll polls payments without an outcome whose lease has ended, on any node, payments
+// that were refused, and credited payments that are not final. The list is in the store,
+// so memory does not grow with the number of payments.
+func (m *Machine) pollAll() {
 	var counted time.Time
 	for m.ctx.Err() == nil {
 		if time.Since(counted) >= m.t.tallyEvery {
@@ -28,27 +27,27 @@ func (m *Machine) watch() {
 	}
 }
 
-// round starts looks at what is due, as many as a second has room for.
+// round polls payments that are due, at most pollsPerSecond of them.
 func (m *Machine) round() {
-	rows, err := m.o.Store.DuePayments(m.o.Store.NowUs(), looksPerSecond)
+	rows, err := m.o.Store.DuePayments(m.o.Store.NowUs(), pollsPerSecond)
 	if !m.note(err) {
 		return
 	}
 	for _, row := range rows {
 		select {
-		case m.looks <- struct{}{}:
+		case m.polls <- struct{}{}:
 		case <-m.ctx.Done():
 			return
 		}
 		m.work.Go(func() {
-			defer func() { <-m.looks }()
-			m.guard(func() Outcome { m.look(row); return Outcome{} })
+			defer func() { <-m.polls }()
+			m.guard(func() Outcome { m.poll(row); return Outcome{} })
 		})
 	}
 }
 
-// look asks the chain once about a payment.
-func (m *Machine) look(row *store.PaymentRow) {
+// poll asks the chain once about a payment.
+func (m *Machine) poll(row *store.PaymentRow) {
 	ok, err := m.o.Store.TakePayment(row, m.o.Node, m.after(m.t.ask+m.t.margin), m.o.Store.NowUs())
 	if !m.note(err) || !ok {
 		return
@@ -57,26 +56,26 @@ func (m *Machine) look(row *store.PaymentRow) {
 	row.Looks++
 	switch {
 	case err != nil:
-		m.put(row, m.interval(row))
+		m.release(row, m.interval(row))
 	case row.State == store.PaymentCredited:
-		m.lookAgain(row, f)
+		m.pollCredited(row, f)
 	default:
 		if _, decided := m.decide(row, f); !decided {
-			m.put(row, m.interval(row))
+			m.release(row, m.interval(row))
 		}
 	}
 }
 
-// interval is when to look again: after an eighth of a payment's age, within bounds.
+// interval is the time until the next poll: an eighth of the payment's age, within bounds.
 func (m *Machine) interval(row *store.PaymentRow) time.Duration {
 	age := time.Duration(m.o.Store.NowUs()-row.CreatedUs) * time.Microsecond
-	d := min(max(age/8, m.t.lookMin), m.t.lookMost)
+	d := min(max(age/8, m.t.pollMin), m.t.pollMax)
 	return d + rand.N(d/4+1)
 }
 
-// lookAgain is the last look at a credited payment. What the chain has lost, and does
-// not have for a while, is taken back.
-func (m *Machine) lookAgain(row *store.PaymentRow, f onchain.Result) {
+// pollCredited checks a credited payment until it is final. A credit is reversed when the
+// chain has lost its payment for a while.
+func (m *Machine) pollCredited(row *store.PaymentRow, f onchain.Result) {
 	now := m.o.Store.NowUs()
 	switch {
 	case f.State == onchain.Paid:
@@ -95,15 +94,15 @@ func (m *Machine) lookAgain(row *store.PaymentRow, f onchain.Result) {
 		m.reverse(row)
 		return
 	}
-	m.put(row, m.t.finalEvery)
+	m.release(row, m.t.finalEvery)
 }
 
-// reverse takes a credit back.
+// reverse reverses the credit of a payment.
 func (m *Machine) reverse(row *store.PaymentRow) {
 	after, applied, err := m.o.Store.ReversePayment(&store.PaymentReversal{ID: row.ID, Epoch: row.Epoch,
-		NextUs: m.after(m.t.lookMin)})
+		NextUs: m.after(m.t.pollMin)})
 	if !m.note(err) {
-		m.put(row, m.t.lookMin)
+		m.release(row, m.t.pollMin)
 		return
 	}
 	if applied {
