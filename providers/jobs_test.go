@@ -14,6 +14,7 @@ import (
 	"farebox/bench/upstream/sound"
 	"farebox/bench/upstream/strict"
 	"farebox/config"
+	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 	"farebox/proxy"
 )
@@ -57,7 +58,7 @@ models:
 			want = film.MP4(film.Film{Length: 2 * time.Second})
 		}
 		text, _ := json.Marshal(&o)
-		task := queue.Task{ID: m.ID, Kind: string(o.Kind), Model: m.ID, Order: text}
+		task := asyncjob.Task{ID: m.ID, Kind: string(o.Kind), Model: m.ID, Order: text}
 		s, err := engine.Submit(context.Background(), task)
 		if err != nil {
 			t.Errorf("%s: %v", m.ID, err)

@@ -15,6 +15,7 @@ import (
 	"farebox/billing/replay"
 	"farebox/billing/store"
 	"farebox/providers/chat/dialect"
+	"farebox/config/asyncjob"
 	"farebox/providers/media"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -166,7 +167,7 @@ func (c *Call) noRoom(err error) *Error {
 }
 
 // refusedJob is an upstream's refusal as its client hears it at queue time.
-func refusedJob(no *job.Refused, paid bool) *Error {
+func refusedJob(no *asyncjob.Refused, paid bool) *Error {
 	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter,
 		Suggestion: no.Suggestion}
 	if e.Status < 400 || e.Status > 599 {

@@ -13,6 +13,7 @@ import (
 
 	"farebox/billing/job"
 	"farebox/config"
+	"farebox/providers"
 	"farebox/providers/media"
 )
 
@@ -21,7 +22,8 @@ func (g *Gateway) openJobs(o *Options, cfg *config.Config) {
 	g.media = o.Media
 	maker := o.Maker
 	if maker == nil {
-		maker = g.newJobMaker(cfg)
+		maker = providers.NewQueue(g.proxy, cfg.Fetch, func() *providers.Catalog { return g.live.Load().catalog },
+			g.hookOf, int64(cfg.Media.MaxBytes))
 	}
 	g.jobs = job.New(job.Options{Store: g.ledger.Jobs(), Maker: maker, Keeper: jobKeeper{o.Media},
 		Node: g.ledger.NodeNo(), Shared: g.ledger.NodeLabel() != "", Terms: jobTerms(cfg), Log: g.log})

@@ -19,6 +19,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/billing/money"
+	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 	"farebox/routes"
 	"farebox/routes/routestest"
@@ -95,13 +96,13 @@ func (s *songs) complete(c *routes.Call) *routes.Error {
 // studio is an upstream of songs.
 type studio struct {
 	mu     sync.Mutex
-	submit func(t job.Task) (*job.Submitted, error)
-	poll   func(t job.Task) (*job.Standing, error)
+	submit func(t asyncjob.Task) (*asyncjob.Submitted, error)
+	poll   func(t asyncjob.Task) (*asyncjob.Status, error)
 	asked  int
 	long   string // what it makes in place of melody
 }
 
-func (s *studio) Submit(_ context.Context, t job.Task) (*job.Submitted, error) {
+func (s *studio) Submit(_ context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
 	s.mu.Lock()
 	s.asked++
 	f := s.submit
@@ -109,24 +110,26 @@ func (s *studio) Submit(_ context.Context, t job.Task) (*job.Submitted, error) {
 	if f != nil {
 		return f(t)
 	}
-	return &job.Submitted{Upstream: "u", Target: "t", Handle: []byte("h")}, nil
+	return &asyncjob.Submitted{Upstream: "u", Target: "t", Handle: []byte("h")}, nil
 }
 
-func (s *studio) Poll(_ context.Context, t job.Task) (*job.Standing, error) {
+func (s *studio) Poll(_ context.Context, t asyncjob.Task) (*asyncjob.Status, error) {
 	s.mu.Lock()
 	f := s.poll
 	s.mu.Unlock()
 	if f != nil {
 		return f(t)
 	}
-	return &job.Standing{Done: true, Result: []byte("r")}, nil
+	return &asyncjob.Status{Done: true, Result: []byte("r")}, nil
 }
 
-func (s *studio) Cancel(context.Context, job.Task) (bool, error) { return true, nil }
+func (s *studio) AtOnce(string, string) bool { return false }
+
+func (s *studio) Cancel(context.Context, asyncjob.Task) (bool, error) { return true, nil }
 
 const melody = "ID3\x04\x00 la la la"
 
-func (s *studio) Fetch(context.Context, job.Task, []byte) (io.ReadCloser, string, error) {
+func (s *studio) Fetch(context.Context, asyncjob.Task, []byte) (io.ReadCloser, string, error) {
 	return io.NopCloser(strings.NewReader(cmp.Or(s.long, melody))), "audio/mpeg", nil
 }
 
@@ -211,8 +214,8 @@ func TestAJobIsSoldMadeAndFetched(t *testing.T) {
 // "Its upstream would not have it": nothing is sold, and the answer says why.
 func TestARefusedJobIsNotSold(t *testing.T) {
 	t.Parallel()
-	r := startSongs(t, &studio{submit: func(job.Task) (*job.Submitted, error) {
-		return nil, &job.Refused{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Message: "No."}
+	r := startSongs(t, &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) {
+		return nil, &asyncjob.Refused{Status: 422, Code: "CONTENT_POLICY_VIOLATION", Message: "No."}
 	}})
 	if status, answer := r.Post("/song/queue", `{}`, ""); status != 422 {
 		t.Error(status, answer)
@@ -223,8 +226,8 @@ func TestARefusedJobIsNotSold(t *testing.T) {
 // "It failed while it was made": its price comes back.
 func TestAFailedJobIsGivenBack(t *testing.T) {
 	t.Parallel()
-	r := startSongs(t, &studio{poll: func(job.Task) (*job.Standing, error) {
-		return &job.Standing{Failed: &job.Refused{Status: 500, Code: "INFERENCE_FAILED", Message: "It broke."}}, nil
+	r := startSongs(t, &studio{poll: func(asyncjob.Task) (*asyncjob.Status, error) {
+		return &asyncjob.Status{Failed: &asyncjob.Refused{Status: 500, Code: "INFERENCE_FAILED", Message: "It broke."}}, nil
 	}})
 	_, id := r.Post("/song/queue", `{}`, "")
 	if status, answer := fetch(t, r, id, ""); answer != "failed INFERENCE_FAILED" {
@@ -237,8 +240,8 @@ func TestAFailedJobIsGivenBack(t *testing.T) {
 // repeat with the same key hears the same and sells nothing.
 func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s := &studio{submit: func(job.Task) (*job.Submitted, error) {
-		return nil, &job.Unknown{Upstream: "u", Err: errors.New("hung up")}
+	s := &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) {
+		return nil, &asyncjob.Unknown{Upstream: "u", Err: errors.New("hung up")}
 	}}
 	r := startSongs(t, s)
 	for range 2 {
@@ -296,7 +299,7 @@ func TestAKeyedJobIsSoldOnce(t *testing.T) {
 // "The adapter panicked": that is an outcome that nobody knows.
 func TestAPanicAtSubmissionIsGivenBack(t *testing.T) {
 	t.Parallel()
-	r := startSongs(t, &studio{submit: func(job.Task) (*job.Submitted, error) { panic("no") }})
+	r := startSongs(t, &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) { panic("no") }})
 	if status, answer := r.Post("/song/queue", `{}`, ""); status != http.StatusBadGateway {
 		t.Error(status, answer)
 	}
@@ -306,7 +309,7 @@ func TestAPanicAtSubmissionIsGivenBack(t *testing.T) {
 // "My script queued too many": what is beyond the limit is refused and not paid.
 func TestAnAccountHasOnlySoManyJobs(t *testing.T) {
 	t.Parallel()
-	r := startSongs(t, &studio{poll: func(job.Task) (*job.Standing, error) { return &job.Standing{Progress: -1}, nil }})
+	r := startSongs(t, &studio{poll: func(asyncjob.Task) (*asyncjob.Status, error) { return &asyncjob.Status{Progress: -1}, nil }})
 	ids := map[string]bool{}
 	for range 3 {
 		status, id := r.Post("/song/queue", `{}`, "")
@@ -383,9 +386,9 @@ func TestWhoBreaksOffCanFetchAgain(t *testing.T) {
 func TestAReportOnlyHasTheUpstreamAsked(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)
-	r := startSongs(t, &studio{poll: func(t job.Task) (*job.Standing, error) {
+	r := startSongs(t, &studio{poll: func(t asyncjob.Task) (*asyncjob.Status, error) {
 		asked <- t.ID
-		return &job.Standing{Progress: -1, Retry: time.Minute}, nil
+		return &asyncjob.Status{Progress: -1, Retry: time.Minute}, nil
 	}})
 	_, id := r.Post("/song/queue", `{}`, "")
 	<-asked // since it was queued

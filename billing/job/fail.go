@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/asyncjob"
 )
 
 // What customers are told of failures that no upstream explains.
@@ -33,7 +34,7 @@ type failure struct {
 }
 
 // refusal is an upstream's last word.
-func refusal(no *Refused) failure {
+func refusal(no *asyncjob.Refused) failure {
 	return failure{why: "upstream", code: no.Code, message: no.Message, suggestion: no.Suggestion,
 		recommend: no.Recommend}
 }

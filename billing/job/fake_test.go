@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/store"
+	"farebox/config/asyncjob"
 )
 
 // table is the jobs of a store that nodes share.
@@ -279,9 +280,9 @@ func newWorks(how string) *works {
 
 func (w *works) AtOnce(string, string) bool { return w.once }
 
-func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
+func (w *works) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
 	if !t.Asking("u", "t", w.keys) {
-		return nil, &Refused{Status: 503, Code: "MODEL_OFFLINE", Message: "Not now."}
+		return nil, &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE", Message: "Not now."}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,25 +300,25 @@ func (w *works) Submit(ctx context.Context, t Task) (*Submitted, error) {
 	}
 	switch {
 	case w.how == "refuses":
-		return nil, &Refused{Status: 422, Code: "CONTENT", Message: "No."}
+		return nil, &asyncjob.Refused{Status: 422, Code: "CONTENT", Message: "No."}
 	case w.how == "hangs up":
 		taken()
-		return nil, &Unknown{Upstream: "u", Target: "t", Err: io.ErrUnexpectedEOF}
+		return nil, &asyncjob.Unknown{Upstream: "u", Target: "t", Err: io.ErrUnexpectedEOF}
 	case w.how == "again" && w.tries[t.ID] < 3:
 		taken()
-		return nil, &Unknown{Upstream: "u", Target: "t", Again: true, Err: io.ErrUnexpectedEOF}
+		return nil, &asyncjob.Unknown{Upstream: "u", Target: "t", Again: true, Err: io.ErrUnexpectedEOF}
 	case w.how == "panics":
 		panic("no")
 	case w.once:
 		taken()
-		return &Submitted{Upstream: "u", Target: "t", Done: &Standing{Done: true,
+		return &asyncjob.Submitted{Upstream: "u", Target: "t", Done: &asyncjob.Status{Done: true,
 			Body: io.NopCloser(strings.NewReader("sound")), Type: "audio/mpeg"}}, nil
 	}
 	taken()
-	return &Submitted{Upstream: "u", Target: "t", Handle: []byte("handle of " + t.ID)}, nil
+	return &asyncjob.Submitted{Upstream: "u", Target: "t", Handle: []byte("handle of " + t.ID)}, nil
 }
 
-func (w *works) Poll(_ context.Context, t Task) (*Standing, error) {
+func (w *works) Poll(_ context.Context, t asyncjob.Task) (*asyncjob.Status, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.polled++
@@ -325,20 +326,20 @@ func (w *works) Poll(_ context.Context, t Task) (*Standing, error) {
 	case w.how == "forgets" && w.polled > 3:
 		return nil, errors.New("404")
 	case w.how == "never":
-		return &Standing{Progress: -1}, nil
+		return &asyncjob.Status{Progress: -1}, nil
 	case time.Since(w.began[t.ID]) < w.makes:
-		return &Standing{Progress: 50}, nil
+		return &asyncjob.Status{Progress: 50}, nil
 	case w.how == "fails":
 		if w.failing != nil {
 			w.failing(t.ID)
 		}
-		return &Standing{Failed: &Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s",
+		return &asyncjob.Status{Failed: &asyncjob.Refused{Status: 500, Code: "BROKE", Message: "It broke.", Suggestion: "s",
 			Recommend: "r"}}, nil
 	}
-	return &Standing{Done: true, Result: []byte("there")}, nil
+	return &asyncjob.Status{Done: true, Result: []byte("there")}, nil
 }
 
-func (w *works) Cancel(context.Context, Task) (bool, error) {
+func (w *works) Cancel(context.Context, asyncjob.Task) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped++
@@ -352,7 +353,7 @@ func (w *works) stops() int {
 	return w.stopped
 }
 
-func (w *works) Fetch(ctx context.Context, t Task, _ []byte) (io.ReadCloser, string, error) {
+func (w *works) Fetch(ctx context.Context, t asyncjob.Task, _ []byte) (io.ReadCloser, string, error) {
 	if w.blocked != nil {
 		w.fetching <- struct{}{}
 		<-w.blocked

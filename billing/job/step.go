@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/asyncjob"
 )
 
 // step takes the step that a job needs next and says when it needs another one.
@@ -25,8 +26,8 @@ func (m *Machine) step(e *entry) time.Duration {
 }
 
 // task is what the Maker is told of a job.
-func (e *entry) task() Task {
-	return Task{ID: e.id.String(), Kind: e.place.kind, Model: e.place.model, Upstream: e.place.upstream,
+func (e *entry) task() asyncjob.Task {
+	return asyncjob.Task{ID: e.id.String(), Kind: e.place.kind, Model: e.place.model, Upstream: e.place.upstream,
 		Target: e.place.target, Handle: e.handle, Account: uint64(e.account)}
 }
 
@@ -62,7 +63,7 @@ func (m *Machine) ask(e *entry) time.Duration {
 }
 
 // stands acts on what an upstream says of a job that it has.
-func (m *Machine) stands(e *entry, at *Standing, t *Terms) time.Duration {
+func (m *Machine) stands(e *entry, at *asyncjob.Status, t *Terms) time.Duration {
 	switch {
 	case at.Failed != nil:
 		closeBody(at)
@@ -100,7 +101,7 @@ func (m *Machine) stands(e *entry, at *Standing, t *Terms) time.Duration {
 	return m.interval(e, t, at.Retry)
 }
 
-func closeBody(at *Standing) {
+func closeBody(at *asyncjob.Status) {
 	if at.Body != nil {
 		_ = at.Body.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/asyncjob"
 )
 
 // Saturated is that no more jobs are taken for now.
@@ -97,8 +98,7 @@ func (m *Machine) Sell(row *store.JobRow, sinceUs int64) (existing *store.JobRow
 
 // atOnce says that the upstreams of a job answer with what they made.
 func (m *Machine) atOnce(row *store.JobRow) bool {
-	s, ok := m.o.Maker.(Synchronous)
-	return ok && s.AtOnce(row.Kind, row.Model)
+	return m.o.Maker.AtOnce(row.Kind, row.Model)
 }
 
 // Outcome is what became of a job that was sold.
@@ -108,7 +108,7 @@ type Outcome struct {
 	// Upstream has it; empty: not known yet.
 	Upstream string
 	// Refused is why; also of a job that stays, and is given back.
-	Refused *Refused
+	Refused *asyncjob.Refused
 	// Undecided says that its upstream refused it, and that nobody can say whether its
 	// row is there still: it is neither to be charged nor to be forgotten; the next start
 	// does the one or the other.
@@ -182,7 +182,7 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 	t := e.task()
 	t.Order, t.Asking = row.Order, m.asking(e)
 	sub, err := m.submit(t)
-	if vague := new(Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
+	if vague := new(asyncjob.Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
 		vague.Again = false // nobody will have the order any more
 	}
 	no := refusedWith(err)
@@ -230,13 +230,13 @@ func (m *Machine) asking(e *entry) func(upstream, target string, again bool) boo
 }
 
 // submit asks the Maker, whose panics are answers that nobody can read.
-func (m *Machine) submit(t Task) (sub *Submitted, err error) {
+func (m *Machine) submit(t asyncjob.Task) (sub *asyncjob.Submitted, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			m.stats.panics.Add(1)
 			m.o.Log.Error().Interface("panic", v).Bytes("stack", debug.Stack()).Str("queue_id", t.ID).
 				Msg("jobs: a submission panicked")
-			sub, err = nil, &Unknown{Err: errors.New("it panicked")}
+			sub, err = nil, &asyncjob.Unknown{Err: errors.New("it panicked")}
 		}
 	}()
 	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
@@ -294,8 +294,8 @@ func unknown(err error) failure {
 }
 
 // submitted acts on what came of an order.
-func (m *Machine) submitted(e *entry, sub *Submitted, err error) (time.Duration, Outcome) {
-	var vague *Unknown
+func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.Duration, Outcome) {
+	var vague *asyncjob.Unknown
 	no := refusedWith(err)
 	switch {
 	case err == nil && sub != nil:
@@ -328,7 +328,7 @@ func (m *Machine) submitted(e *entry, sub *Submitted, err error) (time.Duration,
 }
 
 // accepted writes down that an upstream has a job, before anybody hears of it.
-func (m *Machine) accepted(e *entry, sub *Submitted) time.Duration {
+func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 	to := store.JobRunning
 	if sub.Done != nil && sub.Done.Done && sub.Done.Body != nil {
 		to = store.JobStoring
@@ -376,7 +376,7 @@ func (m *Machine) settle(e *entry, row *store.JobRow) {
 
 // abandon stops a job at an upstream whose row went elsewhere meanwhile: nobody will ask
 // after it. It is tried a few times.
-func (m *Machine) abandon(e *entry, sub *Submitted) {
+func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	t := e.task()
 	t.Upstream, t.Target, t.Handle = sub.Upstream, sub.Target, sub.Handle
 	for n := range uint16(3) {
@@ -396,9 +396,9 @@ func (m *Machine) abandon(e *entry, sub *Submitted) {
 
 // refusedWith is the refusal that an error is; nil: it is none. What an Unknown has in it
 // says nothing of the order as a whole.
-func refusedWith(err error) *Refused {
-	var no *Refused
-	if errors.As(err, new(*Unknown)) || !errors.As(err, &no) {
+func refusedWith(err error) *asyncjob.Refused {
+	var no *asyncjob.Refused
+	if errors.As(err, new(*asyncjob.Unknown)) || !errors.As(err, &no) {
 		return nil
 	}
 	return no

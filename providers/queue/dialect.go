@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/health"
@@ -27,13 +28,13 @@ type Dialect interface {
 	Submitted(r *Reply, t *Target) (*Taken, bool)
 	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Not certain
 	// means that the upstream may have the job all the same.
-	Refused(r *Reply, t *Target) (no *Refused, certain bool)
+	Refused(r *Reply, t *Target) (no *asyncjob.Refused, certain bool)
 	// Poll fills s with the question how a job stands.
 	Poll(s *Step, h *Handle, t *Target)
-	// Polled reads an answer of any status to it. Without a Standing it has filled s with
+	// Polled reads an answer of any status to it. Without a Status it has filled s with
 	// a further question, whose answer comes here with Reply.Part of that step. An error
 	// means that nothing is known by this answer.
-	Polled(s *Step, r *Reply, h *Handle, t *Target) (*Standing, error)
+	Polled(s *Step, r *Reply, h *Handle, t *Target) (*asyncjob.Status, error)
 	// Cancel fills s with the request to stop; false: there is none.
 	Cancel(s *Step, h *Handle, t *Target) bool
 	// Cancelled reads an answer of any status to it. With Asking it has filled s with a
@@ -100,7 +101,7 @@ type Reply struct {
 type Taken struct {
 	Handle Handle
 	// Done is what a synchronous upstream has made already; nil: it is asked by Poll.
-	Done *Standing
+	Done *asyncjob.Status
 }
 
 // Handle is what a job is asked by at its target. It is kept with the job as JSON.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/proxy"
 )
@@ -55,7 +56,7 @@ type Options struct {
 }
 
 // Engine has jobs made at their upstreams. Its methods are those of job.Maker in
-// package billing/job, with types of its own. Safe for concurrent use.
+// package billing/job. Safe for concurrent use.
 type Engine struct {
 	o         Options
 	exchanges sync.Pool
@@ -88,21 +89,20 @@ func New(o Options) *Engine {
 
 // Reach says why no target can carry out o, for a client that has not paid yet; nil: one
 // can.
-func (e *Engine) Reach(model string, o *Order) *Refused {
+func (e *Engine) Reach(model string, o *Order) *asyncjob.Refused {
 	no := offline()
 	for _, t := range e.o.Targets(model) {
 		cannot := t.reach(o)
 		if cannot == nil {
 			return nil
 		}
-		no = &Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
+		no = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
 	}
 	return no
 }
 
-// Synchronous says that some target of a model makes what is ordered in its answer to
-// the order.
-func (e *Engine) Synchronous(model string) bool {
+// AtOnce says that some target of a model answers an order with its result.
+func (e *Engine) AtOnce(_, model string) bool {
 	for _, t := range e.o.Targets(model) {
 		if t.Dialect.Terms(t).Synchronous {
 			return true
@@ -115,7 +115,7 @@ func (e *Engine) Synchronous(model string) bool {
 var errNoTarget = errors.New("the job's upstream is no longer configured for its model")
 
 // target finds where a job was taken.
-func (e *Engine) target(t *Task) (*Target, error) {
+func (e *Engine) target(t *asyncjob.Task) (*Target, error) {
 	for _, to := range e.o.Targets(t.Model) {
 		if to.Upstream == t.Upstream && to.Model == t.Target {
 			return to, nil
@@ -125,7 +125,7 @@ func (e *Engine) target(t *Task) (*Target, error) {
 }
 
 // handle finds where a job was taken, and what it is asked by there.
-func (e *Engine) handle(t *Task) (*Target, *Handle, error) {
+func (e *Engine) handle(t *asyncjob.Task) (*Target, *Handle, error) {
 	to, err := e.target(t)
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +138,7 @@ func (e *Engine) handle(t *Task) (*Target, *Handle, error) {
 }
 
 // Poll asks how a job stands. An error means that this is not known.
-func (e *Engine) Poll(ctx context.Context, t Task) (*Standing, error) {
+func (e *Engine) Poll(ctx context.Context, t asyncjob.Task) (*asyncjob.Status, error) {
 	to, h, err := e.handle(&t)
 	if err != nil {
 		return nil, err
@@ -159,15 +159,15 @@ func (e *Engine) Poll(ctx context.Context, t Task) (*Standing, error) {
 		case err != nil:
 			return nil, err
 		case at != nil:
-			return e.standing(to, at), nil
+			return e.status(to, at), nil
 		}
 		r.close()
 	}
 	return nil, errors.New("the upstream leads from one question to the next")
 }
 
-// standing puts a Standing of a dialect into our own terms.
-func (e *Engine) standing(to *Target, at *Standing) *Standing {
+// status keeps only our models in the recommendation of a refusal.
+func (e *Engine) status(to *Target, at *asyncjob.Status) *asyncjob.Status {
 	if no := at.Failed; no != nil {
 		e.ours(to, no)
 	}
@@ -175,7 +175,7 @@ func (e *Engine) standing(to *Target, at *Standing) *Standing {
 }
 
 // ours has only models of ours recommended.
-func (e *Engine) ours(to *Target, no *Refused) {
+func (e *Engine) ours(to *Target, no *asyncjob.Refused) {
 	if no.Recommend != "" {
 		no.Recommend = e.o.Ours(to.Upstream, no.Recommend, to.Kind)
 	}
@@ -183,7 +183,7 @@ func (e *Engine) ours(to *Target, no *Refused) {
 
 // Cancel has the upstream stop, and says whether it confirms that it charges nothing. An
 // error means that it is to be asked again.
-func (e *Engine) Cancel(ctx context.Context, t Task) (free bool, err error) {
+func (e *Engine) Cancel(ctx context.Context, t asyncjob.Task) (free bool, err error) {
 	to, h, err := e.handle(&t)
 	if err != nil {
 		return false, err
@@ -214,7 +214,7 @@ type Own interface {
 }
 
 // Fetch opens what was made, and says of what type it is.
-func (e *Engine) Fetch(ctx context.Context, t Task, result []byte) (io.ReadCloser, string, error) {
+func (e *Engine) Fetch(ctx context.Context, t asyncjob.Task, result []byte) (io.ReadCloser, string, error) {
 	var r Result
 	if err := json.Unmarshal(result, &r); err != nil {
 		return nil, "", errors.New("where the result is cannot be read")
@@ -231,7 +231,7 @@ func (e *Engine) Fetch(ctx context.Context, t Task, result []byte) (io.ReadClose
 	return typed(&closing{ReadCloser: body, then: cancel}, kind, r.Type)
 }
 
-func (e *Engine) fetchOwn(ctx context.Context, t *Task, r *Result) (io.ReadCloser, string, error) {
+func (e *Engine) fetchOwn(ctx context.Context, t *asyncjob.Task, r *Result) (io.ReadCloser, string, error) {
 	to, h, err := e.handle(t)
 	if err != nil {
 		return nil, "", err

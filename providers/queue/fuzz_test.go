@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 )
 
@@ -55,7 +56,7 @@ func FuzzAnswers(f *testing.F) {
 			r.Part = part
 			s := new(queue.Step)
 			at, err := d.speaks.Polled(s, r, h, to)
-			checkStanding(t, at, err, s)
+			checkStatus(t, at, err, s)
 		}
 		for part := range 4 {
 			r.Part = part
@@ -86,7 +87,7 @@ func checkTaken(t *testing.T, taken *queue.Taken, to *queue.Target) {
 	}
 }
 
-func checkStanding(t *testing.T, at *queue.Standing, err error, s *queue.Step) {
+func checkStatus(t *testing.T, at *asyncjob.Status, err error, s *queue.Step) {
 	switch {
 	case err != nil:
 		if at != nil {

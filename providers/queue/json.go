@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/proxy/jsontext"
 )
 
@@ -63,7 +64,7 @@ const (
 
 // Made reads the output of an app: what was made is at path (audio.url, 0.url), or where
 // apps usually have it. It is a link, or a data URL. Without either the job has failed.
-func Made(output []byte, kind Kind, path string) *Standing {
+func Made(output []byte, kind Kind, path string) *asyncjob.Status {
 	link, called := "", ""
 	if json.Valid(output) {
 		if path != "" {
@@ -78,37 +79,37 @@ func Made(output []byte, kind Kind, path string) *Standing {
 }
 
 // Linked is a job that is done, and whose result a link leads to.
-func Linked(link, called string) *Standing {
+func Linked(link, called string) *asyncjob.Status {
 	u, err := url.Parse(link)
 	if link == "" || len(link) > maxURL || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return &Standing{Progress: -1, Failed: Wrong()}
+		return &asyncjob.Status{Progress: -1, Failed: Wrong()}
 	}
 	if len(called) > 100 {
 		called = ""
 	}
 	result := (&Result{URL: link, Type: called}).bytes()
 	if result == nil {
-		return &Standing{Progress: -1, Failed: Wrong()}
+		return &asyncjob.Status{Progress: -1, Failed: Wrong()}
 	}
-	return &Standing{Done: true, Progress: 100, Result: result, Type: called}
+	return &asyncjob.Status{Done: true, Progress: 100, Result: result, Type: called}
 }
 
 // Delivered is a job that is done, and whose result is on its way with r. Where its
 // dialect is Own it may be asked for again.
-func Delivered(r *Reply) *Standing {
-	return &Standing{Done: true, Progress: 100, Result: (&Result{Own: true, Type: r.ContentType}).bytes(), Body: r.Media,
+func Delivered(r *Reply) *asyncjob.Status {
+	return &asyncjob.Status{Done: true, Progress: 100, Result: (&Result{Own: true, Type: r.ContentType}).bytes(), Body: r.Media,
 		Type: r.ContentType}
 }
 
 // Unanswered is what an answer of another status than 2xx says of a job that was taken: most
 // often nothing. What an upstream does not know any more is lost, unless it was taken
 // within grace and may only not be known yet.
-func Unanswered(r *Reply, h *Handle, grace time.Duration) (*Standing, error) {
+func Unanswered(r *Reply, h *Handle, grace time.Duration) (*asyncjob.Status, error) {
 	switch {
 	case (r.Status == 404 || r.Status == 410) && time.Since(time.Unix(h.Since, 0)) > grace:
-		return &Standing{Progress: -1, Failed: Lost()}, nil
+		return &asyncjob.Status{Progress: -1, Failed: Lost()}, nil
 	case r.Status == 429 || r.Status == 503 && r.RetryAfter > 0:
-		return &Standing{Progress: -1, Retry: max(r.RetryAfter, time.Second)}, nil
+		return &asyncjob.Status{Progress: -1, Retry: max(r.RetryAfter, time.Second)}, nil
 	}
 	return nil, statusError(r.Status)
 }
@@ -172,17 +173,17 @@ func find(v []byte, kind Kind, depth int) (link, called string) {
 }
 
 // inline reads what stands behind data: in a data URL.
-func inline(rest string) *Standing {
+func inline(rest string) *asyncjob.Status {
 	head, text, ok := strings.Cut(rest, ",")
 	kind, encoded := strings.CutSuffix(head, ";base64")
 	if !ok || !encoded {
-		return &Standing{Progress: -1, Failed: Wrong()}
+		return &asyncjob.Status{Progress: -1, Failed: Wrong()}
 	}
 	body, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(body) == 0 {
-		return &Standing{Progress: -1, Failed: Wrong()}
+		return &asyncjob.Status{Progress: -1, Failed: Wrong()}
 	}
-	return &Standing{Done: true, Progress: 100, Body: readable{bytes.NewReader(body)}, Type: kind}
+	return &asyncjob.Status{Done: true, Progress: 100, Body: readable{bytes.NewReader(body)}, Type: kind}
 }
 
 // readable is a body in memory.

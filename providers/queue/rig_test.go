@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/strict"
+	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/providers/fetch"
 	"farebox/providers/health"
@@ -119,17 +120,17 @@ func order(kind queue.Kind, directive string) *queue.Order {
 var ids atomic.Int64
 
 // task is that of an order.
-func task(o *queue.Order) queue.Task {
+func task(o *queue.Order) asyncjob.Task {
 	text, err := json.Marshal(o)
 	if err != nil {
 		panic(err)
 	}
-	return queue.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: string(o.Kind), Model: "m",
+	return asyncjob.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: string(o.Kind), Model: "m",
 		Order: text, Account: account}
 }
 
 // submit hands an order over that is taken, and gives the task that asks after it.
-func (g *rig) submit(o *queue.Order) (queue.Task, *queue.Submitted) {
+func (g *rig) submit(o *queue.Order) (asyncjob.Task, *asyncjob.Submitted) {
 	g.t.Helper()
 	t := task(o)
 	s, err := g.Submit(context.Background(), t)
@@ -141,7 +142,7 @@ func (g *rig) submit(o *queue.Order) (queue.Task, *queue.Submitted) {
 }
 
 // wait polls until a job is over.
-func (g *rig) wait(t queue.Task) *queue.Standing {
+func (g *rig) wait(t asyncjob.Task) *asyncjob.Status {
 	g.t.Helper()
 	for range 20 {
 		at, err := g.Poll(context.Background(), t)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
@@ -25,19 +26,29 @@ const (
 	textWrong   = "The model's answer holds nothing of the kind that was ordered."
 )
 
-func offline() *Refused { return &Refused{Status: 503, Code: "MODEL_OFFLINE", Message: textOffline} }
+func offline() *asyncjob.Refused {
+	return &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE", Message: textOffline}
+}
 
 // Failure is a job that failed at its upstream for no known reason of its customer.
-func Failure() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textFailed} }
+func Failure() *asyncjob.Refused {
+	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textFailed}
+}
 
 // Lost is a job that its upstream does not know any more.
-func Lost() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textGone} }
+func Lost() *asyncjob.Refused {
+	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textGone}
+}
 
 // Wrong is a job that is done, and whose result is not what was ordered.
-func Wrong() *Refused { return &Refused{Status: 500, Code: codeFailed, Message: textWrong} }
+func Wrong() *asyncjob.Refused {
+	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textWrong}
+}
 
 // Policy is a job whose upstream makes no such thing.
-func Policy() *Refused { return &Refused{Status: 422, Code: codePolicy, Message: textPolicy} }
+func Policy() *asyncjob.Refused {
+	return &asyncjob.Refused{Status: 422, Code: codePolicy, Message: textPolicy}
+}
 
 // RefusedBy is what an answer of 300 and above says to an order, by its status and its
 // text. It is certain that nothing was taken where the request itself was refused or led
@@ -45,9 +56,9 @@ func Policy() *Refused { return &Refused{Status: 422, Code: codePolicy, Message:
 // server: its queue, or whatever stands before it, may have passed the job on. Only a
 // server that says with 503, in JSON and so in its own words, that it has no capacity has
 // not.
-func RefusedBy(r *Reply) (no *Refused, certain bool) {
+func RefusedBy(r *Reply) (no *asyncjob.Refused, certain bool) {
 	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
-	no = &Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
+	no = &asyncjob.Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
 	switch {
 	case r.Status == 408 || r.Status == 409 || r.Status == 499:
 		return no, false
@@ -62,22 +73,22 @@ func RefusedBy(r *Reply) (no *Refused, certain bool) {
 // Submit hands an order to the target that the task names, or else to the one that it
 // chooses. Another target is tried only while it is certain that none has the order. The
 // error is a *Refused or an *Unknown.
-func (e *Engine) Submit(ctx context.Context, t Task) (*Submitted, error) {
+func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
 	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, asking: t.Asking,
 		again: t.Upstream != ""}
 	if err := json.Unmarshal(t.Order, &w.order); err != nil {
-		w.no = &Refused{Status: 400, Code: codeRequest, Message: textBroken}
+		w.no = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: textBroken}
 		return w.outcome(&t)
 	}
 	targets := e.o.Targets(t.Model)
 	if w.again {
 		to, err := e.target(&t)
 		if err != nil {
-			return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
+			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
 		}
 		if !to.Dialect.Terms(to).Idempotent {
 			// It was when it was asked first; now it would make another one.
-			return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Err: errNoKeys}
+			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: errNoKeys}
 		}
 		targets, w.to = []*Target{to}, to
 	}
@@ -103,13 +114,13 @@ type work struct {
 
 	to    *Target // the last one asked
 	taken *Taken
-	no    *Refused
+	no    *asyncjob.Refused
 	final bool // no concerns the order itself
 	vague error
 }
 
 // outcome is what Submit returns.
-func (w *work) outcome(t *Task) (*Submitted, error) {
+func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 	switch {
 	case w.taken != nil:
 		terms := w.to.Dialect.Terms(w.to)
@@ -118,7 +129,7 @@ func (w *work) outcome(t *Task) (*Submitted, error) {
 		if handle == nil {
 			return nil, w.unknown(errors.New("the upstream's handle is too long"))
 		}
-		return &Submitted{Upstream: w.to.Upstream, Target: w.to.Model, Handle: handle, Again: terms.Idempotent,
+		return &asyncjob.Submitted{Upstream: w.to.Upstream, Target: w.to.Model, Handle: handle, Again: terms.Idempotent,
 			Done: w.taken.Done}, nil
 	case w.vague != nil:
 		return nil, w.unknown(w.vague)
@@ -127,7 +138,7 @@ func (w *work) outcome(t *Task) (*Submitted, error) {
 	}
 	if w.again && !w.final {
 		// What keeps it from being asked again says nothing of the first time.
-		return nil, &Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
+		return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
 	}
 	if w.to != nil {
 		w.e.ours(w.to, w.no)
@@ -137,15 +148,15 @@ func (w *work) outcome(t *Task) (*Submitted, error) {
 
 func (w *work) idempotent() bool { return w.to != nil && w.to.Dialect.Terms(w.to).Idempotent }
 
-func (w *work) unknown(err error) *Unknown {
-	return &Unknown{Upstream: w.to.Upstream, Target: w.to.Model, Again: w.idempotent(), Err: err}
+func (w *work) unknown(err error) *asyncjob.Unknown {
+	return &asyncjob.Unknown{Upstream: w.to.Upstream, Target: w.to.Model, Again: w.idempotent(), Err: err}
 }
 
 // Fits is attempt.Work.
 func (w *work) Fits(t *Target, _ int64) bool {
 	cannot := t.reach(&w.order)
 	if cannot != nil && w.no == nil {
-		w.no = &Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
+		w.no = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
 	}
 	return cannot == nil
 }
@@ -194,7 +205,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 func (w *work) accepted(t *Target, r *Reply) attempt.Verdict {
 	taken, ok := t.Dialect.Submitted(r, t)
 	if ok && taken.Done != nil && taken.Done.Failed != nil {
-		w.e.standing(t, taken.Done)
+		w.e.status(t, taken.Done)
 	}
 	if !ok || taken.Done == nil || taken.Done.Body == nil {
 		r.close()

@@ -8,22 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 )
 
 // refused and unknown are the two ways in which an order is not taken.
-func refused(t *testing.T, err error) *queue.Refused {
+func refused(t *testing.T, err error) *asyncjob.Refused {
 	t.Helper()
-	var no *queue.Refused
+	var no *asyncjob.Refused
 	if !errors.As(err, &no) || strings.Contains(no.Message, "simulated") || strings.Contains(no.Message, "simsecret") {
 		t.Fatalf("expected a refusal, without names of upstreams; got %v", err)
 	}
 	return no
 }
 
-func unknown(t *testing.T, err error) *queue.Unknown {
+func unknown(t *testing.T, err error) *asyncjob.Unknown {
 	t.Helper()
-	var no *queue.Unknown
+	var no *asyncjob.Unknown
 	if !errors.As(err, &no) {
 		t.Fatalf("expected that nobody knows; got %v", err)
 	}

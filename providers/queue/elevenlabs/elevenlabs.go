@@ -15,6 +15,7 @@ import (
 	"errors"
 	"strconv"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -93,7 +94,7 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 }
 
 // Refused reads {detail:{status, message, data:{prompt_suggestion}}}.
-func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
+func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
 	no, certain := queue.RefusedBy(r)
 	detail := queue.Members(queue.Members(r.Body)["detail"])
 	code := jsontext.Unquoted(detail["status"])
@@ -109,7 +110,7 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 		}
 	case "quota_exceeded", "invalid_api_key", "missing_permissions", "limited_access":
 		// The operator's account, whatever the status.
-		no = &queue.Refused{Status: 503, Code: "MODEL_OFFLINE",
+		no = &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE",
 			Message: "The model is not available right now; please retry later."}
 	}
 	return no, certain
@@ -121,7 +122,7 @@ func (Dialect) Poll(s *queue.Step, _ *queue.Handle, _ *queue.Target) {
 }
 
 // Polled knows nothing of a job whose answer is gone.
-func (Dialect) Polled(*queue.Step, *queue.Reply, *queue.Handle, *queue.Target) (*queue.Standing, error) {
+func (Dialect) Polled(*queue.Step, *queue.Reply, *queue.Handle, *queue.Target) (*asyncjob.Status, error) {
 	return nil, errors.New("the upstream keeps no jobs")
 }
 

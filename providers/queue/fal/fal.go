@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -85,7 +86,7 @@ func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 }
 
 // Refused is by the status. A queue that names an error_type has not taken the request.
-func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
+func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
 	no, certain := queue.RefusedBy(r)
 	if r.Status == 503 && jsontext.Unquoted(queue.Members(r.Body)["error_type"]) != "" {
 		certain = true
@@ -114,7 +115,7 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 }
 
 // Polled reads {status, queue_position}, and the result of what is COMPLETED.
-func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Part == partResult {
 		return result(r, h, t)
 	}
@@ -124,7 +125,7 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	m := queue.Members(r.Body)
 	switch status := jsontext.Unquoted(m["status"]); status {
 	case "IN_QUEUE", "IN_PROGRESS":
-		return &queue.Standing{Progress: -1, Retry: r.RetryAfter}, nil
+		return &asyncjob.Status{Progress: -1, Retry: r.RetryAfter}, nil
 	case "COMPLETED":
 		s.Part, s.Most = partResult, maxInline
 		s.Request = proxy.Request{Method: "GET", Path: path(h.Result, h, t, "")}
@@ -136,7 +137,7 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 
 // result reads the output of a run, or why there is none. An answer of the server's own,
 // in JSON, is the run's; one of what stands before it is nobody's.
-func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Status/100 == 2 {
 		if queue.Members(r.Body) == nil {
 			return nil, errors.New("the upstream's result cannot be read")
@@ -147,9 +148,9 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, 
 	switch {
 	case r.Status == 400 || r.Status == 422 || r.Status == 413:
 		no, _ := queue.RefusedBy(r)
-		return &queue.Standing{Progress: -1, Failed: no}, nil
+		return &asyncjob.Status{Progress: -1, Failed: no}, nil
 	case m["detail"] != nil && r.Status >= 500, m["error_type"] != nil, len(r.Header("x-fal-error-type")) > 0:
-		return &queue.Standing{Progress: -1, Failed: queue.Failure()}, nil
+		return &asyncjob.Status{Progress: -1, Failed: queue.Failure()}, nil
 	}
 	return queue.Unanswered(r, h, grace)
 }

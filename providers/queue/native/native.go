@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -120,7 +121,7 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 const maxLink = 2 << 10
 
 // refusedBy is queue.RefusedBy, where 422 without a code of its own is the policy's (addendum 3.5).
-func refusedBy(r *queue.Reply) (no *queue.Refused, certain bool) {
+func refusedBy(r *queue.Reply) (no *asyncjob.Refused, certain bool) {
 	no, certain = queue.RefusedBy(r)
 	if r.Status == 422 && no.Code == "INVALID_REQUEST" {
 		no = queue.Policy()
@@ -129,7 +130,7 @@ func refusedBy(r *queue.Reply) (no *queue.Refused, certain bool) {
 }
 
 // Refused is by the status. A conflict that wants a consent is the last word on the order.
-func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
+func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
 	no, certain := refusedBy(r)
 	m := queue.Members(r.Body)
 	if r.Status == 409 && jsontext.Unquoted(queue.Members(m["error"])["code"]) == "needs_consent" {
@@ -141,7 +142,7 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
 }
 
 // advise reads what the upstream would take instead.
-func advise(no *queue.Refused, m map[string][]byte) {
+func advise(no *asyncjob.Refused, m map[string][]byte) {
 	if no.Suggestion = jsontext.Unquoted(m["suggested_prompt"]); len(no.Suggestion) > maxSuggestion {
 		no.Suggestion = ""
 	}
@@ -174,7 +175,7 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 func (d Dialect) Fetch(s *queue.Step, h *queue.Handle, t *queue.Target) { d.Poll(s, h, t) }
 
 // Polled reads {status, url}, or has the bytes of what was made.
-func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	m := queue.Members(r.Body)
 	switch {
 	case r.Media != nil:
@@ -182,31 +183,31 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	case r.Status == 422:
 		no, _ := refusedBy(r)
 		advise(no, m)
-		return &queue.Standing{Progress: -1, Failed: no}, nil
+		return &asyncjob.Status{Progress: -1, Failed: no}, nil
 	case r.Status == 500 && jsontext.Unquoted(m["code"]) == "INFERENCE_FAILED":
-		return &queue.Standing{Progress: -1, Failed: queue.Failure()}, nil
+		return &asyncjob.Status{Progress: -1, Failed: queue.Failure()}, nil
 	case r.Status/100 != 2:
 		return queue.Unanswered(r, h, grace)
 	}
 	switch status := strings.ToUpper(jsontext.Unquoted(m["status"])); status {
 	case "QUEUED", "PROCESSING":
-		return &queue.Standing{Progress: queue.Percent(m["progress_percent"]), Retry: r.RetryAfter}, nil
+		return &asyncjob.Status{Progress: queue.Percent(m["progress_percent"]), Retry: r.RetryAfter}, nil
 	case "COMPLETED":
 		for _, link := range [...]string{jsontext.Unquoted(m["url"]), jsontext.Unquoted(m["download_url"]), h.Link} {
 			if link != "" {
 				return queue.Linked(link, ""), nil
 			}
 		}
-		return &queue.Standing{Progress: -1, Failed: queue.Wrong()}, nil
+		return &asyncjob.Status{Progress: -1, Failed: queue.Wrong()}, nil
 	case "FAILED":
-		return &queue.Standing{Progress: -1, Failed: failed(m)}, nil
+		return &asyncjob.Status{Progress: -1, Failed: failed(m)}, nil
 	default:
 		return nil, fmt.Errorf("the upstream's status is not known: %.40q", status)
 	}
 }
 
 // failed reads {error, error_code} of a job that failed.
-func failed(m map[string][]byte) *queue.Refused {
+func failed(m map[string][]byte) *asyncjob.Refused {
 	no := queue.Failure()
 	code := jsontext.Unquoted(m["error_code"])
 	if code == "" {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config/asyncjob"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/queue"
 	"farebox/proxy"
@@ -87,7 +88,7 @@ func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 }
 
 // Refused is by the status.
-func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*queue.Refused, bool) {
+func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
 	return queue.RefusedBy(r)
 }
 
@@ -101,20 +102,20 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, _ *queue.Target) {
 }
 
 // Polled reads {status, output, error, logs}.
-func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*queue.Standing, error) {
+func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Status/100 != 2 {
 		return queue.Unanswered(r, h, grace)
 	}
 	m := queue.Members(r.Body)
 	switch status := jsontext.Unquoted(m["status"]); status {
 	case "starting", "processing":
-		return &queue.Standing{Progress: progress(m["logs"]), Retry: r.RetryAfter}, nil
+		return &asyncjob.Status{Progress: progress(m["logs"]), Retry: r.RetryAfter}, nil
 	case "succeeded":
 		return queue.Made(m["output"], t.Kind, t.Options[queue.OutputOption]), nil
 	case "failed":
-		return &queue.Standing{Progress: -1, Failed: failure(m["error"])}, nil
+		return &asyncjob.Status{Progress: -1, Failed: failure(m["error"])}, nil
 	case "canceled", "aborted":
-		return &queue.Standing{Progress: -1, Failed: queue.Failure()}, nil
+		return &asyncjob.Status{Progress: -1, Failed: queue.Failure()}, nil
 	default:
 		return nil, fmt.Errorf("the upstream's status is not known: %.40q", status)
 	}
@@ -122,7 +123,7 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 
 // failure is why a prediction failed. Models say in words of their own that they make no
 // such thing.
-func failure(text []byte) *queue.Refused {
+func failure(text []byte) *asyncjob.Refused {
 	said := strings.ToLower(jsontext.Unquoted(text))
 	for _, word := range []string{"flagged", "nsfw", "sensitive", "content policy", "moderation", "safety"} {
 		if strings.Contains(said, word) {
