@@ -1,14 +1,11 @@
 package routes
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"farebox/billing/job"
@@ -25,7 +22,7 @@ func (g *Gateway) openJobs(o *Options, cfg *config.Config) {
 		maker = providers.NewQueue(g.proxy, cfg.Fetch, func() *providers.Catalog { return g.live.Load().catalog },
 			g.hookOf, int64(cfg.Media.MaxBytes))
 	}
-	g.jobs = job.New(job.Options{Store: g.ledger.Jobs(), Maker: maker, Keeper: jobKeeper{o.Media},
+	g.jobs = job.New(job.Options{Store: g.ledger.Jobs(), Maker: maker, Keeper: o.Media,
 		Node: g.ledger.NodeNo(), Shared: g.ledger.NodeLabel() != "", Terms: jobTerms(cfg), Log: g.log})
 	g.meterJobs()
 }
@@ -61,22 +58,6 @@ func (g *Gateway) Close() {
 // A sweep leaves what may still be on its way: this is a constant below 0, and does not
 // compile, where that may take longer.
 const _ = uint64(media.Grace - job.FetchLimit)
-
-// jobKeeper is a media store in the words of package job.
-type jobKeeper struct{ media.Store }
-
-// Put is job.Keeper.
-func (k jobKeeper) Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (int64, error) {
-	n, err := k.Store.Put(ctx, id, body, contentType, most)
-	var unfit *media.Unfit
-	switch {
-	case errors.As(err, &unfit):
-		err = fmt.Errorf("%w: %s", job.ErrUnfit, unfit.Why)
-	case errors.Is(err, media.ErrFull):
-		err = fmt.Errorf("%w: %w", job.ErrFull, err) // for its log: which disk, and what to do
-	}
-	return n, err
-}
 
 // Upstreams may say that a job has changed, at an address that names it and that nobody
 // else can make up. Whatever they say, all that follows is that they are asked.

@@ -383,7 +383,7 @@ func (s *shelf) Put(_ context.Context, id string, body io.Reader, _ string, most
 		return 0, err
 	}
 	if int64(len(b)) > most {
-		return 0, ErrUnfit
+		return 0, asyncjob.ErrUnfit
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

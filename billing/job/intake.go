@@ -4,6 +4,8 @@ import (
 	"io"
 	"math"
 	"sync/atomic"
+
+	"farebox/config/asyncjob"
 )
 
 // intake counts what is being kept, so that results that come at the same time do not
@@ -33,7 +35,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	n, err := a.Reader.Read(p)
 	a.n += int64(n)
 	if a.of.under.Add(int64(n))+a.of.kept.Load()-a.since > a.room {
-		return 0, ErrFull
+		return 0, asyncjob.ErrFull
 	}
 	return n, err
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"farebox/config/asyncjob"
 )
 
 // "Eight films came at the same time, and each of them fitted."
@@ -25,7 +27,7 @@ func TestResultsThatComeTogetherShareTheRoom(t *testing.T) {
 				n, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{a}, make([]byte, 7))
 				if err == nil {
 					counted.Add(n)
-				} else if full.Add(1); !errors.Is(err, ErrFull) {
+				} else if full.Add(1); !errors.Is(err, asyncjob.ErrFull) {
 					t.Error(err)
 				}
 				a.done(err == nil)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/asyncjob"
 )
 
 // fetch has what was made brought here.
@@ -62,7 +63,7 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 		in.room = t.TotalBytes - counts.AllBytes
 	}
 	if in.room <= 0 {
-		return again(e, failure{why: "full", alarm: true, err: ErrFull, message: messageFull})
+		return again(e, failure{why: "full", alarm: true, err: asyncjob.ErrFull, message: messageFull})
 	}
 	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
@@ -75,9 +76,9 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 	}()
 	size, err := m.o.Keeper.Put(ctx, e.id.String(), in, contentType, t.MaxBytes)
 	switch {
-	case errors.Is(err, ErrUnfit):
+	case errors.Is(err, asyncjob.ErrUnfit):
 		return m.fail(e, failure{why: "unfit", alarm: true, err: err, message: messageUnfit})
-	case errors.Is(err, ErrFull):
+	case errors.Is(err, asyncjob.ErrFull):
 		return again(e, failure{why: "full", alarm: true, err: err, message: messageFull})
 	case err != nil:
 		if only && m.ctx.Err() != nil {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"farebox/config/asyncjob"
@@ -26,17 +25,12 @@ type Maker interface {
 	Fetch(ctx context.Context, t asyncjob.Task, result []byte) (body io.ReadCloser, contentType string, err error)
 }
 
-// What a Keeper says of a body that it does not take, whoever sends it again.
-var (
-	ErrUnfit = errors.New("the result is too large, or has another type than it claims")
-	ErrFull  = errors.New("there is no space left for the result")
-)
-
-// Keeper keeps what was made (providers/media).
+// Keeper keeps results (providers/media).
 type Keeper interface {
-	// Put keeps a body under an id and says how large it was. It replaces what was there.
-	// What is larger than most, or does not have the form of its type, is ErrUnfit; what passes a quota is ErrFull.
+	// Put stores a body under an id, in the place of an earlier one, and returns its size. A
+	// body that is larger than most or not of its type is asyncjob.ErrUnfit; a body without
+	// room is asyncjob.ErrFull.
 	Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (size int64, err error)
-	// Delete forgets it; what is not there is no error.
+	// Delete removes it; a missing one is not an error.
 	Delete(ctx context.Context, id string) error
 }

@@ -5,6 +5,7 @@
 package asyncjob
 
 import (
+	"errors"
 	"io"
 	"time"
 )
@@ -73,3 +74,9 @@ func (u *Unknown) Error() string {
 }
 
 func (u *Unknown) Unwrap() error { return u.Err }
+
+// Errors of a media store about a result. ErrUnfit is final for this result.
+var (
+	ErrUnfit = errors.New("the result is too large, or has another type than it claims")
+	ErrFull  = errors.New("there is no space left for results")
+)

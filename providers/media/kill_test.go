@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"farebox/bench/servers"
+	"farebox/config/asyncjob"
 )
 
 const writerDir = "FAREBOX_TEST_MEDIA_WRITER"
@@ -94,7 +95,7 @@ func TestAFullDiskSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.Put(t.Context(), someID, bytes.NewReader(wave(8<<20)), "audio/wav", 1<<30)
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "make room on the disk of "+l.dir) {
+	if !errors.Is(err, asyncjob.ErrFull) || !strings.Contains(err.Error(), "make room on the disk of "+l.dir) {
 		t.Errorf("Put says %v", err)
 	}
 	if got := read(t, l, someID, 0, -1); !bytes.Equal(got, want) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/asyncjob"
 )
 
 // local is a directory of this machine, or one that several machines see. A file is
@@ -97,7 +98,7 @@ func (l *local) Put(ctx context.Context, id string, body io.Reader, contentType 
 	if err != nil {
 		_ = os.Remove(temp)
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			err = fmt.Errorf("%w: make room on the disk of %s (%w)", ErrFull, l.dir, err)
+			err = fmt.Errorf("%w: make room on the disk of %s (%w)", asyncjob.ErrFull, l.dir, err)
 		}
 		return 0, err
 	}
@@ -113,7 +114,7 @@ func (l *local) room() error {
 	if err != nil || free < 0 || free >= l.floor {
 		return nil
 	}
-	return fmt.Errorf("%w: %d MB are free on the disk of %s, and media.free_bytes keeps %s free", ErrFull, free>>20,
+	return fmt.Errorf("%w: %d MB are free on the disk of %s, and media.free_bytes keeps %s free", asyncjob.ErrFull, free>>20,
 		l.dir, config.Size(l.floor))
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/asyncjob"
 )
 
 const someID = "0b6e4f0e-6c0f-4a53-9d5f-9c7e6a6f8d21"
@@ -248,7 +249,7 @@ func TestSomeOfTheDiskStaysFree(t *testing.T) {
 	free := int64(1<<30 - 1)
 	l.free = func(string) (int64, error) { return free, nil }
 	_, err := l.Put(t.Context(), someID, bytes.NewReader(wave(100)), "audio/wav", 1000)
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "media.free_bytes keeps 1GB free") {
+	if !errors.Is(err, asyncjob.ErrFull) || !strings.Contains(err.Error(), "media.free_bytes keeps 1GB free") {
 		t.Errorf("Put says %v", err)
 	}
 	// It runs low while a large file is written.
@@ -258,7 +259,7 @@ func TestSomeOfTheDiskStaysFree(t *testing.T) {
 		return 1<<30 + 2*spaceStep - int64(looks)*spaceStep, nil
 	}
 	if _, err := l.Put(t.Context(), someID, bytes.NewReader(wave(6*spaceStep)), "audio/wav",
-		1<<30); !errors.Is(err, ErrFull) {
+		1<<30); !errors.Is(err, asyncjob.ErrFull) {
 		t.Errorf("Put says %v", err)
 	}
 	if left := everyFile(t, l.dir); len(left) != 0 {
@@ -284,7 +285,7 @@ func TestADirectoryIsTried(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	cfg.Media.FreeBytes = 1 << 60
-	if _, err := Check(t.Context(), cfg); !errors.Is(err, ErrFull) {
+	if _, err := Check(t.Context(), cfg); !errors.Is(err, asyncjob.ErrFull) {
 		t.Errorf("a full disk: %v", err)
 	}
 	cfg.Media.Dir = filepath.Join(dir, "file")

@@ -18,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"farebox/config"
+	"farebox/config/asyncjob"
 	"farebox/providers/credential"
 )
 
@@ -326,7 +327,7 @@ func (b *bucket) error(what string, err error) error {
 		return ErrNone
 	case said.Code == "XMinioStorageFull" || said.Code == "QuotaExceeded" ||
 		said.StatusCode == http.StatusInsufficientStorage:
-		return fmt.Errorf("%w: %s is full (%s)", ErrFull, b.at, said.Code)
+		return fmt.Errorf("%w: %s is full (%s)", asyncjob.ErrFull, b.at, said.Code)
 	}
 	hint := "look at the log of its server"
 	switch said.Code {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/asyncjob"
 )
 
 // Store keeps files by the ids of their jobs. All of it may be used by several
@@ -40,16 +41,13 @@ type File struct {
 // ErrNone is what a Store says of a file that it does not have.
 var ErrNone = errors.New("there is no such file")
 
-// ErrFull is what a Store says when there is no room for a file, whatever it is.
-var ErrFull = errors.New("there is no space left for results")
-
-// Unfit is a body that is no result of its type: no other try of the same would be kept.
+// Unfit is an asyncjob.ErrUnfit: no other try of the same body would be stored.
 type Unfit struct{ Why string }
 
 func (u *Unfit) Error() string { return "the result cannot be stored: " + u.Why }
 
-// Unfit says so to those who do not know this type.
-func (u *Unfit) Unfit() bool { return true }
+// Is makes it an asyncjob.ErrUnfit.
+func (u *Unfit) Is(target error) bool { return target == asyncjob.ErrUnfit }
 
 // errID is an id that is none; those of jobs come from us.
 var errID = errors.New("this is not an id of a job")
