@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"farebox/billing/calendar"
@@ -34,18 +35,41 @@ type Sum struct {
 	Bundled  money.Nano `json:"bundled"`
 }
 
-// groups are the columns of id, name and account, by what a report is.
-var groups = map[string]string{
-	"account":  "a.id, a.name, a.name",
-	"model":    "coalesce(m.id, ''), coalesce(m.id, ''), ''",
-	"upstream": "coalesce(p.id, ''), coalesce(p.id, ''), ''",
-	"key":      "coalesce(k.id, ''), coalesce(k.description, ''), a.name",
-	"day":      "CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''",
+// groups are, by what a report is, the columns of id, name and account, and those of daily usage
+// that have numbers for them.
+var groups = map[string]struct{ names, numbers string }{
+	"account":  {"a.id, a.name, a.name", "account"},
+	"model":    {"coalesce(m.id, ''), coalesce(m.id, ''), ''", "model"},
+	"upstream": {"coalesce(p.id, ''), coalesce(p.id, ''), ''", "upstream"},
+	"key":      {"coalesce(k.id, ''), coalesce(k.description, ''), a.name", "account, api_key"},
+	"day":      {"CAST(u.day AS TEXT), CAST(u.day AS TEXT), ''", "day"},
+}
+
+// text is the statement of a report. Numbers are grouped before names are looked up.
+func (q *SumQuery) text() string {
+	g := groups[q.By]
+	of := "day BETWEEN $1 AND $2"
+	if q.Account != "" {
+		of += " AND account = $3"
+	}
+	var parts, joins []string
+	for _, table := range []string{"usage_day", "usage_moved"} {
+		parts = append(parts, "SELECT "+g.numbers+`, kind, currency, sum(requests) AS requests, sum(units) AS units, sum(amount) AS amount
+			FROM `+table+" WHERE "+of+" GROUP BY "+g.numbers+", kind, currency")
+	}
+	for _, join := range []string{"JOIN account a ON a.no = u.account", "LEFT JOIN api_key k ON k.no = u.api_key",
+		"LEFT JOIN model m ON m.no = u.model", "LEFT JOIN upstream p ON p.no = u.upstream"} {
+		if _, column, _ := strings.Cut(join, "u."); slices.Contains(strings.Split(g.numbers, ", "), column) {
+			joins = append(joins, join)
+		}
+	}
+	return "SELECT " + g.names + `, u.kind, u.currency, CAST(u.requests AS {I64}), CAST(u.units AS {I64}), CAST(u.amount AS {I64})
+		FROM (` + strings.Join(parts, " UNION ALL ") + ") AS u " + strings.Join(joins, " ")
 }
 
 // Check says what is wrong with the question.
 func (q *SumQuery) Check() error {
-	if groups[q.By] == "" {
+	if groups[q.By].names == "" {
 		return fmt.Errorf("cannot report usage by %q: expected account, model, upstream, key or day", q.By)
 	}
 	if q.To.Before(q.From) {
@@ -58,7 +82,10 @@ func (q *SumQuery) Check() error {
 // Sum adds up what is in the store, across accounts or of one, the dearest first;
 // days in their order.
 func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
-	group := groups[q.By]
+	args := []any{calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano()))}
+	if q.Account != "" {
+		args = append(args, int64(account))
+	}
 	sums := map[[3]string]*Sum{}
 	err := r.read(func(tx *store.Query) error {
 		clear(sums)
@@ -87,15 +114,7 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			}
 			*map[money.Currency]*money.Nano{money.USD: &s.USD, money.DIEM: &s.DIEM, money.Bundled: &s.Bundled}[c] += n
 			return nil
-		}, "SELECT "+group+`, u.kind, u.currency, CAST(sum(u.requests) AS {I64}), CAST(sum(u.units) AS {I64}),
-			CAST(sum(u.amount) AS {I64})
-			FROM (SELECT account, api_key, day, model, upstream, kind, currency, requests, units, amount FROM usage_day UNION ALL
-			SELECT account, api_key, day, model, upstream, kind, currency, requests, units, amount FROM usage_moved) u JOIN account a ON a.no = u.account LEFT JOIN api_key k ON k.no = u.api_key
-			LEFT JOIN model m ON m.no = u.model LEFT JOIN upstream p ON p.no = u.upstream
-			WHERE u.day BETWEEN $1 AND $2 AND ($3 = 0 OR u.account = $3)
-			GROUP BY 1, 2, 3, 4, 5`,
-			calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano())),
-			int64(account))
+		}, q.text(), args...)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot report usage: %w", err)
