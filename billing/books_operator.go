@@ -36,16 +36,17 @@ func (q MoneyIn) carryOut(l *Ledger, _ *call) (list List[Booking], err error) {
 		return list, fmt.Errorf("%w: kind is %q; expected credit, refund, debit or grant", ErrQuery, q.Kind)
 	}
 	if f.Account, err = l.accountNo(q.Account); err == nil {
-		err = q.after(&f.AfterUs, &f.AfterEntry)
+		err = q.after(&f.Behind.AtUs, &f.Behind.Entry)
 	}
 	var rows []*store.Booking
+	var next *store.Booking
 	if err == nil {
-		rows, err = l.store.MoneyIn(f, q.rows())
+		rows, next, err = l.store.MoneyIn(f, q.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the money: %w", err)
 	}
-	return page(&q.Page, rows, func(b *store.Booking) string { return cursorAt(b.AtUs, b.Entry) },
+	return page(rows, next, func(b *store.Booking) string { return cursorAt(b.AtUs, b.Entry) },
 		func(rows []*store.Booking) ([]Booking, error) {
 			return describeAll(l, rows, func(l *Ledger, b *store.Booking, names accountNames) (Booking, error) {
 				name, err := names.of(l, b.Account)
@@ -134,13 +135,15 @@ func (q Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error)
 	if skip < 0 {
 		return list, fmt.Errorf("%w: the cursor is of another list", ErrQuery)
 	}
-	return page(&q.Page, sums[min(skip, len(sums)):], func(report.Sum) string { return cursorAt(skip + q.Limit) },
-		func(sums []report.Sum) (list []RevenueRow, err error) {
-			for _, s := range sums {
-				list = append(list, RevenueRow{s.ID, s.Name, s.Account, s.Requests, s.USD, s.DIEM, s.Bundled})
-			}
-			return list, nil
-		})
+	sums = sums[min(skip, len(sums)):]
+	list.Items = []RevenueRow{}
+	if q.Limit > 0 && len(sums) > q.Limit {
+		sums, list.Next = sums[:q.Limit], cursorAt(skip+q.Limit)
+	}
+	for _, s := range sums {
+		list.Items = append(list.Items, RevenueRow{s.ID, s.Name, s.Account, s.Requests, s.USD, s.DIEM, s.Bundled})
+	}
+	return list, nil
 }
 
 // rotateMost is how long a key that was rotated stays valid at most, in hours.

@@ -372,13 +372,14 @@ type ListReviews struct {
 func (q ListReviews) carryOut(l *Ledger, _ *call) (list List[ReviewInfo], err error) {
 	var behind store.JobPlace
 	var rows []*store.ReviewRow
+	var next *store.ReviewRow
 	if err = q.after(&behind.CreatedUs, &behind.ID); err == nil {
-		rows, err = l.store.FindReviews(q.Slug, behind, q.rows())
+		rows, next, err = l.store.FindReviews(q.Slug, behind, q.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the reviews: %w", err)
 	}
-	return page(&q.Page, rows, func(r *store.ReviewRow) string { return cursorAt(r.CreatedUs, r.ID) },
+	return page(rows, next, func(r *store.ReviewRow) string { return cursorAt(r.CreatedUs, r.ID) },
 		func(rows []*store.ReviewRow) (list []ReviewInfo, err error) {
 			for _, row := range rows {
 				list = append(list, l.characters.info(row))

@@ -103,8 +103,9 @@ var errCut = errors.New("the connection is cut")
 func (c *fakeConn) As(*store.AuditEntry) store.Store { return c }
 
 // AccountsOf gives all accounts, whatever the filter.
-func (c *fakeConn) AccountsOf(_ store.AccountFilter, day int32, _ int) ([]*store.AccountRow, error) {
-	return c.Accounts(day)
+func (c *fakeConn) AccountsOf(_ store.AccountFilter, day int32, _ int) ([]*store.AccountRow, *store.AccountRow, error) {
+	list, err := c.Accounts(day)
+	return list, nil, err
 }
 
 func (db *fakeStore) connect() *fakeConn { return &fakeConn{db: db} }

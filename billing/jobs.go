@@ -272,11 +272,12 @@ func (q ListJobs) carryOut(l *Ledger, _ *call) (list List[JobInfo], err error) {
 		return list, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
 	}
 	var rows []*store.JobRow
+	var next *store.JobRow
 	if err = q.after(&f.Behind.CreatedUs, &f.Behind.ID); err == nil {
-		rows, err = l.store.FindJobs(f, q.rows())
+		rows, next, err = l.store.FindJobs(f, q.most())
 	}
 	if err == nil {
-		list, err = page(&q.Page, rows, func(r *store.JobRow) string { return cursorAt(r.CreatedUs, r.ID) },
+		list, err = page(rows, next, func(r *store.JobRow) string { return cursorAt(r.CreatedUs, r.ID) },
 			func(rows []*store.JobRow) ([]JobInfo, error) { return describeAll(l, rows, jobInfo) })
 	}
 	if err != nil {

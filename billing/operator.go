@@ -87,13 +87,14 @@ type ListAccounts struct {
 func (q ListAccounts) carryOut(l *Ledger, _ *call) (list List[AccountInfo], err error) {
 	f := store.AccountFilter{ExternalID: q.ExternalID, Status: q.Status, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
 	var rows []*store.AccountRow
-	if err = q.after(&f.After); err == nil {
-		rows, err = l.store.AccountsOf(f, l.Today(), q.rows())
+	var next *store.AccountRow
+	if err = q.after(&f.Behind.CreatedUs, &f.Behind.No); err == nil {
+		rows, next, err = l.store.AccountsOf(f, l.Today(), q.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the accounts: %w", err)
 	}
-	return page(&q.Page, rows, func(r *store.AccountRow) string { return cursorAt(r.No) },
+	return page(rows, next, func(r *store.AccountRow) string { return cursorAt(r.CreatedUs, r.No) },
 		func(rows []*store.AccountRow) (list []AccountInfo, err error) {
 			for _, row := range rows {
 				list = append(list, l.describe(row))
@@ -400,8 +401,9 @@ func (q ListKeys) carryOut(l *Ledger, _ *call) (list List[KeyInfo], err error) {
 		return list, fmt.Errorf("%w: last is %q; expected up to 6 letters and digits", ErrQuery, q.Last)
 	}
 	var rows []*store.KeyRow
+	var next *store.KeyRow
 	if err = q.after(&f.After); err == nil {
-		rows, err = l.store.KeysOf(f, q.rows())
+		rows, next, err = l.store.KeysOf(f, q.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the keys: %w", err)
@@ -411,7 +413,7 @@ func (q ListKeys) carryOut(l *Ledger, _ *call) (list List[KeyInfo], err error) {
 			return list, fmt.Errorf("cannot bring the use of keys up to date: %w", err)
 		}
 	}
-	return page(&q.Page, rows, func(r *store.KeyRow) string { return cursorAt(r.No) }, l.describeKeys)
+	return page(rows, next, func(r *store.KeyRow) string { return cursorAt(r.No) }, l.describeKeys)
 }
 
 func (l *Ledger) describeKeys(rows []*store.KeyRow) ([]KeyInfo, error) {

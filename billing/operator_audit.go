@@ -39,16 +39,16 @@ func (q ListAudit) carryOut(l *Ledger, _ *call) (list List[AuditInfo], err error
 	f := store.AuditFilter{Who: q.Who, Operation: q.Operation, Subject: q.Subject, FromUs: toMicro(q.From),
 		ToUs: toMicro(q.To)}
 	if f.Account, err = l.accountNo(q.Account); err == nil {
-		err = q.after(&f.Before)
+		err = q.after(&f.Behind.AtUs, &f.Behind.No)
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the audit log: %w", err)
 	}
-	rows, err := l.store.Audit(f, q.rows())
+	rows, next, err := l.store.Audit(f, q.most())
 	if err != nil {
 		return list, fmt.Errorf("cannot list the audit log: %w", err)
 	}
-	return page(&q.Page, rows, func(r *store.AuditRow) string { return cursorAt(r.No) },
+	return page(rows, next, func(r *store.AuditRow) string { return cursorAt(r.AtUs, r.No) },
 		func(rows []*store.AuditRow) ([]AuditInfo, error) { return describeAll(l, rows, auditInfo) })
 }
 

@@ -111,15 +111,15 @@ func tokenInfo(r *store.TokenRow) TokenInfo {
 type ListTokens struct{ Page }
 
 func (q ListTokens) carryOut(l *Ledger, _ *call) (list List[TokenInfo], err error) {
-	after := 0
-	if err := q.after(&after); err != nil {
+	var behind store.JobPlace
+	if err := q.after(&behind.CreatedUs, &behind.ID); err != nil {
 		return list, err
 	}
-	rows, err := l.store.OperatorTokens(after, q.rows())
+	rows, next, err := l.store.OperatorTokens(behind, q.most())
 	if err != nil {
 		return list, fmt.Errorf("cannot list the tokens: %w", err)
 	}
-	return page(&q.Page, rows, func(*store.TokenRow) string { return cursorAt(after + q.Limit) },
+	return page(rows, next, func(r *store.TokenRow) string { return cursorAt(r.CreatedUs, r.ID) },
 		func(rows []*store.TokenRow) (list []TokenInfo, err error) {
 			for _, r := range rows {
 				list = append(list, tokenInfo(r))

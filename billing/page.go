@@ -37,12 +37,12 @@ func (p *Page) bound() error {
 	return nil
 }
 
-// rows is how many rows to read: one more than the page has.
-func (p *Page) rows() int {
+// most is how many rows a page has.
+func (p *Page) most() int {
 	if p.Limit <= 0 {
 		return math.MaxInt32
 	}
-	return p.Limit + 1
+	return p.Limit
 }
 
 // after reads the place that the cursor names into the values that made it.
@@ -76,11 +76,10 @@ func cursorAt(place ...any) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// page makes a page of the rows that were read; at names the place of a row.
-func page[R, I any](p *Page, rows []R, at func(R) string, describe func([]R) ([]I, error)) (list List[I], err error) {
-	if p.Limit > 0 && len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		list.Next = at(rows[p.Limit-1])
+// page makes a page of rows. next is the row behind which the list goes on, and at names its place.
+func page[R, I any](rows []*R, next *R, at func(*R) string, describe func([]*R) ([]I, error)) (list List[I], err error) {
+	if next != nil {
+		list.Next = at(next)
 	}
 	list.Items, err = describe(rows)
 	if list.Items == nil {

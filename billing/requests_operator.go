@@ -141,11 +141,7 @@ func requestPage[I any](l *Ledger, p *Page, f store.RequestFilter, describe func
 	if err = p.after(&f.Behind.AtUs, &f.Behind.ID); err != nil {
 		return list, err
 	}
-	most := p.Limit
-	if most <= 0 {
-		most = p.rows()
-	}
-	rows, next, err := l.store.Requests(f, most)
+	rows, next, err := l.store.Requests(f, p.most())
 	if err != nil {
 		return list, fmt.Errorf("cannot list requests: %w", err)
 	}

@@ -70,11 +70,12 @@ func (q ListPayments) carryOut(l *Ledger, _ *call) (list List[PaymentInfo], err 
 		err = q.after(&f.Behind.CreatedUs, &f.Behind.ID)
 	}
 	var rows []*store.PaymentRow
+	var next *store.PaymentRow
 	if err == nil {
-		rows, err = l.store.Payments(f, q.rows())
+		rows, next, err = l.store.Payments(f, q.most())
 	}
 	if err == nil {
-		list, err = page(&q.Page, rows, func(r *store.PaymentRow) string { return cursorAt(r.CreatedUs, r.ID) },
+		list, err = page(rows, next, func(r *store.PaymentRow) string { return cursorAt(r.CreatedUs, r.ID) },
 			func(rows []*store.PaymentRow) ([]PaymentInfo, error) { return describeAll(l, rows, paymentInfo) })
 	}
 	if err != nil {
@@ -194,11 +195,12 @@ type ListWallets struct{ Page }
 func (q ListWallets) carryOut(l *Ledger, _ *call) (list List[WalletInfo], err error) {
 	var before int64
 	var keys []*store.KeyRow
+	var next *store.KeyRow
 	if err = q.after(&before); err == nil {
-		keys, err = l.store.WalletKeys(before, q.rows())
+		keys, next, err = l.store.WalletKeys(before, q.most())
 	}
 	if err == nil {
-		list, err = page(&q.Page, keys, func(k *store.KeyRow) string { return cursorAt(k.No) }, l.describeWallets)
+		list, err = page(keys, next, func(k *store.KeyRow) string { return cursorAt(k.No) }, l.describeWallets)
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the wallets: %w", err)

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 
 	"farebox/billing/calendar"
 	"farebox/billing/journal"
@@ -93,7 +92,8 @@ func (s *sqlStore) FindAccount(nameOrID string, day int32) (*AccountRow, error) 
 }
 
 func (s *sqlStore) Accounts(day int32) ([]*AccountRow, error) {
-	return s.AccountsOf(AccountFilter{}, day, math.MaxInt32)
+	list, _, err := s.AccountsOf(AccountFilter{}, day, pageless)
+	return list, err
 }
 
 func (q *Query) accounts(text string, args ...any) (list []*AccountRow, err error) {
@@ -198,11 +198,12 @@ func (e *RefError) Error() string {
 		e.Booking.Kind, e.Booking.Amount, e.Booking.Currency)
 }
 
-// selectBooking selects what entries have booked for customers.
+// selectBooking selects what entries have booked for customers. SQLite reads the tables of a CROSS
+// JOIN in their order.
 const selectBooking = `SELECT e.id, e.ts_us, e.kind, coalesce(e.ref, ''), e.memo, p.account, p.currency, p.amount,
 	coalesce(p.balance_after, 0),
 	CAST(coalesce((SELECT sum(amount) FROM posting d WHERE d.entry = e.id AND d.book = 'debt'), 0) AS {I64})
-	FROM entry e JOIN posting p ON p.entry = e.id AND p.book = 'customer' WHERE `
+	FROM entry e CROSS JOIN posting p WHERE p.entry = e.id AND p.book = 'customer' AND `
 
 func scanBooking(scan func(...any) error) (*Booking, error) {
 	b := &Booking{}

@@ -188,41 +188,34 @@ type AuditFilter struct {
 	Who, Operation, Subject string
 	Account                 uint32
 	FromUs, ToUs            int64
-	Before                  int64 // rows with smaller numbers
+	Behind                  AuditPlace
 }
 
-// Audit lists audit rows, the latest first.
-func (s *sqlStore) Audit(f AuditFilter, most int) ([]*AuditRow, error) {
-	var w where
-	w.add("who = ", f.Who, f.Who != "")
-	w.add("operation = ", f.Operation, f.Operation != "")
-	w.add("subject = ", f.Subject, f.Subject != "")
-	w.add("account = ", f.Account, f.Account != 0)
-	w.add("at_us >= ", f.FromUs, f.FromUs != 0)
-	w.add("at_us < ", f.ToUs, f.ToUs != 0)
-	w.add("no < ", f.Before, f.Before != 0)
-	return audits.list(s, w.text("no DESC", most), w.args...)
-}
+// AuditPlace is a place in the audit log.
+type AuditPlace struct{ AtUs, No int64 }
 
-// where builds the conditions of a list.
-type where struct {
-	terms []string
-	args  []any
-}
-
-// add adds a condition that ends with its argument, if it is asked for.
-func (w *where) add(condition string, arg any, asked bool) {
-	if asked {
-		w.args = append(w.args, arg)
-		w.terms = append(w.terms, fmt.Sprint(condition, "$", len(w.args)))
+// Audit lists audit rows, the latest first. next is where the list goes on; nil: nowhere.
+func (s *sqlStore) Audit(f AuditFilter, most int) (rows []*AuditRow, next *AuditRow, err error) {
+	l := listing[AuditRow]{text: audits.brief, order: "at_us, no", down: true, scan: audits.scan,
+		place: func(r *AuditRow) []any { return []any{r.AtUs, r.No} }, matches: f.matches}
+	switch {
+	case f.Subject != "":
+		l.add("subject = ", f.Subject, true)
+	case f.Account != 0:
+		l.add("account = ", f.Account, true)
+	case f.Who != "":
+		l.add("who = ", f.Who, true)
+	case f.Operation != "":
+		l.add("operation = ", f.Operation, true)
 	}
+	l.within("at_us", f.FromUs, f.ToUs)
+	if f.Behind != (AuditPlace{}) {
+		l.behind = []any{f.Behind.AtUs, f.Behind.No}
+	}
+	return l.read(s, most)
 }
 
-// text is the list's condition, order and limit.
-func (w *where) text(order string, most int) string {
-	text := "true"
-	for _, term := range w.terms {
-		text += " AND " + term
-	}
-	return fmt.Sprintf("%s ORDER BY %s LIMIT %d", text, order, most)
+func (f *AuditFilter) matches(r *AuditRow) bool {
+	return (f.Who == "" || r.Who == f.Who) && (f.Operation == "" || r.Operation == f.Operation) &&
+		(f.Subject == "" || r.Subject == f.Subject) && (f.Account == 0 || r.Account == f.Account)
 }

@@ -147,7 +147,7 @@ func conformPayments(c *conform) {
 	tally, err := c.TallyPayments()
 	c.say("tally: %+v %s", tally, fail(err))
 	for _, f := range []PaymentFilter{{}, {Wallet: "0xw"}, {State: PaymentDead}, {Wallet: "0xv", Open: true}} {
-		list, err := c.Payments(f, 2)
+		list, _, err := c.Payments(f, 2)
 		c.say("list %+v: %s", f, fail(err))
 		for _, r := range list {
 			c.say("  %s %d bytes", r.ID, len(r.Order))

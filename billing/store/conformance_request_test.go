@@ -174,7 +174,7 @@ func TestLongAPageOfRequestsReadsFewRows(t *testing.T) {
 	looked := 0
 	f := RequestFilter{Matches: func(*RequestRow) bool { looked++; return false }}
 	list, next, err := s.Requests(f, 100)
-	if err != nil || len(list) != 0 || next == nil || looked != requestsLooked {
+	if err != nil || len(list) != 0 || next == nil || looked != rowsLooked {
 		t.Errorf("a filter that nothing matches: %d rows of %d, next %v, %v", len(list), looked, next, err)
 	}
 	for _, q := range []string{"true", "r.account = 1", "r.api_key = 1", "r.code = 'C'", "r.model = 'm'", "r.refused = 1",

@@ -173,7 +173,7 @@ type refundStore interface {
 	RefundsDue(most int) ([]string, error)
 	// OweJob says that a job is to be given back that has ended.
 	OweJob(id string) error
-	FindJobs(f JobFilter, most int) ([]*JobRow, error)
+	FindJobs(f JobFilter, most int) (rows []*JobRow, next *JobRow, err error)
 	// RefundJob refunds a job, once: as credits with the references
 	// job:<id>:<currency>. DIEM of another day than the given one are gone. nil: there
 	// is nothing to give back, or it was given back before.

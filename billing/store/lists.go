@@ -1,6 +1,6 @@
 package store
 
-import "fmt"
+import "strings"
 
 // Filters of the lists of operators. Zero fields select all.
 type (
@@ -8,7 +8,6 @@ type (
 	JobFilter struct {
 		Account      uint32
 		Model        string
-		State        JobState
 		FromUs, ToUs int64 // of their creation
 		Behind       JobPlace
 	}
@@ -22,49 +21,56 @@ type (
 	}
 )
 
-// FindJobs lists jobs, the latest first.
-func (s *sqlStore) FindJobs(f JobFilter, most int) ([]*JobRow, error) {
-	var w where
-	w.add("account = ", f.Account, f.Account != 0)
-	w.add("model = ", f.Model, f.Model != "")
-	w.add("state = ", int64(f.State), f.State != 0)
-	w.add("created_us >= ", f.FromUs, f.FromUs != 0)
-	w.add("created_us < ", f.ToUs, f.ToUs != 0)
-	w.behind("created_us", f.Behind.CreatedUs, "id <", f.Behind.ID)
-	return jobs.list(s, w.text("created_us DESC, id DESC", most), w.args...)
-}
-
-// FindReviews lists reviews of a character, or of all, hidden ones included, the latest first.
-func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) ([]*ReviewRow, error) {
-	var w where
-	w.add("r.slug = ", slug, slug != "")
-	w.behind("r.created_us", behind.CreatedUs, "r.id <", behind.ID)
-	return reviews.list(s, w.text("r.created_us DESC, r.id DESC", most), w.args...)
-}
-
-// KeysOf lists keys by their numbers.
-func (s *sqlStore) KeysOf(f KeyFilter, most int) ([]*KeyRow, error) {
-	var w where
-	w.add("k.account = ", f.Account, f.Account != 0)
-	w.add("k.no > ", f.After, f.After != 0)
-	w.add("k.last6 = ", f.Last, len(f.Last) == lastCharacters)
-	w.add("k.last6 LIKE ", "%"+f.Last, f.Last != "" && len(f.Last) < lastCharacters)
-	w.add("k.revoked_us = 0 AND (k.expires_us = 0 OR k.expires_us > ", f.NowUs, f.Live)
-	if f.Live {
-		w.terms[len(w.terms)-1] += ")"
+// behind is a place in a list, for listing; nil for the zero one.
+func (p JobPlace) behind() []any {
+	if p == (JobPlace{}) {
+		return nil
 	}
-	return keys.list(s, w.text("k.no", most), w.args...)
+	return []any{p.CreatedUs, p.ID}
+}
+
+// FindJobs lists jobs, the latest first. next is where the list goes on; nil: nowhere.
+func (s *sqlStore) FindJobs(f JobFilter, most int) (rows []*JobRow, next *JobRow, err error) {
+	l := listing[JobRow]{text: jobs.brief, order: "created_us, id", down: true, scan: jobs.scan, behind: f.Behind.behind(),
+		place: func(r *JobRow) []any { return r.Place().behind() }, matches: f.matches}
+	l.add("account = ", f.Account, f.Account != 0)
+	l.add("model = ", f.Model, f.Account == 0 && f.Model != "")
+	l.within("created_us", f.FromUs, f.ToUs)
+	return l.read(s, most)
+}
+
+func (f *JobFilter) matches(r *JobRow) bool { return f.Model == "" || r.Model == f.Model }
+
+// FindReviews lists reviews of a character, or of all, hidden ones included, the latest first. next
+// is where the list goes on; nil: nowhere.
+func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) (rows []*ReviewRow, next *ReviewRow, err error) {
+	l := listing[ReviewRow]{text: reviews.brief, order: "r.created_us, r.id", down: true, scan: reviews.scan, behind: behind.behind(),
+		place: func(r *ReviewRow) []any { return []any{r.CreatedUs, r.ID} }}
+	l.add("r.slug = ", slug, slug != "")
+	return l.read(s, most)
+}
+
+// KeysOf lists keys by their numbers. next is where the list goes on; nil: nowhere.
+func (s *sqlStore) KeysOf(f KeyFilter, most int) (rows []*KeyRow, next *KeyRow, err error) {
+	l := listing[KeyRow]{text: keys.brief, order: "k.no", scan: keys.scan, place: (*KeyRow).place, matches: f.matches}
+	switch {
+	case len(f.Last) == lastCharacters:
+		l.add("k.last6 = ", f.Last, true)
+	case f.Account != 0:
+		l.add("k.account = ", f.Account, true)
+	}
+	if f.After != 0 {
+		l.behind = []any{f.After}
+	}
+	return l.read(s, most)
+}
+
+func (r *KeyRow) place() []any { return []any{r.No} }
+
+func (f *KeyFilter) matches(r *KeyRow) bool {
+	return (f.Account == 0 || r.Account == f.Account) && strings.HasSuffix(r.Last6, f.Last) &&
+		(!f.Live || r.RevokedUs == 0 && (r.ExpiresUs == 0 || r.ExpiresUs > f.NowUs))
 }
 
 // lastCharacters is how many characters of a secret are stored.
 const lastCharacters = 6
-
-// behind continues a list that goes back in time behind a place; id is compared as said.
-func (w *where) behind(time string, us int64, id, last string) {
-	if us == 0 && last == "" {
-		return
-	}
-	w.args = append(w.args, us, last)
-	n := len(w.args)
-	w.terms = append(w.terms, fmt.Sprintf("%[1]s <= $%[2]d AND (%[1]s < $%[2]d OR %[3]s $%[4]d)", time, n-1, id, n))
-}

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
+	"strings"
 
 	"farebox/billing/money"
 )
@@ -13,32 +13,37 @@ type MoneyFilter struct {
 	Account      uint32
 	Currency     money.Currency
 	FromUs, ToUs int64
-	AfterUs      int64 // of the last one before
-	AfterEntry   int64
+	Behind       MoneyPlace
 }
 
-// MoneyIn lists what entries of a kind have booked for customers, in the order of time.
-func (s *sqlStore) MoneyIn(f MoneyFilter, most int) ([]*Booking, error) {
-	var w where
-	w.add("e.kind = ", f.Kind, true)
-	w.add("p.account = ", f.Account, f.Account != 0)
-	w.add("p.currency = ", int64(f.Currency), f.Currency != 0)
-	w.add("e.ts_us >= ", max(f.FromUs, f.AfterUs), f.FromUs != 0 || f.AfterUs != 0)
-	w.add("e.ts_us < ", f.ToUs, f.ToUs != 0)
-	if f.AfterEntry != 0 {
-		w.add("(e.ts_us > ", f.AfterUs, true)
-		w.add("e.id > ", f.AfterEntry, true)
-		n := len(w.terms)
-		w.terms = append(w.terms[:n-2], w.terms[n-2]+" OR "+w.terms[n-1]+")")
+// MoneyPlace is a place in a list of movements.
+type MoneyPlace struct{ AtUs, Entry int64 }
+
+// MoneyIn lists what entries of a kind have booked for customers, in the order of time; for one
+// customer, in the order of booking. next is where the list goes on; nil: nowhere.
+func (s *sqlStore) MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Booking, err error) {
+	l := listing[Booking]{text: selectBooking, order: "e.ts_us, e.id", scan: scanBooking, matches: f.matches,
+		place: func(b *Booking) []any { return []any{b.AtUs, b.Entry} }}
+	if f.Behind != (MoneyPlace{}) {
+		l.behind = []any{f.Behind.AtUs, f.Behind.Entry}
 	}
-	return ask(s, func(q *Query) (all []*Booking, err error) {
-		err = q.Each(func(rows *sql.Rows) error {
-			b, err := scanBooking(rows.Scan)
-			all = append(all, b)
-			return err
-		}, selectBooking+w.text("e.ts_us, e.id", most), w.args...)
-		return all, err
-	})
+	if f.Account == 0 {
+		l.add("e.kind = ", f.Kind, true)
+		l.within("e.ts_us", f.FromUs, f.ToUs)
+		return l.read(s, most)
+	}
+	l.text = strings.Replace(selectBooking, "entry e CROSS JOIN posting p", "posting p CROSS JOIN entry e", 1)
+	l.order, l.place = "p.entry", func(b *Booking) []any { return []any{b.Entry} }
+	if l.behind != nil {
+		l.behind = l.behind[1:]
+	}
+	l.add("p.moved <> 0 AND p.account = ", f.Account, true)
+	return l.read(s, most)
+}
+
+func (f *MoneyFilter) matches(b *Booking) bool {
+	return b.Kind == f.Kind && (f.Currency == 0 || b.Currency == f.Currency) && (f.FromUs == 0 || b.AtUs >= f.FromUs) &&
+		(f.ToUs == 0 || b.AtUs < f.ToUs)
 }
 
 // LiabilityDay is what all accounts had at the end of a day.

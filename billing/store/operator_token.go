@@ -26,10 +26,10 @@ type OperatorStore interface {
 	// Repeated gives a RepeatError when the change of an entry was made before.
 	Repeated(e *AuditEntry) error
 	SetAnswer(id, answer string) error
-	Audit(f AuditFilter, most int) ([]*AuditRow, error)
+	Audit(f AuditFilter, most int) (rows []*AuditRow, next *AuditRow, err error)
 
 	AddOperatorToken(r *TokenRow) error
-	OperatorTokens(skip, most int) ([]*TokenRow, error)
+	OperatorTokens(behind JobPlace, most int) (rows []*TokenRow, next *TokenRow, err error)
 	OperatorToken(id string) (*TokenRow, error)
 	OperatorTokenByMAC(mac Digest) (*TokenRow, error)
 	RevokeOperatorToken(id string, nowUs int64) error
@@ -43,9 +43,11 @@ func (s *sqlStore) AddOperatorToken(r *TokenRow) error {
 	})
 }
 
-// OperatorTokens lists all tokens, the latest first.
-func (s *sqlStore) OperatorTokens(skip, most int) ([]*TokenRow, error) {
-	return tokens.list(s, "true ORDER BY created_us DESC, id LIMIT $1 OFFSET $2", most, skip)
+// OperatorTokens lists all tokens, the latest first. next is where the list goes on; nil: nowhere.
+func (s *sqlStore) OperatorTokens(behind JobPlace, most int) (rows []*TokenRow, next *TokenRow, err error) {
+	l := listing[TokenRow]{text: tokens.brief, order: "created_us, id", down: true, scan: tokens.scan, behind: behind.behind(),
+		place: func(r *TokenRow) []any { return []any{r.CreatedUs, r.ID} }}
+	return l.read(s, most)
 }
 
 // OperatorToken gives a token as the transaction sees it.

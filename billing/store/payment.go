@@ -140,8 +140,9 @@ type PaymentStore interface {
 	FreePayments(owner uint32, nowUs int64) error
 	// TallyPayments counts payments that have not ended.
 	TallyPayments() (PaymentTally, error)
-	// Payments lists payments, newest first, without their orders.
-	Payments(f PaymentFilter, most int) ([]*PaymentRow, error)
+	// Payments lists payments, newest first, without their orders. next is where the list goes
+	// on; nil: nowhere.
+	Payments(f PaymentFilter, most int) (rows []*PaymentRow, next *PaymentRow, err error)
 	// CreditPayment credits an undecided payment, once in its epoch: the row, the entry
 	// with the reference payment:<id>:<epoch>, the account's money, and the key of its
 	// wallet where there is none, in one transaction. It gives the row as it is
@@ -306,18 +307,23 @@ func (s *sqlStore) TallyPayments() (PaymentTally, error) {
 	})
 }
 
-func (s *sqlStore) Payments(f PaymentFilter, most int) ([]*PaymentRow, error) {
-	var w where
-	w.add("wallet = ", f.Wallet, f.Wallet != "")
-	w.add("state = ", int64(f.State), f.State != 0)
-	w.add("account = ", f.Account, f.Account != 0)
-	w.add("created_us >= ", f.FromUs, f.FromUs != 0)
-	w.add("created_us < ", f.ToUs, f.ToUs != 0)
-	w.behind("created_us", f.Behind.CreatedUs, "id >", f.Behind.ID)
-	if f.Open {
-		w.terms = append(w.terms, paymentOpen)
+func (s *sqlStore) Payments(f PaymentFilter, most int) (rows []*PaymentRow, next *PaymentRow, err error) {
+	l := listing[PaymentRow]{text: payments.brief, order: "created_us, id", down: true, scan: payments.scan, behind: f.Behind.behind(),
+		place: func(r *PaymentRow) []any { return []any{r.CreatedUs, r.ID} }, matches: f.matches}
+	switch {
+	case f.Wallet != "":
+		l.add("wallet = ", f.Wallet, true)
+	case f.Account != 0:
+		l.add("account = ", f.Account, true)
+	case f.Open:
+		l.terms = append(l.terms, paymentOpen)
 	}
-	return payments.list(s, w.text("created_us DESC, id", most), w.args...)
+	l.within("created_us", f.FromUs, f.ToUs)
+	return l.read(s, most)
+}
+
+func (f *PaymentFilter) matches(r *PaymentRow) bool {
+	return (f.Account == 0 || r.Account == f.Account) && (f.State == 0 || r.State == f.State) && (!f.Open || r.State.Open())
 }
 
 // alonePayments lets nobody else credit payments, or link wallets, until t ends.

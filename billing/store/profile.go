@@ -2,6 +2,9 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"farebox/billing/calendar"
 	"farebox/billing/money"
@@ -93,23 +96,73 @@ func (s *sqlStore) Spent(account uint32, first, last int32) (map[int32]money.Nan
 
 // AccountFilter selects accounts; zero fields select all.
 type AccountFilter struct {
-	After        uint32 // accounts with larger numbers
+	Behind       AccountPlace
 	ExternalID   string
 	Status       *AccountStatus
 	FromUs, ToUs int64 // of their creation
 }
 
-// AccountsOf lists accounts by their numbers, with the DIEM of a day.
-func (s *sqlStore) AccountsOf(f AccountFilter, day int32, most int) ([]*AccountRow, error) {
-	w := where{args: []any{calendar.Date(day), calendar.DateText(day)}}
-	w.add("x.no > ", f.After, f.After != 0)
-	w.add("x.external_id = ", f.ExternalID, f.ExternalID != "")
-	if f.Status != nil {
-		w.add("x.status = ", int64(*f.Status), true)
+// AccountPlace is a place in a list of accounts.
+type AccountPlace struct {
+	CreatedUs int64
+	No        uint32
+}
+
+// accountLine is what decides about an account in a list.
+type accountLine struct {
+	AccountPlace
+	status AccountStatus
+}
+
+// AccountsOf lists accounts in the order of their creation, with the DIEM of a day. next is where
+// the list goes on; nil: nowhere.
+func (s *sqlStore) AccountsOf(f AccountFilter, day int32, most int) (rows []*AccountRow, next *AccountRow, err error) {
+	l := listing[accountLine]{text: "SELECT created_us, no, status FROM account WHERE ", order: "created_us, no",
+		scan: func(scan func(...any) error) (*accountLine, error) {
+			r := &accountLine{}
+			return r, scan(&r.CreatedUs, &r.No, &r.status)
+		},
+		place:   func(r *accountLine) []any { return []any{r.CreatedUs, r.No} },
+		matches: func(r *accountLine) bool { return f.Status == nil || r.status == *f.Status }}
+	switch {
+	case f.ExternalID != "":
+		l.add("external_id = ", f.ExternalID, true)
+	case f.Status != nil:
+		l.add("status = ", int64(*f.Status), true)
 	}
-	w.add("x.created_us >= ", f.FromUs, f.FromUs != 0)
-	w.add("x.created_us < ", f.ToUs, f.ToUs != 0)
-	text := selectAccounts + "WHERE a.no IN (SELECT x.no FROM account x WHERE " + w.text("x.no", most) + ")" + groupAccount +
-		" ORDER BY a.no"
-	return ask(s, func(q *Query) ([]*AccountRow, error) { return q.accounts(text, w.args...) })
+	l.within("created_us", f.FromUs, f.ToUs)
+	if f.Behind != (AccountPlace{}) {
+		l.behind = []any{f.Behind.CreatedUs, f.Behind.No}
+	}
+	found, last, err := l.read(s, most)
+	if err != nil || len(found) == 0 {
+		return nil, nil, err
+	}
+	rows, err = s.accountsWith(found, day)
+	if last != nil && err == nil {
+		next = &AccountRow{No: last.No, CreatedUs: last.CreatedUs}
+	}
+	return rows, next, err
+}
+
+// accountsAtOnce is how many accounts one statement reads.
+const accountsAtOnce = 500
+
+// accountsWith reads the accounts of a list, in its order.
+func (s *sqlStore) accountsWith(found []*accountLine, day int32) (rows []*AccountRow, err error) {
+	for part := range slices.Chunk(found, accountsAtOnce) {
+		args := []any{calendar.Date(day), calendar.DateText(day)}
+		var places []string
+		for _, r := range part {
+			args = append(args, r.No)
+			places = append(places, fmt.Sprint("$", len(args)))
+		}
+		text := selectAccounts + "WHERE a.no IN (" + strings.Join(places, ", ") + ")" + groupAccount + " ORDER BY a.created_us, a.no"
+		list, err := ask(s, func(q *Query) ([]*AccountRow, error) { return q.accounts(text, args...) })
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, list...)
+	}
+	return rows, nil
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"farebox/billing/journal"
@@ -125,67 +123,33 @@ func (s *sqlStore) AddRequests(rows []*RequestRow) error {
 	})
 }
 
-// requestsLooked is how many rows a page of a list looks at. A filter without an index of its own
-// may leave a page short; the next page goes on behind it.
-const requestsLooked = 5000
-
 // Requests has one filter looked up in an index and checks the others by row.
 func (s *sqlStore) Requests(f RequestFilter, most int) (found []*RequestRow, next *RequestPlace, err error) {
-	var w where
+	l := listing[RequestRow]{text: requests.row, order: "r.at_us, r.id", down: true, scan: requests.scan, matches: f.matches,
+		place: func(r *RequestRow) []any { return []any{r.AtUs, r.ID[:]} }}
 	switch {
 	case f.Account != 0:
-		w.add("r.account = ", int64(f.Account), true)
+		l.add("r.account = ", int64(f.Account), true)
 	case f.Key != 0:
-		w.add("r.api_key = ", f.Key, true)
+		l.add("r.api_key = ", f.Key, true)
 	case f.Code != "":
-		w.add("r.code = ", f.Code, true)
+		l.add("r.code = ", f.Code, true)
 	case f.Model != "":
-		w.add("r.model = ", f.Model, true)
+		l.add("r.model = ", f.Model, true)
 	}
-	if f.Refused && (f.Account != 0 || len(w.args) == 0) {
-		w.terms = append(w.terms, "r.refused = 1")
+	if f.Refused && (f.Account != 0 || len(l.args) == 0) {
+		l.terms = append(l.terms, "r.refused = 1")
 	}
-	w.add("r.at_us >= ", f.FromUs, f.FromUs != 0)
-	w.add("r.at_us < ", f.ToUs, f.ToUs != 0)
+	l.within("r.at_us", f.FromUs, f.ToUs)
 	if f.Behind.ID != nil {
-		w.args = append(w.args, f.Behind.AtUs, f.Behind.ID)
-		n := len(w.args)
-		w.terms = append(w.terms, fmt.Sprintf("r.at_us <= $%[1]d AND (r.at_us < $%[1]d OR r.id < $%[2]d)", n-1, n))
+		l.behind = []any{f.Behind.AtUs, f.Behind.ID}
 	}
-	bound := requestsLooked
-	if most >= pageless {
-		bound = pageless
+	found, last, err := l.read(s, most)
+	if last != nil {
+		next = last.place()
 	}
-	err = s.read(func(q *Query) error {
-		looked := 0
-		found, next = nil, nil
-		err := q.Each(func(rows *sql.Rows) error {
-			r, err := requests.scan(rows.Scan)
-			if err != nil {
-				return err
-			}
-			if looked++; f.matches(r) {
-				if len(found) == most {
-					next = found[most-1].place()
-					return errFound
-				}
-				found = append(found, r)
-			}
-			if looked == bound {
-				next = r.place()
-			}
-			return nil
-		}, requests.row+w.text("r.at_us DESC, r.id DESC", bound), w.args...)
-		if errors.Is(err, errFound) {
-			err = nil
-		}
-		return err
-	})
 	return found, next, err
 }
-
-// pageless stands for a list without pages, of a command.
-const pageless = math.MaxInt32
 
 func (r *RequestRow) place() *RequestPlace { return &RequestPlace{r.AtUs, r.ID[:]} }
 

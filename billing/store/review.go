@@ -16,7 +16,7 @@ type reviewStore interface {
 	AddReview(r *ReviewRow) error
 	// HideReview hides a review, or shows it again. It gives ErrNoRow, and ErrExists
 	// where the account has written another meanwhile.
-	FindReviews(slug string, behind JobPlace, most int) ([]*ReviewRow, error)
+	FindReviews(slug string, behind JobPlace, most int) (rows []*ReviewRow, next *ReviewRow, err error)
 	HideReview(id string, hide bool, nowUs int64) (*ReviewRow, error)
 	// Reviews are those of a character, newest first; with hidden, the hidden ones, too.
 	// An empty slug stands for all characters.

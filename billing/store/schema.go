@@ -338,37 +338,6 @@ CREATE INDEX api_key_last6 ON api_key(last6);
 // schema13 was added in version 13.
 const schema13 = schema13Usage + schema13Questions + schema13Requests
 
-// schema14 was added in version 14: indexes in the order of the lists of operators.
-const schema14 = `
-CREATE INDEX account_created ON account(created_us, no);
-CREATE INDEX account_status ON account(status, created_us, no);
-DROP INDEX api_key_account;
-CREATE INDEX api_key_account ON api_key(account, no);
-DROP INDEX api_key_last6;
-CREATE INDEX api_key_last6 ON api_key(last6, no);
-CREATE INDEX api_key_wallet ON api_key(no) WHERE type = 3 AND revoked_us = 0;
-CREATE INDEX entry_kind ON entry(kind, ts_us, id);
-DROP INDEX audit_account;
-CREATE INDEX audit_account ON audit(account, at_us, no);
-DROP INDEX audit_subject;
-CREATE INDEX audit_subject ON audit(subject, at_us, no);
-DROP INDEX audit_who;
-CREATE INDEX audit_who ON audit(who, at_us, no);
-CREATE INDEX audit_operation ON audit(operation, at_us, no);
-CREATE INDEX audit_at ON audit(at_us, no);
-CREATE INDEX job_created ON job(created_us, id);
-CREATE INDEX job_model_created ON job(model, created_us, id);
-DROP INDEX payment_created;
-CREATE INDEX payment_created ON payment(created_us, id);
-DROP INDEX payment_wallet;
-CREATE INDEX payment_wallet ON payment(wallet, created_us, id);
-CREATE INDEX payment_account ON payment(account, created_us, id);
-CREATE INDEX payment_undecided ON payment(created_us, id) WHERE ` + paymentOpen + `;
-CREATE INDEX review_created ON review(created_us, id);
-CREATE INDEX review_slug_created ON review(slug, created_us, id);
-CREATE INDEX operator_token_created ON operator_token(created_us, id);
-`
-
 // postingNo comes when all postings have their numbers.
 const postingNo = `
 CREATE UNIQUE INDEX IF NOT EXISTS posting_no ON posting(account, currency, no) WHERE book = 'customer';

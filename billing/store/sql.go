@@ -36,6 +36,14 @@ type sqlStore struct {
 // DB is the connection that writes, for tests of the tables.
 func (s *sqlStore) DB() *sql.DB { return s.writer }
 
+// Readers are the connections that read, for tests of what lists cost.
+func (s *sqlStore) Readers() []*sql.DB {
+	if s.reports == nil {
+		return []*sql.DB{s.reader}
+	}
+	return []*sql.DB{s.reader, s.reports}
+}
+
 // dialect is where engines differ.
 type dialect struct {
 	words      *strings.Replacer // in the schema and in statements

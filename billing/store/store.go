@@ -25,12 +25,12 @@ type Store interface {
 	Account(no uint32, day int32) (*AccountRow, error)
 	FindAccount(nameOrID string, day int32) (*AccountRow, error)
 	Accounts(day int32) ([]*AccountRow, error)
-	AccountsOf(f AccountFilter, day int32, most int) ([]*AccountRow, error)
+	AccountsOf(f AccountFilter, day int32, most int) (rows []*AccountRow, next *AccountRow, err error)
 	Profile(no uint32) (*ProfileRow, error)
 	Profiles(first, last uint32) ([]*ProfileRow, error)
 	ChangeProfile(r *ProfileRow, version int64) error
 	Erase(account uint32, nowUs int64, removed *Erased) error
-	MoneyIn(f MoneyFilter, most int) ([]*Booking, error)
+	MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Booking, err error)
 	Liability(first, last int32) ([]LiabilityDay, error)
 	Spent(account uint32, first, last int32) (map[int32]money.Nano, error)
 	Credit(c *Credit) (applied bool, err error)
@@ -43,7 +43,7 @@ type Store interface {
 	KeyByDigest(d Digest) (*KeyRow, error)
 	KeyByID(id string) (*KeyRow, error)
 	Keys(account uint32) ([]*KeyRow, error) // 0: of all accounts
-	KeysOf(f KeyFilter, most int) ([]*KeyRow, error)
+	KeysOf(f KeyFilter, most int) (rows []*KeyRow, next *KeyRow, err error)
 	RevokeKey(no int64, nowUs int64) error
 	KeyUsed(account uint32, key int64, p Period, day int32) (money.Parts, error)
 	keyStore

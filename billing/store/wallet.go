@@ -35,8 +35,8 @@ type WalletStore interface {
 	// own, key becomes one of that.
 	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
 	// WalletKeys gives the live keys of wallets, those that were made last first; before: with smaller
-	// numbers.
-	WalletKeys(before int64, most int) ([]*KeyRow, error)
+	// numbers. next is where the list goes on; nil: nowhere.
+	WalletKeys(before int64, most int) (rows []*KeyRow, next *KeyRow, err error)
 	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
 	AddWalletKey(key *KeyRow) error
 }
@@ -89,11 +89,13 @@ func (t *tx) haveWalletKey(key *KeyRow) error {
 	return err
 }
 
-func (s *sqlStore) WalletKeys(before int64, most int) ([]*KeyRow, error) {
-	var w where
-	w.add("k.no < ", before, before != 0)
-	w.terms = append(w.terms, "k.type = 3 AND k.revoked_us = 0")
-	return keys.list(s, w.text("k.no DESC", most), w.args...)
+func (s *sqlStore) WalletKeys(before int64, most int) (rows []*KeyRow, next *KeyRow, err error) {
+	l := listing[KeyRow]{text: keys.brief + "k.type = 3 AND k.revoked_us = 0 AND ", order: "k.no", down: true, scan: keys.scan,
+		place: (*KeyRow).place}
+	if before != 0 {
+		l.behind = []any{before}
+	}
+	return l.read(s, most)
 }
 
 // WalletOfKey is the wallet that a key is of; empty for one of no wallet.
