@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// schema14 was added in version 14: indexes in the order of the lists of operators.
-const schema14 = `
+// listIndexes were added in version 14: indexes in the order of the lists of operators.
+const listIndexes = `
 CREATE INDEX account_created ON account(created_us, no);
 CREATE INDEX account_status ON account(status, created_us, no);
 DROP INDEX api_key_account;

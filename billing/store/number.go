@@ -7,7 +7,7 @@ import (
 
 // Models and upstreams have numbers in records and in sums of usage.
 
-// schema14 was added in version 14: upstreams in all sums of usage.
+// schema14 was added in version 14: upstreams in all sums of usage, and indexes for lists.
 const schema14 = `
 CREATE TABLE upstream(no {I64} PRIMARY KEY, id TEXT NOT NULL UNIQUE) {TABLE};
 ALTER TABLE usage_day RENAME TO usage_day13;
@@ -40,7 +40,7 @@ DROP TABLE usage_moved13;
 DROP TABLE usage_sum13;
 CREATE INDEX usage_day_day ON usage_day(account, day);
 CREATE INDEX usage_moved_day ON usage_moved(account, day);
-`
+` + listIndexes
 
 func (s *sqlStore) AddModel(id string) (no uint32, err error) { return s.number("model", id) }
 
