@@ -34,7 +34,7 @@ var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 // memory; otherwise it is read again.
 type registry struct {
 	shards    [registryShards]registryShard
-	unknown   *ristretto.Cache[uint64, store.Digest]
+	unknown   *ristretto.Cache[uint64, *unknownKey]
 	epoch     atomic.Uint64 // counts changes of keys that were not in memory; older entries of unknown mean nothing
 	strangers *strangers
 	replacing sync.Mutex // one key is changed at a time
@@ -74,7 +74,7 @@ type registryShard struct {
 }
 
 func newRegistry() (*registry, error) {
-	unknown, err := ristretto.NewCache(&ristretto.Config[uint64, store.Digest]{
+	unknown, err := ristretto.NewCache(&ristretto.Config[uint64, *unknownKey]{
 		NumCounters: 10 * unknownMost, MaxCost: unknownMost, BufferItems: 64, IgnoreInternalCost: true,
 	})
 	if err != nil {
@@ -125,14 +125,23 @@ func (r *registry) byNumber(no int64) *Key {
 	return r.byNo[no]
 }
 
-func (r *registry) isUnknown(d *store.Digest) bool {
-	known, ok := r.unknown.Get(cacheKey(d) + r.epoch.Load())
-	return ok && known == *d
+// unknownKey is a digest of no live key.
+type unknownKey struct {
+	digest store.Digest
+	err    error
+}
+
+// isUnknown says why nobody gets in with a secret; nil: that is not remembered.
+func (r *registry) isUnknown(d *store.Digest) error {
+	if known, ok := r.unknown.Get(cacheKey(d) + r.epoch.Load()); ok && known.digest == *d {
+		return known.err
+	}
+	return nil
 }
 
 // setUnknown remembers what the store said at an epoch.
-func (r *registry) setUnknown(d *store.Digest, epoch uint64) {
-	r.unknown.SetWithTTL(cacheKey(d)+epoch, *d, 1, unknownFor)
+func (r *registry) setUnknown(d *store.Digest, epoch uint64, err error) {
+	r.unknown.SetWithTTL(cacheKey(d)+epoch, &unknownKey{*d, err}, 1, unknownFor)
 }
 
 // changed is for when a key that is not in memory was made or changed: what was
@@ -163,14 +172,46 @@ func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 			return nil, err
 		}
 	}
-	if err := k.use.barred(); err != nil {
+	if err := l.usable(k); err != nil {
+		l.noteWrong(from, err)
 		return nil, err
 	}
-	if !l.valid(k) {
-		l.noteWrong(from, ErrUnknownKey)
-		return nil, ErrUnknownKey
-	}
 	return k, nil
+}
+
+// RefusedKey is a key that is known and may not be used: ErrSuspended or ErrClosed of its account,
+// or ErrUnknownKey, since it is revoked or has expired.
+type RefusedKey struct {
+	account uint32
+	key     int64
+	why     error
+}
+
+func (e *RefusedKey) Error() string { return e.why.Error() }
+
+func (e *RefusedKey) Unwrap() error { return e.why }
+
+// By names what refused it, as limits have names.
+func (e *RefusedKey) By() string {
+	switch e.why {
+	case ErrSuspended:
+		return "account_suspended"
+	case ErrClosed:
+		return "account_closed"
+	}
+	return "key_revoked"
+}
+
+// usable says why nobody may use a key.
+func (l *Ledger) usable(k *Key) error {
+	err := k.use.barred()
+	if err == nil && !l.valid(k) {
+		err = ErrUnknownKey
+	}
+	if err != nil {
+		return &RefusedKey{k.Account.no, k.No, err}
+	}
+	return nil
 }
 
 func (l *Ledger) valid(k *Key) bool {
@@ -183,8 +224,8 @@ func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 // loadKey reads a key at its first use: once for all who ask at the same time.
 func (l *Ledger) loadKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
-	if r.isUnknown(d) {
-		return nil, ErrUnknownKey
+	if err := r.isUnknown(d); err != nil {
+		return nil, err
 	}
 	r.mu.Lock()
 	if k := r.get(d); k != nil {
@@ -227,9 +268,16 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 		}
 		epoch := r.epoch.Load()
 		row, reading := l.store.KeyByDigest(*d)
-		if errors.Is(reading, store.ErrNoRow) || reading == nil && l.dead(row) {
-			r.setUnknown(d, epoch)
-			return nil, ErrUnknownKey
+		no := ErrUnknownKey
+		if reading == nil {
+			no = nil
+			if l.dead(row) {
+				no = &RefusedKey{row.Account, row.No, ErrUnknownKey}
+			}
+		}
+		if no != nil && (reading == nil || errors.Is(reading, store.ErrNoRow)) {
+			r.setUnknown(d, epoch, no)
+			return nil, no
 		}
 		if reading != nil {
 			return nil, fmt.Errorf("cannot look up a key: %w", reading)

@@ -65,11 +65,20 @@ type requestKind struct {
 // TakesRequest says whether details of a request are to be given to NoteRequest. Otherwise it is
 // counted with those that are like it. r has what makes it alike: route, model, status, code, cause.
 func (l *Ledger) TakesRequest(k *Key, r *store.RequestRow) bool {
+	return l.takesRequest(k.Account.no, k.No, r)
+}
+
+// TakesRefused is TakesRequest for a key that may not be used.
+func (l *Ledger) TakesRefused(k *RefusedKey, r *store.RequestRow) bool {
+	return l.takesRequest(k.account, k.key, r)
+}
+
+func (l *Ledger) takesRequest(account uint32, key int64, r *store.RequestRow) bool {
 	q := &l.requests
 	if q.keepUs.Load() == 0 {
 		return false
 	}
-	r.Account, r.Key, r.Code, r.Cause = k.Account.no, k.No, word(r.Code), word(r.Cause)
+	r.Account, r.Key, r.Code, r.Cause = account, key, word(r.Code), word(r.Cause)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.accounts[r.Account]

@@ -357,7 +357,7 @@ type Refusal struct {
 	Model   string    `json:"model,omitempty"`
 	Status  int       `json:"status"`
 	Code    string    `json:"code,omitempty"`
-	Limit   string    `json:"limit,omitempty"` // such as balance, key_usd, RPM
+	Limit   string    `json:"limit,omitempty"` // such as balance, key_usd, RPM, account_suspended, account_closed, key_revoked
 	Sums
 	Alike int64 `json:"alike,omitempty"` // how many more were like it within a second and are not listed
 }

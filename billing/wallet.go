@@ -145,11 +145,8 @@ func (l Wallets) Key(from netip.Addr, address string) (*Key, error) {
 			return nil, err
 		}
 	}
-	if err := k.use.barred(); err != nil {
+	if err := l.usable(k); err != nil {
 		return nil, err
-	}
-	if !l.valid(k) {
-		return nil, ErrUnknownKey
 	}
 	return k, nil
 }

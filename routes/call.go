@@ -69,6 +69,7 @@ type Call struct {
 	Status    int
 	errCode   string
 	short     billing.Denial // why the account or the key could not pay
+	refused   *billing.RefusedKey
 	limitBy   string         // the rate limit that refused it
 	Hint      string         // for the operator: the switch that would have served it
 	Cause     string
@@ -326,7 +327,7 @@ func (c *Call) observe() {
 	if c.Part != nil {
 		c.Part.Observe(took)
 	}
-	if c.Key != nil && c.unusual() {
+	if (c.Key != nil || c.refused != nil) && c.unusual() {
 		c.countErrors()
 		c.noteUnusual(took)
 	}
@@ -340,7 +341,7 @@ func (c *Call) reset() {
 	c.Doc.Reset()
 	c.snap, c.Ctx, c.Row, c.Part = nil, nil, nil, nil
 	c.Key, c.owner, c.wallet, c.Model, c.user, c.Body = nil, fair.Owner{}, "", nil, 0, nil
-	c.want, c.short, c.limitBy = billing.Admission{}, billing.Denial{}, ""
+	c.want, c.short, c.limitBy, c.refused = billing.Admission{}, billing.Denial{}, "", nil
 	c.quota = window.Quota{}
 	c.kept, c.Sold, c.Router = replay.Answer{}, Bill{}, ""
 	if c.zip != nil {

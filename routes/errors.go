@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/billing"
 	"farebox/proxy/jsontext"
 )
 
@@ -44,6 +45,8 @@ type Error struct {
 	Body []byte
 	// Close ends the client's connection after the answer.
 	Close bool
+	// key is the one that is known and may not be used; nil: there is none.
+	key *billing.RefusedKey
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -270,6 +270,7 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *Row) {
 func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, e *Error) {
 	c := g.calls.Get().(*Call)
 	c.begin(ctx, nil)
+	c.refused = e.key
 	c.fail(e)
 	c.end()
 }

@@ -48,6 +48,9 @@ func (c *Call) identify(need Access) *Error {
 	}
 	key, e := c.g.lookup(c.Ctx, c.Row)
 	c.Key = key
+	if e != nil {
+		c.refused = e.key
+	}
 	if e == nil {
 		c.noteOwner()
 		key.Touch(c.StartNs)
@@ -132,7 +135,9 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte, bare boo
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
 		return nil, Disabled(err)
 	case errors.Is(err, billing.ErrUnknownKey):
-		return nil, errUnknownKey()
+		e := errUnknownKey()
+		_ = errors.As(err, &e.key)
+		return nil, e
 	case errors.As(err, &wrong):
 		return nil, &Error{
 			Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(RetrySoon, wrong.After), Uncounted: true,
@@ -175,5 +180,7 @@ func Disabled(err error) *Error {
 	if errors.Is(err, billing.ErrClosed) {
 		text = "This account is closed."
 	}
-	return &Error{Status: 403, Code: "API_ACCESS_DISABLED", Message: text}
+	e := &Error{Status: 403, Code: "API_ACCESS_DISABLED", Message: text}
+	_ = errors.As(err, &e.key)
+	return e
 }

@@ -178,7 +178,9 @@ func (c *Call) KeyOfWallet(a wallet.Address) (*billing.Key, *Error) {
 	case errors.Is(err, billing.ErrUnknownKey):
 		return nil, nil
 	case errors.Is(err, billing.ErrSuspended), errors.Is(err, billing.ErrClosed):
-		return nil, Disabled(err)
+		e := Disabled(err)
+		c.refused = e.key
+		return nil, e
 	case errors.Is(err, billing.ErrManyStrangers):
 		return nil, &Error{Status: 503, Message: "Too many unknown wallets are signing in right now; please retry.",
 			RetryAfter: RetrySoon}

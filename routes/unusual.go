@@ -29,12 +29,18 @@ func (c *Call) noteUnusual(took time.Duration) {
 	if c.Model != nil {
 		r.Model = c.Model.ID
 	}
-	if !c.g.ledger.TakesRequest(c.Key, &r) {
+	switch {
+	case c.refused != nil:
+		if !c.g.ledger.TakesRefused(c.refused, &r) {
+			return
+		}
+		c.limitBy = c.refused.By()
+	case !c.g.ledger.TakesRequest(c.Key, &r):
 		return
 	}
 	r.ID, r.AtUs, r.TookMs = c.raw, c.StartNs/1000, took.Milliseconds()
 	r.Flags, r.Hold, r.Upstream, r.Attempts = int64(c.Sold.Flags), c.hold.Ended(), c.Upstream, c.Attempts
-	r.Refused = c.Status == 402 || c.Status == 403 || c.Status == 429
+	r.Refused = c.refused != nil || c.Status == 402 || c.Status == 403 || c.Status == 429
 	r.LimitBy = c.limitBy
 	if limit := c.short.Limiter(); limit != "" {
 		s := &c.short.Short
