@@ -213,6 +213,9 @@ func (j *Jobs) RefundAll() (n int, err error) {
 // Voices are the cloned voices of the store.
 func (l *Ledger) Voices() store.VoiceStore { return l.store }
 
+// Enclaves are the answers of enclaves in the store.
+func (l *Ledger) Enclaves() store.EnclaveStore { return l.store }
+
 // JobInfo is a job as operators see it.
 type JobInfo struct {
 	ID          string    `json:"id"`

@@ -146,16 +146,8 @@ func (g *Gateway) Audience() Audience { return g.ledger.Characters() }
 // Accounts is Call.Accounts for what has no Call.
 func (g *Gateway) Accounts() Accounts { return g.ledger.Accounts() }
 
-// EnclaveAnswers keeps what enclaves answered, for who wants their signatures.
-type EnclaveAnswers interface {
-	AddEnclaveAnswers(list []*billing.EnclaveAnswer) error
-	FindEnclaveAnswer(account *billing.AccountState, id string) (*billing.EnclaveAnswer, error)
-	KeepEnclaveSignature(a *billing.EnclaveAnswer, signature []byte) error
-	PurgeEnclaveAnswers() error
-}
-
-// EnclaveAnswers is what the ledger keeps of them.
-func (g *Gateway) EnclaveAnswers() EnclaveAnswers { return g.ledger.Enclaves() }
+// EnclaveAnswers keeps the answers of enclaves.
+func (g *Gateway) EnclaveAnswers() store.EnclaveStore { return g.ledger.Enclaves() }
 
 // Voices are the voices that accounts had cloned.
 func (g *Gateway) Voices() store.VoiceStore { return g.ledger.Voices() }

@@ -9,56 +9,59 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"farebox/billing"
 	"farebox/billing/store"
 	"farebox/routes"
 )
 
-// answer is what is kept of an answer of an enclave, for its account.
-type answer = billing.EnclaveAnswer
+// answerKey names an answer: ids are unique for an account.
+type answerKey struct {
+	account uint32
+	id      string
+}
 
 const (
-	// freshFor is how long an enclave may take to have the signature of an answer.
+	// freshFor is how long an enclave may take to sign an answer.
 	freshFor = 5 * time.Second
 	// flushEvery is how long answers are gathered before they are written, and maxGathered
-	// how many: they are not money, and one write for each would be dear.
+	// how many: one write for each would be expensive.
 	flushEvery  = 100 * time.Millisecond
 	maxGathered = 4096
-	// purgeEvery is how often old ones are looked for, whether new ones come or not.
+	// purgeEvery is how often old answers are removed without new ones, and purgeMost how
+	// many in one transaction.
 	purgeEvery = time.Hour
-	// maxKept is the largest signature that is kept.
+	purgeMost  = 1000
+	// maxKept is the largest signature that is stored.
 	maxKept = 64 << 10
 )
 
-// answers gathers what is to be kept.
+// answers collects answers of enclaves for the store.
 type answers struct {
-	records routes.EnclaveAnswers
-	log     zerolog.Logger
+	store store.EnclaveStore
+	now   func() time.Time // of the store
+	log   zerolog.Logger
 
 	mu       sync.Mutex
-	gathered map[string]*answer // by account and id; nil: none
+	gathered map[answerKey]*store.EnclaveRow
 	due      bool
 	lost     int64
 }
 
-func newAnswers(records routes.EnclaveAnswers, log zerolog.Logger) *answers {
-	return &answers{records: records, log: log, gathered: map[string]*answer{}}
+func newAnswers(s store.EnclaveStore, now func() time.Time, log zerolog.Logger) *answers {
+	return &answers{store: s, now: now, log: log, gathered: map[answerKey]*store.EnclaveRow{}}
 }
 
-func keyOf(account, id string) string { return account + " " + id }
-
-// add keeps an answer soon.
-func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
-	if of.ID == "" || len(of.ID) > maxID {
+// add stores an answer to an account soon.
+func (a *answers) add(account uint32, given *routes.EnclaveAnswer) {
+	if given.ID == "" || len(given.ID) > maxID {
 		return
 	}
-	r := &answer{Account: c.Key.Account, ID: of.ID, Model: of.Target.Model.ID, Upstream: of.Target.Upstream.Name,
-		UpstreamModel: of.Target.Name, Key: of.Key, Request: of.Request, Response: of.Response, At: time.Now()}
+	r := &store.EnclaveRow{Account: account, ID: given.ID, Model: given.Target.Model.ID, Upstream: given.Target.Upstream.Name,
+		Named: given.Target.Name, SealedTo: given.Key, Request: given.Request[:], Response: given.Response[:], AtUs: time.Now().UnixMicro()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	key := keyOf(c.Key.Account.ID, of.ID)
+	key := answerKey{account, given.ID}
 	if a.gathered[key] != nil {
-		r.Request, r.Response = [32]byte{}, [32]byte{} // of which of the two?
+		r.Request, r.Response = make([]byte, 32), make([]byte, 32) // one id for two answers: neither has sums
 	} else if len(a.gathered) >= maxGathered {
 		a.lost++
 		return
@@ -70,14 +73,14 @@ func (a *answers) add(c *routes.Call, of *routes.EnclaveAnswer) {
 	}
 }
 
-// lostSoFar is how many answers were not kept, since the store took none for too long.
+// lostSoFar counts the answers that were dropped while the store was down.
 func (a *answers) lostSoFar() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lost
 }
 
-// flush writes what was gathered. What the store does not take is tried again.
+// flush writes the gathered answers, and tries again after an error.
 func (a *answers) flush() {
 	a.mu.Lock()
 	list := slices.Collect(maps.Values(a.gathered))
@@ -86,7 +89,7 @@ func (a *answers) flush() {
 	if len(list) == 0 {
 		return
 	}
-	err := a.records.AddEnclaveAnswers(list)
+	err := a.put(list)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
@@ -102,14 +105,31 @@ func (a *answers) flush() {
 	}
 }
 
-// written is for what the store has: it knows all of it. The caller has mu.
-func (a *answers) written(r *answer) {
-	if key := keyOf(r.Account.ID, r.ID); a.gathered[key] == r {
+// put writes answers to the store, and removes old ones.
+func (a *answers) put(list []*store.EnclaveRow) error {
+	if err := a.store.AddEnclaveAnswers(list); err != nil {
+		return err
+	}
+	return a.removeOld()
+}
+
+func (a *answers) removeOld() error {
+	for {
+		n, err := a.store.PurgeEnclaveAnswers(a.now().UnixMicro(), purgeMost)
+		if err != nil || n < purgeMost {
+			return err
+		}
+	}
+}
+
+// written drops an answer that is in the store. The caller has mu.
+func (a *answers) written(r *store.EnclaveRow) {
+	if key := (answerKey{r.Account, r.ID}); a.gathered[key] == r {
 		delete(a.gathered, key)
 	}
 }
 
-// purge lets old ones go every so often, until done.
+// purge removes old answers every purgeEvery, until done.
 func (a *answers) purge(done <-chan struct{}) {
 	t := time.NewTicker(purgeEvery)
 	defer t.Stop()
@@ -118,47 +138,47 @@ func (a *answers) purge(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-t.C:
-			if err := a.records.PurgeEnclaveAnswers(); err != nil {
+			if err := a.removeOld(); err != nil {
 				a.log.Warn().Err(err).Msg("tee: old answers cannot be removed; this is tried again")
 			}
 		}
 	}
 }
 
-// write has an answer be in the store before this returns, if it is still gathered.
-func (a *answers) write(r *answer) error {
+// write writes an answer to the store if it is still gathered.
+func (a *answers) write(r *store.EnclaveRow) error {
 	a.mu.Lock()
-	gathered := a.gathered[keyOf(r.Account.ID, r.ID)] == r
+	gathered := a.gathered[answerKey{r.Account, r.ID}] == r
 	a.mu.Unlock()
 	if !gathered {
 		return nil
 	}
-	return a.records.AddEnclaveAnswers([]*answer{r})
+	return a.put([]*store.EnclaveRow{r})
 }
 
-// find is an answer to the account of a request; nil: there is none of that id.
-func (a *answers) find(c *routes.Call, id string) (*answer, error) {
+// find finds an answer to an account; nil: the account has no answer with that id.
+func (a *answers) find(account uint32, id string) (*store.EnclaveRow, error) {
 	a.mu.Lock()
-	r := a.gathered[keyOf(c.Key.Account.ID, id)]
+	r := a.gathered[answerKey{account, id}]
 	a.mu.Unlock()
 	if r != nil {
 		return r, nil
 	}
-	r, err := a.records.FindEnclaveAnswer(c.Key.Account, id)
+	r, err := a.store.EnclaveAnswer(account, id, a.now().UnixMicro())
 	if errors.Is(err, store.ErrNoRow) {
 		return nil, nil
 	}
 	return r, err
 }
 
-// keep keeps a signature beside its answer.
-func (a *answers) keep(c *routes.Call, r *answer, signature []byte) {
+// keep stores the signature of an answer, which its enclave forgets sooner.
+func (a *answers) keep(c *routes.Call, r *store.EnclaveRow, signature []byte) {
 	if len(signature) > maxKept {
 		return
 	}
 	err := a.write(r)
 	if err == nil {
-		err = a.records.KeepEnclaveSignature(r, signature)
+		err = a.store.KeepEnclaveSignature(r.Account, r.ID, signature)
 	}
 	if err != nil {
 		c.Logger().Warn().Err(err).Msg("tee: a signature cannot be kept; its enclave is asked again")

@@ -24,19 +24,19 @@ var attestationParams = routes.Params{"model": {Kinds: routes.String, Required: 
 
 // attestation answers GET /tee/attestation (addendum 15.4). That a check does not hold is
 // an answer, not an error.
-func (of *Capability) attestation(c *routes.Call) *routes.Error {
+func (cp *Capability) attestation(c *routes.Call) *routes.Error {
 	q := c.Query()
 	id := needed(q, "model")
 	nonce, source := nonceOf(q)
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	m, e := of.modelOf(c, id)
+	m, e := cp.modelOf(c, id)
 	if e != nil {
 		return e
 	}
-	v := of.view(c)
-	if wait := of.tries.Take(proxy.Address(c.Ctx), v.cfg.PerIP, c.Began); wait > 0 {
+	v := cp.view(c)
+	if wait := cp.tries.Take(proxy.Address(c.Ctx), v.cfg.PerIP, c.Began); wait > 0 {
 		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(routes.RetrySoon, wait),
 			Message: "Rate limit exceeded: too many attestations were asked for from this address."}
 	}
@@ -147,7 +147,7 @@ func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, erro
 	return p, nil
 }
 
-// ours are the members that stand in an answer in the place of an upstream's.
+// ours are the members of an answer that replace those of an upstream.
 var ours = setOf(tee.Ours)
 
 func setOf(names []string) map[string]bool {

@@ -16,7 +16,7 @@ import (
 type Capability struct {
 	gateway *routes.Gateway
 	tries   routes.PerAddress
-	wanted  routes.PerMinute[string] // signatures of answers, by account and id
+	wanted  routes.PerMinute[answerKey] // signatures of answers
 	answers *answers
 	live    atomic.Pointer[view] // of the config that is served now
 }
@@ -25,35 +25,35 @@ type Capability struct {
 func New() *Capability { return &Capability{} }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
-	of.answers = newAnswers(g.EnclaveAnswers(), *g.Logger())
+func (cp *Capability) Open(g *routes.Gateway) []routes.Row {
+	cp.gateway = g
+	cp.answers = newAnswers(g.EnclaveAnswers(), g.Accounts().Now, *g.Logger())
 	return []routes.Row{
 		{Method: "GET", Path: "/tee/attestation", Access: routes.Public, Form: routes.NoBody, Limit: routes.SmallBody,
-			Params: attestationParams, Serve: of.attestation},
+			Params: attestationParams, Serve: cp.attestation},
 		{Method: "GET", Path: "/tee/signature", Access: routes.Bearer, Form: routes.NoBody, Limit: routes.SmallBody,
-			Params: signatureParams, Serve: of.signature},
+			Params: signatureParams, Serve: cp.signature},
 	}
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
+func (cp *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
 	old, _ := before.(*view)
-	v, err := of.newView(cfg, catalog, old)
+	v, err := cp.newView(cfg, catalog, old)
 	if err != nil {
 		return routes.View{}, fmt.Errorf("the enclaves: %w", err)
 	}
-	return routes.View{Own: v, Serve: func() { of.live.Store(v); v.serve() }, Close: v.close, Metrics: v.writeMetrics}, nil
+	return routes.View{Own: v, Serve: func() { cp.live.Store(v); v.serve() }, Close: v.close, Metrics: v.writeMetrics}, nil
 }
 
-func (of *Capability) view(c *routes.Call) *view { return c.Own(of).(*view) }
+func (cp *Capability) view(c *routes.Call) *view { return c.Own(cp).(*view) }
 
 // prefix begins the ids of models that chats are encrypted to (interface.md, TEE).
 const prefix = "e2ee-"
 
 // modelOf is the model of a query, which must run in an enclave.
-func (of *Capability) modelOf(c *routes.Call, id string) (*dialect.Model, *routes.Error) {
-	v := of.view(c)
+func (cp *Capability) modelOf(c *routes.Call, id string) (*dialect.Model, *routes.Error) {
+	v := cp.view(c)
 	if !v.cfg.AnyModelID && !strings.HasPrefix(id, prefix) {
 		return nil, routes.Invalid(routes.Issue{Code: "invalid_string", Path: "model", Received: routes.Excerpt([]byte(id)),
 			Message: "model: expected the id of a model that begins with " + prefix + "."})

@@ -2,7 +2,7 @@
 // with our verdict beside them, and their signatures over answers. It is routes.Enclaves
 // for chats, too.
 //
-// A report and a signature go out as their enclave wrote them, since what we claim must
-// be checkable from what we relay; members of ours stand beside them. Nothing of a
-// quote, a key or a hash is in a log or a metric.
+// Reports and signatures are relayed as their enclave wrote them, with members of ours
+// added: clients check our claims with what we relay. Quotes, keys and hashes reach no log
+// and no metric.
 package tee

@@ -15,8 +15,8 @@ func errKey() *routes.Error {
 
 // Attested is routes.Enclaves. Enclaves that have not said what key they have, since
 // this process began or since it changed, are asked.
-func (of *Capability) Attested(c *routes.Call, m *dialect.Model, key string) (*dialect.Target, *routes.Error) {
-	v := of.view(c)
+func (cp *Capability) Attested(c *routes.Call, m *dialect.Model, key string) (*dialect.Target, *routes.Error) {
+	v := cp.view(c)
 	for _, learn := range []bool{false, true} {
 		for _, t := range m.Targets {
 			e := v.of[t]
@@ -44,26 +44,26 @@ func (v *view) usable(m *dialect.Model, t *dialect.Target, e *tee.Enclave) (*dia
 }
 
 // Ready is routes.Enclaves.
-func (of *Capability) Ready(c *routes.Call, t *dialect.Target) bool {
-	v := of.view(c)
+func (cp *Capability) Ready(c *routes.Call, t *dialect.Target) bool {
+	v := cp.view(c)
 	e := v.of[t]
 	return e != nil && v.watch.Ready(e)
 }
 
 // Betrayed is routes.Enclaves.
-func (of *Capability) Betrayed(c *routes.Call, t *dialect.Target) {
-	v := of.view(c)
-	of.betrayed(v, v.of[t])
+func (cp *Capability) Betrayed(c *routes.Call, t *dialect.Target) {
+	v := cp.view(c)
+	cp.betrayed(v, v.of[t])
 }
 
 // betrayed is for an enclave of a config that the request began with, which need not be the
 // one that is served now.
-func (of *Capability) betrayed(v *view, e *tee.Enclave) {
+func (cp *Capability) betrayed(v *view, e *tee.Enclave) {
 	if e == nil {
 		return
 	}
 	v.watch.Betrayed(e)
-	if now := of.live.Load(); now != nil && now != v {
+	if now := cp.live.Load(); now != nil && now != v {
 		if same := now.like(e); same != nil {
 			now.watch.Betrayed(same)
 		}
@@ -71,6 +71,6 @@ func (of *Capability) betrayed(v *view, e *tee.Enclave) {
 }
 
 // Answered is routes.Enclaves.
-func (of *Capability) Answered(c *routes.Call, a *routes.EnclaveAnswer) {
-	of.answers.add(c, a)
+func (cp *Capability) Answered(c *routes.Call, a *routes.EnclaveAnswer) {
+	cp.answers.add(c.Key.Account.No(), a)
 }

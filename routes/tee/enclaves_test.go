@@ -20,15 +20,15 @@ func TestABetrayalOutlivesItsConfig(t *testing.T) {
 		v.watch.Over(v.each)
 		return v
 	}
-	of := New()
+	cp := New()
 	before, now := newView(), newView()
-	of.live.Store(now)
+	cp.live.Store(now)
 	if !now.watch.Ready(now.each[0]) {
 		t.Fatal("it is not ready to begin with")
 	}
-	of.betrayed(before, before.each[0])
+	cp.betrayed(before, before.each[0])
 	if before.watch.Ready(before.each[0]) || now.watch.Ready(now.each[0]) {
 		t.Error("it is asked again")
 	}
-	of.betrayed(now, nil) // a target that is no enclave
+	cp.betrayed(now, nil) // a target that is no enclave
 }

@@ -1,13 +1,16 @@
 package tee
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
+	"farebox/billing/store"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee"
 	"farebox/providers/tee/seal"
@@ -31,20 +34,20 @@ var errNoAnswer = &routes.Error{Status: 404, Code: "REQUEST_ID_NOT_FOUND",
 
 // signature answers GET /tee/signature (addendum 15.5), for the account that the answer
 // was given to. To all others, and for all models, an id that is not theirs is unknown.
-func (of *Capability) signature(c *routes.Call) *routes.Error {
+func (cp *Capability) signature(c *routes.Call) *routes.Error {
 	q := c.Query()
 	id, request := needed(q, "model"), needed(q, "request_id")
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	m, e := of.modelOf(c, id)
+	m, e := cp.modelOf(c, id)
 	if e != nil {
 		return e
 	}
 	if len(request) > maxID {
 		return errNoAnswer
 	}
-	kept, err := of.answers.find(c, request)
+	kept, err := cp.answers.find(c.Key.Account.No(), request)
 	if err != nil {
 		c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("tee: an answer cannot be looked up")
 		return &routes.Error{Status: 503, Message: "The record of the answer cannot be read right now; please retry.",
@@ -53,7 +56,7 @@ func (of *Capability) signature(c *routes.Call) *routes.Error {
 	if kept == nil || kept.Model != m.ID {
 		return errNoAnswer
 	}
-	raw, e := of.fetch(c, id, m, kept)
+	raw, e := cp.fetch(c, id, m, kept)
 	if e != nil {
 		return e
 	}
@@ -64,10 +67,10 @@ func (of *Capability) signature(c *routes.Call) *routes.Error {
 var errSignature = &routes.Error{Status: 502, Code: "TEE_SIGNATURE_FAILED", RetryAfter: routes.RetrySoon,
 	Message: "TEE signature request failed. The enclave's provider did not give a signature of this answer; please retry."}
 
-// fetch asks the enclave that answered, or takes what it said before: it is forgotten
-// there sooner than here.
-func (of *Capability) fetch(c *routes.Call, named string, m *dialect.Model, kept *answer) ([]byte, *routes.Error) {
-	v := of.view(c)
+// fetch returns the stored signature of an answer, or asks the enclave for it. Enclaves
+// forget signatures sooner.
+func (cp *Capability) fetch(c *routes.Call, named string, m *dialect.Model, kept *store.EnclaveRow) ([]byte, *routes.Error) {
+	v := cp.view(c)
 	var e *tee.Enclave
 	for _, t := range m.Targets {
 		if t.Upstream.Name == kept.Upstream {
@@ -79,12 +82,12 @@ func (of *Capability) fetch(c *routes.Call, named string, m *dialect.Model, kept
 		if e == nil {
 			return nil, errSignature
 		}
-		if wait := of.wanted.Take(keyOf(c.Key.Account.ID, kept.ID), askedAtMost, c.Began); wait > 0 {
+		if wait := cp.wanted.Take(answerKey{kept.Account, kept.ID}, askedAtMost, c.Began); wait > 0 {
 			return nil, &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: max(routes.RetrySoon, wait),
 				Message: "Rate limit exceeded: the enclave was asked for the signature of this answer too often."}
 		}
 		var err error
-		if raw, err = e.Upstream.Signature(c.Ctx, kept.ID, c.Began.Sub(kept.At) < freshFor); err != nil {
+		if raw, err = e.Upstream.Signature(c.Ctx, kept.ID, c.Began.Sub(time.UnixMicro(kept.AtUs)) < freshFor); err != nil {
 			c.Logger().Warn().Err(err).Str("model", m.ID).Str("upstream", e.Name).Bytes("request_id", c.ID[:]).
 				Msg("tee: a signature cannot be had")
 			return nil, errSignature
@@ -95,7 +98,7 @@ func (of *Capability) fetch(c *routes.Call, named string, m *dialect.Model, kept
 		return nil, errSignature
 	}
 	if signed.Valid && len(kept.Signature) == 0 {
-		of.answers.keep(c, kept, raw)
+		cp.answers.keep(c, kept, raw)
 	}
 	return v.signatureBody(named, m, kept, raw, signed), nil
 }
@@ -114,8 +117,8 @@ var oursOfSignature = setOf(tee.OursOfSignature)
 
 // signatureBody is what the enclave's provider wrote, and beside it what we say. The model
 // is the one that was asked for.
-func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw []byte, s tee.Signed) []byte {
-	sent, relayed := hex.EncodeToString(kept.Request[:]), hex.EncodeToString(kept.Response[:])
+func (v *view) signatureBody(named string, m *dialect.Model, kept *store.EnclaveRow, raw []byte, s tee.Signed) []byte {
+	sent, relayed := sumText(kept.Request), sumText(kept.Response)
 	judged, err := json.Marshal(shownSignature{s.Valid, s.Valid && v.attested(m, kept, s), s.Request == sent,
 		s.Response == relayed, sent, relayed})
 	if err != nil {
@@ -132,7 +135,7 @@ func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw [
 		b = jsontext.AppendString(append(jsontext.AppendString(jsontext.Comma(b), name), ':'), value)
 	}
 	text("model", named)
-	text("upstream_model", kept.UpstreamModel)
+	text("upstream_model", kept.Named)
 	text("request_id", kept.ID)
 	text("requested_request_id", kept.ID)
 	text("tee_provider", m.Chat.Enclave.Provider)
@@ -145,16 +148,23 @@ func (v *view) signatureBody(named string, m *dialect.Model, kept *answer, raw [
 	b = append(b, `attestation, and the hashes in text with those of the bytes sent and received."}`...)
 	b = jsontext.AppendString(append(b, `,"payload":{"request_hash":`...), s.Request)
 	b = jsontext.Object(b).Text("response_hash", s.Response).
-		Text("timestamp", kept.At.UTC().Format("2006-01-02T15:04:05.000Z"))
+		Text("timestamp", time.UnixMicro(kept.AtUs).UTC().Format("2006-01-02T15:04:05.000Z"))
 	b = append(append(b, `},"server_verification":`...), judged...)
 	return append(b, '}')
 }
 
+// sumText is a SHA-256 as text: zeros where the upstream gave one id to several answers.
+func sumText(sum []byte) string {
+	var b [sha256.Size]byte
+	copy(b[:], sum)
+	return hex.EncodeToString(b[:])
+}
+
 // attested says whether the signer is one whose key was proven: the one that the chat was
 // sealed to, or one of the enclave that answered.
-func (v *view) attested(m *dialect.Model, kept *answer, s tee.Signed) bool {
-	if kept.Key != "" {
-		return addressOf(kept.Key) == s.Address
+func (v *view) attested(m *dialect.Model, kept *store.EnclaveRow, s tee.Signed) bool {
+	if kept.SealedTo != "" {
+		return addressOf(kept.SealedTo) == s.Address
 	}
 	for _, t := range m.Targets {
 		if e := v.of[t]; e != nil && t.Upstream.Name == kept.Upstream && v.watch.Signs(e, s.Address) {

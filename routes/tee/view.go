@@ -33,19 +33,19 @@ const (
 	waitAtOnce = 256
 )
 
-func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
+func (cp *Capability) newView(cfg *config.Config, catalog *providers.Catalog, before *view) (*view, error) {
 	v := &view{cfg: &cfg.TEE, of: map[*dialect.Target]*tee.Enclave{}, inFlight: map[*tee.Enclave]*fair.Turns{},
-		verifying: fair.NewTurns(verifyAtOnce, waitAtOnce), answers: of.answers, done: make(chan struct{})}
-	setup, err := tee.NewSetup(&cfg.TEE, *of.gateway.Logger())
+		verifying: fair.NewTurns(verifyAtOnce, waitAtOnce), answers: cp.answers, done: make(chan struct{})}
+	setup, err := tee.NewSetup(&cfg.TEE, *cp.gateway.Logger())
 	if err != nil {
 		return nil, err
 	}
 	v.setup = setup
 	if cfg.TEE.AllowTestRoot {
-		of.gateway.Logger().Warn().Msg("tee.allow_test_root: the owner of the configured roots can forge any proof, and every " +
+		cp.gateway.Logger().Warn().Msg("tee.allow_test_root: the owner of the configured roots can forge any proof, and every " +
 			"attestation says that it proves nothing")
 	}
-	v.watch = &tee.Watch{Judge: setup.Judge, Every: cfg.TEE.Recheck, Enforce: *cfg.TEE.Enforce, Log: *of.gateway.Logger()}
+	v.watch = &tee.Watch{Judge: setup.Judge, Every: cfg.TEE.Recheck, Enforce: *cfg.TEE.Enforce, Log: *cp.gateway.Logger()}
 	for _, m := range catalog.Models() {
 		if m.Chat == nil || m.Chat.Enclave == nil {
 			continue
@@ -56,7 +56,7 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 		}
 		for _, t := range m.Targets {
 			e := &tee.Enclave{Model: m.ID, Name: t.Upstream.Name, Policy: policy,
-				Upstream: &tee.Upstream{Proxy: of.gateway.Proxy(), Endpoint: t.Upstream.Proxy, At: addressed(t.Upstream.Config),
+				Upstream: &tee.Upstream{Proxy: cp.gateway.Proxy(), Endpoint: t.Upstream.Proxy, At: addressed(t.Upstream.Config),
 					Kind: m.Chat.Enclave.Kind, Model: t.Name, Timeout: cfg.TEE.Timeout}}
 			if before != nil {
 				e.GoOn(before.like(e))
@@ -70,13 +70,13 @@ func (of *Capability) newView(cfg *config.Config, catalog *providers.Catalog, be
 	return v, nil
 }
 
-// addressed is what decides whom an upstream reaches.
+// addressed is the part of an upstream that selects its server.
 func addressed(u *config.Upstream) string {
 	return u.EndpointURL() + " " + u.Query() + " " + u.CAFile
 }
 
-// like is the same enclave of another config, at the same place and asked about in the
-// same way; nil: there is none.
+// like finds the same enclave of another config, with the same address and policy; nil:
+// v has no such enclave.
 func (v *view) like(e *tee.Enclave) *tee.Enclave {
 	for _, o := range v.each {
 		if o.Model == e.Model && o.Name == e.Name && o.Upstream.At == e.Upstream.At && o.Upstream.Kind == e.Upstream.Kind &&
@@ -87,7 +87,7 @@ func (v *view) like(e *tee.Enclave) *tee.Enclave {
 	return nil
 }
 
-// serve begins to look after the enclaves.
+// serve begins to attest the enclaves.
 func (v *view) serve() {
 	v.watch.Begin()
 	go v.answers.purge(v.done)
