@@ -124,6 +124,8 @@ func (s *fullStore) lists(from, to int) (list []string) {
 	}
 	add(to, `INSERT INTO house SELECT 'cash', 1, -count(*) * {AMOUNT} FROM credit WHERE true ON CONFLICT(book, currency) DO UPDATE SET
 		balance = house.balance + excluded.balance`)
+	add(to, `INSERT INTO balance_day SELECT at / 86400000000, 1, count(*) * {AMOUNT} FROM credit GROUP BY 1 ON CONFLICT(day, currency)
+		DO UPDATE SET amount = balance_day.amount + excluded.amount`)
 	add(to, "DROP TABLE credit")
 	add(to, `INSERT INTO audit(id, at_us, who, role, origin, operation, account, subject, reason, idem, digest, before_state, after_state, answer,
 		day, credited) {ROWS} SELECT {ID}, {AT}, 'who-' || x % 2, 'owner', 'here', 'operation-' || x % 2, {ACCOUNT}, 'subject-' || x % 2, '', '', x'00', '{}',

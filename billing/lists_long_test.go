@@ -50,16 +50,17 @@ var filters = map[string][]string{
 	"list_refusals.status": {"402", "500"},
 }
 
-// sums are lists that add up days: they read sums of days and of accounts, never single requests,
-// so they grow with the days and keys that were in use.
+// sums are lists that add up the daily usage of all keys: they never read single requests, but grow
+// with the days, keys and models that were in use.
 var sums = map[string][]string{
-	"liability":    {``, `"from":"MIDDLE"`},
 	"revenue":      {`"by":"account"`, `"by":"key"`, `"by":"model"`, `"by":"day"`, `"by":"day","from":"MONTH"`, `"by":"account","from":"MONTH"`},
 	"report_usage": {`"by":"day"`},
 }
 
-// sumsOfOne add up what is bounded by one account.
-var sumsOfOne = map[string][]string{
+// bounded are lists with members that not all fit together: they read the sums of some days, or
+// those of one account.
+var bounded = map[string][]string{
+	"liability":    {``, `"from":"MIDDLE"`, `"to":"MIDDLE"`, `"to":"2000-01-01T00:00:00Z"`},
 	"revenue":      {`"by":"key","account":"account-7"`},
 	"report_usage": {`"by":"day","account":"account-7"`},
 }
@@ -74,7 +75,7 @@ type listCase struct {
 // them.
 func listCases(t *testing.T, words *strings.Replacer) (cases []listCase) {
 	for _, o := range operations {
-		if o.method != "GET" || strings.Contains(o.path, "{") || sums[o.name] != nil || o.name == "list_nodes" {
+		if o.method != "GET" || strings.Contains(o.path, "{") || sums[o.name] != nil || bounded[o.name] != nil || o.name == "list_nodes" {
 			continue // there are as many nodes as there are processes
 		}
 		if o.answer.Kind() != reflect.Slice && !strings.HasPrefix(o.answer.Name(), "List[") {
@@ -113,7 +114,7 @@ func listCases(t *testing.T, words *strings.Replacer) (cases []listCase) {
 			cases = append(cases, listCase{o.name, q, slices.Contains(o.members, "limit")})
 		}
 	}
-	for name, list := range sumsOfOne {
+	for name, list := range bounded {
 		for _, q := range list {
 			cases = append(cases, listCase{name, words.Replace(q), false})
 		}
@@ -151,10 +152,15 @@ func (e *engineUnderTest) page(c *listCase, cursor string) (next string) {
 // deep is how many pages after the first one is read.
 const deep = 12
 
-// reads is how much the first page reads, and the most that a later one does.
+// reads is how much the first page reads, and the most that a later one does. Of lists with two
+// filters it reads the first page.
 func (e *engineUnderTest) reads(c *listCase) (first, later int64) {
 	cursor := ""
-	for n := range 3 {
+	pages := 3
+	if strings.Contains(c.query, ",") {
+		pages = 1
+	}
+	for n := range pages {
 		before := e.read()
 		cursor = e.page(c, cursor)
 		if n == 0 {
@@ -178,7 +184,7 @@ func TestLongAPageOfEveryListReadsTheSameInAFullStore(t *testing.T) {
 	costs := map[string]map[listCase]cost{}
 	for _, part := range []int{4, 1} {
 		s.grow(all/part, 400/part, all/part)
-		for _, e := range s.engines() {
+		for e := range s.engines {
 			now, began := map[listCase]cost{}, time.Now()
 			for _, c := range listCases(t, s.words()) {
 				first, later := e.reads(&c)
@@ -206,9 +212,12 @@ func (s *fullStore) words() *strings.Replacer {
 		"MONTH", s.begin.AddDate(0, 0, fullDays-30).Format(time.RFC3339))
 }
 
-// engines are this store and its copy in PostgreSQL, made from a backup.
-func (s *fullStore) engines() []*engineUnderTest {
+// engines are this store and then its copy in PostgreSQL, made from a backup.
+func (s *fullStore) engines(yield func(*engineUnderTest) bool) {
 	t := s.t
+	if !yield(&engineUnderTest{"sqlite", &desk{s.f.Ledger, t}, func() int64 { return pagesRead(t, s.f.store) }}) {
+		return
+	}
 	path := filepath.Join(t.TempDir(), "backup")
 	if _, err := Do(s.f.Ledger, BackUp{Path: path}); err != nil {
 		t.Fatal(err)
@@ -226,10 +235,7 @@ func (s *fullStore) engines() []*engineUnderTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = shared.Close() })
-	return []*engineUnderTest{
-		{"sqlite", &desk{s.f.Ledger, t}, func() int64 { return pagesRead(t, s.f.store) }},
-		{"postgres", &desk{shared, t}, func() int64 { return rowsRead(t, shared.store) }},
-	}
+	yield(&engineUnderTest{"postgres", &desk{shared, t}, func() int64 { return rowsRead(t, shared.store) }})
 }
 
 // eachConn runs do on every connection that reads. Nobody else reads meanwhile.
@@ -305,7 +311,7 @@ func TestLongTimesOfLists(t *testing.T) {
 	began := time.Now()
 	s.grow(all, max(1000, all/1000), min(all/5, 1_000_000))
 	t.Logf("filled in %s", time.Since(began).Round(time.Second))
-	for _, e := range s.engines() {
+	for e := range s.engines {
 		type line struct{ first, deep, filtered time.Duration }
 		lines, slowest := map[string]*line{}, map[string]string{}
 		cases := listCases(t, s.words())

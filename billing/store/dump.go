@@ -407,6 +407,7 @@ func (l *loader) finish() error {
 			"WHERE p.node = job.node AND p.hold = job.hold AND " + l.keeps() + ")",
 		"UPDATE bucket SET avail = avail + escrow, escrow = 0 WHERE escrow > 0",
 		"UPDATE usage_kept SET node = 0, lease_us = 0",
+		l.q.s.text(sqlAllDays),
 		"INSERT INTO applied(node, sink, inc, seq) SELECT 1, s, 0, 0 FROM (SELECT 'ledger' AS s UNION ALL SELECT " +
 			"'usage') x WHERE true ON CONFLICT DO NOTHING",
 	}

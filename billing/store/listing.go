@@ -56,7 +56,7 @@ type listing[R any] struct {
 const (
 	// rowsLooked is how many rows a page looks at. A filter without an index of its own may leave
 	// a page short; the next page goes on behind it.
-	rowsLooked = 5000
+	rowsLooked = 2000
 	// pageless stands for a list without pages, of a command.
 	pageless = math.MaxInt32
 	// rowsGrow is how many times as many rows as before are read next, where few of them match.

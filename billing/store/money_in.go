@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"farebox/billing/money"
@@ -46,48 +49,80 @@ func (f *MoneyFilter) matches(b *Booking) bool {
 		(f.ToUs == 0 || b.AtUs < f.ToUs)
 }
 
+// schema15 was added in version 15: what all balances moved by on each day.
+const schema15 = `
+-- The sum of the postings to customers by the UTC day of their entry, counted from 1970-01-01.
+CREATE TABLE balance_day(day {I64} NOT NULL, currency {I64} NOT NULL, amount {I64} NOT NULL, PRIMARY KEY(day, currency)) {KEYED};
+`
+
+const (
+	sqlPostedDays = `SELECT e.ts_us / 86400000000 AS day, p.currency, CAST(sum(p.amount) AS {I64}) AS amount FROM entry e
+		JOIN posting p ON p.entry = e.id AND p.book = 'customer' GROUP BY 1, 2`
+	// sqlAllDays adds up the postings of before version 15, and of a backup.
+	sqlAllDays = "INSERT INTO balance_day(day, currency, amount) " + sqlPostedDays + ";"
+	sqlAddDays = `INSERT INTO balance_day(day, currency, amount) SELECT ts_us / 86400000000, CAST($2 AS {I64}), CAST($3 AS {I64}) FROM entry
+		WHERE id = $1 ON CONFLICT(day, currency) DO UPDATE SET amount = balance_day.amount + excluded.amount`
+)
+
+// dayMove is what an entry moves all balances of a currency by.
+type dayMove struct {
+	currency money.Currency
+	entry    int64
+}
+
+// movesOn adds a posting to the sums of the day of its entry, when t ends.
+func (t *tx) movesOn(entry int64, c money.Currency, n money.Nano) {
+	if t.days == nil {
+		t.days = map[dayMove]money.Nano{}
+	}
+	t.days[dayMove{c, entry}] += n
+}
+
+// writeDays writes the sums of movesOn. All writers lock the rows in the same order.
+func (t *tx) writeDays() error {
+	moves := slices.SortedFunc(maps.Keys(t.days), func(a, b dayMove) int {
+		return cmp.Or(cmp.Compare(a.currency, b.currency), cmp.Compare(a.entry, b.entry))
+	})
+	for _, m := range moves {
+		if _, err := t.exec(sqlAddDays, m.entry, int64(m.currency), int64(t.days[m])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countBalanceDays checks the sums by day against the postings.
+func (r *Recount) countBalanceDays(q *Query) error {
+	return r.none(q, "on day %d balances moved by %[3]s %[2]s, their postings add up to %[4]s",
+		[]any{new(int64), new(money.Currency), new(money.Nano), new(money.Nano)}, `SELECT day, currency, CAST(sum(amount) AS {I64}),
+		CAST(sum(posted) AS {I64}) FROM (SELECT day, currency, amount, 0 AS posted FROM balance_day
+		UNION ALL SELECT day, currency, 0, amount FROM (`+sqlPostedDays+`) AS x) AS b
+		GROUP BY day, currency HAVING sum(amount) <> sum(posted)`)
+}
+
 // LiabilityDay is what all accounts had at the end of a day.
 type LiabilityDay struct {
 	Day      int32
 	Balances money.Parts
 }
 
-// Liability is what all accounts had at the end of each day, by their postings. It goes back
-// from now, so it reads what was booked since the first day.
+// Liability is what all accounts had at the end of each day, the latest first, by the sums of days.
 func (s *sqlStore) Liability(first, last int32) (days []LiabilityDay, err error) {
 	err = s.Report(context.Background(), func(q *Query) error {
-		var now money.Parts
-		moved := map[int32]*money.Parts{}
-		err := each2(q, func(c money.Currency, n money.Nano) { now[money.PlaceOf(c)] = n },
-			"SELECT currency, CAST(sum(balance) AS {I64}) FROM account_sum GROUP BY currency")
-		if err != nil {
-			return err
-		}
-		err = each3(q, func(day int32, c money.Currency, n money.Nano) {
-			if moved[day] == nil {
-				moved[day] = &money.Parts{}
-			}
-			moved[day][money.PlaceOf(c)] += n
-		}, `SELECT e.ts_us / 86400000000, p.currency, CAST(sum(p.amount) AS {I64}) FROM entry e
-			JOIN posting p ON p.entry = e.id AND p.book = 'customer' WHERE e.ts_us >= $1 GROUP BY 1, 2`,
-			int64(first+1)*86_400_000_000)
-		if err != nil {
-			return err
-		}
+		sum, at := money.Parts{}, first
 		days = nil
-		latest := last
-		for day := range moved {
-			latest = max(latest, day)
-		}
-		for day := latest; day >= first; day-- {
-			if day <= last {
-				days = append(days, LiabilityDay{day, now})
-			}
-			if moved[day] != nil {
-				now.Sub(moved[day])
+		to := func(day int32) {
+			for ; at < day; at++ {
+				days = append(days, LiabilityDay{at, sum})
 			}
 		}
-		return nil
+		err := each3(q, func(day int32, c money.Currency, n money.Nano) {
+			to(day)
+			sum[money.PlaceOf(c)] += n
+		}, "SELECT day, currency, amount FROM balance_day WHERE day <= $1 ORDER BY day", last)
+		to(last + 1)
+		slices.Reverse(days)
+		return err
 	})
 	return days, err
 }

@@ -50,6 +50,7 @@ func (t *tx) postCustomers(entry int64, charges bool, list []posting) error {
 	}
 	for i := range list {
 		rows.add(entry, list[i].account, int64(money.SpendOrder[list[i].place]), int64(list[i].amount), flag(!charges))
+		t.movesOn(entry, money.SpendOrder[list[i].place], list[i].amount)
 	}
 	return rows.flush()
 }

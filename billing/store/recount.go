@@ -44,7 +44,7 @@ func recountOn(q *Query, pinned func()) (*Recount, error) {
 		return nil, err
 	}
 	for _, count := range []func(*Query) error{r.countBuckets, r.countDebts, r.countPostings, r.countDays, r.countPages,
-		r.countSums, r.countMoved, r.countLeases, r.countCursors, r.countFeed, r.countJobs, r.countPayments} {
+		r.countSums, r.countBalanceDays, r.countMoved, r.countLeases, r.countCursors, r.countFeed, r.countJobs, r.countPayments} {
 		if err := count(q); err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // Version is that of the schema that this farebox reads and writes.
-const Version = 14
+const Version = 15
 
 // schema makes an empty database, for every engine: words in braces are
 // replaced (dialect.words). Days are numbers such as 20261121, in UTC; times
@@ -55,7 +55,7 @@ CREATE TABLE posting(
   amount {I64} NOT NULL, balance_after {I64}, PRIMARY KEY(entry, book, account, currency)) {KEYED};
 -- Running sums of the books that belong to the house: cash, grants, revenue, debt, shortfall, late, breakage.
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
-` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + schema13 + schema14 + postingNo
+` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + schema13 + schema14 + schema15 + postingNo
 
 // usageDay is new in version 5: daily usage by the kind of what was sold.
 const usageDay = `
@@ -379,7 +379,7 @@ DROP TABLE open_progress1;
 ALTER TABLE usage_day RENAME TO usage_day4;
 DROP INDEX usage_day_day;
 ` + usageDay + fence, schema6 + fence, schema7 + fence, schema8 + markMoved + fence, schema9 + fence,
-	schema10 + fence, schema11 + fence, schema12 + fence, schema13 + fence, schema14 + fence}
+	schema10 + fence, schema11 + fence, schema12 + fence, schema13 + fence, schema14 + fence, schema15 + sqlAllDays + fence}
 
 // steps follow the migration to a version where SQL alone cannot do it.
 var steps = map[int]func(*tx) error{3: (*tx).repackPages, 5: (*tx).divideDays, 11: (*tx).numberPostings}

@@ -172,6 +172,7 @@ type tx struct {
 	*sql.Tx
 	Query
 	house   map[houseID]money.Nano
+	days    map[dayMove]money.Nano
 	changes []Change
 	moved   []journal.Record // consumption besides charges (moved.go)
 	last    uint64           // number of the last of changes, once they are written
@@ -395,6 +396,9 @@ func (t *tx) finish() error {
 			return fmt.Errorf("cannot add %s %s to the book %q of the house: %w", t.house[id], id.currency, id.book,
 				err)
 		}
+	}
+	if err := t.writeDays(); err != nil {
+		return fmt.Errorf("cannot add up what moved balances today: %w", err)
 	}
 	if len(t.changes) == 0 {
 		return nil

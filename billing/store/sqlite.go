@@ -106,7 +106,7 @@ func (s *sqliteStore) open(uri string) (err error) {
 	_, err = s.writer.Exec("INSERT INTO applied(node, sink, inc, seq) VALUES(1, 'ledger', 0, 0), (1, 'usage', 0, 0) " +
 		"ON CONFLICT DO NOTHING")
 	return errors.Join(err,
-		s.prepare(s.writer, sqlCharge, sqlAddSum, sqlPosting, sqlUsageDay, sqlPage, sqlHour, sqlHouse),
+		s.prepare(s.writer, sqlCharge, sqlAddSum, sqlPosting, sqlUsageDay, sqlPage, sqlHour, sqlHouse, sqlAddDays),
 		s.prepare(s.reader, keys.row+byDigest, sqlAccount))
 }
 
