@@ -288,7 +288,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	if err != nil {
 		return "", err
 	}
-	switch chain, told := config.ParseChainID(gjson.GetBytes(body, "result").String()); {
+	switch chain, told := rpc.ChainOf(gjson.GetBytes(body, "result")); {
 	case !told:
 		return good + "; it does not name its chain", nil
 	case n.ChainID != "" && chain != n.ChainID:

@@ -21,6 +21,14 @@ var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesis
 // ChainMethod is what tells on which chain a node of a family is.
 func ChainMethod(family string) string { return chainMethods[family] }
 
+// ChainOf reads the chain that a node names: a text or a number, which nodes write in several ways.
+func ChainOf(result gjson.Result) (config.ChainID, bool) {
+	if result.Type != gjson.String && result.Type != gjson.Number {
+		return "", false
+	}
+	return config.ParseChainID(result.String())
+}
+
 // chains compare on which chain the nodes of a network are, with each other and
 // with what the operator expects, so that a wrong URL does not answer for
 // another chain. Nodes are asked in the background:
@@ -156,5 +164,5 @@ func (u *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
 	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return "", false
 	}
-	return config.ParseChainID(gjson.ParseBytes(a.result()).String()) // nodes write it in several ways
+	return ChainOf(gjson.ParseBytes(a.result()))
 }

@@ -112,6 +112,10 @@ func TestCheckOnlineComparesTheChainsOfNodes(t *testing.T) {
 			t.Errorf("%q: %v\n%s", id, err, out)
 		}
 	}
+	// The simulated node does not know Solana's methods, and answers with what was asked.
+	if out, err := check("family: solana,"); err != nil || !strings.Contains(out, "own: good (200); it does not name its chain") {
+		t.Errorf("a node that names no chain: %v\n%s", err, out)
+	}
 	if out, err := check("chain_id: 1,"); rig.ExitCode(err) != 1 ||
 		!strings.Contains(out, `own: it is on chain "5", and chain_id of the network is 1`) {
 		t.Errorf("%v\n%s", err, out)
