@@ -9,8 +9,8 @@ import (
 )
 
 // EraseAccount removes what tells who a closed account was, and what it wrote: its name, profile,
-// wallets, the descriptions of its keys, memos, texts of reviews and jobs, kept answers, media and
-// cloned voices. The books stay. It can be repeated at any time.
+// wallets, the descriptions of its keys, memos, texts of reviews and jobs, details of requests, kept
+// answers, media and cloned voices. The books stay. It can be repeated at any time.
 type EraseAccount struct {
 	Account string `json:"account"` // id or name
 }
@@ -47,6 +47,9 @@ func (q EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err er
 		answer.Removed.KeptAnswers, err = l.eraseKept(a.no)
 	}
 	if err == nil {
+		answer.Removed.Requests, err = l.eraseRequests(a.no)
+	}
+	if err == nil {
 		err = c.store.Erase(a.no, l.now()/1000, &answer.Removed)
 	}
 	if err != nil {
@@ -61,6 +64,15 @@ func (q EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err er
 		return fail(err)
 	}
 	return answer, nil
+}
+
+// eraseRequests removes the details of an account's requests, also those that wait to be written.
+// Other nodes write what they have within a second.
+func (l *Ledger) eraseRequests(account uint32) (int64, error) {
+	if err := l.flushRequests(); err != nil {
+		return 0, err
+	}
+	return l.store.EraseRequests(account)
 }
 
 // eraseKept removes the kept answers of an account, and their items: those of this node, or in

@@ -115,6 +115,11 @@ func TestAnErasedAccountLeavesNoTextBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.settle(&h, 10)
+			f.requests.keepUs.Store(time.Hour.Microseconds())
+			for n := range 3 {
+				noteAs(f.Ledger, k.Account.no, n, marker)
+			}
+			noteAs(f.Ledger, other.Account.no, 1, "OTHER")
 			f.keepAnswers(k.Account.no, marker)
 			if len(left()) < 2 {
 				t.Fatalf("the test finds its marker in %v only", left())
@@ -131,7 +136,7 @@ func TestAnErasedAccountLeavesNoTextBehind(t *testing.T) {
 				}
 				want := store.Erased{}
 				if round == 0 {
-					want = store.Erased{KeptAnswers: 4, Keys: 1, Reviews: 1, Memos: 1, Violations: 1, Audit: done.Removed.Audit}
+					want = store.Erased{KeptAnswers: 4, Keys: 1, Reviews: 1, Memos: 1, Violations: 1, Requests: 3, Audit: done.Removed.Audit}
 				}
 				if round == 1 {
 					want.Audit = done.Removed.Audit // that of the round before
@@ -150,6 +155,9 @@ func TestAnErasedAccountLeavesNoTextBehind(t *testing.T) {
 				if texts, err := kept.Find(other.Account.no, [][]byte{[]byte("name")}); err != nil || string(texts[0]) != "of another" {
 					t.Errorf("the text of another account is %q (%v)", texts, err)
 				}
+			}
+			if n, err := f.store.RequestsByAccount(); err != nil || n[k.Account.no] != 0 || n[other.Account.no] != 1 {
+				t.Errorf("details of requests by account: %v (%v)", n, err)
 			}
 			f.reopen()
 			_, answer, err := f.Idempotency().Begin(&replay.Claim{Account: other.Account.no, Key: []byte("key-0")})

@@ -16,6 +16,7 @@ type Erased struct {
 	Media       int64 `json:"media"` // files
 	Voices      int64 `json:"voices"`
 	Violations  int64 `json:"violations"`
+	Requests    int64 `json:"requests"`   // details; the books keep what they cost
 	Characters  int64 `json:"characters"` // that it has used
 	Sealed      int64 `json:"sealed"`     // answers of enclaves
 	Audit       int64 `json:"audit"`      // states and answers in the audit log
@@ -26,9 +27,9 @@ type Erased struct {
 // descriptions, links of wallets, texts of reviews, jobs and memos, and what the audit log tells
 // of them. Its keys are revoked. The books stay. What was removed is added to removed.
 func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
-	kept := removed.KeptAnswers
+	kept, requests := removed.KeptAnswers, removed.Requests
 	err := s.write(func(t *tx) error {
-		*removed = Erased{KeptAnswers: kept}
+		*removed = Erased{KeptAnswers: kept, Requests: requests}
 		if err := t.wipe(true); err != nil {
 			return err
 		}
@@ -66,6 +67,27 @@ func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 	// What was removed is in the log still.
 	_, err = s.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	return s.shown(err)
+}
+
+// eraseRequests is how many details of requests one transaction erases.
+const eraseRequests = 1000
+
+// EraseRequests removes the details of an account's requests, in steps beside the traffic.
+func (s *sqlStore) EraseRequests(account uint32) (removed int64, err error) {
+	for n := int64(eraseRequests); err == nil && n == eraseRequests; removed += n {
+		err = s.write(func(t *tx) error {
+			n = 0
+			if err := t.wipe(true); err != nil {
+				return err
+			}
+			gone, err := t.affect(sqlPurgeRequestsOf, account, eraseRequests)
+			if n = gone; err != nil {
+				return err
+			}
+			return t.wipe(false)
+		})
+	}
+	return removed, err
 }
 
 // wipe has SQLite overwrite the pages that the transaction frees.

@@ -94,6 +94,8 @@ type RequestStore interface {
 	RequestsByAccount() (map[uint32]int, error)
 	// PurgeRequestsOf removes the oldest rows of an account.
 	PurgeRequestsOf(account uint32, most int) (removed int, err error)
+	// EraseRequests removes all rows of an account for good.
+	EraseRequests(account uint32) (removed int64, err error)
 	// FindCharge finds the charge of a request in a bounded number of pages. ErrManyPages: it
 	// may be in others.
 	FindCharge(s ChargeSearch) (*journal.Record, error)
@@ -177,9 +179,11 @@ func (s *sqlStore) RequestsByAccount() (counts map[uint32]int, err error) {
 }
 
 func (s *sqlStore) PurgeRequestsOf(account uint32, most int) (int, error) {
-	return s.affect(`DELETE FROM request WHERE (id, at_us) IN (
-		SELECT id, at_us FROM request WHERE account = $1 ORDER BY at_us, id LIMIT $2)`, int64(account), most)
+	return s.affect(sqlPurgeRequestsOf, int64(account), most)
 }
+
+const sqlPurgeRequestsOf = `DELETE FROM request WHERE (id, at_us) IN (
+	SELECT id, at_us FROM request WHERE account = $1 ORDER BY at_us, id LIMIT $2)`
 
 // ChargeSearch says where the charge of a request may be.
 type ChargeSearch struct {
