@@ -77,12 +77,15 @@ func (x *Exchange) connect(t *Endpoint, nowNs int64, fresh bool) (Cause, error) 
 var (
 	errNoFreeConn     = errors.New("all connections are in use (max_connections)")
 	errConnectTimeout = errors.New("no connection in time (timeouts.connect)")
-	ErrName           = errors.New("the host name cannot be resolved")
-	ErrCertificate    = errors.New("the upstream's certificate is not trusted (ca_file)")
-	ErrHandshake      = errors.New("the TLS handshake failed")
-	errBroken         = errors.New("the connection broke")
-	errUnasked        = errors.New("the upstream closed the connection, or spoke, before it was asked")
-	errClosed         = errors.New("the upstream closed the connection")
+	// ErrName is a host name without an address.
+	ErrName = errors.New("the host name cannot be resolved")
+	// ErrCertificate is a certificate of no trusted authority.
+	ErrCertificate = errors.New("the upstream's certificate is not trusted (ca_file)")
+	// ErrHandshake is a server that does not speak TLS as we do.
+	ErrHandshake = errors.New("the TLS handshake failed")
+	errBroken    = errors.New("the connection broke")
+	errUnasked   = errors.New("the upstream closed the connection, or spoke, before it was asked")
+	errClosed    = errors.New("the upstream closed the connection")
 )
 
 // plainError says what went wrong without addresses, names or certificates:

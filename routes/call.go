@@ -70,8 +70,8 @@ type Call struct {
 	errCode   string
 	short     billing.Denial // why the account or the key could not pay
 	refused   *billing.RefusedKey
-	limitBy   string         // the rate limit that refused it
-	Hint      string         // for the operator: the switch that would have served it
+	limitBy   string // the rate limit that refused it
+	Hint      string // for the operator: the switch that would have served it
 	Cause     string
 	Upstream  string
 	Router    string // that the upstream is, for its header

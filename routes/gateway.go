@@ -165,16 +165,7 @@ func (g *Gateway) Reload(cfg *config.Config) error {
 		m.Slot = g.ledger.ModelNumber(m.ID)
 		next.models = append(next.models, g.metrics.model(m.ID))
 	}
-	next.upstreams, next.errors = map[string]uint32{}, map[string]*upstreamErrors{}
-	for _, w := range next.watched() {
-		next.upstreams[w.Upstream] = g.ledger.UpstreamNumber(w.Upstream)
-		if old != nil {
-			next.errors[w.Upstream] = old.errors[w.Upstream]
-		}
-		if next.errors[w.Upstream] == nil {
-			next.errors[w.Upstream] = new(upstreamErrors)
-		}
-	}
+	g.numberUpstreams(next, old)
 	next.classes = g.offeredClasses(cfg)
 	next.windows = map[*RateClass]classWindow{}
 	for _, class := range next.classes {

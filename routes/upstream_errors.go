@@ -14,6 +14,20 @@ import (
 // upstreamErrors counts the attempts at an upstream that failed, by kind.
 type upstreamErrors [attempt.Kinds]atomic.Int64
 
+// numberUpstreams gives the upstreams of a snapshot their numbers, and the errors counted before.
+func (g *Gateway) numberUpstreams(next, old *snapshot) {
+	next.upstreams, next.errors = map[string]uint32{}, map[string]*upstreamErrors{}
+	for _, w := range next.watched() {
+		next.upstreams[w.Upstream] = g.ledger.UpstreamNumber(w.Upstream)
+		if old != nil {
+			next.errors[w.Upstream] = old.errors[w.Upstream]
+		}
+		if next.errors[w.Upstream] == nil {
+			next.errors[w.Upstream] = new(upstreamErrors)
+		}
+	}
+}
+
 // byKind are those that there were.
 func (u *upstreamErrors) byKind() map[string]int64 {
 	list := map[string]int64{}
