@@ -17,13 +17,14 @@ import (
 )
 
 // fullStore is a store with so many rows in every list. Half of the rows of a list are of the
-// account "big"; the others have a hundredth of that and less.
+// account "big", the others of those that came with them: older ones have no more than before.
 type fullStore struct {
 	t        *testing.T
 	f        *fixture
 	random   *rand.Rand
 	seq      uint64
 	accounts int // so far
+	older    int // of them, those that grow no more
 	requests int
 	rows     int // of other lists
 	begin    time.Time
@@ -55,6 +56,7 @@ func (s *fullStore) grow(requests, accounts, rows int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.older = s.accounts
 	s.addAccounts(tx, accounts)
 	for _, part := range s.lists(s.rows, rows) {
 		if _, err := tx.Exec(part); err != nil {
@@ -106,7 +108,7 @@ func (s *fullStore) lists(from, to int) (list []string) {
 			min(from, most), min(to, most))
 	}
 	const amount = 1_000_000_000_000
-	words := strings.NewReplacer("{ACCOUNT}", fmt.Sprintf("(CASE x %% 2 WHEN 0 THEN 1 ELSE 1 + x / 2 %% %d END)", s.accounts), "{AT}",
+	words := strings.NewReplacer("{ACCOUNT}", fmt.Sprintf("(CASE x %% 2 WHEN 0 THEN 1 ELSE %d + x / 2 %% %d END)", 1+s.older, s.accounts-s.older), "{AT}",
 		fmt.Sprintf("(%d + x * %d)", s.begin.UnixMicro(), int64(fullDays)*86_400_000_000/int64(max(to, 1))), "{ID}", "lower(hex(randomblob(16)))",
 		"{AMOUNT}", fmt.Sprint(int64(amount)))
 	add := func(most int, text string) {
@@ -162,7 +164,7 @@ func (s *fullStore) addUsage(to int) {
 		for n := range min(fullBatch, to-s.requests) {
 			account := 1
 			if n%2 == 1 {
-				account = 1 + (s.requests/fullBatch*fullBusy+n%fullBusy)%s.accounts
+				account = 1 + s.older + (s.requests/fullBatch*fullBusy+n%fullBusy)%(s.accounts-s.older)
 			}
 			s.seq += 2
 			r := &journal.Record{Kind: journal.Settle, Seq: s.seq, Hold: s.seq - 1, TimeNs: at + int64(n)*1000, Account: uint32(account),

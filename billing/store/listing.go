@@ -26,6 +26,9 @@ DROP INDEX audit_who;
 CREATE INDEX audit_who ON audit(who, at_us, no);
 CREATE INDEX audit_operation ON audit(operation, at_us, no);
 CREATE INDEX audit_at ON audit(at_us, no);
+-- In the order of the list, too: SQLite would read all jobs in the index of the list instead.
+DROP INDEX job_due;
+CREATE INDEX job_due ON job(created_us, id) WHERE ` + jobDue + `;
 CREATE INDEX job_created ON job(created_us, id);
 CREATE INDEX job_model_created ON job(model, created_us, id);
 DROP INDEX payment_created;
