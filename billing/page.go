@@ -20,7 +20,8 @@ type Page struct {
 	Cursor string `json:"cursor,omitempty"` // next_cursor of the page before
 }
 
-// List is a page of a list.
+// List is a page of a list. It may have fewer items than its limit, and a next page all the same:
+// where filters match few rows, a page ends after a bounded number.
 type List[T any] struct {
 	Items []T    `json:"data"`
 	Next  string `json:"next_cursor"` // empty: this is the last page
