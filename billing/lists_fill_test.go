@@ -33,7 +33,7 @@ type fullStore struct {
 const (
 	fullDays    = 100
 	fullKeys    = 10    // of an account
-	fullBatch   = 2000  // requests of one batch
+	fullBatch   = 2000  // requests of one batch, at most
 	fullBusy    = 200   // accounts in one batch
 	fullReviews = 50000 // at most, half of store.MaxReviews
 	fullTokens  = 10000 // at most
@@ -154,6 +154,7 @@ func (s *fullStore) addUsage(to int) {
 	s.seq = max(s.seq, s.f.journal.Flush())
 	price := config.Price{Input: 100_000, Output: 400_000}
 	b, first := store.NewBatch(), s.requests
+	batch := max(1, min(fullBatch, (to-first)/(4*fullDays))) // several a day
 	for s.requests < to {
 		// As far through the time as through the requests.
 		at := s.begin.UnixNano() + int64(float64(fullDays)*float64(24*time.Hour)*float64(s.requests-first)/float64(to-first))
@@ -161,10 +162,10 @@ func (s *fullStore) addUsage(to int) {
 		b.Begin(s.seq)
 		pages.Begin(s.seq)
 		day := calendar.DayOf(at)
-		for n := range min(fullBatch, to-s.requests) {
+		for n := range min(batch, to-s.requests) {
 			account := 1
 			if n%2 == 1 {
-				account = 1 + s.older + (s.requests/fullBatch*fullBusy+n%fullBusy)%(s.accounts-s.older)
+				account = 1 + s.older + (s.requests/batch*fullBusy+n%fullBusy)%(s.accounts-s.older)
 			}
 			s.seq += 2
 			r := &journal.Record{Kind: journal.Settle, Seq: s.seq, Hold: s.seq - 1, TimeNs: at + int64(n)*1000, Account: uint32(account),

@@ -196,7 +196,8 @@ func TestLongAPageOfEveryListReadsTheSameInAFullStore(t *testing.T) {
 				first, later := e.reads(&c)
 				now[c] = cost{first, later}
 				was, some := costs[e.name][c]
-				grown := func(now, was int64) bool { return now > was+was/4+50 }
+				// A tree of SQLite may have one more level.
+				grown := func(now, was int64) bool { return now > was+was/2+50 }
 				if some && (grown(first, was.first) || grown(later, was.later)) {
 					t.Errorf("%s: %s {%s} reads %d, later %d; with a quarter of the rows %d, later %d", e.name, c.list, c.query, first, later,
 						was.first, was.later)
