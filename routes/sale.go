@@ -125,9 +125,16 @@ func (c *Call) Settle() {
 	}
 }
 
+// nameUpstream says in whose usage the charge counts.
+func (c *Call) nameUpstream() {
+	if c.Upstream != "" {
+		c.hold.From(c.snap.upstreams[c.Upstream])
+	}
+}
+
 // Progress records what is charged for an answer that is on its way, should this process die.
 func (c *Call) Progress(sold *money.Lines) {
-	c.hold.From(c.snap.upstreams[c.Upstream])
+	c.nameUpstream()
 	c.hold.Progress(sold)
 }
 
@@ -135,7 +142,7 @@ func (c *Call) Progress(sold *money.Lines) {
 func (c *Call) settlement() billing.Settlement {
 	b := &c.Sold
 	c.Took = time.Since(c.Began)
-	c.hold.From(c.snap.upstreams[c.Upstream])
+	c.nameUpstream()
 	s := billing.Settlement{
 		Cost: b.Cost, Lines: b.Lines, Tokens: b.Tokens, Reasoning: b.Reasoning, Credits: b.Credits, Flags: b.Flags,
 		Status: b.Status, Took: c.Took, Now: billing.At(c.Began).Add(c.Took),
