@@ -22,23 +22,23 @@ import (
 	"farebox/tests/rig"
 )
 
-// pruneRounds is how often pruning begins, and keeps fewer days than before.
-const pruneRounds = 4
+// prunedKeep is how many days are kept in a round: fewer in each, and 90 in the last.
+func prunedKeep(round, rounds int) int { return 190 - 100*(round+1)/rounds }
 
 // "It pruned a month at noon, and chat stood still." Chat over HTTP is measured with and without
 // pruning beside it, in turn. $FAREBOX_PRUNED is how many entries are made up; five million for the
 // figures, on a quiet machine.
 func TestLongChatBesidePruning(t *testing.T) {
-	entries := int64(servers.Campaign(200_000))
+	entries, rounds := int64(servers.Campaign(200_000)), 2
 	if n, err := strconv.ParseInt(os.Getenv("FAREBOX_PRUNED"), 10, 64); err == nil {
-		entries = n
+		entries, rounds = n, 4
 	}
 	for _, engine := range []string{"sqlite", "postgres"} {
-		t.Run(engine, func(t *testing.T) { chatBesidePruning(t, engine, entries) })
+		t.Run(engine, func(t *testing.T) { chatBesidePruning(t, engine, entries, rounds) })
 	}
 }
 
-func chatBesidePruning(t *testing.T, engine string, entries int64) {
+func chatBesidePruning(t *testing.T, engine string, entries int64, rounds int) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	addr := rig.FreeAddr(t)
 	config := func(keep int) string {
@@ -80,10 +80,10 @@ func chatBesidePruning(t *testing.T, engine string, entries int64) {
 		return r.Latency.P99Us
 	}
 	var without, with float64
-	for round := range pruneRounds {
+	for round := range rounds {
 		without += chat("without pruning")
 		steps, requests := pruned()
-		g.WriteConfig(config(190 - (190-90)*(round+1)/pruneRounds))
+		g.WriteConfig(config(prunedKeep(round, rounds)))
 		d.must("POST", "/config/reload", "")
 		for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			if now, _ := pruned(); now > steps {
@@ -96,7 +96,7 @@ func chatBesidePruning(t *testing.T, engine string, entries int64) {
 		began := time.Now()
 		with += chat("while requests are pruned")
 		stepsAfter, _ := pruned()
-		awaitPruned(t, g, round)
+		awaitPruned(t, g, prunedKeep(round, rounds))
 		now, sum := pruned()
 		t.Logf("%d requests in %d steps, %d of them beside chat, in %s", sum-requests, now-steps, stepsAfter-steps,
 			time.Since(began).Round(time.Millisecond))
@@ -128,9 +128,9 @@ func fillUsage(t *testing.T, o billing.Options, entries int64) {
 }
 
 // awaitPruned waits until the last day of a round is pruned.
-func awaitPruned(t *testing.T, g *rig.Gateway, round int) {
+func awaitPruned(t *testing.T, g *rig.Gateway, keep int) {
 	t.Helper()
-	last := time.Now().UTC().AddDate(0, 0, -(190-(190-90)*(round+1)/pruneRounds)-1).Format(time.DateOnly)
+	last := time.Now().UTC().AddDate(0, 0, -keep-1).Format(time.DateOnly)
 	for end := time.Now().Add(30 * time.Minute); !strings.Contains(g.Log(), `"day":"`+last+`"`); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the day %s is not pruned", last)
