@@ -139,7 +139,9 @@ func (s *sqlStore) Requests(f RequestFilter, most int) (found []*RequestRow, nex
 	case f.Model != "":
 		l.add("r.model = ", f.Model, true)
 	}
-	if f.Refused && (f.Account != 0 || len(l.args) == 0) {
+	// PostgreSQL takes refusals and accounts to be independent. With both it would read all
+	// refusals for an account that has none.
+	if f.Refused && len(l.args) == 0 {
 		l.terms = append(l.terms, "r.refused = 1")
 	}
 	l.within("r.at_us", f.FromUs, f.ToUs)
