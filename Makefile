@@ -103,9 +103,10 @@ bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by 
 bench-quick: build nginx
 	./farebox bench compare --quick
 
-lint:                 ## vet, staticcheck and govulncheck; about a minute, and as much again the first time
+lint:                 ## vet, staticcheck, words and govulncheck; about a minute, and as much again the first time
 	go vet -C tests -tags nodynamic $(ALL)
 	cd tests && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags nodynamic $(ALL)
+	./.ci/words
 	./.ci/vulnerabilities
 
 cover:

@@ -1,5 +1,5 @@
 // Command farebox is a prepaid gateway for AI: it sells access to model
-// providers from prepaid balances. See README.md; the life of a request is told
+// providers from prepaid balances. See README.md; the life of a request is described
 // in proxy/doc.go.
 package main
 

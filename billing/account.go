@@ -235,7 +235,7 @@ type Account struct {
 //
 // On a shared store balances are what is leased to no node, and Leased is what
 // nodes have taken to spend from: what their open holds set aside and what they
-// have charged but not yet reported stands in it. Held is 0 then.
+// have charged but not yet reported is in it. Held is 0 then.
 type AccountInfo struct {
 	Account
 	CreatedAt time.Time           `json:"created_at"`

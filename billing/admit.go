@@ -106,17 +106,17 @@ func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denia
 }
 
 func (l *Ledger) admitWith(permits []limits.Permit, h *Hold, a *Admission, keyRate *config.Rate) Denial {
-	var no window.Refusal
+	var refusal window.Refusal
 	q := l.overall(a.Key, a.Slot, a.Rate, keyRate, a.Now)
 	q.Requests, q.Tokens = a.requests(), a.Tokens
-	n, verdict := l.redis.Take(permits, &q, &no)
+	n, verdict := l.redis.Take(permits, &q, &refusal)
 	switch verdict {
 	case limits.AccountFull:
-		return denied(&no, scopeAccount)
+		return denied(&refusal, scopeAccount)
 	case limits.KeyFull:
-		return denied(&no, scopeKey)
+		return denied(&refusal, scopeKey)
 	case limits.Away:
-		return Denial{Code: LimitsAway, RetryAfter: no.RetryAfter}
+		return Denial{Code: LimitsAway, RetryAfter: refusal.RetryAfter}
 	}
 	d := l.admit(h, a)
 	if d.Code != Admitted {
@@ -139,14 +139,14 @@ func (l *Ledger) refusesHere(a *Admission, keyRate *config.Rate) Denial {
 	acct.mu.Lock()
 	defer acct.mu.Unlock()
 	day := max(acct.day, l.day(a.Now.Wall))
-	var no window.Refusal
+	var refusal window.Refusal
 	if a.Rate != nil {
-		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &no) {
-			return denied(&no, scopeAccount)
+		if w := acct.window(a.Slot); w != nil && !w.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &refusal) {
+			return denied(&refusal, scopeAccount)
 		}
 	}
-	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &no) {
-		return denied(&no, scopeKey)
+	if keyRate != nil && !a.Key.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &refusal) {
+		return denied(&refusal, scopeKey)
 	}
 	return Denial{}
 }
@@ -198,23 +198,23 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	if a.Rate != nil {
 		model = acct.window(a.Slot)
 	}
-	var no window.Refusal
-	if model != nil && !model.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &no) {
+	var refusal window.Refusal
+	if model != nil && !model.Check(a.Rate, a.Now, day, a.requests(), a.Tokens, &refusal) {
 		acct.mu.Unlock()
-		return denied(&no, scopeAccount), false
+		return denied(&refusal, scopeAccount), false
 	}
-	if keyRate != nil && !k.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &no) {
+	if keyRate != nil && !k.use.window.Check(keyRate, a.Now, day, a.requests(), a.Tokens, &refusal) {
 		acct.mu.Unlock()
-		return denied(&no, scopeKey), false
+		return denied(&refusal, scopeKey), false
 	}
 	counted := a.DailyCredits > 0 && a.Credits > 0
 	if counted {
 		if acct.credits == nil {
 			acct.credits = &window.Hours{}
 		}
-		if !acct.credits.Check(a.Credits, l.creditCap(a.DailyCredits), a.Now, &no) {
+		if !acct.credits.Check(a.Credits, l.creditCap(a.DailyCredits), a.Now, &refusal) {
 			acct.mu.Unlock()
-			d = denied(&no, scopeAccount)
+			d = denied(&refusal, scopeAccount)
 			d.Code = RateCredits
 			return d, false
 		}
@@ -259,7 +259,7 @@ func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short b
 	h.windows = [2]*limits.Window{}
 	h.reach, h.loose = a.Hold, a.Loose
 	if a.Reach > a.Hold {
-		h.reach = acct.reach(k, a.Reach)
+		h.reach = acct.affordable(k, a.Reach)
 	}
 	acct.loose += a.Loose
 	if counted {
@@ -307,8 +307,8 @@ func (a *AccountState) free(nodes int64) Nano {
 	return (a.avail.Total() + elsewhere.Total()) / Nano(nodes)
 }
 
-// reach is how much of want the account and the key could pay for now.
-func (a *AccountState) reach(k *Key, want Nano) Nano {
+// affordable is how much of want the account and the key could pay for now.
+func (a *AccountState) affordable(k *Key, want Nano) Nano {
 	all, diem, usd := a.everywhere(k.use)
 	take, _ := a.divide(&all, diem, usd, want, 1)
 	return take.Total()
@@ -340,14 +340,14 @@ func (a *AccountState) divide(from *money.Parts, diem, usd, want, least Nano) (t
 }
 
 // denied is the answer to a request that a window does not let through.
-func denied(no *window.Refusal, scope string) Denial {
+func denied(refusal *window.Refusal, scope string) Denial {
 	code := RateRequests
-	if no.Limit == "TPM" {
+	if refusal.Limit == "TPM" {
 		code = RateTokens
 	}
 	return Denial{
-		Code: code, Limit: no.Limit, Scope: scope, Allowed: no.Allowed, Remaining: no.Remaining,
-		RetryAfter: no.RetryAfter, Reset: time.Unix(0, no.ResetNs),
+		Code: code, Limit: refusal.Limit, Scope: scope, Allowed: refusal.Allowed, Remaining: refusal.Remaining,
+		RetryAfter: refusal.RetryAfter, Reset: time.Unix(0, refusal.ResetNs),
 	}
 }
 
@@ -422,16 +422,16 @@ func (l *Ledger) Count(k *Key, slot int, r *config.Rate, n int64, now window.Ins
 	if d := l.refusesHere(&a, nil); d.Code != Admitted {
 		return d
 	}
-	var no window.Refusal
+	var refusal window.Refusal
 	var permits [mostRequests]limits.Permit
 	q := l.overall(k, slot, r, nil, now)
 	q.Requests = a.requests()
-	taken, verdict := l.redis.Take(permits[:], &q, &no)
+	taken, verdict := l.redis.Take(permits[:], &q, &refusal)
 	switch verdict {
 	case limits.AccountFull, limits.KeyFull:
-		return denied(&no, scopeAccount)
+		return denied(&refusal, scopeAccount)
 	case limits.Away:
-		return Denial{Code: LimitsAway, RetryAfter: no.RetryAfter}
+		return Denial{Code: LimitsAway, RetryAfter: refusal.RetryAfter}
 	}
 	d := l.count(&a)
 	if d.Code != Admitted {
@@ -449,9 +449,9 @@ func (l *Ledger) count(a *Admission) Denial {
 	defer acct.mu.Unlock()
 	day := max(acct.day, l.day(a.Now.Wall))
 	w := acct.window(a.Slot)
-	var no window.Refusal
-	if !w.Check(a.Rate, a.Now, day, a.requests(), 0, &no) {
-		return denied(&no, scopeAccount)
+	var refusal window.Refusal
+	if !w.Check(a.Rate, a.Now, day, a.requests(), 0, &refusal) {
+		return denied(&refusal, scopeAccount)
 	}
 	w.Commit(a.Rate, a.Now.Mono, day, a.requests(), 0)
 	return Denial{}

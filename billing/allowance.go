@@ -104,7 +104,7 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 	a.mu.Lock()
 	a.lease.newDay = true
 	a.mu.Unlock()
-	// What stands in the store now: another node may have changed it again.
+	// What is in the store now: another node may have changed it again.
 	if err := l.node.changed(&store.Change{Kind: store.ChangeAllowance, Account: a.no}); err != nil {
 		return err
 	}

@@ -115,8 +115,8 @@ func (l *Ledger) nodeName() (string, uint32) {
 // audience are the nodes that are to answer: this one or not, and others.
 func (l *Ledger) audience(node string) (self bool, others []store.NodeRow, err error) {
 	name, number := l.nodeName()
-	wanted := func(other string, no uint32) bool {
-		return node == "" || node == other || node == strconv.FormatUint(uint64(no), 10)
+	wanted := func(other string, num uint32) bool {
+		return node == "" || node == other || node == strconv.FormatUint(uint64(num), 10)
 	}
 	self = l.asked.Load() != nil && wanted(name, number)
 	if l.node != nil && !(self && node != "") {
@@ -145,19 +145,19 @@ func (l *Ledger) askOthers(ctx context.Context, to uint32, others []store.NodeRo
 	if !ok {
 		return nil
 	}
-	no, err := s.Ask(to, text, nodeTakes)
+	number, err := s.Ask(to, text, nodeTakes)
 	if err != nil {
 		l.log.Warn().Err(err).Msg("cannot ask the other nodes")
 		return nil
 	}
 	defer func() {
-		if err := s.Forget(no); err != nil {
+		if err := s.Forget(number); err != nil {
 			l.log.Warn().Err(err).Msg("cannot delete a question to the other nodes; it is deleted later")
 		}
 	}()
 	began := time.Now()
 	for {
-		list, err := s.Replies(no)
+		list, err := s.Replies(number)
 		if err != nil {
 			return nil
 		}
@@ -209,9 +209,9 @@ func (n *node) question(c *store.Change) {
 // questionTime is how long an answer may take. Each operation has a limit of its own below this.
 const questionTime = 30 * time.Second
 
-func (n *node) reply(a *asked, no int64) error {
+func (n *node) reply(a *asked, number int64) error {
 	s := n.l.store.(store.Questions)
-	text, ok, err := s.Take(no)
+	text, ok, err := s.Take(number)
 	if err != nil || !ok {
 		return err
 	}
@@ -238,5 +238,5 @@ func (n *node) reply(a *asked, no int64) error {
 	if len(body) > replyMost {
 		return fmt.Errorf("the answer has %d bytes, and %d are the most", len(body), replyMost)
 	}
-	return s.Reply(no, body)
+	return s.Reply(number, body)
 }

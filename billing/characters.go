@@ -105,7 +105,7 @@ func (l *Ledger) Characters() *Characters { return &l.characters }
 // ServeCharacters begins to read reviews and uses now and then.
 func (c *Characters) ServeCharacters() {
 	if !c.served.Swap(true) {
-		c.look()
+		c.readNews()
 	}
 }
 
@@ -145,8 +145,8 @@ func (c *Characters) flush() error {
 	return nil
 }
 
-// look reads news, and logs the first of a row of failures.
-func (c *Characters) look() {
+// readNews reads news, and logs the first of a row of failures.
+func (c *Characters) readNews() {
 	if !c.served.Load() {
 		return
 	}
@@ -337,7 +337,7 @@ func (q AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 	if err != nil {
 		return ReviewInfo{}, fmt.Errorf("cannot add the review of %s: %w", q.Slug, err)
 	}
-	l.characters.look()
+	l.characters.readNews()
 	return l.characters.info(row), nil
 }
 
@@ -359,7 +359,7 @@ func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 	if err != nil {
 		return ReviewInfo{}, fmt.Errorf("cannot change the review %q: %w", q.ID, err)
 	}
-	l.characters.look()
+	l.characters.readNews()
 	return l.characters.info(row), nil
 }
 

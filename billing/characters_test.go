@@ -148,7 +148,7 @@ func TestAnAccountImportsACharacterOnce(t *testing.T) {
 		if err := f.characters.flush(); err != nil {
 			t.Error(err)
 		}
-		f.characters.look()
+		f.characters.readNews()
 		if !is() {
 			t.Errorf("after a restart: %+v %+v", f.Characters().CharacterStats().Of("ada"), f.Characters().CharacterStats().Of("bo"))
 		}
@@ -181,7 +181,7 @@ func TestNodesSeeReviewsOfEachOther(t *testing.T) {
 	}
 	for i, n := range nodes {
 		eventually(t, fmt.Sprintf("the review on node %d", i), 10*time.Second, func() bool {
-			n.characters.look()
+			n.characters.readNews()
 			return n.Characters().CharacterStats().Of("ada").Ratings == 1
 		})
 		if list, err := n.Characters().Reviews("ada"); err != nil || len(list) != 1 {

@@ -76,7 +76,7 @@ const (
 	// seconds for reading it.
 	skewStart = 2*time.Minute + 5*time.Second
 	// skewQuiet is how far it may be off without a word, skewNews by how much it
-	// has to change to be told again.
+	// has to change to be reported again.
 	skewQuiet = 2 * time.Second
 	skewNews  = 10 * time.Second
 	// readingLeast is what two readings of a clock differ by for no reason, ns.
@@ -108,7 +108,7 @@ type skewLog struct {
 	told time.Duration // 0: nothing is wrong
 }
 
-func (s *skewLog) tell(log *zerolog.Logger, server string, skew time.Duration, follows string) {
+func (s *skewLog) report(log *zerolog.Logger, server string, skew time.Duration, follows string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wrong := skew.Abs() > skewQuiet

@@ -305,7 +305,7 @@ func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
 
 // A clock that goes wrong while requests are served stops none of them; it is
 // told, and what is written keeps the store's time.
-func TestClockThatGoesWrongIsToldAndNotBelieved(t *testing.T) {
+func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
 	var off atomic.Int64

@@ -138,8 +138,8 @@ type behind struct {
 	atNs int64 // of the monotonic clock
 }
 
-// look moves the mark on once the store has it.
-func (b *behind) look(l *Ledger) {
+// advance moves the mark on once the store has it.
+func (b *behind) advance(l *Ledger) {
 	_, _, last := l.journal.Figures()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -58,7 +58,7 @@ func (a *AccountState) owed() Nano {
 		// The store has it now; until it is asked, this is what it should say.
 		s.debt = max(0, s.debt+s.marks[0].net)
 		s.marks = s.marks[1:]
-		s.node.queue.look(a)
+		s.node.queue.queueVisit(a)
 	}
 	owed := s.debt
 	for _, m := range s.marks {

@@ -61,7 +61,7 @@ func (n *node) changed(c *store.Change) error {
 		a.rename(row.Name)
 		a.mu.Lock()
 		a.refill, a.paid = row.DIEMDaily, a.paid || row.Paid
-		n.queue.look(a)
+		n.queue.queueVisit(a)
 		a.mu.Unlock()
 	}
 	return nil
@@ -69,10 +69,10 @@ func (n *node) changed(c *store.Change) error {
 
 // reloadKey makes the store's version of a key current here. A lookup that read
 // the key before the change finds that keys have changed, and reads it again.
-func (n *node) reloadKey(no int64) error {
+func (n *node) reloadKey(number int64) error {
 	r := n.l.registry
 	r.mu.Lock()
-	k := r.byNo[no]
+	k := r.byNo[number]
 	if k == nil {
 		r.changed() // it may have been asked for before it was made
 	}
@@ -102,13 +102,13 @@ func (n *node) reload() error {
 	r := n.l.registry
 	r.mu.Lock()
 	var list []int64
-	for no := range r.byNo {
-		list = append(list, no)
+	for number := range r.byNo {
+		list = append(list, number)
 	}
 	r.changed()
 	r.mu.Unlock()
-	for _, no := range list {
-		if err := n.reloadKey(no); err != nil {
+	for _, number := range list {
+		if err := n.reloadKey(number); err != nil {
 			return err
 		}
 	}

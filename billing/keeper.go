@@ -44,8 +44,8 @@ func (k *keeper) run() {
 		k.note(k.l.violations.flush(k.l.store))
 		k.note(k.l.keepRequests(round))
 		k.note(k.l.characters.flush())
-		k.l.characters.look()
-		k.behind.look(k.l)
+		k.l.characters.readNews()
+		k.behind.advance(k.l)
 		k.refund()
 		if round%touchEvery == 0 {
 			k.note(k.l.touched.flush(k.l.store))

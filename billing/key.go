@@ -23,7 +23,7 @@ const (
 // Key is one version of a key's record and never changes, but for outdated,
 // which says that there is a newer one: a key that is
 // updated gets a new Key (registry.replaceKey), while requests that found the
-// old one go on. What does change, and what limits are enforced on, stands in
+// old one go on. What does change, and what limits are enforced on, is in
 // the one keyUse that all versions share.
 type Key struct {
 	// What every request touches stands here, in one pair of cache lines, and

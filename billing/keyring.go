@@ -242,7 +242,7 @@ func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
 
 // enforceKey brings a row that was just written into force in this process. On
 // a shared store another node may have changed the key again meanwhile, and the
-// feed may have told of that already: what stands in the store now counts.
+// feed may have told of that already: what is in the store now counts.
 func (l Accounts) enforceKey(row *store.KeyRow) error {
 	if l.node != nil {
 		return l.node.reloadKey(row.No)

@@ -172,7 +172,7 @@ func (a *AccountState) short(k *Key, take *money.Parts, want Nano) bool {
 	return true
 }
 
-// quotaPlace is where the limit on a currency stands in amounts of a quota.
+// quotaPlace is where the limit on a currency is in amounts of a quota.
 func quotaPlace(i int) int {
 	if i == money.InBundled {
 		return money.InUSD
@@ -189,7 +189,7 @@ func (s *lease) took(a *AccountState, want Nano) {
 		s.node.queue.list(a)
 	}
 	if free < s.aim(free)/2 && !s.asking {
-		s.node.queue.ask(a)
+		s.node.queue.queueRequest(a)
 	}
 }
 
@@ -397,9 +397,9 @@ func (s *lease) limit(u *keyUse) {
 	}
 }
 
-// look is the keeper's visit: it learns the rate, gives back what was not
+// maintain is the keeper's visit: it learns the rate, gives back what was not
 // needed for a while, and fetches what will be.
-func (s *lease) look(a *AccountState, now int64) (idle bool) {
+func (s *lease) maintain(a *AccountState, now int64) (idle bool) {
 	t := &s.node.t
 	spent := a.spent.Total()
 	perSecond := (spent - s.spent) * 1000 / Nano(max(1, t.keep.Milliseconds()))
@@ -426,10 +426,10 @@ func (s *lease) look(a *AccountState, now int64) (idle bool) {
 		s.give(a, 0)
 	}
 	if s.touched && free < s.aim(free)/2 {
-		s.node.queue.ask(a)
+		s.node.queue.queueRequest(a)
 	}
 	if now-s.heardNs >= int64(t.keep) {
-		s.node.queue.look(a)
+		s.node.queue.queueVisit(a)
 	}
 	return idle
 }

@@ -65,10 +65,10 @@ func (q *leaseQueue) init(n *node) {
 func newRound() *round { return &round{tried: make(chan struct{})} }
 
 // ask, give, look, call and list queue an account; the caller holds its mutex.
-func (q *leaseQueue) ask(a *AccountState)  { q.add(&q.asking, a, &a.lease.asking) }
-func (q *leaseQueue) give(a *AccountState) { q.add(&q.giving, a, &a.lease.giving) }
-func (q *leaseQueue) look(a *AccountState) { q.add(&q.looking, a, &a.lease.looking) }
-func (q *leaseQueue) call(a *AccountState) { q.add(&q.calling, a, &a.lease.recalls.calling) }
+func (q *leaseQueue) queueRequest(a *AccountState) { q.add(&q.asking, a, &a.lease.asking) }
+func (q *leaseQueue) give(a *AccountState)         { q.add(&q.giving, a, &a.lease.giving) }
+func (q *leaseQueue) queueVisit(a *AccountState)   { q.add(&q.looking, a, &a.lease.looking) }
+func (q *leaseQueue) call(a *AccountState)         { q.add(&q.calling, a, &a.lease.recalls.calling) }
 
 func (q *leaseQueue) list(a *AccountState) {
 	q.mu.Lock()
@@ -175,12 +175,12 @@ func (q *leaseQueue) sweep(o *operation, list *[]*AccountState, collect func(*Ac
 		a.roll(q.n.day.Load())
 		collect(a)
 		a.mu.Unlock()
-		o.own(a)
+		o.takeAccount(a)
 	}
 	return q.begin(o)
 }
 
-func (o *operation) own(a *AccountState) {
+func (o *operation) takeAccount(a *AccountState) {
 	for len(o.owners) < len(o.wants) {
 		o.owners = append(o.owners, a)
 	}
@@ -223,7 +223,7 @@ func (q *leaseQueue) finish() bool {
 		a, w, f := o.owners[i], &o.wants[i], &list[i]
 		a.mu.Lock()
 		if o.tried {
-			q.look(a) // it may have been carried out the first time: the answer is as old
+			q.queueVisit(a) // it may have been carried out the first time: the answer is as old
 		}
 		if o.give {
 			a.lease.know(a, f, o.applied)
@@ -255,7 +255,7 @@ func (q *leaseQueue) lookAll() bool {
 		}
 		a.mu.Unlock()
 	}
-	if !q.hear(open, byNo) {
+	if !q.readAnswers(open, byNo) {
 		return false
 	}
 	applied := q.n.applied()
@@ -293,7 +293,7 @@ func (n *node) keep() {
 	for _, a := range list {
 		a.mu.Lock()
 		a.roll(n.day.Load())
-		idle := a.lease.look(a, now)
+		idle := a.lease.maintain(a, now)
 		a.lease.listed = !idle
 		a.mu.Unlock()
 		if !idle {

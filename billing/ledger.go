@@ -111,7 +111,7 @@ type Options struct {
 	// Responses is how long answers and their items are kept.
 	Responses config.Responses
 
-	// Buckets opens the bucket of a key of the config, which exports go to; nil: there is none.
+	// Buckets opens the bucket of a key of the config, which exports go to; nil if absent.
 	Buckets func(key string, c *config.S3) (Bucket, error)
 
 	// Wait is for the lock of the directory, when another process is about to end.
@@ -209,7 +209,7 @@ func (l *Ledger) openLimits(o *Options) (err error) {
 	if o.compares {
 		var skews skewLog
 		c.Skewed = func(skew time.Duration) {
-			skews.tell(&l.log, "Redis", skew, "limits of days and months begin at Redis's midnight")
+			skews.report(&l.log, "Redis", skew, "limits of days and months begin at Redis's midnight")
 		}
 	}
 	if o.limits != nil {
@@ -375,7 +375,7 @@ func (l *Ledger) Close() error {
 	case err != nil:
 		err = fmt.Errorf("cannot update the store; the journal keeps the missing records: %w", err)
 	case l.node != nil:
-		err = l.node.leave()
+		err = l.node.shutdown()
 	}
 	return disk.Advise(l.dir, errors.Join(err, l.journal.Close(applied), l.abandon()))
 }

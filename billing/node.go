@@ -213,8 +213,8 @@ func (n *node) close() {
 	n.stopped.Wait()
 }
 
-// leave ends the node in order. What it had leased goes back.
-func (n *node) leave() error {
+// shutdown ends the node in order. What it had leased goes back.
+func (n *node) shutdown() error {
 	if n.state.Load() == nodeFenced {
 		return store.ErrFenced
 	}
@@ -264,7 +264,7 @@ func (n *node) compare(way int64) {
 		n.l.ahead.Store(now - at.Mono)
 	}
 	n.skewNs.Store(skew)
-	n.skews.tell(&n.l.log, "PostgreSQL", time.Duration(skew),
+	n.skews.report(&n.l.log, "PostgreSQL", time.Duration(skew),
 		"days, periods and all that is written follow PostgreSQL's clock")
 }
 

@@ -106,7 +106,7 @@ func (n *node) fetch(k *Key, want, least Nano, try func(final bool) (done bool))
 	var rivals, end int64 // until when
 	recalls := 0
 	for asked := 1; ; asked++ {
-		if !n.ask(a) {
+		if !n.awaitGrant(a) {
 			try(true)
 			return false
 		}
@@ -225,19 +225,19 @@ func (a *AccountState) wait(k *Key, want Nano) {
 // not wait until it has answered.
 var errNoAnswer = errors.New("no answer in time")
 
-// ask waits for a grant; false when the store does not answer.
-func (n *node) ask(a *AccountState) bool {
+// awaitGrant waits for a grant; false when the store does not answer.
+func (n *node) awaitGrant(a *AccountState) bool {
 	return n.await(func() {
 		if n.t.mono()-a.lease.heardNs >= int64(n.t.poll) {
-			n.queue.look(a) // what is known decides what is asked for
+			n.queue.queueVisit(a) // what is known decides what is asked for
 		}
-		n.queue.ask(a)
+		n.queue.queueRequest(a)
 	}, a)
 }
 
 // see waits for a look.
 func (n *node) see(a *AccountState) bool {
-	return n.await(func() { n.queue.look(a) }, a)
+	return n.await(func() { n.queue.queueVisit(a) }, a)
 }
 
 // await queues something and waits for the round that has it.

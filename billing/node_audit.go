@@ -25,8 +25,8 @@ func (n *node) audit(loaded []*AccountState, count *store.Recount) (store.Report
 		held += a.auditLease(rows[a.no], &report)
 		delete(rows, a.no)
 	}
-	for no, list := range rows {
-		report.Fault("account %d: this node has leases on it, %v and others, but does not know it", no, list[0])
+	for number, list := range rows {
+		report.Fault("account %d: this node has leases on it, %v and others, but does not know it", number, list[0])
 	}
 	if s := n.l.Stats(); s.OpenHolds != report.OpenHolds || s.Held != held {
 		report.Fault("figures: %d open holds with %s, counted %d with %s", s.OpenHolds, s.Held, report.OpenHolds, held)

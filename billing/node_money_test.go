@@ -361,7 +361,7 @@ func TestLateAnswersAreNotTakenForNews(t *testing.T) {
 	c.conns[0].cut.Store(&lose)
 	a.wait(k, 10*usd)
 	a.mu.Lock()
-	n.queue.ask(a)
+	n.queue.queueRequest(a)
 	a.mu.Unlock()
 	n.queue.mu.Lock()
 	round := n.queue.round

@@ -54,7 +54,7 @@ func (n *node) recountAccount(a *AccountState) error {
 	if missing := s.uncovered(a, list); len(missing) > 0 {
 		n.queue.op++
 		o := &operation{no: n.queue.op, wants: missing}
-		o.own(a)
+		o.takeAccount(a)
 		if _, err := n.store.Grant(o.no, o.wants); err != nil {
 			n.queue.pending = o // what it grants is counted with the next recount
 			return fmt.Errorf("cannot cover open holds: %w", err)

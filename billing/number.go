@@ -6,8 +6,8 @@ func (l *Ledger) loadModels() error {
 		return err
 	}
 	l.models.byID = make(map[string]int, len(list))
-	for no, id := range list {
-		l.models.byID[id] = int(no) - 1
+	for number, id := range list {
+		l.models.byID[id] = int(number) - 1
 	}
 	return nil
 }
@@ -23,8 +23,8 @@ func (l *Ledger) ModelNumber(modelID string) int {
 	if slot, ok := l.models.byID[modelID]; ok {
 		return slot
 	}
-	no, err := l.store.AddModel(modelID)
-	slot := int(no) - 1
+	number, err := l.store.AddModel(modelID)
+	slot := int(number) - 1
 	if err != nil {
 		slot = unknownSlot + len(l.models.byID)
 		l.log.Error().Err(err).Str("model", modelID).Msg(
@@ -39,10 +39,10 @@ func (l *Ledger) ModelNumber(modelID string) int {
 func (l *Ledger) UpstreamNumber(name string) uint32 {
 	l.upstreams.Lock()
 	defer l.upstreams.Unlock()
-	if no, ok := l.upstreams.byID[name]; ok {
-		return no
+	if number, ok := l.upstreams.byID[name]; ok {
+		return number
 	}
-	no, err := l.store.AddUpstream(name)
+	number, err := l.store.AddUpstream(name)
 	if err != nil {
 		l.log.Error().Err(err).Str("upstream", name).Msg("cannot register an upstream; its usage counts for none until the next reload")
 		return 0
@@ -50,9 +50,9 @@ func (l *Ledger) UpstreamNumber(name string) uint32 {
 	if l.upstreams.byID == nil {
 		l.upstreams.byID = map[string]uint32{}
 	}
-	l.upstreams.byID[name] = no
-	return no
+	l.upstreams.byID[name] = number
+	return number
 }
 
-// modelNo is the number of a slot in records and rows; 0 is no model.
+// modelNo is the number of a slot in records and rows; 0 is not a model.
 func modelNo(slot int) uint32 { return uint32(max(slot, -1) + 1) }

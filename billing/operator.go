@@ -268,15 +268,15 @@ func (l *Ledger) findAccount(nameOrID string) (*AccountState, error) {
 type accountNames map[uint32]string
 
 // of is the name of an account; that of account 0 is empty.
-func (n accountNames) of(l *Ledger, no uint32) (string, error) {
-	if no != 0 && n[no] == "" {
-		row, err := l.store.Account(no, l.Today())
+func (n accountNames) of(l *Ledger, number uint32) (string, error) {
+	if number != 0 && n[number] == "" {
+		row, err := l.store.Account(number, l.Today())
 		if err != nil {
 			return "", err
 		}
-		n[no] = row.Name
+		n[number] = row.Name
 	}
-	return n[no], nil
+	return n[number], nil
 }
 
 // describeAll describes the rows of a list to an operator.

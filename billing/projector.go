@@ -229,7 +229,7 @@ func (p *projector) level() error {
 	return nil
 }
 
-// addDetail is detailChunk for who holds mu.
+// addDetail is detailChunk for callers that hold mu.
 func (p *projector) addDetail(limit uint64) error {
 	if p.usageSeq.Load() >= limit {
 		return nil

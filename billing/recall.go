@@ -138,8 +138,8 @@ func (q *leaseQueue) recallAll() bool {
 	return err == nil || errors.Is(err, store.ErrFenced)
 }
 
-// hear reads from the store which nodes have answered recalls.
-func (q *leaseQueue) hear(open []*recall, byNo map[uint32]*AccountState) bool {
+// readAnswers reads from the store which nodes have answered recalls.
+func (q *leaseQueue) readAnswers(open []*recall, byNo map[uint32]*AccountState) bool {
 	if len(open) == 0 {
 		return true
 	}
@@ -165,11 +165,11 @@ func (q *leaseQueue) hear(open []*recall, byNo map[uint32]*AccountState) bool {
 // were asked may not have heard of it.
 func (r *recall) heard(f *store.Recalled) {
 	r.done, r.more = true, false
-	for _, no := range f.Nodes {
+	for _, number := range f.Nodes {
 		switch {
-		case !slices.Contains(r.Nodes, no):
+		case !slices.Contains(r.Nodes, number):
 			r.more = true
-		case !slices.Contains(f.Answered, no):
+		case !slices.Contains(f.Answered, number):
 			r.done = false
 		}
 	}
@@ -197,7 +197,7 @@ func (n *node) awaitRecall(k *Key, want Nano, r *recall, end int64) (answered bo
 	a := k.Account
 	for first := true; ; first = false {
 		if !n.await(func() {
-			n.queue.look(a)
+			n.queue.queueVisit(a)
 			if a.lease.recalls.next == r {
 				n.queue.call(a)
 			}

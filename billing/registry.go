@@ -119,10 +119,10 @@ func (r *registry) drop(k *Key) {
 }
 
 // byNumber gives a key that is in memory.
-func (r *registry) byNumber(no int64) *Key {
+func (r *registry) byNumber(number int64) *Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byNo[no]
+	return r.byNo[number]
 }
 
 // unknownKey is a digest of no live key.
@@ -256,7 +256,7 @@ var errMoved = errors.New("it keeps changing")
 
 func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
-	leave, err := r.strangers.enter(from, d)
+	leave, err := r.strangers.acquire(from, d)
 	if err != nil {
 		return nil, err
 	}
@@ -268,21 +268,21 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 		}
 		epoch := r.epoch.Load()
 		row, reading := l.store.KeyByDigest(*d)
-		no := ErrUnknownKey
+		refusal := ErrUnknownKey
 		if reading == nil {
-			no = nil
+			refusal = nil
 			if l.dead(row) {
-				no = &RefusedKey{row.Account, row.No, ErrUnknownKey}
+				refusal = &RefusedKey{row.Account, row.No, ErrUnknownKey}
 			}
 		}
-		if no != nil && (reading == nil || errors.Is(reading, store.ErrNoRow)) {
-			r.setUnknown(d, epoch, no)
-			return nil, no
+		if refusal != nil && (reading == nil || errors.Is(reading, store.ErrNoRow)) {
+			r.setUnknown(d, epoch, refusal)
+			return nil, refusal
 		}
 		if reading != nil {
 			return nil, fmt.Errorf("cannot look up a key: %w", reading)
 		}
-		leave() // it is no stranger
+		leave() // it is not a stranger
 		var k *Key
 		if k, err = l.adoptKey(row, epoch); !errors.Is(err, errMoved) {
 			return k, err

@@ -80,15 +80,15 @@ func (l *Ledger) keyUsedLater(account uint32, key int64, p store.Period, day int
 
 // account gives the one AccountState of an account, from the store at its first
 // use: read once for all who ask at the same time.
-func (l *Ledger) account(no uint32) (*AccountState, error) {
+func (l *Ledger) account(number uint32) (*AccountState, error) {
 	r := l.registry
 	for {
 		r.mu.Lock()
-		a, over := r.accounts[no], r.opening[no]
+		a, over := r.accounts[number], r.opening[number]
 		if a == nil && over == nil {
-			r.opening[no] = make(chan struct{})
+			r.opening[number] = make(chan struct{})
 			r.mu.Unlock()
-			return l.openAccount(no)
+			return l.openAccount(number)
 		}
 		r.mu.Unlock()
 		if a != nil {
@@ -100,36 +100,36 @@ func (l *Ledger) account(no uint32) (*AccountState, error) {
 
 // openAccount reads an account and publishes it. The caller is the one who was
 // let in by opening.
-func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
+func (l *Ledger) openAccount(number uint32) (a *AccountState, err error) {
 	r := l.registry
 	defer func() {
 		r.mu.Lock()
 		if a != nil {
-			r.accounts[no] = a
+			r.accounts[number] = a
 		}
-		over := r.opening[no]
-		delete(r.opening, no)
+		over := r.opening[number]
+		delete(r.opening, number)
 		r.mu.Unlock()
 		close(over)
 	}()
 	day := l.Today()
-	row, err := l.store.Account(no, day)
+	row, err := l.store.Account(number, day)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read account %d: %w", no, err)
+		return nil, fmt.Errorf("cannot read account %d: %w", number, err)
 	}
 	r.mu.Lock()
 	read := r.accountSlab.Take()
 	r.mu.Unlock()
-	*read = AccountState{ID: row.ID, name: row.Name, no: no, ledger: l, day: day, avail: row.Avail,
+	*read = AccountState{ID: row.ID, name: row.Name, no: number, ledger: l, day: day, avail: row.Avail,
 		refill: row.DIEMDaily, spent: row.Spent, debt: row.Debt, paid: row.Paid, status: row.Status, slot: noSlot}
 	switch {
 	case l.node != nil:
 		if err := l.node.lease(read); err != nil {
-			return nil, fmt.Errorf("cannot read the funds of account %d: %w", no, err)
+			return nil, fmt.Errorf("cannot read the funds of account %d: %w", number, err)
 		}
 	case row.LastDIEM > day:
-		if read.later, err = l.store.LaterDIEM(no, day); err != nil {
-			return nil, fmt.Errorf("cannot read account %d: %w", no, err)
+		if read.later, err = l.store.LaterDIEM(number, day); err != nil {
+			return nil, fmt.Errorf("cannot read account %d: %w", number, err)
 		}
 	}
 	if l.journal != nil && read.owes() {
@@ -142,17 +142,17 @@ func (l *Ledger) openAccount(no uint32) (a *AccountState, err error) {
 // loaded gives an account that is in memory, or will be when those who are
 // reading it now have done so; nil for none. Whatever changed in the store
 // before this is called is known to the account that it gives.
-func (l *Ledger) loaded(no uint32) *AccountState {
+func (l *Ledger) loaded(number uint32) *AccountState {
 	r := l.registry
 	r.mu.Lock()
-	over := r.opening[no]
+	over := r.opening[number]
 	r.mu.Unlock()
 	if over != nil {
 		<-over
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.accounts[no]
+	return r.accounts[number]
 }
 
 // allLoaded gives all accounts that are in memory or are being read now.

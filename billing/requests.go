@@ -186,13 +186,13 @@ func (q *requestLog) flush(db store.Store) error {
 	q.mu.Lock()
 	var batch []*store.RequestRow
 	shares := map[uint32]*requestShare{}
-	for no, s := range q.accounts {
+	for number, s := range q.accounts {
 		if len(batch)+len(s.rows) > requestsFlushed {
 			break
 		}
 		batch = append(batch, s.rows...)
-		shares[no] = s
-		delete(q.accounts, no)
+		shares[number] = s
+		delete(q.accounts, number)
 	}
 	q.waiting -= len(batch)
 	q.mu.Unlock()
@@ -214,12 +214,12 @@ func (q *requestLog) putBack(shares map[uint32]*requestShare) {
 	if q.accounts == nil {
 		q.accounts = map[uint32]*requestShare{}
 	}
-	for no, s := range shares {
-		if later := q.accounts[no]; later != nil {
-			since[no] = later
+	for number, s := range shares {
+		if later := q.accounts[number]; later != nil {
+			since[number] = later
 			q.waiting -= len(later.rows)
 		}
-		q.accounts[no] = s
+		q.accounts[number] = s
 		q.waiting += len(s.rows)
 	}
 	for _, later := range since {

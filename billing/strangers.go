@@ -55,7 +55,7 @@ var ErrManyStrangers = errors.New("too many unknown keys are being tried")
 
 // strangers bounds how many reads of the store secrets can cause that are not in
 // memory: few at once, few that wait, by client address, and all others are refused
-// without a read. Keys that were made here of late are no strangers: their first
+// without a read. Keys that were made here of late are not strangers: their first
 // use waits for nobody.
 type strangers struct {
 	turns *fair.Turns
@@ -102,8 +102,8 @@ func (s *strangers) expected(d *store.Digest) bool {
 	return ok
 }
 
-// enter waits for a turn of a client. leave ends it; it may be called twice.
-func (s *strangers) enter(from netip.Addr, d *store.Digest) (leave func(), err error) {
+// acquire waits for a turn of a client. leave ends it; it may be called twice.
+func (s *strangers) acquire(from netip.Addr, d *store.Digest) (leave func(), err error) {
 	if s.expected(d) {
 		return func() {}, nil
 	}

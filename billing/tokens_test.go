@@ -38,7 +38,7 @@ func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
 	greedy, honest := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("192.0.2.1")
 	var leave []func()
 	for range strangerSeats {
-		l, err := s.enter(greedy, &store.Digest{})
+		l, err := s.acquire(greedy, &store.Digest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
 	done := make(chan error, 2*strangerLine)
 	for i := range 2 * strangerLine {
 		go func() {
-			l, err := s.enter(greedy.Next(), &store.Digest{byte(i)})
+			l, err := s.acquire(greedy.Next(), &store.Digest{byte(i)})
 			if err == nil {
 				l()
 			}
@@ -62,7 +62,7 @@ func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
 	}
 	mine := make(chan error)
 	go func() {
-		l, err := s.enter(honest, &store.Digest{})
+		l, err := s.acquire(honest, &store.Digest{})
 		mine <- err
 		if err == nil {
 			l()

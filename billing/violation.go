@@ -116,10 +116,10 @@ func (v *violations) flush(db store.Store) error {
 	defer v.writing.Unlock()
 	var batch []store.Violation
 	v.mu.Lock()
-	for no, r := range v.accounts {
+	for number, r := range v.accounts {
 		if list := r.all(); len(batch)+len(list) <= flushViolations {
 			batch = append(batch, list...)
-			delete(v.accounts, no)
+			delete(v.accounts, number)
 		}
 	}
 	v.mu.Unlock()

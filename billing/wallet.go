@@ -268,7 +268,7 @@ var ErrManyTokens = errors.New("too many single-use tokens were used that have n
 // is recorded before its request is admitted, so that without a bound a wallet without
 // money could fill the store. Each node counts its own, of this process.
 type tokenRoom struct {
-	room *fair.Room
+	room *fair.Space
 
 	mu   sync.Mutex
 	held map[int64]map[fair.Owner]int64 // by the minute after which they have expired

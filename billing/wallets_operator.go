@@ -27,7 +27,7 @@ type PaymentInfo struct {
 	Transaction string    `json:"transaction,omitempty"`
 	Code        string    `json:"code,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
-	Resolved    string    `json:"resolved,omitempty"` // by whom, and why
+	Resolved    string    `json:"resolved,omitempty"` // the operator, and the reason
 	Balance     Nano      `json:"balance_after"`      // of the account, when it was credited
 	CreatedAt   time.Time `json:"created_at"`
 	CreditedAt  time.Time `json:"credited_at,omitzero"`

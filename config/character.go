@@ -75,7 +75,7 @@ func parseCharacter(file string, data []byte, changed time.Time, bounds *Charact
 		switch {
 		case len(r.list) > 0 && root == nil:
 		case root == nil || root.isNull():
-			r.add(place{1, 1}, "", "the file is empty; expected at least name:, modelId: and prompt:")
+			r.add(position{1, 1}, "", "the file is empty; expected at least name:, modelId: and prompt:")
 		case root.kind != mappingNode:
 			r.add(root.at(), "", "%s stands here; expected keys such as name: and prompt:", root.describe())
 		default:
@@ -116,7 +116,7 @@ func (c *Character) check(v *validator, bounds *Characters) {
 		if v.has("slug") {
 			v.wrong("slug", "%s cannot be the name of a character in paths; %s", v.shown("slug"), slugExpected)
 		} else {
-			v.fail(place{1, 1}, "slug", "the name of the file cannot be that of a character in paths; expected slug: "+
+			v.fail(position{1, 1}, "slug", "the name of the file cannot be that of a character in paths; expected slug: "+
 				"with 1 to 64 lower-case letters, digits and -, or a file that is called so")
 		}
 	}

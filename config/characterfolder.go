@@ -38,11 +38,11 @@ type CharacterSet struct {
 	Wrong map[string]error
 }
 
-// Find gives a character; nil: there is none.
+// Find gives a character; nil if absent.
 func (s *CharacterSet) Find(slug string) *Character { return s.bySlug[slug] }
 
 // CharacterFolder is a folder of characters that is read again when it changes. A file
-// that is wrong is told once; what it said before stays until it is mended or removed,
+// that is wrong is reported once; what it said before stays until it is mended or removed,
 // and the others are not touched by it.
 type CharacterFolder struct {
 	bounds *Characters
@@ -81,8 +81,8 @@ func (f *CharacterFolder) Set() *CharacterSet { return f.set.Load() }
 // Bounds is what the folder was opened with.
 func (f *CharacterFolder) Bounds() *Characters { return f.bounds }
 
-// opened is a folder that is being looked at.
-type opened struct {
+// folderScan is a folder that is being looked at.
+type folderScan struct {
 	list  func(most int) ([]string, error)
 	open  func(name string) (fs.File, error)
 	close func() error
@@ -90,17 +90,17 @@ type opened struct {
 
 // open opens the folder. What lies outside of it cannot be reached through it, whatever
 // links are in it; those that stay within, as Kubernetes makes them, are followed.
-func (c *Characters) open() (opened, error) {
+func (c *Characters) open() (folderScan, error) {
 	if c.files != nil {
-		return opened{list: namesIn(c.files.Open), open: c.files.Open, close: func() error { return nil }}, nil
+		return folderScan{list: namesIn(c.files.Open), open: c.files.Open, close: func() error { return nil }}, nil
 	}
 	root, err := os.OpenRoot(c.Directory)
 	if err != nil {
-		return opened{}, err
+		return folderScan{}, err
 	}
 	// Without O_NONBLOCK a pipe in the folder would keep who opens it for ever.
 	open := func(name string) (fs.File, error) { return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
-	return opened{list: namesIn(open), open: open, close: root.Close}, nil
+	return folderScan{list: namesIn(open), open: open, close: root.Close}, nil
 }
 
 func namesIn(open func(string) (fs.File, error)) func(most int) ([]string, error) {
@@ -178,11 +178,11 @@ func (f *CharacterFolder) Look() {
 	}
 	next := f.gather()
 	f.set.Store(next)
-	f.tell(before, next)
+	f.logChanges(before, next)
 }
 
 // read reads a file, unless it is as it was.
-func (f *CharacterFolder) read(dir opened, name string, character bool) (file *characterFile, read bool) {
+func (f *CharacterFolder) read(dir folderScan, name string, character bool) (file *characterFile, read bool) {
 	old := f.files[name]
 	most := f.bounds.MaxPicture
 	if character {
@@ -223,7 +223,7 @@ func (f *CharacterFolder) read(dir opened, name string, character bool) (file *c
 
 // readBounded reads an ordinary file of at most some bytes; nil without an error says
 // that it is as it was.
-func readBounded(dir opened, name string, most int64, old *characterFile) ([]byte, fs.FileInfo, error) {
+func readBounded(dir folderScan, name string, most int64, old *characterFile) ([]byte, fs.FileInfo, error) {
 	in, err := dir.open(name)
 	if err != nil {
 		return nil, nil, err
@@ -310,8 +310,8 @@ func shownName(name string) string {
 	return name
 }
 
-// tell says what is wrong now that was not before, and what is in effect.
-func (f *CharacterFolder) tell(before, next *CharacterSet) {
+// logChanges says what is wrong now that was not before, and what is in effect.
+func (f *CharacterFolder) logChanges(before, next *CharacterSet) {
 	for _, name := range slices.Sorted(maps.Keys(next.Wrong)) {
 		err := next.Wrong[name]
 		if old := before.Wrong[name]; old != nil && old.Error() == err.Error() {

@@ -147,7 +147,7 @@ func Importable(name string) bool {
 }
 
 // yamlOf is JSON as YAML reads it, too: characters beyond ASCII stand as themselves,
-// since YAML knows no escapes of two halves. What is wrong is told without its text.
+// since YAML knows no escapes of two halves. Errors are reported without its text.
 func yamlOf(data []byte) ([]byte, error) {
 	var one map[string]any
 	in := json.NewDecoder(bytes.NewReader(data))

@@ -107,7 +107,7 @@ func (u *Upstream) EndpointURL() string {
 	return u.BaseURL
 }
 
-// Query is what stands behind every path.
+// Query is what follows every path.
 func (u *Upstream) Query() string {
 	if u.Azure.APIVersion != "" {
 		return "api-version=" + u.Azure.APIVersion
@@ -116,7 +116,7 @@ func (u *Upstream) Query() string {
 }
 
 // TokenHeader is the header that carries the token of token_file, and what
-// stands before it there.
+// precedes it there.
 func (u *Upstream) TokenHeader() (name, prefix string) {
 	if u.Dialect == "azure" {
 		return bearer.header, bearer.prefix // only keys have a header of their own
@@ -208,7 +208,7 @@ func (v *validator) cloud(path string, u *Upstream) {
 	}
 }
 
-// oneCredential refuses two proofs of who asks: which one holds would be a guess.
+// oneCredential rejects two credentials on one upstream.
 func (v *validator) oneCredential(path string, u *Upstream) {
 	var have []string
 	for _, c := range []struct {
@@ -329,7 +329,7 @@ func (v *validator) vertex(path string, u *Upstream) {
 	}
 }
 
-// cloudName refuses what cannot stand in the path of a request.
+// cloudName refuses what cannot be in the path of a request.
 func (v *validator) cloudName(path string, t *Target, u *Upstream, id string) {
 	name := t.Model
 	if name == "" {

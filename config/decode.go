@@ -22,9 +22,9 @@ type decoder struct {
 	*report
 	expander
 	at    map[string]written
-	keys  map[string]place // where the operator's own names stand: tiers, headers
-	bad   map[string]bool  // paths that were reported; rules leave them alone
-	empty []string         // paths of keys with nothing behind them
+	keys  map[string]position // where the operator's own names stand: tiers, headers
+	bad   map[string]bool     // paths that were reported; rules leave them alone
+	empty []string            // paths of keys with nothing behind them
 	// misplaced says that upstreams or models may stand under an unknown key.
 	misplaced bool
 	visits    int
@@ -32,20 +32,20 @@ type decoder struct {
 	priced    *prices.List // of models such as openai/*; nil: not read yet
 }
 
-// written is what stands in the file under a path.
+// written is what is in the file under a path.
 type written struct {
-	place
+	position
 	node   *node
 	secret bool
 }
 
 func newDecoder(r *report, env func(string) (string, bool)) *decoder {
-	return &decoder{report: r, expander: expander{env: env}, at: map[string]written{}, keys: map[string]place{},
+	return &decoder{report: r, expander: expander{env: env}, at: map[string]written{}, keys: map[string]position{},
 		bad: map[string]bool{}}
 }
 
 // fail reports a path once; what is wrong about it later follows from that.
-func (d *decoder) fail(at place, path, format string, args ...any) {
+func (d *decoder) fail(at position, path, format string, args ...any) {
 	if d.bad[path] {
 		return
 	}
@@ -55,7 +55,7 @@ func (d *decoder) fail(at place, path, format string, args ...any) {
 
 // value fills v, which already holds its defaults, from n. Others are groups
 // whose keys are known here too, though they mean nothing.
-func (d *decoder) value(path string, at place, n *node, v reflect.Value, others ...reflect.Value) {
+func (d *decoder) value(path string, at position, n *node, v reflect.Value, others ...reflect.Value) {
 	if d.visits++; d.visits > maxVisits {
 		d.fail(at, path, "aliases make more than %d values of this file; write the values out", maxVisits)
 		return
@@ -96,7 +96,7 @@ func (d *decoder) value(path string, at place, n *node, v reflect.Value, others 
 	}
 }
 
-func (d *decoder) pointer(path string, at place, n *node, v reflect.Value, others []reflect.Value) {
+func (d *decoder) pointer(path string, at position, n *node, v reflect.Value, others []reflect.Value) {
 	for _, p := range append([]reflect.Value{v}, others...) {
 		p.Set(reflect.New(p.Type().Elem()))
 		filled(p.Elem())
@@ -200,7 +200,7 @@ func (d *decoder) member(path string, n *node, k pair, shapes []reflect.Value) {
 
 // foreign reports a key that only models of other types have.
 func (d *decoder) foreign(path, key, typ string) {
-	d.fail(d.at[path].place, path, "%s has no meaning for a model of type %s; expected it to be left out", key, typ)
+	d.fail(d.at[path].position, path, "%s has no meaning for a model of type %s; expected it to be left out", key, typ)
 }
 
 // cutAway is a # that YAML takes for a comment though it touches what follows,
@@ -429,7 +429,7 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	return reflect.Value{}, false
 }
 
-// inlineTag marks the Spec of a model, whose keys stand beside the model's.
+// inlineTag marks the Spec of a model, whose keys are next to the model's.
 const inlineTag = ",inline"
 
 // spec is the Spec of a model; not valid for other groups.

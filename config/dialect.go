@@ -11,7 +11,7 @@ type dialect struct {
 	// name is what an operator writes; one with a slash is spoken to some upstreams
 	// of the dialect before it (Upstream.Spoken).
 	name string
-	key  carrier
+	key  keyHeader
 	// endpoints are paths that a base_url must not end in.
 	endpoints []string
 	// compatible says that bodies of OpenAI's API are sent as clients write them:
@@ -32,10 +32,10 @@ type dialect struct {
 	jobs []string
 }
 
-// carrier is the header that carries a key, with what stands before the key.
-type carrier struct{ header, prefix string }
+// keyHeader is the header that carries a key, with what precedes the key.
+type keyHeader struct{ header, prefix string }
 
-var bearer = carrier{"Authorization", "Bearer "}
+var bearer = keyHeader{"Authorization", "Bearer "}
 
 // dialects are all that can be spoken; the first is the default.
 var dialects = []dialect{
@@ -45,15 +45,15 @@ var dialects = []dialect{
 		hears: true,
 	},
 	{
-		name: "anthropic", key: carrier{header: "x-api-key"}, endpoints: []string{"/messages"},
+		name: "anthropic", key: keyHeader{header: "x-api-key"}, endpoints: []string{"/messages"},
 		writes: true, options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
 	{
-		name: "gemini", key: carrier{header: "x-goog-api-key"},
+		name: "gemini", key: keyHeader{header: "x-goog-api-key"},
 		endpoints: []string{":generateContent", ":streamGenerateContent"},
 		writes:    true, options: map[string][]string{"thinking": {"level", "budget", "none"}},
 	},
-	{name: "azure", key: carrier{header: "api-key"}, compatible: true, embeds: true, writes: true},
+	{name: "azure", key: keyHeader{header: "api-key"}, compatible: true, embeds: true, writes: true},
 	{name: "bedrock", key: bearer, compatible: true, writes: true},
 	{
 		name: "bedrock/anthropic", key: bearer, writes: true,
@@ -71,13 +71,13 @@ var dialects = []dialect{
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
 	{
-		name: "fal", key: carrier{"Authorization", "Key "}, draws: true, composes: true, films: true, jobs: appOptions,
+		name: "fal", key: keyHeader{"Authorization", "Key "}, draws: true, composes: true, films: true, jobs: appOptions,
 	},
 	{
 		name: "replicate", key: bearer, endpoints: []string{"/predictions"}, composes: true, films: true, jobs: appOptions,
 	},
 	{
-		name: "elevenlabs", key: carrier{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/speech-to-text", "/music"},
+		name: "elevenlabs", key: keyHeader{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/speech-to-text", "/music"},
 		speaks: true, clones: true, hears: true, composes: true, jobs: []string{"output_format", "lyrics"},
 	},
 	{name: "whisper", key: bearer, endpoints: []string{"/inference"}, hears: true},

@@ -135,26 +135,26 @@ func (v *validator) doubtChat(path string, c *Chat) {
 
 // doubtRates warns of prices that hardly anybody asks.
 func (v *validator) doubtRates(path string, in, out Pico, read, write *Pico) {
-	meant := ", or confirmed: true in price if it is meant"
+	intended := ", or confirmed: true in price if it is meant"
 	for key, p := range map[string]*Pico{"input": &in, "output": &out, "cache_read": read, "cache_write": write} {
 		if p != nil && *p > dearPrice {
-			v.doubt(path+"."+key, "%s USD per 1,000,000 tokens is more than any model costs; expected less%s", p.PerMillion(), meant)
+			v.doubt(path+"."+key, "%s USD per 1,000,000 tokens is more than any model costs; expected less%s", p.PerMillion(), intended)
 		}
 	}
 	if out > 0 && out < in {
 		v.doubt(path+".output", "output tokens would cost less than input tokens; expected the two prices the other way round%s",
-			meant)
+			intended)
 	}
 	if read != nil && *read > in && in > 0 {
 		v.doubt(path+".cache_read", "tokens from the cache would cost more than fresh ones (input %s); expected less%s",
-			in.PerMillion(), meant)
+			in.PerMillion(), intended)
 	}
 	if at := path + ".cache_read"; read != nil && *read == 0 && in > 0 && v.has(at) && v.at[at].node.text != freeRate {
 		v.doubt(at, "tokens from the cache would be free; expected their price, or cache_read: free if that is meant")
 	}
 	if at := path + ".cache_write"; write != nil && *write < in && v.has(at) && v.at[at].node.text != freeRate {
 		v.doubt(at, "tokens that are written to the cache would cost less than others (input %s); expected at least as much%s",
-			in.PerMillion(), meant)
+			in.PerMillion(), intended)
 	}
 }
 
@@ -321,7 +321,7 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 		return
 	}
 	var first string // one says it for the file
-	var at place
+	var at position
 	for path, w := range v.at {
 		if w.node == nil || w.node.kind != scalarNode {
 			continue
@@ -336,7 +336,7 @@ func (v *validator) doubtSecrets(mode fs.FileMode) {
 			literal = literal || w.secret && longPart.MatchString(u.Path)
 		}
 		if sooner := w.line < at.line || w.line == at.line && w.column < at.column; literal && (first == "" || sooner) {
-			first, at = path, w.place
+			first, at = path, w.position
 		}
 	}
 	if first != "" {

@@ -12,7 +12,7 @@ import (
 
 const ownFile = "farebox reads YAML with upstreams: and models: (see config/examples/minimal-openai.yaml)"
 
-// otherFormats are files that are not YAML, by their first line that is no comment.
+// otherFormats are files that are not YAML, by their first line that is not a comment.
 var otherFormats = []struct {
 	line *regexp.Regexp
 	what string
@@ -38,7 +38,7 @@ func foreignFormat(s *source, r *report) bool {
 				if strings.Contains(line, "=") || strings.HasPrefix(text, "-----") {
 					s.hideSpan(i+1, strings.Index(line, "=")+1, -1)
 				}
-				r.add(place{i + 1, indent(line) + 1}, "", "%s; %s", f.what, ownFile)
+				r.add(position{i + 1, indent(line) + 1}, "", "%s; %s", f.what, ownFile)
 				return true
 			}
 		}
@@ -69,7 +69,7 @@ var otherGateways = []struct {
 
 // foreignFile reports a whole config of another gateway, as one mistake.
 func foreignFile(root *node, r *report) bool {
-	at := map[string]place{}
+	at := map[string]position{}
 	for _, k := range root.pairs {
 		at[k.name] = k.at
 	}

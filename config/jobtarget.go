@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// jobOptions are what targets of models that make music and videos may be told of their
+// jobOptions are what targets of models that make music and videos may learn of their
 // upstream's dialect, each with what its text must be. Those that name a field of an
 // order say what an app calls it, and behind a colon how it writes it; an empty text
 // leaves the field out.

@@ -66,7 +66,7 @@ func parseKeys(f file, env func(string) (string, bool), only []string) (*Config,
 		return nil, err
 	}
 	if root == nil || root.isNull() {
-		r.add(place{1, 1}, "", "the file is empty; expected at least upstreams: and models: (see "+
+		r.add(position{1, 1}, "", "the file is empty; expected at least upstreams: and models: (see "+
 			"config/examples/minimal-openai.yaml)")
 		return nil, r.err()
 	}

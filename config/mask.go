@@ -56,10 +56,10 @@ func (s *source) hideNamed(key string, n *node) {
 }
 
 // hideUntil marks everything from a place to the next token.
-func (s *source) hideUntil(at place, next *token.Token) {
-	end := place{len(s.lines) + 1, 1}
+func (s *source) hideUntil(at position, next *token.Token) {
+	end := position{len(s.lines) + 1, 1}
 	if next != nil {
-		end = place{next.Position.Line, next.Position.Column}
+		end = position{next.Position.Line, next.Position.Column}
 	}
 	if end.line == at.line {
 		runes := []rune(s.line(at.line))
@@ -136,7 +136,7 @@ func (s *source) line(n int) string {
 }
 
 // masked is a line without its secrets, and where its column is now.
-func (s *source) masked(at place) (line []rune, caret int) {
+func (s *source) masked(at position) (line []rune, caret int) {
 	text := s.line(at.line)
 	runes := []rune(text)
 	secret := make([]bool, len(runes))
@@ -178,7 +178,7 @@ func (s *source) masked(at place) (line []rune, caret int) {
 func (s *source) whole() string {
 	var b strings.Builder
 	for i := range s.lines {
-		line, _ := s.masked(place{i + 1, 1})
+		line, _ := s.masked(position{i + 1, 1})
 		b.WriteString(string(line) + "\n")
 	}
 	return b.String()

@@ -212,7 +212,7 @@ func (v *validator) regions(path string, m *Model) {
 	path += ".region_restrictions"
 	for i, code := range m.Regions {
 		if at := fmt.Sprintf("%s[%d]", path, i); !countryCode.MatchString(code) {
-			v.wrong(at, "%s is no country; expected two capital letters, such as US", v.shown(at))
+			v.wrong(at, "%s is not a country; expected two capital letters, such as US", v.shown(at))
 		}
 	}
 	if len(m.Regions) > 0 && v.c.Server.CountryHeader == "" {

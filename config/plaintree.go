@@ -14,7 +14,7 @@ func Tree(name string, data []byte) (map[string]any, error) {
 		return nil, err
 	}
 	if root == nil || root.kind != mappingNode {
-		r.add(place{1, 1}, "", "the file has no keys; expected a YAML file of keys and values")
+		r.add(position{1, 1}, "", "the file has no keys; expected a YAML file of keys and values")
 		return nil, r.err()
 	}
 	visits := 0

@@ -46,7 +46,7 @@ const (
 )
 
 // tokenPrice checks the price of tokens; context is the size of the context
-// that prompts must fit in, 0 where there is none.
+// that prompts must fit in, 0 if absent.
 func (v *validator) tokenPrice(path string, p *Price, output bool, context int64) {
 	if p == nil {
 		v.wrong(path, "a model without a price is not offered; expected input: and output: in USD per 1,000,000 "+

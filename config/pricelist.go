@@ -58,7 +58,7 @@ func (d *decoder) wildcards(root *node, c *Config) {
 
 // wildcard checks an entry such as openai/*.
 func (d *decoder) wildcard(path string, item *node, vendor string, p *Prices) bool {
-	at := d.at[path+".id"].place
+	at := d.at[path+".id"].position
 	var names []string
 	for i := range prices.Vendors {
 		if v := &prices.Vendors[i]; v.BaseURL != "" && len(prices.Builtin().Of(v.Name)) > 0 {
@@ -87,7 +87,7 @@ func (d *decoder) wildcard(path string, item *node, vendor string, p *Prices) bo
 // expandModels puts the models of the list in place of an entry; false if that failed.
 func (d *decoder) expandModels(c *Config, i int, item *node, vendor string, own map[string]bool) bool {
 	path := fmt.Sprintf("models[%d]", i)
-	at := d.at[path+".id"].place
+	at := d.at[path+".id"].position
 	list := d.priceList(c)
 	if list == nil {
 		return false
@@ -98,7 +98,7 @@ func (d *decoder) expandModels(c *Config, i int, item *node, vendor string, own 
 	}
 	for t := range c.Models[i].Targets {
 		if key := fmt.Sprintf("%s.targets[%d].model", path, t); c.Models[i].Targets[t].Model != "" {
-			d.fail(d.at[key].place, key, "each model of the list has its own name there; expected this to be left out")
+			d.fail(d.at[key].position, key, "each model of the list has its own name there; expected this to be left out")
 			return false
 		}
 	}
@@ -143,7 +143,7 @@ func (d *decoder) priceList(c *Config) *prices.List {
 	if d.priced == nil && !d.bad["prices.list"] {
 		var err error
 		if d.priced, err = prices.Open(c.Prices.List); err != nil {
-			d.fail(d.at["prices.list"].place, "prices.list", "cannot read %s: %v; expected a file in the form of LiteLLM's "+
+			d.fail(d.at["prices.list"].position, "prices.list", "cannot read %s: %v; expected a file in the form of LiteLLM's "+
 				"model_prices_and_context_window.json", d.shown("prices.list"), plainPathError(err))
 		}
 	}
@@ -151,7 +151,7 @@ func (d *decoder) priceList(c *Config) *prices.List {
 }
 
 // listedModel is the node of a model of the list: the entry's own keys, and what the list knows.
-func listedModel(item *node, at place, id string, m *prices.Model, margin *big.Rat) *node {
+func listedModel(item *node, at position, id string, m *prices.Model, margin *big.Rat) *node {
 	plain := func(text string) *node { return plainNode(text, at) }
 	group := func() *node { return &node{kind: mappingNode, line: at.line, column: at.column} }
 	set := func(n *node, key string, value *node) { n.set(key, at, value) }
@@ -203,7 +203,7 @@ func listedModel(item *node, at place, id string, m *prices.Model, margin *big.R
 }
 
 // listedCapabilities is the node of what a model of the list can.
-func listedCapabilities(m *prices.Model, at place) *node {
+func listedCapabilities(m *prices.Model, at position) *node {
 	can := &node{kind: mappingNode, line: at.line, column: at.column}
 	for key, on := range map[string]bool{"tools": m.Tools, "vision": m.Vision, "video": m.Video, "audio": m.Audio,
 		"files": m.Files, "response_schema": m.Schema, "reasoning": m.Reasons} {
@@ -227,12 +227,12 @@ func listedCapabilities(m *prices.Model, at place) *node {
 	return can
 }
 
-// plainNode is a value as if it stood in the file at a place.
-func plainNode(text string, at place) *node {
+// plainNode is a value as if it was in the file at a place.
+func plainNode(text string, at position) *node {
 	return &node{kind: scalarNode, text: text, line: at.line, column: at.column}
 }
 
 // set adds a key to a group.
-func (n *node) set(key string, at place, value *node) {
+func (n *node) set(key string, at position, value *node) {
 	n.pairs = append(n.pairs, pair{name: key, at: at, value: value})
 }

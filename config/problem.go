@@ -89,11 +89,11 @@ type report struct {
 // finding waits for its excerpt until the whole file was read, because a
 // secret further down the same line must be known before the line is shown.
 type finding struct {
-	at            place
+	at            position
 	path, message string
 }
 
-func (r *report) add(at place, path, format string, args ...any) {
+func (r *report) add(at position, path, format string, args ...any) {
 	if len(r.list) >= maxProblems {
 		r.more = true
 		return
@@ -102,7 +102,7 @@ func (r *report) add(at place, path, format string, args ...any) {
 }
 
 // warn adds a warning.
-func (r *report) warn(at place, path, format string, args ...any) {
+func (r *report) warn(at position, path, format string, args ...any) {
 	if len(r.doubts) < maxProblems {
 		r.doubts = append(r.doubts, finding{at, path, fmt.Sprintf(format, args...)})
 	}

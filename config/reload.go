@@ -41,7 +41,7 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 		return nil, fmt.Errorf("cannot watch %s: %w", c.Source, err)
 	}
 	w := &Watcher{path: path, apply: apply, say: say, running: c, seen: c.sum}
-	w.watch, err = newFileWatch(func() { w.look(false) })
+	w.watch, err = newFileWatch(func() { w.poll(false) })
 	w.watch.concerns = w.concerns
 	if err == nil {
 		err = w.follow()
@@ -56,7 +56,7 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 // Reload reads the file now, changed or not, and returns when it is applied
 // or refused. It is what SIGHUP does; changed environment values and
 // ${file:…} secrets are seen here only.
-func (w *Watcher) Reload() { w.watch.order(func() { w.look(true) }) }
+func (w *Watcher) Reload() { w.watch.order(func() { w.poll(true) }) }
 
 // Close ends watching and waits until no apply is running any more. It must
 // not be called from apply or say.
@@ -97,8 +97,8 @@ func (w *Watcher) follow() error {
 	return nil
 }
 
-// look reads the file and applies it when it is new, or when forced.
-func (w *Watcher) look(forced bool) {
+// poll reads the file and applies it when it is new, or when forced.
+func (w *Watcher) poll(forced bool) {
 	name := w.running.Source
 	_ = w.follow() // what cannot be watched is found by the tick
 	read, err := readConfig(w.path)

@@ -28,7 +28,7 @@ type Search struct {
 }
 
 // Providers are the values of search_provider in the order of the
-// specification, each with who answers.
+// specification, each with the service that answers.
 func (s *Search) Providers() map[string][]SearchUpstream {
 	return map[string][]SearchUpstream{"brave": s.Brave, "google": s.Google}
 }

@@ -11,8 +11,8 @@ import (
 // about 1.5 MB.
 const maxFile = 4 << 20
 
-// place is a position in a source, both from 1; columns count characters.
-type place struct{ line, column int }
+// position is a position in a source, both from 1; columns count characters.
+type position struct{ line, column int }
 
 // source is the text of a config file by lines, and the parts of it that must
 // not be shown.
@@ -32,11 +32,11 @@ func newSource(name string, data []byte) (*source, *report) {
 	s := &source{name: name, hidden: map[int][]span{}}
 	r := &report{src: s}
 	if len(data) > maxFile {
-		r.add(place{1, 1}, "", "the file is larger than %s; a config file is text of at most that size", Size(maxFile))
+		r.add(position{1, 1}, "", "the file is larger than %s; a config file is text of at most that size", Size(maxFile))
 		return s, r
 	}
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
-		r.add(place{1, 1}, "", "the file is UTF-16, as some editors of Windows write it; expected it saved as UTF-8")
+		r.add(position{1, 1}, "", "the file is UTF-16, as some editors of Windows write it; expected it saved as UTF-8")
 		return s, r
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -48,7 +48,7 @@ func newSource(name string, data []byte) (*source, *report) {
 	s.lines = strings.Split(s.text, "\n")
 	for i, line := range s.lines {
 		if at, what := badText(line); at >= 0 {
-			r.add(place{i + 1, utf8.RuneCountInString(line[:at]) + 1}, "", "%s; a config file is UTF-8 text", what)
+			r.add(position{i + 1, utf8.RuneCountInString(line[:at]) + 1}, "", "%s; a config file is UTF-8 text", what)
 			s.lines[i] = strings.ToValidUTF8(line, "\uFFFD")
 			s.hideGuessed(i + 1)
 			return s, r
@@ -73,7 +73,7 @@ func badText(line string) (int, string) {
 }
 
 // excerpt shows a line with a caret under the place.
-func (s *source) excerpt(at place) string {
+func (s *source) excerpt(at position) string {
 	if at.line < 1 || at.line > len(s.lines) {
 		return ""
 	}
@@ -101,7 +101,7 @@ func (s *source) excerpt(at place) string {
 }
 
 // skipSpace is the column of the first visible character from a place on.
-func (s *source) skipSpace(at place) int {
+func (s *source) skipSpace(at position) int {
 	if at.line >= 1 && at.line <= len(s.lines) {
 		runes := []rune(s.lines[at.line-1])
 		for i := at.column - 1; i >= 0 && i < len(runes); i++ {

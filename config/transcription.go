@@ -19,7 +19,7 @@ type Transcription struct {
 }
 
 // FilmListener is the id of the model that answers POST /video/transcriptions; empty:
-// there is none.
+// absent.
 func (c *Config) FilmListener() string {
 	for i := range c.Models {
 		if t, ok := c.Models[i].Spec.(*Transcription); ok && t.VideoLinks {

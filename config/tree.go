@@ -55,12 +55,12 @@ const (
 // pair is one key of a mapping.
 type pair struct {
 	name   string
-	at     place
+	at     position
 	merged bool // came in through <<
 	value  *node
 }
 
-func (n *node) at() place    { return place{n.line, n.column} }
+func (n *node) at() position { return position{n.line, n.column} }
 func (n *node) isNull() bool { return n.kind == nullNode }
 
 // describe names the kind of value for messages; never its text.
@@ -84,8 +84,8 @@ func (n *node) describe() string {
 	return "text"
 }
 
-// planter makes the tree of one document.
-type planter struct {
+// treeBuilder makes the tree of one document.
+type treeBuilder struct {
 	*report
 	anchors map[string]*node
 	merged  int
@@ -99,7 +99,7 @@ func parseTree(s *source, r *report) (root *node) {
 		// The YAML library has had index panics on broken input; a bad file
 		// must never end the process, least of all at a reload.
 		if p := recover(); p != nil {
-			r.add(place{1, 1}, "", "the file cannot be read as YAML (%v); look for a bracket or quote that is "+
+			r.add(position{1, 1}, "", "the file cannot be read as YAML (%v); look for a bracket or quote that is "+
 				"not closed", p)
 			root = nil
 		}
@@ -113,7 +113,7 @@ func parseTree(s *source, r *report) (root *node) {
 		reportSyntax(s, r, err)
 		return nil
 	}
-	p := &planter{report: r, anchors: map[string]*node{}}
+	p := &treeBuilder{report: r, anchors: map[string]*node{}}
 	documents := 0
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
@@ -136,7 +136,7 @@ func parseTree(s *source, r *report) (root *node) {
 // shallow refuses a token list that the recursive parser should not see.
 func shallow(tokens token.Tokens, r *report) bool {
 	if len(tokens) > maxTokens {
-		r.add(place{1, 1}, "", "the file has more than %d YAML tokens; split the models over several gateways",
+		r.add(position{1, 1}, "", "the file has more than %d YAML tokens; split the models over several gateways",
 			maxTokens)
 		return false
 	}
@@ -145,7 +145,7 @@ func shallow(tokens token.Tokens, r *report) bool {
 	type level struct{ column, keys int }
 	var open []level
 	for _, t := range tokens {
-		at := place{t.Position.Line, t.Position.Column}
+		at := position{t.Position.Line, t.Position.Column}
 		top := len(open) - 1
 		inBrackets := top >= 0 && open[top].column == 0
 		switch t.Type {
@@ -191,12 +191,12 @@ var (
 
 // reportSyntax turns the library's error into a problem of ours.
 func reportSyntax(s *source, r *report, err error) {
-	at, message := place{1, 1}, "the file is not YAML"
+	at, message := position{1, 1}, "the file is not YAML"
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
 		message = "not valid YAML: " + strings.ReplaceAll(syntax.GetMessage(), "'\t'", "tab")
 		if t := syntax.GetToken(); t != nil && t.Position != nil {
-			at = place{max(t.Position.Line, 1), max(t.Position.Column, 1)}
+			at = position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
 		}
 	}
 	line := s.line(at.line)
@@ -221,7 +221,7 @@ func reportSyntax(s *source, r *report, err error) {
 }
 
 // plant converts a node of the library. Depth is bounded by shallow.
-func (p *planter) plant(from ast.Node) *node {
+func (p *treeBuilder) plant(from ast.Node) *node {
 	if p.depth++; p.depth > 4*maxDepth {
 		panic("nesting")
 	}
@@ -280,13 +280,13 @@ func (p *planter) plant(from ast.Node) *node {
 }
 
 // mapping fills n with keys. The first of two equal keys counts.
-func (p *planter) mapping(n *node, values []*ast.MappingValueNode) {
+func (p *treeBuilder) mapping(n *node, values []*ast.MappingValueNode) {
 	n.kind = mappingNode
 	seen := map[string]int{}
 	var merges []*node
 	for i, v := range values {
 		t := v.Key.GetToken()
-		at := place{t.Position.Line, t.Position.Column}
+		at := position{t.Position.Line, t.Position.Column}
 		if i == 0 && n.column != at.column && v.Start != nil && n.line == v.Start.Position.Line &&
 			n.column == v.Start.Position.Column {
 			n.line, n.column = at.line, at.column // the colon stands for a block mapping
@@ -316,7 +316,7 @@ func (p *planter) mapping(n *node, values []*ast.MappingValueNode) {
 }
 
 // merge adds the keys of a `<<` that n does not have itself.
-func (p *planter) merge(n, from *node, seen map[string]int) {
+func (p *treeBuilder) merge(n, from *node, seen map[string]int) {
 	sources := []*node{from}
 	if from.kind == sequenceNode {
 		sources = from.items
@@ -344,12 +344,12 @@ func (p *planter) merge(n, from *node, seen map[string]int) {
 }
 
 // bodyPlace is where a document starts.
-func bodyPlace(body ast.Node) place {
+func bodyPlace(body ast.Node) position {
 	if m, ok := body.(*ast.MappingNode); ok && len(m.Values) > 0 {
 		body = m.Values[0].Key
 	}
 	t := body.GetToken()
-	return place{t.Position.Line, t.Position.Column}
+	return position{t.Position.Line, t.Position.Column}
 }
 
 // clip bounds text that is quoted in a message.

@@ -314,7 +314,7 @@ func badPort(port string) bool {
 }
 
 // keyHeader is the header, in lower case, that carries the key of an upstream;
-// empty when it has none.
+// empty if absent.
 func (v *validator) keyHeader(path string, u *Upstream) string {
 	name, _ := u.KeyHeader()
 	carrier := strings.ToLower(name)
@@ -403,7 +403,7 @@ func (v *validator) certificate(t TLS) {
 	}
 }
 
-// authority reads a ca_file; empty: there is none.
+// authority reads a ca_file; empty if absent.
 func (v *validator) authority(path, file string) {
 	if file == "" {
 		return

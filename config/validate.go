@@ -275,13 +275,13 @@ func (v *validator) wrongKey(path, format string, args ...any) {
 	v.fail(at, path, format, args...)
 }
 
-func (v *validator) placeOf(path string) place {
+func (v *validator) placeOf(path string) position {
 	for up := path; up != ""; up = parent(up) {
 		if w, ok := v.at[up]; ok {
-			return w.place
+			return w.position
 		}
 	}
-	return place{1, 1}
+	return position{1, 1}
 }
 
 // has says whether the key is written and has a value.
@@ -295,7 +295,7 @@ func (v *validator) referred(path string) bool {
 	return v.has(path) && strings.Contains(v.at[path].node.text, "${")
 }
 
-// written is a value for messages as it stands in the file, or another one in its place.
+// written is a value for messages as it is in the file, or another one in its place.
 func (v *validator) written(path, other string) string {
 	if !v.has(path) || v.referred(path) {
 		return other

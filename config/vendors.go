@@ -15,7 +15,7 @@ type vendor struct {
 	dialects []string // the usual one first
 	// openai is a part of the path below which it speaks dialect openai, too; empty: nowhere.
 	openai string
-	// words stand before names of its models at other gateways, as in openai/gpt-4o.
+	// words precede names of its models at other gateways, as in openai/gpt-4o.
 	words []string
 	env   string // the usual variable of its key
 }

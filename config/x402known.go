@@ -33,7 +33,7 @@ func chainName(text string) string {
 }
 
 // family is evm or solana, as rpc calls the families of chains, and reference what
-// stands behind it in the name; empty: it is neither.
+// follows it in the name; empty: it is neither.
 func (n *X402Network) family() (family, reference string) {
 	if reference, ok := strings.CutPrefix(n.Network, "eip155:"); ok {
 		return "evm", reference
@@ -113,7 +113,7 @@ func (c *Config) completeChain(n *X402Network) {
 	}
 }
 
-// rpcNetwork is one of rpc.networks; nil: there is none of that name.
+// rpcNetwork is one of rpc.networks; nil if no network has that name.
 func (c *Config) rpcNetwork(name string) *RPCNetwork {
 	for i := range c.RPC.Networks {
 		if n := &c.RPC.Networks[i]; n.Name == name && name != "" {

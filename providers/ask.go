@@ -121,8 +121,8 @@ func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (
 	return a, nil
 }
 
-// ask gives the status and the first bytes of an answer.
-func (a *asker) ask(method, path, body string) (int, []byte, error) {
+// get gives the status and the first bytes of an answer.
+func (a *asker) get(method, path, body string) (int, []byte, error) {
 	req, err := http.NewRequest(method, a.base+path+a.query, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, errors.New("the address cannot be used")
@@ -208,7 +208,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 	defer done()
 	speaks := dialects[u.Spoken()]
 	if speaks.unlisted {
-		status, body, err := a.ask("POST", speaks.probe, "{}")
+		status, body, err := a.get("POST", speaks.probe, "{}")
 		if err == nil && (status == 400 || status == 404) {
 			return fmt.Sprintf("takes the credential (%d to an empty request)", status), nil
 		}
@@ -218,11 +218,11 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		return judged(status, body, a.headers)
 	}
 	if u.Azure.Deployments() {
-		// What has no deployment stands beside them.
+		// What has no deployment is next to them.
 		a.base = strings.TrimSuffix(a.base, "/deployments")
 	}
 	endpoint := speaks.probe
-	status, body, err := a.ask("GET", "/models", "")
+	status, body, err := a.get("GET", "/models", "")
 	if err != nil {
 		return "", err
 	}
@@ -234,7 +234,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		// Not every server lists its models. An empty request is refused, and costs
 		// nothing, where the endpoint exists.
 		listed := status
-		if status, body, err = a.ask("POST", endpoint, "{}"); err != nil {
+		if status, body, err = a.get("POST", endpoint, "{}"); err != nil {
 			return "", err
 		}
 		if status == 404 || status == 405 {
@@ -253,7 +253,7 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 	if !strings.HasSuffix(a.base, "/v1") && !strings.HasPrefix(u.BaseURL, "unix:") {
 		v1 := *a
 		v1.base += "/v1"
-		if status, _, err := v1.ask("GET", "/models", ""); err == nil && status != 404 && status != 405 &&
+		if status, _, err := v1.get("GET", "/models", ""); err == nil && status != 404 && status != 405 &&
 			status < 500 {
 			return fmt.Errorf("base_url answers 404, but below /v1 the API answers: expected base_url: %s/v1", a.base)
 		}
@@ -273,7 +273,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 		return "", err
 	}
 	a.status = answered
-	status, body, err := a.ask("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+
+	status, body, err := a.get("POST", "", `{"jsonrpc":"2.0","id":1,"method":"`+rpc.ChainMethod(n.Family)+
 		`","params":[]}`)
 	switch {
 	case err != nil:
@@ -288,8 +288,8 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	if err != nil {
 		return "", err
 	}
-	switch chain, told := rpc.ChainOf(gjson.GetBytes(body, "result")); {
-	case !told:
+	switch chain, reported := rpc.ChainOf(gjson.GetBytes(body, "result")); {
+	case !reported:
 		return good + "; it does not name its chain", nil
 	case n.ChainID != "" && chain != n.ChainID:
 		return "", fmt.Errorf("it is on chain %q, and chain_id of the network is %s: expected the address of a node "+
@@ -337,7 +337,7 @@ func judged(status int, body []byte, headers [][2]string) (string, error) {
 // blockchain nodes hold keys.
 func unreachable(err error) error {
 	var (
-		no       syscall.Errno
+		number   syscall.Errno
 		dns      *net.DNSError
 		hostname x509.HostnameError
 		cert     *tls.CertificateVerificationError
@@ -361,8 +361,8 @@ func unreachable(err error) error {
 		strings.Contains(err.Error(), "malformed HTTP"):
 		// Which of them depends on how far the question had come.
 		return errors.New("it closes the connection or does not speak HTTP: check the port, and https:// or http://")
-	case errors.As(err, &no):
-		return fmt.Errorf("it cannot be reached: %w", no)
+	case errors.As(err, &number):
+		return fmt.Errorf("it cannot be reached: %w", number)
 	}
 	return errors.New("the connection broke: check the port, and https:// or http://")
 }

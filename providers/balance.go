@@ -66,7 +66,7 @@ func balanceOf(u *config.Upstream, status *int) ([]Balance, error) {
 		if form.root {
 			a.base = strings.TrimSuffix(strings.TrimSuffix(base, "/v1"), "/beta")
 		}
-		code, body, err := a.ask("GET", form.path, "")
+		code, body, err := a.get("GET", form.path, "")
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func amountOf(text string) (*big.Rat, error) {
 	}
 	amount, ok := new(big.Rat).SetString(text)
 	if !ok {
-		return nil, fmt.Errorf("%w: the amount is no decimal", errNoBalance)
+		return nil, fmt.Errorf("%w: the amount is not a decimal", errNoBalance)
 	}
 	return amount, nil
 }

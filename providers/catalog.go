@@ -52,7 +52,7 @@ type endpoint struct {
 }
 
 // NewCatalog builds the catalog of a checked config. Connections and health of
-// targets whose settings are those of prev (nil: there is none) are taken over.
+// targets whose settings are those of prev (nil if absent) are taken over.
 func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Logger) (*Catalog,
 	error) {
 	c := &Catalog{brand: cfg.Brand, upstreams: map[string]*endpoint{}, meters: map[[3]string]*health.Meter{},
@@ -231,9 +231,9 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 		ID: m.ID, Config: m, Chat: &config.Chat{}, Rate: &rate, HeaderName: headerText(m.Name),
 		SystemPrompt: cfg.SystemPrompt, ImageTokens: cfg.Billing.ImageTokens,
 	}
-	its := capabilities[m.Type]
-	if its.offer != nil {
-		its.offer(model)
+	own := capabilities[m.Type]
+	if own.offer != nil {
+		own.offer(model)
 	}
 	model.DefaultCompletion = min(model.Chat.MaxCompletionTokens, cfg.Billing.DefaultCap)
 	if cfg.SystemPrompt != "" {
@@ -266,8 +266,8 @@ func (c *Catalog) newModel(cfg *config.Config, m *config.Model, old map[[2]strin
 			target.Meter = new(health.Meter)
 		}
 		c.meters[key] = target.Meter
-		if its.target != nil {
-			its.target(target, t.Options)
+		if own.target != nil {
+			own.target(target, t.Options)
 		}
 		model.Targets = append(model.Targets, target)
 	}

@@ -164,7 +164,7 @@ func teeVerifyCommand() *cobra.Command {
 // saved is a report that was kept, and how it is to be judged.
 type saved struct{ file, nonce, at, collateral string }
 
-// oneFile is a collateral that stands in a file, whatever processor it is of.
+// oneFile is a collateral that is in a file, whatever processor it is of.
 type oneFile struct{ c *tdx.Collateral }
 
 // Collateral is tee.Collaterals.

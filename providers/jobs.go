@@ -32,7 +32,7 @@ func JobTargets(m *Model) []*queue.Target {
 }
 
 // JobModel is the model that takes jobs of a kind at an upstream's model, by their names;
-// empty: there is none. It is asked where an upstream recommends another of its models.
+// empty if absent. It is asked where an upstream recommends another of its models.
 func (c *Catalog) JobModel(upstream, name string, kind queue.Kind) string {
 	for _, m := range c.models {
 		for _, t := range m.Targets {

@@ -44,7 +44,7 @@ func ListModels(u *config.Upstream) ([]prices.Model, error) {
 	case "gemini":
 		a.query = "?pageSize=1000"
 	}
-	status, body, err := a.ask("GET", "/models", "")
+	status, body, err := a.get("GET", "/models", "")
 	if err == nil && (status == 404 || status == 405) {
 		err = a.misplaced(u, status)
 	}
@@ -118,7 +118,7 @@ func (a *asker) askOllama(list []prices.Model) {
 	at.base = strings.TrimSuffix(strings.TrimSuffix(a.base, "/v1"), "/")
 	for i := range list[:min(len(list), ollamaTimes)] {
 		name, _ := json.Marshal(list[i].Name)
-		status, body, err := at.ask("POST", "/api/show", fmt.Sprintf(`{"model":%s}`, name))
+		status, body, err := at.get("POST", "/api/show", fmt.Sprintf(`{"model":%s}`, name))
 		if err != nil || status != 200 || !json.Valid(body) {
 			return
 		}

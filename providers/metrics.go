@@ -8,7 +8,7 @@ import (
 )
 
 // Watch has f told of every change of a target's health from here on, in place
-// of who was told before. f must not block.
+// of the one called before. f must not block.
 func (c *Catalog) Watch(f func(t *Target, change health.Change)) {
 	for _, m := range c.models {
 		for _, t := range m.Targets {

@@ -17,7 +17,7 @@ type capability struct {
 	offer  func(m *Model)
 	target func(t *Target, options map[string]string)
 	// head and record write what only records of the type have. upscale is the
-	// price of the model that enlarges what image models make; nil: there is none.
+	// price of the model that enlarges what image models make; nil if absent.
 	head   func(w *writer, m *config.Model)
 	record func(w *writer, m *config.Model, upscale *config.ImagePrice)
 }
@@ -73,7 +73,7 @@ var embedding = capability{
 // appendRecord appends a model's catalog record (addendum 7.2 to 7.4), in the
 // order of the published sample.
 func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) []byte {
-	c, its := m.Config, capabilities[m.Config.Type]
+	c, own := m.Config, capabilities[m.Config.Type]
 	w := &writer{b: b, defaultCompletion: m.DefaultCompletion}
 	w.open("")
 	w.text("id", m.ID)
@@ -81,8 +81,8 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	w.number("created", c.Created)
 	w.text("owned_by", brand)
 	w.text("type", c.Type)
-	if its.head != nil {
-		its.head(w, c)
+	if own.head != nil {
+		own.head(w, c)
 	}
 	w.open("model_spec")
 	w.text("name", c.Name)
@@ -99,7 +99,7 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	if len(c.Regions) > 0 {
 		w.texts("regionRestrictions", c.Regions)
 	}
-	its.record(w, c, upscale)
+	own.record(w, c, upscale)
 	if c.Deprecation != nil {
 		w.deprecation(c.Deprecation)
 	}

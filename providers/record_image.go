@@ -141,7 +141,7 @@ func (w *writer) eaches(prices map[string]config.Each, order []string) {
 	}
 }
 
-// inOrder sorts keys as they stand in order, those that do not by name.
+// inOrder sorts keys as they are in order, those that do not by name.
 func inOrder(keys, order []string) []string {
 	slices.Sort(keys)
 	slices.SortStableFunc(keys, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })

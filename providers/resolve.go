@@ -78,7 +78,7 @@ func (c *Catalog) Named(name []byte, typ string) bool {
 }
 
 // Default is the model of a type that serves requests which name none: the one
-// with the trait `default`, else the first that is there; nil: there is none.
+// with the trait `default`, else the first that is there; nil if absent.
 func (c *Catalog) Default(typ string) *Model {
 	if m := c.traits[typ]["default"]; m != nil && !removed(m, c.clock()) {
 		return m
@@ -112,7 +112,7 @@ func (c *Catalog) successor(m *Model) *Model {
 
 // SplitSuffix cuts the feature suffix (addendum 5.4) off a model name: it
 // begins at the first colon that key= follows, since ids may have colons. The
-// suffix is returned without the colon; nil: there is none.
+// suffix is returned without the colon; nil if absent.
 func SplitSuffix(model []byte) (name, suffix []byte) {
 	for at := 0; ; {
 		n := bytes.IndexByte(model[at:], ':')

@@ -112,7 +112,7 @@ func askFacilitators(ctx context.Context, out io.Writer, d *chainclient.Client, 
 }
 
 // readWalletKey reads a private key from a file, which nothing else shows: arguments
-// stand in lists of processes.
+// are in lists of processes.
 func readWalletKey(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestPiecesAllocateNothing(t *testing.T) {
 	var gd guard
 	f("watching", func() {
 		px.watch.add(&gd, c)
-		gd.enter(FirstByteTimeout, 1)
+		gd.beginPhase(FirstByteTimeout, 1)
 		px.watch.remove(&gd)
 	})
 	dst := make([]byte, 0, 100)

@@ -14,7 +14,7 @@ import (
 // A request body stands in a buffer of nearly its own length, with a third more
 // taken on the way there, also when its sender waits for "100 Continue", and
 // arrives unchanged; the next request of the connection does not find it.
-func TestBodiesStandInBuffersOfTheirLength(t *testing.T) {
+func TestBodiesAreInBuffersOfTheirLength(t *testing.T) {
 	var room, length int
 	var sum uint64
 	g := newGateway(t, Options{}, ServerOptions{MaxBody: 40 << 20, Uploads: NewUploads(1 << 30)},

@@ -14,7 +14,7 @@ type Credential interface {
 	// CRLF. An error means that there is nothing to show, so that the request is
 	// not sent; it names no secret. q is valid during the call only.
 	AppendFields(dst []byte, q *Unproven) ([]byte, error)
-	// Refused is told that the upstream answered a request 401 or 403, with the
+	// Refused is called when the upstream answered a request 401 or 403, with the
 	// Date of the answer. True: there is something newer to show, and the request
 	// is to be sent once more.
 	Refused(q *Unproven, status int, date []byte) bool
@@ -23,7 +23,7 @@ type Credential interface {
 // Unproven is a request as it is going to be sent, for a Credential to prove.
 type Unproven struct {
 	Method, Host string
-	// Prefix, Path and Query are what stands in the request line: the query
+	// Prefix, Path and Query are what is in the request line: the query
 	// begins with its question mark, Path may end in one too.
 	Prefix  string
 	Path    []byte

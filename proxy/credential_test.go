@@ -68,7 +68,7 @@ func askOnce(t *testing.T, tg *Endpoint, path string) (Result, *Exchange) {
 	return res, x
 }
 
-func TestCredentialsStandInTheHead(t *testing.T) {
+func TestCredentialsAreInTheHead(t *testing.T) {
 	serve, seen := guarded("Authorization: Bearer new", refusal)
 	up := newUpstream(t, serve)
 	b := newBadge("Authorization: Bearer new\r\nX-Amz-Date: now\r\n")

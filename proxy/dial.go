@@ -92,7 +92,7 @@ var (
 // those of upstreams may not reach clients, and logs know the endpoint by its label.
 func plainError(err error) error {
 	var (
-		no      syscall.Errno
+		number  syscall.Errno
 		dns     *net.DNSError
 		cert    *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
@@ -100,8 +100,8 @@ func plainError(err error) error {
 		alert   tls.AlertError
 	)
 	switch {
-	case errors.As(err, &no):
-		return no
+	case errors.As(err, &number):
+		return number
 	case errors.As(err, &dns):
 		return ErrName
 	case errors.As(err, &cert), errors.As(err, &unknown):

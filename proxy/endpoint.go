@@ -67,7 +67,7 @@ type Endpoint struct {
 
 	accepted atomic.Int64 // see Accepted
 
-	drains *fair.Room // connections whose answers are read on without a client
+	drains *fair.Space // connections whose answers are read on without a client
 }
 
 // drainPart is the part of an endpoint's connections that answers without a client may
@@ -114,7 +114,7 @@ func (l *link) undrain() {
 }
 
 // quiet says that the connection is open and that nothing has come on it. What
-// stands there before a request was sent is somebody else's answer, whoever the
+// is there before a request was sent is somebody else's answer, whoever the
 // upstream believes it is for.
 //
 // An upstream that answers twice may also do so after the next request was sent. HTTP/1.1

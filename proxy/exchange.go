@@ -242,15 +242,15 @@ func (x *Exchange) ReadAll(dst []byte, most int) ([]byte, Cause, error) {
 		x.pending = dst[base:]
 		return dst, None, ErrTooLarge
 	}
-	if cause := x.lost(); cause != None {
+	if cause := x.lostCause(); cause != None {
 		return dst, cause, &causeError{cause}
 	}
 	return dst, None, nil
 }
 
-// lost is why the answer cannot be read on, None while it can or when it was
+// lostCause is why the answer cannot be read on, None while it can or when it was
 // read to its end.
-func (x *Exchange) lost() Cause {
+func (x *Exchange) lostCause() Cause {
 	if x.failed == None {
 		return None
 	}
@@ -271,7 +271,7 @@ func (x *Exchange) First() (p []byte, done bool, cause Cause) {
 	if p, x.payload = x.payload, nil; p == nil && !x.body.done && x.failed == None {
 		p = x.in[:x.fill(x.in[:smallRead])]
 	}
-	return p, x.body.done || x.failed != None, x.lost()
+	return p, x.body.done || x.failed != None, x.lostCause()
 }
 
 // Hold has Relay give p to the lens before anything else. p must stay untouched
@@ -360,7 +360,7 @@ func (x *Exchange) Cut() {
 // fill reads once and puts the payload at the front of p. What ends the answer
 // early is left in x.failed.
 func (x *Exchange) fill(p []byte) (n int) {
-	x.enter(IdleTimeout, x.endpoint.o.Idle)
+	x.beginPhase(IdleTimeout, x.endpoint.o.Idle)
 	raw, err := x.link.Read(p)
 	x.lastRaw = raw
 	x.reads++

@@ -9,7 +9,7 @@ import (
 // Result is how an attempt at an endpoint went: an open answer (Cause None, Status
 // set), or a failure.
 type Result struct {
-	Status     int // of the answer, 0 when there is none
+	Status     int // of the answer, 0 if absent
 	Cause      Cause
 	Err        error // for the operator; names no hosts and no secrets
 	RetryAfter time.Duration
@@ -100,7 +100,7 @@ func (x *Exchange) once(t *Endpoint, r *Request, start time.Time, fresh bool) (a
 	if r.FirstByte > 0 {
 		wait = r.FirstByte
 	}
-	x.enter(FirstByteTimeout, wait)
+	x.beginPhase(FirstByteTimeout, wait)
 	n, err := x.send(t, r)
 	a.Sent = n > 0
 	if err == errRequest || err == errSource {

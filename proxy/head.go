@@ -17,7 +17,7 @@ const (
 	// maxLengthDigits keeps a Content-Length within an int64.
 	maxLengthDigits = 18
 	// maxRetryAfter is the longest wait we believe an upstream, and so the longest
-	// that clients are told in its name. It is what a target rests at most
+	// that clients get in its name. It is what a target rests at most
 	// (health.MaxCoolDown): who comes back then may find it well.
 	maxRetryAfter = 2 * time.Minute
 )
@@ -141,7 +141,7 @@ func (h *head) connection(value []byte) {
 // bodyless says that the status allows no body whatever the fields say.
 func (h *head) bodyless() bool { return h.status == 204 || h.status == 304 }
 
-// get is the value of the first field of that name, nil when there is none.
+// get is the value of the first field of that name, nil if absent.
 func (h *head) get(name string) []byte {
 	for rest := h.lines; len(rest) > 0; {
 		var line []byte
@@ -175,7 +175,7 @@ func parseLength(value []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// parseRetryAfter takes seconds or a date; what it cannot read is no wait.
+// parseRetryAfter takes seconds or a date; what it cannot read is not a wait.
 func parseRetryAfter(value []byte, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(string(value)); err == nil {
 		return min(max(0, time.Duration(min(n, int(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)

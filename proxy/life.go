@@ -43,13 +43,13 @@ func Signals() <-chan os.Signal {
 // Run serves until SIGTERM or SIGINT, until a successor took the listening socket,
 // or until that fails, which is its error; then it drains the server.
 func (l *Life) Run(signals <-chan os.Signal) (err error) {
-	var took <-chan error // by a successor; nil: there is none
+	var took <-chan error // by a successor; nil if absent
 	handedOver := false
 	for stop := false; !stop; {
 		select {
-		case no := <-took:
-			if took = nil; no != nil {
-				l.Log.Error().Err(no).Msg("no hand-over; going on as before")
+		case refusal := <-took:
+			if took = nil; refusal != nil {
+				l.Log.Error().Err(refusal).Msg("no hand-over; going on as before")
 				break
 			}
 			l.Log.Info().Dur("limit_ms", l.DrainTimeout).Msg("handed over: streams may finish")

@@ -106,7 +106,7 @@ func (ln clientListener) Refresh() error {
 }
 
 // Address is whose limits by address a request counts in: of IPv6 the /64, which
-// one customer has to himself. It is not valid where there is none, as on a Unix
+// one customer has to himself. It is not valid without an address, as on a Unix
 // socket. X-Forwarded-For counts as far as trusted proxies have written it: from
 // the right, past those of them that it names.
 func Address(ctx *fasthttp.RequestCtx) netip.Addr {

@@ -7,8 +7,8 @@ import (
 )
 
 // probe is the connection under TLS to an upstream. Records that came along with
-// an answer's last one stand in memory of crypto/tls, where no poll sees them,
-// and tickets stand on the socket that are no answer: only a read that does not
+// an answer's last one are in memory of crypto/tls, where no poll sees them,
+// and tickets arrive on the socket that are not an answer: only a read that does not
 // wait tells whether there is something to read.
 type probe struct {
 	net.Conn

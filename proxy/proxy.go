@@ -10,7 +10,7 @@ type Options struct {
 	ClientStall time.Duration
 	// HalfCloseGone counts a client that shut its sending side as gone.
 	HalfCloseGone bool
-	// OnPanic is told of a panic in a lens or a done function, for the log.
+	// OnPanic is notified of a panic in a lens or a done function, for the log.
 	OnPanic func(v any)
 }
 
@@ -31,7 +31,7 @@ func New(o Options) *Proxy {
 	return &Proxy{watch: newWatcher(o.Tick, o.ClientStall, o.HalfCloseGone), stall: o.ClientStall, panic: o.OnPanic}
 }
 
-// OnPanic is Options.OnPanic for who is made after the Proxy; to be called
+// OnPanic is Options.OnPanic for what is made after the Proxy; to be called
 // before anything is served.
 func (p *Proxy) OnPanic(f func(v any)) { p.panic = f }
 

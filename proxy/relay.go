@@ -8,12 +8,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Lens stands between the upstream's bytes and the client's while an answer
+// Lens is between the upstream's bytes and the client's while an answer
 // streams.
 type Lens interface {
 	// Pass is given the next payload bytes. What it returns goes to the client;
 	// it may alias p or the lens's memory until the next call. With stop the
-	// bytes go out, the upstream is closed, and End is told Cut.
+	// bytes go out, the upstream is closed, and End gets Cut.
 	Pass(p []byte) (out []byte, stop bool)
 	// End is called exactly once when an answer that began to be written is
 	// over, before the client's last byte. Its bytes are the client's last;
@@ -48,7 +48,7 @@ type Outcome struct {
 
 // relay is the response body of a relayed answer. The server's response writer
 // calls WriteTo, in the connection's goroutine, after the handler returned; no
-// goroutine and no pipe stands between the two sockets.
+// goroutine and no pipe is between the two sockets.
 type relay struct {
 	x      *Exchange
 	lens   Lens
@@ -252,7 +252,7 @@ func (r *relay) write(w io.Writer, out []byte) {
 	}
 	x := r.x
 	if !r.ended {
-		x.enter(ClientStalled, x.p.stall)
+		x.beginPhase(ClientStalled, x.p.stall)
 	}
 	n, err := w.Write(out)
 	r.out += int64(n)
@@ -277,7 +277,7 @@ func (r *relay) left(c Cause) {
 		}
 		return
 	}
-	if x.leave(c) {
+	if x.clientGone(c) {
 		if first {
 			r.drains, r.mark = true, x.bytesIn
 		}

@@ -173,7 +173,7 @@ func BenchmarkPieces(b *testing.B) {
 		var g guard
 		for b.Loop() {
 			p.watch.add(&g, c)
-			g.enter(FirstByteTimeout, time.Second)
+			g.beginPhase(FirstByteTimeout, time.Second)
 			p.watch.remove(&g)
 		}
 	})

@@ -41,7 +41,7 @@ type ServerOptions struct {
 	// Refuse writes the response to a request that could not be read. Nothing
 	// of the request can be relied on but what RequestURI and headers were parsed.
 	Refuse func(ctx *fasthttp.RequestCtx, r Refusal)
-	// OnPanic is told of a panic in the handler. It may write the body of the
+	// OnPanic is notified of a panic in the handler. It may write the body of the
 	// 500 response.
 	OnPanic func(ctx *fasthttp.RequestCtx, v any)
 }
@@ -104,7 +104,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 		Concurrency:                  o.MaxConnections,
 		ReadBufferSize:               o.ReadBuffer,
 		WriteBufferSize:              writeBuffer,
-		MaxRequestBodySize:           o.ReadBuffer, // what stands behind a head
+		MaxRequestBodySize:           o.ReadBuffer, // what follows a head
 		ReadTimeout:                  o.ReadTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		WriteTimeout:                 o.WriteTimeout,

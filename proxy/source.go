@@ -10,7 +10,7 @@ import (
 )
 
 // Source is a body that is made while it is written: a multipart form whose
-// files stand in the client's body as base64, an image on its way into JSON.
+// files are in the client's body as base64, an image on its way into JSON.
 type Source interface {
 	// Len is the exact number of bytes that WriteTo writes; it does not change.
 	Len() int64

@@ -33,7 +33,7 @@ const (
 // counts what has arrived: an announcement costs nothing.
 type Uploads struct {
 	most int64
-	room *fair.Room
+	room *fair.Space
 }
 
 // unlimited is more than any machine has.
@@ -69,7 +69,7 @@ type upload struct {
 	counted int64
 }
 
-// header is told of each request head before the body is read. It cannot refuse,
+// header is notified of each request head before the body is read. It cannot refuse,
 // so it leaves word for around.
 func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	ctx := requestOf(h)
@@ -95,7 +95,7 @@ func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	if n > 0 {
 		here = min(here, n)
 	}
-	// The server reads what stands behind the head, and so is done with its buffer.
+	// The server reads what follows the head, and so is done with its buffer.
 	w.at += here
 	h.SetContentLength(here)
 	return c
@@ -154,7 +154,7 @@ func (u *Uploads) Read(ctx *fasthttp.RequestCtx, from Sender) (why Refusal, ok b
 	p.of, p.from = u, from
 	if why, ok = p.receive(ctx); !ok {
 		p.free()
-		// A sender that is too slow, or gone, need not be told more.
+		// A sender that is too slow, or gone, needs no more.
 		p.pending = why != SlowRequest && why != BadRequest
 		ctx.SetConnectionClose()
 		return why, false
@@ -225,7 +225,7 @@ func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
 	}
 }
 
-// unchunk takes the framing off the last n bytes. What stands behind the end of
+// unchunk takes the framing off the last n bytes. What follows the end of
 // a chunked body is the next request.
 func (p *upload) unchunk(framing *chunks, n int, w *wire) bool {
 	b := p.block.b
@@ -318,7 +318,7 @@ func (u *Uploads) full(n int64) Refusal {
 	return SenderIsFull
 }
 
-// state is told when a connection goes idle or closes: its response is written.
+// state is called when a connection goes idle or closes: its response is written.
 // A hijacked one goes on writing it elsewhere.
 func (u *Uploads) state(c net.Conn, s fasthttp.ConnState) {
 	switch s {

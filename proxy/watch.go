@@ -286,10 +286,10 @@ func (w *watcher) active() (n int) {
 
 func (g *guard) why() Cause { return Cause(g.cause.Load()) }
 
-// enter begins a phase that may take d; c is the cause when it takes longer.
+// beginPhase begins a phase that may take d; c is the cause when it takes longer.
 // The store is skipped while nothing changes, which is the usual case between
 // two events of a stream within one tick.
-func (g *guard) enter(c Cause, d time.Duration) {
+func (g *guard) beginPhase(c Cause, d time.Duration) {
 	var phase int64
 	if d > 0 {
 		phase = g.w.due(d)<<8 | int64(c)
@@ -366,9 +366,9 @@ func (g *guard) answered(gen uint32) {
 	g.mu.Unlock()
 }
 
-// leave says that the exchange itself found its client gone. It reports
+// clientGone says that the exchange itself found its client gone. It reports
 // whether the answer is read on.
-func (g *guard) leave(c Cause) (draining bool) {
+func (g *guard) clientGone(c Cause) (draining bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cause.CompareAndSwap(uint32(None), uint32(c))

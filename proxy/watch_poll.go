@@ -32,7 +32,7 @@ func (p *poller) sweep(seats []seat, halfCloseGone bool) {
 		p.add(s, s.g.pollFD(s.gen), events, false)
 		p.add(s, s.g.sendFD(s.gen), unix.POLLIN, true)
 	}
-	p.look()
+	p.pollOnce()
 }
 
 func (p *poller) add(s seat, fd int, events int16, up bool) {
@@ -42,13 +42,13 @@ func (p *poller) add(s seat, fd int, events int16, up bool) {
 	p.fds[p.n] = unix.PollFd{Fd: int32(fd), Events: events}
 	p.seats[p.n], p.up[p.n] = s, up
 	if p.n++; p.n == pollBatch {
-		p.look()
+		p.pollOnce()
 	}
 }
 
-// look polls and acts. A descriptor belonged to its seat's connection for as
+// pollOnce polls and acts. A descriptor belonged to its seat's connection for as
 // long as the seat was taken, so a seat that still is has not been confused.
-func (p *poller) look() {
+func (p *poller) pollOnce() {
 	n := p.n
 	p.n = 0
 	if n == 0 {

@@ -4,7 +4,7 @@ package proxy
 
 import "golang.org/x/sys/unix"
 
-// halfClosed stands in for Linux' POLLRDHUP: readable, and then an empty read
+// halfClosed replaces Linux' POLLRDHUP: readable, and then an empty read
 // tells a FIN from bytes. A FIN behind pipelined bytes goes unnoticed here.
 const halfClosed = unix.POLLIN
 

@@ -14,7 +14,7 @@ import (
 
 // wire knows how far the requests of a connection have used what was read from
 // it. The server reads ahead into a buffer of its own that nobody else can see;
-// what of a body stands there already must be known to read the rest of it.
+// what of a body is there already must be known to read the rest of it.
 type wire struct {
 	window []byte  // what the last read gave
 	before [4]byte // the bytes in front of it
@@ -25,7 +25,7 @@ type wire struct {
 	again []byte // read beyond the end of a chunked body: the next request
 }
 
-// note is told of each read.
+// note is notified of each read.
 func (w *wire) note(p []byte) {
 	w.at -= len(w.window)
 	w.window, w.before = p, w.last
@@ -57,7 +57,7 @@ func (w *wire) byteAt(i int) byte {
 	return w.before[len(w.before)+i]
 }
 
-// head takes a request's head of n bytes. rest is how many bytes stand behind it
+// head takes a request's head of n bytes. rest is how many bytes follow it
 // already. It fails unless the head ends there with an empty line, so that a
 // mistake about its length can never shift what follows.
 func (w *wire) head(n int) (rest int, ok bool) {
@@ -161,7 +161,7 @@ func strict(h *fasthttp.RequestHeader) bool {
 		line := raw[:n-1]
 		raw = raw[n+1:]
 		colon := bytes.IndexByte(line, ':')
-		// other bytes that are no token's are refused underneath
+		// other bytes that do not belong to a token are refused underneath
 		if colon < 1 || bytes.IndexByte(line[:colon], ' ') >= 0 {
 			return false
 		}

@@ -65,7 +65,7 @@ func TestAServerThatKeepsHeadsElsewhereIsNotStarted(t *testing.T) {
 // Requests of all sizes that follow each other without a pause, in pieces that
 // end anywhere, are each answered for what they are: nothing of a body becomes
 // the next request, and nothing is lost.
-func TestRequestsInPiecesAreToldApart(t *testing.T) {
+func TestRequestsInPiecesAreSeparated(t *testing.T) {
 	cert, key := certificate(t)
 	u := NewUploads(1 << 30)
 	plain := newGateway(t, Options{}, ServerOptions{MaxBody: 1 << 20, Uploads: u, ReadTimeout: 20 * time.Second},

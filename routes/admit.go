@@ -68,8 +68,8 @@ func (c *Call) noteShortage(d *billing.Denial) {
 	}
 }
 
-// Limited is the refusal by a limit that is no model's, but of what has it, for
-// the reason that text gives. It stands in the account's log.
+// Limited is the refusal by a limit that is not a model's, but of what has it, for
+// the reason that text gives. It is in the account's log.
 func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
 	if c.Key != nil {
 		c.limitBy = d.Limit
@@ -116,8 +116,8 @@ func (c *Call) Cover(cost billing.Nano) *Error {
 	if more <= 0 || c.hold.Extend(more) {
 		return nil
 	}
-	no := c.Key.Shortage(more, c.StartNs)
-	return c.Denied(&no)
+	refusal := c.Key.Shortage(more, c.StartNs)
+	return c.Denied(&refusal)
 }
 
 // Count counts n of what a route sells besides in the limits of its class, for a

@@ -8,9 +8,9 @@ import (
 	"farebox/proxy"
 )
 
-// Aside is a question to a text model on behalf of a request: nobody is charged for
+// InternalCompletion is a question to a text model on behalf of a request: nobody is charged for
 // it, and its answer goes to no client.
-type Aside struct {
+type InternalCompletion struct {
 	Model      *providers.Model
 	Body       []byte // in OpenAI's form; dialects make theirs of it
 	MostTokens int64  // of the completion
@@ -32,13 +32,13 @@ type Aside struct {
 // TextModels answer what a capability asks of them. The errors of Ask hold no words
 // of the client.
 type TextModels interface {
-	Ask(c *Call, a *Aside) error
+	Ask(c *Call, a *InternalCompletion) error
 	// Sell serves a chat completion that was asked for in another form.
-	Sell(c *Call, r *Retold) *Error
+	Sell(c *Call, r *TranslatedChat) *Error
 }
 
-// Retold is a chat completion that was asked for in another form.
-type Retold struct {
+// TranslatedChat is a chat completion that was asked for in another form.
+type TranslatedChat struct {
 	// Form is the client's; its body and the scan of it are those of the Call.
 	Form dialect.Form
 	// Body is the chat body that was made of it. Where the client's own has issues it
@@ -52,7 +52,7 @@ type Retold struct {
 	Missing *Error
 }
 
-// BeginAside gives a Call for an Aside. Whoever took it gives it back with EndAside.
+// BeginAside gives a Call for an Aside. The taker gives it back with EndAside.
 func (c *Call) BeginAside(model *providers.Model) *Call {
 	a := c.g.calls.Get().(*Call)
 	a.snap, a.Key, a.owner, a.Model = c.snap, c.Key, c.owner, model

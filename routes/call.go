@@ -183,7 +183,7 @@ func (c *Call) fail(e *Error) {
 	}
 }
 
-// ErrorBody is what a client is told of an error that is charged like an answer.
+// ErrorBody is what a client reads of an error that is charged like an answer.
 func (c *Call) ErrorBody(e *Error) []byte {
 	c.errCode = e.Code
 	return AppendError(nil, e, c.errorShape(), c.ID[:])

@@ -58,7 +58,7 @@ func (g *Gateway) load(next, old *snapshot) error {
 		if !ok {
 			continue
 		}
-		view, err := l.Load(next.cfg, next.catalog, old.own(i))
+		view, err := l.Load(next.cfg, next.catalog, old.stateOf(i))
 		if err != nil {
 			next.close(old)
 			return fmt.Errorf("cannot build %w", err)
@@ -68,8 +68,8 @@ func (g *Gateway) load(next, old *snapshot) error {
 	return nil
 }
 
-// own is what the ith capability made of the config; nil: nothing yet.
-func (s *snapshot) own(i int) any {
+// stateOf is what the ith capability made of the config; nil: nothing yet.
+func (s *snapshot) stateOf(i int) any {
 	if s == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (s *snapshot) close(other *snapshot) {
 	}
 	for i := range s.views {
 		if end := s.views[i].Close; end != nil {
-			end(other.own(i))
+			end(other.stateOf(i))
 		}
 	}
 }
@@ -98,9 +98,9 @@ func (s *snapshot) close(other *snapshot) {
 func (g *Gateway) Rows() []Row { return slices.Clone(g.rows) }
 
 // Own is what a capability made of the config that the request began with.
-func (c *Call) Own(of Capability) any { return c.g.own(c.snap, of) }
+func (c *Call) Own(of Capability) any { return c.g.stateOf(c.snap, of) }
 
-func (g *Gateway) own(s *snapshot, of Capability) any {
+func (g *Gateway) stateOf(s *snapshot, of Capability) any {
 	for i := range g.capabilities {
 		if g.capabilities[i] == of {
 			return s.views[i].Own

@@ -73,7 +73,7 @@ func chooseCoding(accept []byte) coding {
 }
 
 // quality is the q of a list's item in thousandths: 1000 without one, 0 for what
-// is no number.
+// is not a number.
 func quality(params []byte) int {
 	for len(params) > 0 {
 		var param []byte

@@ -17,7 +17,7 @@ import (
 )
 
 // The state shows the names and days of a certificate, and the error of a broken file.
-func TestCertificatesAreToldWithTheirEnd(t *testing.T) {
+func TestCertificatesAreShownWithTheirEnd(t *testing.T) {
 	now := time.Now()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package routes is the spine of what clients see: the server, the table of
 // endpoints, authentication, validation, error shapes and the one path of
-// everything that has a price. What is sold stands in the packages below, one a
+// everything that has a price. What is sold is in the packages below, one a
 // capability, which main hands to New (capability.go); none of them is known here,
 // and none knows another.
 //

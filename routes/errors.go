@@ -45,7 +45,7 @@ type Error struct {
 	Body []byte
 	// Close ends the client's connection after the answer.
 	Close bool
-	// key is the one that is known and may not be used; nil: there is none.
+	// key is the one that is known and may not be used; nil if absent.
 	key *billing.RefusedKey
 }
 
@@ -78,7 +78,7 @@ func errAuthentication(text string) *Error {
 
 // Invalid is the answer to what is wrong with parameters.
 func Invalid(issues ...Issue) *Error {
-	// The first issue stands in the text, too: SDKs show their users no more.
+	// The first issue is in the text, too: SDKs show their users no more.
 	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message,
 		Issues: issues}
 }
@@ -148,7 +148,7 @@ var ofOpenAI = [][]byte{
 	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"), []byte("codex"),
 }
 
-// What an error body may have, whatever the client sent to be told back to it.
+// What an error body may have, whatever the client sent to be quoted back to it.
 // Every text passes through clip on its way out, here and nowhere else.
 const (
 	maxMessage    = 4 << 10  // bytes of the error's own text

@@ -78,7 +78,7 @@ func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
 }
 
 // The loops of tools in Anthropic's packages go on without a thread after these words.
-func TestRefusedFeaturesAreToldInAnthropicsWords(t *testing.T) {
+func TestRefusedFeaturesAreInAnthropicsWords(t *testing.T) {
 	e := Unsupported("thread", "no threads")
 	e.Refused = "thread_unsupported_request"
 	const want = `{"type":"error","error":{"type":"invalid_request_error","message":"no threads","details":` +

@@ -59,7 +59,7 @@ type Gateway struct {
 	unready  atomic.Bool // the last answer of /readyz was that the ledger cannot record
 	ailing   atomic.Bool // it was that the ledger can record, but not for long
 
-	finishes *fair.Room  // requests with an idempotency key that go on without their client
+	finishes *fair.Space // requests with an idempotency key that go on without their client
 	serving  atomic.Bool // Warm was called
 
 	jobs  *job.Machine // nil: none are taken
@@ -242,7 +242,7 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *Row) {
 			c.release() // the Call is not used again: who knows what it holds
 		}
 	}()
-	if err := c.enter(); err != nil {
+	if err := c.authorize(); err != nil {
 		c.fail(err)
 	} else if err := c.readBody(); err != nil {
 		c.fail(err)

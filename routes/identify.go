@@ -15,9 +15,9 @@ import (
 // maxSecret bounds what is hashed for a credential; real secrets have about 62 bytes.
 const maxSecret = 256
 
-// enter lets a request in that its row may have: with a payment only where one is read,
+// authorize lets a request in that its row may have: with a payment only where one is read,
 // with the credential that the row asks for.
-func (c *Call) enter() *Error {
+func (c *Call) authorize() *Error {
 	if c.snap.wallets != nil {
 		if e := c.refusesPayment(); e != nil {
 			return e

@@ -167,9 +167,9 @@ func (c *Call) noRoom(err error) *Error {
 }
 
 // refusedJob is an upstream's refusal as its client hears it at queue time.
-func refusedJob(no *asyncjob.Refused, paid bool) *Error {
-	e := &Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter,
-		Suggestion: no.Suggestion}
+func refusedJob(refusal *asyncjob.Refused, paid bool) *Error {
+	e := &Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message, RetryAfter: refusal.RetryAfter,
+		Suggestion: refusal.Suggestion}
 	if e.Status < 400 || e.Status > 599 {
 		e.Status = 502
 	}
@@ -230,7 +230,7 @@ const mediaLimit = 20 * time.Second
 // kept. With release the job is let go once the last byte was taken; a client that left
 // before that can fetch it again. look, unless it is empty, sees how it begins before the
 // headers leave.
-func (c *Call) DeliverMedia(v *job.View, release bool, look Glance) *Error {
+func (c *Call) DeliverMedia(v *job.View, release bool, look MediaPeek) *Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(mediaLimit, cancel)
 	body, err := c.g.media.Open(ctx, v.ID, 0, -1)
@@ -278,8 +278,8 @@ func (c *Call) DeliverMedia(v *job.View, release bool, look Glance) *Error {
 	return nil
 }
 
-// Glance is who wants to see how media begin: so many of their bytes.
-type Glance struct {
+// MediaPeek is who wants to see how media begin: so many of their bytes.
+type MediaPeek struct {
 	Bytes int64
 	See   func(head []byte)
 }

@@ -86,7 +86,7 @@ func appendJob(b []byte, v *job.View, form string) []byte {
 	b = append(b, jobStatus(form, stateOf(v.State))...)
 	b = jsontext.Object(b).Text("id", v.ID).Text("queue_id", v.ID).Text("type", v.Kind).Text("model", v.Model).
 		Text("created_at", v.Began.UTC().Format(isoMillis))
-	if v.Priced { // in USD, or what stands in their place, as quotes are
+	if v.Priced { // in USD, or what is in their place, as quotes are
 		b = append(append(b, `,"price":`...), v.Price.String()...)
 	}
 	if v.State.Terminal() {

@@ -72,7 +72,7 @@ func (s *songs) retrieve(c *routes.Call) *routes.Error {
 	case e != nil:
 		return e
 	case v.Completed():
-		return c.DeliverMedia(v, release, routes.Glance{})
+		return c.DeliverMedia(v, release, routes.MediaPeek{})
 	case v.Failed():
 		c.Ctx.SetBodyString("failed " + v.Code)
 	default:

@@ -7,8 +7,8 @@ import (
 	"farebox/providers/media"
 )
 
-// Shelf is what is known of jobs by who serves what they made to everybody with a link.
-type Shelf interface {
+// MediaStore serves what jobs made to everybody with a link.
+type MediaStore interface {
 	Job(id string) (*store.JobRow, error)
 	Jobs(account uint32, behind store.JobPlace, most int) ([]*store.JobRow, error)
 	JobCounts(account uint32) (store.JobCounts, error)
@@ -17,12 +17,12 @@ type Shelf interface {
 }
 
 // Shelf is for those who serve what jobs made.
-func (g *Gateway) Shelf() Shelf { return g.ledger.Jobs() }
+func (g *Gateway) Shelf() MediaStore { return g.ledger.Jobs() }
 
 // NodeNo is the number of this process among those that share a store.
 func (g *Gateway) NodeNo() uint32 { return g.ledger.NodeNo() }
 
-// MediaPath stands before the ids of jobs in links, below Prefix.
+// MediaPath precedes the ids of jobs in links, below Prefix.
 const MediaPath = "/media/"
 
 // Links are what sign links to what jobs made.

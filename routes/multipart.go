@@ -31,7 +31,7 @@ var (
 	errPartEnd    = errors.New("the body ends before its last boundary")
 )
 
-// BoundaryOf is what stands between the parts; empty when contentType is not
+// BoundaryOf is what is between the parts; empty when contentType is not
 // multipart/form-data.
 func BoundaryOf(contentType []byte) (boundary string, err error) {
 	media, params, err := mime.ParseMediaType(string(contentType))
@@ -73,7 +73,7 @@ func (c *Call) ReadForm() ([]FormPart, *Error) {
 // ParseParts cuts a body into its parts without copying them.
 func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
 	between := []byte("\r\n--" + boundary)
-	// What stands before the first boundary is nobody's; mostly it is nothing.
+	// What precedes the first boundary is nobody's; mostly it is nothing.
 	rest, ok := bytes.CutPrefix(body, between[2:])
 	if !ok {
 		if _, rest, ok = bytes.Cut(body, between); !ok {

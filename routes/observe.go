@@ -312,9 +312,9 @@ func logShortage(e *zerolog.Event, limit string, d *billing.Denial) *zerolog.Eve
 // triedTargets are the targets that failed a request, in the log.
 type triedTargets []attempt.Tried
 
-func (list triedTargets) MarshalZerologArray(a *zerolog.Array) {
-	for i := range list {
-		a.Object(&triedTarget{&list[i]})
+func (t triedTargets) MarshalZerologArray(a *zerolog.Array) {
+	for i := range t {
+		a.Object(&triedTarget{&t[i]})
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"farebox/providers/x402"
 )
 
-// What requests are told that nobody has paid for (addendum 14.4).
+// What requests get that nobody has paid for (addendum 14.4).
 
 // headerBalanceLeft is what a wallet has left behind a request it paid (addendum 3.7).
 const headerBalanceLeft = "X-Balance-Remaining"

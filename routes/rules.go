@@ -72,7 +72,7 @@ type Rule struct {
 	NonEmpty bool    // strings and arrays
 	Enum     []string
 
-	// What follows is checked by whoever reads the value, in words of its own.
+	// What follows is checked by the reader of the value, in words of its own.
 	Characters int    // most characters of a string; 0: any
 	Items      int    // most elements of an array that may be a string too; 0: any
 	Elements   *Rule  // what each element of an array must be; nil: anything
@@ -294,17 +294,17 @@ func (v *Validator) Wrong(path, text string) {
 // check applies r to a field.
 func (v *Validator) check(at int32, r *Rule) {
 	f := &v.Doc.Fields[at]
-	v.checkValue(kindOf(f.Kind), f.Raw(v.Body), int(f.Len), r, place{v.Doc, at, -1})
+	v.checkValue(kindOf(f.Kind), f.Raw(v.Body), int(f.Len), r, valuePath{v.Doc, at, -1})
 }
 
-// place is where a value stands; its text is only made when something is wrong.
-type place struct {
+// valuePath is where a value stands; its text is only made when something is wrong.
+type valuePath struct {
 	doc  *scan.Document
 	at   int32
 	elem int // index in an array without a Shape, -1: the field itself
 }
 
-func (p place) String() string {
+func (p valuePath) String() string {
 	if p.elem < 0 {
 		return p.doc.Path(p.at)
 	}
@@ -313,7 +313,7 @@ func (p place) String() string {
 
 // checkValue applies r to one value of n elements and reports whether it is
 // right and not null.
-func (v *Validator) checkValue(k Kinds, raw []byte, n int, r *Rule, at place) bool {
+func (v *Validator) checkValue(k Kinds, raw []byte, n int, r *Rule, at valuePath) bool {
 	if k == Null && r.Kinds&Null == 0 && !r.Required {
 		return false
 	}
@@ -353,7 +353,7 @@ func (k Kinds) received() string {
 	return k.String()
 }
 
-func (v *Validator) checkNumber(raw []byte, r *Rule, at place) bool {
+func (v *Validator) checkNumber(raw []byte, r *Rule, at valuePath) bool {
 	n, err := strconv.ParseFloat(ViewString(raw), 64)
 	if err != nil || math.IsInf(n, 0) {
 		v.Add(Issue{Code: "invalid_type", Path: at.String(), Expected: "number", Received: Excerpt(raw),
@@ -389,7 +389,7 @@ func (v *Validator) checkNumber(raw []byte, r *Rule, at place) bool {
 	return false
 }
 
-func (v *Validator) checkString(raw []byte, r *Rule, at place) bool {
+func (v *Validator) checkString(raw []byte, r *Rule, at valuePath) bool {
 	text := raw[1 : len(raw)-1]
 	if r.NonEmpty && len(text) == 0 {
 		v.Add(Issue{Code: "too_small", Path: at.String(), Minimum: "1", Message: at.String() + ": must not be empty."})
@@ -474,7 +474,7 @@ func (v *Validator) CheckElements(id int) {
 			}
 		}
 		raw := ViewBytes(value.Raw)
-		v.checkValue(k, raw, length, r, place{v.Doc, i, n})
+		v.checkValue(k, raw, length, r, valuePath{v.Doc, i, n})
 		n++
 		return len(v.Issues) < MaxIssues
 	})

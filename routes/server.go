@@ -134,7 +134,7 @@ func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
 }
 
 // NotePanic makes a panic an error in the log, with its stack, and counts it.
-// It is called by who recovers. Nothing of the request goes along: what is
+// The one that recovers calls it. Nothing of the request goes along: what is
 // panicked with may quote it, unless it is the runtime's own.
 func (g *Gateway) NotePanic(where string, v any) {
 	g.metrics.panics.Inc()

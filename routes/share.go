@@ -48,8 +48,8 @@ func (c *Call) MayWork() *Error {
 // work. Such a request was admitted before the budget was used up.
 func (c *Call) Overworked(e *Error) *Error {
 	if e != nil && e.Status == 503 {
-		if no := c.MayWork(); no != nil {
-			return no
+		if refusal := c.MayWork(); refusal != nil {
+			return refusal
 		}
 	}
 	return e

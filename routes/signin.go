@@ -143,12 +143,12 @@ func (c *Call) readSignIn(known *ristretto.Cache[string, knownWallet]) (*SignedI
 			Message: "Too many sign-ins that no wallet signed came from this address; retry after the time in the " +
 				"Retry-After header."}
 	}
-	sign, no := w.rules.Read(header, c.Began)
-	if no != nil {
-		if no.Code == signin.InvalidSignature { // whose check costs most
+	sign, refusal := w.rules.Read(header, c.Began)
+	if refusal != nil {
+		if refusal.Code == signin.InvalidSignature { // whose check costs most
 			c.g.ledger.NoteWrongSignIn(from)
 		}
-		return nil, c.unsigned(no.Code, no.Message)
+		return nil, c.unsigned(refusal.Code, refusal.Message)
 	}
 	s.Wallet, s.sign = sign.Wallet, sign
 	return s, c.walletMayUse(s.Wallet)

@@ -49,7 +49,7 @@ func SmallBody(*config.Config) int { return 16 << 10 }
 // RateClass is which limits the requests of a route count in, beside those of
 // their key and account. nil: none.
 type RateClass struct {
-	// Name stands in the log of refusals and in the list of limits.
+	// Name is in the log of refusals and in the list of limits.
 	Name string
 	// Rate is the limit of all requests of the class together, and offered says
 	// that the config sells what they ask for. nil: Rate is not one for all.
@@ -88,7 +88,7 @@ type Row struct {
 	Errors ErrorShape
 	// KeyHeader is where the key may stand instead of in Authorization; empty: nowhere.
 	KeyHeader string
-	// Rules are those of the body under a config; nil: it has none, or the route
+	// Rules are those of the body under a config; nil if absent, or the route
 	// reads it itself.
 	Rules  func(*config.Config) *Rulebook
 	Params Params // of the query
@@ -136,7 +136,7 @@ func rowNames(rows []Row) (names []string) {
 	return names
 }
 
-// fixed is what stands in the paths of a route before their parameter.
+// fixed is what is in the paths of a route before their parameter.
 func (r *Row) fixed() string {
 	before, _, _ := strings.Cut(r.Path, "{")
 	return before
@@ -155,14 +155,14 @@ func Always(b *Rulebook) func(*config.Config) *Rulebook {
 	return func(*config.Config) *Rulebook { return b }
 }
 
-// Prefix stands before every path of the API (interface.md, Versioning). Alias is another
+// Prefix precedes every path of the API (interface.md, Versioning). Alias is another
 // one that many clients have, unless compat.v1_alias is off.
 const (
 	Prefix = "/api/v1"
 	Alias  = "/v1"
 )
 
-// below is a path without the API's prefix; false: it has none.
+// below is a path without the API's prefix; false if absent.
 func below(path []byte) ([]byte, bool) {
 	if rest, ok := bytes.CutPrefix(path, ViewBytes(Prefix)); ok {
 		return rest, true
@@ -227,7 +227,7 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 		row := &g.rows[i]
 		paths := []string{Prefix + row.Path}
 		if row.Each != nil {
-			for _, value := range row.Each(g.own(s, row.of)) {
+			for _, value := range row.Each(g.stateOf(s, row.of)) {
 				paths = append(paths, Prefix+row.fixed()+value)
 			}
 		}

@@ -24,7 +24,7 @@ type Web interface {
 
 // WebDocument is a file: its bytes, or a link to at most Most bytes.
 type WebDocument struct {
-	Path  string // where it stands in the request
+	Path  string // where it is in the request
 	Bytes []byte
 	Link  string
 	Most  int64

@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	defer closeSites()
 	r := &Result{Started: a.started, URL: o.URL, Customers: o.Customers, Rate: o.Rate}
 	c := newCrowd(a)
-	defer c.leave()
+	defer c.stop()
 	groups := [][]Round{nil}
 	if o.Together {
 		groups = append(groups, o.Rounds)

@@ -68,7 +68,7 @@ func newCrowd(a *arena) *crowd {
 	return c
 }
 
-func (c *crowd) leave() {
+func (c *crowd) stop() {
 	for _, client := range c.clients {
 		client.CloseIdleConnections()
 	}

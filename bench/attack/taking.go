@@ -127,7 +127,7 @@ func (a *attacker) document() []byte {
 	return bytes.Replace(a.post("/augment/text-parser", a.key(), body), []byte("application/json"), []byte(kind), 1)
 }
 
-// largeCall has a node repeat a text, in so many calls; one is no batch.
+// largeCall has a node repeat a text, in so many calls; one is not a batch.
 func largeCall(calls, text int) []byte {
 	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1","data":"0x%s"},"latest"]}`,
 		strings.Repeat("0", text))

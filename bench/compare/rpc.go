@@ -129,7 +129,7 @@ func watchPeak(pids []int) func() int64 {
 
 // Peer is another gateway for blockchain calls with figures that were read at
 // another time, with the load, simulated node and kind of machine of this
-// comparison. They are fixed: a bar to stand beside, not a race.
+// comparison. They are fixed: a bar to compare with, not a race.
 type Peer struct {
 	Name      string  `json:"name"`
 	SingleUs  float64 `json:"cpu_us_single"`

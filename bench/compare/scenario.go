@@ -20,7 +20,7 @@ type Scenario struct {
 	Path    string // below a contender's address; default: chat
 	Ours    string // farebox's own path, where it has another
 	Bodies  bool   // large bodies: nginx also with buffers for them
-	Streams bool   // answers are passed on as they come, though they are no events
+	Streams bool   // answers are passed on as they come, though they are not events
 	Rounds  int
 	// Body makes Load.Body where that is large: the command line asks for the
 	// names of scenarios in every process.

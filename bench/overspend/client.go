@@ -15,7 +15,7 @@ import (
 	"farebox/bench/load"
 )
 
-// client sends requests over one connection at a time and leaves as it is told.
+// client sends requests over one connection at a time and disconnects when its plan says so.
 type client struct {
 	base    *url.URL
 	timeout time.Duration
@@ -53,7 +53,7 @@ func (c *client) do(to *Endpoint, key string, body []byte, l *Leaver) (e ending)
 	if e.err = c.conn.Send(append(head, body...)); e.err == nil {
 		if l.when == beforeHead {
 			time.Sleep(l.after)
-			return c.leave(l, e)
+			return c.disconnect(l, e)
 		}
 		e.status, e.err = c.conn.Head()
 	}
@@ -63,7 +63,7 @@ func (c *client) do(to *Endpoint, key string, body []byte, l *Leaver) (e ending)
 	switch {
 	case errors.Is(e.err, errLeaves):
 		e.err = nil
-		return c.leave(l, e)
+		return c.disconnect(l, e)
 	case e.err != nil || c.conn.Closing():
 		c.close()
 	}
@@ -100,8 +100,8 @@ func (c *client) reader(l *Leaver, e *ending, until time.Time) func(part []byte)
 	}
 }
 
-// leave goes in the leaver's way.
-func (c *client) leave(l *Leaver, e ending) ending {
+// disconnect goes in the leaver's way.
+func (c *client) disconnect(l *Leaver, e ending) ending {
 	e.left = true
 	raw := c.conn.Net()
 	if t, ok := raw.(*tls.Conn); ok {

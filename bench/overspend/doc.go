@@ -3,7 +3,7 @@
 // that leave (leaver.go) times endpoints (endpoint.go). Each combination is a
 // cell with an account of its own, a balance that is known, and ids under which
 // the simulated upstream counts what was really made and with which cap it was
-// asked. What the gateway charged stands beside that count; the rest was lost
+// asked. What the gateway charged is next to that count; the rest was lost
 // by its operator.
 //
 // It drives any gateway by URL and key from outside (client.go writes HTTP

@@ -136,7 +136,7 @@ func (e *Endpoint) request(id, words string, cap int, prompt string) []byte {
 	return b
 }
 
-// soundBoundary stands between the parts of a form, soundSeconds are those of its sound.
+// soundBoundary is between the parts of a form, soundSeconds are those of its sound.
 const (
 	soundBoundary = "farebox-overspend-form"
 	soundSeconds  = 7

@@ -11,7 +11,7 @@ type Leaver struct {
 	bytes int64 // of the body, for atBytes
 	how   goodbye
 	// words slow the upstream down so that the moment exists; slowWhole: what
-	// they are for answers that are no stream.
+	// they are for answers that are not streams.
 	words     string
 	slowWhole string
 	// streams: it exists for streams only.

@@ -20,7 +20,7 @@ type Liar struct {
 	// speech and job: scenario words for speech, and for music and videos.
 	speech string
 	job    string
-	silent bool // its hidden tokens are told by no usage
+	silent bool // no usage reports its hidden tokens
 	breaks bool // what it makes is of no use to its customer, who pays nothing; it is paid all the same
 }
 

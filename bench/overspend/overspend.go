@@ -188,7 +188,7 @@ func (d *driver) lay() {
 		for m := range d.o.Leavers {
 			var doors []*Endpoint
 			for i := range d.o.Endpoints {
-				if e := &d.o.Endpoints[i]; d.meet(e, &d.o.Liars[k], &d.o.Leavers[m]) {
+				if e := &d.o.Endpoints[i]; d.applies(e, &d.o.Liars[k], &d.o.Leavers[m]) {
 					doors = append(doors, e)
 				}
 			}
@@ -212,8 +212,8 @@ func (d *driver) lay() {
 	}
 }
 
-// meet says whether a lie and a way to leave exist at an endpoint.
-func (d *driver) meet(e *Endpoint, l *Liar, v *Leaver) bool {
+// applies says whether a lie and a way to leave exist at an endpoint.
+func (d *driver) applies(e *Endpoint, l *Liar, v *Leaver) bool {
 	_, lies := l.words(e)
 	_, leaves := v.scenario(e)
 	return lies && leaves && (!v.crowd || d.o.Crowd > 0)

@@ -86,7 +86,7 @@ func (c *Cut) Hole(on bool) {
 }
 
 // LoseAnswer lets the next thing that a client sends reach the server, and
-// breaks the connection when the server answers it. Who waited cannot know
+// breaks the connection when the server answers it. A waiting client cannot know
 // whether it was done.
 func (c *Cut) LoseAnswer() { c.LoseAnswers(1) }
 

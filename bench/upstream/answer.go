@@ -149,7 +149,7 @@ func (a *answer) choose(s *Server, seed uint64) choice {
 		ch.content = words{list: list, start: int(seed % 997), n: max(0, wanted-thought)}
 	}
 	if left >= 0 && ch.content.Len() >= left {
-		ch.content, ch.finish = first{ch.content, left}, "length"
+		ch.content, ch.finish = opening{ch.content, left}, "length"
 	}
 	return ch
 }

@@ -131,7 +131,7 @@ func (c *conn) benchScenario(model string) *Scenario {
 }
 
 // The event carries the moment it was written, in 19 digits, so that a reader
-// on the same machine knows how long it was under way. It stands at the end,
+// on the same machine knows how long it was under way. It is at the end,
 // where some upstreams have a member that varies; what comes before the text
 // is the same in all events of an answer, as with real upstreams.
 const (

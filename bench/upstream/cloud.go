@@ -12,16 +12,16 @@ import (
 
 // Below /azure, /bedrock and /vertex stand the doors of clouds: they have the paths, versions
 // and bodies that their vendors document, and lead to the endpoints of OpenAI's and Anthropic's
-// forms. Who may enter is for Options.Clouds to say.
+// forms. Options.Clouds says which clients may enter.
 
 // door leads a request to the path that it gives, or refuses it.
-type door func(c *conn, path, query string) (to string, no *Refusal)
+type door func(c *conn, path, query string) (to string, refusal *Refusal)
 
 // doors by the first part of the path.
 var doors = map[string]door{"azure": (*conn).azure, "bedrock": (*conn).bedrock, "vertex": (*conn).vertex}
 
-// enter leads a request for a cloud through its door; cloud is empty for others.
-func (c *conn) enter(path string) (to, cloud string, no *Refusal) {
+// routeCloud leads a request for a cloud through its door; cloud is empty for others.
+func (c *conn) routeCloud(path string) (to, cloud string, refusal *Refusal) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	through := doors[first]
 	if through == nil {
@@ -36,15 +36,15 @@ func (c *conn) enter(path string) (to, cloud string, no *Refusal) {
 		return "", first, &Refusal{Status: status, Body: body}
 	}
 	full, _, _ := bytes.Cut(c.req.path, []byte("?"))
-	if no = c.srv.options.Clouds.Enter(first, &CloudRequest{Method: string(c.req.method), Path: string(full), Query: query,
-		Body: c.req.body, Header: c.header, Bearer: c.bearer(), KnowsKey: c.knowsKey}); no != nil {
-		return "", first, no
+	if refusal = c.srv.options.Clouds.Enter(first, &CloudRequest{Method: string(c.req.method), Path: string(full), Query: query,
+		Body: c.req.body, Header: c.header, Bearer: c.bearer(), KnowsKey: c.knowsKey}); refusal != nil {
+		return "", first, refusal
 	}
-	to, no = through(c, rest, query)
-	if no == nil {
+	to, refusal = through(c, rest, query)
+	if refusal == nil {
 		c.req.key = []byte(c.srv.options.Key) // has been asked for
 	}
-	return to, first, no
+	return to, first, refusal
 }
 
 // bearer is the token of the Authorization header.
@@ -109,7 +109,7 @@ func (c *conn) bedrock(path, _ string) (string, *Refusal) {
 }
 
 func (c *conn) vertex(path, _ string) (string, *Refusal) {
-	no := func(status int, word, text string) (string, *Refusal) {
+	refuse := func(status int, word, text string) (string, *Refusal) {
 		body, _ := sjson.Set(`{"error":{}}`, "error.code", status)
 		body, _ = sjson.Set(body, "error.message", text)
 		body, _ = sjson.Set(body, "error.status", word)
@@ -117,7 +117,7 @@ func (c *conn) vertex(path, _ string) (string, *Refusal) {
 	}
 	at := vertexModel.FindStringSubmatch(path)
 	if at == nil {
-		return no(404, "NOT_FOUND", "Not found.")
+		return refuse(404, "NOT_FOUND", "Not found.")
 	}
 	publisher, model, method := at[1], at[2], at[3]
 	if publisher == "google" {
@@ -126,16 +126,16 @@ func (c *conn) vertex(path, _ string) (string, *Refusal) {
 	asked := gjson.ParseBytes(c.req.body)
 	switch {
 	case strings.HasPrefix(model, "missing") || model == "farebox":
-		return no(404, "NOT_FOUND", "Publisher Model `projects/simsecret-project/locations/global/publishers/anthropic/"+
+		return refuse(404, "NOT_FOUND", "Publisher Model `projects/simsecret-project/locations/global/publishers/anthropic/"+
 			"models/"+model+"` was not found or your project does not have access to it.")
 	case method != "rawPredict" && method != "streamRawPredict":
-		return no(404, "NOT_FOUND", "Not found.")
+		return refuse(404, "NOT_FOUND", "Not found.")
 	case asked.Get("anthropic_version").Str != "vertex-2023-10-16":
-		return no(400, "INVALID_ARGUMENT", "anthropic_version: Field required")
+		return refuse(400, "INVALID_ARGUMENT", "anthropic_version: Field required")
 	case asked.Get("model").Exists():
-		return no(400, "INVALID_ARGUMENT", "model: Extra inputs are not permitted")
+		return refuse(400, "INVALID_ARGUMENT", "model: Extra inputs are not permitted")
 	case asked.Get("stream").Bool() != (method == "streamRawPredict"):
-		return no(400, "INVALID_ARGUMENT", "stream: does not go with the method "+method)
+		return refuse(400, "INVALID_ARGUMENT", "stream: does not go with the method "+method)
 	}
 	c.req.anthropic, c.req.cloud = []byte("2023-06-01"), true
 	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")

@@ -247,7 +247,7 @@ func (c *conn) falStatus(x *exchange, o *order, at string) (int, bool, error) {
 		return c.sayJob(x, o.sc.Status, `{"detail":"status failed"}`)
 	}
 	status, code := "IN_QUEUE", 202
-	switch c.stands(o) {
+	switch c.jobStatus(o) {
 	case jobRuns:
 		status = "IN_PROGRESS"
 	case jobDone, jobFailed, jobCancelled:

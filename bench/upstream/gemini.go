@@ -259,7 +259,7 @@ func (g *googleAnswer) appendLogprobs(dst []byte, t text) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendEnd is what stands behind the candidates: usage, version and id.
+// appendEnd is what follows the candidates: usage, version and id.
 func (g *googleAnswer) appendEnd(dst []byte, completion, thoughts int64) []byte {
 	switch g.sc.Usage {
 	case "none", "afterdone":

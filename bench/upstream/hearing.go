@@ -26,36 +26,36 @@ func earOf(path string) (ear string, ok bool) {
 	return "", false
 }
 
-// heard is a request for a transcription.
-type heard struct {
+// transcriptionForm is a request for a transcription.
+type transcriptionForm struct {
 	parts   []Field // as they came
 	fields  map[string][]string
 	file    []byte
 	seconds float64 // as a reader of headers measures it
 }
 
-func (h *heard) field(name string) string {
+func (h *transcriptionForm) field(name string) string {
 	if v := h.fields[name]; len(v) > 0 {
 		return v[0]
 	}
 	return ""
 }
 
-// hear answers a request for a transcription: a word for each half a second.
-func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
+// transcribe answers a request for a transcription: a word for each half a second.
+func (c *conn) transcribe(x *exchange, ear string) (int, bool, error) {
 	x.endpoint = "transcription"
-	h, no := c.heard()
-	if no == "" {
-		no = c.check(Call{API: "transcription", Vendor: ear, Fields: h.parts}).Text
+	h, reason := c.heard()
+	if reason == "" {
+		reason = c.check(Call{API: "transcription", Vendor: ear, Fields: h.parts}).Text
 	}
-	if no == "" && h.seconds <= 0 {
-		no = "Invalid file format. Supported formats: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav, webm"
+	if reason == "" && h.seconds <= 0 {
+		reason = "Invalid file format. Supported formats: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav, webm"
 	}
 	switch {
 	case x.sc.Status >= 400:
 		return c.refuse(x, false, x.sc.Status, failureFor(x.sc, h.field("model")))
-	case no != "":
-		return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: no})
+	case reason != "":
+		return c.refuse(x, false, 400, failure{kind: "invalid_request_error", text: reason})
 	}
 	x.units = int64(h.seconds + 0.999)
 	if err := c.pause(x.sc.Think); err != nil {
@@ -65,11 +65,11 @@ func (c *conn) hear(x *exchange, ear string) (int, bool, error) {
 }
 
 // heard reads the form; no says that it cannot be read.
-func (c *conn) heard() (h *heard, no string) {
-	h = &heard{fields: map[string][]string{}}
+func (c *conn) heard() (h *transcriptionForm, reason string) {
+	h = &transcriptionForm{fields: map[string][]string{}}
 	var ok bool
 	if h.parts, ok = c.form(); !ok {
-		no = "the form cannot be read: expected multipart/form-data"
+		reason = "the form cannot be read: expected multipart/form-data"
 	}
 	for _, f := range h.parts {
 		if f.File != "" {
@@ -79,7 +79,7 @@ func (c *conn) heard() (h *heard, no string) {
 		}
 	}
 	h.seconds = secondsOf(h.file)
-	return h, no
+	return h, reason
 }
 
 // part is one of what is heard.
@@ -94,7 +94,7 @@ type part struct {
 
 // answer is a transcript in a form. lie is what it says of the length instead of the
 // truth: a number, or none.
-func (h *heard) answer(ear, lie string) []byte {
+func (h *transcriptionForm) answer(ear, lie string) []byte {
 	var words, segments, chars, labs []part
 	text := ""
 	for n := 0; n < 400 && (float64(n)/2 < h.seconds || n == 0); n++ {

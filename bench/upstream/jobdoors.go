@@ -91,7 +91,7 @@ func (c *conn) nativeStatus(x *exchange, o *order) (int, bool, error) {
 		}
 		return `{"status":"` + status + `"`
 	}
-	switch c.stands(o) {
+	switch c.jobStatus(o) {
 	case jobDone:
 		if o.sc.Link != "" {
 			return c.sayJob(x, 200, said("completed")+`,"url":`+jsonText(o.sc.Link)+`,"expires_at":"2030-01-01T00:00:00Z"}`)
@@ -155,7 +155,7 @@ func (c *conn) prediction(x *exchange, path string, asked gjson.Result) (int, bo
 		return c.sayJob(x, o.sc.Status, `{"detail":"status failed"}`)
 	}
 	status := map[int]string{jobQueued: "starting", jobRuns: "processing", jobDone: "succeeded", jobFailed: "failed",
-		jobCancelled: "canceled", jobOdd: "reconsidering"}[c.stands(o)]
+		jobCancelled: "canceled", jobOdd: "reconsidering"}[c.jobStatus(o)]
 	body := c.predicted(x, o, base, status)
 	if o.sc.Job == "twice" {
 		body = `{"status":"succeeded",` + body[1:]

@@ -135,13 +135,13 @@ func (c *conn) take(x *exchange, o order) *order {
 	}
 	if last.hook != "" {
 		hook := last.hook
-		time.AfterFunc(max(last.sc.Think, time.Millisecond), func() { poke(hook) })
+		time.AfterFunc(max(last.sc.Think, time.Millisecond), func() { notifyHook(hook) })
 	}
 	return last
 }
 
-// poke reports a change, as queues do; whoever is told asks then.
-func poke(hook string) {
+// notifyHook reports a change, as queues do; the receiver asks then.
+func notifyHook(hook string) {
 	client := http.Client{Timeout: 5 * time.Second}
 	if resp, err := client.Post(hook, contentJSON, strings.NewReader(`{"status":"OK"}`)); err == nil {
 		_ = resp.Body.Close()
@@ -182,8 +182,8 @@ const (
 	jobOdd
 )
 
-// stands asks how a job stands, which moves it on.
-func (c *conn) stands(o *order) int {
+// jobStatus asks how a job stands, which moves it on.
+func (c *conn) jobStatus(o *order) int {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
 	o.Polls++
@@ -270,7 +270,7 @@ func (o *order) file() []byte {
 	return sound.Bytes(o.format, length)
 }
 
-// jobFile hands out what was made, to whoever has the link.
+// jobFile hands out what was made to everybody with the link.
 func (c *conn) jobFile(x *exchange, path string, _ gjson.Result) (int, bool, error) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(path, jobFiles), ".")
 	o := c.order(x, id)

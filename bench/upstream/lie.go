@@ -11,7 +11,7 @@ import (
 // written, text in members that a meter may not know, claims above the cap.
 
 // think is the silence in which hidden tokens are made, and with them, where
-// the answer is no stream, all others. A peer that leaves meanwhile ends it;
+// the answer is not a stream, all others. A peer that leaves meanwhile ends it;
 // what was made by then was made.
 func (c *conn) think(x *exchange) error {
 	began := time.Now()

@@ -52,7 +52,7 @@ func painterOf(path string) (painter, bool) {
 	return f, f != nil
 }
 
-// painting reads the request; nil: it is no valid form.
+// painting reads the request; nil: it is not a valid form.
 func (c *conn) painting(path string) (*painting, gjson.Result) {
 	p := &painting{path: path, n: 1, w: 1024, h: 1024, format: "png"}
 	if bytes.HasPrefix(c.req.content, []byte("multipart/form-data")) {

@@ -112,7 +112,7 @@ func (a *answer) response() []byte {
 	return a.appendResponse(nil, status, items, a.usageTold(total, reasoning))
 }
 
-// usageTold is the usage member of a response at its end; nil: it has none.
+// usageTold is the usage member of a response at its end; nil if absent.
 func (a *answer) usageTold(total, reasoning int64) []byte {
 	switch a.sc.Usage {
 	case "none", "afterdone", "early":

@@ -16,12 +16,12 @@ func (s *responseStream) run() (bool, error) {
 	s.begin()
 	defer s.book()
 	s.index = -1
-	var told []byte
+	var reported []byte
 	if s.x.sc.Usage == "early" {
-		told = s.a.appendResponseUsage(nil, 1, 0)
+		reported = s.a.appendResponseUsage(nil, 1, 0)
 	}
 	for _, name := range [...]string{"response.created", "response.in_progress"} {
-		s.whole(name, "in_progress", told)
+		s.whole(name, "in_progress", reported)
 	}
 	s.think()
 	if s.tokens(s.step, s.errorEvent) {

@@ -25,7 +25,7 @@ type Scenario struct {
 	Reasoning Count  `key:"reasoning"` // reasoning tokens before the content
 	Tool      string `key:"tool"`
 	Calls     Count  `key:"calls"`          // of the tool, in one answer; 1 unless it says otherwise
-	Rounds    Count  `key:"rounds"`         // …until so many turns with results of tools stand in the request
+	Rounds    Count  `key:"rounds"`         // …until so many turns with results of tools are in the request
 	Args      string `key:"args" as:"args"` // of the tool, as JSON in base64url; empty: made of its schema
 	Unicode   bool   `key:"unicode"`
 	Cached    int64  `key:"cached"`      // part of the prompt reported as read from the cache
@@ -62,7 +62,7 @@ type Scenario struct {
 	// made twice), swallow (it is taken, and the answer lost), fail (it fails in the end),
 	// odd (its status is none of the known ones), stuck (it never ends), foreign (addresses
 	// lead to another host), wrongtype (the file is none), untyped (its type is not said),
-	// refuse_cancel, late_cancel (a cancellation is only asked for: how it ended stands in the
+	// refuse_cancel, late_cancel (a cancellation is only asked for: how it ended is in the
 	// status), race (the run begins as it is cancelled), twice (members stand twice), inline (the result is a data URL).
 	Job string `key:"job" of:"forget double swallow fail odd stuck foreign wrongtype untyped refuse_cancel late_cancel race twice inline"`
 
@@ -91,7 +91,7 @@ type Scenario struct {
 	Draws     int64         `key:"draws"`                                                          // bytes of a picture beside the text, as OpenRouter gives it
 	IgnoreCap bool          `key:"ignore_cap"`                                                     // the request's cap does not hold
 	RunOn     bool          `key:"run_on"`
-	Wrong     string        `key:"wrong" of:"html text half array bare"` // a whole answer with status 200 is no answer
+	Wrong     string        `key:"wrong" of:"html text half array bare"` // a whole answer with status 200 is not an answer
 	Echo      string        `key:"echo" as:"path"`                       // the whole content, as a URL path escape
 	Heard     string        `key:"heard"`
 	Finish    string        `key:"finish"`
@@ -181,7 +181,7 @@ func ParseScenario(text string) (Scenario, error) {
 	return s, err
 }
 
-// fault names the misbehaviour for the statistics; "" when there is none.
+// fault names the misbehaviour for the statistics; "" if absent.
 func (s *Scenario) fault() string {
 	switch {
 	case s.Hang:
@@ -262,7 +262,7 @@ func (f field) text(v string) (string, error) {
 	case "args":
 		args, err := base64.RawURLEncoding.DecodeString(v)
 		if err != nil || !json.Valid(args) {
-			return "", errors.New("it is no JSON in base64url")
+			return "", errors.New("it is not JSON in base64url")
 		}
 		return string(args), nil
 	case "query":

@@ -92,15 +92,15 @@ func (c *conn) searched(s *searchService, query string) (gjson.Result, bool) {
 // search answers one of them. x.units counts searches that were carried out.
 func (c *conn) search(x *exchange, name string, s *searchService, query string) (int, bool, error) {
 	x.endpoint = "search"
-	no := func(status int, text string) (int, bool, error) {
+	reject := func(status int, text string) (int, bool, error) {
 		return c.refuse(x, false, status, failure{kind: "invalid_request_error", text: text})
 	}
 	asked, ok := c.searched(s, query)
 	if string(c.req.method) != s.method {
-		return no(405, "method not allowed")
+		return reject(405, "method not allowed")
 	}
 	if f := c.check(Call{API: "search", Vendor: name, Asked: asked}); f.Text != "" || !ok {
-		return no(cmp.Or(f.Status, 422), cmp.Or(f.Text, "the request cannot be read"))
+		return reject(cmp.Or(f.Status, 422), cmp.Or(f.Text, "the request cannot be read"))
 	}
 	words, n := asked.Get(s.words).String(), 10
 	if s.count == "" {

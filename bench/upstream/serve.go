@@ -46,11 +46,11 @@ func (c *conn) promptOf(path string, asked gjson.Result) int64 {
 }
 
 func (c *conn) answer(path string, x *exchange) (status int, keep bool, err error) {
-	to, cloud, no := c.enter(path)
-	if no != nil {
+	to, cloud, refusal := c.routeCloud(path)
+	if refusal != nil {
 		x.outcome = Refused
-		c.extra = append(c.extra, no.Header...)
-		return c.reply(x.sc, no.Status, contentJSON, []byte(no.Body))
+		c.extra = append(c.extra, refusal.Header...)
+		return c.reply(x.sc, refusal.Status, contentJSON, []byte(refusal.Body))
 	}
 	path, x.cloud = to, cloud
 	if status, keep, err, handled := c.jobs(x, path); handled {
@@ -67,14 +67,14 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	ear, hears := earOf(path)
 	if hears {
 		h, _ := c.heard()
-		// Its directive stands in the words that are said to have gone before.
+		// Its directive is in the words that are said to have gone before.
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s,"model":%s}`, quoted(h.field("prompt")),
 			quoted(h.field("model"))))
 	}
 	_, query, _ := strings.Cut(string(c.req.path), "?")
 	service, how, searches := searchOf(path)
 	if searches {
-		// Its directive stands in the words that are searched for.
+		// Its directive is in the words that are searched for.
 		words, _ := c.searched(&how, query)
 		asked = gjson.ParseBytes(fmt.Appendf(nil, `{"prompt":%s}`, quoted(words.Get(how.words).String())))
 	}
@@ -119,7 +119,7 @@ func (c *conn) answer(path string, x *exchange) (status int, keep bool, err erro
 	case speaks:
 		return c.speak(x, path, query, labs)
 	case hears:
-		return c.hear(x, ear)
+		return c.transcribe(x, ear)
 	case sc.Status >= 400:
 		return c.refuse(x, anthropic, sc.Status, failureFor(sc, asked.Get("model").Str))
 	}

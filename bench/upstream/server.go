@@ -66,7 +66,7 @@ type Server struct {
 	nodes     map[string]*chain.Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
-	files     string         // the folder of what others must read; empty: there is none
+	files     string         // the folder of what others must read; empty if absent
 	enclosed  *enclave.Enclave
 	orders    map[string]*order
 	payments  payments

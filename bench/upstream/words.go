@@ -56,13 +56,13 @@ type pieces []string
 func (p pieces) Len() int        { return len(p) }
 func (p pieces) At(i int) string { return p[i] }
 
-// first is the beginning of a text.
-type first struct {
+// opening is the beginning of a text.
+type opening struct {
 	text
 	n int
 }
 
-func (f first) Len() int { return min(f.n, f.text.Len()) }
+func (f opening) Len() int { return min(f.n, f.text.Len()) }
 
 func appendText(dst []byte, t text) []byte {
 	for i := range t.Len() {

@@ -38,7 +38,7 @@ func civil(day int32) (y, m, d int32) {
 	return y, m, d
 }
 
-// Date is a day as it stands in the store: 20261121.
+// Date is a day as the store writes it: 20261121.
 func Date(day int32) int64 {
 	y, m, d := civil(day)
 	return int64(y)*10000 + int64(m)*100 + int64(d)

@@ -3,7 +3,7 @@
 // zone is. Allowances of DIEM, limits of keys and daily usage are kept by them.
 //
 // [DayOf] and [MonthOf] say in which a moment lies, [FirstDay] where a month
-// begins; [Date] is a day as it stands in the store, such as 20261121, and
+// begins; [Date] is a day as the store writes it, such as 20261121, and
 // [DayOfDate] reads that; [DateText] is a day as people write it.
 //
 // What may not enter: clocks, windows of limits, and what happens when a day is

@@ -32,7 +32,7 @@ type transferInfo struct {
 	Amount      billing.Nano `json:"amount"`
 	Signed      bool         `json:"authorization"` // a signed authorization moved it
 	PaymentID   string       `json:"paymentId"`
-	State       string       `json:"state,omitempty"` // of its payment; empty: there is none
+	State       string       `json:"state,omitempty"` // of its payment; empty if absent
 }
 
 func (f *operatorFlags) listTransfers() *cobra.Command {

@@ -51,7 +51,7 @@ func Advise(dir string, err error) error {
 }
 
 // List gives the paths of the files in dir whose names end so; none when there
-// is no dir. filepath.Glob would take parts of dir for a pattern.
+// is not a dir. filepath.Glob would take parts of dir for a pattern.
 func List(dir, suffix string) (paths []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// What customers are told of failures that no upstream explains.
+// What customers read about failures that no upstream explains.
 const (
 	codeFailed = "INFERENCE_FAILED"
 
@@ -25,7 +25,7 @@ const (
 type failure struct {
 	why     string // for operators: the reason in metrics
 	alarm   bool   // the upstream may charge for it: an operator should know
-	stop    bool   // the upstream is to be told
+	stop    bool   // the upstream is to be notified
 	err     error  // for the log
 	code    string // for the customer; empty: codeFailed
 	message string
@@ -34,9 +34,9 @@ type failure struct {
 }
 
 // refusal is an upstream's last word.
-func refusal(no *asyncjob.Refused) failure {
-	return failure{why: "upstream", code: no.Code, message: no.Message, suggestion: no.Suggestion,
-		recommend: no.Recommend}
+func refusal(rejection *asyncjob.Refused) failure {
+	return failure{why: "upstream", code: rejection.Code, message: rejection.Message, suggestion: rejection.Suggestion,
+		recommend: rejection.Recommend}
 }
 
 // fail ends a job that is to be given back.
@@ -69,7 +69,7 @@ func (m *Machine) fail(e *entry, f failure) time.Duration {
 		_ = m.o.Keeper.Delete(m.ctx, e.id.String()) // it, or an earlier owner, may have kept something
 	}
 	if stop {
-		return m.turnTo(e, cancel, 0)
+		return m.schedule(e, cancel, 0)
 	}
 	return retire
 }

@@ -26,8 +26,8 @@ type arrival struct {
 }
 
 // expect is to be called before the room for a body is counted.
-func (in *intake) expect(body io.Reader) *arrival {
-	return &arrival{Reader: body, of: in, since: in.kept.Load(), room: math.MaxInt64}
+func (i *intake) expect(body io.Reader) *arrival {
+	return &arrival{Reader: body, of: i, since: i.kept.Load(), room: math.MaxInt64}
 }
 
 // Read is io.Reader.

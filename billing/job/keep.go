@@ -14,7 +14,7 @@ import (
 // fetch has what was made brought here.
 func (m *Machine) fetch(e *entry) time.Duration {
 	if m.isReleased(e) {
-		return m.turnTo(e, cancel, 0)
+		return m.schedule(e, cancel, 0)
 	}
 	ctx, done := context.WithTimeout(m.ctx, FetchLimit)
 	defer done()
@@ -123,7 +123,7 @@ func (m *Machine) complete(e *entry, contentType string, size int64) time.Durati
 		m.o.Log.Info().Str("queue_id", row.ID).Str("model", row.Model).Str("upstream", row.Upstream).
 			Int64("bytes", size).Int64("took_ms", (row.EndedUs-row.CreatedUs)/1000).Msg("jobs: a job is completed")
 		if row.ReleasedUs != 0 {
-			return m.turnTo(e, discard, 0)
+			return m.schedule(e, discard, 0)
 		}
 	case row != nil && row.State == store.JobFailed,
 		row == nil && m.ctx.Err() == nil:

@@ -88,12 +88,12 @@ type Machine struct {
 	stop  context.CancelFunc
 
 	mu       sync.Mutex
-	wheel    wheel
+	wheel    timerHeap
 	entries  map[id]*entry
 	dropping map[id]bool // whose media is being written off
-	places   map[place]*place
-	lanes    map[string]*lane
-	queued   []*lane // with steps that wait for room
+	places   map[targetKey]*targetKey
+	lanes    map[string]*stepLimiter
+	queued   []*stepLimiter // with steps that wait for room
 	working  int
 	selling  map[uint32]int // submissions that are not in the store yet, by account
 	sales    int            // all of them
@@ -112,7 +112,7 @@ type Machine struct {
 
 // New makes a Machine that does nothing until Begin.
 func New(o Options) *Machine {
-	m := &Machine{o: o, entries: map[id]*entry{}, dropping: map[id]bool{}, places: map[place]*place{}, lanes: map[string]*lane{},
+	m := &Machine{o: o, entries: map[id]*entry{}, dropping: map[id]bool{}, places: map[targetKey]*targetKey{}, lanes: map[string]*stepLimiter{},
 		selling: map[uint32]int{}, timing: map[string]*timing{}, wake: make(chan struct{}, 1),
 		tally: tally{mine: map[uint32]int64{}, theirs: map[uint32]int64{}, bytes: map[uint32]int64{}}}
 	m.ctx, m.stop = context.WithCancel(fair.With(context.Background(), fair.Operator))
@@ -172,7 +172,7 @@ func (m *Machine) chores() {
 	if m.o.Shared {
 		chore(takeEvery, m.take)
 		chore(reloadEvery, func() { m.note(m.load()) })
-		chore(lookEvery, m.look)
+		chore(lookEvery, m.readRequests)
 	}
 	chore(m.tallyEvery(), m.recount)
 	chore(expireEvery, m.expire)

@@ -466,7 +466,7 @@ func BenchmarkTenThousandJobsWaitAMinute(b *testing.B) {
 		asked := m.stats.polls.Load()
 		m.mu.Lock()
 		for _, e := range list {
-			m.hasten(e, time.Now())
+			m.advance(e, time.Now())
 		}
 		m.mu.Unlock()
 		for m.stats.polls.Load() < asked+waitingJobs {

@@ -72,16 +72,16 @@ func (m *Machine) load() error {
 		seen[key] = true
 		if e := m.entries[key]; e != nil {
 			if e.epoch == r.Epoch {
-				m.letGo(e, r.ReleasedUs != 0)
+				m.markReleased(e, r.ReleasedUs != 0)
 				continue
 			}
 			m.forget(e)
 		}
 		e := m.newEntry(key, r)
 		e.due = now().Add(rand.N(wide))
-		m.enter(e)
+		m.addEntry(e)
 		m.wheel.add(e)
-		m.rouse(e)
+		m.rearm(e)
 	}
 	for key, e := range m.entries {
 		if !seen[key] && !e.busy && e.created.Before(began) {
@@ -94,11 +94,11 @@ func (m *Machine) load() error {
 // forget drops an entry; one that is busy ends by what its step finds. The caller has mu.
 func (m *Machine) forget(e *entry) {
 	m.wheel.remove(e)
-	m.leave(e)
+	m.dropEntry(e)
 }
 
-// letGo notes that the customer of a job let it go. The caller has mu.
-func (m *Machine) letGo(e *entry, released bool) {
+// markReleased notes that the customer of a job let it go. The caller has mu.
+func (m *Machine) markReleased(e *entry, released bool) {
 	if !released || e.released {
 		return
 	}
@@ -106,7 +106,7 @@ func (m *Machine) letGo(e *entry, released bool) {
 	if !e.busy && (e.errand == ask || e.errand == fetch) {
 		e.errand = cancel
 	}
-	m.hasten(e, now())
+	m.advance(e, now())
 }
 
 // take looks for jobs of nodes that died.
@@ -121,9 +121,9 @@ func (m *Machine) take() {
 	m.note(m.count(0)) // what was theirs is ours
 }
 
-// look finds what clients of other nodes want of jobs of this one: to know how they
+// readRequests finds what clients of other nodes want of jobs of this one: to know how they
 // stand, or to let them go.
-func (m *Machine) look() {
+func (m *Machine) readRequests() {
 	rows, err := m.o.Store.PokedJobs(m.o.Node)
 	if !m.note(err) {
 		return
@@ -139,9 +139,9 @@ func (m *Machine) look() {
 		case e == nil:
 			m.discardReleased(key, r)
 		case r.ReleasedUs != 0:
-			m.letGo(e, true)
+			m.markReleased(e, true)
 		case e.errand == ask:
-			m.hasten(e, e.asked.Add(pokeEvery))
+			m.advance(e, e.asked.Add(pokeEvery))
 		}
 	}
 }
@@ -154,9 +154,9 @@ func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	}
 	e := m.newEntry(key, r)
 	e.due = now()
-	m.enter(e)
+	m.addEntry(e)
 	m.wheel.add(e)
-	m.rouse(e)
+	m.rearm(e)
 }
 
 // expire deletes what nobody has fetched in time.

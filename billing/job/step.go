@@ -22,21 +22,21 @@ func (m *Machine) step(e *entry) time.Duration {
 	case discard:
 		return m.discard(e)
 	}
-	return m.ask(e)
+	return m.pollUpstream(e)
 }
 
-// task is what the Maker is told of a job.
+// task is what the Maker gets about a job.
 func (e *entry) task() asyncjob.Task {
 	return asyncjob.Task{ID: e.id.String(), Kind: e.place.kind, Model: e.place.model, Upstream: e.place.upstream,
 		Target: e.place.target, Handle: e.handle, Account: uint64(e.account)}
 }
 
-// ask polls an upstream.
-func (m *Machine) ask(e *entry) time.Duration {
+// pollUpstream polls an upstream.
+func (m *Machine) pollUpstream(e *entry) time.Duration {
 	t := m.terms.Load()
 	switch {
 	case m.isReleased(e):
-		return m.turnTo(e, cancel, 0)
+		return m.schedule(e, cancel, 0)
 	case now().Sub(e.created) > t.Timeout:
 		return m.timeOut(e)
 	case len(e.handle) == 0:
@@ -59,11 +59,11 @@ func (m *Machine) ask(e *entry) time.Duration {
 		return m.interval(e, t, 0)
 	}
 	e.failures = 0
-	return m.stands(e, at, t)
+	return m.applyStatus(e, at, t)
 }
 
-// stands acts on what an upstream says of a job that it has.
-func (m *Machine) stands(e *entry, at *asyncjob.Status, t *Terms) time.Duration {
+// applyStatus acts on what an upstream says of a job that it has.
+func (m *Machine) applyStatus(e *entry, at *asyncjob.Status, t *Terms) time.Duration {
 	switch {
 	case at.Failed != nil:
 		closeBody(at)
@@ -71,7 +71,7 @@ func (m *Machine) stands(e *entry, at *asyncjob.Status, t *Terms) time.Duration 
 		switch {
 		case err == nil && row.ReleasedUs != 0:
 			// A process that has lost the job since may have told the upstream to stop.
-			return m.turnTo(e, cancel, 0)
+			return m.schedule(e, cancel, 0)
 		case err != nil && !errors.Is(err, store.ErrNoRow):
 			m.note(err)
 			return m.interval(e, t, 0)
@@ -92,7 +92,7 @@ func (m *Machine) stands(e *entry, at *asyncjob.Status, t *Terms) time.Duration 
 		m.mu.Lock()
 		e.result = slices.Clone(at.Result)
 		m.mu.Unlock()
-		return m.turnTo(e, fetch, 0)
+		return m.schedule(e, fetch, 0)
 	}
 	closeBody(at)
 	m.mu.Lock()
@@ -137,8 +137,8 @@ func (m *Machine) interval(e *entry, t *Terms, wish time.Duration) time.Duration
 // backoff is how long to wait after n failures in a row.
 func backoff(n uint16) time.Duration { return jitter(min(time.Second<<min(n, 6), time.Minute)) }
 
-// turnTo has something else done for a job next.
-func (m *Machine) turnTo(e *entry, what errand, in time.Duration) time.Duration {
+// schedule has something else done for a job next.
+func (m *Machine) schedule(e *entry, what nextStep, in time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.errand, e.failures = what, 0
@@ -171,11 +171,11 @@ func (m *Machine) change(e *entry, to store.JobState, alter func(*store.JobRow),
 		row, err := m.o.Store.Job(e.id.String())
 		switch {
 		case errors.Is(err, store.ErrNoRow):
-			m.lost(e)
+			m.dropForeign(e)
 			return nil, false
 		case err != nil:
 		case row.Owner != m.o.Node || row.Epoch != e.epoch:
-			m.lost(e)
+			m.dropForeign(e)
 			return row, false
 		case unsure && row.State == to && !slices.Contains(from, to):
 			m.noteRow(e, row)
@@ -189,7 +189,7 @@ func (m *Machine) change(e *entry, to store.JobState, alter func(*store.JobRow),
 			var ok bool
 			if ok, err = m.o.Store.UpdateJob(row, from...); err == nil {
 				if !ok && !unsure {
-					m.lost(e)
+					m.dropForeign(e)
 					return row, false
 				}
 				if ok {
@@ -227,9 +227,9 @@ func (m *Machine) noteRow(e *entry, row *store.JobRow) {
 	}
 }
 
-// lost notes that another node has taken a job over: this one thought too long of a
+// dropForeign notes that another node has taken a job over: this one thought too long of a
 // step, or its session had ended.
-func (m *Machine) lost(e *entry) {
+func (m *Machine) dropForeign(e *entry) {
 	m.stats.lost.Add(1)
 	m.o.Log.Warn().Str("queue_id", e.id.String()).Msg("jobs: another node has taken a job over; it is left to that one")
 }
@@ -268,7 +268,7 @@ func (m *Machine) cancel(e *entry) time.Duration {
 		r.Owed, r.Code, r.Error = free, "CANCELLED", messageReleased
 	}, store.JobRunning, store.JobStoring, store.JobFailed)
 	if !ok && row != nil && row.State == store.JobCompleted && row.MediaType != "" && row.ReleasedUs != 0 {
-		return m.turnTo(e, discard, 0)
+		return m.schedule(e, discard, 0)
 	}
 	return retire
 }

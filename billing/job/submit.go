@@ -17,22 +17,22 @@ type Saturated struct{ Why string }
 
 func (s *Saturated) Error() string { return s.Why }
 
-// Room is what one more job takes, until it is in the store or will not be.
-type Room struct {
+// Reservation is what one more job takes, until it is in the store or will not be.
+type Reservation struct {
 	m       *Machine
 	account uint32
 	given   bool
 }
 
 // Give gives the room back, once.
-func (r *Room) Give() {
+func (r *Reservation) Give() {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
 	r.give()
 }
 
 // give is Give. The caller has mu.
-func (r *Room) give() {
+func (r *Reservation) give() {
 	if r == nil || r.given {
 		return
 	}
@@ -43,9 +43,9 @@ func (r *Room) give() {
 	}
 }
 
-// Reserve takes room for one more job of an account, or says that there is none with a
+// Reserve takes room for one more job of an account, or says that it is full with a
 // *Saturated.
-func (m *Machine) Reserve(account uint32) (*Room, error) {
+func (m *Machine) Reserve(account uint32) (*Reservation, error) {
 	t := m.terms.Load()
 	m.mu.Lock()
 	if m.closed || !m.begun {
@@ -73,7 +73,7 @@ func (m *Machine) Reserve(account uint32) (*Room, error) {
 	}
 	m.selling[account]++
 	m.sales++
-	return &Room{m: m, account: account}, nil
+	return &Reservation{m: m, account: account}, nil
 }
 
 // maxKeptOrder is the longest order that is written down with its job, so that it can be
@@ -119,12 +119,12 @@ type Outcome struct {
 
 // Submit has an upstream asked for a job that was sold with Sell, and gives its room back.
 // Without a refusal, it is the machine's from here on.
-func (m *Machine) Submit(row *store.JobRow, room *Room) Outcome {
+func (m *Machine) Submit(row *store.JobRow, room *Reservation) Outcome {
 	e := m.adopt(row, room)
 	if e == nil { // the wheel has it submitted, or the next process does
 		return Outcome{}
 	}
-	f := &first{done: make(chan Outcome, 1)}
+	f := &initialSubmit{done: make(chan Outcome, 1)}
 	go m.submitFirst(e, row, f)
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -139,16 +139,16 @@ func (m *Machine) Submit(row *store.JobRow, room *Room) Outcome {
 	return <-f.done
 }
 
-// first is a submission that a client waits for.
-type first struct {
+// initialSubmit is a submission that a client waits for.
+type initialSubmit struct {
 	done chan Outcome
 	// answered is set by the client that waits no longer, for which the job is sold now,
-	// or by who drops the job, for which it is not.
+	// or by the one that drops the job, for which it is not.
 	answered atomic.Bool
 }
 
 // adopt makes the entry of a job that was sold here. nil: its client need not wait.
-func (m *Machine) adopt(row *store.JobRow, room *Room) *entry {
+func (m *Machine) adopt(row *store.JobRow, room *Reservation) *entry {
 	key, ok := parseID(row.ID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,20 +157,20 @@ func (m *Machine) adopt(row *store.JobRow, room *Room) *entry {
 		return nil
 	}
 	e := m.newEntry(key, row)
-	m.enter(e)
+	m.addEntry(e)
 	if row.Tries == 0 {
 		e.due = now()
 		m.wheel.add(e)
-		m.rouse(e)
+		m.rearm(e)
 		return nil
 	}
 	e.errand, e.busy = ask, true
-	m.steps.Add(1) // for who submits it
+	m.steps.Add(1) // for the one that submits it
 	return e
 }
 
 // submitFirst asks an upstream while a client waits.
-func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
+func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *initialSubmit) {
 	defer m.steps.Done()
 	next, out := retire, Outcome{}
 	defer func() {
@@ -185,22 +185,22 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *first) {
 	if vague := new(asyncjob.Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
 		vague.Again = false // nobody will have the order any more
 	}
-	no := refusedWith(err)
-	if no != nil && f.answered.CompareAndSwap(false, true) {
+	refusal := refusedWith(err)
+	if refusal != nil && f.answered.CompareAndSwap(false, true) {
 		gone, err := m.o.Store.DropJob(row)
 		switch {
 		case err != nil:
 			// The ledger closes: the next start finds the job, or does not.
 			m.note(err)
-			out = Outcome{Refused: no, Undecided: true}
+			out = Outcome{Refused: refusal, Undecided: true}
 			return
 		case gone:
-			out = Outcome{Dropped: true, Refused: no}
+			out = Outcome{Dropped: true, Refused: refusal}
 			return
 		default:
-			m.lost(e)
+			m.dropForeign(e)
 		}
-		out = Outcome{Refused: no}
+		out = Outcome{Refused: refusal}
 		return
 	}
 	next, out = m.submitted(e, sub, err)
@@ -259,15 +259,15 @@ func (m *Machine) resubmit(e *entry) time.Duration {
 	row, err := m.o.Store.Job(e.id.String())
 	switch {
 	case errors.Is(err, store.ErrNoRow):
-		m.lost(e)
+		m.dropForeign(e)
 		return retire
 	case !m.note(err):
 		return backoff(1)
 	case row.Owner != m.o.Node || row.Epoch != e.epoch:
-		m.lost(e)
+		m.dropForeign(e)
 		return retire
 	case row.State != store.JobSubmitting:
-		return m.turnTo(e, ask, 0)
+		return m.schedule(e, ask, 0)
 	case row.Tries > 0 && row.Upstream == "":
 		return m.fail(e, unknown(errors.New("the process ended while its upstream was asked")))
 	case len(row.Order) == 0:
@@ -296,12 +296,12 @@ func unknown(err error) failure {
 // submitted acts on what came of an order.
 func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.Duration, Outcome) {
 	var vague *asyncjob.Unknown
-	no := refusedWith(err)
+	rejection := refusedWith(err)
 	switch {
 	case err == nil && sub != nil:
 		return m.accepted(e, sub), Outcome{Upstream: sub.Upstream}
-	case no != nil:
-		return m.fail(e, refusal(no)), Outcome{Refused: no}
+	case rejection != nil:
+		return m.fail(e, refusal(rejection)), Outcome{Refused: rejection}
 	case errors.As(err, &vague) && vague.Again:
 		row, ok := m.change(e, store.JobSubmitting, func(r *store.JobRow) {
 			r.Upstream, r.Target = vague.Upstream, vague.Target
@@ -313,7 +313,7 @@ func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.
 		m.o.Log.Warn().Err(vague.Err).Str("queue_id", row.ID).Str("upstream", row.Upstream).
 			Msg("jobs: it is unknown whether an upstream has a job; it is submitted again with the same key")
 		m.settle(e, row)
-		return m.turnTo(e, submit, backoff(uint16(max(row.Tries-1, 0)))), Outcome{}
+		return m.schedule(e, submit, backoff(uint16(max(row.Tries-1, 0)))), Outcome{}
 	}
 	if err == nil {
 		err = errors.New("the upstream gives no answer")
@@ -350,19 +350,19 @@ func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 		return retire
 	}
 	m.settle(e, row)
-	m.turnTo(e, ask, 0)
+	m.schedule(e, ask, 0)
 	t := m.terms.Load()
 	if sub.Done != nil {
 		if m.isReleased(e) && sub.Done.Body == nil {
-			return m.turnTo(e, cancel, 0)
+			return m.schedule(e, cancel, 0)
 		}
 		if sub.Done.Body != nil && sub.Done.Done {
 			return m.keep(e, sub.Done.Body, sub.Done.Type)
 		}
-		return m.stands(e, sub.Done, t)
+		return m.applyStatus(e, sub.Done, t)
 	}
 	if m.isReleased(e) {
-		return m.turnTo(e, cancel, 0)
+		return m.schedule(e, cancel, 0)
 	}
 	return m.interval(e, t, 0)
 }
@@ -394,12 +394,12 @@ func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	}
 }
 
-// refusedWith is the refusal that an error is; nil: it is none. What an Unknown has in it
+// refusedWith is the refusal that an error is; nil if it is not one. What an Unknown has in it
 // says nothing of the order as a whole.
 func refusedWith(err error) *asyncjob.Refused {
-	var no *asyncjob.Refused
-	if errors.As(err, new(*asyncjob.Unknown)) || !errors.As(err, &no) {
+	var refusal *asyncjob.Refused
+	if errors.As(err, new(*asyncjob.Unknown)) || !errors.As(err, &refusal) {
 		return nil
 	}
-	return no
+	return refusal
 }

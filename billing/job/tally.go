@@ -125,16 +125,16 @@ func (m *Machine) count(fresh time.Duration) error {
 	return nil
 }
 
-// enter takes an entry in. The caller has mu.
-func (m *Machine) enter(e *entry) {
+// addEntry takes an entry in. The caller has mu.
+func (m *Machine) addEntry(e *entry) {
 	m.entries[e.id] = e
 	if e.waiting {
 		m.tally.add(e.account, 1)
 	}
 }
 
-// leave drops an entry. The caller has mu.
-func (m *Machine) leave(e *entry) {
+// dropEntry drops an entry. The caller has mu.
+func (m *Machine) dropEntry(e *entry) {
 	if m.entries[e.id] == e {
 		delete(m.entries, e.id)
 		m.ended(e)

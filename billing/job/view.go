@@ -50,7 +50,7 @@ func (v *View) Failed() bool { return v.State == store.JobFailed }
 func (v *View) Completed() bool { return v.State == store.JobCompleted }
 
 // View is what an account may know of a job of a kind and a model, which may have the name
-// by which it was queued: nil where it has none
+// by which it was queued: nil if absent
 // of that id, or let it go, or where it has expired. Its upstream is asked soon.
 func (m *Machine) View(account uint32, kind, model, queueID string) (*View, error) {
 	key, ok := parseID(queueID)
@@ -68,7 +68,7 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 		return nil, nil
 	}
 	v := m.view(key, r)
-	if !r.State.Terminal() && !m.poke(key) && m.o.Shared && r.PokedUs == 0 {
+	if !r.State.Terminal() && !m.notify(key) && m.o.Shared && r.PokedUs == 0 {
 		m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
 	}
 	return v, nil
@@ -108,7 +108,7 @@ const (
 
 // List gives jobs of an account that are wanted, newest first, at most most of them, from
 // behind a place on. It looks at maxLooked jobs at most, so that a page may have fewer, or
-// none. next is where the next page begins; the zero place: there is none.
+// none. next is where the next page begins; the zero place if this was the last.
 func (m *Machine) List(account uint32, behind store.JobPlace, most int, wanted func(*store.JobRow) bool) (
 	list []*View, next store.JobPlace, err error) {
 	for looked := 0; looked < maxLooked; {
@@ -193,7 +193,7 @@ func (m *Machine) Forget(queueID string) (found bool, err error) {
 	}
 	m.mu.Lock()
 	if e := m.entries[key]; e != nil {
-		m.letGo(e, true)
+		m.markReleased(e, true)
 		m.mu.Unlock()
 		return true, nil
 	}

@@ -44,18 +44,18 @@ func (i id) String() string {
 	return string(b[:])
 }
 
-// place is where jobs are made: a model of ours at a target. Jobs share theirs.
-type place struct{ kind, model, upstream, target string }
+// targetKey is where jobs are made: a model of ours at a target. Jobs share theirs.
+type targetKey struct{ kind, model, upstream, target string }
 
-// errand is what a job needs next.
-type errand uint8
+// nextStep is what a job needs next.
+type nextStep uint8
 
 const (
-	ask     errand = iota // how it stands at its upstream
-	submit                // that its upstream is asked for it
-	fetch                 // that what was made is fetched
-	cancel                // that its upstream is told to stop
-	discard               // that what was made is deleted
+	ask     nextStep = iota // its state at its upstream
+	submit                  // that its upstream is asked for it
+	fetch                   // that what was made is fetched
+	cancel                  // that its upstream is told to stop
+	discard                 // that what was made is deleted
 )
 
 // entry is what the machine remembers of a job: a few hundred bytes, whatever its
@@ -63,12 +63,12 @@ const (
 // change meanwhile.
 type entry struct {
 	id       id
-	place    *place
+	place    *targetKey
 	handle   []byte
 	result   []byte // where what was made is, while it is fetched
 	epoch    int64
 	account  uint32
-	errand   errand
+	errand   nextStep
 	progress int8 // as its upstream says; -1: it does not
 	busy     bool // a step is being taken, or waits for room
 	released bool // its customer let it go
@@ -85,24 +85,24 @@ type entry struct {
 	every time.Duration
 }
 
-// wheel is what is due, the soonest first.
-type wheel []*entry
+// timerHeap is what is due, the soonest first.
+type timerHeap []*entry
 
-func (w wheel) Len() int           { return len(w) }
-func (w wheel) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
-func (w wheel) Swap(i, j int) {
+func (w timerHeap) Len() int           { return len(w) }
+func (w timerHeap) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
+func (w timerHeap) Swap(i, j int) {
 	w[i], w[j] = w[j], w[i]
 	w[i].slot, w[j].slot = i, j
 }
 
 // Push and Pop are for package heap.
-func (w *wheel) Push(x any) {
+func (w *timerHeap) Push(x any) {
 	e := x.(*entry)
 	e.slot = len(*w)
 	*w = append(*w, e)
 }
 
-func (w *wheel) Pop() any {
+func (w *timerHeap) Pop() any {
 	last := len(*w) - 1
 	e := (*w)[last]
 	(*w)[last] = nil
@@ -111,16 +111,16 @@ func (w *wheel) Pop() any {
 	return e
 }
 
-func (w *wheel) add(e *entry) { heap.Push(w, e) }
+func (w *timerHeap) add(e *entry) { heap.Push(w, e) }
 
-func (w *wheel) remove(e *entry) {
+func (w *timerHeap) remove(e *entry) {
 	if e.slot >= 0 {
 		heap.Remove(w, e.slot)
 	}
 }
 
-// lane is steps of one kind that share a bound.
-type lane struct {
+// stepLimiter is steps of one kind that share a bound.
+type stepLimiter struct {
 	most    int
 	working int
 	queue   []*entry
@@ -190,7 +190,7 @@ func (m *Machine) start(e *entry) {
 
 // laneOf is whose bound a step counts in. What concerns no upstream has a lane of its
 // own. The caller has mu.
-func (m *Machine) laneOf(e *entry) *lane {
+func (m *Machine) laneOf(e *entry) *stepLimiter {
 	name, most := "", placeWorking
 	if e.chore == nil {
 		switch e.errand {
@@ -205,17 +205,17 @@ func (m *Machine) laneOf(e *entry) *lane {
 	return m.lane(name, most)
 }
 
-func (m *Machine) lane(name string, most int) *lane {
+func (m *Machine) lane(name string, most int) *stepLimiter {
 	l := m.lanes[name]
 	if l == nil {
-		l = &lane{most: most}
+		l = &stepLimiter{most: most}
 		m.lanes[name] = l
 	}
 	return l
 }
 
 // work takes one step and gives its room to the next.
-func (m *Machine) work(e *entry, l *lane) {
+func (m *Machine) work(e *entry, l *stepLimiter) {
 	defer m.steps.Done()
 	next := retire
 	defer func() {
@@ -253,7 +253,7 @@ func (m *Machine) after(e *entry, next time.Duration) {
 		return
 	}
 	if next == retire {
-		m.leave(e)
+		m.dropEntry(e)
 		return
 	}
 	if e.poked {
@@ -261,7 +261,7 @@ func (m *Machine) after(e *entry, next time.Duration) {
 	}
 	e.due = now().Add(next)
 	m.wheel.add(e)
-	m.rouse(e)
+	m.rearm(e)
 }
 
 // admit starts steps that wait for room. The caller has mu.
@@ -286,8 +286,8 @@ func (m *Machine) admit() {
 	}
 }
 
-// rouse has the wheel look again where an entry came to its top. The caller has mu.
-func (m *Machine) rouse(e *entry) {
+// rearm has the wheel look again where an entry came to its top. The caller has mu.
+func (m *Machine) rearm(e *entry) {
 	if e.slot != 0 {
 		return
 	}
@@ -303,25 +303,25 @@ const pokeEvery = time.Second
 // Poke has an upstream asked soon how a job stands, by the node that owns the job.
 func (m *Machine) Poke(queueID string) {
 	key, ok := parseID(queueID)
-	if !ok || m.poke(key) || !m.o.Shared {
+	if !ok || m.notify(key) || !m.o.Shared {
 		return
 	}
 	m.note(m.o.Store.PokeJob(queueID, now().UnixMicro()))
 }
 
-// poke is Poke for a job of this node. False: it is none.
-func (m *Machine) poke(key id) bool {
+// notify is Poke for a job of this node. False if it is not one of ours.
+func (m *Machine) notify(key id) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entries[key]
 	if e != nil && e.errand == ask {
-		m.hasten(e, e.asked.Add(pokeEvery))
+		m.advance(e, e.asked.Add(pokeEvery))
 	}
 	return e != nil
 }
 
-// hasten makes an entry due at a time, if that is sooner. The caller has mu.
-func (m *Machine) hasten(e *entry, at time.Time) {
+// advance makes an entry due at a time, if that is sooner. The caller has mu.
+func (m *Machine) advance(e *entry, at time.Time) {
 	switch {
 	case e.busy:
 		e.poked = true
@@ -329,13 +329,13 @@ func (m *Machine) hasten(e *entry, at time.Time) {
 		m.wheel.remove(e)
 		e.due = at
 		m.wheel.add(e)
-		m.rouse(e)
+		m.rearm(e)
 	}
 }
 
 // placeOf is the place of a row. The caller has mu.
-func (m *Machine) placeOf(r *store.JobRow) *place {
-	at := place{r.Kind, r.Model, r.Upstream, r.Target}
+func (m *Machine) placeOf(r *store.JobRow) *targetKey {
+	at := targetKey{r.Kind, r.Model, r.Upstream, r.Target}
 	p := m.places[at]
 	if p == nil {
 		p = &at

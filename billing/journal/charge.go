@@ -15,7 +15,7 @@ import (
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
-//	amounts by currency, shortfall, debt, what it is if it is no charge,
+//	amounts by currency, shortfall, debt, what it is if it is not a charge,
 //	the upstream: the last number of version 2, if there is one
 const (
 	hasDIEM = 1 << iota

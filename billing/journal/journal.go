@@ -367,14 +367,14 @@ func (j *Journal) Release(seq uint64) {
 	}
 	j.mu.Unlock()
 	for _, ref := range done {
-		if err := j.letGo(ref); err != nil {
+		if err := j.recycle(ref); err != nil {
 			j.log.Warn().Err(err).Msg("cannot remove an applied journal segment")
 		}
 	}
 }
 
-// letGo keeps an applied segment for reuse, or removes it.
-func (j *Journal) letGo(ref Ref) error {
+// recycle keeps an applied segment for reuse, or removes it.
+func (j *Journal) recycle(ref Ref) error {
 	spares, err := disk.List(j.dir, spareSuffix)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func openMapping(file *os.File, size int) (mapping, error) {
 
 func (m *mapping) bytes() []byte { return m.mem }
 
-// wrote is told of every change; a shared mapping needs nothing more.
+// wrote is notified of every change; a shared mapping needs nothing more.
 func (m *mapping) wrote(int, int) error { return nil }
 
 // ahead makes the pages of from to to ready to be written, so that no append

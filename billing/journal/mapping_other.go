@@ -19,13 +19,13 @@ func openMapping(file *os.File, size int) (mapping, error) {
 
 func (m *mapping) bytes() []byte { return m.mem }
 
-// wrote is told of every change and writes it.
+// wrote is notified of every change and writes it.
 func (m *mapping) wrote(at, n int) error {
 	_, err := m.file.WriteAt(m.mem[at:at+n], int64(at))
 	return err
 }
 
-// There are no pages to care for.
+// Pages need no care here.
 func (m *mapping) ahead(int, int)  {}
 func (m *mapping) behind(int, int) {}
 

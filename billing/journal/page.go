@@ -66,7 +66,7 @@ const pageSize = 16 << 10
 const longRecord = 255
 
 // Add appends a settlement: size, sequences since the one before, time, and
-// the body as it stands in the journal.
+// the body as it is in the journal.
 func (p *Page) Add(r *Record) {
 	us := r.TimeNs / 1000
 	p.Note(r)

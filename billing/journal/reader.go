@@ -78,7 +78,7 @@ func (r *Reader) Next(limit uint64) (*Record, error) {
 				return &r.rec, nil
 			}
 		}
-		ok, err := r.enter(r.seq + 1)
+		ok, err := r.openSegment(r.seq + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -115,9 +115,9 @@ func (r *Reader) refill() error {
 	return nil
 }
 
-// enter opens the segment that begins with sequence first; false when there is
+// openSegment opens the segment that begins with sequence first; false when there is
 // none, or when its first record is what could not be read.
-func (r *Reader) enter(first uint64) (bool, error) {
+func (r *Reader) openSegment(first uint64) (bool, error) {
 	if r.file != nil && r.from == first {
 		return false, nil
 	}

@@ -80,7 +80,7 @@ type Record struct {
 	Moved     Moved
 }
 
-// Moved says what a record of consumption is that is no charge. Such records are in no
+// Moved says what a record that is not a charge is. Such records are in no
 // journal: the store makes them (store/moved.go).
 type Moved uint8
 

@@ -90,10 +90,10 @@ func (s *segment) pass(off int) (wrote int) {
 	return wrote
 }
 
-// reach is called after the sync: what comes until the next one is probably as
+// prepareNext is called after the sync: what comes until the next one is probably as
 // much as what came before this one. A page that is made ready too early costs
 // a write of zeros.
-func (s *segment) reach(wrote int) {
+func (s *segment) prepareNext(wrote int) {
 	if to := s.passed + wrote + wrote/4; to > s.ready {
 		s.mem.ahead(max(s.ready, s.passed), to)
 		s.ready = to

@@ -49,7 +49,7 @@ func (j *Journal) sync() {
 	}
 	wrote := seg.pass(off)
 	err := j.syncSegments(seg, name, retired)
-	seg.reach(wrote)
+	seg.prepareNext(wrote)
 	if err == nil {
 		err = seg.mark(target)
 	}

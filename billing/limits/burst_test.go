@@ -34,7 +34,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 			now := now()
 			// What a node owes Redis travels with its next question or by itself.
 			for _, n := range nodes {
-				n.tell(false)
+				n.sync(false)
 			}
 			var list [8]Permit
 			var no, noHere window.Refusal

@@ -92,7 +92,7 @@ type Options struct {
 	Prefix string // of all names in Redis: those of one store
 	Log    *zerolog.Logger
 	Clock  func() window.Instant // of this machine
-	// Skewed is told how far that clock is ahead of Redis's, as often as they are
+	// Skewed gets how far that clock is ahead of Redis's, as often as they are
 	// compared; nil: nobody is.
 	Skewed func(time.Duration)
 }
@@ -111,7 +111,7 @@ func Open(o *Options) (*Limits, error) {
 	}
 	s.nodes.Store(1)
 	s.breaker.slowAfter = c.Timeout * slowShareNum / slowShareDen
-	s.breaker.opened = s.lost
+	s.breaker.opened = s.breakerOpened
 	if c.Cluster {
 		s.buckets = clusterBuckets
 	}

@@ -50,7 +50,7 @@ func partsOf(r *config.Rate, tokens int64) [partLimits]partLimit {
 }
 
 // check says whether a request passes; enteredNs is when Redis was lost.
-func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, tokens int64, no *window.Refusal) bool {
+func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, tokens int64, refusal *window.Refusal) bool {
 	for _, l := range partsOf(r, tokens) {
 		if l.limit <= 0 || l.n <= 0 {
 			continue
@@ -58,7 +58,7 @@ func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, token
 		// What is larger than the whole part passes alone, or it never would.
 		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
 		if at := max(p.from(l, enteredNs, nodes), now.Mono); at+take-now.Mono > l.aheadNs {
-			return no.After(l.name, l.limit, now, at+take-l.aheadNs, at)
+			return refusal.After(l.name, l.limit, now, at+take-l.aheadNs, at)
 		}
 	}
 	return true

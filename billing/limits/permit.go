@@ -63,10 +63,10 @@ const (
 // the first one's. As in memory, what counts as more than may ever come at once
 // passes when there is room for as much as may, and the rest is owed by those who
 // come after: see OweRest.
-func (s *Limits) Take(list []Permit, q *Request, no *window.Refusal) (taken int, v Verdict) {
+func (s *Limits) Take(list []Permit, q *Request, refusal *window.Refusal) (taken int, v Verdict) {
 	one := *q
 	for want := q.atOnce(len(list)); taken < want; taken++ {
-		if v = s.take(&list[taken], &one, no); v != Taken {
+		if v = s.take(&list[taken], &one, refusal); v != Taken {
 			s.stats.refused.Add(1)
 			s.GiveBack(list[:taken])
 			return 0, v
@@ -110,7 +110,7 @@ func (s *Limits) OweRest(p *Permit, requests int64) {
 }
 
 // take takes a permit of every window that limits the request, or of none.
-func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
+func (s *Limits) take(p *Permit, q *Request, refusal *window.Refusal) Verdict {
 	p.tokens, p.now = max(0, q.Tokens), q.Now
 	if q.Model != nil && *q.Model != (config.Rate{}) && q.Slot >= 0 {
 		p.add(s.window(q.model()), q.Model, AccountFull)
@@ -122,7 +122,7 @@ func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
 		return Taken
 	}
 	for waits := 0; ; {
-		again, v := s.try(p, &waits, no)
+		again, v := s.try(p, &waits, refusal)
 		if !again {
 			return v
 		}
@@ -130,10 +130,10 @@ func (s *Limits) take(p *Permit, q *Request, no *window.Refusal) Verdict {
 }
 
 // try spends from slices what it can and asks Redis for the rest.
-func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ Verdict) {
+func (s *Limits) try(p *Permit, waits *int, refusal *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
-		if p.windows[i].refuses(p.now.Mono, p.tokens, no) {
+		if p.windows[i].refuses(p.now.Mono, p.tokens, refusal) {
 			p.unlock()
 			return false, p.full[i]
 		}
@@ -160,15 +160,15 @@ func (s *Limits) try(p *Permit, waits *int, no *window.Refusal) (again bool, _ V
 		return false, Taken
 	}
 	if s.breaker.open.Load() {
-		d := s.alone(p, s.lostNs.Load(), false, no)
+		d := s.alone(p, s.lostNs.Load(), false, refusal)
 		p.unlock()
 		return false, d
 	}
-	return false, s.ask(p, no)
+	return false, s.askRedis(p, refusal)
 }
 
-// ask asks Redis; the windows come locked.
-func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
+// askRedis asks Redis; the windows come locked.
+func (s *Limits) askRedis(p *Permit, refusal *window.Refusal) Verdict {
 	var asked [2]int // which windows are in the call
 	n := 0
 	for i := range p.n {
@@ -201,14 +201,14 @@ func (s *Limits) ask(p *Permit, no *window.Refusal) Verdict {
 			}
 			s.later(p.windows[i])
 		}
-		return s.alone(p, p.now.Mono, sent, no)
+		return s.alone(p, p.now.Mono, sent, refusal)
 	}
 	for at, i := range asked[:n] {
 		p.windows[i].saw(&a, at, p.now.Mono)
 	}
 	if a.status != statusTaken {
 		i := asked[a.status-1]
-		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.now, no)
+		p.windows[i].refused(p.rates[i], &a, a.status-1, p.tokens, p.now, refusal)
 		p.undo()
 		return p.full[i]
 	}
@@ -258,12 +258,12 @@ func (s *Limits) await(wait chan struct{}) {
 
 // alone decides without Redis; the windows come locked. sent says that Redis
 // may have taken what it was asked for: it is not told again.
-func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, no *window.Refusal) Verdict {
+func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, refusal *window.Refusal) Verdict {
 	s.stats.alone.Add(1)
 	switch s.away {
 	case awayClosed:
 		p.undo()
-		*no = window.Refusal{RetryAfter: breakerProbe}
+		*refusal = window.Refusal{RetryAfter: breakerProbe}
 		return Away
 	case awayShare:
 		nodes := s.nodes.Load()
@@ -274,7 +274,7 @@ func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, no *window.Refusal
 			}
 			day := w.day(p.now)
 			all := w.state(r, p.now.Mono, day)
-			if !all.Check(r, p.now, day, 1, p.tokens, no) || !w.part.check(r, p.now, enteredNs, nodes, p.tokens, no) {
+			if !all.Check(r, p.now, day, 1, p.tokens, refusal) || !w.part.check(r, p.now, enteredNs, nodes, p.tokens, refusal) {
 				p.undo()
 				return p.full[i]
 			}

@@ -217,7 +217,7 @@ func TestTheProbeWrites(t *testing.T) {
 }
 
 // An older Redis has no Functions, and some services forbid them.
-func TestScriptsServeWhereThereAreNoFunctions(t *testing.T) {
+func TestScriptsServeWithoutFunctions(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t, "--rename-command", "FUNCTION", "")
 	client := limitsOf(t, server)

@@ -9,7 +9,7 @@ import (
 )
 
 // What happens beside the requests: slices are renewed before they run out and
-// returned when nobody wants them, Redis is told what it does not know, and asked
+// returned when nobody wants them, Redis gets what it does not know, and is asked
 // for when it is away.
 
 const (
@@ -26,16 +26,16 @@ func (s *Limits) run() {
 	for {
 		select {
 		case <-s.stop:
-			s.tell(true)
+			s.sync(true)
 			return
 		case <-tick.C:
 		}
 		if time.Since(looked) >= breakerProbe {
 			looked = time.Now()
-			s.look()
+			s.probeRedis()
 		}
 		if !s.breaker.open.Load() {
-			s.tell(false)
+			s.sync(false)
 		}
 	}
 }
@@ -47,8 +47,8 @@ func (s *Limits) Close() {
 	_ = s.client.close() // nothing is lost with it
 }
 
-// look asks whether Redis is there.
-func (s *Limits) look() {
+// probeRedis asks whether Redis is there.
+func (s *Limits) probeRedis() {
 	away := s.breaker.open.Load()
 	err := s.greet()
 	switch {
@@ -62,8 +62,8 @@ func (s *Limits) look() {
 	}
 }
 
-// lost is called when the breaker opens.
-func (s *Limits) lost(why error) {
+// breakerOpened is called when the breaker opens.
+func (s *Limits) breakerOpened(why error) {
 	s.lostNs.Store(s.clock().Mono)
 	s.stats.away.Add(1)
 	s.log.Error().Err(why).Str("policy", s.away).Int64("nodes", s.nodes.Load()).
@@ -123,8 +123,8 @@ type scriptCall struct {
 	err    error
 }
 
-// tell sends what Redis does not know; at the end all slices go back.
-func (s *Limits) tell(end bool) {
+// sync sends what Redis does not know; at the end all slices go back.
+func (s *Limits) sync(end bool) {
 	s.flush.Lock()
 	list := s.flush.list
 	if len(list) > flushMost && !end {

@@ -10,7 +10,7 @@ import (
 )
 
 // Window is this node's side of a window that all nodes share: permits
-// taken in advance, what Redis has yet to be told, and what it said last. One
+// taken in advance, what Redis has yet to get, and what it said last. One
 // of an account and model, or of a key. Its mutex is never held while Redis is
 // asked. Its times are of Instant.Mono, where they are not Redis's.
 type Window struct {
@@ -239,32 +239,32 @@ func (w *Window) owe(r *config.Rate, permits, tokens int64, day int32) {
 }
 
 // refuses says whether the last refusal still holds for such a request.
-func (w *Window) refuses(now, tokens int64, no *window.Refusal) bool {
+func (w *Window) refuses(now, tokens int64, refusal *window.Refusal) bool {
 	if now >= w.fullUntil || w.full.Limit == "TPM" && tokens < w.fullScope {
 		return false
 	}
-	*no = w.full
-	no.RetryAfter = time.Duration(max(1, int64(w.full.RetryAfter)-(now-w.fullUntil+fullLasts(&w.full))))
+	*refusal = w.full
+	refusal.RetryAfter = time.Duration(max(1, int64(w.full.RetryAfter)-(now-w.fullUntil+fullLasts(&w.full))))
 	return true
 }
 
 // fullLasts is how long a refusal is believed.
-func fullLasts(no *window.Refusal) int64 { return min(int64(no.RetryAfter), fullFor) }
+func fullLasts(refusal *window.Refusal) int64 { return min(int64(refusal.RetryAfter), fullFor) }
 
 // refused works out which limit it was and remembers it.
-func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now window.Instant, no *window.Refusal) {
+func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now window.Instant, refusal *window.Refusal) {
 	at := a.nowUs * 1000
 	s := a.windows[i].state
-	if s.Check(r, window.Instant{Wall: at, Mono: at}, calendar.DayOf(at), 1, tokens, no) {
+	if s.Check(r, window.Instant{Wall: at, Mono: at}, calendar.DayOf(at), 1, tokens, refusal) {
 		// Only its slice did not fit, by less than a permit.
-		no.Until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
+		refusal.Until("RPM", r.RPM, at, at+int64(time.Millisecond), at+int64(time.Millisecond))
 	}
-	no.ResetNs += now.Wall - at
-	w.full, w.fullScope, w.fullUntil = *no, tokens, now.Mono+fullLasts(no)
+	refusal.ResetNs += now.Wall - at
+	w.full, w.fullScope, w.fullUntil = *refusal, tokens, now.Mono+fullLasts(refusal)
 }
 
 // state is the window of all nodes as far as this one knows, in its own clock:
-// with what Redis has yet to be told, without what is taken in slices and not spent.
+// with what Redis has yet to get, without what is taken in slices and not spent.
 func (w *Window) state(r *config.Rate, now int64, day int32) window.Window {
 	s := w.seen
 	move := func(tat, owed, idle, limit, period int64) int64 {

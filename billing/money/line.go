@@ -37,7 +37,7 @@ func (l *Lines) Add(k Kind, units int64, price Pico) {
 	l.n++
 }
 
-// All are the lines, as they stand in l.
+// All are the lines, as they are in l.
 func (l *Lines) All() []Line { return l.at[:l.n] }
 
 // Cost is the sum of the lines, each rounded up for itself; a sum beyond int64

@@ -96,7 +96,7 @@ type Machine struct {
 	ready   bool            // Begin was called
 	begun   bool            // the poller is running
 	flights map[string]bool // payments that clients of this process submitted
-	submits *fair.Room      // places of flights
+	submits *fair.Space     // places of flights
 	closed  bool
 
 	work     sync.WaitGroup // of payments that are under way

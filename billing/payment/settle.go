@@ -81,19 +81,19 @@ func (m *Machine) settle(row *store.PaymentRow) Outcome {
 // only on the first try, when the chain after doubtFor still does not have the payment:
 // the payer may then sign another one. The refused payment is polled all the same.
 func (m *Machine) await(row *store.PaymentRow, reply onchain.Reply, first bool) Outcome {
-	no := !reply.OK && !reply.Unclear
+	refused := !reply.OK && !reply.Unclear
 	began := time.Now()
 	end, doubtful := began.Add(m.t.findFor), began.Add(m.t.doubtFor)
 	for wait := m.t.findEvery; ; wait = min(2*wait, m.t.findMost) {
 		f, err := m.find(row)
 		if err == nil {
 			if out, decided := m.decide(row, f); decided {
-				if no && out.Ending == Credited {
+				if refused && out.Ending == Credited {
 					m.contradicted(row, "a facilitator refused a payment that the chain has")
 				}
 				return out
 			}
-			if no && f.State == onchain.Open && !time.Now().Before(doubtful) {
+			if refused && f.State == onchain.Open && !time.Now().Before(doubtful) {
 				if first {
 					return m.refuse(row, onchain.CodeSettlement, reply.Reason)
 				}

@@ -100,14 +100,14 @@ func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 		return Outcome{Ending: Full}
 	}
 	ctx, done := context.WithTimeout(m.ctx, m.t.ask)
-	order, no, err := m.client().Prepare(ctx, p)
+	order, refusal, err := m.client().Prepare(ctx, p)
 	done()
 	switch {
 	case err != nil:
 		m.noteClient("prepare", p.ID, err)
 		return Outcome{Ending: NotSent}
-	case no != nil && order == nil:
-		return m.refuseUnlessKnown(p, no)
+	case refusal != nil && order == nil:
+		return m.refuseUnlessKnown(p, refusal)
 	}
 	row := m.rowOf(p, order)
 	row.Share = share
@@ -120,7 +120,7 @@ func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 	case existing != nil:
 		return m.resubmitted(p, existing) // another node was faster
 	}
-	if no != nil {
+	if refusal != nil {
 		// Another service brought it onto the chain, or its row was lost.
 		return m.resume(row, Outcome{Ending: Unknown})
 	}
@@ -129,11 +129,11 @@ func (m *Machine) begin(p *onchain.Payment, share fair.Owner) Outcome {
 
 // refuseUnlessKnown refuses a payment that the chain rejects, unless another node has
 // settled it meanwhile.
-func (m *Machine) refuseUnlessKnown(p *onchain.Payment, no *onchain.Refusal) Outcome {
+func (m *Machine) refuseUnlessKnown(p *onchain.Payment, refusal *onchain.Refusal) Outcome {
 	row, err := m.o.Store.Payment(p.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
-		return Outcome{Ending: Refused, Refusal: *no}
+		return Outcome{Ending: Refused, Refusal: *refusal}
 	case !m.note(err):
 		return Outcome{Ending: NotSent}
 	}

@@ -150,7 +150,7 @@ func (r *redisStore) eraseNames(ctx context.Context, c redis.Cmdable, names []st
 		}
 		return nil
 	})
-	if err != nil && !errors.As(err, new(redis.Error)) { // a share is no text
+	if err != nil && !errors.As(err, new(redis.Error)) { // a share is not text
 		return 0, err
 	}
 	for i, head := range heads {

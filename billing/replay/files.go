@@ -33,8 +33,8 @@ type fileStore struct {
 	last  *hourFile // what is appended to; nil: none yet
 
 	// Shares of the owners. They change with index and hours, under mu.
-	keys  *fair.Room // of index
-	bytes *fair.Room // of records on disk
+	keys  *fair.Space // of index
+	bytes *fair.Space // of records on disk
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -157,7 +157,7 @@ func (f *fileStore) begin(p *record, durable bool) (*record, error) {
 	return nil, nil
 }
 
-func (f *fileStore) look(ids ...requestID) (list []*record, err error) {
+func (f *fileStore) load(ids ...requestID) (list []*record, err error) {
 	list = make([]*record, len(ids))
 	for i, id := range ids {
 		if list[i], err = f.read(id); err != nil {

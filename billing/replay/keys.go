@@ -36,8 +36,8 @@ type Keys struct {
 
 // store keeps what is known of keys, for one window each.
 type store interface {
-	// find gives what stands in the way of p, nil for nothing, and writes nothing. A
-	// pending request whose process is dead does not stand in the way of its own
+	// find gives what is in the way of p, nil for nothing, and writes nothing. A
+	// pending request whose process is dead does not block its own
 	// repetition, unless it writes.
 	find(p *record) (*record, error)
 	// begin writes p down, unless find gives something: then it gives that. errFull
@@ -47,8 +47,8 @@ type store interface {
 	// that somebody else has taken the request over. With errLater the store
 	// cannot say now, and calls ended once it has an answer.
 	finish(p, done *record, ended func()) error
-	// look gives what is known of ids, each nil for nothing.
-	look(ids ...requestID) ([]*record, error)
+	// load gives what is known of ids, each nil for nothing.
+	load(ids ...requestID) ([]*record, error)
 	// drop removes what was kept; r is a forgotten record in its place.
 	drop(r *record) error
 	// keep writes down what no request waits for. errFull says that its owner has its share.
@@ -230,7 +230,7 @@ func (k *Keys) Begin(c *Claim) (*Lead, *Answer, error) {
 		l := k.newLead(id, f, c)
 		answer, err := l.find(deadline.C)
 		if answer != nil || err != nil {
-			l.leave()
+			l.abandon()
 			return nil, answer, err
 		}
 		return l, nil, nil
@@ -250,7 +250,7 @@ func (k *Keys) join(id requestID, fingerprint [32]byte) (mine, other *flight) {
 	return mine, nil
 }
 
-func (k *Keys) leave(id requestID, f *flight) {
+func (k *Keys) endFlight(id requestID, f *flight) {
 	k.mu.Lock()
 	delete(k.flights, id)
 	k.mu.Unlock()
@@ -260,7 +260,7 @@ func (k *Keys) leave(id requestID, f *flight) {
 // Kept says whether the request of a hold whose process died ended with an
 // answer that was kept.
 func (k *Keys) Kept(id [16]byte, hold uint64) bool {
-	list, err := k.store.look(id)
+	list, err := k.store.load(id)
 	if err != nil {
 		k.log.Error().Err(err).Hex("request_id", id[:]).
 			Msg("cannot find out whether a keyed request was answered when the last process died; it is not charged")

@@ -45,10 +45,10 @@ func (l *Lead) Claim() error {
 	switch {
 	case errors.Is(err, errFull):
 		k.stats.full.Add(1)
-		l.leave()
+		l.abandon()
 		return ErrFull
 	case err != nil:
-		l.leave()
+		l.abandon()
 		return k.away(err)
 	case found != nil:
 		return ErrLost
@@ -61,7 +61,7 @@ func (l *Lead) Claim() error {
 // Follow waits for the answer of the node that was faster, and ends the lead. ErrBusy
 // says that it has none in time, or that it failed.
 func (l *Lead) Follow() (*Answer, error) {
-	defer l.leave()
+	defer l.abandon()
 	deadline := time.NewTimer(max(0, time.Until(l.until)))
 	defer deadline.Stop()
 	answer, err := l.find(deadline.C)
@@ -73,7 +73,7 @@ func (l *Lead) Follow() (*Answer, error) {
 }
 
 // find gives the answer of an earlier request with the key, and waits for one that
-// another node carries out. Without answer and error nothing stands in the way.
+// another node carries out. Without answer and error nothing is in the way.
 func (l *Lead) find(deadline <-chan time.Time) (*Answer, error) {
 	k, pause := l.keys, pollEvery
 	for {
@@ -112,11 +112,11 @@ func (k *Keys) away(err error) error {
 	return ErrAway
 }
 
-// leave ends the lead without a word to the store. Those who wait in this process go on.
-func (l *Lead) leave() {
+// abandon ends the lead without a word to the store. Those who wait in this process go on.
+func (l *Lead) abandon() {
 	l.ended = true
 	l.drop()
-	l.keys.leave(l.pending.id, l.flight)
+	l.keys.endFlight(l.pending.id, l.flight)
 }
 
 // RequestID is the id under which the request must be admitted.
@@ -211,7 +211,7 @@ func (l *Lead) Forget() {
 		return
 	}
 	if !l.claimed {
-		l.leave()
+		l.abandon()
 		return
 	}
 	if err := l.finish(nil); err != nil && !errors.Is(err, errTaken) && !errors.Is(err, errLater) {
@@ -223,7 +223,7 @@ func (l *Lead) Forget() {
 func (l *Lead) finish(done *record) error {
 	l.ended = true
 	l.drop()
-	leave := func() { l.keys.leave(l.pending.id, l.flight) }
+	leave := func() { l.keys.endFlight(l.pending.id, l.flight) }
 	err := l.keys.store.finish(l.pending, done, leave)
 	if !errors.Is(err, errLater) {
 		leave()

@@ -229,7 +229,7 @@ func (r *record) answer(most int) (*Answer, error) {
 }
 
 // number reads a number from the begin of b, and gives what follows it: nil when
-// there is none.
+// absent.
 func number(b []byte) (uint64, []byte) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 {

@@ -154,7 +154,7 @@ func (r *redisStore) read(answer *redis.Cmd) (found *record, text string, err er
 	return found, text, nil
 }
 
-// stale says that a record does not stand in the way of p: its leader is dead, and it
+// stale says that a record does not block p: its leader is dead, and it
 // does not write.
 func (r *redisStore) stale(found, p *record) bool {
 	return found.kind == kindPending && r.dead(found) && found.yields(p)
@@ -209,7 +209,7 @@ func (r *redisStore) dead(p *record) bool {
 	return settled && p.ageMs > int64(p.patienceMs)
 }
 
-func (r *redisStore) look(ids ...requestID) ([]*record, error) {
+func (r *redisStore) load(ids ...requestID) ([]*record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
 	answers, err := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {

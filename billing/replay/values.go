@@ -116,7 +116,7 @@ func (v *Values) Find(account uint32, names [][]byte) ([][]byte, error) {
 	for i, name := range names {
 		ids[i], _, _ = v.lock(account, name)
 	}
-	list, err := v.store.look(ids...)
+	list, err := v.store.load(ids...)
 	if err != nil {
 		v.log.Warn().Err(err).Msg("cannot look up kept answers or items; the request is refused")
 		return nil, ErrAway

@@ -99,8 +99,8 @@ func (a Account) addUp(q *store.Query, first, last int32) (*Analytics, error) {
 	if err != nil {
 		return nil, err
 	}
-	for no, m := range models {
-		m.Name = name(no.model)
+	for refusal, m := range models {
+		m.Name = name(refusal.model)
 		sum.Models = append(sum.Models, *m)
 	}
 	if err := nameKeys(q, a.No, keys); err != nil {
@@ -217,12 +217,12 @@ func (u *rollupRow) scan(rows *sql.Rows) error {
 // nameKeys fills in what the account's keys are called, deleted ones too.
 func nameKeys(q *store.Query, account uint32, keys map[int64]*KeySpend) error {
 	return q.Each(func(rows *sql.Rows) error {
-		var no int64
+		var number int64
 		var id, description, last6 string
-		if err := rows.Scan(&no, &id, &description, &last6); err != nil {
+		if err := rows.Scan(&number, &id, &description, &last6); err != nil {
 			return err
 		}
-		if k := keys[no]; k != nil {
+		if k := keys[number]; k != nil {
 			k.ID, k.Description, k.Last6 = id, description, last6
 		}
 		return nil

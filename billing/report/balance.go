@@ -32,7 +32,7 @@ func (a Account) Balance() (Balance, error) {
 		if err := q.Row("SELECT diem_daily FROM account WHERE no = $1", a.No).Scan(&b.DIEMAllocation); err != nil {
 			return err
 		}
-		// The allowance of a day stands in no bucket before something draws on it.
+		// The allowance of a day is in no bucket before something draws on it.
 		have[money.InDIEM] = b.DIEMAllocation
 		if err := q.Row(sqlDebtOf, a.No).Scan(&b.Debt); err != nil {
 			return err

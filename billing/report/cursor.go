@@ -31,7 +31,7 @@ const (
 	MaxCursor = 512
 )
 
-// cursorHead is how many bytes stand before the numbers of a cursor.
+// cursorHead is how many bytes precede the numbers of a cursor.
 const cursorHead = 3
 
 // cursorNumbers reads the numbers of a cursor, which are all of its rest.

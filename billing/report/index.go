@@ -178,7 +178,7 @@ func (x *index) open(p *pageRef) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a page of usage: %w", err)
 	}
-	// Requests stand in the page as they were recorded, which differs from their
+	// Requests are in the page as they were recorded, which differs from their
 	// times by moments.
 	var list []Entry
 	err = page.Each(x.SoldBefore(), func(r *journal.Record) error {

@@ -9,13 +9,13 @@ import (
 
 // names gives the models by number. Other nodes add models, so all are read
 // again when one of the wanted is missing.
-func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(no uint32) string, error) {
+func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(number uint32) string, error) {
 	m := map[uint32]string{}
 	if known := r.models.Load(); known != nil {
 		m = *known
 	}
-	for no := range wanted {
-		if _, ok := m[no]; ok || no == 0 {
+	for number := range wanted {
+		if _, ok := m[number]; ok || number == 0 {
 			continue
 		}
 		var err error
@@ -25,12 +25,12 @@ func (r *Reports) names(q *store.Query, wanted iter.Seq[uint32]) (func(no uint32
 		r.models.Store(&m)
 		break
 	}
-	return func(no uint32) string {
-		if n, ok := m[no]; ok || no == 0 {
+	return func(number uint32) string {
+		if n, ok := m[number]; ok || number == 0 {
 			return n
 		}
 		// A model whose registration failed has only its number.
-		return fmt.Sprintf("model-%d", no)
+		return fmt.Sprintf("model-%d", number)
 	}, nil
 }
 

@@ -166,12 +166,12 @@ func (b *book) openingWithin() (after int64, sum money.Nano, err error) {
 // lateAround corrects an opening by these parts, where they are on the other side of from than
 // their posting.
 func (b *book) lateAround(after *int64, sum *money.Nano) error {
-	// The sums of a day stand at its end.
+	// The sums of a day are at its end.
 	from := calendar.Date(calendar.DayOf(b.from * 1000))
 	return b.Each(func(rows *sql.Rows) error {
-		var no, tsUs, ended int64
+		var number, tsUs, ended int64
 		var amount money.Nano
-		if err := rows.Scan(&no, &tsUs, &ended, &amount); err != nil {
+		if err := rows.Scan(&number, &tsUs, &ended, &amount); err != nil {
 			return err
 		}
 		switch before := store.SumUs(calendar.DayOfDate(ended)) < b.from; {
@@ -179,7 +179,7 @@ func (b *book) lateAround(after *int64, sum *money.Nano) error {
 			*sum += amount
 		case !before && tsUs < b.from:
 			*sum -= amount
-			*after = min(*after, no-1)
+			*after = min(*after, number-1)
 		}
 		return nil
 	}, `SELECT p.no, e.ts_us, l.ended, l.amount FROM usage_late l JOIN entry e ON e.id = l.entry

@@ -134,7 +134,7 @@ func (a Account) nameCharges(q *store.Query, page []Transaction, entries []Entry
 	return nil
 }
 
-// moved are the newest transactions that are no consumption.
+// moved are the newest transactions that are not consumption.
 func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) {
 	err = q.Each(func(rows *sql.Rows) error {
 		var t Transaction
@@ -147,7 +147,7 @@ func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) 
 		}
 		if payment, rest, ok := strings.Cut(strings.TrimPrefix(ref, "payment:"), ":"); ok && rest == "1" &&
 			strings.HasPrefix(ref, "payment:") {
-			t.ID = payment // as its payer was told
+			t.ID = payment // as its payer read it
 		} else {
 			t.ID = a.transactionID(fmt.Sprint("entry ", id))
 		}

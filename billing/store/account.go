@@ -74,13 +74,13 @@ func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	return r, noRow(err)
 }
 
-func (s *sqlStore) Account(no uint32, day int32) (*AccountRow, error) {
-	return ask(s, func(q *Query) (*AccountRow, error) { return q.Account(no, day) })
+func (s *sqlStore) Account(number uint32, day int32) (*AccountRow, error) {
+	return ask(s, func(q *Query) (*AccountRow, error) { return q.Account(number, day) })
 }
 
 // Account gives an account as the transaction sees it.
-func (q *Query) Account(no uint32, day int32) (*AccountRow, error) {
-	return scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), no).Scan)
+func (q *Query) Account(number uint32, day int32) (*AccountRow, error) {
+	return scanAccount(q.Row(sqlAccount, calendar.Date(day), calendar.DateText(day), number).Scan)
 }
 
 func (s *sqlStore) FindAccount(nameOrID string, day int32) (*AccountRow, error) {

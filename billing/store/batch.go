@@ -194,7 +194,7 @@ func (b *Batch) resolve(hold uint64) {
 	}
 }
 
-// Applied is told that the store has the batch.
+// Applied is called when the store has the batch.
 func (b *Batch) Applied() {
 	for hold := range b.Progress {
 		b.Known[hold] = true

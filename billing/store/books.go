@@ -50,10 +50,10 @@ type Recount struct {
 func (r *Recount) Report() Report {
 	report := Report{Accounts: len(r.Accounts), Jobs: r.Jobs, Payments: r.Payments, Requests: r.Requests,
 		Charged: r.Charged, Credited: r.Credited, Faults: r.Faults}
-	for no, c := range r.Accounts {
+	for number, c := range r.Accounts {
 		report.Shortfall += c.short + c.late.Total() + c.Incurred
 		report.Debt += c.Incurred - c.Paid
-		c.compare(no, &report, !r.DetailBehind)
+		c.compare(number, &report, !r.DetailBehind)
 	}
 	return report
 }
@@ -84,40 +84,40 @@ type BucketID struct {
 
 // compare checks that the books of the store agree about an account: I7, I9.
 // Without detail the single requests are left out: some are not written yet.
-func (c *AccountCount) compare(no uint32, r *Report, detail bool) {
+func (c *AccountCount) compare(number uint32, r *Report, detail bool) {
 	paid := c.Spent
 	paid.Sub(&c.repaid)
 	if paid != c.posted {
-		r.Fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", no, c.Spent, c.posted,
+		r.Fault("account %d: spent %v by balances; %v on requests and %v on debt by postings", number, c.Spent, c.posted,
 			c.repaid)
 	}
 	paid.Add(&c.late)
 	if paid != c.daily {
-		r.Fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", no, c.Spent, c.repaid,
+		r.Fault("account %d: spent %v by balances, %v of it on debt, and late %v; %v by days", number, c.Spent, c.repaid,
 			c.late, c.daily)
 	}
 	if c.Incurred != c.owed+c.corrected || c.Paid != c.paidOff || c.Paid != c.repaid.Total() {
 		r.Fault("account %d: owed %s and paid %s of it; by postings %s for requests, %s by corrections, paid %s "+
-			"with %v", no, c.Incurred, c.Paid, c.owed, c.corrected, c.paidOff, c.repaid)
+			"with %v", number, c.Incurred, c.Paid, c.owed, c.corrected, c.paidOff, c.repaid)
 	}
 	if detail && c.owed != c.detailOwed {
-		r.Fault("account %d: %s became debt by postings, %s by requests", no, c.owed, c.detailOwed)
+		r.Fault("account %d: %s became debt by postings, %s by requests", number, c.owed, c.detailOwed)
 	}
 	if detail && paid != c.detail {
-		r.Fault("account %d: spent %v by balances and late %v, %v by requests", no, c.Spent, c.late, c.detail)
+		r.Fault("account %d: spent %v by balances and late %v, %v by requests", number, c.Spent, c.late, c.detail)
 	}
 	if detail && paid == c.detail && c.dailyPrint != c.detailPrint {
-		r.Fault("account %d: its usage by day, key and model is not that of its requests", no)
+		r.Fault("account %d: its usage by day, key and model is not that of its requests", number)
 	}
 	if detail && c.short != c.detailShort {
-		r.Fault("account %d: shortfall %s by postings, %s by requests", no, c.short, c.detailShort)
+		r.Fault("account %d: shortfall %s by postings, %s by requests", number, c.short, c.detailShort)
 	}
 	if detail && c.dailyCount != c.detailCount {
-		r.Fault("account %d: %d requests by days, %d by requests", no, c.dailyCount, c.detailCount)
+		r.Fault("account %d: %d requests by days, %d by requests", number, c.dailyCount, c.detailCount)
 	}
-	c.compareMoved(no, r)
+	c.compareMoved(number, r)
 	if c.credited != c.granted {
-		r.Fault("account %d: %v credited by entries, %v granted by balances", no, c.credited, c.granted)
+		r.Fault("account %d: %v credited by entries, %v granted by balances", number, c.credited, c.granted)
 	}
 }
 
@@ -177,14 +177,14 @@ func (r *Recount) countCursors(q *Query) error {
 	}
 	last := map[uint32]uint64{}
 	err = each4(q, func(id, node, first, to sql.NullInt64) {
-		no := uint32(node.Int64)
-		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[no] ||
-			uint64(to.Int64) > ledger[no] {
+		number := uint32(node.Int64)
+		if !node.Valid || !first.Valid || !to.Valid || first.Int64 > to.Int64 || uint64(first.Int64) <= last[number] ||
+			uint64(to.Int64) > ledger[number] {
 			r.fault("entry %d: charges of the records %d to %d of node %d, which has booked up to %d before and is "+
 				"applied up to %d",
-				id.Int64, first.Int64, to.Int64, no, last[no], ledger[no])
+				id.Int64, first.Int64, to.Int64, number, last[number], ledger[number])
 		}
-		last[no] = uint64(to.Int64)
+		last[number] = uint64(to.Int64)
 	}, "SELECT id, node, seq_first, seq_last FROM entry WHERE kind = 'CHARGE' ORDER BY node, seq_first")
 	if err != nil {
 		return err

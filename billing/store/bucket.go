@@ -318,10 +318,10 @@ func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) 
 		text += " FOR UPDATE"
 	}
 	return found, q.Each(func(rows *sql.Rows) error {
-		var no int64
+		var number int64
 		k := &keyLimit{}
-		err := rows.Scan(&no, &k.account, &k.kind, &k.usd, &k.diem)
-		found[no] = k
+		err := rows.Scan(&number, &k.account, &k.kind, &k.usd, &k.diem)
+		found[number] = k
 		return err
 	}, text, keys)
 }
@@ -331,7 +331,7 @@ func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) 
 // missed in both. With lock, none is applied in between.
 func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[quotaID]*quotaRow, error) {
 	found := make(map[quotaID]*quotaRow, len(ids))
-	var no, period, account, first, last []int64
+	var numbers, period, account, first, last []int64
 	seen := map[quotaID]bool{}
 	for _, id := range ids {
 		k := keys[id.key]
@@ -346,12 +346,12 @@ func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[
 		if both := (quotaID{key: id.key, period: id.period}); !seen[both] {
 			seen[both] = true
 			from, to := periodDates(id.period)
-			no, period, account = append(no, id.key), append(period, int64(id.period)),
+			numbers, period, account = append(numbers, id.key), append(period, int64(id.period)),
 				append(account, int64(k.account))
 			first, last = append(first, from), append(last, to)
 		}
 	}
-	if len(no) == 0 {
+	if len(numbers) == 0 {
 		return found, nil
 	}
 	text := sqlQuotas
@@ -369,7 +369,7 @@ func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[
 			row.others += amount
 		}
 		return err
-	}, text, no, period)
+	}, text, numbers, period)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[
 			row.used = used
 		}
 		return err
-	}, sqlQuotaUsed, no, period, account, first, last)
+	}, sqlQuotaUsed, numbers, period, account, first, last)
 }
 
 // moveQuota is a change of a lease of a limit.

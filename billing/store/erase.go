@@ -55,8 +55,8 @@ func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 			return err
 		}
 		list, err := values[int64](&t.Query, "SELECT no FROM api_key WHERE account = $1", account)
-		for _, no := range list {
-			t.change(ChangeKey, account, no)
+		for _, number := range list {
+			t.change(ChangeKey, account, number)
 		}
 		t.change(ChangeAccount, account, 0)
 		return errors.Join(err, t.bump("review"), t.wipe(false))

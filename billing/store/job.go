@@ -122,7 +122,7 @@ type JobStore interface {
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
 	// ReleaseJob notes that its customer let a job go, whoever owns it, once. On a shared
-	// store its owner is told, as by PokeJob.
+	// store its owner is notified, as by PokeJob.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
 	// PokeJob notifies the owner of a job that a client asks for its state.
 	PokeJob(id string, nowUs int64) error

@@ -93,15 +93,15 @@ func (s *sqlStore) KeysMade(account uint32, sinceUs int64) (n int, firstUs int64
 	return n, firstUs, err
 }
 
-func (s *sqlStore) RevokeKey(no, nowUs int64) error {
+func (s *sqlStore) RevokeKey(number, nowUs int64) error {
 	return s.write(func(t *tx) error {
 		var account uint32
 		err := t.Row("UPDATE api_key SET revoked_us = $2, version = version + 1 WHERE no = $1 AND revoked_us = 0 "+
-			"RETURNING account", no, nowUs).Scan(&account)
+			"RETURNING account", number, nowUs).Scan(&account)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
-		t.change(ChangeKey, account, no)
+		t.change(ChangeKey, account, number)
 		return err
 	})
 }
@@ -134,8 +134,8 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 	return s.write(func(t *tx) error {
 		b := t.bulk("UPDATE api_key SET last_used_us = u.used FROM {FROM no i, used i} WHERE api_key.no = u.no AND " +
 			"last_used_us < u.used")
-		for _, no := range slices.Sorted(maps.Keys(lastUs)) {
-			b.add(no, lastUs[no])
+		for _, number := range slices.Sorted(maps.Keys(lastUs)) {
+			b.add(number, lastUs[number])
 		}
 		return b.flush()
 	})

@@ -21,8 +21,8 @@ func (s *postgresStore) Grant(op uint64, wants []Want) ([]Funds, error) {
 
 func (s *postgresStore) Return(op uint64, rests []Want, recalls ...uint64) ([]Funds, error) {
 	return s.operate(op, rests, func(t *tx, rests []Want, moved []money.Parts) error {
-		for _, no := range recalls {
-			t.change(changeAnswered, s.node, int64(no))
+		for _, number := range recalls {
+			t.change(changeAnswered, s.node, int64(number))
 		}
 		if len(rests) == 0 {
 			return nil
@@ -342,7 +342,7 @@ func (s *postgresStore) Funds(accounts []uint32, day int32) (list []Funds, err e
 		for i := range list {
 			if f := &list[i]; f.Key == 0 && f.Day != day {
 				for _, p := range []*money.Parts{&f.Lease, &f.Avail, &f.Others} {
-					*p = money.Parts{money.InDIEM: p[money.InDIEM]} // the rest stands in the account's first one
+					*p = money.Parts{money.InDIEM: p[money.InDIEM]} // the rest is in the account's first one
 				}
 			}
 		}

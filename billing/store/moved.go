@@ -343,25 +343,25 @@ func (c *movedAccount) addMoved(r *journal.Record) {
 	c.movedDetail.addRecord(r)
 }
 
-func (c *AccountCount) compareMoved(no uint32, r *Report) {
+func (c *AccountCount) compareMoved(number uint32, r *Report) {
 	if c.refunded != c.moved[journal.Refunded] || c.late != c.moved[journal.Waived] {
-		r.Fault("account %d: %v refunded and %v waived by postings, %v and %v by requests", no, c.refunded, c.late,
+		r.Fault("account %d: %v refunded and %v waived by postings, %v and %v by requests", number, c.refunded, c.late,
 			c.moved[journal.Refunded], c.moved[journal.Waived])
 	}
 	if c.movedDaily != c.movedDetail {
-		r.Fault("account %d: its consumption besides charges by day, key and model is not that of its requests", no)
+		r.Fault("account %d: its consumption besides charges by day, key and model is not that of its requests", number)
 	}
 	if left := c.Incurred - c.Paid; c.owedLeft != left {
-		r.Fault("account %d: owes %s, by single requests and corrections %s", no, left, c.owedLeft)
+		r.Fault("account %d: owes %s, by single requests and corrections %s", number, left, c.owedLeft)
 	}
 	of := c.moved[journal.Repaid]
 	paid := of
 	if paid.Add(&c.correctedPaid); paid != c.repaid {
-		r.Fault("account %d: %v of its debt was paid by postings, by requests %v and %v of corrections", no, c.repaid, of,
+		r.Fault("account %d: %v of its debt was paid by postings, by requests %v and %v of corrections", number, c.repaid, of,
 			c.correctedPaid)
 	}
 	if c.owed != of.Total()+c.owedOfCharges {
-		r.Fault("account %d: %s became debt by charges; %v of it was paid by requests, %s is owed still", no, c.owed, of,
+		r.Fault("account %d: %s became debt by charges; %v of it was paid by requests, %s is owed still", number, c.owed, of,
 			c.owedOfCharges)
 	}
 }
@@ -376,43 +376,43 @@ func (r *Recount) countMoved(q *Query) error {
 	if err != nil {
 		return err
 	}
-	err = each3(q, func(no uint32, all, charges money.Nano) {
-		if c := r.Accounts[no]; c != nil {
+	err = each3(q, func(number uint32, all, charges money.Nano) {
+		if c := r.Accounts[number]; c != nil {
 			c.owedLeft, c.owedOfCharges = all, charges
 		} else {
-			r.fault("account %d, which does not exist, owes %s", no, all)
+			r.fault("account %d, which does not exist, owes %s", number, all)
 		}
 	}, `SELECT account, CAST(sum(amount) AS {I64}), CAST(sum(CASE WHEN length(record) > 0 THEN amount ELSE 0 END) AS {I64}) FROM owed GROUP BY account`)
 	if err != nil {
 		return err
 	}
-	err = each3(q, func(no uint32, currency money.Currency, n money.Nano) {
-		if c := r.Accounts[no]; c != nil {
+	err = each3(q, func(number uint32, currency money.Currency, n money.Nano) {
+		if c := r.Accounts[number]; c != nil {
 			c.correctedPaid[money.PlaceOf(currency)] += n
 		}
 	}, "SELECT account, currency, corrected FROM posting WHERE moved <> 0 AND corrected <> 0")
 	if err != nil {
 		return err
 	}
-	no, n, m, held, booked, in := new(uint32), new(int64), new(int64), new(money.Nano), new(money.Nano), new(money.Currency)
+	refusal, n, m, held, booked, in := new(uint32), new(int64), new(int64), new(money.Nano), new(money.Nano), new(money.Currency)
 	for _, check := range []struct {
 		fault string
 		into  []any
 		query string
 	}{
-		{"account %d: %s in the buckets of %s, by its postings %s", []any{no, held, in, booked}, `SELECT account, CAST(sum(held) AS {I64}), currency, CAST(sum(booked) AS {I64}) FROM (
+		{"account %d: %s in the buckets of %s, by its postings %s", []any{refusal, held, in, booked}, `SELECT account, CAST(sum(held) AS {I64}), currency, CAST(sum(booked) AS {I64}) FROM (
 		SELECT account, currency, avail + escrow AS held, 0 AS booked FROM bucket
 		UNION ALL SELECT account, currency, 0, balance FROM account_sum) AS b
 		GROUP BY account, currency HAVING sum(held) <> sum(booked)`},
-		{"account %d: posting %d in %s is number %d and leaves %s, by all before it %s", []any{no, n, in, m, held, booked}, `SELECT account, n, currency, coalesce(no, 0), coalesce(balance_after, 0), CAST(sum AS {I64}) FROM (
+		{"account %d: posting %d in %s is number %d and leaves %s, by all before it %s", []any{refusal, n, in, m, held, booked}, `SELECT account, n, currency, coalesce(no, 0), coalesce(balance_after, 0), CAST(sum AS {I64}) FROM (
 		SELECT account, currency, no, balance_after, row_number() OVER (PARTITION BY account, currency ORDER BY no) AS n,
 			sum(amount) OVER (PARTITION BY account, currency ORDER BY no) AS sum FROM posting WHERE book = 'customer') AS p
 		WHERE no IS NULL OR no <> n OR balance_after IS NULL OR balance_after <> sum`},
-		{"account %d: %s refunded in %s, counted as %s", []any{no, held, in, booked}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
+		{"account %d: %s refunded in %s, counted as %s", []any{refusal, held, in, booked}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
 		SELECT p.account, p.currency, p.amount AS n, 0 AS counted FROM posting p JOIN entry e ON e.id = p.entry WHERE p.book = 'customer' AND e.kind = 'REFUND'
 		UNION ALL SELECT account, currency, 0, refunded FROM account_sum) AS b
 		GROUP BY account, currency HAVING sum(n) <> sum(counted)`},
-		{"account %d: %d postings in %s, counted as %d", []any{no, n, in, m}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
+		{"account %d: %d postings in %s, counted as %d", []any{refusal, n, in, m}, `SELECT account, CAST(sum(n) AS {I64}), currency, CAST(sum(counted) AS {I64}) FROM (
 		SELECT account, currency, 1 AS n, 0 AS counted FROM posting WHERE book = 'customer'
 		UNION ALL SELECT account, currency, 0, postings FROM account_sum) AS b
 		GROUP BY account, currency HAVING sum(n) <> sum(counted)`},

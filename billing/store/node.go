@@ -21,11 +21,11 @@ var ErrFeedGap = errors.New("this node has been away from the store for too long
 // feedFor is how long changes are kept.
 const feedFor = 7 * 24 * time.Hour
 
-func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32, err error) {
+func (s *postgresStore) Join(id, name string, ttl time.Duration) (number, inc uint32, err error) {
 	var reclaims int64
 	err = s.write(func(t *tx) error {
 		find := func() error {
-			return t.Row("SELECT no, inc + 1, reclaims FROM node WHERE id = $1 FOR UPDATE", id).Scan(&no, &inc,
+			return t.Row("SELECT no, inc + 1, reclaims FROM node WHERE id = $1 FOR UPDATE", id).Scan(&number, &inc,
 				&reclaims)
 		}
 		err := find()
@@ -38,30 +38,30 @@ func (s *postgresStore) Join(id, name string, ttl time.Duration) (no, inc uint32
 			inc, reclaims = 1, 0
 			err = t.Row(`INSERT INTO node(no, id, name, inc, started_us, expires_us)
 				SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT), CAST($2 AS TEXT), 0, 0, 0 FROM node RETURNING no`,
-				id, name).Scan(&no)
+				id, name).Scan(&number)
 		}
 		if err != nil {
 			return err
 		}
 		if _, err := t.exec("UPDATE node SET name = $2, inc = $3, started_us = {NOW}, expires_us = {NOW} + $4, ended "+
 			"= 0 WHERE no = $1",
-			no, name, inc, ttl.Microseconds()); err != nil {
+			number, name, inc, ttl.Microseconds()); err != nil {
 			return err
 		}
 		// An older process that is just applying a batch comes to its end first;
 		// its next one finds that the incarnation is another.
 		if _, err := t.exec(`INSERT INTO applied(node, sink, inc, seq) VALUES($1, 'ledger', $2, 0), ($1, 'usage', $2, 0)
-			ON CONFLICT(node, sink) DO UPDATE SET inc = excluded.inc`, no, inc); err != nil {
+			ON CONFLICT(node, sink) DO UPDATE SET inc = excluded.inc`, number, inc); err != nil {
 			return err
 		}
 		_, err = t.exec("DELETE FROM change WHERE at_us < {NOW} - $1", feedFor.Microseconds())
 		return err
 	})
 	if err == nil {
-		s.node, s.inc = no, inc
+		s.node, s.inc = number, inc
 		s.reclaims.Store(reclaims)
 	}
-	return no, inc, err
+	return number, inc, err
 }
 
 // nodeState is the row of this node, locked.
@@ -119,20 +119,20 @@ func (s *postgresStore) Leave() error {
 }
 
 // giveBack ends all leases of a node. Its row is locked.
-func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
+func (t *tx) giveBack(number uint32) (amount money.Parts, err error) {
 	if err := t.lockRows(`SELECT b.account FROM lease l
 		JOIN bucket b ON b.account = l.account AND b.currency = l.currency AND b.day = l.day
-		WHERE l.node = $1 ORDER BY b.account, b.currency, b.day FOR UPDATE OF b`, no); err != nil {
+		WHERE l.node = $1 ORDER BY b.account, b.currency, b.day FOR UPDATE OF b`, number); err != nil {
 		return amount, err
 	}
 	err = each2(&t.Query, func(c money.Currency, n money.Nano) {
 		amount[money.PlaceOf(c)] = n
-	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", no)
+	}, "SELECT currency, CAST(sum(amount) AS {I64}) FROM lease WHERE node = $1 GROUP BY currency", number)
 	if err != nil {
 		return amount, err
 	}
 	if err := t.lockRows(
-		"SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", no); err != nil {
+		"SELECT api_key FROM quota WHERE node = $1 ORDER BY api_key, period, currency FOR UPDATE", number); err != nil {
 		return amount, err
 	}
 	for _, text := range []string{
@@ -141,7 +141,7 @@ func (t *tx) giveBack(no uint32) (amount money.Parts, err error) {
 		"DELETE FROM lease WHERE node = $1",
 		"DELETE FROM quota WHERE node = $1",
 	} {
-		if _, err := t.exec(text, no); err != nil {
+		if _, err := t.exec(text, number); err != nil {
 			return amount, err
 		}
 	}
@@ -157,8 +157,8 @@ func (s *postgresStore) Reclaim(grace time.Duration) (done []Reclaimed, err erro
 	if err != nil {
 		return nil, err
 	}
-	for _, no := range dead {
-		r, err := s.reclaim(no, grace)
+	for _, number := range dead {
+		r, err := s.reclaim(number, grace)
 		if err != nil {
 			return done, err
 		}
@@ -170,11 +170,11 @@ func (s *postgresStore) Reclaim(grace time.Duration) (done []Reclaimed, err erro
 }
 
 // reclaim takes back one node's leases, unless it has come back meanwhile: no 0.
-func (s *postgresStore) reclaim(no uint32, grace time.Duration) (r Reclaimed, err error) {
+func (s *postgresStore) reclaim(number uint32, grace time.Duration) (r Reclaimed, err error) {
 	err = s.write(func(t *tx) error {
 		r = Reclaimed{}
 		var name string
-		err := t.Row("SELECT name FROM node WHERE no = $1 AND expires_us < {NOW} - $2 FOR UPDATE", no,
+		err := t.Row("SELECT name FROM node WHERE no = $1 AND expires_us < {NOW} - $2 FOR UPDATE", number,
 			grace.Microseconds()).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -182,23 +182,23 @@ func (s *postgresStore) reclaim(no uint32, grace time.Duration) (r Reclaimed, er
 		if err != nil {
 			return err
 		}
-		amount, err := t.giveBack(no)
+		amount, err := t.giveBack(number)
 		if err != nil {
 			return err
 		}
-		r = Reclaimed{No: no, Name: name, Amount: amount}
-		_, err = t.exec("UPDATE node SET reclaims = reclaims + 1 WHERE no = $1", no)
+		r = Reclaimed{No: number, Name: name, Amount: amount}
+		_, err = t.exec("UPDATE node SET reclaims = reclaims + 1 WHERE no = $1", number)
 		return err
 	})
 	return r, err
 }
 
 func (s *postgresStore) ReleaseNode(nameOrID string) error {
-	var no uint32
+	var number uint32
 	var found int
 	var left int64
 	err := s.read(func(q *Query) error {
-		return q.Row(`SELECT coalesce(min(no), 0), count(*), coalesce(max(expires_us), 0) - {NOW} FROM node WHERE id = $1 OR name = $1`, nameOrID).Scan(&no, &found, &left)
+		return q.Row(`SELECT coalesce(min(no), 0), count(*), coalesce(max(expires_us), 0) - {NOW} FROM node WHERE id = $1 OR name = $1`, nameOrID).Scan(&number, &found, &left)
 	})
 	switch {
 	case err != nil:
@@ -208,7 +208,7 @@ func (s *postgresStore) ReleaseNode(nameOrID string) error {
 	case found > 1:
 		return fmt.Errorf("%d nodes are called %q: give the id of one", found, nameOrID)
 	}
-	r, err := s.reclaim(no, 0)
+	r, err := s.reclaim(number, 0)
 	if err == nil && r.No == 0 {
 		return fmt.Errorf("the node %q is alive: stop it first; its session ends %s after its last heartbeat", nameOrID,
 			max(0, time.Duration(left)*time.Microsecond).Round(time.Second))
@@ -224,8 +224,8 @@ func (s *postgresStore) Nodes() ([]NodeRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = each3(q, func(no uint32, c money.Currency, n money.Nano) {
-			if i := slices.IndexFunc(nodes, func(n NodeRow) bool { return n.No == no }); i >= 0 {
+		err = each3(q, func(number uint32, c money.Currency, n money.Nano) {
+			if i := slices.IndexFunc(nodes, func(n NodeRow) bool { return n.No == number }); i >= 0 {
 				nodes[i].Leased[money.PlaceOf(c)] = n
 			}
 		}, "SELECT node, currency, CAST(sum(amount) AS {I64}) FROM lease GROUP BY node, currency")
@@ -304,8 +304,8 @@ func (s *postgresStore) Recalled(list []Recall) (found []Recalled, err error) {
 		for i, account := range accounts {
 			found[i].Nodes = holders[account]
 		}
-		return each2(q, func(no uint64, node uint32) {
-			if i, ok := at[no]; ok {
+		return each2(q, func(number uint64, node uint32) {
+			if i, ok := at[number]; ok {
 				found[i].Answered = append(found[i].Answered, node)
 			}
 		}, sqlAnswered, first, int64(changeAnswered), nos)
@@ -315,8 +315,8 @@ func (s *postgresStore) Recalled(list []Recall) (found []Recalled, err error) {
 
 func (q *Query) holders(accounts []uint32) (map[uint32][]uint32, error) {
 	nos := make([]int64, len(accounts))
-	for i, no := range accounts {
-		nos[i] = int64(no)
+	for i, number := range accounts {
+		nos[i] = int64(number)
 	}
 	found := map[uint32][]uint32{}
 	return found, each2(q, func(account, node uint32) {

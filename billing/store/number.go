@@ -42,14 +42,14 @@ CREATE INDEX usage_day_day ON usage_day(account, day);
 CREATE INDEX usage_moved_day ON usage_moved(account, day);
 ` + listIndexes
 
-func (s *sqlStore) AddModel(id string) (no uint32, err error) { return s.number("model", id) }
+func (s *sqlStore) AddModel(id string) (num uint32, err error) { return s.number("model", id) }
 
-func (s *sqlStore) AddUpstream(id string) (no uint32, err error) { return s.number("upstream", id) }
+func (s *sqlStore) AddUpstream(id string) (num uint32, err error) { return s.number("upstream", id) }
 
 // number gives the number of an id in a table of ids; a new one gets the next.
-func (s *sqlStore) number(table, id string) (no uint32, err error) {
+func (s *sqlStore) number(table, id string) (num uint32, err error) {
 	err = s.write(func(t *tx) error {
-		find := func() error { return t.Row("SELECT no FROM "+table+" WHERE id = $1", id).Scan(&no) }
+		find := func() error { return t.Row("SELECT no FROM "+table+" WHERE id = $1", id).Scan(&num) }
 		if err := find(); !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -60,9 +60,9 @@ func (s *sqlStore) number(table, id string) (no uint32, err error) {
 			return err
 		}
 		return t.Row("INSERT INTO "+table+"(no, id) SELECT coalesce(max(no), 0) + 1, CAST($1 AS TEXT) FROM "+table+
-			" RETURNING no", id).Scan(&no)
+			" RETURNING no", id).Scan(&num)
 	})
-	return no, err
+	return num, err
 }
 
 func (s *sqlStore) Models() (map[uint32]string, error) { return ask(s, (*Query).Models) }
@@ -77,14 +77,16 @@ func (q *Query) Upstreams() (map[uint32]string, error) { return q.numbered("upst
 
 func (q *Query) numbered(table string) (map[uint32]string, error) {
 	ids := map[uint32]string{}
-	return ids, each2(q, func(no uint32, id string) { ids[no] = id }, "SELECT no, id FROM "+table)
+	return ids, each2(q, func(number uint32, id string) { ids[number] = id }, "SELECT no, id FROM "+table)
 }
 
-func (s *sqlStore) FindModel(no uint32) (string, error) { return s.numberedAs("model", no) }
+func (s *sqlStore) FindModel(number uint32) (string, error) { return s.numberedAs("model", number) }
 
-func (s *sqlStore) FindUpstream(no uint32) (string, error) { return s.numberedAs("upstream", no) }
+func (s *sqlStore) FindUpstream(number uint32) (string, error) {
+	return s.numberedAs("upstream", number)
+}
 
-func (s *sqlStore) numberedAs(table string, no uint32) (string, error) {
-	id, err := value[string](s, "SELECT id FROM "+table+" WHERE no = $1", int64(no))
+func (s *sqlStore) numberedAs(table string, number uint32) (string, error) {
+	id, err := value[string](s, "SELECT id FROM "+table+" WHERE no = $1", int64(number))
 	return id, noRow(err)
 }

@@ -145,7 +145,7 @@ type PaymentStore interface {
 	Payments(f PaymentFilter, most int) (rows []*PaymentRow, next *PaymentRow, err error)
 	// CreditPayment credits an undecided payment, once in its epoch: the row, the entry
 	// with the reference payment:<id>:<epoch>, the account's money, and the key of its
-	// wallet where there is none, in one transaction. It gives the row as it is
+	// wallet if it has none yet, in one transaction. It gives the row as it is
 	// afterwards; applied is false where it was credited before, or cannot be any more.
 	CreditPayment(c *PaymentCredit) (row *PaymentRow, applied bool, err error)
 	// ReversePayment takes back what CreditPayment booked in an epoch, once; what the

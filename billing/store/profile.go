@@ -35,11 +35,13 @@ var (
 )
 
 // Profile gives the profile of an account as the transaction sees it.
-func (q *Query) Profile(no uint32) (*ProfileRow, error) { return profiles.one(q, "no = $1", no) }
+func (q *Query) Profile(number uint32) (*ProfileRow, error) {
+	return profiles.one(q, "no = $1", number)
+}
 
 // Profile gives the profile of an account.
-func (s *sqlStore) Profile(no uint32) (*ProfileRow, error) {
-	return ask(s, func(q *Query) (*ProfileRow, error) { return q.Profile(no) })
+func (s *sqlStore) Profile(number uint32) (*ProfileRow, error) {
+	return ask(s, func(q *Query) (*ProfileRow, error) { return q.Profile(number) })
 }
 
 // Profiles gives the profiles of accounts by number.

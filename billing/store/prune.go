@@ -44,7 +44,7 @@ CREATE INDEX entry_charge ON entry(node, seq_last) WHERE kind = 'CHARGE';
 `
 
 // SumNode stands for the sums of pruned requests where others stand for nodes. The sums of a
-// day stand at its end.
+// day are at its end.
 const SumNode = math.MaxUint32
 
 // SumUs is the time of the sums of a day, counted from 1970-01-01.

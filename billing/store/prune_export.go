@@ -113,7 +113,7 @@ type UsageNames struct {
 
 func (q *Query) usageOf(day int32, names *UsageNames, do func(n *UsageNames, node uint32, r *journal.Record) error) error {
 	names.Keys = map[uint32]string{}
-	err := each2(q, func(no uint32, id string) { names.Keys[no] = id }, "SELECT no, id FROM api_key WHERE account = $1", names.no)
+	err := each2(q, func(number uint32, id string) { names.Keys[number] = id }, "SELECT no, id FROM api_key WHERE account = $1", names.no)
 	if err != nil {
 		return err
 	}

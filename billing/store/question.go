@@ -39,7 +39,7 @@ type Questions interface {
 
 var _ Questions = (*postgresStore)(nil)
 
-func (s *postgresStore) Ask(to uint32, body []byte, ends time.Duration) (no int64, err error) {
+func (s *postgresStore) Ask(to uint32, body []byte, ends time.Duration) (number int64, err error) {
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
 		// Askers that died have left theirs.
 		for _, text := range []string{
@@ -58,27 +58,27 @@ func (s *postgresStore) Ask(to uint32, body []byte, ends time.Duration) (no int6
 			return ErrManyQuestions
 		}
 		err := t.Row("INSERT INTO question(node, to_node, body, ends_us) VALUES($1, $2, $3, {NOW} + $4) RETURNING no", s.node, to, body,
-			ends.Microseconds()).Scan(&no)
-		t.change(ChangeQuestion, to, no)
+			ends.Microseconds()).Scan(&number)
+		t.change(ChangeQuestion, to, number)
 		return err
 	})
-	return no, err
+	return number, err
 }
 
-func (s *postgresStore) Take(no int64) (body []byte, ok bool, err error) {
+func (s *postgresStore) Take(number int64) (body []byte, ok bool, err error) {
 	err = s.writeFor(leaseTimeout, func(t *tx) error {
 		ok = false
 		done, err := t.exec(`INSERT INTO question_answer(question, node, done, body)
 			SELECT no, CAST($2 AS BIGINT), 0, '' FROM question
 			WHERE no = $1 AND node <> $2 AND (to_node = 0 OR to_node = $2) AND ends_us > {NOW}
-			ON CONFLICT(question, node) DO NOTHING`, no, s.node)
+			ON CONFLICT(question, node) DO NOTHING`, number, s.node)
 		if err != nil {
 			return err
 		}
 		if taken, err := done.RowsAffected(); err != nil || taken == 0 {
 			return err
 		}
-		err = t.Row("SELECT body FROM question WHERE no = $1", no).Scan(&body)
+		err = t.Row("SELECT body FROM question WHERE no = $1", number).Scan(&body)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil // nobody waits any more
 		}
@@ -88,15 +88,15 @@ func (s *postgresStore) Take(no int64) (body []byte, ok bool, err error) {
 	return body, ok && err == nil, err
 }
 
-func (s *postgresStore) Reply(no int64, body []byte) error {
+func (s *postgresStore) Reply(number int64, body []byte) error {
 	return s.writeFor(leaseTimeout, func(t *tx) error {
 		_, err := t.exec("UPDATE question_answer SET done = 1, body = $3 WHERE question = $1 AND node = $2 AND done = 0 "+
-			"AND EXISTS(SELECT 1 FROM question WHERE no = $1)", no, s.node, body)
+			"AND EXISTS(SELECT 1 FROM question WHERE no = $1)", number, s.node, body)
 		return err
 	})
 }
 
-func (s *postgresStore) Replies(no int64) (map[uint32][]byte, error) {
+func (s *postgresStore) Replies(number int64) (map[uint32][]byte, error) {
 	return ask(s.sqlStore, func(q *Query) (map[uint32][]byte, error) {
 		list := map[uint32][]byte{}
 		return list, each3(q, func(node uint32, done int, body []byte) {
@@ -104,16 +104,16 @@ func (s *postgresStore) Replies(no int64) (map[uint32][]byte, error) {
 			if done == 1 {
 				list[node] = append([]byte{}, body...)
 			}
-		}, "SELECT node, done, body FROM question_answer WHERE question = $1", no)
+		}, "SELECT node, done, body FROM question_answer WHERE question = $1", number)
 	})
 }
 
-func (s *postgresStore) Forget(no int64) error {
+func (s *postgresStore) Forget(number int64) error {
 	return s.writeFor(leaseTimeout, func(t *tx) error {
-		if _, err := t.exec("DELETE FROM question_answer WHERE question = $1", no); err != nil {
+		if _, err := t.exec("DELETE FROM question_answer WHERE question = $1", number); err != nil {
 			return err
 		}
-		_, err := t.exec("DELETE FROM question WHERE no = $1", no)
+		_, err := t.exec("DELETE FROM question WHERE no = $1", number)
 		return err
 	})
 }

@@ -128,9 +128,9 @@ func (r *Recount) none(q *Query, fault string, into []any, text string) error {
 
 func (r *Recount) countAccounts(q *Query) error {
 	return q.Each(func(rows *sql.Rows) error {
-		var no uint32
-		err := rows.Scan(&no)
-		r.Accounts[no] = &AccountCount{Avail: map[BucketID]money.Nano{}}
+		var number uint32
+		err := rows.Scan(&number)
+		r.Accounts[number] = &AccountCount{Avail: map[BucketID]money.Nano{}}
 		return err
 	}, "SELECT no FROM account")
 }
@@ -138,19 +138,19 @@ func (r *Recount) countAccounts(q *Query) error {
 // countBuckets also checks I1 and I2, which the schema promises.
 func (r *Recount) countBuckets(q *Query) error {
 	return q.Each(func(rows *sql.Rows) error {
-		var no uint32
+		var number uint32
 		var id BucketID
 		var granted, avail, escrow, spent, expired money.Nano
-		if err := rows.Scan(&no, &id.Currency, &id.Day, &granted, &avail, &escrow, &spent, &expired); err != nil {
+		if err := rows.Scan(&number, &id.Currency, &id.Day, &granted, &avail, &escrow, &spent, &expired); err != nil {
 			return err
 		}
 		if granted != avail+escrow+spent+expired || min(avail, escrow, spent, expired) < 0 {
-			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", no, id.Currency,
+			r.fault("bucket %d %s %d: granted %d, available %d, escrow %d, spent %d, expired %d", number, id.Currency,
 				id.Day, granted, avail, escrow, spent, expired)
 		}
-		c := r.Accounts[no]
+		c := r.Accounts[number]
 		if c == nil {
-			r.fault("bucket %d %s %d belongs to no account", no, id.Currency, id.Day)
+			r.fault("bucket %d %s %d belongs to no account", number, id.Currency, id.Day)
 			return nil
 		}
 		c.Avail[id] = avail
@@ -161,10 +161,10 @@ func (r *Recount) countBuckets(q *Query) error {
 }
 
 func (r *Recount) countDebts(q *Query) error {
-	return each3(q, func(no uint32, incurred, paid money.Nano) {
-		c := r.Accounts[no]
+	return each3(q, func(number uint32, incurred, paid money.Nano) {
+		c := r.Accounts[number]
 		if c == nil {
-			r.fault("the debt of account %d, which does not exist", no)
+			r.fault("the debt of account %d, which does not exist", number)
 			return
 		}
 		c.Incurred, c.Paid = incurred, paid
@@ -174,16 +174,16 @@ func (r *Recount) countDebts(q *Query) error {
 func (r *Recount) countPostings(q *Query) error {
 	return q.Each(func(rows *sql.Rows) error {
 		var book, kind string
-		var no uint32
+		var number uint32
 		var currency money.Currency
 		var sum money.Nano
-		if err := rows.Scan(&book, &no, &currency, &kind, &sum); err != nil {
+		if err := rows.Scan(&book, &number, &currency, &kind, &sum); err != nil {
 			return err
 		}
-		c := r.Accounts[no]
+		c := r.Accounts[number]
 		switch {
 		case c == nil:
-			r.fault("postings to account %d, which does not exist", no)
+			r.fault("postings to account %d, which does not exist", number)
 		case book == "shortfall":
 			c.short -= sum
 		case book == debtBook && kind == "CHARGE":

@@ -263,7 +263,7 @@ func (c *ChargeSearch) args() []any {
 	return []any{int64(c.Account)}
 }
 
-func (s *sqlStore) FindKeyID(no int64) (string, error) {
-	id, err := value[string](s, "SELECT id FROM api_key WHERE no = $1", no)
+func (s *sqlStore) FindKeyID(number int64) (string, error) {
+	id, err := value[string](s, "SELECT id FROM api_key WHERE no = $1", number)
 	return id, noRow(err)
 }

@@ -183,7 +183,7 @@ const MaxActiveKeys = 500
 var ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most allowed: revoke one first", MaxActiveKeys)
 
 // Shared is a Store that several nodes work on.
-// The embedded store is no sharedStore. A bucket of money, and a key's limit in
+// The embedded store is not a sharedStore. A bucket of money, and a key's limit in
 // a period, is divided into what is spent, what each node has leased and what
 // is left; a node spends its leases without asking, and Apply takes its
 // charges out of them. What a charge finds no lease for, because it was taken

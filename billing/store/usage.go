@@ -116,9 +116,9 @@ func (q *Query) SoldBefore() journal.SoldBefore { return q.s.before }
 // loadBefore reads the kinds that models sold in records of version 1.
 func (q *Query) loadBefore() (journal.SoldBefore, error) {
 	before := journal.SoldBefore{}
-	return before, each2(q, func(no uint32, typ string) {
+	return before, each2(q, func(number uint32, typ string) {
 		if c, other := journal.ClassesByType[typ]; other {
-			before[no] = c
+			before[number] = c
 		}
 	}, "SELECT no, type FROM model WHERE type <> 'text'")
 }

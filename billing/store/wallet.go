@@ -125,10 +125,10 @@ const walletKeyName = "Wallet "
 func WalletKeyName(address string) string { return walletKeyName + address }
 
 // retireKey revokes the key of a wallet and frees its digest for another one.
-func (t *tx) retireKey(digest Digest, nowUs int64) (no int64, err error) {
+func (t *tx) retireKey(digest Digest, nowUs int64) (number int64, err error) {
 	var account uint32
 	var id string
-	err = t.Row("SELECT no, account, id FROM api_key WHERE secret_mac = $1 {LOCK}", digest[:]).Scan(&no, &account, &id)
+	err = t.Row("SELECT no, account, id FROM api_key WHERE secret_mac = $1 {LOCK}", digest[:]).Scan(&number, &account, &id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -137,10 +137,10 @@ func (t *tx) retireKey(digest Digest, nowUs int64) (no int64, err error) {
 	}
 	// No secret and no wallet has it: nobody can choose the text that it is of.
 	other := sha256.Sum256([]byte("retired key " + id))
-	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", no, nowUs,
+	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", number, nowUs,
 		other[:])
-	t.change(ChangeKey, account, no)
-	return no, err
+	t.change(ChangeKey, account, number)
+	return number, err
 }
 
 func (s *sqlStore) LinkWallet(w *WalletLink, key *KeyRow, rest money.Nano) (retired int64, err error) {

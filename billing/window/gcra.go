@@ -23,7 +23,7 @@ const maxDebtNs = 24 * HourNs
 //
 // Minutes and hours are GCRA with a burst of the whole limit, unless the config
 // says less for a minute: the state is the theoretical arrival time, "used up
-// to then". Who has used nothing for a period gets its whole limit at once and
+// to then". A caller that used nothing for a period gets its whole limit at once and
 // what becomes free meanwhile, twice the limit within the first period at most.
 // Days and months are counters that begin again with the UTC calendar.
 type Window struct {
@@ -44,27 +44,27 @@ type Refusal struct {
 // Check says whether something that counts as n requests may pass; it changes
 // nothing. Like tokens, what counts as more than the whole limit passes when
 // nothing else is in the window: refusing it would refuse it for ever.
-func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, no *Refusal) bool {
+func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, refusal *Refusal) bool {
 	most, ahead := Burst(r)
 	if ask := min(n, most); ask > 0 && !fits(w.Minute, now.Mono, ask, r.RPM, MinuteNs, ahead) {
-		return no.After("RPM", r.RPM, now, w.Minute+Span(ask, r.RPM, MinuteNs)-ahead, w.Minute)
+		return refusal.After("RPM", r.RPM, now, w.Minute+Span(ask, r.RPM, MinuteNs)-ahead, w.Minute)
 	}
 	if ask := min(n, r.RPH); ask > 0 && !fits(w.Hour, now.Mono, ask, r.RPH, HourNs, HourNs) {
-		return no.After("RPH", r.RPH, now, w.Hour+Span(ask, r.RPH, HourNs)-HourNs, w.Hour)
+		return refusal.After("RPH", r.RPH, now, w.Hour+Span(ask, r.RPH, HourNs)-HourNs, w.Hour)
 	}
 	if r.RPD > 0 && w.Day == day && w.InDay+min(n, r.RPD) > r.RPD {
 		end := int64(day+1) * DayNs
-		return no.Until("RPD", r.RPD, now.Wall, end, end)
+		return refusal.Until("RPD", r.RPD, now.Wall, end, end)
 	}
 	if r.RPMon > 0 {
 		if month := calendar.MonthOf(day); w.Month == month && w.InMonth+min(n, r.RPMon) > r.RPMon {
 			end := int64(calendar.FirstDay(month+1)) * DayNs
-			return no.Until("RPMON", r.RPMon, now.Wall, end, end)
+			return refusal.Until("RPMON", r.RPMon, now.Wall, end, end)
 		}
 	}
 	if r.TPM > 0 && tokens > 0 {
 		if ask := min(tokens, r.TPM); !fits(w.Tokens, now.Mono, ask, r.TPM, MinuteNs, MinuteNs) {
-			return no.After("TPM", r.TPM, now, w.Tokens+Span(ask, r.TPM, MinuteNs)-MinuteNs, w.Tokens)
+			return refusal.After("TPM", r.TPM, now, w.Tokens+Span(ask, r.TPM, MinuteNs)-MinuteNs, w.Tokens)
 		}
 	}
 	return true
@@ -110,15 +110,15 @@ func (w *Window) Correct(r *config.Rate, now, estimate, actual int64) {
 }
 
 // Until fills in a refusal; all times are of one clock.
-func (no *Refusal) Until(limit string, allowed, now, retryNs, resetNs int64) bool {
-	no.Limit, no.Allowed, no.Remaining, no.ResetNs = limit, allowed, 0, resetNs
-	no.RetryAfter = time.Duration(max(0, retryNs-now))
+func (r *Refusal) Until(limit string, allowed, now, retryNs, resetNs int64) bool {
+	r.Limit, r.Allowed, r.Remaining, r.ResetNs = limit, allowed, 0, resetNs
+	r.RetryAfter = time.Duration(max(0, retryNs-now))
 	return false
 }
 
 // After is Until for times of Instant.Mono.
-func (no *Refusal) After(limit string, allowed int64, now Instant, retry, reset int64) bool {
-	return no.Until(limit, allowed, now.Wall, now.WallAt(retry), now.WallAt(reset))
+func (r *Refusal) After(limit string, allowed int64, now Instant, retry, reset int64) bool {
+	return r.Until(limit, allowed, now.Wall, now.WallAt(retry), now.WallAt(reset))
 }
 
 // Burst is how many requests of the minute's limit may come at once, and how

@@ -215,7 +215,7 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 
 // "After the clock was put right every key got 429 for five hours": the wait is of
 // the clock that nobody sets, the time that clients are told of the one they see.
-func TestClockThatIsSetMovesWhatIsToldOnly(t *testing.T) {
+func TestClockThatIsSetMovesOnlyWhatIsShown(t *testing.T) {
 	r := config.Rate{RPM: 1, TPM: 100}
 	for _, set := range []time.Duration{0, 5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour} {
 		var w Window

@@ -37,14 +37,14 @@ func (c *Hours) Used() (sum int64) {
 }
 
 // Check says whether n more credits stay within most; it takes none.
-func (c *Hours) Check(n, most int64, now Instant, no *Refusal) bool {
+func (c *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
 	c.roll(now.Mono)
 	over := c.Used() + n - most
 	if over <= 0 {
 		return true
 	}
 	// The first hour after which enough has gone. What alone is more than the
-	// cap never passes, and is told the time at which all else has gone.
+	// cap never passes, and gets the time at which all else has gone.
 	back := c.newest + hoursSpan
 	for h := c.newest - hoursSpan + 1; h <= c.newest; h++ {
 		if over -= c.taken[h%hoursSpan]; over <= 0 {
@@ -52,8 +52,8 @@ func (c *Hours) Check(n, most int64, now Instant, no *Refusal) bool {
 			break
 		}
 	}
-	no.After("RPD", most, now, back*HourNs, back*HourNs)
-	no.Remaining = max(0, most-c.Used())
+	refusal.After("RPD", most, now, back*HourNs, back*HourNs)
+	refusal.Remaining = max(0, most-c.Used())
 	return false
 }
 

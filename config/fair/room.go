@@ -6,11 +6,11 @@ import "sync"
 // seven eighths, and an owner that holds nothing always finds space.
 const reserve = 7
 
-// Room is countable space that is held for a time and not waited for: bytes of a spool,
+// Space is countable space that is held for a time and not waited for: bytes of a spool,
 // kept answers, streams that are read on without a client. An owner gets more as long as
 // it then holds at most seven times what stays free. An owner that holds nothing gets
 // whatever fits. Safe for concurrent use.
-type Room struct {
+type Space struct {
 	mu   sync.Mutex
 	most int64
 	used int64
@@ -19,16 +19,16 @@ type Room struct {
 }
 
 // NewRoom makes a Room of a size.
-func NewRoom(most int64) *Room {
-	return &Room{most: most, held: map[uint64]int64{}, nets: map[uint64]int64{}}
+func NewRoom(most int64) *Space {
+	return &Space{most: most, held: map[uint64]int64{}, nets: map[uint64]int64{}}
 }
 
 // Take takes n for an owner, or nothing. n is at least 0.
-func (r *Room) Take(o Owner, n int64) bool { return r.Grow(o, 0, n) }
+func (r *Space) Take(o Owner, n int64) bool { return r.Grow(o, 0, n) }
 
 // Grow takes n more for a piece that has had already. A piece that is all its owner
 // holds gets whatever fits, like one that begins.
-func (r *Room) Grow(o Owner, had, n int64) bool {
+func (r *Space) Grow(o Owner, had, n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n > r.allowed(o, had) {
@@ -39,7 +39,7 @@ func (r *Room) Grow(o Owner, had, n int64) bool {
 }
 
 // Fits says whether Take would give n now.
-func (r *Room) Fits(o Owner, n int64) bool {
+func (r *Space) Fits(o Owner, n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return n <= r.allowed(o, 0)
@@ -47,35 +47,35 @@ func (r *Room) Fits(o Owner, n int64) bool {
 
 // Put counts n for an owner without asking: what an earlier process kept, or what
 // completes a piece that was let in.
-func (r *Room) Put(o Owner, n int64) {
+func (r *Space) Put(o Owner, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(o, n)
 }
 
 // Give gives n of an owner back.
-func (r *Room) Give(o Owner, n int64) {
+func (r *Space) Give(o Owner, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(o, -n)
 }
 
 // Resize changes the size. What is held beyond it stays until it is given back.
-func (r *Room) Resize(most int64) {
+func (r *Space) Resize(most int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.most = most
 }
 
 // Used is how much is held.
-func (r *Room) Used() int64 {
+func (r *Space) Used() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used
 }
 
 // allowed is how much more an owner may take now, for a piece that has had.
-func (r *Room) allowed(o Owner, had int64) int64 {
+func (r *Space) allowed(o Owner, had int64) int64 {
 	return allowed(o, had, max(0, r.most-r.used), r.held[o.Account], r.nets[o.Net])
 }
 
@@ -102,7 +102,7 @@ func allowance(held, had, free int64) int64 {
 	return max(0, free-(free+held+reserve)/(reserve+1))
 }
 
-func (r *Room) add(o Owner, n int64) {
+func (r *Space) add(o Owner, n int64) {
 	r.used += n
 	add(r.held, o.Account, n)
 	if o.Account == 0 {

@@ -75,7 +75,7 @@ func (t *Turns) Take(ctx context.Context, o Owner) (Place, error) {
 	}
 	t.arrived++
 	w := &waiter{number: t.arrived, owner: o, ready: make(chan struct{})}
-	share, part := t.enter(o)
+	share, part := t.shareOf(o)
 	share.waiting++
 	if part != share {
 		part.waiting++
@@ -119,7 +119,7 @@ func (p Place) Done() {
 	t := p.turns
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	share, part := t.enter(p.owner)
+	share, part := t.shareOf(p.owner)
 	took := time.Since(p.began)
 	t.taken--
 	share.held--
@@ -128,7 +128,7 @@ func (p Place) Done() {
 		part.held--
 		part.worked += took
 	}
-	t.leave(p.owner)
+	t.forget(p.owner)
 	t.handOn()
 }
 
@@ -157,7 +157,7 @@ func (t *Turns) handOn() {
 
 // give counts a place; the caller has mu.
 func (t *Turns) give(o Owner) Place {
-	share, part := t.enter(o)
+	share, part := t.shareOf(o)
 	t.taken++
 	share.held++
 	if part != share {
@@ -166,9 +166,9 @@ func (t *Turns) give(o Owner) Place {
 	return Place{turns: t, owner: o, began: time.Now()}
 }
 
-// enter finds the share of an owner and its part by address, which is the share itself
+// shareOf finds the share of an owner and its part by address, which is the share itself
 // for a paid account. Both are made where they are missing.
-func (t *Turns) enter(o Owner) (share, part *turn) {
+func (t *Turns) shareOf(o Owner) (share, part *turn) {
 	share = t.shares[o.Account]
 	if share == nil {
 		share = &turn{worked: t.clock}
@@ -208,8 +208,8 @@ func (t *Turns) part(o Owner) *turn {
 	return share.parts[o.Net]
 }
 
-// leave forgets shares without places and waiters.
-func (t *Turns) leave(o Owner) {
+// forget forgets shares without places and waiters.
+func (t *Turns) forget(o Owner) {
 	share := t.shares[o.Account]
 	if o.Account == 0 {
 		if p := share.parts[o.Net]; p.held == 0 && p.waiting == 0 {
@@ -322,8 +322,8 @@ func largest(of map[uint64]*turn) (key uint64, most *turn) {
 
 // drop takes waiter i out of the line of an owner.
 func (t *Turns) drop(o Owner, i int) {
-	share, part := t.enter(o)
+	share, part := t.shareOf(o)
 	part.line = slices.Delete(part.line, i, i+1)
 	t.count(share, part, -1)
-	t.leave(o)
+	t.forget(o)
 }

@@ -64,7 +64,7 @@ func KindOfCause(c proxy.Cause) Kind {
 	return NoError
 }
 
-// KindOfStatus is the kind of an answer that is no success. One of 2xx could not be used.
+// KindOfStatus is the kind of an answer that is not a success. One of 2xx could not be used.
 func KindOfStatus(status int) Kind {
 	switch {
 	case status == 401 || status == 403 || status == 407:

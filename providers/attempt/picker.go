@@ -42,7 +42,7 @@ type Rule[T any] interface {
 // clock, and costs a client that would be refused anyway nothing. That holds
 // also when the upstream asked for the rest (Retry-After): one customer's limit
 // there is not everybody's. What the requests of a single account met is no
-// reason to refuse others at all. All other requests are told at once that there is
+// reason to refuse others at all. All other requests hear at once that there is
 // no capacity. Targets that operators hold get nothing, but for requests that failed
 // at all others, where a target is only drained. The zero value is ready for Begin.
 type Picker[T comparable, R Rule[T]] struct {

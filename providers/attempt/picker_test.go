@@ -133,7 +133,7 @@ func TestAProbeEndsWithItsRequest(t *testing.T) {
 }
 
 // A drained target is for requests that failed at all others, and one that is offline for none.
-func TestHeldTargetsAreNoFirstChoice(t *testing.T) {
+func TestHeldTargetsAreNotTheFirstChoice(t *testing.T) {
 	p, list := picker(0, 1, 2)
 	list[0].Hold(health.Drained)
 	list[1].Hold(health.Offline)

@@ -13,7 +13,7 @@ type Work[T any] interface {
 	Try(t T) Verdict
 }
 
-// Fitting is the next target that can take the request; none: there is none.
+// Fitting is the next target that can take the request; none if absent.
 func (p *Picker[T, R]) Fitting(w Work[T], nowNs int64) (t T) {
 	var none T
 	for {

@@ -1,7 +1,7 @@
 // Package attempt is how every capability comes to an answer: a [Picker] names
 // the targets of a request, one after the other, [Picker.Run] has them asked, and
 // a [Verdict] says what follows from an attempt at one: whether another target is
-// to be tried, what was learnt of the target's health, and for whom it rests.
+// to be tried, what was learnt of the target's health, and the accounts it rests for.
 //
 // Statuses and causes decide. Text is a ground only where a vendor uses a code,
 // or a fixed sentence at the very start of its message, for nothing that a
@@ -25,7 +25,7 @@ type Action uint8
 const (
 	// Accept goes on with this answer; after a failure it is Fail.
 	Accept Action = iota
-	// Retry asks another target. When there is none, an answer that was read stays
+	// Retry asks another target. Without one, an answer that was read stays
 	// open, as after Fail.
 	Retry
 	// Fail gives up and keeps this attempt as the result.

@@ -46,7 +46,7 @@ func TestEveryCauseHasItsVerdict(t *testing.T) {
 
 // One account's failure never rests a target for longer than MaxAlone; what no
 // request can have caused does.
-func TestReportsRestForWhomTheyConcern(t *testing.T) {
+func TestReportsRestForThoseTheyConcern(t *testing.T) {
 	now := int64(1e18)
 	f := func(v Verdict, want time.Duration) {
 		t.Helper()

@@ -23,7 +23,7 @@ type Sample struct {
 type Cloner interface {
 	// Clone makes the request of s for t.
 	Clone(r *proxy.Request, s *Sample, t *Target)
-	// Cloned reads an answer of 2xx: what the upstream calls the voice; empty: it has none.
+	// Cloned reads an answer of 2xx: what the upstream calls the voice; empty if absent.
 	Cloned(body []byte) string
 	// Forget makes the request that deletes a voice; false: the upstream does that itself.
 	Forget(r *proxy.Request, voice string) bool
@@ -47,7 +47,7 @@ type Cloning struct {
 	ID     []byte // of the request
 	Limit  time.Duration
 
-	// What it came to: a Voice of By, or why there is none.
+	// What it came to: a Voice of By, or why it failed.
 	Voice    string
 	By       *Target
 	Failure  dialect.Failure // where Cause is none
@@ -76,7 +76,7 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 	c.Attempts++
 	r := proxy.Request{ID: c.ID, FirstByte: time.Until(c.ends)}
 	t.Cloner.Clone(&r, c.Sample, t)
-	status, body, v := c.ask(t, &r, maxCloned)
+	status, body, v := c.request(t, &r, maxCloned)
 	if c.Cause == proxy.None && status >= 200 && status < 300 {
 		if c.Voice = t.Cloner.Cloned(body); c.Voice != "" && len(c.Voice) <= maxVoiceID {
 			return attempt.Judge(200, 0)
@@ -91,8 +91,8 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 	return v
 }
 
-// ask sends a request for nobody who waits, and reads the whole answer.
-func (c *Cloning) ask(t *Target, r *proxy.Request, most int) (status int, body []byte, v attempt.Verdict) {
+// request sends a request for nobody who waits, and reads the whole answer.
+func (c *Cloning) request(t *Target, r *proxy.Request, most int) (status int, body []byte, v attempt.Verdict) {
 	x := exchanges.Get().(*proxy.Exchange)
 	defer func() {
 		x.Reset()
@@ -130,6 +130,6 @@ func Forget(p *proxy.Proxy, t *Target, voice string) bool {
 		return true
 	}
 	c := Cloning{Proxy: p, ends: time.Now().Add(forgetLimit)}
-	status, _, _ := c.ask(t, &r, maxCloned)
+	status, _, _ := c.request(t, &r, maxCloned)
 	return status >= 200 && status < 300 || status == 404
 }

@@ -24,7 +24,7 @@ func NewForm() *Form {
 
 var quoteName = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
 
-// Field adds a field. All of them stand before the file.
+// Field adds a field. All of them precede the file.
 func (f *Form) Field(name, value string) {
 	f.before = append(append(append(f.before, "--"...), f.boundary...), "\r\nContent-Disposition: form-data; name=\""...)
 	f.before = append(append(append(f.before, name...), "\"\r\n\r\n"...), value...)

@@ -52,7 +52,7 @@ type Detail struct{ Seek, Tokens, Temperature, Probability, Compression, Silence
 type Listener interface {
 	// Listen makes the request of h for t.
 	Listen(r *proxy.Request, h *Hearing, t *Target)
-	// Heard reads an answer of 2xx; nil: it is none.
+	// Heard reads an answer of 2xx; nil if it is not one.
 	Heard(body []byte, h *Hearing) *Transcript
 	// Error reads an answer that is a refusal.
 	Error(status int, retryAfter time.Duration, body []byte) dialect.Failure

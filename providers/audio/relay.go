@@ -9,18 +9,18 @@ import (
 	"farebox/proxy"
 )
 
-// Listening is told what passes.
+// Listening gets what passes.
 type Listening interface {
 	// Pass is given bytes on their way to the client.
 	Pass(p []byte)
-	// End is told how it ended, once and before the client's last byte. whole says that
+	// End gets how it ended, once and before the client's last byte. whole says that
 	// all of the sound was there.
 	End(cause proxy.Cause, whole bool)
 }
 
-// lens stands in a relayed answer.
+// lens is in a relayed answer.
 type lens struct {
-	k    *Talk
+	k    *SpeechStream
 	to   Listening
 	most int64 // bytes that the sound may have
 	n    int64
@@ -33,7 +33,7 @@ type lens struct {
 
 // Relay makes the sound ctx's response body, of at most so many bytes. done is called
 // when all is over; it may Reset.
-func (k *Talk) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
+func (k *SpeechStream) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
 	l := &k.lens
 	*l = lens{k: k, to: to, most: most, tail: l.tail[:0], out: l.out[:0]}
 	k.x.Relay(ctx, l, done)
@@ -67,7 +67,7 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 // Spoken is how many code points of a text were spoken whose rest was not: those of the
 // pieces that came whole, where it was asked for in pieces. The next one may have been
 // refused for what its client wrote there.
-func (k *Talk) Spoken() int64 { return k.series.spoken }
+func (k *SpeechStream) Spoken() int64 { return k.series.spoken }
 
 // keep keeps the end of an answer of events, whose last one says that it is whole.
 func (l *lens) keep(p []byte) {

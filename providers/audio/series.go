@@ -51,13 +51,13 @@ func (r *series) begin(s *Speech, t *Target) {
 		return
 	}
 	r.first, r.broken, r.begun, r.spoken, r.format, r.head = true, false, false, 0, r.format[:0], r.head[:0]
-	r.own(s)
+	r.copyRequest(s)
 	r.take(shortPiece)
 }
 
-// own copies what is asked for: later pieces are asked for when the request of the client
+// copyRequest copies what is asked for: later pieces are asked for when the request of the client
 // is not there any more.
-func (r *series) own(s *Speech) {
+func (r *series) copyRequest(s *Speech) {
 	r.piece = *s
 	r.room = slices.Grow(r.room[:0], len(s.Input)+len(s.Speed)+len(s.Prompt)+len(s.Temperature)+len(s.TopP))
 	copied := func(b []byte) []byte {
@@ -85,7 +85,7 @@ func (r *series) take(least int) {
 // left says that there is text which was not spoken.
 func (r *series) left() bool { return r.on && len(r.text) > 0 }
 
-// next goes on with the next piece; false: there is none.
+// next goes on with the next piece; false if absent.
 func (r *series) next() bool {
 	if !r.left() {
 		return false
@@ -157,7 +157,7 @@ func (r *series) wavePart(skip int) []byte {
 	return append(head, samples...)
 }
 
-// samples leaves out what stands behind the samples of a WAV.
+// samples leaves out what follows the samples of a WAV.
 func (r *series) samples(p []byte) []byte {
 	if r.data < 0 {
 		return p
@@ -249,7 +249,7 @@ var (
 	mp3Samples = [4]int{44100, 48000, 32000, 0}
 )
 
-// mp3Frame is the size of a frame of layer III; 0: it is none.
+// mp3Frame is the size of a frame of layer III; 0 if it is not one.
 func mp3Frame(b []byte) int {
 	if len(b) < 4 || b[0] != 0xff || b[1]&0xe6 != 0xe2 {
 		return 0

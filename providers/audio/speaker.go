@@ -41,7 +41,7 @@ type Speaker interface {
 // Target is one upstream that serves a model of sound. Immutable.
 type Target struct {
 	Upstream string // the operator's label, for logs and metrics only
-	Router   string // what clients are told of it
+	Router   string // what clients read of it
 	Model    string // the model's name there
 	Speaker  Speaker
 	Listener Listener
@@ -77,7 +77,7 @@ func (t *Target) Voice(s *Speech) string {
 	return s.Voice
 }
 
-// PathSafe says that a voice can stand in a path as it is.
+// PathSafe says that a voice can be in a path as it is.
 func PathSafe(voice string) bool {
 	return voice != "" && !strings.ContainsFunc(voice, func(c rune) bool {
 		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'
@@ -94,5 +94,5 @@ func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
 func (byPriority) Pace(*Target) *health.Pace               { return nil }
 
-// AppendText appends a JSON string, which stands between its quotes, without its escapes.
+// AppendText appends a JSON string, which is between its quotes, without its escapes.
 func AppendText(dst, quoted []byte) []byte { return jsontext.AppendUnescaped(dst, quoted) }

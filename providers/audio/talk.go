@@ -21,8 +21,8 @@ const (
 	keptScratch = 64 << 10
 )
 
-// Trip is on whose behalf a Talk asks.
-type Trip struct {
+// ClientContext is on whose behalf a Talk asks.
+type ClientContext struct {
 	Proxy   *proxy.Proxy
 	Ctx     *fasthttp.RequestCtx
 	ID      []byte // of the request
@@ -30,9 +30,9 @@ type Trip struct {
 	Began   int64 // Unix ns
 }
 
-// Talk has targets asked for a Speech until one begins to sound, or none is left. It is
+// SpeechStream has targets asked for a Speech until one begins to sound, or none is left. It is
 // meant to be part of a pooled value; the zero value is ready, and one goroutine owns it.
-type Talk struct {
+type SpeechStream struct {
 	Attempts int
 	Tried    []attempt.Tried
 	// Target is the last one that was asked, and Result how its request went.
@@ -49,7 +49,7 @@ type Talk struct {
 	Cause   proxy.Cause
 
 	x       proxy.Exchange
-	trip    Trip
+	trip    ClientContext
 	speech  *Speech
 	targets []*Target
 	picker  Picker
@@ -64,7 +64,7 @@ type Talk struct {
 }
 
 // Begin opens the conversation. may is proxy.Exchange.DrainOnGone's.
-func (k *Talk) Begin(trip Trip, s *Speech, may func() (time.Duration, bool)) {
+func (k *SpeechStream) Begin(trip ClientContext, s *Speech, may func() (time.Duration, bool)) {
 	k.trip, k.speech = trip, s
 	k.Result = proxy.Result{Cause: proxy.NoTarget}
 	k.x.DrainOnGone(0, may)
@@ -72,10 +72,10 @@ func (k *Talk) Begin(trip Trip, s *Speech, may func() (time.Duration, bool)) {
 }
 
 // Targets is an empty list with room, for Ask.
-func (k *Talk) Targets() []*Target { return k.targets[:0] }
+func (k *SpeechStream) Targets() []*Target { return k.targets[:0] }
 
 // Ask asks the targets.
-func (k *Talk) Ask(targets []*Target) {
+func (k *SpeechStream) Ask(targets []*Target) {
 	k.targets = targets
 	k.picker.Begin(targets, k.trip.Account)
 	k.picker.Run(k, k.picker.Fitting(k, k.trip.Began))
@@ -85,21 +85,21 @@ func (k *Talk) Ask(targets []*Target) {
 }
 
 // Sounds says that the answer is there to be relayed.
-func (k *Talk) Sounds() bool {
+func (k *SpeechStream) Sounds() bool {
 	return k.Result.Cause == proxy.None && !k.Refused && k.Cause == proxy.None
 }
 
 // Why is what ended the conversation early, of its client or its upstream.
-func (k *Talk) Why() proxy.Cause { return k.x.Why() }
+func (k *SpeechStream) Why() proxy.Cause { return k.x.Why() }
 
 // End gives everything back. It may be called after all is over, too.
-func (k *Talk) End() {
+func (k *SpeechStream) End() {
 	defer k.picker.End()
 	k.x.Close()
 }
 
 // Reset clears it for the next request.
-func (k *Talk) Reset() {
+func (k *SpeechStream) Reset() {
 	k.x.Reset()
 	if cap(k.scratch) > keptScratch {
 		k.scratch = nil
@@ -112,11 +112,11 @@ func (k *Talk) Reset() {
 	k.wraps, k.plain = false, Speech{}
 	k.Attempts, k.Tried, k.Target, k.Result, k.Sent = 0, k.Tried[:0], nil, proxy.Result{}, false
 	k.Unsupported, k.Refused, k.Failure, k.Cause = nil, false, dialect.Failure{}, proxy.None
-	k.trip, k.speech, k.request, k.picker = Trip{}, nil, proxy.Request{}, Picker{}
+	k.trip, k.speech, k.request, k.picker = ClientContext{}, nil, proxy.Request{}, Picker{}
 }
 
 // Fits is attempt.Work: it puts the request into the target's dialect.
-func (k *Talk) Fits(t *Target, now int64) bool {
+func (k *SpeechStream) Fits(t *Target, now int64) bool {
 	if k.Attempts > 0 && t.Total > 0 && now-k.trip.Began >= int64(t.Total) {
 		return false // its limit is one for all attempts together
 	}
@@ -139,17 +139,17 @@ func (k *Talk) Fits(t *Target, now int64) bool {
 }
 
 // put makes the request of s.
-func (k *Talk) put(s *Speech, t *Target) bool {
-	var no *dialect.Unsupported
+func (k *SpeechStream) put(s *Speech, t *Target) bool {
+	var refusal *dialect.Unsupported
 	k.request = proxy.Request{ID: k.trip.ID}
-	if k.scratch, no = t.Speaker.Speak(&k.request, k.scratch[:0], s, t); no != nil {
-		k.Unsupported = no
+	if k.scratch, refusal = t.Speaker.Speak(&k.request, k.scratch[:0], s, t); refusal != nil {
+		k.Unsupported = refusal
 	}
-	return no == nil
+	return refusal == nil
 }
 
 // Try is attempt.Work.
-func (k *Talk) Try(t *Target) attempt.Verdict {
+func (k *SpeechStream) Try(t *Target) attempt.Verdict {
 	k.Target, k.Refused, k.Cause = t, false, proxy.None
 	k.Attempts++
 	k.words = k.words[:0]
@@ -167,10 +167,10 @@ func (k *Talk) Try(t *Target) attempt.Verdict {
 }
 
 // judge reads as much of the answer as tells whether it is sound.
-func (k *Talk) judge() attempt.Verdict {
+func (k *SpeechStream) judge() attempt.Verdict {
 	switch {
 	case k.Result.Cause != proxy.None:
-		return k.lost(k.Result.Cause)
+		return k.disconnected(k.Result.Cause)
 	case k.Result.Status < 200 || k.Result.Status >= 300:
 		return k.refusal(k.Result.Status, k.Result.RetryAfter, nil)
 	}
@@ -187,7 +187,7 @@ func (k *Talk) judge() attempt.Verdict {
 		case kind == sounds:
 			return k.sound(whole)
 		case cause != proxy.None:
-			return k.lost(cause)
+			return k.disconnected(cause)
 		case kind == speaks:
 			return k.spoken(whole)
 		case kind == strange || done || len(whole) > mostHead:
@@ -200,21 +200,21 @@ func (k *Talk) judge() attempt.Verdict {
 }
 
 // events says whether the upstream answers with events.
-func (k *Talk) events() bool { return k.speech.Events && !k.wraps }
+func (k *SpeechStream) events() bool { return k.speech.Events && !k.wraps }
 
-func (k *Talk) sniff(head []byte, done bool) sniffed {
+func (k *SpeechStream) sniff(head []byte, done bool) sniffed {
 	if k.events() {
 		return sniffEvents(k.x.ContentType(), head, done)
 	}
 	kind := sniff(k.speech.Format, k.x.ContentType(), head, done)
 	if kind == sounds && k.series.on && !k.series.opens(head) && !done {
-		return unclear // what stands before its sound is not all there
+		return unclear // what precedes its sound is not all there
 	}
 	return kind
 }
 
 // sound accepts an answer that begins with head.
-func (k *Talk) sound(head []byte) attempt.Verdict {
+func (k *SpeechStream) sound(head []byte) attempt.Verdict {
 	if k.series.on {
 		k.head = append(k.head[:0], head...)
 		head = k.head
@@ -224,7 +224,7 @@ func (k *Talk) sound(head []byte) attempt.Verdict {
 }
 
 // spoken reads an answer of 2xx that is text: an error in its place.
-func (k *Talk) spoken(begun []byte) attempt.Verdict {
+func (k *SpeechStream) spoken(begun []byte) attempt.Verdict {
 	head := append([]byte(nil), begun...)
 	if k.events() {
 		if words := eventWords(head); words != nil {
@@ -236,14 +236,14 @@ func (k *Talk) spoken(begun []byte) attempt.Verdict {
 
 // refusal judges an answer that says no. status 0 is that of its words, which are words
 // and what still comes.
-func (k *Talk) refusal(status int, retryAfter time.Duration, words []byte) attempt.Verdict {
+func (k *SpeechStream) refusal(status int, retryAfter time.Duration, words []byte) attempt.Verdict {
 	k.x.Limit(refusalWait)
 	body, cause, err := k.x.ReadAll(k.words[:0], maxErrorBody)
 	if cause.Final() {
-		return k.lost(cause)
+		return k.disconnected(cause)
 	}
 	if err != nil {
-		body = nil // it is told by its status alone
+		body = nil // its status alone is reported
 	}
 	if len(words) > 0 {
 		body = append(slices.Clone(words), body...)
@@ -261,7 +261,7 @@ func (k *Talk) refusal(status int, retryAfter time.Duration, words []byte) attem
 	return k.Failure.Verdict
 }
 
-func (k *Talk) lost(cause proxy.Cause) attempt.Verdict {
+func (k *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
 	k.Cause = cause
 	if cause == proxy.TotalTimeout && k.Attempts > 1 {
 		// It had what the others left it of the time for all attempts.
@@ -271,7 +271,7 @@ func (k *Talk) lost(cause proxy.Cause) attempt.Verdict {
 }
 
 // noteFailure keeps for the log how a target failed.
-func (k *Talk) noteFailure() {
+func (k *SpeechStream) noteFailure() {
 	t := attempt.Tried{Upstream: k.Target.Upstream, Status: k.Result.Status, Cause: k.Cause, At: time.Now()}
 	switch {
 	case len(k.words) > 0:
@@ -283,7 +283,7 @@ func (k *Talk) noteFailure() {
 }
 
 // report tells the target's health how an answer ended that sounded.
-func (k *Talk) report(cause proxy.Cause) {
+func (k *SpeechStream) report(cause proxy.Cause) {
 	v := attempt.Lost(cause)
 	if cause == proxy.None {
 		v = attempt.Judge(200, 0)

@@ -20,7 +20,7 @@ const (
 
 // Transcribing has targets write down one sound until one has done it. The next one is
 // asked only where the last did not take the work: what was listened to twice would be
-// paid twice by whoever runs the gateway.
+// paid twice by the operator.
 type Transcribing struct {
 	Proxy   *proxy.Proxy
 	Hearing *Hearing
@@ -29,7 +29,7 @@ type Transcribing struct {
 	// Stay is asked when the client left: whether its sound is wanted all the same.
 	Stay func() bool
 
-	// What it came to: a Transcript of By, or why there is none.
+	// What it came to: a Transcript of By, or why it failed.
 	Transcript *Transcript
 	By         *Target
 	Failure    dialect.Failure // where Cause is none
@@ -73,7 +73,7 @@ func (l *Transcribing) Fits(t *Target, _ int64) bool { return t.Listener != nil 
 func (l *Transcribing) Try(t *Target) attempt.Verdict {
 	l.By, l.Cause, l.Err, l.Failure, l.words = t, proxy.None, nil, dialect.Failure{}, ""
 	l.Attempts++
-	status, v := l.ask(t)
+	status, v := l.request(t)
 	if l.Transcript != nil {
 		return v
 	}
@@ -88,8 +88,8 @@ func (l *Transcribing) Try(t *Target) attempt.Verdict {
 	return v
 }
 
-// ask sends the sound to a target and reads its answer.
-func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
+// request sends the sound to a target and reads its answer.
+func (l *Transcribing) request(t *Target) (status int, v attempt.Verdict) {
 	// An answer begins when all was heard, so that it has the time of the whole.
 	limit := time.Until(l.ends)
 	if t.Total > 0 {
@@ -105,7 +105,7 @@ func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
 	})
 	res := l.Proxy.Ask(l.ctx, x, limit, t.Proxy, &r)
 	if res.Cause != proxy.None {
-		return 0, l.lost(res.Cause, res.Err, res.Sent)
+		return 0, l.disconnected(res.Cause, res.Err, res.Sent)
 	}
 	defer x.Close()
 	most := maxTranscript
@@ -115,13 +115,13 @@ func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
 	body, cause, err := x.Body(nil, most)
 	switch {
 	case err == proxy.ErrTooLarge && most == maxRefusal:
-		body = nil // an error that long is told by its status alone
+		body = nil // of an error that long only the status is reported
 	case err == proxy.ErrTooLarge:
 		l.Took, l.Failure = true, failed(textBroken)
 		return res.Status, l.Failure.Verdict
 	case err != nil:
 		// What was refused was not listened to, also where its words are cut off.
-		return res.Status, l.lost(cause, err, most != maxRefusal)
+		return res.Status, l.disconnected(cause, err, most != maxRefusal)
 	}
 	if most == maxRefusal {
 		l.Failure = t.Listener.Error(res.Status, res.RetryAfter, body)
@@ -137,8 +137,8 @@ func (l *Transcribing) ask(t *Target) (status int, v attempt.Verdict) {
 	return res.Status, attempt.Judge(res.Status, 0)
 }
 
-// lost is what follows from an attempt without a whole answer.
-func (l *Transcribing) lost(cause proxy.Cause, err error, sent bool) attempt.Verdict {
+// disconnected is what follows from an attempt without a whole answer.
+func (l *Transcribing) disconnected(cause proxy.Cause, err error, sent bool) attempt.Verdict {
 	l.Cause, l.Err = cause, err
 	v := attempt.Lost(cause)
 	if sent {

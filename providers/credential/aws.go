@@ -165,7 +165,7 @@ func writePatched(w io.Writer, body []byte, patches []proxy.Patch) {
 }
 
 // Refused is proxy.Credential. AWS answers 403 for a wrong clock, for keys that
-// have run out and for those that may not; its clock stands in the answer.
+// have run out and for those that may not; its clock is in the answer.
 func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	// settle is how long a file must have been left alone to be believed: not
 	// everybody who writes one does it in one step.
 	settle = 20 * time.Millisecond
-	// leeway is how long a token is shown beyond the expiry that stands in it: our
+	// leeway is how long a token is shown beyond the expiry that is in it: our
 	// clock may be off, and the upstream judges.
 	leeway = 30 * time.Second
 	// maxSecretFile is more than any key or token file has.
@@ -39,7 +39,7 @@ func (f *secretFile) stale() bool {
 		!info.ModTime().Equal(f.last.ModTime())
 }
 
-// read waits a moment for whoever is writing the file.
+// read waits a moment for the writer of the file.
 func (f *secretFile) read() ([]byte, error) {
 	for try := 0; ; try++ {
 		data, info, err := readSecret(f.path)

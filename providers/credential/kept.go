@@ -50,9 +50,9 @@ type token struct {
 	mark   uint64
 }
 
-// kept shows tokens of a source, which it asks ahead of time. Everything but
-// shown is owned by whoever holds flying.
-type kept struct {
+// tokenCache shows tokens of a source, which it asks ahead of time. Everything but
+// The holder of flying owns shown.
+type tokenCache struct {
 	spec   Spec
 	source source
 	log    zerolog.Logger
@@ -70,16 +70,16 @@ type kept struct {
 	ended chan struct{}
 }
 
-func newKept(s Spec, from source, log zerolog.Logger) *kept {
+func newKept(s Spec, from source, log zerolog.Logger) *tokenCache {
 	ctx, stop := context.WithCancel(context.Background())
-	k := &kept{spec: s, source: from, log: log, first: make(chan struct{}),
+	k := &tokenCache{spec: s, source: from, log: log, first: make(chan struct{}),
 		flying: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
 	go k.keep(ctx)
 	return k
 }
 
 // keep renews until Close.
-func (k *kept) keep(ctx context.Context) {
+func (k *tokenCache) keep(ctx context.Context) {
 	defer close(k.ended)
 	for first := true; ; first = false {
 		k.flying <- struct{}{}
@@ -100,7 +100,7 @@ func (k *kept) keep(ctx context.Context) {
 
 // renew asks the source once and says when to ask it again. The caller holds
 // flying.
-func (k *kept) renew(ctx context.Context) time.Duration {
+func (k *tokenCache) renew(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	t, err := k.source.get(ctx)
@@ -138,7 +138,7 @@ func (k *kept) renew(ctx context.Context) time.Duration {
 	return k.source.next(t, now)
 }
 
-func (k *kept) complain(err error, old *token, now time.Time) {
+func (k *tokenCache) complain(err error, old *token, now time.Time) {
 	event, left := k.log.Error(), "no token is left, so that the upstream is not asked"
 	if old != nil && !old.over(now) {
 		event, left = k.log.Warn(), "the last one is still shown"
@@ -150,7 +150,7 @@ func (k *kept) complain(err error, old *token, now time.Time) {
 }
 
 // AppendFields is proxy.Credential.
-func (k *kept) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
+func (k *tokenCache) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
 	t := k.shown.Load()
 	if t == nil {
 		select {
@@ -168,7 +168,7 @@ func (k *kept) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
 }
 
 // nothing is why there is no token to show.
-func (k *kept) nothing(t *token) error {
+func (k *tokenCache) nothing(t *token) error {
 	what := "there is no token yet"
 	if t != nil {
 		what = "the token has expired"
@@ -181,7 +181,7 @@ func (k *kept) nothing(t *token) error {
 
 // Refused is proxy.Credential: requests that met the refusal of one token wait
 // for one renewal.
-func (k *kept) Refused(q *proxy.Unproven, status int, _ []byte) bool {
+func (k *tokenCache) Refused(q *proxy.Unproven, status int, _ []byte) bool {
 	if status != 401 {
 		return false // who asks is known, and may not
 	}
@@ -205,7 +205,7 @@ func (k *kept) Refused(q *proxy.Unproven, status int, _ []byte) bool {
 }
 
 // Age is Aged.
-func (k *kept) Age() (got, expires time.Time) {
+func (k *tokenCache) Age() (got, expires time.Time) {
 	if t := k.shown.Load(); t != nil {
 		return t.got, t.expires
 	}
@@ -213,7 +213,7 @@ func (k *kept) Age() (got, expires time.Time) {
 }
 
 // Close is Credential.
-func (k *kept) Close() {
+func (k *tokenCache) Close() {
 	k.stop()
 	<-k.ended
 }
@@ -235,7 +235,7 @@ func backoff(failures int) time.Duration {
 	return wait/2 + rand.N(wait)
 }
 
-// plainToken says that a token can stand in a header.
+// plainToken says that a token can be in a header.
 func plainToken(s string) bool {
 	if s == "" || len(s) > maxToken {
 		return false

@@ -85,7 +85,7 @@ func bearerSpec() Spec {
 }
 
 // shows is the token that a request shows now.
-func shows(k *kept) (string, *proxy.Unproven) {
+func shows(k *tokenCache) (string, *proxy.Unproven) {
 	q := &proxy.Unproven{}
 	line, err := k.AppendFields(nil, q)
 	if err != nil {

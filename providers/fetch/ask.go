@@ -16,7 +16,7 @@ import (
 	"farebox/config/fair"
 )
 
-// Ask is a fetch whose status, type and final URL matter to who asks.
+// Ask is a fetch whose status, type and final URL matter to the caller.
 type Ask struct {
 	URL string
 	// Agent and Accept are sent as they are; empty: as Get sends them.

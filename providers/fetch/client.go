@@ -255,7 +255,7 @@ func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]by
 	}
 }
 
-// check refuses what is wrong with a URL by its text alone. It is no protection
+// check refuses what is wrong with a URL by its text alone. It is not a protection
 // by itself: that is the guard's.
 func check(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.Hostname() == "" {

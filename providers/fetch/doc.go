@@ -3,8 +3,8 @@
 // is not the public internet, whatever name, spelling, redirect or DNS answer
 // leads there, and bounds time, size, redirects and concurrency.
 //
-// The check stands in the dialer, after the name was resolved and on the very
+// The check is in the dialer, after the name was resolved and on the very
 // address that is dialled, so that no second look at DNS can differ.
 //
-// What may not enter: knowledge of what is fetched, and of who asks.
+// What may not enter: knowledge of what is fetched, and of the caller.
 package fetch

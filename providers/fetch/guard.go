@@ -47,7 +47,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 		return &Error{Reason: Forbidden}
 	}
 	ip := at.Addr()
-	if no := refused.Load(); no != nil && no.Port() == at.Port() && (ip.Unmap() == no.Addr().Unmap() || ip.Unmap().IsLoopback() ||
+	if refusal := refused.Load(); refusal != nil && refusal.Port() == at.Port() && (ip.Unmap() == refusal.Addr().Unmap() || ip.Unmap().IsLoopback() ||
 		ip.IsUnspecified() || g.isOwn(ip)) {
 		return &Error{Reason: Forbidden}
 	}
@@ -84,7 +84,7 @@ func within(list []netip.Prefix, ip netip.Addr) bool {
 
 // isOwn says that the address is one of this host's: its public addresses lead
 // to services that trust the local network. Asked anew each time, since
-// addresses come and go; when they cannot be told, nothing is allowed.
+// addresses come and go; when they are not known, nothing is allowed.
 func (g *guard) isOwn(ip netip.Addr) bool {
 	list, err := g.own()
 	if err != nil {

@@ -30,17 +30,17 @@ type queue struct {
 // RoundTrip waits for a turn, which ends with the body.
 func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := strings.ToLower(strings.TrimSuffix(r.URL.Hostname(), "."))
-	q := p.enter(host)
+	q := p.acquire(host)
 	place, err := take(r.Context(), q.turns, p.wait)
 	if err != nil {
-		p.leave(host, q)
+		p.release(host, q)
 		return nil, err
 	}
 	var once sync.Once
 	done := func() {
 		once.Do(func() {
 			place.Done()
-			p.leave(host, q)
+			p.release(host, q)
 		})
 	}
 	resp, err := p.next.RoundTrip(r)
@@ -52,7 +52,7 @@ func (p *perHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (p *perHost) enter(host string) *queue {
+func (p *perHost) acquire(host string) *queue {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.hosts[host]
@@ -64,7 +64,7 @@ func (p *perHost) enter(host string) *queue {
 	return q
 }
 
-func (p *perHost) leave(host string, q *queue) {
+func (p *perHost) release(host string, q *queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q.users--; q.users == 0 {

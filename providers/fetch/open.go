@@ -32,7 +32,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 		return nil, "", err
 	}
 	inner, cancel := context.WithCancel(ctx)
-	b := &opened{outer: ctx, cancel: cancel, place: place, left: most, limit: c.o.Limit}
+	b := &limitedBody{outer: ctx, cancel: cancel, place: place, left: most, limit: c.o.Limit}
 	b.silent = time.AfterFunc(c.o.Limit, func() {
 		b.mu.Lock()
 		b.slow = true
@@ -63,8 +63,8 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	return b, resp.Header.Get("Content-Type"), nil
 }
 
-// opened is a body on its way. One goroutine reads it.
-type opened struct {
+// limitedBody is a body on its way. One goroutine reads it.
+type limitedBody struct {
 	outer  context.Context
 	cancel context.CancelFunc
 	place  fair.Place
@@ -79,7 +79,7 @@ type opened struct {
 	slow bool // the server was silent for too long
 }
 
-func (b *opened) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
@@ -97,7 +97,7 @@ func (b *opened) Read(p []byte) (int, error) {
 }
 
 // Close ends the fetch.
-func (b *opened) Close() error {
+func (b *limitedBody) Close() error {
 	if b.err == nil {
 		b.err = &Error{Reason: Unreachable}
 	}
@@ -106,7 +106,7 @@ func (b *opened) Close() error {
 }
 
 // end gives back what the fetch holds, once.
-func (b *opened) end() {
+func (b *limitedBody) end() {
 	b.once.Do(func() {
 		b.silent.Stop()
 		b.cancel()
@@ -118,7 +118,7 @@ func (b *opened) end() {
 }
 
 // fail ends the fetch and finds the reason.
-func (b *opened) fail(err error) error {
+func (b *limitedBody) fail(err error) error {
 	b.mu.Lock()
 	slow := b.slow
 	b.mu.Unlock()

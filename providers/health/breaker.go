@@ -91,23 +91,23 @@ type Breaker struct {
 	watch  atomic.Pointer[func(Change)]
 	held   atomic.Uint32
 
-	mu      sync.Mutex // of what follows, and for changes of openNs and probeNs
-	half    bool       // a request was let pass after the rest
-	failing party      // who met the failures in a row
-	asking  party      // who was asked to come back later
+	mu      sync.Mutex      // of what follows, and for changes of openNs and probeNs
+	half    bool            // a request was let pass after the rest
+	failing failureReporter // who met the failures in a row
+	asking  failureReporter // who was asked to come back later
 
 	prober atomic.Uint64 // whose probe failed last
 	lastNs atomic.Int64  // …and when
 }
 
-// party is who met something since the last success.
-type party struct {
+// failureReporter is who met something since the last success.
+type failureReporter struct {
 	first  uint64 // 0: nobody yet
 	shared bool   // others did, too
 }
 
-// meet notes an account and says whether it is known to concern more than one.
-func (p *party) meet(account uint64) (shared bool) {
+// note notes an account and says whether it is known to concern more than one.
+func (p *failureReporter) note(account uint64) (shared bool) {
 	if account == 0 || p.first != 0 && p.first != account {
 		p.shared = true
 	}
@@ -128,11 +128,11 @@ func (b *Breaker) Like(limit int, openFor time.Duration) bool {
 	return b.limit == int32(limit) && b.openFor == openFor
 }
 
-// Watch has f told of every change from here on, in place of who was told
+// Watch calls f with every change from here on, in place of the one called
 // before. f is called outside of all locks and must not block.
 func (b *Breaker) Watch(f func(Change)) { b.watch.Store(&f) }
 
-func (b *Breaker) tell(c Change) {
+func (b *Breaker) notify(c Change) {
 	b.became[c.To].Add(1)
 	if f := b.watch.Load(); f != nil {
 		(*f)(c)
@@ -147,7 +147,7 @@ func (b *Breaker) Hold(h Held) {
 		return
 	}
 	b.failures.Store(0)
-	b.failing, b.asking, b.half = party{}, party{}, false
+	b.failing, b.asking, b.half = failureReporter{}, failureReporter{}, false
 	b.probeNs.Store(0)
 	b.prober.Store(0)
 	b.openNs.Store(0)
@@ -217,7 +217,7 @@ func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	b.half = b.half || first
 	b.mu.Unlock()
 	if first {
-		b.tell(Change{To: HalfOpen})
+		b.notify(Change{To: HalfOpen})
 	}
 	return free
 }
@@ -239,11 +239,11 @@ func (b *Breaker) Succeeded() {
 	}
 	b.mu.Lock()
 	b.failures.Store(0)
-	b.failing, b.asking = party{}, party{}
+	b.failing, b.asking = failureReporter{}, failureReporter{}
 	closed := b.close()
 	b.mu.Unlock()
 	if closed {
-		b.tell(Change{To: Closed})
+		b.notify(Change{To: Closed})
 	}
 }
 
@@ -257,7 +257,7 @@ func (b *Breaker) Answering() {
 	closed := b.close()
 	b.mu.Unlock()
 	if closed {
-		b.tell(Change{To: Closed})
+		b.notify(Change{To: Closed})
 	}
 }
 
@@ -283,11 +283,11 @@ func (b *Breaker) FailedFor(account uint64, nowNs int64, rest time.Duration) {
 	n := b.failures.Add(1)
 	rest = min(rest, MaxCoolDown)
 	asked := rest > 0
-	if asked && !b.asking.meet(account) {
+	if asked && !b.asking.note(account) {
 		rest = min(rest, MaxAlone)
 	}
 	most := b.openFor
-	if !b.failing.meet(account) {
+	if !b.failing.note(account) {
 		most = min(most, MaxAlone)
 	}
 	if n >= b.limit {
@@ -310,7 +310,7 @@ func (b *Breaker) FailedFor(account uint64, nowNs int64, rest time.Duration) {
 	b.probeNs.Store(0)
 	b.mu.Unlock()
 	if opened {
-		b.tell(Change{To: Open, Rest: rest, Asked: asked})
+		b.notify(Change{To: Open, Rest: rest, Asked: asked})
 	}
 }
 

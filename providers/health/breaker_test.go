@@ -133,7 +133,7 @@ func TestProbesAreShared(t *testing.T) {
 }
 
 // Changes are told once each.
-func TestChangesAreTold(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	var got []Change
 	b := NewBreaker(2, time.Minute)
 	b.Watch(func(c Change) { got = append(got, c) })
@@ -203,7 +203,7 @@ func TestReportsFromEverywhere(t *testing.T) {
 
 // A lone target that refused one customer answered 503 to all the others, but
 // for one at a time.
-func TestWhatOneAccountMetIsNoReasonToRefuseOthers(t *testing.T) {
+func TestAFailureOfOneAccountRefusesNobodyElse(t *testing.T) {
 	b := NewBreaker(5, 10*time.Second)
 	b.FailedFor(1, 0, 60*time.Second)
 	if b.State(0) != Open || b.RestsForAnother(1) || !b.RestsForAnother(2) || b.RestsForAnother(0) {

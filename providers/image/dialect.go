@@ -39,10 +39,10 @@ type Reach struct {
 type Run interface {
 	// Next is given the answer to the last step, nil at first, and does one of
 	// three things: it fills s with the next step, returns the outcome, or
-	// returns why there is none. Answers of 300 and above come here, too.
+	// returns why it has none. Answers of 300 and above come here, too.
 	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
 	// Cancel fills s with the request that tells the upstream to stop, after
-	// the client left or a limit ran out; false: there is none to send.
+	// the client left or a limit ran out; false if nothing is to be sent.
 	// Its answer is read and forgotten.
 	Cancel(s *Step) bool
 }

@@ -7,7 +7,7 @@
 // poll and fetch at a queue), fails over while nothing went to the client, makes
 // several calls side by side where an upstream makes one image a call, and
 // checks and converts what came. The [Result] is complete and checked before
-// the first byte goes to the client, and stands in memory once: its images are
+// the first byte goes to the client, and is in memory once: its images are
 // slices of the upstreams' answers, which [Pieces] turn into base64 or raw bytes
 // while they are written.
 //

@@ -37,7 +37,7 @@ type Options struct {
 	Proxy *proxy.Proxy
 	Fetch Fetcher
 	// Room is how many bytes the answers of all jobs may take together; a job
-	// that finds no room is told that there is no capacity. 0: 1 GiB.
+	// that finds no room hears that there is no capacity. 0: 1 GiB.
 	Room int64
 	// Parallel is how many runs of one job go on side by side; 0: 4.
 	Parallel int
@@ -47,14 +47,14 @@ type Options struct {
 	Cancel time.Duration
 	// Conversions is how many images are converted at once; 0: 2.
 	Conversions int
-	// OnPanic is told of a panic in a run that has a goroutine of its own.
+	// OnPanic is notified of a panic in a run that has a goroutine of its own.
 	OnPanic func(v any)
 }
 
 // Engine carries jobs to their images. Safe for concurrent use.
 type Engine struct {
 	o         Options
-	held      *fair.Room // Options.Room, which customers share
+	held      *fair.Space // Options.Room, which customers share
 	exchanges sync.Pool
 	convert   *picture.Converter
 }
@@ -110,7 +110,7 @@ func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account
 	w := &work{e: e, ctx: ctx, job: j, targets: targets, account: account, ends: began.Add(e.o.Limit)}
 	first := w.begin()
 	wants := split(max(1, j.Count), first.reach.PerCall)
-	lines := make([]*line, len(wants))
+	lines := make([]*attemptRun, len(wants))
 	lines[0] = first
 	for i := 1; i < len(wants); i++ {
 		lines[i] = w.begin()
@@ -178,15 +178,15 @@ func (w *work) pause(d time.Duration) proxy.Cause {
 	}
 }
 
-func (w *work) begin() *line {
-	l := &line{work: w}
+func (w *work) begin() *attemptRun {
+	l := &attemptRun{work: w}
 	l.picker.Begin(w.targets, w.account)
 	l.choose()
 	return l
 }
 
 // collect makes one Result of what the lines came to.
-func (w *work) collect(lines []*line, took time.Duration) (*Result, *Failed) {
+func (w *work) collect(lines []*attemptRun, took time.Duration) (*Result, *Failed) {
 	r := &Result{engine: w.e, owner: w.job.Owner}
 	var missing *Failed
 	for _, l := range lines {
@@ -248,9 +248,9 @@ func failure(text string) *dialect.Failure {
 }
 
 // check reads the header of an image that an upstream sent, cleans its text and
-// cuts off what lies behind it. Upstreams are not believed: what is no complete
+// cuts off what lies behind it. Upstreams are not believed: what is not a complete
 // image of a known format is a failure.
-func check(m *Image) (h picture.Header, no *dialect.Failure) {
+func check(m *Image) (h picture.Header, refusal *dialect.Failure) {
 	if len(m.Text)+len(m.Raw) == 0 {
 		return h, failure(textMissing)
 	}

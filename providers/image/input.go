@@ -13,7 +13,7 @@ func IsURL[T string | []byte](text T) bool {
 	return len(text) > 7 && (string(text[:7]) == "http://" || len(text) > 8 && string(text[:8]) == "https://")
 }
 
-// ReadText makes an Input of what stands between the quotes of a JSON string:
+// ReadText makes an Input of the raw content of a JSON string:
 // base64, with or without a data URL's prefix. The text is cleaned where it
 // stands, so memory holds it once: escapes and line ends go, what lies behind
 // the image's end goes, missing padding is an error. The error is a

@@ -48,7 +48,7 @@ func TestTextIsReadWhereItStands(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoImageIsRefused(t *testing.T) {
+func TestTextThatIsNotAnImageIsRefused(t *testing.T) {
 	t.Parallel()
 	plain := text(pngOf(300, 260))
 	large := make([]byte, picture.MaxSize)
@@ -83,7 +83,7 @@ func TestTextThatIsNoImageIsRefused(t *testing.T) {
 	}
 }
 
-func TestLinksAreTold(t *testing.T) {
+func TestLinksAreReported(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{
 		"http://a": true, "https://a": true, "http://": false, "https://": false, "": false, "ftp://a.b.c": false,

@@ -30,7 +30,7 @@ type Maybe[T any] struct {
 // Some is a value that is there.
 func Some[T any](v T) Maybe[T] { return Maybe[T]{v, true} }
 
-// Or is the value, or other when there is none.
+// Or is the value, or other if absent.
 func (m Maybe[T]) Or(other T) T {
 	if m.Set {
 		return m.V
@@ -109,7 +109,7 @@ type Job struct {
 
 	// ModelID is the catalog's name of the model, for metadata.
 	ModelID string
-	// ID is the request id that upstreams are told.
+	// ID is the request id that upstreams get.
 	ID []byte
 }
 
@@ -133,7 +133,7 @@ type Input struct {
 }
 
 // Size is the length of the file in bytes.
-func (in *Input) Size() int64 { return contentSize(in.Text, in.Raw) }
+func (i *Input) Size() int64 { return contentSize(i.Text, i.Raw) }
 
 // contentSize is the length of raw, or of what the padded base64 text stands for.
 func contentSize(text, raw []byte) int64 {

@@ -36,9 +36,9 @@ const (
 	repeatPause = 250 * time.Millisecond
 )
 
-// line is one sequence of runs that makes images one goroutine's way: it fails
+// attemptRun is one sequence of runs that makes images one goroutine's way: it fails
 // over from target to target until it has one run's images.
-type line struct {
+type attemptRun struct {
 	*work
 	picker picker
 	target *Target // the first to ask
@@ -62,22 +62,22 @@ type line struct {
 }
 
 // choose finds the next target that can do the job at all, if there is one.
-func (l *line) choose() {
+func (l *attemptRun) choose() {
 	if l.target = l.picker.Fitting(l, time.Now().UnixNano()); l.target == nil && l.failed == nil {
 		l.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
 	}
 }
 
 // Fits is attempt.Work.
-func (l *line) Fits(t *Target, _ int64) bool {
+func (l *attemptRun) Fits(t *Target, _ int64) bool {
 	l.reach = t.Dialect.Reach(l.job, t)
 	if l.job.Mask != nil && l.reach.No == nil && !l.reach.Masks {
 		l.reach.No = &dialect.Unsupported{Path: "mask", Text: "mask: the model takes none; describe the change in the prompt."}
 	}
-	if no := l.reach.No; no != nil {
+	if refusal := l.reach.No; refusal != nil {
 		if l.failed == nil {
 			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
-				Type: "invalid_request_error", Message: no.Text}}
+				Type: "invalid_request_error", Message: refusal.Text}}
 		}
 		return false
 	}
@@ -86,7 +86,7 @@ func (l *line) Fits(t *Target, _ int64) bool {
 }
 
 // safely is run in a goroutine of its own: a panic must not end the process.
-func (l *line) safely(want int) {
+func (l *attemptRun) safely(want int) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.e.o.OnPanic(v)
@@ -104,7 +104,7 @@ func (l *line) safely(want int) {
 
 // fill makes want images: one run at the target that was chosen, then more when
 // another target makes fewer at once.
-func (l *line) fill(want int) {
+func (l *attemptRun) fill(want int) {
 	l.want = want
 	for l.target != nil {
 		l.picker.Run(l, l.target)
@@ -117,7 +117,7 @@ func (l *line) fill(want int) {
 }
 
 // Try is attempt.Work: a run at a target, for as many images as it makes at once.
-func (l *line) Try(t *Target) attempt.Verdict {
+func (l *attemptRun) Try(t *Target) attempt.Verdict {
 	l.asked, l.n = t, min(l.want-len(l.images), l.reach.PerCall)
 	l.attempts++
 	l.reply = Reply{}
@@ -136,7 +136,7 @@ func (l *line) Try(t *Target) attempt.Verdict {
 }
 
 // judge is what follows from a run that failed.
-func (l *line) judge(f *Failed) attempt.Verdict {
+func (l *attemptRun) judge(f *Failed) attempt.Verdict {
 	switch {
 	case f.Cause == proxy.TotalTimeout && !time.Now().Before(l.ends):
 		return attempt.Verdict{Do: attempt.Fail} // the job's limit, not the target's
@@ -147,7 +147,7 @@ func (l *line) judge(f *Failed) attempt.Verdict {
 }
 
 // noteFailure keeps for the log how the target failed.
-func (l *line) noteFailure(f *Failed) {
+func (l *attemptRun) noteFailure(f *Failed) {
 	t := attempt.Tried{Upstream: f.Target.Upstream, Status: l.reply.Status, Cause: f.Cause, At: time.Now()}
 	switch {
 	case f.Err != nil:
@@ -161,14 +161,14 @@ func (l *line) noteFailure(f *Failed) {
 }
 
 // converse drives one run to its end.
-func (l *line) converse(t *Target, n int) (*Outcome, *Failed) {
+func (l *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 	run := t.Dialect.Begin(l.job, t, n)
 	var last *Reply
 	for range maxSteps {
 		s := Step{}
-		out, no := run.Next(&s, last)
-		if no != nil {
-			return nil, &Failed{Failure: *no, RetryAfter: max(no.RetryAfter, no.Verdict.Rest)}
+		out, refusal := run.Next(&s, last)
+		if refusal != nil {
+			return nil, &Failed{Failure: *refusal, RetryAfter: max(refusal.RetryAfter, refusal.Verdict.Rest)}
 		}
 		if out != nil {
 			if len(out.Images) == 0 {
@@ -188,7 +188,7 @@ func (l *line) converse(t *Target, n int) (*Outcome, *Failed) {
 }
 
 // step waits, then asks, again where that is safe.
-func (l *line) step(t *Target, s *Step) (*Reply, *Failed) {
+func (l *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	wait := s.Wait
 	for try := 0; ; try++ {
 		left := time.Until(l.ends)
@@ -205,7 +205,7 @@ func (l *line) step(t *Target, s *Step) (*Reply, *Failed) {
 		if s.URL != "" {
 			failed = l.fetch(s, left)
 		} else {
-			failed = l.ask(t, s)
+			failed = l.request(t, s)
 		}
 		if failed == nil {
 			return &l.reply, nil
@@ -218,7 +218,7 @@ func (l *line) step(t *Target, s *Step) (*Reply, *Failed) {
 }
 
 // fetch gets a URL that the upstream named.
-func (l *line) fetch(s *Step, limit time.Duration) *Failed {
+func (l *attemptRun) fetch(s *Step, limit time.Duration) *Failed {
 	if l.e.o.Fetch == nil {
 		return &Failed{Failure: *failure(textFetch), Err: errors.New("there is no fetcher")}
 	}
@@ -248,8 +248,8 @@ func (l *line) fetch(s *Step, limit time.Duration) *Failed {
 	return nil
 }
 
-// ask sends the step's request and reads the whole answer.
-func (l *line) ask(t *Target, s *Step) *Failed {
+// request sends the step's request and reads the whole answer.
+func (l *attemptRun) request(t *Target, s *Step) *Failed {
 	if l.x == nil {
 		l.x = l.e.exchanges.Get().(*proxy.Exchange)
 	}
@@ -285,7 +285,7 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 	l.settle(room, cap(body))
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
-		body = nil // an error that long is told by its status alone
+		body = nil // of an error that long only the status is reported
 	case err == proxy.ErrTooLarge:
 		return &Failed{Failure: *failure(textLarge)}
 	case err != nil:
@@ -300,7 +300,7 @@ func (l *line) ask(t *Target, s *Step) *Failed {
 
 // cancel tells the upstream to stop, when it may still be at work. Nobody waits
 // for it but the job's hold, so it gets little time.
-func (l *line) cancel(t *Target, run Run, f *Failed) {
+func (l *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	if f.Cause == proxy.Shutdown {
 		return // nothing can be sent any more
 	}
@@ -322,7 +322,7 @@ func (l *line) cancel(t *Target, run Run, f *Failed) {
 }
 
 // accept checks what a run made and brings it into the job's format.
-func (l *line) accept(out *Outcome) *Failed {
+func (l *attemptRun) accept(out *Outcome) *Failed {
 	before := len(l.images)
 	l.Blurred = l.Blurred || out.Blurred
 	l.Violation = l.Violation || out.Violation
@@ -330,10 +330,10 @@ func (l *line) accept(out *Outcome) *Failed {
 	l.Minor = l.Minor || out.Minor
 	for i := range out.Images {
 		m := &out.Images[i]
-		no := l.finish(m)
-		if no != nil {
+		refusal := l.finish(m)
+		if refusal != nil {
 			l.images = l.images[:before]
-			return &Failed{Failure: *no}
+			return &Failed{Failure: *refusal}
 		}
 		l.Blurred = l.Blurred || m.Blurred
 		l.Violation = l.Violation || m.Blocked
@@ -347,22 +347,22 @@ func (l *line) accept(out *Outcome) *Failed {
 
 // finish makes an image what the job asks for: black where it was withheld, in
 // the job's format, with its metadata.
-func (l *line) finish(m *Image) (no *dialect.Failure) {
+func (l *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 	format := l.job.Format
 	if m.Blocked && (l.job.AsFile || format == picture.Unknown) {
 		format = picture.PNG
 	}
 	if m.Blocked && len(m.Text)+len(m.Raw) == 0 {
 		w, h := l.job.Pixels(8)
-		if no = l.remake(m, func(c context.Context) ([]byte, error) {
+		if refusal = l.remake(m, func(c context.Context) ([]byte, error) {
 			return l.e.convert.Blank(c, w, h, format)
-		}); no != nil {
-			return no
+		}); refusal != nil {
+			return refusal
 		}
 	}
-	h, no := check(m)
-	if no != nil {
-		return no
+	h, refusal := check(m)
+	if refusal != nil {
+		return refusal
 	}
 	f := format
 	if f == picture.Unknown {
@@ -371,17 +371,17 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 	width, height := l.wanted(h)
 	if f != h.Format || width != h.Width {
 		text, raw := m.Text, m.Raw
-		no = l.remake(m, func(c context.Context) ([]byte, error) {
+		refusal = l.remake(m, func(c context.Context) ([]byte, error) {
 			if width != h.Width {
 				return l.e.convert.Shrink(c, h, text, raw, width, height, f)
 			}
 			return l.e.convert.Convert(c, h, text, raw, f, l.job.Compression.V)
 		})
-		if no != nil {
-			return no
+		if refusal != nil {
+			return refusal
 		}
-		if h, no = check(m); no != nil {
-			return no
+		if h, refusal = check(m); refusal != nil {
+			return refusal
 		}
 	}
 	if l.job.EmbedMetadata && !l.reach.Metadata && !m.Blocked {
@@ -397,7 +397,7 @@ func (l *line) finish(m *Image) (no *dialect.Failure) {
 
 // wanted is the size of the image: its own, but no more than an upscale's factor
 // makes of its input. Some upscalers know one factor only.
-func (l *line) wanted(h picture.Header) (width, height int) {
+func (l *attemptRun) wanted(h picture.Header) (width, height int) {
 	j := l.job
 	if j.Kind != Upscale || !j.Scale.Set || len(j.Inputs) == 0 {
 		return h.Width, h.Height
@@ -412,7 +412,7 @@ func (l *line) wanted(h picture.Header) (width, height int) {
 }
 
 // remake replaces an image by one that is made here, while the client stays.
-func (l *line) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
+func (l *attemptRun) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
 	began := time.Now()
 	var raw []byte
 	cause, err := l.await(time.Until(l.ends), func(c context.Context) (err error) {
@@ -430,7 +430,7 @@ func (l *line) remake(m *Image, f func(context.Context) ([]byte, error)) *dialec
 
 // note is what embed_exif_metadata writes: the words and numbers that the
 // picture was made of, nothing of the upstream.
-func (l *line) note(m *Image) picture.Note {
+func (l *attemptRun) note(m *Image) picture.Note {
 	j := l.job
 	b := []byte(j.Prompt + "\n")
 	add := func(name, value string) {
@@ -457,7 +457,7 @@ func (l *line) note(m *Image) picture.Note {
 }
 
 // reserve takes room for an answer.
-func (l *line) reserve(size int64) (int64, *Failed) {
+func (l *attemptRun) reserve(size int64) (int64, *Failed) {
 	if !l.e.held.Take(l.job.Owner, size) {
 		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error",
 			Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
@@ -465,11 +465,11 @@ func (l *line) reserve(size int64) (int64, *Failed) {
 	return size, nil
 }
 
-func (l *line) unreserve(room int64) { l.e.held.Give(l.job.Owner, room) }
+func (l *attemptRun) unreserve(room int64) { l.e.held.Give(l.job.Owner, room) }
 
 // settle counts what the answer really took, until the Result is released.
 // Words about a job's state are not worth it.
-func (l *line) settle(room int64, size int) {
+func (l *attemptRun) settle(room int64, size int) {
 	if size < leastHeld {
 		size = 0
 	}

@@ -87,7 +87,7 @@ func TestUploadsAreNotCopied(t *testing.T) {
 
 // An answer of 24 MB stands in memory once, as the upstream sent it, while it
 // is checked and while the client takes it in the other form.
-func TestAnswersStandInMemoryOnce(t *testing.T) {
+func TestAnswersAreInMemoryOnce(t *testing.T) {
 	const size = 24 << 20
 	file := heavy(size)
 	answer := []byte(dataAnswer(file))

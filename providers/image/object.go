@@ -46,7 +46,7 @@ func (o *Object) Bool(name string, v bool) { o.Add(strconv.AppendBool(o.name(nam
 // Raw adds JSON text.
 func (o *Object) Raw(name, json string) { o.Add(append(o.name(name), json...)) }
 
-// Image adds a file as a string of base64; prefix stands before it.
+// Image adds a file as a string of base64; prefix precedes it.
 func (o *Object) Image(name, prefix string, in *Input) {
 	o.Add(append(append(o.name(name), '"'), prefix...))
 	o.AddText(in.Text, in.Raw)

@@ -16,8 +16,8 @@ func (o Once) Next(s *Step, last *Reply) (*Outcome, *dialect.Failure) {
 		o.Ask(s)
 		return nil, nil
 	}
-	if no := Refused(last); no != nil {
-		return nil, no
+	if refusal := Refused(last); refusal != nil {
+		return nil, refusal
 	}
 	return o.Answer(last)
 }

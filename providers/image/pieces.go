@@ -19,7 +19,7 @@ const (
 
 // Pieces is a body made of pieces that stand elsewhere: they are turned into
 // base64, or back into raw bytes, while the body is written, 48 KiB at a time.
-// So an image stands in memory once, whatever form it came in and leaves in.
+// So an image is in memory once, whatever form it came in and leaves in.
 //
 // It is a proxy.Source: the body of a request, which can be written again for
 // another target, or of a response (proxy.Deliver). The zero value is empty.

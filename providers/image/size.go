@@ -27,7 +27,7 @@ func (j *Job) Shape() (w, h int, ok bool) {
 	return 1, 1, false
 }
 
-// Pixels is the wanted size for upstreams that want to be told one: the
+// Pixels is the wanted size for upstreams that want one: the
 // request's own, else made of resolution and ratio, in multiples of step.
 func (j *Job) Pixels(step int) (w, h int) {
 	if j.Width > 0 && j.Height > 0 {

@@ -50,8 +50,8 @@ const (
 // program is what the kernel asks about every system call.
 type program []unix.SockFilter
 
-func (p *program) op(code uint16, k uint32, yes, no uint8) {
-	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: no, K: k})
+func (p *program) op(code uint16, k uint32, yes, number uint8) {
+	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: number, K: k})
 }
 
 // call answers for one system call.
@@ -61,12 +61,12 @@ func (p *program) call(nr, verdict uint32) {
 }
 
 // where answers by the low half of one argument.
-func (p *program) where(nr uint32, arg int, test uint16, k, yes, no uint32) {
+func (p *program) where(nr uint32, arg int, test uint16, k, yes, number uint32) {
 	p.op(jumpEqual, nr, 0, 4)
 	p.op(load, uint32(offsetArgs+8*arg), 0, 0)
 	p.op(test, k, 0, 1)
 	p.op(answer, yes, 0, 0)
-	p.op(answer, no, 0, 0)
+	p.op(answer, number, 0, 0)
 }
 
 func newProgram() *program {

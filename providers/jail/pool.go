@@ -85,7 +85,7 @@ type Options struct {
 	// Jobs is after how many a child is replaced; 0: 200. With 1, whoever took a
 	// child over never meets another's document.
 	Jobs int
-	// Log is told of children that die. It never sees what they worked on.
+	// Log is notified of children that die. It never sees what they worked on.
 	Log zerolog.Logger
 }
 
@@ -274,7 +274,7 @@ func (p *Pool) serve() {
 		case <-p.ctx.Done():
 			return
 		case <-kid.gone: // killed from outside, such as by the kernel
-			p.lost(kid, nil)
+			p.childDied(kid, nil)
 			kid = nil
 		case c := <-p.calls:
 			pause = firstPause
@@ -328,10 +328,10 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		case killed && used < p.o.CPU/2:
 			// From outside, such as by the kernel when the machine has no memory: not for what the
 			// job does.
-			p.lost(kid, r.text)
+			p.childDied(kid, r.text)
 			err = ErrUnavailable
 		default:
-			p.lost(kid, r.text)
+			p.childDied(kid, r.text)
 			err = ErrDied
 		}
 		c.end(r.output, err)
@@ -352,14 +352,14 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		return false
 	}
 	if !kid.clean() {
-		p.lost(kid, nil)
+		p.childDied(kid, nil)
 		return false
 	}
 	return kid.jobs < p.o.Jobs && !kid.grown(p.o.Memory/4)
 }
 
-// lost notes a child that died of itself.
-func (p *Pool) lost(kid *child, said []byte) {
+// childDied notes a child that died of itself.
+func (p *Pool) childDied(kid *child, said []byte) {
 	p.died.Add(1)
 	kid.end()
 	if said == nil {
@@ -388,7 +388,7 @@ func (p *Pool) start() (kid *child, err error) {
 	s, _, _, err := readReply(kid.out, 0)
 	if err != nil || s != ready {
 		kid.end()
-		// No job was near it, so that its own words can be told.
+		// No job was near it, so that its own words can be shown.
 		return nil, errors.New(kid.ended() + ": " + string(kid.said.bytes()))
 	}
 	kid.began = memoryOf(kid.cmd.Process.Pid)

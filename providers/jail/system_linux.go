@@ -45,7 +45,7 @@ func statm(pid string, field int) int64 {
 // more than its heap will ever be.
 func addressSpace() uint64 { return uint64(statm("self", 0)) }
 
-// memoryOf is what a process holds; 0 when that cannot be told.
+// memoryOf is what a process holds; 0 when that is not known.
 func memoryOf(pid int) int64 { return statm(strconv.Itoa(pid), 1) }
 
 // cpuOf is the processor time of another process, from its clock (see
@@ -61,7 +61,7 @@ func cpuOf(pid int) (time.Duration, bool) {
 
 // lowerThread leaves the thread of a goroutine, which ends with it, the lowest priority.
 // While a process is cleaned up whose files in /proc somebody is just closing, Linux turns
-// in a circle for whoever waits for it. At a child's priority or above, that took a
+// in a circle while another waits for it. At a child's priority or above, that took a
 // processor from all requests for a minute; so low, it ends soon.
 func lowerThread() {
 	runtime.LockOSThread()

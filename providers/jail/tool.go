@@ -12,7 +12,7 @@ import (
 	"farebox/config/fair"
 )
 
-// toolWord stands before the settings of a child that becomes another program.
+// toolWord precedes the settings of a child that becomes another program.
 const toolWord = "tool"
 
 // Run has a program of the operator's work on in, which it reads from stdin, and

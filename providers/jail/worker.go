@@ -87,7 +87,7 @@ func Main(jobs Jobs, warm ...Warm) {
 		fmt.Fprintln(os.Stderr, become(args[1:]))
 		os.Exit(exitNotStarted)
 	}
-	err := live(args[max(0, len(args)-1):], jobs, warm) // a Work may stand before
+	err := live(args[max(0, len(args)-1):], jobs, warm) // a Work may precede
 	if err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -165,7 +165,7 @@ type fault struct{ text string }
 
 func (f *fault) Error() string { return f.text }
 
-// try runs a job. What it panicked with is told only as far as it cannot hold
+// try runs a job. Its panic is shown only as far as it cannot hold
 // bytes of what was worked on.
 func try(job Job, in []byte, word string) (out []byte, err error) {
 	if job == nil {

@@ -20,7 +20,7 @@ const checkLimit = 30 * time.Second
 
 // Check tries the store of a config as it will be used, and says what is there, or what is
 // wrong and what to do. What it writes it removes; it makes no directory, which would
-// belong to whoever checks.
+// belong to the checker.
 func Check(ctx context.Context, cfg *config.Config) (good string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()

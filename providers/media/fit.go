@@ -67,7 +67,7 @@ func isADTS(h []byte) bool {
 	return starts("ADIF")(h) || len(h) >= 7 && h[0] == 0xff && h[1]&0xf6 == 0xf0 && h[2]>>2&15 < 13
 }
 
-// isMPEG knows frames of MPEG audio, and the tag that may stand before them.
+// isMPEG knows frames of MPEG audio, and the tag that may precede them.
 func isMPEG(h []byte) bool {
 	if starts("ID3")(h) {
 		return len(h) >= 10 && h[3] < 0xff && h[4] < 0xff && (h[6]|h[7]|h[8]|h[9])&0x80 == 0
@@ -100,7 +100,7 @@ var endings = map[string]string{
 	"audio/l16": "pcm", "audio/l24": "pcm", "audio/basic": "au",
 }
 
-// Ending is how names of files of a type end; empty: it is none that is kept.
+// Ending is how names of files of a type end; empty if it is not one that is kept.
 func Ending(mediaType string) string { return endings[mediaType] }
 
 // MediaType is a Content-Type without its parameters, in lower case.
@@ -116,7 +116,7 @@ func suits(head []byte, contentType string) bool {
 	case "", "application/octet-stream", "binary/octet-stream":
 		return TypeOf(head) != ""
 	case "audio/flac", "audio/x-flac", "audio/aac":
-		// A tag may stand before these, too.
+		// A tag may precede these, too.
 		if starts("ID3")(head) {
 			return isMPEG(head)
 		}

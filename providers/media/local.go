@@ -238,7 +238,7 @@ func (l *local) List(ctx context.Context, each func(File) bool) error {
 		}
 		info, err := d.Info()
 		if own, _, wrong := l.place(d.Name()); err != nil || wrong != nil || own != path || !info.Mode().IsRegular() {
-			return nil // it is none of ours
+			return nil // it is not one of ours
 		}
 		if !each(File{ID: d.Name(), Size: info.Size(), Changed: info.ModTime()}) {
 			return fs.SkipAll

@@ -1,7 +1,7 @@
 package media
 
 // ParseRange reads a Range header for a file of a size. ok is false where the header is
-// to be taken for none: other units, several ranges, or what is no range at all
+// to be taken for none: other units, several ranges, or what is not a range at all
 // (RFC 9110, 14.2). length is below 0 where no byte of the file is asked for: 416.
 func ParseRange(header []byte, size int64) (from, length int64, ok bool) {
 	const unit = "bytes="

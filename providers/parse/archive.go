@@ -61,7 +61,7 @@ func clean(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+strings.ReplaceAll(name, `\`, "/")), "/")
 }
 
-// open reads a part, or nothing where there is none.
+// open reads a part, or nothing if absent.
 func (a *archive) open(name string) (io.ReadCloser, error) {
 	f := a.parts[clean(name)]
 	if f == nil {

@@ -309,7 +309,7 @@ func (r *pdfReader) insert(p *pdfPage, text string, notes []note) (string, error
 	return b.String(), err
 }
 
-// beside is the index of the character that a note stands before.
+// beside is the index of the character that a note precedes.
 func (r *pdfReader) beside(p *pdfPage, n *note) (int, error) {
 	const wide, high = 300, 4 // half of it on each side, in points
 	near, err := r.FPDFText_GetCharIndexAtPos(&requests.FPDFText_GetCharIndexAtPos{TextPage: p.text,

@@ -21,8 +21,8 @@ type list struct {
 	last   *[maxLevels]int // one more than that, 0: none yet; lists of one kind share them
 }
 
-// place is where a paragraph stands in a list.
-type place struct {
+// listPosition is where a paragraph is in a list.
+type listPosition struct {
 	list  string
 	level int
 }
@@ -30,7 +30,7 @@ type place struct {
 // numbers are the lists of a text document.
 type numbers struct {
 	lists  map[string]*list
-	styles map[string]place // of paragraphs whose style says it
+	styles map[string]listPosition // of paragraphs whose style says it
 }
 
 // numbering reads the part that defines lists.
@@ -71,8 +71,8 @@ func (a *archive) numbering(name string, n *numbers) error {
 	}, nil, nil)
 }
 
-// label is what stands before the next item of a list.
-func (n *numbers) label(p place) string {
+// label is what precedes the next item of a list.
+func (n *numbers) label(p listPosition) string {
 	in := n.lists[p.list]
 	if in == nil || in.last == nil {
 		return ""

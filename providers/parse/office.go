@@ -149,7 +149,7 @@ type flow struct {
 	// properties are read.
 	numbers      *numbers
 	inProperties bool
-	place        place
+	place        listPosition
 }
 
 // officeText gathers the text of a part that people see.
@@ -181,7 +181,7 @@ func (f *flow) begin(e *xml.StartElement) {
 		return
 	}
 	switch name := e.Name.Local; name {
-	// The same again for older readers, where it stood before, and how it was before.
+	// The same again for older readers, where it preceded, and how it was before.
 	case "Fallback", "moveFrom", "pPrChange", "rPrChange":
 		f.leaveOut(name)
 	case "fld":
@@ -202,7 +202,7 @@ func (f *flow) begin(e *xml.StartElement) {
 		f.run, f.hidden = true, false
 	case "pPr":
 		f.run = false // what is said of the end of a paragraph is not said of its text
-		f.inProperties, f.place = true, place{}
+		f.inProperties, f.place = true, listPosition{}
 	case "pStyle", "numId", "ilvl":
 		f.number(e)
 	case "vanish":
@@ -270,7 +270,7 @@ func readDOCX(s *sink, a *archive) error {
 		return err
 	}
 	hidden := map[string]bool{}
-	lists := &numbers{lists: map[string]*list{}, styles: map[string]place{}}
+	lists := &numbers{lists: map[string]*list{}, styles: map[string]listPosition{}}
 	for _, r := range all {
 		switch r.kind {
 		case "styles":

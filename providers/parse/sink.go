@@ -12,7 +12,7 @@ import (
 )
 
 // maxText is the longest text of a document: what the jail lets out, less what
-// stands before its pieces.
+// precedes its pieces.
 const maxText = 31 << 20
 
 const (
@@ -64,7 +64,7 @@ func (s *sink) char(c byte) {
 	}
 }
 
-// space parts words unless white space stands there already.
+// space parts words unless white space is there already.
 func (s *sink) space() {
 	if n := len(s.buf); n > 0 && s.buf[n-1] != ' ' && s.buf[n-1] != '\n' && s.buf[n-1] != '\t' {
 		s.char(' ')
@@ -105,7 +105,7 @@ func (s *sink) pause() {
 	}
 }
 
-// take takes the text that has gathered, tidied as if it still stood behind the last piece.
+// take takes the text that has gathered, tidied as if it still followed the last piece.
 func (s *sink) take() []byte {
 	b := s.buf
 	if s.sent > 0 {
@@ -124,7 +124,7 @@ func (s *sink) take() []byte {
 	return text
 }
 
-// pieceHead stands before the text of a piece: the kind, whether the document
+// pieceHead precedes the text of a piece: the kind, whether the document
 // goes on, the pages read and in all, and the text's length. The rest of it is the room
 // that the mark of a truncated text may take.
 const pieceHead = 96

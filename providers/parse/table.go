@@ -14,7 +14,7 @@ const maxSpan, maxHead = 64, 256
 type grid struct {
 	// plain says that its cells flow like text: there is one column, which frames text.
 	plain bool
-	// inner says that it stands in a cell of another table, whose text it is part of.
+	// inner says that it is in a cell of another table, whose text it is part of.
 	inner   bool
 	columns int // as it says itself
 	rows    markdown

@@ -191,7 +191,7 @@ func (b *book) sheet(name string, at int) {
 		}
 		cells = [xlsColumns]string{}
 	}
-	formula := -1 // the cell whose text stands in the next record
+	formula := -1 // the cell whose text is in the next record
 	for id, data, next, ok = b.record(next); ok && id != xlsEOF && !b.s.full; id, data, next, ok = b.record(next) {
 		if id == xlsString {
 			if in := (&runs{parts: [][]byte{data}}); formula >= 0 {
@@ -451,7 +451,7 @@ func (r *runs) text(lengthBytes int) string {
 			}
 		}
 		n -= k
-		if r.parts[0] = b[k*width:]; n > 0 { // the rest stands in the next record, behind its own flags
+		if r.parts[0] = b[k*width:]; n > 0 { // the rest is in the next record, behind its own flags
 			r.parts = r.parts[1:]
 			flags = first(r.take(1))
 		}

@@ -209,13 +209,13 @@ func (v *tags) Write(p []byte) (int, error) {
 			break
 		}
 		p, v.in = p[i+1:], false
-		v.look()
+		v.readTag()
 	}
 	return n, nil
 }
 
-// look takes what it needs from a tag.
-func (v *tags) look() {
+// readTag takes what it needs from a tag.
+func (v *tags) readTag() {
 	name, attributes, _ := bytes.Cut(v.tag, []byte(" "))
 	name, ends := bytes.CutPrefix(name, []byte("/"))
 	if i := bytes.IndexByte(name, ':'); i >= 0 {

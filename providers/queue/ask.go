@@ -36,9 +36,9 @@ func (l *lost) Error() string {
 // errLarge is an answer beyond its bound.
 var errLarge = errors.New("the answer is too large")
 
-// ask sends a step to its target and reads the answer, all of it unless it is media. sent
+// request sends a step to its target and reads the answer, all of it unless it is media. sent
 // says that the target may have begun to work on it. The error is a *lost, or ctx's.
-func (e *Engine) ask(ctx context.Context, t *Target, s *Step, id string) (r *Reply, sent bool, err error) {
+func (e *Engine) request(ctx context.Context, t *Target, s *Step, id string) (r *Reply, sent bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
@@ -90,7 +90,7 @@ func (e *Engine) ask(ctx context.Context, t *Target, s *Step, id string) (r *Rep
 	body, cause, err := m.x.ReadAll(nil, most)
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
-		body = nil // an error that long is told by its status alone
+		body = nil // of an error that long only the status is reported
 	case err == proxy.ErrTooLarge:
 		return nil, true, &lost{status: res.Status, err: errLarge}
 	case err != nil:

@@ -35,7 +35,7 @@ type Dialect interface {
 	// a further question, whose answer comes here with Reply.Part of that step. An error
 	// means that nothing is known by this answer.
 	Polled(s *Step, r *Reply, h *Handle, t *Target) (*asyncjob.Status, error)
-	// Cancel fills s with the request to stop; false: there is none.
+	// Cancel fills s with the request to stop; false if absent.
 	Cancel(s *Step, h *Handle, t *Target) bool
 	// Cancelled reads an answer of any status to it. With Asking it has filled s with a
 	// further question, as Polled does. An error means that all of it is to be asked again.
@@ -171,8 +171,8 @@ func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t
 func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
 func (byPriority) Pace(*Target) *health.Pace               { return nil }
 
-// reach says why t cannot carry out o; nil: it can.
-func (t *Target) reach(o *Order) (cannot *dialect.Unsupported) {
+// unsupported says why t cannot carry out o; nil: it can.
+func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {
 	if t.NoLinks {
 		o.Links(func(member string, link *string) {
 			if cannot == nil && !strings.HasPrefix(strings.ToLower((*link)[:min(5, len(*link))]), "data:") {
@@ -223,7 +223,7 @@ func (t *Target) Own(address string) (path string, ok bool) {
 	return path, len(path) <= maxOwn
 }
 
-// Plain says that an id of an upstream can stand in a path.
+// Plain says that an id of an upstream can be in a path.
 func Plain(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false

@@ -44,7 +44,7 @@ type Options struct {
 	// Ours is the model of ours that an upstream's model is, for what it recommends;
 	// empty: none. nil: no recommendation is passed on.
 	Ours func(upstream, model string, kind Kind) string
-	// Tried is told how a target failed to take a job; nil: nobody is.
+	// Tried is called with how a target failed to take a job; it may be nil.
 	Tried func(id string, t attempt.Tried)
 	// Ask is how long one exchange with a queue may take; 0: a minute.
 	Ask time.Duration
@@ -90,15 +90,15 @@ func New(o Options) *Engine {
 // Reach says why no target can carry out o, for a client that has not paid yet; nil: one
 // can.
 func (e *Engine) Reach(model string, o *Order) *asyncjob.Refused {
-	no := offline()
+	refusal := offline()
 	for _, t := range e.o.Targets(model) {
-		cannot := t.reach(o)
+		cannot := t.unsupported(o)
 		if cannot == nil {
 			return nil
 		}
-		no = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
+		refusal = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
 	}
-	return no
+	return refusal
 }
 
 // AtOnce says that some target of a model answers an order with its result.
@@ -146,7 +146,7 @@ func (e *Engine) Poll(ctx context.Context, t asyncjob.Task) (*asyncjob.Status, e
 	s := new(Step)
 	to.Dialect.Poll(s, h, to)
 	for range maxParts {
-		r, _, err := e.ask(ctx, to, s, t.ID)
+		r, _, err := e.request(ctx, to, s, t.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -168,16 +168,16 @@ func (e *Engine) Poll(ctx context.Context, t asyncjob.Task) (*asyncjob.Status, e
 
 // status keeps only our models in the recommendation of a refusal.
 func (e *Engine) status(to *Target, at *asyncjob.Status) *asyncjob.Status {
-	if no := at.Failed; no != nil {
-		e.ours(to, no)
+	if refusal := at.Failed; refusal != nil {
+		e.ours(to, refusal)
 	}
 	return at
 }
 
 // ours has only models of ours recommended.
-func (e *Engine) ours(to *Target, no *asyncjob.Refused) {
-	if no.Recommend != "" {
-		no.Recommend = e.o.Ours(to.Upstream, no.Recommend, to.Kind)
+func (e *Engine) ours(to *Target, refusal *asyncjob.Refused) {
+	if refusal.Recommend != "" {
+		refusal.Recommend = e.o.Ours(to.Upstream, refusal.Recommend, to.Kind)
 	}
 }
 
@@ -193,7 +193,7 @@ func (e *Engine) Cancel(ctx context.Context, t asyncjob.Task) (free bool, err er
 		return false, nil
 	}
 	for range maxParts {
-		r, _, err := e.ask(ctx, to, s, t.ID)
+		r, _, err := e.request(ctx, to, s, t.ID)
 		if err != nil {
 			return false, err
 		}
@@ -242,7 +242,7 @@ func (e *Engine) fetchOwn(ctx context.Context, t *asyncjob.Task, r *Result) (io.
 	}
 	s := new(Step)
 	own.Fetch(s, h, to)
-	reply, _, err := e.ask(ctx, to, s, t.ID)
+	reply, _, err := e.request(ctx, to, s, t.ID)
 	if err != nil {
 		return nil, "", err
 	}

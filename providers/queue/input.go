@@ -194,7 +194,7 @@ func put(in map[string]any, name string, v any) {
 // errLength is a length that the form of the app's member cannot say.
 var errLength = errors.New("no such length")
 
-// length writes a length of time, which stands in an order as 5, 5s, auto, -1 or 1 gen,
+// length writes a length of time, which is in an order as 5, 5s, auto, -1 or 1 gen,
 // as an app takes it.
 func length(text, form string) (any, error) {
 	if form == "raw" {

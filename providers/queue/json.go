@@ -14,7 +14,7 @@ import (
 )
 
 // Members are those of a JSON object that an upstream sent, their values as they are
-// written; the values stand in b. There are none in what is not one whole JSON object,
+// written; the values are in b. There are none in what is not one whole JSON object,
 // and in an object that has a member twice: what it means would depend on its reader.
 func Members(b []byte) map[string][]byte {
 	if !json.Valid(b) {
@@ -47,7 +47,7 @@ func Percent(value []byte) int {
 	return int(f)
 }
 
-// outputs are the members of an app's output that what was made stands in, in the order
+// outputs are the members of an app's output that what was made is in, in the order
 // in which they are looked for.
 var outputs = map[Kind][]string{
 	Music: {"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
@@ -114,7 +114,7 @@ func Unanswered(r *Reply, h *Handle, grace time.Duration) (*asyncjob.Status, err
 	return nil, statusError(r.Status)
 }
 
-// at is the value at a dotted path; nil: there is none.
+// at is the value at a dotted path; nil if absent.
 func at(v []byte, path string) []byte {
 	for name := range strings.SplitSeq(path, ".") {
 		v = bytes.TrimSpace(v)
@@ -172,7 +172,7 @@ func find(v []byte, kind Kind, depth int) (link, called string) {
 	return link, called
 }
 
-// inline reads what stands behind data: in a data URL.
+// inline reads what follows data: in a data URL.
 func inline(rest string) *asyncjob.Status {
 	head, text, ok := strings.Cut(rest, ",")
 	kind, encoded := strings.CutSuffix(head, ";base64")

@@ -122,7 +122,7 @@ func TestResultsWithoutLinkOrType(t *testing.T) {
 }
 
 // An upstream that can be told where to report a change is told.
-func TestUpstreamsAreToldWhereToReport(t *testing.T) {
+func TestUpstreamsGetTheAddressForReports(t *testing.T) {
 	t.Parallel()
 	for i := range doors[:2] {
 		g := newRig(t, func(o *queue.Options) {

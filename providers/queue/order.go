@@ -68,7 +68,7 @@ type Frame struct {
 }
 
 // Links gives each link or data URL of an order, with the member of a client's body that it
-// stands in, to be read or replaced.
+// is in, to be read or replaced.
 func (o *Order) Links(each func(member string, link *string)) {
 	one := func(member string, link *string) {
 		if *link != "" {

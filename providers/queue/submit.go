@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// Codes of the service, and what customers are told.
+// Codes of the service, and what customers read.
 const (
 	codeRequest = "INVALID_REQUEST"
 	codeFailed  = "INFERENCE_FAILED"
@@ -53,21 +53,21 @@ func Policy() *asyncjob.Refused {
 // RefusedBy is what an answer of 300 and above says to an order, by its status and its
 // text. It is certain that nothing was taken where the request itself was refused or led
 // elsewhere. Not so after a conflict, after a wait that ended, and after an error of the
-// server: its queue, or whatever stands before it, may have passed the job on. Only a
+// server: its queue, or whatever precedes it, may have passed the job on. Only a
 // server that says with 503, in JSON and so in its own words, that it has no capacity has
 // not.
-func RefusedBy(r *Reply) (no *asyncjob.Refused, certain bool) {
+func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
-	no = &asyncjob.Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
+	refusal = &asyncjob.Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
 	switch {
 	case r.Status == 408 || r.Status == 409 || r.Status == 499:
-		return no, false
+		return refusal, false
 	case r.Status == 501 || r.Status == 505:
-		return no, true
+		return refusal, true
 	case r.Status == 503 || r.Status == 529:
-		return no, len(Members(r.Body)) > 0
+		return refusal, len(Members(r.Body)) > 0
 	}
-	return no, r.Status >= 300 && r.Status < 500
+	return refusal, r.Status >= 300 && r.Status < 500
 }
 
 // Submit hands an order to the target that the task names, or else to the one that it
@@ -154,7 +154,7 @@ func (w *work) unknown(err error) *asyncjob.Unknown {
 
 // Fits is attempt.Work.
 func (w *work) Fits(t *Target, _ int64) bool {
-	cannot := t.reach(&w.order)
+	cannot := t.unsupported(&w.order)
 	if cannot != nil && w.no == nil {
 		w.no = &asyncjob.Refused{Status: 400, Code: codeRequest, Message: cannot.Text}
 	}
@@ -176,14 +176,14 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	if s.Media {
 		s.Request.FirstByte = w.e.o.Make
 	}
-	r, sent, err := w.e.ask(w.ctx, t, &s, w.id.Key)
+	r, sent, err := w.e.request(w.ctx, t, &s, w.id.Key)
 	if err != nil {
 		return w.failed(t, sent, err)
 	}
 	if r.Status/100 == 2 {
 		return w.accepted(t, r)
 	}
-	no, certain := t.Dialect.Refused(r, t)
+	refusal, certain := t.Dialect.Refused(r, t)
 	v := attempt.Judge(r.Status, r.RetryAfter)
 	w.e.o.Tried(w.id.Key, attempt.Tried{Upstream: t.Upstream, Status: r.Status,
 		Words: dialect.FirstWords(r.Body, []byte(w.order.Prompt), nil)})
@@ -196,7 +196,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	case 400, 413, 415, 422:
 		w.final = true
 	}
-	w.no = no
+	w.no = refusal
 	return v
 }
 

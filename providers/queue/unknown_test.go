@@ -219,7 +219,7 @@ func TestASilentUpstreamEndsWithItsTime(t *testing.T) {
 }
 
 // What the model's policy refuses is told as such, with what would be taken instead.
-func TestPolicyIsTold(t *testing.T) {
+func TestPolicyIsReported(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
 	g.target(&doors[3], queue.Music, nil)

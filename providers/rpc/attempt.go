@@ -62,7 +62,7 @@ type reply struct {
 	cause      proxy.Cause // of failed
 	maybe      bool        // the node may have run the request though it did not answer
 	named      bool        // of lacking: the error names the method
-	status     int         // of the answer, 0: there is none
+	status     int         // of the answer, 0 if absent
 	retryAfter time.Duration
 }
 
@@ -96,7 +96,7 @@ type question struct {
 
 // open sends a question to a node and waits for the head of the answer. Unless
 // t is alone, a client that leaves cuts it off.
-func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
+func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
 	a.number(&q)
@@ -116,9 +116,9 @@ func (a *attempt) open(t *Trip, u *Node, q question) (r reply, ok bool) {
 	return reply{kind: failed, cause: res.Cause, maybe: res.Sent}, false
 }
 
-// ask asks a node one call and judges the answer: whole when it is small, by
+// call asks a node one call and judges the answer: whole when it is small, by
 // its beginning when it is large. Nothing of it has gone to the client yet.
-func (a *attempt) ask(t *Trip, u *Node, q question) reply {
+func (a *attempt) call(t *ClientContext, u *Node, q question) reply {
 	r, ok := a.open(t, u, q)
 	if !ok {
 		return r
@@ -234,9 +234,9 @@ func (a *attempt) broken(cause proxy.Cause) reply {
 func (a *attempt) result() []byte { return []byte(gjson.GetBytes(a.buf, "result").Raw) }
 
 // askPaced is ask for a small read, whose time counts for the node's pace.
-func (a *attempt) askPaced(t *Trip, u *Node, q question, sent int64) reply {
+func (a *attempt) askPaced(t *ClientContext, u *Node, q question, sent int64) reply {
 	u.pace.Ask(sent)
-	r := a.ask(t, u, q)
+	r := a.call(t, u, q)
 	now := time.Now().UnixNano()
 	u.paced(r, now, now-sent)
 	return r
@@ -253,7 +253,7 @@ func (u *Node) paced(r reply, nowNs, tookNs int64) {
 	}
 }
 
-// verdict is what the node's breaker is told of a reply.
+// verdict is what the node's breaker learns from a reply.
 func (u *Node) verdict(r reply) (v policy.Verdict) {
 	switch r.kind {
 	case gone, refused:

@@ -22,7 +22,7 @@ func (j *Job) batch(now int64) Result {
 		return j.assemble(c.node, time.Now().UnixNano())
 	case c.over:
 		for i := range j.Calls {
-			j.leave(i, c.last.cause, c.begun)
+			j.abandonCall(i, c.last.cause, c.begun)
 		}
 		return Result{Cause: c.last.cause}
 	case c.lacks || c.asked == 0 && j.from.Network.takesNone(&j.Request, j.account, now):
@@ -139,7 +139,7 @@ func (j *Job) wholeRefusal(a *attempt) bool {
 	return len(a.judge.Answers) == 1 && len(j.Calls) > 1 && a.judge.Answers[0].Failed() && a.callOf(0) < 0
 }
 
-// batchRefusal classifies an answer that is no array of answers.
+// batchRefusal classifies an answer that is not an array of answers.
 func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 	if a.judge.Complete() && len(a.judge.Answers) == 1 {
 		if !a.judge.Answers[0].Failed() || len(j.Calls) == 1 && status < 300 {

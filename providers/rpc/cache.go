@@ -19,7 +19,7 @@ import (
 type cache struct {
 	config config.RPCCache
 	seed   maphash.Seed
-	m      *ristretto.Cache[uint64, *kept]
+	m      *ristretto.Cache[uint64, *cachedAnswer]
 	finals *finals
 	hits   atomic.Int64
 	// compares says that constants, too, are only taken from nodes that agree on
@@ -30,9 +30,9 @@ type cache struct {
 	closed bool
 }
 
-// kept is an answer. It does not change.
-type kept struct {
-	key        []byte // compared, so that equal hashes are no mistake
+// cachedAnswer is an answer. It does not change.
+type cachedAnswer struct {
+	key        []byte // compared, so that equal hashes are not confused
 	body       []byte // the answer's object
 	idFrom, to int64  // of the id in it; to is 0 without one
 	block      int64  // which is final; 0: it depends on none
@@ -49,7 +49,7 @@ const (
 
 func newCache(n *Network) (*cache, error) {
 	c := n.Config.Cache
-	m, err := ristretto.NewCache(&ristretto.Config[uint64, *kept]{
+	m, err := ristretto.NewCache(&ristretto.Config[uint64, *cachedAnswer]{
 		NumCounters: min(max(10*int64(c.Size)/keptTypical, 1000), 10_000_000), MaxCost: int64(c.Size), BufferItems: 64,
 		IgnoreInternalCost: true,
 	})
@@ -130,7 +130,7 @@ func (c *cache) store(j *Job, a *attempt, nowNs int64) {
 		return
 	}
 	bytes := append(append(make([]byte, 0, size), l.key...), a.buf[answer.From:answer.To]...)
-	k := &kept{
+	k := &cachedAnswer{
 		key: bytes[:len(l.key):len(l.key)], body: bytes[len(l.key):], block: block, generation: l.generation,
 		untilNs: nowNs + int64(c.config.MaxAge),
 	}
@@ -140,7 +140,7 @@ func (c *cache) store(j *Job, a *attempt, nowNs int64) {
 	c.set(l.hash, k, int64(size+keptOverhead))
 }
 
-func (c *cache) get(hash uint64) *kept {
+func (c *cache) get(hash uint64) *cachedAnswer {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (c *cache) get(hash uint64) *kept {
 	return k
 }
 
-func (c *cache) set(hash uint64, k *kept, cost int64) {
+func (c *cache) set(hash uint64, k *cachedAnswer, cost int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if !c.closed {

@@ -32,7 +32,7 @@ func caching(t *testing.T, c config.RPCCache) (*Network, int64) {
 // asked is a job for one call, before it goes to a node.
 func asked(t *testing.T, n *Network, body string, now int64) (*Job, []byte) {
 	t.Helper()
-	j := &Job{from: Trip{Network: n}, Verdicts: make([]Verdict, 1)}
+	j := &Job{from: ClientContext{Network: n}, Verdicts: make([]Verdict, 1)}
 	if f := j.Scan([]byte(body)); f != nil || j.Resolve(n.Family) != nil {
 		t.Fatalf("%s is refused: %v", body, f)
 	}

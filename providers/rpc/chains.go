@@ -80,7 +80,7 @@ func (c *chains) touch(p *proxy.Proxy, nowNs int64) {
 	c.due.Store(false)
 	go func() {
 		defer c.asking.Store(false)
-		c.ask(p)
+		c.poll(p)
 	}()
 }
 
@@ -94,7 +94,7 @@ func (c *chains) returned(u *Node) {
 	c.due.Store(true)
 }
 
-func (c *chains) ask(p *proxy.Proxy) {
+func (c *chains) poll(p *proxy.Proxy) {
 	c.network.each(func(_ int, u *Node) {
 		if u.chain.Load() != nil && !u.odd.Load() && !u.unsure.Swap(false) {
 			return
@@ -161,7 +161,7 @@ func (u *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
 	defer a.release()
 	q := ownQuestion(m, m.Name, "")
 	q.wait, q.within = headWait, headWait
-	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
+	if r := a.call(&ClientContext{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return "", false
 	}
 	return ChainOf(gjson.ParseBytes(a.result()))

@@ -81,7 +81,7 @@ func TestClassify(t *testing.T) {
 // What one account's requests find lacking holds for that account; for all it
 // holds when another one has met it.
 func TestLearntNeedsTwoAccounts(t *testing.T) {
-	var l learnt
+	var l learnedRefusal
 	now := int64(time.Hour)
 	check := func(account uint64, nowNs int64, want bool) {
 		t.Helper()

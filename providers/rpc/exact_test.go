@@ -26,7 +26,7 @@ func newOffline(o node.Options) *offline {
 	n.heads = newHeads(n)
 	u := &Node{Name: "test", Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 100, Weight: 1}, of: n,
 		Breaker: health.NewBreaker(0, time.Second), denied: make([]bool, len(f.Methods))}
-	u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
+	u.notes = &notes{lacks: make([]learnedRefusal, len(f.Methods))}
 	n.Nodes = []*Node{u}
 	return &offline{node: node.New(o), at: u}
 }
@@ -41,7 +41,7 @@ func (o *offline) ask(body []byte, f *node.Faults) (answer, sent []byte, fault *
 	if j.Resolve(o.at.of.Family) != nil {
 		return nil, nil, &Fault{Text: "unknown method"}
 	}
-	j.from = Trip{Network: o.at.of}
+	j.from = ClientContext{Network: o.at.of}
 	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
 	j.main = attempts.Get().(*attempt)
 	a := j.main

@@ -131,8 +131,8 @@ func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs i
 // same asks all nodes for a block and says whether those that have it agree on
 // its hash, which is learnt when it is not known.
 func (f *finals) same(ask func(u *Node, tag string) (finalBlock, bool), want *finalBlock, nowNs int64) bool {
-	told := f.round(ask, "0x"+strconv.FormatInt(want.number, 16))
-	for _, b := range told {
+	reported := f.round(ask, "0x"+strconv.FormatInt(want.number, 16))
+	for _, b := range reported {
 		if b.number == 0 {
 			continue
 		}
@@ -143,7 +143,7 @@ func (f *finals) same(ask func(u *Node, tag string) (finalBlock, bool), want *fi
 			return false
 		}
 	}
-	for i, b := range told {
+	for i, b := range reported {
 		if b.number != 0 {
 			f.agrees[i].Store(nowNs)
 		} else {
@@ -155,16 +155,16 @@ func (f *finals) same(ask func(u *Node, tag string) (finalBlock, bool), want *fi
 
 // round asks all nodes for a block; number 0: there was no answer.
 func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag string) []finalBlock {
-	told := make([]finalBlock, len(f.network.Nodes))
+	reported := make([]finalBlock, len(f.network.Nodes))
 	f.network.each(func(i int, u *Node) {
 		if u.odd.Load() {
 			return
 		}
 		if b, ok := ask(u, tag); ok {
-			told[i] = b
+			reported[i] = b
 		}
 	})
-	return told
+	return reported
 }
 
 // askBlock asks one node for number and hash of a block.
@@ -173,7 +173,7 @@ func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	defer a.release()
 	q := ownQuestion(nil, "eth_getBlockByNumber", `["`+tag+`",false]`)
 	q.wait, q.within = headWait, headWait
-	if _, ok := a.open(&Trip{Proxy: p, Alone: true}, u, q); !ok {
+	if _, ok := a.open(&ClientContext{Proxy: p, Alone: true}, u, q); !ok {
 		return finalBlock{}, false
 	}
 	if a.read(maxFinalAnswer) != nil || a.x.Status() >= 300 || a.judge.Answers[0].Failed() {
@@ -199,7 +199,7 @@ func quantity(raw []byte) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// field is a member of an object as it stands there; nil: it has none.
+// field is a member of an object as it is written; nil if absent.
 func field(raw []byte, name string) []byte {
 	v := gjson.GetBytes(raw, name)
 	if v.Raw == "" {

@@ -14,7 +14,7 @@ import (
 const (
 	// headWait is how long a node may take to tell its head.
 	headWait = 3 * time.Second
-	// headKept is for how many rounds a head counts after it was told.
+	// headKept is for how many rounds a head counts after it was reported.
 	headKept = 5
 )
 
@@ -45,7 +45,7 @@ func (h *heads) touch(p *proxy.Proxy, nowNs int64) {
 	h.askedNs.Store(nowNs)
 	go func() {
 		defer h.asking.Store(false)
-		h.ask(p)
+		h.poll(p)
 	}()
 }
 
@@ -61,8 +61,8 @@ func (n *Network) each(f func(i int, u *Node)) {
 	})
 }
 
-// ask asks all nodes at once.
-func (h *heads) ask(p *proxy.Proxy) {
+// poll asks all nodes at once.
+func (h *heads) poll(p *proxy.Proxy) {
 	h.network.each(func(_ int, u *Node) {
 		if n, ok := u.askHead(p, h.network.Family); ok {
 			u.head.Store(n)
@@ -114,7 +114,7 @@ func (u *Node) askHead(p *proxy.Proxy, f *Family) (int64, bool) {
 	defer a.release()
 	q := ownQuestion(f.Head, f.Head.Name, "")
 	q.wait, q.within = headWait, headWait
-	if r := a.ask(&Trip{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
+	if r := a.call(&ClientContext{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return 0, false
 	}
 	return number(a.result())

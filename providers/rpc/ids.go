@@ -57,7 +57,7 @@ func (a *attempt) nameless(answer int) bool {
 	return n.Failed() && (n.IDFrom == 0 || n.IDTo != 0 && string(a.judge.ID(answer)) == "null")
 }
 
-// integer is the value of an id of idDigits digits. -1: it is none.
+// integer is the value of an id of idDigits digits. -1 if it is not one.
 func integer(id []byte) (n int64) {
 	if len(id) != idDigits {
 		return -1

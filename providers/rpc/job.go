@@ -49,7 +49,7 @@ type Job struct {
 	place  []int
 	lens   lens
 	lookup lookup
-	from   Trip
+	from   ClientContext
 	// account is who is asked for, among those that a node may be well or not for.
 	account    uint64
 	deadlineNs int64 // when the request gives up
@@ -77,8 +77,8 @@ func (j *Job) Once(f *Family) bool {
 	return false
 }
 
-// Trip is what a job needs to know of the request it belongs to.
-type Trip struct {
+// ClientContext is what a job needs to know of the request it belongs to.
+type ClientContext struct {
 	Proxy   *proxy.Proxy
 	Ctx     *fasthttp.RequestCtx
 	Network *Network
@@ -105,7 +105,7 @@ type Result struct {
 }
 
 // Run asks nodes until every call is answered or given up.
-func (j *Job) Run(t Trip) Result {
+func (j *Job) Run(t ClientContext) Result {
 	j.from = t
 	j.main = attempts.Get().(*attempt)
 	j.Verdicts = append(j.Verdicts[:0], make([]Verdict, len(j.Calls))...)
@@ -132,9 +132,9 @@ var accountSeed = maphash.MakeSeed()
 // left is how long the request may still take.
 func (j *Job) left(nowNs int64) time.Duration { return time.Duration(j.deadlineNs - nowNs) }
 
-// leave notes that nobody waits for call i any more. sent: a node may have begun
+// abandonCall notes that nobody waits for call i any more. sent: a node may have begun
 // to work on it.
-func (j *Job) leave(i int, cause proxy.Cause, sent bool) {
+func (j *Job) abandonCall(i int, cause proxy.Cause, sent bool) {
 	if sent && (cause == proxy.ClientGone || cause == proxy.ClientStalled) {
 		j.Verdicts[i] = Left
 	}
@@ -160,7 +160,7 @@ func (j *Job) Reset() {
 		j.out = nil
 	}
 	j.Verdicts, j.body, j.out = j.Verdicts[:0], j.body[:0], j.out[:0]
-	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, Trip{}, nil
+	j.Attempts, j.Node, j.main, j.from, j.Tee = 0, "", nil, ClientContext{}, nil
 	j.account, j.deadlineNs, j.asking = 0, 0, asking{}
 	j.lens = lens{buf: j.lens.buf[:0]}
 	if cap(j.lookup.key) > keptBuffer {
@@ -210,7 +210,7 @@ func (j *Job) held() Result {
 	defer closeParts(parts)
 	if cause := j.main.keep(&parts[0], n, n.batchMemory/heldShare, j.from.Owner); cause != proxy.None {
 		j.Verdicts[0] = Unanswered
-		j.leave(0, cause, true)
+		j.abandonCall(0, cause, true)
 		return Result{Cause: cause}
 	}
 	return j.compose(pieces(nil).answer(&parts[0].spool, &parts[0].answer, j.ID(0)), parts)
@@ -220,7 +220,7 @@ func (j *Job) held() Result {
 const heldShare = 8
 
 // finish is what the node said, under the clients' ids. It is written over what the node
-// said, unless an id is longer than the one that stands there.
+// said, unless an id is longer than the one that is there.
 func (j *Job) finish() []byte {
 	a := j.main
 	said, b, own := a.buf, a.buf[:0], true
@@ -295,7 +295,7 @@ func (c *asking) Try(u *Node) policy.Verdict {
 	by := u
 	switch {
 	case m.Class != Read:
-		r = (*c.at).ask(t, u, c.q)
+		r = (*c.at).call(t, u, c.q)
 		v = u.verdict(r)
 	case t.Network.Config.HedgeAfter > 0:
 		by, r, v = c.hedged(u)
@@ -358,7 +358,7 @@ func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now in
 	}
 	switch c.last.kind {
 	case gone, failed:
-		j.leave(i, c.last.cause, c.begun)
+		j.abandonCall(i, c.last.cause, c.begun)
 		return Result{Cause: c.last.cause}
 	case known:
 		if c.hash != nil {

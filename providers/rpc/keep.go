@@ -67,7 +67,7 @@ func (r *keepRule) blockAsked(params []byte) (block int64, ok bool) {
 	return 0, false
 }
 
-// element is entry i of an array of strings and the like, as it stands there.
+// element is entry i of an array of strings and the like, as it is there.
 func element(params []byte, i int) (raw []byte) {
 	if len(params) == 0 || params[0] != '[' {
 		return nil // by name: nodes differ in which names they know

@@ -9,23 +9,23 @@ import (
 // serve, a batch it does not take.
 const learntFor = 10 * time.Minute
 
-// learnt is something a node has told by refusing. What the request of one
+// learnedRefusal is something a node has told by refusing. What the request of one
 // account brought to light holds for that account; only when another account
 // has met it too does it hold for all, so that nobody can talk a node out of
 // serving others. The zero value is: nothing.
-type learnt struct {
+type learnedRefusal struct {
 	all atomic.Int64 // until when it holds for everybody, Unix ns; 0: it does not
-	one atomic.Pointer[heard]
+	one atomic.Pointer[accountEvidence]
 }
 
-// heard is what one account has met.
-type heard struct {
+// accountEvidence is what one account has met.
+type accountEvidence struct {
 	account uint64
 	untilNs int64
 }
 
 // holds says whether it counts for an account. It does not allocate.
-func (l *learnt) holds(account uint64, nowNs int64) bool {
+func (l *learnedRefusal) holds(account uint64, nowNs int64) bool {
 	if until := l.all.Load(); until != 0 && nowNs < until {
 		return true
 	}
@@ -34,11 +34,11 @@ func (l *learnt) holds(account uint64, nowNs int64) bool {
 }
 
 // met notes that a request of an account came upon it.
-func (l *learnt) met(account uint64, nowNs int64) {
+func (l *learnedRefusal) met(account uint64, nowNs int64) {
 	h := l.one.Load()
 	if h != nil && nowNs < h.untilNs && h.account != account {
 		l.all.Store(nowNs + int64(learntFor))
 		return
 	}
-	l.one.Store(&heard{account, nowNs + int64(learntFor)})
+	l.one.Store(&accountEvidence{account, nowNs + int64(learntFor)})
 }

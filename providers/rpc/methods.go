@@ -46,7 +46,7 @@ var methodsText string
 
 var families = parseFamilies(methodsText)
 
-// FamilyOf finds a family by name: evm, solana or starknet. nil: there is none.
+// FamilyOf finds a family by name: evm, solana or starknet. nil if absent.
 func FamilyOf(name string) *Family { return families[name] }
 
 // Find is the method of that name, nil when it is not served. It does not allocate.

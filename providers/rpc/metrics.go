@@ -9,13 +9,13 @@ import (
 
 // WriteMetrics writes the state of every node in the Prometheus text format.
 // Labels are the operator's own names. Package routes adds what each series counts.
-func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
-	if len(all.Sorted) == 0 {
+func (ne *Networks) WriteMetrics(w io.Writer, nowNs int64) {
+	if len(ne.Sorted) == 0 {
 		return
 	}
 	each := func(name, kind string, value func(u *Node) int64) {
 		fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
-		for _, n := range all.Sorted {
+		for _, n := range ne.Sorted {
 			for _, u := range n.Nodes {
 				fmt.Fprintf(w, "%s{network=%q,upstream=%q} %d\n", name, n.Name, u.Name, value(u))
 			}
@@ -30,9 +30,9 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	each("farebox_rpc_node_answers_total", "counter", func(u *Node) int64 { return u.answers.Load() })
 	each("farebox_rpc_node_busy_total", "counter", func(u *Node) int64 { return u.busy.Load() })
 	fmt.Fprintf(w, "# TYPE farebox_rpc_spool_failures_total counter\nfarebox_rpc_spool_failures_total %d\n",
-		all.room.failures.Load())
+		ne.room.failures.Load())
 	fmt.Fprintf(w, "# TYPE farebox_rpc_spool_bytes gauge\nfarebox_rpc_spool_bytes %d\n",
-		all.room.memory.Used()+all.room.disk.Used())
+		ne.room.memory.Used()+ne.room.disk.Used())
 	each("farebox_rpc_node_odd_chain", "gauge", func(u *Node) int64 {
 		if u.odd.Load() {
 			return 1
@@ -41,7 +41,7 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	})
 	each("farebox_rpc_node_head", "gauge", func(u *Node) int64 { return u.head.Load() })
 	cached := func(name, kind string, value func(c *cache) int64) {
-		for i, n := range all.cached() {
+		for i, n := range ne.cached() {
 			if i == 0 {
 				fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
 			}
@@ -57,8 +57,8 @@ func (all *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 }
 
 // cached are the networks that keep answers.
-func (all *Networks) cached() (list []*Network) {
-	for _, n := range all.Sorted {
+func (ne *Networks) cached() (list []*Network) {
+	for _, n := range ne.Sorted {
 		if n.cache != nil {
 			list = append(list, n)
 		}

@@ -57,11 +57,11 @@ type Node struct {
 // notes are what was found out about a node. They outlive a change of the config
 // that leaves the node as it is.
 type notes struct {
-	lacks   []learnt     // by method: the node does not serve it
-	single  learnt       // it takes no batches
-	head    atomic.Int64 // number of its newest block; 0: not known
-	headNs  atomic.Int64 // when that was
-	busy    atomic.Int64 // answers that hid a refusal
+	lacks   []learnedRefusal // by method: the node does not serve it
+	single  learnedRefusal   // it takes no batches
+	head    atomic.Int64     // number of its newest block; 0: not known
+	headNs  atomic.Int64     // when that was
+	busy    atomic.Int64     // answers that hid a refusal
 	answers atomic.Int64
 	chain   atomic.Pointer[config.ChainID] // which it is on; nil: not known
 	unsure  atomic.Bool                    // it is to be asked again for it
@@ -76,7 +76,7 @@ type Networks struct {
 }
 
 // NewNetworks builds the networks of a checked config. Connections, healths and
-// what was learnt are taken over from prev (nil: there is none) where a node's
+// what was learnt are taken over from prev (nil if absent) where a node's
 // settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory),
@@ -124,22 +124,22 @@ func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 	return all, nil
 }
 
-// Find is the network of that name, nil when there is none.
-func (all *Networks) Find(name string) *Network {
-	if all == nil {
+// Find is the network of that name, nil if absent.
+func (n *Networks) Find(name string) *Network {
+	if n == nil {
 		return nil
 	}
-	return all.byName[name]
+	return n.byName[name]
 }
 
 // WatchSpool has f told why a large answer of a batch could not be held, at most
 // every few seconds. It is for before the first request. f must not block.
-func (all *Networks) WatchSpool(f func(error)) { all.room.tell = f }
+func (n *Networks) WatchSpool(f func(error)) { n.room.tell = f }
 
 // WatchChains has f told of nodes that are on another chain than their network.
 // It is for before the first request. f must not block.
-func (all *Networks) WatchChains(f func(ChainChange)) {
-	for _, n := range all.Sorted {
+func (ne *Networks) WatchChains(f func(ChainChange)) {
+	for _, n := range ne.Sorted {
 		if n.chains != nil {
 			n.chains.tell = f
 		}
@@ -147,16 +147,16 @@ func (all *Networks) WatchChains(f func(ChainChange)) {
 }
 
 // CheckChains asks nodes in the background on which chain they are.
-func (all *Networks) CheckChains(p *proxy.Proxy) {
-	for _, n := range all.Sorted {
+func (ne *Networks) CheckChains(p *proxy.Proxy) {
+	for _, n := range ne.Sorted {
 		n.chains.touch(p, time.Now().UnixNano())
 	}
 }
 
 // Watch has f told of every change of a node's health from here on, in place of
-// who was told before. f must not block.
-func (all *Networks) Watch(f func(network, node string, change health.Change)) {
-	for _, n := range all.Sorted {
+// the one called before. f must not block.
+func (ne *Networks) Watch(f func(network, node string, change health.Change)) {
+	for _, n := range ne.Sorted {
 		for _, u := range n.Nodes {
 			u.Breaker.Watch(func(change health.Change) {
 				if change.To == health.Closed {
@@ -170,7 +170,7 @@ func (all *Networks) Watch(f func(network, node string, change health.Change)) {
 
 // Close closes the connections of nodes, and the caches, that next (nil:
 // nobody) does not use any more.
-func (all *Networks) Close(next *Networks) {
+func (ne *Networks) Close(next *Networks) {
 	kept, caches := map[*proxy.Endpoint]bool{}, map[*cache]bool{}
 	if next != nil {
 		for _, n := range next.byName {
@@ -180,7 +180,7 @@ func (all *Networks) Close(next *Networks) {
 			}
 		}
 	}
-	for _, n := range all.byName {
+	for _, n := range ne.byName {
 		if n.cache != nil && !caches[n.cache] {
 			n.cache.close()
 		}
@@ -229,7 +229,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 		}
 		return u, nil
 	}
-	u.notes = &notes{lacks: make([]learnt, len(n.Family.Methods))}
+	u.notes = &notes{lacks: make([]learnedRefusal, len(n.Family.Methods))}
 	u.Proxy, err = proxy.NewEndpoint(u.options)
 	return u, err
 }

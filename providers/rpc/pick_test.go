@@ -17,7 +17,7 @@ func network(weights ...int) *Network {
 	for i, w := range weights {
 		u := &Node{Name: fmt.Sprint(i), Config: &config.RPCUpstream{Batch: "auto", MaxBatch: 10, Weight: w}, of: n,
 			Breaker: health.NewBreaker(1, time.Minute), pace: &health.Pace{}, denied: make([]bool, len(f.Methods))}
-		u.notes = &notes{lacks: make([]learnt, len(f.Methods))}
+		u.notes = &notes{lacks: make([]learnedRefusal, len(f.Methods))}
 		n.Nodes = append(n.Nodes, u)
 	}
 	n.heads = newHeads(n)

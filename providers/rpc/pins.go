@@ -8,7 +8,7 @@ import (
 // pins remember which node took an account's last transaction, so that the
 // account's reads see it: other nodes may learn of it seconds later.
 type pins struct {
-	some atomic.Bool // there may be one; mostly there is none
+	some atomic.Bool // there may be one; mostly there is not
 	mu   sync.Mutex
 	m    map[string]pin
 }

@@ -51,7 +51,7 @@ type sent struct {
 	there bool // it is where it should be
 }
 
-// sentHash is the hash of call i of a batch, nil when it is no transaction that
+// sentHash is the hash of call i of a batch, nil when it is not a transaction that
 // has one.
 func (j *Job) sentHash(i int) []byte {
 	if !j.Calls[i].Method.Raw {
@@ -104,7 +104,7 @@ func (j *Job) landed(first *Node, hash []byte) *Node {
 		if u == nil {
 			break
 		}
-		r := look.ask(t, u, q)
+		r := look.call(t, u, q)
 		pick.Report(u, u.verdict(r), time.Now().UnixNano())
 		if r.kind == gone {
 			break

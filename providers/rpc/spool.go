@@ -18,7 +18,7 @@ import (
 // room is what all spools together may take, so that many large batches at once
 // fill neither the memory nor the disk. Customers share it.
 type room struct {
-	memory, disk *fair.Room
+	memory, disk *fair.Space
 
 	dir      string      // of what goes to the disk
 	tell     func(error) // why something could not be held; nil: nobody

@@ -11,7 +11,7 @@ import (
 )
 
 // transactionHash is the hash or signature by which the chain knows the signed
-// transaction in params, as a JSON string; nil when it cannot be told.
+// transaction in params, as a JSON string; nil when it is not known.
 func transactionHash(f *Family, params []byte) []byte {
 	text := gjson.GetBytes(params, "0").String()
 	if f.Name == "solana" {

@@ -76,7 +76,7 @@ func (u *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, 
 	}()
 	q := ownQuestion(nil, method, params)
 	q.wait, q.within = wait, wait
-	if r, ok := a.open(&Trip{Proxy: p, Alone: true}, u, q); !ok {
+	if r, ok := a.open(&ClientContext{Proxy: p, Alone: true}, u, q); !ok {
 		return nil, fmt.Errorf("%w (%s)", errMute, r.cause)
 	}
 	if err := a.read(most); err != nil {

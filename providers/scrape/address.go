@@ -16,11 +16,11 @@ const maxURL = 8 << 10
 // Site is a host, with all below it, that is never asked.
 type Site struct {
 	Host string
-	// Text is what a client is told; empty: that the site wants a sign-in.
+	// Text is what a client reads; empty: that the site wants a sign-in.
 	Text string
 }
 
-// blockedSites show next to nothing to who did not sign in, and say so: asking
+// blockedSites show next to nothing without a sign-in, and say so: asking
 // them costs time and gives a page about cookies.
 var blockedSites = []Site{
 	{"x.com", "X does not let posts be read without signing in. For X, ask a model with X search instead."},

@@ -57,7 +57,7 @@ var challenges = []challenge{
 // challengeHead is how much of a page is looked at: walls are small.
 const challengeHead = 64 << 10
 
-// challengeIn finds what stands before a page. Of pages with status 200 only those
+// challengeIn finds what precedes a page. Of pages with status 200 only those
 // with next to no text are shown to it.
 func challengeIn(status int, header http.Header, body []byte) *challenge {
 	low := bytes.ToLower(body[:min(len(body), challengeHead)])

@@ -2,7 +2,7 @@
 // honest reader does: only addresses of the public internet (providers/fetch),
 // none of the sites that want no readers, as robots.txt allows, for Markdown
 // first, and with bounds on time, size, redirects and concurrency. HTML is read
-// in the jail ([Jobs]); documents go to whoever reads those ([Options.Document]);
+// in the jail ([Jobs]); documents go to their reader ([Options.Document]);
 // pages that are made by scripts go through a [Renderer] where there is one.
 //
 // A failed page is an [*Error] that says why, in words for a client, and whose

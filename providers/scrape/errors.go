@@ -18,7 +18,7 @@ const (
 	TooLarge                   //
 	Refused                    // the site answered 401, 403, 407, 429, 451 or 503
 	Challenge                  // the site wants to know first that we are human
-	Status                     // the site answered another status that is no page
+	Status                     // the site answered another status that is not a page
 	Unreachable                // no such name, no connection, or it broke off
 	Redirects                  // too many
 	TooSlow                    //
@@ -43,7 +43,7 @@ type Error struct {
 	Reason Reason
 	// Status is the site's, where it answered one.
 	Status int
-	// Name is what stands in the way: the site that is blocked, or who challenges.
+	// Name is what is in the way: the site that is blocked, or who challenges.
 	Name string
 	// RetryAfter is what the site asked for.
 	RetryAfter time.Duration

@@ -95,7 +95,7 @@ func byTrafilatura(doc *html.Node, at *url.URL) *html.Node {
 	return r.ContentNode
 }
 
-// wholePage is all of a page but its frame, for what is no article.
+// wholePage is all of a page but its frame, for what is not an article.
 func wholePage(page []byte, at *url.URL) (found, error) {
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -281,7 +281,7 @@ func language(pre *html.Node) string {
 	return ""
 }
 
-// word is a language's name that can stand behind a fence.
+// word is a language's name that can follow a fence.
 func word(s string) string {
 	s = strings.Trim(strings.ToLower(s), " ;")
 	if len(s) > 20 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-#_.") != "" {

@@ -45,10 +45,10 @@ func (s *flights) do(ctx context.Context, key flightKey, read func(context.Conte
 	s.mu.Unlock()
 	select {
 	case <-f.done:
-		s.leave(key, f)
+		s.endFlight(key, f)
 		return f.page, f.err
 	case <-ctx.Done():
-		s.leave(key, f)
+		s.endFlight(key, f)
 		return Page{Asked: f.asked.Load()}, ctx.Err()
 	}
 }
@@ -81,8 +81,8 @@ func (s *flights) land(key flightKey, f *flight) {
 	}
 }
 
-// leave ends a flight that nobody waits for any more.
-func (s *flights) leave(key flightKey, f *flight) {
+// endFlight ends a flight that nobody waits for any more.
+func (s *flights) endFlight(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.waiting--; f.waiting > 0 {

@@ -59,7 +59,7 @@ func (s *Scraper) allowed(ctx context.Context, u *url.URL) error {
 	return s.robots.allowed(ctx, u)
 }
 
-// errorPage is how much is read of an answer that is no page: enough to tell a
+// errorPage is how much is read of an answer that is not a page: enough to tell a
 // wall by.
 const errorPage = 256 << 10
 

@@ -78,7 +78,7 @@ func (b *robots) read(ctx context.Context, origin string) (*policy, error) {
 			_, err := b.rules.normal(new(*u))
 			return err
 		}})
-	var no *fetch.Error
+	var refusal *fetch.Error
 	var own *Error
 	p, keep := &policy{}, robotsKept
 	switch {
@@ -86,7 +86,7 @@ func (b *robots) read(ctx context.Context, origin string) (*policy, error) {
 		p = parseRobots(a.Body, b.token)
 	case err == nil && a.Status >= 500:
 		p.closed, keep = true, robotsFailed
-	case errors.As(err, &own), errors.As(err, &no) && no.Reason == fetch.TooManyRedirects:
+	case errors.As(err, &own), errors.As(err, &refusal) && refusal.Reason == fetch.TooManyRedirects:
 		// It leads to nowhere: as good as none.
 	case err != nil:
 		return nil, failed(err) // the page is not to be had either

@@ -66,7 +66,7 @@ type Options struct {
 	Extractor    Extractor // "": Readability
 	// Blocked are the sites that are not asked; nil: BlockedSites.
 	Blocked []Site
-	// Ports that may stand in a URL; none: 80 and 443. Allow are addresses that
+	// Ports that may be in a URL; none: 80 and 443. Allow are addresses that
 	// Fetch lets through at any port. Both are as in Fetch's own options.
 	Ports []uint16
 	Allow []netip.Prefix
@@ -101,7 +101,7 @@ type Scraper struct {
 	o      Options
 	rules  *rules
 	robots *robots
-	kept   *shelf
+	kept   *pageCache
 	shared flights
 	turns  *fair.Turns
 }
@@ -324,11 +324,11 @@ func (s *Scraper) document(ctx context.Context, doc []byte) (string, error) {
 	return s.o.Document(ctx, doc)
 }
 
-// failed is what a client is told of an error.
+// failed is what a client reads of an error.
 func failed(err error) error {
 	var own *Error
-	var no *fetch.Error
-	var said interface{ Text() string } // of whoever reads documents
+	var refusal *fetch.Error
+	var said interface{ Text() string } // of the reader of documents
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -336,8 +336,8 @@ func failed(err error) error {
 		return &Error{Reason: TooSlow}
 	case errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, &no):
-		return &Error{Reason: reasons[no.Reason]}
+	case errors.As(err, &refusal):
+		return &Error{Reason: reasons[refusal.Reason]}
 	case errors.As(err, &said):
 		return &Error{Reason: Unsupported, text: said.Text(), cause: err}
 	case errors.Is(err, jail.ErrBusy), errors.Is(err, jail.ErrUnavailable):

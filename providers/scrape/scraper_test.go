@@ -89,7 +89,7 @@ func TestRedirectsToHostsInOtherLetters(t *testing.T) {
 
 // What is Markdown or text already is passed on; documents go to whoever reads
 // those; the rest is refused.
-func TestTypesAreTold(t *testing.T) {
+func TestTypesAreReported(t *testing.T) {
 	t.Parallel()
 	pdf := "%PDF-1.7\n" + strings.Repeat("x", 4<<20)
 	u := site(t, func(w http.ResponseWriter, r *http.Request) {

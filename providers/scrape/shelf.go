@@ -7,18 +7,18 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// shelf keeps pages by their final URLs. Another URL that led there is kept as a
+// pageCache keeps pages by their final URLs. Another URL that led there is kept as a
 // word of where.
-type shelf struct {
+type pageCache struct {
 	ttl time.Duration
-	m   *ristretto.Cache[string, *volume]
+	m   *ristretto.Cache[string, *cacheEntry]
 
 	mu     sync.RWMutex // m must not be used while and after it is closed
 	closed bool
 }
 
-// volume is a page, or where to find it. It does not change.
-type volume struct {
+// cacheEntry is a page, or where to find it. It does not change.
+type cacheEntry struct {
 	page Page
 	at   string
 }
@@ -31,20 +31,20 @@ const (
 )
 
 // newShelf keeps at most size bytes; 0 keeps nothing.
-func newShelf(size int64, ttl time.Duration) (*shelf, error) {
-	s := &shelf{ttl: ttl, closed: size <= 0 || ttl <= 0}
+func newShelf(size int64, ttl time.Duration) (*pageCache, error) {
+	s := &pageCache{ttl: ttl, closed: size <= 0 || ttl <= 0}
 	if s.closed {
 		return s, nil
 	}
 	var err error
-	s.m, err = ristretto.NewCache(&ristretto.Config[string, *volume]{
+	s.m, err = ristretto.NewCache(&ristretto.Config[string, *cacheEntry]{
 		NumCounters: min(max(10*size/volumeTypical, 1000), 10_000_000), MaxCost: size, BufferItems: 64,
 		IgnoreInternalCost: true,
 	})
 	return s, err
 }
 
-func (s *shelf) find(url string) (p Page, ok bool) {
+func (s *pageCache) find(url string) (p Page, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -62,19 +62,19 @@ func (s *shelf) find(url string) (p Page, ok bool) {
 	return p, true
 }
 
-func (s *shelf) store(asked string, p Page) {
+func (s *pageCache) store(asked string, p Page) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return
 	}
-	s.m.SetWithTTL(p.URL, &volume{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), s.ttl)
+	s.m.SetWithTTL(p.URL, &cacheEntry{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), s.ttl)
 	if asked != p.URL {
-		s.m.SetWithTTL(asked, &volume{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), s.ttl)
+		s.m.SetWithTTL(asked, &cacheEntry{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), s.ttl)
 	}
 }
 
-func (s *shelf) close() {
+func (s *pageCache) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {

@@ -8,7 +8,7 @@ import (
 
 // "A page of "Loading…" was charged for 14 characters."
 // "A page of "Hello, world" was refused: it was short."
-func TestShellsAreToldFromShortPages(t *testing.T) {
+func TestShellsAreDistinguishedFromShortPages(t *testing.T) {
 	t.Parallel()
 	const script = `<script src="/bundle.js"></script>`
 	banner := `<div id="cookie-banner"><p>We value your privacy. We and our 832 partners use cookies to store and access information ` +

@@ -22,7 +22,7 @@ const (
 	maxDate    = 128
 )
 
-// results reads an answer; nil: it is none. An answer without results has an
+// results reads an answer; nil if it is not one. An answer without results has an
 // empty list.
 func (u *Upstream) results(body []byte, limit int) []Result {
 	body = bytes.Trim(body, " \t\r\n")
@@ -44,7 +44,7 @@ func (u *Upstream) results(body []byte, limit int) []Result {
 			Date: text(u.format.Date, maxDate),
 			URL:  first(one, u.format.URL, func(s string) string { return cut(s, maxLink+utf8.UTFMax) }),
 		}
-		// What cannot be followed is no result, nor is a link without its end, and
+		// What cannot be followed is not a result, nor is a link without its end, and
 		// what would run where it is clicked on even less so.
 		if len(r.URL) <= maxLink && (strings.HasPrefix(r.URL, "https://") || strings.HasPrefix(r.URL, "http://")) {
 			list = append(list, r)

@@ -52,7 +52,7 @@ func TestResultsHaveFourTexts(t *testing.T) {
 }
 
 // "A service answered with a page of HTML, and the customer paid for nothing."
-func TestWhatIsNoAnswerIsTold(t *testing.T) {
+func TestAnswersOfAnotherKindAreReported(t *testing.T) {
 	u := upstreamOf(t, "brave")
 	for _, answer := range []string{"", " ", "<html>", "null", "1", `"x"`, "true", `{"web":`, `{"web":{}}x`,
 		`{"web":{"results":[{"url":"https://a/"`, "{\"web\":\x00{}}", "[", `{"a":1,}`} {

@@ -3,7 +3,7 @@
 // answer.
 //
 // There is one adapter. How a service is asked and where its answer has what
-// stands in the config as data (config.SearchFormat): request.go fills in the
+// is in the config as data (config.SearchFormat): request.go fills in the
 // words, answer.go reads the results.
 //
 // What may not enter: prices, the texts that clients get, and logs. What a client

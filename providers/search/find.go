@@ -115,7 +115,7 @@ func (w *work) read(res *proxy.Result) (attempt.Verdict, []byte) {
 	most := maxAnswer
 	v := attempt.Judge(res.Status, res.RetryAfter)
 	if v.Health != attempt.Good {
-		// What a service refuses as a request is told by its status alone: its
+		// Of a request that a service refuses only the status is reported: its
 		// words may repeat what was searched for.
 		most = maxError
 		if v.Do == attempt.Accept {

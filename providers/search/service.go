@@ -107,7 +107,7 @@ func same(a, b *proxy.EndpointOptions) bool {
 	return slices.Equal(a.Headers, b.Headers) && fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// find is an upstream by name; nil: there is none.
+// find is an upstream by name; nil if absent.
 func (s *Service) find(provider, name string) *Upstream {
 	if s == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"farebox/providers"
 )
 
-// choices are what `farebox init` was told by flags; what is left open is asked on a terminal.
+// choices are the flags of `farebox init`; what is left open is asked on a terminal.
 type choices struct {
 	out, listen, store string
 	vendors, servers   []string
@@ -71,7 +71,7 @@ type questions struct {
 	out io.Writer
 }
 
-func (q *questions) ask(otherwise, format string, args ...any) string {
+func (q *questions) prompt(otherwise, format string, args ...any) string {
 	if q.in == nil {
 		return otherwise
 	}
@@ -116,10 +116,10 @@ func (c *choices) run(q *questions, changed func(string) bool) error {
 	}
 	d.chooseDefault()
 	if !changed("listen") {
-		c.listen = q.ask(c.listen, "Address to listen on")
+		c.listen = q.prompt(c.listen, "Address to listen on")
 	}
 	if !changed("store") {
-		c.store = q.ask(c.store, "Ledger: a directory, or postgres://…")
+		c.store = q.prompt(c.store, "Ledger: a directory, or postgres://…")
 	}
 	d.listen, d.store = c.listen, c.store
 	d.head = []string{"Written by farebox init on " + time.Now().UTC().Format(time.DateOnly) + ". Check it after each change: farebox check -c " + c.out,
@@ -154,14 +154,14 @@ func (c *choices) choose(q *questions, changed func(string) bool, d *draft) erro
 				found = append(found, v.Name)
 			}
 		}
-		answer := q.ask(strings.Join(found, ","), "Providers, of %s; or none", strings.Join(vendorNames(), ", "))
+		answer := q.prompt(strings.Join(found, ","), "Providers, of %s; or none", strings.Join(vendorNames(), ", "))
 		c.vendors = words(answer)
 	}
 	if !changed("server") && q.in != nil {
-		c.servers = words(q.ask("", "Addresses of your own servers, such as http://127.0.0.1:11434 (Ollama) or http://10.0.0.11:8000 (vLLM)"))
+		c.servers = words(q.prompt("", "Addresses of your own servers, such as http://127.0.0.1:11434 (Ollama) or http://10.0.0.11:8000 (vLLM)"))
 	}
 	if !changed("margin") && len(c.vendors) > 0 {
-		c.margin = q.ask(c.margin, "Percent to add to list prices")
+		c.margin = q.prompt(c.margin, "Percent to add to list prices")
 	}
 	var err error
 	d.margin, err = readMargin(c.margin)
@@ -221,7 +221,7 @@ func (u *upstream) resolved() (*config.Upstream, error) {
 func (c *choices) addVendor(q *questions, d *draft, l *prices.List, v *prices.Vendor) error {
 	key := cmp.Or(keyOf(v), v.Keys[0])
 	if keyOf(v) == "" {
-		key = q.ask(key, "%s: environment variable with the key", v.Title)
+		key = q.prompt(key, "%s: environment variable with the key", v.Title)
 		if !variable.MatchString(key) {
 			return fmt.Errorf("%q is not the name of an environment variable; the key itself does not belong here", key)
 		}
@@ -349,7 +349,7 @@ func (c *choices) pick(q *questions, title string, all []prices.Model) ([]prices
 			names = append(names, m.Name)
 		}
 		q.say("%s: %d models with a price; current ones: %s", title, len(all), strings.Join(names, ", "))
-		answer := q.ask("current", "Models: current, all, or names and patterns such as gpt-6*")
+		answer := q.prompt("current", "Models: current, all, or names and patterns such as gpt-6*")
 		switch answer {
 		case "current":
 			return usual, nil
@@ -406,7 +406,7 @@ func (c *choices) addServer(q *questions, d *draft, at string, i int) error {
 			return err
 		}
 	}
-	own := q.ask(c.own, "%s has %d models. Their price, USD per 1,000,000 input/output tokens", at, len(list))
+	own := q.prompt(c.own, "%s has %d models. Their price, USD per 1,000,000 input/output tokens", at, len(list))
 	in, out, ok := strings.Cut(own, "/")
 	if !ok {
 		return fmt.Errorf("%q is not a price; expected input/output, such as 0.10/0.40", own)

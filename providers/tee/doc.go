@@ -5,5 +5,5 @@
 //
 // A report is verified only when every check of the policy was made and holds. Each
 // that does not is named. Values that decide anything are read from the quote, never
-// from what stands beside it.
+// from what is next to it.
 package tee

@@ -24,9 +24,9 @@ type Enclave struct {
 	Policy   *Policy
 
 	mu       sync.Mutex
-	now      Standing
+	now      EnclaveStatus
 	keys     map[string]time.Time // proven, of 130 digits, and when
-	address  [20]byte             // of who signs, as proven last
+	address  [20]byte             // of the signer, as proven last
 	betrayed time.Time            // when it answered in the clear; zero: never, or verified since
 	plain    int64                // how often it did
 	hasGPU   bool                 // it has proven to have graphics processors
@@ -35,8 +35,8 @@ type Enclave struct {
 	wake     chan struct{}        // has it looked at soon
 }
 
-// Standing is how an enclave stood when it was looked at last.
-type Standing struct {
+// EnclaveStatus is how an enclave stood when it was looked at last.
+type EnclaveStatus struct {
 	At       time.Time // zero: never
 	Verified bool
 	Until    time.Time
@@ -62,7 +62,7 @@ func (e *Enclave) Expected() *Policy {
 
 const (
 	// keyLife is how long a key counts as proven, maxEnclaveKeys how many of one target
-	// are kept: several enclaves may stand behind it.
+	// are kept: several enclaves may be behind it.
 	keyLife        = 24 * time.Hour
 	maxEnclaveKeys = 64
 	// learnApart is how often a target is asked because a client names an unknown key.
@@ -175,7 +175,7 @@ func (e *Enclave) rest(w *Watch) time.Duration {
 	return max(0, min(w.Every-now.Sub(s.At), s.Until.Sub(now)))
 }
 
-// Look attests an enclave for our own sake. Who comes while another look is under way
+// Look attests an enclave for our own sake. A caller that comes while another look is under way
 // waits for that one.
 func (w *Watch) Look(e *Enclave) {
 	e.mu.Lock()
@@ -214,7 +214,7 @@ func (w *Watch) Look(e *Enclave) {
 		return
 	}
 	w.Note(e, v)
-	// Others stand behind the same upstream. Clients may have been told of any of them, by
+	// Others are behind the same upstream. Clients may have been told of any of them, by
 	// another node.
 	for _, raw := range candidates[tried:] {
 		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Expected()))
@@ -261,14 +261,14 @@ func (w *Watch) missed(e *Enclave, err error) {
 	if errors.Is(err, gpu.ErrAway) {
 		failed = CheckJudged
 	}
-	e.turn(w, Standing{At: now, Failed: []string{failed}})
+	e.turn(w, EnclaveStatus{At: now, Failed: []string{failed}})
 }
 
 // Note takes in what an enclave has proven, to us or to a client.
 func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Standing{At: v.At, Verified: v.Verified(), Until: v.Until, Failed: v.Failed(), NotChecked: v.NotChecked()}
+	s := EnclaveStatus{At: v.At, Verified: v.Verified(), Until: v.Until, Failed: v.Failed(), NotChecked: v.NotChecked()}
 	if v.verdict != nil {
 		s.Status = v.verdict.Status
 	}
@@ -296,7 +296,7 @@ func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 }
 
 // turn sets the standing, and says so where it turns. The caller has mu.
-func (e *Enclave) turn(w *Watch, s Standing) {
+func (e *Enclave) turn(w *Watch, s EnclaveStatus) {
 	s.Turned = e.now.Turned
 	turned := e.now.At.IsZero() || e.now.Verified != s.Verified
 	if turned {
@@ -328,7 +328,7 @@ func (e *Enclave) learn(key string, at time.Time) {
 }
 
 // Standing is how it stands.
-func (e *Enclave) Standing() Standing {
+func (e *Enclave) Standing() EnclaveStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.now
@@ -362,7 +362,7 @@ func (w *Watch) Verified(e *Enclave) bool {
 	return e.Standing().holds(w.Judge.Now(), w.Every)
 }
 
-func (s Standing) holds(now time.Time, every time.Duration) bool {
+func (s EnclaveStatus) holds(now time.Time, every time.Duration) bool {
 	return s.Verified && now.Before(s.Until) && now.Sub(s.At) < stale*every
 }
 

@@ -144,7 +144,7 @@ type members struct {
 	doc    *scan.Document
 }
 
-// get is one of them; it does not exist where there is none.
+// get is one of them; it does not exist if the report has none.
 func (m members) get(name string) (none gjson.Result) {
 	f, ok := m.doc.Top(shape.ID(name))
 	if !ok {
@@ -389,7 +389,7 @@ func (v *Verification) log(r members) {
 	}
 }
 
-// composition is the one that a report shows; it does not exist where there is none.
+// composition is the one that a report shows; it does not exist if the report has none.
 // tcb_info may be a text that is JSON again.
 func composition(info gjson.Result) (compose gjson.Result, err error) {
 	if info.Type != gjson.String || info.Str == "" {

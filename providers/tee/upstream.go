@@ -16,7 +16,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Kinds of what stands before a model in an enclave.
+// Kinds of what precedes a model in an enclave.
 const (
 	Dstack = "dstack" // dstack's proxy beside the model
 	Near   = "near"   // NEAR AI's cloud, which routes by the model's key
@@ -65,7 +65,7 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 	return res.Status, body, nil
 }
 
-// Ours are members of a report that clients are told by us, whatever an upstream says in
+// Ours are members of a report that clients get from us, whatever an upstream says in
 // them, and OursOfSignature those of a signature.
 var (
 	Ours = []string{"verified", "not_checked", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",

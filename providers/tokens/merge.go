@@ -63,7 +63,7 @@ func (m *merger) merge(v *Vocabulary, word string) {
 		m.parts = append(m.parts, part{i - 1, i + 1, noRank})
 	}
 	for i := range n {
-		m.look(v, word, i)
+		m.findRank(v, word, i)
 	}
 	for len(m.pairs) > 0 {
 		first := m.pairs.pop()
@@ -78,15 +78,15 @@ func (m *merger) merge(v *Vocabulary, word string) {
 		if next <= n {
 			m.parts[next].before = i
 		}
-		m.look(v, word, i)
+		m.findRank(v, word, i)
 		if before := m.parts[i].before; before >= 0 {
-			m.look(v, word, before)
+			m.findRank(v, word, before)
 		}
 	}
 }
 
-// look finds the rank of the part at i with the next one.
-func (m *merger) look(v *Vocabulary, word string, i int32) {
+// findRank finds the rank of the part at i with the next one.
+func (m *merger) findRank(v *Vocabulary, word string, i int32) {
 	p := &m.parts[i]
 	p.pair = noRank
 	if int(p.next) >= len(word) {

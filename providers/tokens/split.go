@@ -131,7 +131,7 @@ func o200kWord(s string) int {
 	return otherWord(s, c, first, true)
 }
 
-// capitalised is where U*W+ ends that begins at from, 0 where there is none.
+// capitalised is where U*W+ ends that begins at from, 0 if absent.
 func capitalised(s string, from int) (end int) {
 	i := from
 	for {
@@ -235,7 +235,7 @@ func otherWord(s string, c class, first int, slashes bool) int {
 	return max(i, first)
 }
 
-// signs is where the characters from i on end that are no letter, number or
+// signs is where the characters from i on end that are neither letter, number nor
 // space.
 func signs(s string, i int) int {
 	for {

@@ -48,7 +48,7 @@ const (
 	headBytes  = 3
 	lengthBits = 7 // of a token's length-1
 	lengthMask = 1<<lengthBits - 1
-	rankBits   = 24 - lengthBits // that stand in text
+	rankBits   = 24 - lengthBits // that are in text
 	rankMask   = 1<<rankBits - 1
 	placeBits  = 21
 	placeMask  = 1<<placeBits - 1

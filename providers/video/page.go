@@ -53,13 +53,13 @@ func isPage(b []byte) bool { return strings.HasPrefix(http.DetectContentType(b),
 var metas = []string{"twitter:player:stream", "og:video:secure_url", "og:video:url", "og:video"}
 
 // shown is the link to the video of a page: that of its player, or of what it tells
-// others that show it. Empty: there is none.
+// others that show it. Empty if absent.
 func shown(page []byte, at string) string {
 	base, err := url.Parse(at)
 	if err != nil {
 		return ""
 	}
-	told := map[string]string{}
+	reported := map[string]string{}
 	z := html.NewTokenizer(bytes.NewReader(page))
 	z.SetMaxBuf(256 << 10)
 	for inside := false; ; {
@@ -95,13 +95,13 @@ func shown(page []byte, at string) string {
 			}
 		case tag == "meta" && values["content"] != "":
 			name := values["property"] + values["name"] // pages have one of both
-			if slices.Contains(metas, name) && told[name] == "" {
-				told[name] = values["content"]
+			if slices.Contains(metas, name) && reported[name] == "" {
+				reported[name] = values["content"]
 			}
 		}
 	}
 	for _, name := range metas {
-		if link := told[name]; link != "" {
+		if link := reported[name]; link != "" {
 			return resolved(base, link)
 		}
 	}

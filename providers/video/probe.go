@@ -17,7 +17,7 @@ type Media struct {
 	Size   int64
 	// Length is the longest of what is said and what its frames come to.
 	Length time.Duration
-	Height int // of the film; 0: it has none, or its pictures do not say
+	Height int // of the film; 0 if it has none, or its pictures do not say
 	FPS    float64
 	Film   bool
 }
@@ -46,7 +46,7 @@ const (
 	firstPart = 128 << 10
 	// maxDescription bounds what describes a film: two hours have 3 MB.
 	maxDescription = 8 << 20
-	// maxHops is how many boxes stand in front of it in files that are made in good faith.
+	// maxHops is how many boxes are in front of it in files that are made in good faith.
 	maxHops = 16
 	// MaxWhole is the largest file that is read from its beginning to its end.
 	MaxWhole   = 50 << 20
@@ -203,7 +203,7 @@ func fragmented(movie []byte) bool {
 }
 
 // unreadable is the error of a server that gives no parts of a film whose description
-// stands behind it.
+// follows it.
 func unreadable(err error) error {
 	var e *fetch.Error
 	if errors.As(err, &e) && e.Reason == fetch.Unwanted {

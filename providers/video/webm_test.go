@@ -82,7 +82,7 @@ func TestAWebMIsWhatItsPicturesAre(t *testing.T) {
 
 // A height that stands in the container alone counts for nothing: who sells by the height
 // takes it for the tallest.
-func TestAHeightThatOnlyTheContainerSaysIsNone(t *testing.T) {
+func TestAHeightThatOnlyTheContainerSaysDoesNotCount(t *testing.T) {
 	t.Parallel()
 	file := film.MP4(film.Film{Length: time.Second, Width: 1280, Height: 720})
 	m, err := Read(bytes.ReplaceAll(file, []byte("avcC"), []byte("free")))

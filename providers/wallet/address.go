@@ -77,7 +77,7 @@ func ParseEVM(s string) (a Address, err error) {
 	return a, nil
 }
 
-// Family is that of the wallet's chain; 0: this is no address.
+// Family is that of the wallet's chain; 0: this is not an address.
 func (a Address) Family() Family { return a.family }
 
 // EVM is the address as 20 bytes.

@@ -3,7 +3,7 @@
 // of either family, EVM or Solana; it is an account's name and a map's key.
 //
 // Signatures have one accepted form each: a low s for secp256k1, keys of full order
-// for Ed25519, so that who signed is never a question of who reads.
+// for Ed25519, so that the signer does not depend on the reader.
 //
 // What may not enter: requests, payments, chains that are asked, money.
 package wallet

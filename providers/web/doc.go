@@ -3,5 +3,5 @@
 // them: the endpoints that sell them by the call, and chat, which puts what they
 // find before a model.
 //
-// What may not enter: prices and what clients are told.
+// What may not enter: prices and what clients read.
 package web

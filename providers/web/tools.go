@@ -209,10 +209,10 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	if t.Documents != nil {
 		o.Document = func(ctx context.Context, doc []byte) (string, error) {
 			text, err := t.Documents.Text(ctx, doc)
-			var no *parse.Error
-			if errors.As(err, &no) && no.Reason == parse.TooSlow {
+			var refusal *parse.Error
+			if errors.As(err, &refusal) && refusal.Reason == parse.TooSlow {
 				err = &scrape.Error{Reason: scrape.TooSlow}
-			} else if errors.As(err, &no) && !no.Client() {
+			} else if errors.As(err, &refusal) && !refusal.Client() {
 				err = &scrape.Error{Reason: scrape.Busy}
 			}
 			return text.Text, err

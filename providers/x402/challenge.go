@@ -13,7 +13,7 @@ const (
 	HeaderResponseV1 = "X-PAYMENT-RESPONSE"
 )
 
-// Payments are the headers that a payment may stand in.
+// Payments are the headers that a payment may be in.
 var Payments = [...]string{"PAYMENT-SIGNATURE", "X-402-Payment", "X-PAYMENT"}
 
 // Resource is what is paid for.

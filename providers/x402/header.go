@@ -90,7 +90,7 @@ func decode(s string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// member is the index of a member, -1 where there is none of that kind.
+// member is the index of a member, -1 if it has none of that kind.
 func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
 	i := s.doc.Member(parent, id)
 	if i < 0 || s.doc.Fields[i].Kind != kind {

@@ -23,7 +23,7 @@ type Order struct {
 	EVM         *EVMOrder    `json:"evm,omitempty"`
 	Solana      *SolanaOrder `json:"solana,omitempty"`
 	Moved       *MovedOrder  `json:"moved,omitempty"`
-	// Since is where the chain stood before anybody was sent the payment: a block, or
+	// Since is the height of the chain before anybody was sent the payment: a block, or
 	// a slot. 0: it was not asked yet.
 	Since int64 `json:"since,omitempty"`
 	// Past says that the chain had it before we heard of it: Since is where it can have

@@ -226,7 +226,7 @@ func (n *Network) amount(units int64) *onchain.Refusal {
 
 // signed says whether the payer signed, where that shows without asking: contract
 // says that it does not, and a contract wallet may have.
-func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte) (contract bool, no *onchain.Refusal) {
+func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte) (contract bool, refusal *onchain.Refusal) {
 	if evm.IsWrapped(signature) {
 		return false, unverified(onchain.ReasonWrapped, "the signature is of a wallet that is not deployed yet (ERC-6492), which "+
 			"is not taken; expected the wallet to be deployed, and its plain signature")

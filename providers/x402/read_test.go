@@ -107,7 +107,7 @@ func refusalOf(t testing.TB, terms *Terms, header string) *onchain.Refusal {
 }
 
 // What is no payment is refused with 400 and the code that says what is wrong.
-func TestWhatIsNoPaymentIsRefused(t *testing.T) {
+func TestWhatIsNotAPaymentIsRefused(t *testing.T) {
 	terms := testTerms(t, nil)
 	good := signed(t, nil)
 	flat := `"x402Version":2,"scheme":"exact","network":"base"`

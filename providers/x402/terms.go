@@ -16,7 +16,7 @@ const (
 	Version = 2
 	// scheme is the only one: exactly what was signed is paid.
 	scheme = "exact"
-	// maxTimeoutSeconds is how long clients are told that a payment should hold.
+	// maxTimeoutSeconds is how long a payment should hold, as clients read it.
 	maxTimeoutSeconds = 300
 	// NanoPerUnit is what a unit of a token with 6 decimals is worth.
 	NanoPerUnit config.Nano = 1000
@@ -31,7 +31,7 @@ var bareNames = map[string]string{
 
 // FeePayers are the accounts with which facilitators pay for transactions on Solana.
 type FeePayers interface {
-	// Offer is the account to ask for on a network; empty: there is none.
+	// Offer is the account to ask for on a network; empty if absent.
 	Offer(network string) string
 }
 
@@ -137,7 +137,7 @@ type Extra struct {
 }
 
 // Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then
-// under its CAIP-2 name. A network of Solana stands there once a facilitator said who
+// under its CAIP-2 name. A network of Solana is there once a facilitator said who
 // pays its fees.
 func (t *Terms) Accepts(amount config.Nano) []Requirement {
 	list := []Requirement{}

@@ -12,7 +12,7 @@ import (
 
 // Broken text ends a walk, never a process.
 
-// SkipSpace is the offset of the first byte at or after i that is no white space.
+// SkipSpace is the offset of the first byte at or after i that is not white space.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++
@@ -86,7 +86,7 @@ type Member struct {
 	From, To int    // of the value
 }
 
-// NextMember reads the member of an object at or after i, which stands behind
+// NextMember reads the member of an object at or after i, which follows
 // the opening brace or behind the previous member. ok is false at the object's
 // end and where the text is broken; next is then where the walk stopped, just
 // after the closing brace if there was one.
@@ -117,7 +117,7 @@ func NextMember(b []byte, i int, m *Member) (next int, ok bool) {
 	return m.To, true
 }
 
-// NextElement reads the element of an array at or after i, which stands behind
+// NextElement reads the element of an array at or after i, which follows
 // the opening bracket or behind the previous element.
 func NextElement(b []byte, i int) (from, to int, ok bool) {
 	i = SkipSpace(b, i)
@@ -253,7 +253,7 @@ func Elements(list []byte) iter.Seq[[]byte] {
 }
 
 // Walk calls f with each member of a JSON object that an upstream sent, until f
-// says false. Both slices stand in b; nothing is copied. What is no object, or
+// says false. Both slices are in b; nothing is copied. What is not an object, or
 // broken, ends the walk.
 func Walk(b []byte, f func(key, value []byte) bool) {
 	at := SkipSpace(b, 0)
@@ -280,7 +280,7 @@ func Each(b []byte, f func(value []byte) bool) {
 	}
 }
 
-// Quoted is what stands between the quotes of a JSON string, escapes as
+// Quoted is the raw content of a JSON string, escapes as
 // written; nil for any other value.
 func Quoted(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {

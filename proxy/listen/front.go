@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// Front is what stands between clients and us: the proxies whose word is taken
+// Front is what is between clients and us: the proxies whose word is taken
 // on who a client is. Everybody else's is not.
 type Front struct {
 	Trusted []netip.Prefix

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// HandOverSignal asks for HandOver; nil: there is none on this system.
+// HandOverSignal asks for HandOver; nil if this system has none.
 var HandOverSignal os.Signal
 
 // Inherit finds nothing on this system.

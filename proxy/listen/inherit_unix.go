@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// HandOverSignal asks for HandOver; nil: there is none on this system.
+// HandOverSignal asks for HandOver; nil if this system has none.
 var HandOverSignal os.Signal = syscall.SIGUSR2
 
 const (
@@ -142,7 +142,7 @@ func HandOver(ln net.Listener, further ...net.Listener) (pid int, took <-chan er
 	return pid, done, nil
 }
 
-// withDescriptors calls then while the descriptors of all sockets stand in files and stay open.
+// withDescriptors calls then while the descriptors of all sockets are in files and stay open.
 func withDescriptors(sockets []net.Listener, files *[]uintptr, then func()) error {
 	if len(sockets) == 0 {
 		then()

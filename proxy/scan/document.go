@@ -48,7 +48,7 @@ func (k Kind) String() string {
 }
 
 // Field is one guarded member, or one element of an array that is scanned with
-// a child Shape. Fields stand in the order of the body, parents before their
+// a child Shape. Fields are in the order of the body, parents before their
 // children, so that Fields[i+1:Fields[i].Next] is the subtree of Fields[i].
 type Field struct {
 	// Shape lists the member; for an element it is the Shape its members are

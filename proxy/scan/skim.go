@@ -302,8 +302,8 @@ key:
 }
 
 // skipString returns the offset after the closing quote of a string whose text
-// begins at i, -1 when there is none. Quotes are found 32 bytes at a time; one
-// is escaped when an odd number of backslashes stands before it.
+// begins at i, -1 if absent. Quotes are found 32 bytes at a time; one
+// is escaped when an odd number of backslashes precedes it.
 func skipString(body []byte, i int) int {
 	for {
 		n := bytes.IndexByte(body[i:], '"')

@@ -18,7 +18,7 @@ func (d *Document) SkimStrict(body []byte, shape *Shape) error {
 		return nil
 	}
 	e := &Error{Offset: at, Reason: why}
-	// Fields stand in the order of the body, so the last one around the place is
+	// Fields are in the order of the body, so the last one around the place is
 	// the innermost.
 	for i := range d.Fields {
 		if f := &d.Fields[i]; int(f.From) <= at && at < int(f.To) {

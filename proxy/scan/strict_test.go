@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTextThatIsNoTextIsRefusedByPlace(t *testing.T) {
+func TestInvalidTextIsRefusedByPlace(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
 		var d Document

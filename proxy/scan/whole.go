@@ -42,7 +42,7 @@ func Value(body []byte, i, depth, most int) (end int, why Reason) {
 	return end, why
 }
 
-// Space is the offset of the first byte at or after i that is no white space.
+// Space is the offset of the first byte at or after i that is not white space.
 func Space(body []byte, i int) int { return skipSpace(body, i) }
 
 // wholeScalar is skipScalar with the inside of strings. A number or a word that

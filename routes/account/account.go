@@ -13,8 +13,8 @@ type Capability struct {
 func New() *Capability { return &Capability{} }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.web3 = newWeb3Desk(g.Accounts())
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.web3 = newWeb3Desk(g.Accounts())
 	return []routes.Row{
 		{Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody, Params: keysParams,
 			Serve: serveKeys},
@@ -25,9 +25,9 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 		{Method: "DELETE", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONOrNone, Limit: routes.SmallBody,
 			Rules: routes.Always(keyDeletion), Params: deletionParams, Serve: deleteKey},
 		{Method: "GET", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.NoBody,
-			Limit: routes.SmallBody, Rate: byAddress, Serve: of.serveWeb3Token},
+			Limit: routes.SmallBody, Rate: byAddress, Serve: c.serveWeb3Token},
 		{Method: "POST", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.JSONBody,
-			Limit: routes.SmallBody, Rate: byAddress, Rules: routes.Always(web3Creation), Serve: of.createWeb3Key},
+			Limit: routes.SmallBody, Rate: byAddress, Rules: routes.Always(web3Creation), Serve: c.createWeb3Key},
 		{Method: "GET", Path: "/api_keys/{id}", Access: routes.Admin, Form: routes.NoBody, Serve: serveKey},
 		{Method: "GET", Path: "/api_keys/rate_limits", Access: routes.Bearer, Form: routes.NoBody,
 			Serve: serveRateLimits},

@@ -112,7 +112,7 @@ func updateKey(c *routes.Call) *routes.Error {
 // deletionParams are those of DELETE /api_keys.
 var deletionParams = routes.Params{"id": {Kinds: routes.String}}
 
-// deleteKey answers DELETE /api_keys?id=; the id may stand in the body instead.
+// deleteKey answers DELETE /api_keys?id=; the id may be in the body instead.
 // Some packages send an empty object along with the query.
 func deleteKey(c *routes.Call) *routes.Error {
 	q := c.Query()

@@ -33,11 +33,11 @@ func newWeb3Desk(l routes.Accounts) *web3Desk {
 
 // serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet
 // to sign.
-func (of *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
-	if e := of.mayTryWeb3(c); e != nil {
+func (ca *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
+	if e := ca.mayTryWeb3(c); e != nil {
 		return e
 	}
-	token, err := of.web3.tokens.issue(c.Accounts().Now())
+	token, err := ca.web3.tokens.issue(c.Accounts().Now())
 	if err != nil {
 		c.Logger().Error().Err(err).Msg("cannot make a web3 token")
 		return &routes.Error{Status: 500, Code: "UNKNOWN_ERROR", Message: "The token could not be made; please retry."}
@@ -46,11 +46,11 @@ func (of *Capability) serveWeb3Token(c *routes.Call) *routes.Error {
 	return c.WriteJSON(append(jsontext.AppendString([]byte(`{"success":true,"data":{"token":`), token), `}}`...))
 }
 
-// createWeb3Key answers POST /api_keys/generate_web3_key. Whoever signed the
+// createWeb3Key answers POST /api_keys/generate_web3_key. The signer of the
 // token with a wallet gets a key of that wallet's account. The use of the token
 // is recorded last, so that nobody can use up the token of another.
-func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
-	if e := of.mayTryWeb3(c); e != nil {
+func (ca *Capability) createWeb3Key(c *routes.Call) *routes.Error {
+	if e := ca.mayTryWeb3(c); e != nil {
 		return e
 	}
 	b, e := readKeyBody(c)
@@ -61,7 +61,7 @@ func (of *Capability) createWeb3Key(c *routes.Call) *routes.Error {
 	if err != nil {
 		return errWeb3("address", "Invalid wallet address: it "+err.Error()+".")
 	}
-	id, expires, err := of.web3.tokens.check(b.token)
+	id, expires, err := ca.web3.tokens.check(b.token)
 	if err != nil {
 		return errWeb3("token", err.Error()+"; get a new token with GET "+routes.Prefix+c.Row.Path+".")
 	}
@@ -138,12 +138,12 @@ func errWeb3(path, text string) *routes.Error {
 
 // mayTryWeb3 refuses where wallets make no keys, and an address that tries too
 // often: these requests carry no credential.
-func (of *Capability) mayTryWeb3(c *routes.Call) *routes.Error {
+func (ca *Capability) mayTryWeb3(c *routes.Call) *routes.Error {
 	rules := &c.Config().Web3Keys
 	if rules.Require == "deny" {
 		return &routes.Error{Status: 403, Code: "UNAUTHORIZED", Message: "Wallets cannot create API keys here."}
 	}
-	if wait := of.web3.tries.Take(proxy.Address(c.Ctx), rules.PerIP, c.Began); wait > 0 {
+	if wait := ca.web3.tries.Take(proxy.Address(c.Ctx), rules.PerIP, c.Began); wait > 0 {
 		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED",
 			Message:    "Rate limit exceeded: too many requests for wallet keys from this address.",
 			RetryAfter: max(routes.RetrySoon, wait)}

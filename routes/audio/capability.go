@@ -21,20 +21,20 @@ type Capability struct {
 	speeches sync.Pool    // of *speech
 	catalog  atomic.Value // *providers.Catalog that is being served
 	sweeper  sweeper
-	films    films
+	films    videoTranscription
 }
 
 // New makes the capability. Videos on the web are fetched by links.
 func New(links video.Fetcher) *Capability {
-	of := &Capability{sweeper: newSweeper(), films: films{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
+	of := &Capability{sweeper: newSweeper(), films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
 	of.speeches.New = func() any { return newSpeech(of) }
 	return of
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
-	return slices.Concat(speechRows(of), transcriptionRows(of), filmRows(of), musicRows(of))
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
+	return slices.Concat(speechRows(c), transcriptionRows(c), filmRows(c), musicRows(c))
 }
 
 // view is what one config says of sound.
@@ -50,20 +50,20 @@ type speechMeters struct {
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
 	v := &view{sound: newSoundHeaders(cfg.Brand)}
 	for _, m := range catalog.Models() {
 		var meters speechMeters
 		if m.Config.Type == "tts" {
 			label := fmt.Sprintf("{gen_ai_request_model=%q}", m.ID)
-			meters.characters = of.gateway.Metrics().GetOrCreateCounter("farebox_speech_characters_total" + label)
-			meters.firstSound = of.gateway.Metrics().GetOrCreatePrometheusHistogramExt(
+			meters.characters = c.gateway.Metrics().GetOrCreateCounter("farebox_speech_characters_total" + label)
+			meters.firstSound = c.gateway.Metrics().GetOrCreatePrometheusHistogramExt(
 				"farebox_speech_first_byte_seconds"+label, routes.DurationBounds)
 		}
 		v.speech = append(v.speech, meters)
 	}
 	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}, Serve: func() {
-		of.catalog.Store(catalog)
-		of.beginSweeps()
+		c.catalog.Store(catalog)
+		c.beginSweeps()
 	}}, nil
 }

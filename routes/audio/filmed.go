@@ -30,8 +30,8 @@ const (
 	maxFilmLink  = 4 << 10
 )
 
-// films is a link's request beside what all transcriptions have.
-type films struct {
+// videoTranscription is a link's request beside what all transcriptions have.
+type videoTranscription struct {
 	from  video.Fetcher
 	turns *fair.Turns
 }
@@ -56,7 +56,7 @@ var filmBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.M
 		"response_format": {Kinds: routes.String, Enum: []string{"json", "text"}, Default: "json"},
 	})
 
-// filmRows is the endpoint; without a model for it there is none.
+// filmRows is the endpoint; it exists only with a model for it.
 func filmRows(of *Capability) []routes.Row {
 	return []routes.Row{{
 		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
@@ -66,8 +66,8 @@ func filmRows(of *Capability) []routes.Row {
 }
 
 // serveFilm answers POST /video/transcriptions.
-func (of *Capability) serveFilm(c *routes.Call) *routes.Error {
-	t := &transcription{of: of, call: c}
+func (ca *Capability) serveFilm(c *routes.Call) *routes.Error {
+	t := &transcription{of: ca, call: c}
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
 		return e
@@ -113,17 +113,17 @@ func (t *transcription) fetch() *routes.Error {
 		file, err = video.Find(ctx, t.of.films.from, t.link, maxSound)
 		return err
 	})
-	var no *fetch.Error
+	var refusal *fetch.Error
 	switch {
 	case cause == proxy.TotalTimeout:
 		return t.unheard((&fetch.Error{Reason: fetch.TooSlow}).Text())
 	case cause != proxy.None:
 		c.Cause = cause.String()
 		return c.Unreachable(&proxy.Result{Cause: cause})
-	case errors.As(err, &no) && no.Reason == fetch.Busy:
+	case errors.As(err, &refusal) && refusal.Reason == fetch.Busy:
 		return busyFilms()
-	case errors.As(err, &no):
-		return t.unheard(no.Text())
+	case errors.As(err, &refusal):
+		return t.unheard(refusal.Text())
 	case errors.Is(err, video.ErrNoFilm):
 		return t.unheard("The page names no video file that could be fetched.")
 	case err != nil:
@@ -138,8 +138,8 @@ func busyFilms() *routes.Error {
 		Message: "Too many videos are being transcribed at the moment; please retry."}
 }
 
-// leave gives the place of a file back.
-func (t *transcription) leave() {
+// releasePlace gives the place of a file back.
+func (t *transcription) releasePlace() {
 	if t.seated {
 		t.seated = false
 		t.place.Done()

@@ -14,7 +14,7 @@ import (
 )
 
 // musicForm is a body about music, checked as far as no model is needed for it.
-// Mistakes stand in its issues until the model is known.
+// Mistakes are in its issues until the model is known.
 type musicForm struct {
 	routes.Validator
 	of *config.Music // of the model, once that is chosen
@@ -66,7 +66,7 @@ func tooLong(name string, n, most int64, of string) routes.Issue {
 		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.FormatInt(n, 10) + "."}
 }
 
-// digits is the number that a text of digits writes; -1: it is none.
+// digits is the number that a text of digits writes; -1 if it is not one.
 func digits(text []byte) int64 {
 	if len(text) == 0 || len(text) > ruleSeconds.Length {
 		return -1
@@ -120,20 +120,20 @@ func (f *musicForm) seconds() (int64, *routes.Error) {
 
 // wrongSeconds says which lengths the model makes.
 func (f *musicForm) wrongSeconds(seconds int64) routes.Issue {
-	limits, told := &f.of.Constraints, strconv.FormatInt(seconds, 10)
+	limits, reported := &f.of.Constraints, strconv.FormatInt(seconds, 10)
 	if limits.MaxDuration == 0 {
 		var options []string
 		for _, one := range limits.Durations {
 			options = append(options, strconv.FormatInt(one, 10))
 		}
-		return routes.Issue{Code: "invalid_enum_value", Path: "duration_seconds", Received: told, Options: options,
+		return routes.Issue{Code: "invalid_enum_value", Path: "duration_seconds", Received: reported, Options: options,
 			Message: "duration_seconds: model " + f.id + " takes one of " + strings.Join(options, ", ") + ", not " +
-				told + "."}
+				reported + "."}
 	}
 	least, most := strconv.FormatInt(limits.MinDuration, 10), strconv.FormatInt(limits.MaxDuration, 10)
 	issue := routes.Issue{Code: "too_small", Path: "duration_seconds", Minimum: least,
 		Message: "duration_seconds: must be between " + least + " and " + most + " with model " + f.id + ", is " +
-			told + "."}
+			reported + "."}
 	if seconds > limits.MaxDuration {
 		issue.Code, issue.Minimum, issue.Maximum = "too_big", "", most
 	}
@@ -220,9 +220,9 @@ func (f *musicForm) takeVoice(o *queue.Order) *routes.Error {
 	case slices.Contains(f.of.Voices, name), custom && !strings.HasPrefix(name, config.VoiceHandle):
 		o.Voice = name
 	default:
-		told := routes.Excerpt([]byte(name))
-		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "voice", Received: told,
-			Options: f.of.Voices, Message: "voice: model " + f.id + " has no voice " + told + "; expected one of " +
+		reported := routes.Excerpt([]byte(name))
+		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "voice", Received: reported,
+			Options: f.of.Voices, Message: "voice: model " + f.id + " has no voice " + reported + "; expected one of " +
 				strings.Join(f.of.Voices, ", ") + "."})
 	}
 	return nil

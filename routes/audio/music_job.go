@@ -18,7 +18,7 @@ import (
 // retrieveMusic answers POST /audio/retrieve in one of its three shapes (interface.md,
 // Music; addendum 9.7). It costs nothing, so that neither a balance nor a key's limit
 // of spending is asked.
-func (of *Capability) retrieveMusic(c *routes.Call) *routes.Error {
+func (ca *Capability) retrieveMusic(c *routes.Call) *routes.Error {
 	f, v, e := musicJob(c, byRetrievals)
 	if e != nil {
 		return e
@@ -35,14 +35,14 @@ func (of *Capability) retrieveMusic(c *routes.Call) *routes.Error {
 	case v.URL != "" && !once:
 		return c.WriteJSON(append(routes.AppendJobLink(c.JobStatus(routes.JobCompleted), v), '}'))
 	}
-	of.setSoundHeaders(c, v)
-	return c.DeliverMedia(v, once, routes.Glance{Bytes: container.GlanceBytes, See: func(head []byte) {
-		of.setLength(c, v, container.Glance(head, v.MediaBytes))
+	ca.setSoundHeaders(c, v)
+	return c.DeliverMedia(v, once, routes.MediaPeek{Bytes: container.GlanceBytes, See: func(head []byte) {
+		ca.setLength(c, v, container.Glance(head, v.MediaBytes))
 	}})
 }
 
 // completeMusic answers POST /audio/complete (addendum 9.8).
-func (of *Capability) completeMusic(c *routes.Call) *routes.Error {
+func (ca *Capability) completeMusic(c *routes.Call) *routes.Error {
 	_, v, e := musicJob(c, byCompletions)
 	if e != nil {
 		return e
@@ -114,8 +114,8 @@ func newSoundHeaders(brand string) soundHeaders {
 }
 
 // setSoundHeaders puts the format and how long making it took, in seconds.
-func (of *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
-	h, n := &c.Ctx.Response.Header, &c.Own(of).(*view).sound
+func (ca *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
+	h, n := &c.Ctx.Response.Header, &c.Own(ca).(*view).sound
 	for format, mediaType := range musicTypes {
 		if mediaType == v.MediaType {
 			h.SetCanonical(n.format, []byte(format))
@@ -126,13 +126,13 @@ func (of *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
 
 // setLength puts how long the sound is, in seconds: what was ordered where its file does
 // not say.
-func (of *Capability) setLength(c *routes.Call, v *job.View, length time.Duration) {
+func (ca *Capability) setLength(c *routes.Call, v *job.View, length time.Duration) {
 	if length == 0 {
 		length = time.Duration(gjson.GetBytes(v.Detail, "seconds").Int()) * time.Second
 	}
 	if length > 0 {
 		seconds := appendSeconds(nil, length.Seconds())
-		c.Ctx.Response.Header.SetCanonical(c.Own(of).(*view).sound.length, seconds)
+		c.Ctx.Response.Header.SetCanonical(c.Own(ca).(*view).sound.length, seconds)
 	}
 }
 

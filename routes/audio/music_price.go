@@ -46,7 +46,7 @@ func (b *musicBill) lines(p *config.MusicPrice) (l money.Lines) {
 }
 
 // quoteMusic answers POST /audio/quote (addendum 9.5). It holds and changes nothing.
-func (of *Capability) quoteMusic(c *routes.Call) *routes.Error {
+func (ca *Capability) quoteMusic(c *routes.Call) *routes.Error {
 	f, e := readMusic(c)
 	if e != nil {
 		return e

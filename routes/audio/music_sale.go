@@ -15,7 +15,7 @@ const queuePatience = 3 * time.Minute
 
 // queueMusic answers POST /audio/queue (addendum 9.6). The price is held, and charged when
 // the job is queued.
-func (of *Capability) queueMusic(c *routes.Call) *routes.Error {
+func (ca *Capability) queueMusic(c *routes.Call) *routes.Error {
 	f, e := readMusic(c)
 	if e != nil {
 		return e

@@ -25,10 +25,10 @@ type speech struct {
 	v          routes.Validator
 	spec       *config.Speech
 	speech     audio.Speech
-	talk       audio.Talk
+	talk       audio.SpeechStream
 	text       []byte // of speech, without escapes
 	characters int64
-	clonedAt   string // the upstream that has the account's own voice; empty: it is none
+	clonedAt   string // the upstream that has the account's own voice; empty if it is not one
 	unnoted    string // id of that voice, whose use is to be written down
 	onGone     func() (time.Duration, bool)
 }
@@ -104,7 +104,7 @@ func (s *speech) CarryOut() (relayed bool, e *routes.Error) {
 		return false, e
 	}
 	k := &s.talk
-	k.Begin(audio.Trip{Proxy: s.call.Proxy(), Ctx: s.call.Ctx, ID: s.call.ID[:], Account: s.call.Key.Account.Number(),
+	k.Begin(audio.ClientContext{Proxy: s.call.Proxy(), Ctx: s.call.Ctx, ID: s.call.ID[:], Account: s.call.Key.Account.Number(),
 		Began: s.call.StartNs}, &s.speech, s.onGone)
 	k.Ask(s.targets())
 	s.call.Attempts = k.Attempts
@@ -164,7 +164,7 @@ func (s *speech) Respond() {
 func (s *speech) Pass(p []byte) { s.call.Record(p) }
 
 // End is audio.Listening: what was spoken is charged before the client's last byte. An
-// upstream that breaks off is no customer's loss: it costs nothing. Only what was heard in
+// upstream that breaks off is not a customer's loss: it costs nothing. Only what was heard in
 // pieces that came whole is paid, since a text may end in words that are refused.
 func (s *speech) End(cause proxy.Cause, whole bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
@@ -193,24 +193,24 @@ func (s *speech) failed() *routes.Error {
 	case k.Result.Cause == proxy.NoTarget && k.Unsupported != nil:
 		return routes.Unsupported(k.Unsupported.Path, k.Unsupported.Text)
 	case k.Result.Cause != proxy.None:
-		return s.lost(k.Result.Cause)
+		return s.disconnected(k.Result.Cause)
 	case k.Refused:
 		return s.rejected()
 	}
 	if gone := k.Why(); gone.Final() {
-		return s.lost(gone)
+		return s.disconnected(gone)
 	}
 	if k.Cause != proxy.UpstreamMalformed && k.Cause != proxy.UpstreamTruncated && k.Cause != proxy.UpstreamReset {
-		return s.lost(k.Cause)
+		return s.disconnected(k.Cause)
 	}
 	s.call.Cause = k.Cause.String()
 	return &routes.Error{Status: 502, Code: "INFERENCE_FAILED",
 		Message: "The model did not answer with sound; nothing was charged. Please retry."}
 }
 
-// lost answers for upstreams without an answer, and charges a client that left when one
+// disconnected answers for upstreams without an answer, and charges a client that left when one
 // may have begun to speak.
-func (s *speech) lost(cause proxy.Cause) *routes.Error {
+func (s *speech) disconnected(cause proxy.Cause) *routes.Error {
 	s.call.Cause = cause.String()
 	if s.call.Left() && s.talk.Sent && s.call.Hold().Open() {
 		s.call.Status = 499

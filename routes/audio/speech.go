@@ -90,12 +90,12 @@ func offersVoices(cfg *config.Config) bool {
 }
 
 // serveSpeech answers POST /audio/speech.
-func (of *Capability) serveSpeech(c *routes.Call) *routes.Error {
+func (ca *Capability) serveSpeech(c *routes.Call) *routes.Error {
 	if e := c.ReadJSON(speechShape); e != nil {
 		return e
 	}
-	s := of.speeches.Get().(*speech)
-	s.call, s.view, c.Part = c, c.Own(of).(*view), s
+	s := ca.speeches.Get().(*speech)
+	s.call, s.view, c.Part = c, c.Own(ca).(*view), s
 	s.v = routes.Validator{Body: c.Body, Doc: &c.Doc, Book: speechBook, Issues: s.v.Issues[:0]}
 	s.v.CheckAll()
 	s.readText()
@@ -141,7 +141,7 @@ func (s *speech) tooLong(name string, n, most int64, of string) {
 		" characters" + of + ", has " + strconv.FormatInt(n, 10) + "."})
 }
 
-// codePoints counts the characters of a JSON string, which is valid and stands between
+// codePoints counts the characters of a JSON string, which is valid and is between
 // its quotes; not ok: an escape is half of a surrogate pair.
 func codePoints(text []byte) (n int64, ok bool) {
 	if bytes.IndexByte(text, '\\') < 0 {

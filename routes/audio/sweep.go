@@ -29,11 +29,11 @@ type sweeper struct {
 func newSweeper() sweeper { return sweeper{ends: make(chan struct{}), done: make(chan struct{})} }
 
 // beginSweeps begins to sweep until Close.
-func (of *Capability) beginSweeps() { of.sweeper.begin.Do(func() { go of.sweep() }) }
+func (c *Capability) beginSweeps() { c.sweeper.begin.Do(func() { go c.sweep() }) }
 
 // Close ends the sweeping, before the ledger is closed.
-func (of *Capability) Close() {
-	s := &of.sweeper
+func (c *Capability) Close() {
+	s := &c.sweeper
 	s.begin.Do(func() { close(s.done) }) // it never began
 	s.end.Do(func() { close(s.ends) })
 	select {
@@ -43,53 +43,53 @@ func (of *Capability) Close() {
 }
 
 // sweep deletes voices whose time is over, at their upstreams and here.
-func (of *Capability) sweep() {
-	defer close(of.sweeper.done)
+func (c *Capability) sweep() {
+	defer close(c.sweeper.done)
 	every := time.NewTicker(sweepEvery)
 	defer every.Stop()
 	for {
 		select {
-		case <-of.sweeper.ends:
+		case <-c.sweeper.ends:
 			return
 		case <-every.C:
-			of.sweepOnce(time.Now())
+			c.sweepOnce(time.Now())
 		}
 	}
 }
 
-func (of *Capability) closing() bool {
+func (c *Capability) closing() bool {
 	select {
-	case <-of.sweeper.ends:
+	case <-c.sweeper.ends:
 		return true
 	default:
 		return false
 	}
 }
 
-func (of *Capability) sweepOnce(now time.Time) {
+func (c *Capability) sweepOnce(now time.Time) {
 	defer func() {
 		if v := recover(); v != nil {
-			of.gateway.NotePanic("the sweep of voices", v)
+			c.gateway.NotePanic("the sweep of voices", v)
 		}
 	}()
-	voices := of.gateway.Voices()
+	voices := c.gateway.Voices()
 	expired, err := voices.ExpiredVoices(now.UnixMicro(), sweepMost)
 	if err != nil {
 		return // the store is away: they are found next time
 	}
 	away := map[string]bool{} // upstreams that do not delete: each is asked once, not for all its voices
 	for _, row := range expired {
-		if of.closing() {
+		if c.closing() {
 			return
 		}
-		t := of.targetOf(row)
-		gone := t == nil || !away[row.Upstream] && audio.Forget(of.gateway.Proxy(), t, row.Voice)
+		t := c.targetOf(row)
+		gone := t == nil || !away[row.Upstream] && audio.Forget(c.gateway.Proxy(), t, row.Voice)
 		away[row.Upstream] = !gone
 		if late := now.Sub(time.UnixMicro(row.ExpiresUs)) > sweepGrace; !gone && !late {
 			continue
 		}
 		if t == nil || !gone {
-			of.gateway.Logger().Warn().Str("upstream", row.Upstream).Str("voice", row.Voice).
+			c.gateway.Logger().Warn().Str("upstream", row.Upstream).Str("voice", row.Voice).
 				Msg("an expired voice could not be deleted at its upstream; delete it there")
 		}
 		if _, err := voices.DeleteVoice(row.ID); err != nil {
@@ -99,8 +99,8 @@ func (of *Capability) sweepOnce(now time.Time) {
 }
 
 // targetOf is where a voice is; nil: the upstream is not configured any more.
-func (of *Capability) targetOf(row *store.VoiceRow) *audio.Target {
-	catalog, _ := of.catalog.Load().(*providers.Catalog)
+func (c *Capability) targetOf(row *store.VoiceRow) *audio.Target {
+	catalog, _ := c.catalog.Load().(*providers.Catalog)
 	if catalog == nil {
 		return nil
 	}

@@ -60,15 +60,15 @@ type transcription struct {
 	sound   container.Info
 	hearing audio.Hearing
 	heard   *audio.Transcript
-	// length is how long the sound is by whom is believed, seconds what of it is charged.
+	// length is the trusted duration, seconds what we charge.
 	length  time.Duration
 	seconds int64
 	sale    routes.Flat
 }
 
 // serveTranscription answers POST /audio/transcriptions.
-func (of *Capability) serveTranscription(c *routes.Call) *routes.Error {
-	t := &transcription{of: of, call: c}
+func (ca *Capability) serveTranscription(c *routes.Call) *routes.Error {
+	t := &transcription{of: ca, call: c}
 	if e := t.read(); e != nil {
 		return e
 	}
@@ -79,7 +79,7 @@ func (of *Capability) serveTranscription(c *routes.Call) *routes.Error {
 // read, only for an account that can pay for some of it.
 func (t *transcription) sell(patience time.Duration) *routes.Error {
 	t.sale = routes.Flat{Held: func() money.Lines { return t.lines(1) }, Do: t.transcribe,
-		OnClose: t.leave, OnObserve: t.count, OnLog: t.log}
+		OnClose: t.releasePlace, OnObserve: t.count, OnLog: t.log}
 	return t.call.SellFlat(&t.sale, routes.Terms{Patience: patience, Compress: true})
 }
 
@@ -116,10 +116,10 @@ func (t *transcription) choose() *routes.Error {
 // listen to it. What cannot be measured cannot be sold.
 func (t *transcription) measure() *routes.Error {
 	sound, err := container.Read(t.form.file)
-	var no *container.Error
+	var refusal *container.Error
 	switch {
-	case errors.As(err, &no) && no.Reason == container.Unknown:
-		text := t.member() + ": " + no.Text + "."
+	case errors.As(err, &refusal) && refusal.Reason == container.Unknown:
+		text := t.member() + ": " + refusal.Text + "."
 		return &routes.Error{Status: 400, Code: "INVALID_AUDIO_FORMAT", Message: text,
 			Issues: []routes.Issue{{Code: "custom", Path: t.member(), Message: text}}}
 	case err != nil:
@@ -261,7 +261,7 @@ func (t *transcription) bill(flags journal.Flags) {
 	t.call.Sold = routes.FlatBill(t.lines(t.seconds), flags)
 }
 
-// failed is the answer where there is no transcript. Who left when an upstream had the
+// failed is the answer where there is no transcript. A client that left when an upstream had the
 // sound pays for its length.
 func (t *transcription) failed(l *audio.Transcribing) *routes.Error {
 	c := t.call
@@ -284,9 +284,9 @@ func (t *transcription) failed(l *audio.Transcribing) *routes.Error {
 		return e
 	}
 	c.Cause = "upstream_status"
-	no := &l.Failure
-	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: max(no.RetryAfter,
-		no.Verdict.Rest)}
+	refusal := &l.Failure
+	e := &routes.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message, RetryAfter: max(refusal.RetryAfter,
+		refusal.Verdict.Rest)}
 	switch {
 	case e.Status == 400:
 		e.Status, e.Code, e.RequestID = 422, "ASR_UPSTREAM_VALIDATION_FAILED", true

@@ -53,7 +53,7 @@ var transcriptionBook = routes.NewRulebook(
 		"chunking_strategy":         {Kinds: routes.String, Enum: []string{"auto"}},
 	})
 
-// read reads the form. What is wrong with its fields is told with the model.
+// read reads the form. Faults of its fields are reported with the model.
 func (f *transcriptionForm) read(c *routes.Call) *routes.Error {
 	parts, e := c.ReadForm()
 	if e != nil {
@@ -177,16 +177,16 @@ func (f *transcriptionForm) flag(p *routes.FormPart, text string) bool {
 
 // gate applies what the model can, and says in h what is wanted of it.
 func (f *transcriptionForm) gate(h *audio.Hearing, model string, can *config.TranscriptionCapabilities) *routes.Error {
-	no := func(path, what string) *routes.Error {
+	refuse := func(path, what string) *routes.Error {
 		return routes.Unsupported(path, "Model "+model+" does not support "+what+".")
 	}
 	timed := f.format == "srt" || f.format == "vtt" || f.format == "verbose_json"
 	listed := f.format == "json" || f.format == "verbose_json"
 	switch {
 	case timed && !can.Gives("segment"):
-		return no("response_format", "response_format "+f.format+", since it gives no times of segments")
+		return refuse("response_format", "response_format "+f.format+", since it gives no times of segments")
 	case f.times && len(can.Timestamps) == 0:
-		return no("timestamps", "timestamps")
+		return refuse("timestamps", "timestamps")
 	case f.times && f.format != "json":
 		return routes.Unsupported("timestamps", "timestamps need response_format json.")
 	case len(f.kinds) > 0 && !listed:
@@ -197,18 +197,18 @@ func (f *transcriptionForm) gate(h *audio.Hearing, model string, can *config.Tra
 	case f.stream && (f.times || len(f.kinds) > 0):
 		return routes.Unsupported("stream", "A stream has no timestamps.")
 	case f.prompt != "" && !can.Prompt:
-		return no("prompt", "a prompt")
+		return refuse("prompt", "a prompt")
 	case f.temperature != "" && !can.Temperature:
-		return no("temperature", "a temperature")
+		return refuse("temperature", "a temperature")
 	}
 	for _, kind := range f.kinds {
 		if !can.Gives(kind) {
-			return no("timestamp_granularities", "timestamps of "+kind+"s")
+			return refuse("timestamp_granularities", "timestamps of "+kind+"s")
 		}
 	}
 	anyLanguage := slices.Contains(can.Languages, config.AnyLanguage)
 	if f.language != "" && len(can.Languages) > 0 && !anyLanguage && !slices.Contains(can.Languages, f.language) {
-		return no("language", "language "+f.language)
+		return refuse("language", "language "+f.language)
 	}
 	if len(can.Languages) > 0 {
 		h.Language = f.language

@@ -56,8 +56,8 @@ type cloning struct {
 }
 
 // serveVoices answers POST /audio/voices.
-func (of *Capability) serveVoices(c *routes.Call) *routes.Error {
-	v := &cloning{of: of, call: c}
+func (ca *Capability) serveVoices(c *routes.Call) *routes.Error {
+	v := &cloning{of: ca, call: c}
 	if e := v.read(); e != nil {
 		return e
 	}
@@ -254,8 +254,8 @@ func (v *cloning) failed() *routes.Error {
 		return c.Unreachable(&proxy.Result{Cause: v.made.Cause})
 	}
 	c.Cause = "upstream_status"
-	no := &v.made.Failure
-	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message, RetryAfter: no.RetryAfter}
+	refusal := &v.made.Failure
+	e := &routes.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message, RetryAfter: refusal.RetryAfter}
 	e.RequestID = e.Status == 400
 	return e
 }

@@ -26,8 +26,8 @@ type call struct {
 }
 
 // begin makes the part of a request.
-func (of *Capability) begin(c *routes.Call, ware int) *call {
-	part := &call{of: of, call: c, view: c.Own(of).(*view), ware: ware}
+func (ca *Capability) begin(c *routes.Call, ware int) *call {
+	part := &call{of: ca, call: c, view: c.Own(ca).(*view), ware: ware}
 	part.sale = routes.Flat{Call: c, Held: part.lines, Do: part.sold, Children: ware != searches, OnObserve: part.count}
 	part.sale.Answer.Type = routes.JSONType
 	c.Part = &part.sale
@@ -69,7 +69,7 @@ const grace = 3 * time.Second
 
 // attend runs f, which takes at most within, while the client stays. One whose
 // answer is to be kept for its retry goes on without it.
-func (of *Capability) attend(rc *routes.Call, within time.Duration, f func(context.Context) error) (proxy.Cause,
+func (c *Capability) attend(rc *routes.Call, within time.Duration, f func(context.Context) error) (proxy.Cause,
 	error) {
 	ctx, cancel := context.WithTimeout(rc.Share(context.Background()), within+grace)
 	done := make(chan struct{})
@@ -78,7 +78,7 @@ func (of *Capability) attend(rc *routes.Call, within time.Duration, f func(conte
 		defer close(done)
 		defer func() {
 			if v := recover(); v != nil {
-				of.gateway.NotePanic(rc.Row.Path, v)
+				c.gateway.NotePanic(rc.Row.Path, v)
 				err = fmt.Errorf("a panic")
 			}
 		}()
@@ -116,7 +116,7 @@ func (c *call) count(took time.Duration) {
 	}
 }
 
-// gone is the answer to who is not there any more, or is cut off by the end of
+// gone is the answer to a client that is not there any more, or is cut off by the end of
 // the process.
 func (c *call) gone(cause proxy.Cause) *routes.Error {
 	return c.call.Unreachable(&proxy.Result{Cause: cause})

@@ -76,13 +76,13 @@ func limited(r *config.Rate) *config.Rate {
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
 	for i := range wares {
 		label := `{of="` + wares[i].name + `"}`
-		of.made[i] = g.Metrics().NewCounter("farebox_augment_total" + label)
-		of.failed[i] = g.Metrics().NewCounter("farebox_augment_failed_total" + label)
-		of.took[i] = g.Metrics().NewPrometheusHistogramExt("farebox_augment_duration_seconds"+label, routes.DurationBounds)
+		c.made[i] = g.Metrics().NewCounter("farebox_augment_total" + label)
+		c.failed[i] = g.Metrics().NewCounter("farebox_augment_failed_total" + label)
+		c.took[i] = g.Metrics().NewPrometheusHistogramExt("farebox_augment_duration_seconds"+label, routes.DurationBounds)
 	}
 	offers := func(class *routes.RateClass) func(*config.Config) bool {
 		return func(cfg *config.Config) bool {
@@ -94,17 +94,17 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 		{
 			Method: "POST", Path: "/augment/scrape", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rate: byScrapes, Rules: routes.Always(scrapeBook), Offered: offers(byScrapes), Serve: of.scrape,
+			Rate: byScrapes, Rules: routes.Always(scrapeBook), Offered: offers(byScrapes), Serve: c.scrape,
 		},
 		{
 			Method: "POST", Path: "/augment/search", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rate: bySearches, Rules: routes.Always(searchBook), Offered: offers(bySearches), Serve: of.search,
+			Rate: bySearches, Rules: routes.Always(searchBook), Offered: offers(bySearches), Serve: c.search,
 		},
 		{
 			Method: "POST", Path: "/augment/text-parser", Access: routes.Bearer, Wallet: true,
 			Form: routes.FormBody, Limit: mostForm,
-			Rate: byDocuments, Rules: routes.Always(documentBook), Offered: offers(byDocuments), Serve: of.document,
+			Rate: byDocuments, Rules: routes.Always(documentBook), Offered: offers(byDocuments), Serve: c.document,
 		},
 	}
 }
@@ -119,12 +119,12 @@ type view struct {
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
+func (ca *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
 	var old *web.Tools
 	if v, ok := before.(*view); ok {
 		old = v.tools
 	}
-	g := of.gateway
+	g := ca.gateway
 	tools, err := web.New(cfg, old, *g.Logger())
 	if err != nil {
 		return routes.View{}, errors.Join(errors.New("pages, searches and documents"), err)

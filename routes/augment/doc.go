@@ -5,7 +5,7 @@
 // endpoints. A value of type call is one request: what it buys is one line at a
 // price that is known before, so call.go has the only path of all three.
 //
-// How a page is read stands in providers/scrape, how services search in
+// Package providers/scrape reads pages, how services search in
 // providers/search, how documents become text in providers/parse. Nothing of
 // another capability may enter.
 package augment

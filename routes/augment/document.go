@@ -35,8 +35,8 @@ var documentBook = routes.NewRulebook(
 
 // document answers POST /augment/text-parser: the text of a file
 // (interface.md, Augment).
-func (of *Capability) document(rc *routes.Call) *routes.Error {
-	c := of.begin(rc, documents)
+func (ca *Capability) document(rc *routes.Call) *routes.Error {
+	c := ca.begin(rc, documents)
 	file, format, e := readForm(rc)
 	if e != nil {
 		return e
@@ -44,7 +44,7 @@ func (of *Capability) document(rc *routes.Call) *routes.Error {
 	parser := c.view.tools.Documents
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
-		cause, err := of.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
+		cause, err := ca.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
 			// Who leaves while others' documents are read owes nothing.
 			text, err = parser.Text(jail.OnStart(ctx, func() { c.begun.Store(true) }), file)
 			return err
@@ -129,14 +129,14 @@ func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 // noText is the answer when a document has no text that can be had: 400 with the
 // reason (addendum 12.3). It costs nothing.
 func noText(path string, err error) *routes.Error {
-	var no *parse.Error
+	var refusal *parse.Error
 	var link *fetch.Error
 	if errors.As(err, &link) && link.Reason != fetch.Busy {
 		return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + link.Text()})
 	}
-	if !errors.As(err, &no) || no.Reason == parse.Unavailable {
+	if !errors.As(err, &refusal) || refusal.Reason == parse.Unavailable {
 		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
 			Message: "No document can be read at the moment; nothing was charged. Please retry."}
 	}
-	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + refusal.Text()})
 }

@@ -24,8 +24,8 @@ var scrapeBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}), map
 })
 
 // scrape answers POST /augment/scrape: a page as Markdown (interface.md, Augment).
-func (of *Capability) scrape(rc *routes.Call) *routes.Error {
-	c := of.begin(rc, pages)
+func (ca *Capability) scrape(rc *routes.Call) *routes.Error {
+	c := ca.begin(rc, pages)
 	v, e := rc.ReadBody()
 	if e != nil {
 		return e
@@ -33,7 +33,7 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 	link := v.Words(-1, scrapeURL)
 	return c.sell(c.view.tools.Pages.Longest(), func() *routes.Error {
 		var page scrape.Page
-		cause, err := of.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
+		cause, err := ca.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
 			page, err = c.view.tools.Pages.Page(ctx, link)
 			c.begun.Store(page.Asked) // who leaves before any site was asked owes nothing
 			return err
@@ -53,16 +53,16 @@ func (of *Capability) scrape(rc *routes.Call) *routes.Error {
 // noPage is the answer when there is no page: 400 where the client named what
 // cannot be read, 500 for a site that fails (addendum 12.1). It costs nothing.
 func (c *call) noPage(err error) *routes.Error {
-	var no *scrape.Error
-	if !errors.As(err, &no) {
+	var refusal *scrape.Error
+	if !errors.As(err, &refusal) {
 		return &routes.Error{Status: 500, Message: "The page could not be read; nothing was charged. Please retry."}
 	}
-	switch no.Fault() {
+	switch refusal.Fault() {
 	case scrape.OfClient:
-		return routes.Invalid(routes.Issue{Code: "custom", Path: "url", Message: "url: " + no.Text()})
+		return routes.Invalid(routes.Issue{Code: "custom", Path: "url", Message: "url: " + refusal.Text()})
 	case scrape.OfUs:
-		return &routes.Error{Status: 503, Message: no.Text(), RetryAfter: max(no.RetryAfter, routes.RetrySoon)}
+		return &routes.Error{Status: 503, Message: refusal.Text(), RetryAfter: max(refusal.RetryAfter, routes.RetrySoon)}
 	}
-	return &routes.Error{Status: 500, Message: no.Text() + " Nothing was charged.", RetryAfter: min(no.RetryAfter,
+	return &routes.Error{Status: 500, Message: refusal.Text() + " Nothing was charged.", RetryAfter: min(refusal.RetryAfter,
 		time.Hour)}
 }

@@ -39,8 +39,8 @@ var searchBook = routes.NewRulebook(
 	})
 
 // search answers POST /augment/search (interface.md, Augment).
-func (of *Capability) search(rc *routes.Call) *routes.Error {
-	c := of.begin(rc, searches)
+func (ca *Capability) search(rc *routes.Call) *routes.Error {
+	c := ca.begin(rc, searches)
 	v, e := rc.ReadBody()
 	if e != nil {
 		return e

@@ -19,8 +19,8 @@ import (
 var _ routes.Web = (*Capability)(nil)
 
 // Offer is routes.Web.
-func (of *Capability) Offer(rc *routes.Call) routes.WebOffer {
-	v := rc.Own(of).(*view)
+func (c *Capability) Offer(rc *routes.Call) routes.WebOffer {
+	v := rc.Own(c).(*view)
 	return routes.WebOffer{
 		Searches: v.tools.Search != nil, Pages: v.tools.Pages != nil, Documents: v.tools.Documents != nil,
 		Search: v.price[searches], Page: v.price[pages],
@@ -40,8 +40,8 @@ func overrun(rc *routes.Call, ware int, n int, a *routes.WebAnswer) bool {
 
 // Search is routes.Web: it asks the usual provider, or the other one where there
 // is none.
-func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.WebAnswer) {
-	service := rc.Own(of).(*view).tools.Search
+func (c *Capability) Search(rc *routes.Call, query string, most int) (a routes.WebAnswer) {
+	service := rc.Own(c).(*view).tools.Search
 	q := search.Query{Text: query, Limit: most, Provider: usualProvider, Account: rc.Key.Account.Number(), ID: rc.ID[:],
 		Stay: func() (time.Duration, bool) { return 0, rc.Keeps() && rc.MayFinish() }}
 	if !service.Offers(q.Provider) {
@@ -70,19 +70,19 @@ func (of *Capability) Search(rc *routes.Call, query string, most int) (a routes.
 }
 
 // Pages is routes.Web.
-func (of *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer) {
-	tools := rc.Own(of).(*view).tools
+func (c *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer) {
+	tools := rc.Own(c).(*view).tools
 	if overrun(rc, pages, len(links), &a) {
 		return a
 	}
 	a.Found = make([]routes.WebText, len(links))
 	var units atomic.Int64
-	a.Cause, _ = of.attend(rc, tools.Pages.Longest(), func(ctx context.Context) error {
+	a.Cause, _ = c.attend(rc, tools.Pages.Longest(), func(ctx context.Context) error {
 		var all sync.WaitGroup
 		for i, link := range links {
 			all.Go(func() {
 				var asked bool
-				if a.Found[i], asked = of.page(ctx, rc, link); asked {
+				if a.Found[i], asked = c.page(ctx, rc, link); asked {
 					units.Add(1)
 				}
 			})
@@ -96,23 +96,23 @@ func (of *Capability) Pages(rc *routes.Call, links []string) (a routes.WebAnswer
 }
 
 // page reads one page, or says why it cannot be read. It is paid for when it is here,
-// and by who left when its site had been asked.
-func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t routes.WebText, paid bool) {
+// and by clients that left when their site had been asked.
+func (c *Capability) page(ctx context.Context, rc *routes.Call, link string) (t routes.WebText, paid bool) {
 	t = routes.WebText{URL: link, Failure: "The page could not be read."}
 	defer func() {
 		if v := recover(); v != nil {
-			of.gateway.NotePanic(rc.Row.Path, v)
+			c.gateway.NotePanic(rc.Row.Path, v)
 		}
 	}()
 	ctx, end := rc.Piece(ctx)
 	defer func() { end(paid) }()
-	page, err := rc.Own(of).(*view).tools.Pages.Page(ctx, link)
-	var no *scrape.Error
+	page, err := rc.Own(c).(*view).tools.Pages.Page(ctx, link)
+	var refusal *scrape.Error
 	switch {
 	case err == nil:
 		t.URL, t.Text, t.Failure, paid = page.URL, page.Markdown, "", true
-	case errors.As(err, &no):
-		t.Failure = no.Text()
+	case errors.As(err, &refusal):
+		t.Failure = refusal.Text()
 	case errors.Is(err, context.Canceled):
 		paid = page.Asked
 	}
@@ -120,8 +120,8 @@ func (of *Capability) page(ctx context.Context, rc *routes.Call, link string) (t
 }
 
 // Document is routes.Web.
-func (of *Capability) Document(rc *routes.Call, d *routes.WebDocument) (string, *routes.Error) {
-	parser := rc.Own(of).(*view).tools.Documents
+func (c *Capability) Document(rc *routes.Call, d *routes.WebDocument) (string, *routes.Error) {
+	parser := rc.Own(c).(*view).tools.Documents
 	var limits routes.WebAnswer
 	if overrun(rc, documents, 1, &limits) {
 		return "", limits.Overrun()
@@ -132,7 +132,7 @@ func (of *Capability) Document(rc *routes.Call, d *routes.WebDocument) (string, 
 		read = func(ctx context.Context) (parse.Text, error) { return parser.Linked(ctx, d.Link, d.Most) }
 	}
 	var text string
-	cause, err := of.attend(rc, longest, func(ctx context.Context) error {
+	cause, err := c.attend(rc, longest, func(ctx context.Context) error {
 		found, err := read(ctx)
 		text = found.Text
 		return err

@@ -24,11 +24,11 @@ type Capability struct {
 func New() *Capability { return &Capability{} }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.audience, of.log = g.Audience(), g.Logger()
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.audience, c.log = g.Audience(), g.Logger()
 	count := func(n func(*config.CharacterSet) int) func() float64 {
 		return func() float64 {
-			if v := of.serving.Load(); v != nil && v.folder != nil {
+			if v := c.serving.Load(); v != nil && v.folder != nil {
 				return float64(n(v.folder.Set()))
 			}
 			return 0
@@ -38,13 +38,13 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 	g.Metrics().NewGauge("farebox_character_files_wrong", count(func(s *config.CharacterSet) int { return len(s.Wrong) }))
 	return []routes.Row{
 		{Method: "GET", Path: "/characters", Access: routes.Bearer, Form: routes.NoBody, Params: listParams,
-			Serve: of.list},
-		{Method: "GET", Path: "/characters/{slug}", Access: routes.Bearer, Form: routes.NoBody, Serve: of.one},
+			Serve: c.list},
+		{Method: "GET", Path: "/characters/{slug}", Access: routes.Bearer, Form: routes.NoBody, Serve: c.one},
 		{Method: "GET", Path: "/characters/{slug}/reviews", Access: routes.Bearer, Form: routes.NoBody,
-			Params: reviewParams, Serve: of.reviews},
-		// Without a key: browsers show pictures where they stand in a page.
+			Params: reviewParams, Serve: c.reviews},
+		// Without a key: browsers show pictures where they are in a page.
 		{Method: "GET", Path: "/characters/{slug}/photo", Access: routes.Public, Form: routes.NoBody,
-			Limit: routes.SmallBody, Serve: of.photo},
+			Limit: routes.SmallBody, Serve: c.photo},
 	}
 }
 
@@ -52,17 +52,17 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 type view struct {
 	folder *config.CharacterFolder // nil: there are no characters
 	system string                  // the operator's own prompt
-	public string                  // what stands before the paths of pictures; empty: it is not known
+	public string                  // what precedes the paths of pictures; empty: it is not known
 
-	live   atomic.Pointer[stage]
+	live   atomic.Pointer[snapshot]
 	making sync.Mutex
 }
 
 // Load is routes.Loader. A folder that is the same one goes on, and is looked at: a
 // reload may be how an operator has it read where nothing tells of changes.
-func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
+func (c *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) (routes.View, error) {
 	v := &view{system: cfg.SystemPrompt, public: cfg.PublicAddress()}
-	v.live.Store(&stage{set: &config.CharacterSet{}, stats: &billing.CharacterStats{}})
+	v.live.Store(&snapshot{set: &config.CharacterSet{}, stats: &billing.CharacterStats{}})
 	old, _ := before.(*view)
 	switch {
 	case cfg.Characters == nil:
@@ -70,9 +70,9 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 		v.folder = old.folder
 		v.folder.Look()
 	default:
-		v.folder = config.OpenCharacters(cfg.Characters, of.say)
+		v.folder = config.OpenCharacters(cfg.Characters, c.say)
 	}
-	return routes.View{Own: v, Headers: pageHeaders, Serve: func() { of.serve(v) }, Close: func(other any) {
+	return routes.View{Own: v, Headers: pageHeaders, Serve: func() { c.serve(v) }, Close: func(other any) {
 		if next, _ := other.(*view); v.folder != nil && (next == nil || next.folder != v.folder) {
 			v.folder.Close()
 		}
@@ -80,25 +80,25 @@ func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any)
 }
 
 // serve begins what only a folder needs that is being served.
-func (of *Capability) serve(v *view) {
-	of.serving.Store(v)
+func (c *Capability) serve(v *view) {
+	c.serving.Store(v)
 	if v.folder != nil {
 		v.folder.Watch()
-		of.audience.ServeCharacters()
+		c.audience.ServeCharacters()
 	}
 }
 
-func (of *Capability) say(msg string, err error) {
+func (c *Capability) say(msg string, err error) {
 	if err != nil {
-		of.log.Error().Err(err).Msg(msg)
+		c.log.Error().Err(err).Msg(msg)
 		return
 	}
-	of.log.Info().Msg(msg)
+	c.log.Info().Msg(msg)
 }
 
 // Prompt is routes.Characters.
-func (of *Capability) Prompt(c *routes.Call, slug string, operators bool) (prompt []byte, found bool) {
-	r := of.stage(c).roles[slug]
+func (ca *Capability) Prompt(c *routes.Call, slug string, operators bool) (prompt []byte, found bool) {
+	r := ca.stage(c).roles[slug]
 	switch {
 	case r == nil:
 		return nil, false
@@ -109,31 +109,31 @@ func (of *Capability) Prompt(c *routes.Call, slug string, operators bool) (promp
 }
 
 // Used is routes.Characters.
-func (of *Capability) Used(c *routes.Call, slug string) {
-	if r := of.stage(c).roles[slug]; r != nil {
-		of.audience.NoteCharacter(c.Key, r.Slug)
+func (ca *Capability) Used(c *routes.Call, slug string) {
+	if r := ca.stage(c).roles[slug]; r != nil {
+		ca.audience.NoteCharacter(c.Key, r.Slug)
 	}
 }
 
 // stage is what the request sees: the folder and what is known of it as they are now.
-func (of *Capability) stage(c *routes.Call) *stage {
-	v := c.Own(of).(*view)
+func (ca *Capability) stage(c *routes.Call) *snapshot {
+	v := c.Own(ca).(*view)
 	s := v.live.Load()
-	if v.folder == nil || s.holds(v.folder.Set(), of.audience.CharacterStats(), c.Began) {
+	if v.folder == nil || s.holds(v.folder.Set(), ca.audience.CharacterStats(), c.Began) {
 		return s
 	}
 	v.making.Lock()
 	defer v.making.Unlock()
-	set, stats := v.folder.Set(), of.audience.CharacterStats()
+	set, stats := v.folder.Set(), ca.audience.CharacterStats()
 	if s = v.live.Load(); !s.holds(set, stats, c.Began) {
-		s = newStage(of, v, s, set, stats, c.Began)
+		s = newStage(ca, v, s, set, stats, c.Began)
 		v.live.Store(s)
 	}
 	return s
 }
 
-// role is a character as it is served.
-type role struct {
+// characterView is a character as it is served.
+type characterView struct {
 	*config.Character
 	alone, behind []byte // its prompt, and that behind the operator's
 	head, tail    []byte // JSON of its record before and behind its stats
@@ -144,8 +144,8 @@ type role struct {
 }
 
 // newRole makes what does not change while the file does not.
-func newRole(of *Capability, v *view, c *config.Character) *role {
-	r := &role{Character: c, alone: []byte(c.Prompt.Reveal())}
+func newRole(of *Capability, v *view, c *config.Character) *characterView {
+	r := &characterView{Character: c, alone: []byte(c.Prompt.Reveal())}
 	r.behind = r.alone
 	if v.system != "" {
 		r.behind = slices.Concat([]byte(v.system), []byte("\n\n"), r.alone)

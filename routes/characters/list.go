@@ -59,7 +59,7 @@ func readFilter(q *routes.Query) (f filter) {
 }
 
 // fits says that a character is one that was asked for.
-func (f *filter) fits(r *role) bool {
+func (f *filter) fits(r *characterView) bool {
 	is := func(asked *bool, is bool) bool { return asked == nil || *asked == is }
 	return is(f.adult, r.Adult) && is(f.pro, r.Pro) && is(f.web, r.WebEnabled) &&
 		anyOf(f.models, []string{r.ModelID}) && anyOf(f.categories, r.categories) && anyOf(f.tags, r.tags) &&
@@ -73,14 +73,14 @@ func anyOf(asked, has []string) bool {
 }
 
 // index makes what filters compare with.
-func (r *role) index() {
+func (r *characterView) index() {
 	r.tags, r.categories = lowered(r.Tags), lowered(r.Categories)
 	// A line end between the texts: no word is found across two of them.
 	r.text = strings.ToLower(strings.Join(append([]string{r.Name, r.Description}, r.Tags...), "\n"))
 }
 
 // tagged says that a tag is there; where it has spaces, as it is written behind a #.
-func (r *role) tagged(hashtag string) bool {
+func (r *characterView) tagged(hashtag string) bool {
 	return slices.ContainsFunc(r.tags, func(tag string) bool {
 		return tag == hashtag || strings.ReplaceAll(tag, " ", "") == hashtag ||
 			strings.ReplaceAll(tag, " ", "-") == hashtag || strings.ReplaceAll(tag, " ", "_") == hashtag
@@ -96,7 +96,7 @@ func lowered(list []string) []string {
 }
 
 // list answers GET /characters.
-func (of *Capability) list(c *routes.Call) *routes.Error {
+func (ca *Capability) list(c *routes.Call) *routes.Error {
 	q := c.Query()
 	f := readFilter(q)
 	limit, offset := q.Integer("limit"), q.Integer("offset")
@@ -104,7 +104,7 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	s := of.stage(c)
+	s := ca.stage(c)
 	all := s.sorted(by)
 	b, n := []byte(`{"object":"list","data":[`), 0
 	for i := range all {
@@ -129,8 +129,8 @@ func (of *Capability) list(c *routes.Call) *routes.Error {
 }
 
 // one answers GET /characters/{slug}.
-func (of *Capability) one(c *routes.Call) *routes.Error {
-	s := of.stage(c)
+func (ca *Capability) one(c *routes.Call) *routes.Error {
+	s := ca.stage(c)
 	r, e := s.find(c)
 	if e != nil {
 		return e
@@ -140,7 +140,7 @@ func (of *Capability) one(c *routes.Call) *routes.Error {
 }
 
 // find is the character of the path.
-func (s *stage) find(c *routes.Call) (*role, *routes.Error) {
+func (s *snapshot) find(c *routes.Call) (*characterView, *routes.Error) {
 	slug, _ := c.Ctx.UserValue("slug").(string)
 	if r := s.roles[slug]; r != nil {
 		return r, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // render makes the JSON of a record (addendum 18.2) but for its stats, which change.
-func (r *role) render(public, author string) {
+func (r *characterView) render(public, author string) {
 	b := jsontext.Object("{").Text("id", r.ID)
 	text := func(name, value string, nullable bool) {
 		b = append(append(append(b, ',', '"'), name...), '"', ':')
@@ -47,7 +47,7 @@ func (r *role) render(public, author string) {
 }
 
 // append appends the record; rated is the rating of the account that asks, 0: none.
-func (r *role) append(b []byte, rated int) []byte {
+func (r *characterView) append(b []byte, rated int) []byte {
 	b = appendAverage(append(b, r.head...), r.sum.RatingSum, r.sum.Ratings)
 	b = jsontext.Object(b).Int("imports", r.sum.Imports).Int("ratingCount", r.sum.Ratings).
 		Int("ratingSum", r.sum.RatingSum)

@@ -19,8 +19,8 @@ var pageHeaders = [][]byte{[]byte("X-Pagination-Limit"), []byte("X-Pagination-Pa
 	[]byte("X-Pagination-Total-Pages")}
 
 // reviews answers GET /characters/{slug}/reviews.
-func (of *Capability) reviews(c *routes.Call) *routes.Error {
-	r, e := of.stage(c).find(c)
+func (ca *Capability) reviews(c *routes.Call) *routes.Error {
+	r, e := ca.stage(c).find(c)
 	if e != nil {
 		return e
 	}
@@ -29,7 +29,7 @@ func (of *Capability) reviews(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := of.audience.Reviews(r.Slug)
+	list, err := ca.audience.Reviews(r.Slug)
 	if err != nil {
 		c.Logger().Error().Err(err).Msg("cannot read the reviews of a character")
 		return &routes.Error{Status: 503, Message: "The reviews cannot be read right now; please retry.",

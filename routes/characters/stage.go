@@ -11,38 +11,38 @@ import (
 	"farebox/config"
 )
 
-// stage is all characters with what is known of them at one moment. It never changes,
+// snapshot is all characters with what is known of them at one moment. It never changes,
 // but for its orders, which are made when they are first asked for.
-type stage struct {
+type snapshot struct {
 	set   *config.CharacterSet
 	stats *billing.CharacterStats
 	made  time.Time
-	roles map[string]*role
-	all   []*role // by slug
-	mean  float64 // of all ratings
+	roles map[string]*characterView
+	all   []*characterView // by slug
+	mean  float64          // of all ratings
 	order map[string]*order
 }
 
 type order struct {
 	once sync.Once
-	list []*role
+	list []*characterView
 }
 
 // staleAfter is when an order by age is made anew.
 const staleAfter = time.Hour
 
 // holds says that a stage is still what there is.
-func (s *stage) holds(set *config.CharacterSet, stats *billing.CharacterStats, now time.Time) bool {
+func (s *snapshot) holds(set *config.CharacterSet, stats *billing.CharacterStats, now time.Time) bool {
 	return s.set == set && s.stats == stats && now.Sub(s.made) < staleAfter
 }
 
 // newStage takes over what the one before has of files that have not changed.
-func newStage(of *Capability, v *view, before *stage, set *config.CharacterSet, stats *billing.CharacterStats,
-	now time.Time) *stage {
-	s := &stage{set: set, stats: stats, made: now, roles: map[string]*role{}, order: map[string]*order{}}
+func newStage(of *Capability, v *view, before *snapshot, set *config.CharacterSet, stats *billing.CharacterStats,
+	now time.Time) *snapshot {
+	s := &snapshot{set: set, stats: stats, made: now, roles: map[string]*characterView{}, order: map[string]*order{}}
 	var sum, n int64
 	for _, c := range set.List {
-		r := &role{}
+		r := &characterView{}
 		if old := before.roles[c.Slug]; old != nil && old.Character == c {
 			*r = *old
 		} else {
@@ -69,36 +69,38 @@ func mean(sum, n int64) float64 {
 
 // The values of sortBy (addendum 18.1), each with what comes first when sortOrder is
 // desc. What is equal by it stands by slug.
-var orders = map[string]func(s *stage, a, b *role) int{
-	"featured": func(s *stage, a, b *role) int {
-		return cmp.Or(first(a.Featured, b.Featured), cmp.Compare(s.esteem(b), s.esteem(a)))
+var orders = map[string]func(s *snapshot, a, b *characterView) int{
+	"featured": func(s *snapshot, a, b *characterView) int {
+		return cmp.Or(first(a.Featured, b.Featured), cmp.Compare(s.weightedRating(b), s.weightedRating(a)))
 	},
-	"highestRating": func(_ *stage, a, b *role) int {
+	"highestRating": func(_ *snapshot, a, b *characterView) int {
 		return cmp.Compare(mean(b.sum.RatingSum, b.sum.Ratings), mean(a.sum.RatingSum, a.sum.Ratings))
 	},
-	"highlyRated": func(s *stage, a, b *role) int { return cmp.Compare(s.esteem(b), s.esteem(a)) },
-	"highlyRatedAndRecent": func(s *stage, a, b *role) int {
-		return cmp.Or(first(s.recent(a), s.recent(b)), cmp.Compare(s.esteem(b), s.esteem(a)))
+	"highlyRated": func(s *snapshot, a, b *characterView) int {
+		return cmp.Compare(s.weightedRating(b), s.weightedRating(a))
 	},
-	"imports":     func(_ *stage, a, b *role) int { return cmp.Compare(b.sum.Imports, a.sum.Imports) },
-	"mostRecent":  func(_ *stage, a, b *role) int { return b.CreatedAt.Compare(a.CreatedAt) },
-	"ratingCount": func(_ *stage, a, b *role) int { return cmp.Compare(b.sum.Ratings, a.sum.Ratings) },
+	"highlyRatedAndRecent": func(s *snapshot, a, b *characterView) int {
+		return cmp.Or(first(s.recent(a), s.recent(b)), cmp.Compare(s.weightedRating(b), s.weightedRating(a)))
+	},
+	"imports":     func(_ *snapshot, a, b *characterView) int { return cmp.Compare(b.sum.Imports, a.sum.Imports) },
+	"mostRecent":  func(_ *snapshot, a, b *characterView) int { return b.CreatedAt.Compare(a.CreatedAt) },
+	"ratingCount": func(_ *snapshot, a, b *characterView) int { return cmp.Compare(b.sum.Ratings, a.sum.Ratings) },
 }
 
 const (
-	// trust is how many average ratings stand beside those of a character in
+	// trust is how many average ratings are added to those of a character in
 	// highlyRated, so that one 5 is not more than a hundred of 4.8.
 	trust = 5
 	// recently is how old a character may be that is recent.
 	recently = 30 * 24 * time.Hour
 )
 
-// esteem is the rating of a character, as far as it is borne out by several.
-func (s *stage) esteem(r *role) float64 {
+// weightedRating is the rating of a character, as far as it is borne out by several.
+func (s *snapshot) weightedRating(r *characterView) float64 {
 	return (float64(r.sum.RatingSum) + trust*s.mean) / float64(r.sum.Ratings+trust)
 }
 
-func (s *stage) recent(r *role) bool { return s.made.Sub(r.CreatedAt) < recently }
+func (s *snapshot) recent(r *characterView) bool { return s.made.Sub(r.CreatedAt) < recently }
 
 func first(a, b bool) int {
 	switch {
@@ -111,7 +113,7 @@ func first(a, b bool) int {
 }
 
 // sorted is all of them in an order.
-func (s *stage) sorted(by string) []*role {
+func (s *snapshot) sorted(by string) []*characterView {
 	o := s.order[by]
 	if o == nil {
 		return nil // there are none
@@ -119,7 +121,7 @@ func (s *stage) sorted(by string) []*role {
 	o.once.Do(func() {
 		before := orders[by]
 		o.list = slices.Clone(s.all)
-		slices.SortStableFunc(o.list, func(a, b *role) int {
+		slices.SortStableFunc(o.list, func(a, b *characterView) int {
 			return cmp.Or(before(s, a, b), strings.Compare(a.Slug, b.Slug))
 		})
 	})

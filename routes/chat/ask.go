@@ -16,8 +16,8 @@ import (
 var askShape = dialect.ChatShape("", nil, nil)
 
 // Ask is routes.TextModels.
-func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
-	c := of.begin(call.BeginAside(a.Model))
+func (ca *Capability) Ask(call *routes.Call, a *routes.InternalCompletion) error {
+	c := ca.begin(call.BeginAside(a.Model))
 	defer func() {
 		a.Upstream, a.Sent = c.call.Upstream, c.res.Sent
 		c.x.Close()
@@ -26,7 +26,7 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 		aside.EndAside()
 	}()
 	c.room = a.MostBytes
-	c.scratch = of.scratches.Get().(*dialect.Scratch)
+	c.scratch = ca.scratches.Get().(*dialect.Scratch)
 	q := &c.chat
 	*q = dialect.Chat{
 		Body: a.Body, Doc: &c.call.Doc, Model: a.Model, Choices: 1, AskedCompletion: a.MostTokens,
@@ -40,7 +40,7 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 		q.ReasoningEffort = leastEffort(a.Model.Chat.Capabilities.ReasoningEffort)
 	}
 	c.x.DrainOnGone(0, func() (time.Duration, bool) { return 0, a.Stay() })
-	c.ask(call.Ctx, a.Within)
+	c.runAttempts(call.Ctx, a.Within)
 	switch {
 	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
 		return c.unsupported
@@ -62,7 +62,7 @@ func (of *Capability) Ask(call *routes.Call, a *routes.Aside) error {
 }
 
 // leastEffort is the lowest reasoning effort of a model that has no way to turn
-// reasoning off; nil when it has none to choose from.
+// reasoning off; nil if it has no choice.
 func leastEffort(options []string) []byte {
 	for _, effort := range []string{"minimal", "low"} {
 		if slices.Contains(options, effort) {

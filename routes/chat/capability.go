@@ -21,7 +21,7 @@ type Capability struct {
 	enclaves   routes.Enclaves   // nil: nobody looks after any
 	inferences sync.Pool         // of inference
 	scratches  sync.Pool         // of dialect.Scratch
-	drains     *fair.Room        // answers being read on after their client left
+	drains     *fair.Space       // answers being read on after their client left
 	meters     map[string]*modelMeters
 	lookups    *metrics.Counter // searches and pages that chats had
 	unsealed   *metrics.Counter // answers of encrypted chats that were not
@@ -38,17 +38,17 @@ func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capa
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
-	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(of.drains.Used()) })
-	of.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
-	of.unsealed = g.Metrics().NewCounter("farebox_chat_unsealed_answers_total")
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
+	g.Metrics().NewGauge("farebox_draining_answers", func() float64 { return float64(c.drains.Used()) })
+	c.lookups = g.Metrics().NewCounter("farebox_chat_lookups_total")
+	c.unsealed = g.Metrics().NewCounter("farebox_chat_unsealed_answers_total")
 	return []routes.Row{
 		{Method: "POST", Path: "/chat/completions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
-			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: of.serveChat},
+			Rate: routes.ByModel, Operation: "chat", Rules: chatBook, Serve: c.serveChat},
 		{Method: "POST", Path: "/embeddings", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Rate: routes.ByModel,
-			Operation: "embeddings", Rules: routes.Always(embedBook), Serve: of.serveEmbeddings},
+			Operation: "embeddings", Rules: routes.Always(embedBook), Serve: c.serveEmbeddings},
 	}
 }
 
@@ -65,7 +65,7 @@ type view struct {
 }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
+func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, before any) (routes.View, error) {
 	v := &view{
 		book:       chatBook(cfg),
 		capHeader:  routes.BrandHeader(cfg.Brand, "max-completion-tokens"),
@@ -77,7 +77,7 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, befor
 		v.seals = append(v.seals, newSealNames(word))
 	}
 	for _, m := range catalog.Models() {
-		v.meters = append(v.meters, of.metersOf(m.ID))
+		v.meters = append(v.meters, c.metersOf(m.ID))
 	}
 	headers := [][]byte{v.capHeader, v.leftHeader}
 	if cfg.Augment != (config.Augment{}) {
@@ -90,7 +90,7 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, befor
 		if old != nil && old.schemas != nil {
 			v.schemas = old.schemas
 		} else {
-			v.schemas = schema.New(*of.gateway.Logger())
+			v.schemas = schema.New(*c.gateway.Logger())
 		}
 	}
 	return routes.View{Own: v, Headers: headers, Close: v.close}, nil

@@ -14,7 +14,7 @@ import (
 	"farebox/routes"
 )
 
-// chatBook is what a chat body must be under a config: its brand's words stand in it.
+// chatBook is what a chat body must be under a config: its brand's words are in it.
 func chatBook(cfg *config.Config) *routes.Rulebook {
 	rules := maps.Clone(chatTop)
 	maps.Copy(rules, chatNested)
@@ -33,8 +33,8 @@ func chatBook(cfg *config.Config) *routes.Rulebook {
 }
 
 // serveChat answers POST /chat/completions (interface.md, Chat; addendum 5).
-func (of *Capability) serveChat(call *routes.Call) *routes.Error {
-	c := of.begin(call)
+func (ca *Capability) serveChat(call *routes.Call) *routes.Error {
+	c := ca.begin(call)
 	v, e := c.readBody()
 	if e != nil {
 		return e
@@ -71,7 +71,7 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 			return e
 		}
 	}
-	if e := c.reach(); e != nil {
+	if e := c.chooseEnclaveTarget(); e != nil {
 		return e
 	}
 	return c.infer()

@@ -54,7 +54,7 @@ func (c *inference) cite() {
 
 // stream reads the events of a stream, each on a line of its own.
 func (s *cites) stream(out []byte) []byte {
-	var told []byte
+	var reported []byte
 	done := 0
 	for at := 0; at < len(out); {
 		end := bytes.IndexByte(out[at:], '\n')
@@ -72,20 +72,20 @@ func (s *cites) stream(out []byte) []byte {
 			continue
 		}
 		from := at - end - 1
-		told = append(append(told, out[done:from]...), "data: "...)
-		told = append(told, event...)
+		reported = append(append(reported, out[done:from]...), "data: "...)
+		reported = append(reported, event...)
 		done = from + end
 	}
-	if told == nil {
+	if reported == nil {
 		return out
 	}
-	return append(told, out[done:]...)
+	return append(reported, out[done:]...)
 }
 
 // whole is stream for a whole answer.
 func (s *cites) whole(answer []byte) []byte {
-	if told := s.rewrite(answer, "message", true); told != nil {
-		return told
+	if reported := s.rewrite(answer, "message", true); reported != nil {
+		return reported
 	}
 	return answer
 }
@@ -164,7 +164,7 @@ func appendCited(dst []byte, part gjson.Result, words, notes []byte) []byte {
 	return append(dst, '}')
 }
 
-// read reads the next piece of a text, as it stands between its quotes. It returns what of
+// read reads the next piece of a text, escaped as in JSON. It returns what of
 // it goes to the client, and the annotations for it.
 func (s *cites) read(of *citing, piece []byte, ends bool) (words, notes []byte) {
 	text := append(of.held, piece...)
@@ -280,7 +280,7 @@ func markAt(text []byte) (n, state int) {
 	return 0, noMark
 }
 
-// character is how many bytes the first character of a text has, which stands between the
+// character is how many bytes the first character of a text has, which is between the
 // quotes of a JSON string.
 func character(text []byte) int {
 	if text[0] != '\\' {

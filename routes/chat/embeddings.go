@@ -33,8 +33,8 @@ var embedBook = routes.NewRulebook(dialect.EmbedShape(), embedTop)
 
 // serveEmbeddings answers POST /embeddings (addendum 11): the same path as
 // chat, with a price for the prompt only.
-func (of *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
-	c := of.begin(call)
+func (ca *Capability) serveEmbeddings(call *routes.Call) *routes.Error {
+	c := ca.begin(call)
 	v, e := c.readBody()
 	if e != nil {
 		return e

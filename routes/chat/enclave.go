@@ -43,7 +43,7 @@ type enclosure struct {
 	client string             // the client's key
 	key    string             // that the chat is sealed to, in 130 digits
 	to     seal.Key           // the same
-	stream dialect.Enclosed   // the answer; nil: it is no stream, or has not begun
+	stream dialect.Enclosed   // the answer; nil: it is not a stream, or has not begun
 
 	unready  bool // no target was ready
 	withheld bool // the answer is not sealed
@@ -136,9 +136,9 @@ func (c *inference) checkEnclosed(use *features, f *brandFlags) *routes.Error {
 	return nil
 }
 
-// reach finds whom the chat can be for: the one target that has the key which it is
+// chooseEnclaveTarget finds whom the chat can be for: the one target that has the key which it is
 // sealed to, else one that is ready. It is the last check before anything is held.
-func (c *inference) reach() *routes.Error {
+func (c *inference) chooseEnclaveTarget() *routes.Error {
 	n := &c.enclave
 	switch {
 	case n.mode == noEnclave:

@@ -103,7 +103,7 @@ func TestPlainTurnsAreSealedOnlyWhereTheyMayBe(t *testing.T) {
 
 // An enclave's refusal is told by its code and in our words: its own may be about what it
 // has opened.
-func TestRefusalsOfEnclavesAreToldInOurWords(t *testing.T) {
+func TestRefusalsOfEnclavesAreInOurWords(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
 	body := strings.Replace(s.ask(s.one, "Hello", ""), `"content":"0`, `"content":"1`, 1)
@@ -178,7 +178,7 @@ func TestEncryptedAnswersAreChargedByWhatWasSealed(t *testing.T) {
 
 // The cap that is held for is always sent, and told where the client sent none: it
 // stands in the bytes that are signed.
-func TestTheCapOfAnEncryptedChatIsTold(t *testing.T) {
+func TestTheCapOfAnEncryptedChatIsReported(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
 	_, h, _ := s.post("/chat/completions", s.ask(s.one, "Hello", ""), s.headers(s.one))

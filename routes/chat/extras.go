@@ -18,7 +18,7 @@ import (
 // also where something was looked up.
 
 // appendExtras puts both behind the last member of a whole answer. What the
-// upstream says under the same name stays: no member stands there twice.
+// upstream says under the same name stays: no member is there twice.
 func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	if c.cites != nil {
 		answer = c.cites.whole(answer)

@@ -27,7 +27,7 @@ const (
 // file is a file part whose data was put aside.
 type file struct {
 	path string
-	data []byte // as it stands in the client's body, with JSON's escapes
+	data []byte // as it is in the client's body, with JSON's escapes
 	link bool
 }
 
@@ -100,9 +100,9 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 	if f.link {
 		source.Link = data
 	} else {
-		raw, no := fileBytes(data)
-		if no != "" {
-			return nil, routes.Invalid(routes.Issue{Code: "custom", Path: f.path, Message: f.path + ": " + no})
+		raw, reason := fileBytes(data)
+		if reason != "" {
+			return nil, routes.Invalid(routes.Issue{Code: "custom", Path: f.path, Message: f.path + ": " + reason})
 		}
 		source.Bytes = raw
 	}
@@ -124,7 +124,7 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 }
 
 // fileBytes is what a data URL holds, or says why it cannot be had.
-func fileBytes(data string) (raw []byte, no string) {
+func fileBytes(data string) (raw []byte, reason string) {
 	head, data, ok := strings.Cut(data, ",")
 	if len(head) < 5 || !strings.EqualFold(head[:5], "data:") || !ok {
 		return nil, "is not a data URL: it has no data."

@@ -13,10 +13,10 @@ import (
 	"farebox/proxy"
 )
 
-// ask has targets asked until the answer of one is for the client or there is
+// runAttempts has targets asked until the answer of one is for the client or there is
 // nothing more to try. ctx is whose client waits; limit is for all attempts
 // together, 0: none but the targets' own.
-func (c *inference) ask(ctx *fasthttp.RequestCtx, limit time.Duration) {
+func (c *inference) runAttempts(ctx *fasthttp.RequestCtx, limit time.Duration) {
 	c.res, c.limit = proxy.Result{Cause: proxy.NoTarget}, limit
 	c.call.Proxy().Open(ctx, &c.x, limit)
 	providers.Pick(&c.targets, c.call.Model, c.candidates(), c.call.Key.Account.Number(), c.chat.Stream)
@@ -58,12 +58,12 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 	}
 	c.request.Patches = c.request.Patches[:0]
 	c.request.Body, c.request.ID, c.request.Further = c.chat.Body, c.call.ID[:], proxy.Fields{}
-	if no := c.checkLinks(t); no != nil {
-		c.unsupported = no
+	if refusal := c.checkLinks(t); refusal != nil {
+		c.unsupported = refusal
 		return false
 	}
-	if no := c.untold(t); no != nil {
-		c.unsupported = no
+	if refusal := c.untold(t); refusal != nil {
+		c.unsupported = refusal
 		return false
 	}
 	c.chat.LeftOut = c.abridged(t)
@@ -100,7 +100,7 @@ func (c *inference) judge() attempt.Verdict {
 }
 
 // reply is what the last attempt's answer is, as far as it had to be read before
-// any of it may go to the client. The zero value is no answer.
+// any of it may go to the client. The zero value is not an answer.
 type reply struct {
 	begun   bool            // it goes on and is to be relayed
 	held    bool            // …behind what the stream has passed already
@@ -141,7 +141,7 @@ func (c *inference) readRefusal() attempt.Verdict {
 		return c.unanswered(cause)
 	}
 	if err != nil {
-		body = nil // it is told by its status alone
+		body = nil // its status alone is reported
 	}
 	return c.refuse(c.res.Status, c.res.RetryAfter, body)
 }
@@ -157,7 +157,7 @@ func (c *inference) refuse(status int, retryAfter time.Duration, body []byte) at
 	return c.reply.failure.Verdict
 }
 
-// readWhole reads an answer that is no stream. One that is too large to be held
+// readWhole reads an answer that is not a stream. One that is too large to be held
 // is good when it begins well.
 func (c *inference) readWhole() attempt.Verdict {
 	d := c.speaks(c.target)

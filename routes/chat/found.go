@@ -21,7 +21,7 @@ import (
 // say that it is a system's or the user's words. Four things keep it what it is: a
 // line before and behind it that is random for each request, so that no page can
 // have it; a mark before every line of theirs; words that chat templates take for the
-// ends of messages are broken up; and the model is told that it is data.
+// ends of messages are broken up; and the model reads that it is data.
 
 // foundMessage is that message as JSON, with a comma behind it, in no more tokens than
 // are held for it.
@@ -164,7 +164,7 @@ func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 	return dst
 }
 
-// announced puts what is to be told before the first member of a stream's first
+// announced puts what is to be announced before the first member of a stream's first
 // event; until one comes there is nothing to put it into.
 func (c *inference) announced(out []byte) []byte {
 	for at := 0; at < len(out); {
@@ -187,11 +187,11 @@ func (c *inference) announced(out []byte) []byte {
 
 // insertMember puts a member before the others of an object, which begin at open.
 func insertMember(out []byte, open int, member []byte) []byte {
-	told := append(append([]byte(nil), out[:open]...), member...)
+	reported := append(append([]byte(nil), out[:open]...), member...)
 	if next := jsontext.SkipSpace(out, open); next < len(out) && out[next] != '}' {
-		told = append(told, ',')
+		reported = append(reported, ',')
 	}
-	return append(told, out[open:]...)
+	return append(reported, out[open:]...)
 }
 
 // documented puts the results as a tool call into the first delta of a stream.

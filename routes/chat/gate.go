@@ -22,7 +22,7 @@ type brandFlags struct {
 	xSearch                                  bool
 	tool                                     bool // web_search stands among the tools
 	character                                string
-	word                                     string // of the object that they stood in; empty: the model's suffix
+	word                                     string // of the object that they were in; empty: the model's suffix
 }
 
 func (c *inference) readFlags(v *routes.Validator, f *brandFlags) *routes.Error {
@@ -127,37 +127,37 @@ func (f *brandFlags) set(key, value, brand string) {
 // into the unsupported-feature budget.
 func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
 	can := &c.call.Model.Chat.Capabilities
-	no := func(path, what string) *routes.Error {
+	refuse := func(path, what string) *routes.Error {
 		return routes.Unsupported(path, "Model "+c.call.Model.ID+" does not support "+what+".")
 	}
 	most := func(n int) int { return max(1, n) }
 	switch {
 	case use.images > 0 && !can.Vision:
-		return no("messages", "image input")
+		return refuse("messages", "image input")
 	case use.images > 1 && use.images > most(can.MaxImages):
-		return no("messages", strconv.Itoa(use.images)+" images in one request; at most "+
+		return refuse("messages", strconv.Itoa(use.images)+" images in one request; at most "+
 			strconv.Itoa(most(can.MaxImages)))
 	case use.files > 0 && !can.Files && (c.of.web == nil || !c.of.web.Offer(c.call).Documents):
-		return no("messages", "file input")
+		return refuse("messages", "file input")
 	case use.files > maxFiles && !can.Files:
-		return no("messages", strconv.Itoa(use.files)+" files in one request; at most "+strconv.Itoa(maxFiles))
+		return refuse("messages", strconv.Itoa(use.files)+" files in one request; at most "+strconv.Itoa(maxFiles))
 	case use.audios > 0 && !can.Audio:
-		return no("messages", "audio input")
+		return refuse("messages", "audio input")
 	case use.videos > 0 && !can.Video:
-		return no("messages", "video input")
+		return refuse("messages", "video input")
 	case use.videos > 1 && use.videos > most(can.MaxVideos):
-		return no("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+
+		return refuse("messages", strconv.Itoa(use.videos)+" videos in one request; at most "+
 			strconv.Itoa(most(can.MaxVideos)))
 	case v.IsTrue(dialect.ChatLogprobs) && !can.LogProbs:
-		return no("logprobs", "log probabilities")
+		return refuse("logprobs", "log probabilities")
 	case v.Integer(dialect.ChatTopLogprobs) > 0 && !can.LogProbs:
-		return no("top_logprobs", "log probabilities")
+		return refuse("top_logprobs", "log probabilities")
 	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
-		return no(c.flagPath(f, "enable_web_search"), "web search")
+		return refuse(c.flagPath(f, "enable_web_search"), "web search")
 	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
-		return no(c.flagPath(f, "enable_web_scraping"), "web scraping")
+		return refuse(c.flagPath(f, "enable_web_scraping"), "web scraping")
 	case f.xSearch && !can.XSearch:
-		return no(c.flagPath(f, "enable_x_search"), "x search")
+		return refuse(c.flagPath(f, "enable_x_search"), "x search")
 	}
 	if i := v.Doc.TopIndex(dialect.ChatTools); i >= 0 && v.Doc.Fields[i].Len > 0 {
 		for t := i + 1; t < v.Doc.Fields[i].Next; t = v.Doc.Fields[t].Next {
@@ -165,16 +165,16 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 			switch {
 			case kind == "web_search" && can.WebSearch, kind == "x_search" && can.XSearch:
 			case !can.Tools:
-				return no("tools", "tools")
+				return refuse("tools", "tools")
 			case kind != "function" && kind != "custom":
 				// Custom tools pass the rules with compat.openai_extras only.
-				return no(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt([]byte(kind)))
+				return refuse(v.Doc.Path(t)+".type", "the built-in tool "+routes.Excerpt([]byte(kind)))
 			}
 		}
 	}
 	if i := v.Doc.TopIndex(dialect.ChatResponseFormat); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {
 		if kind := v.Text(i, dialect.FormatType); string(kind) == "json_schema" && !can.ResponseSchema {
-			return no("response_format", "json_schema response formats")
+			return refuse("response_format", "json_schema response formats")
 		}
 	}
 	return c.gateEffort(v)

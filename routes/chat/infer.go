@@ -49,7 +49,7 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	}
 	c.carryOn()
 	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
-	c.ask(c.call.Ctx, 0)
+	c.runAttempts(c.call.Ctx, 0)
 	if e := c.opened(); e != nil {
 		return false, e
 	}
@@ -102,7 +102,7 @@ func (c *inference) prepare() *routes.Error {
 	return nil
 }
 
-// inPlace says that the answer stands in the buffer that it was read into.
+// inPlace says that the answer is in the buffer that it was read into.
 func (c *inference) inPlace() bool {
 	out := c.reply.out
 	return len(out) > 0 && len(c.answer) > 0 && &out[0] == &c.answer[0]
@@ -220,8 +220,8 @@ func (c *inference) cover() *routes.Error {
 	c.covered = ahead
 	if need := more(ahead); need > 0 && hold.ExtendUpTo(need, more(least)) < need {
 		if more(least) > 0 {
-			no := c.call.Key.Shortage(more(least), c.call.StartNs)
-			return c.call.Denied(&no)
+			refusal := c.call.Key.Shortage(more(least), c.call.StartNs)
+			return c.call.Denied(&refusal)
 		}
 		c.covered = min(ahead, money.Affords(price, hold.Granted()-fixed))
 	}
@@ -391,7 +391,7 @@ func (c *inference) tooSlow() string {
 // unreachable answers like Call.unreachable, and charges a client that left.
 func (c *inference) unreachable(res *proxy.Result) *routes.Error {
 	if res.Cause == proxy.ClientGone || res.Cause == proxy.ClientStalled {
-		c.leave()
+		c.settleDisconnect()
 	}
 	e := c.call.Unreachable(res)
 	if e.Status == 504 {
@@ -435,7 +435,7 @@ func (c *inference) answered() bool {
 // targets would find the same.
 func clientsDoing(status int) bool { return status == 400 || status == 413 || status == 422 }
 
-// ownDoing is how a request ends that was refused for what stands in it, after
+// ownDoing is how a request ends that was refused for what is in it, after
 // something was looked up for it: that is paid for. Else searches were free for
 // everybody who knows what models refuse.
 func (c *inference) ownDoing(e *routes.Error) *routes.Error {

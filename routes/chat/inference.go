@@ -54,7 +54,7 @@ type inference struct {
 	cut        bool        // the money ran out
 	endless    bool        // the answer went on far beyond its cap
 	cap        []byte      // …and this ends it as the model should have
-	sized      bool        // its length was told: it comes to its end
+	sized      bool        // its length is known: it comes to its end
 	size, line int64       // bytes of it so far, and where its last event ended
 	counted    int64       // tokens of the prompt's text, where they were counted
 	finished   bool        // the model came to its end
@@ -92,9 +92,9 @@ func newInference(of *Capability) *inference {
 }
 
 // begin makes a request one to a text model.
-func (of *Capability) begin(call *routes.Call) *inference {
-	c := of.inferences.Get().(*inference)
-	c.call, c.view, call.Part = call, call.Own(of).(*view), c
+func (ca *Capability) begin(call *routes.Call) *inference {
+	c := ca.inferences.Get().(*inference)
+	c.call, c.view, call.Part = call, call.Own(ca).(*view), c
 	return c
 }
 

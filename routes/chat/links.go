@@ -16,7 +16,7 @@ import (
 // where they stand: inside the operator's network, with its file system, its
 // neighbours and its cloud's metadata service in reach. Only what leads into
 // the public internet goes there, unless the operator says otherwise
-// (upstreams.links). A name that resolves to a private address cannot be told
+// (upstreams.links). A name that resolves to a private address cannot be told apart
 // here: whoever follows it must not (links: none for upstreams that do).
 
 // checkLinks says which part of the messages has a link that this upstream is

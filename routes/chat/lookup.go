@@ -25,7 +25,7 @@ type lookup struct {
 	query  string   // to search for; empty: nothing is searched
 	forced bool     // the chat is refused where the search fails
 	links  []string // of pages to read instead
-	user   int32    // the last user message, -1: there is none
+	user   int32    // the last user message, -1 if absent
 	room   int64    // tokens that are held for what goes into the prompt
 	x      bool     // the upstream searches X for itself
 	xPrice money.Pico
@@ -183,7 +183,7 @@ func (l *lookup) bill(sold *money.Lines, sources int64) {
 	}
 }
 
-// lastUser is the last message of role user; -1: there is none.
+// lastUser is the last message of role user; -1 if absent.
 func (c *inference) lastUser() int32 {
 	last, fields := int32(-1), c.chat.Doc.Fields
 	messages := c.chat.Doc.TopIndex(dialect.ChatMessages)
@@ -358,7 +358,7 @@ func (c *inference) putIn(message []byte) *routes.Error {
 	if e := c.rewrite(patches); e != nil {
 		return e
 	}
-	c.lookup.room = 0 // it stands in the body now
+	c.lookup.room = 0 // it is in the body now
 	return nil
 }
 

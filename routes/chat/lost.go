@@ -47,12 +47,12 @@ func (c *inference) mayDrain() (time.Duration, bool) {
 	return drain.Time, true
 }
 
-// lost completes the usage of a request whose client left before its answer
+// completeUsage completes the usage of a request whose client left before its answer
 // was whole: the prompt, since it went upstream, what was produced, and, where
 // the model may have produced more than was seen, as much as it usually does in
 // the time that it had, within its cap. This is the one place that decides what
 // a client that leaves costs.
-func (c *inference) lost(u dialect.Usage) dialect.Usage {
+func (c *inference) completeUsage(u dialect.Usage) dialect.Usage {
 	if u.Prompt == 0 {
 		u.Prompt = dialect.CountPrompt(&c.chat)
 	}
@@ -65,14 +65,14 @@ func (c *inference) lost(u dialect.Usage) dialect.Usage {
 	return u
 }
 
-// leave settles a request whose client left before there was an answer to give.
-func (c *inference) leave() {
+// settleDisconnect settles a request whose client left before there was an answer to give.
+func (c *inference) settleDisconnect() {
 	if !c.res.Sent && !c.lookup.bought() || !c.call.Hold().Open() {
 		return
 	}
 	used := dialect.Usage{}
 	if c.res.Sent {
-		used = c.lost(used)
+		used = c.completeUsage(used)
 	}
 	c.call.Status = 499
 	c.call.CutKept()
@@ -139,7 +139,7 @@ func (p *pace) note(tokens int64, took time.Duration) {
 }
 
 // sources is how many results an upstream's own search of X has, as observed: who leaves
-// before they are told pays for as many as usual.
+// before they are sent pays for as many as usual.
 type sources struct{ observed atomic.Int64 } // thousandths of the mean, and 1; 0: not observed
 
 // usual is that number, at most most, which is also what it is until it was observed.

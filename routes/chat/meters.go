@@ -23,11 +23,11 @@ var firstTokenBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3
 
 // metersOf finds the series of a model, which outlive the config. Its callers are
 // one after the other.
-func (of *Capability) metersOf(id string) *modelMeters {
-	if m := of.meters[id]; m != nil {
+func (c *Capability) metersOf(id string) *modelMeters {
+	if m := c.meters[id]; m != nil {
 		return m
 	}
-	set := of.gateway.Metrics()
+	set := c.gateway.Metrics()
 	label := func(extra string) string { return fmt.Sprintf("{gen_ai_request_model=%q%s}", id, extra) }
 	m := &modelMeters{
 		firstToken: set.NewPrometheusHistogramExt("gen_ai_server_time_to_first_token_seconds"+label(""),
@@ -38,6 +38,6 @@ func (of *Capability) metersOf(id string) *modelMeters {
 		estimated: set.NewCounter("farebox_usage_estimated_total" + label("")),
 		claimed:   set.NewCounter("farebox_usage_claimed_tokens_total" + label("")),
 	}
-	of.meters[id] = m
+	c.meters[id] = m
 	return m
 }

@@ -223,7 +223,7 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	case gone:
 		flags, c.call.Cause, c.call.Status = journal.FlagAborted, cause.String(), 499
 		if !complete && !c.finished {
-			usage = c.lost(usage)
+			usage = c.completeUsage(usage)
 		}
 	case !complete:
 		flags, c.call.Cause = journal.FlagIncomplete, cause.String()

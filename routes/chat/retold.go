@@ -13,8 +13,8 @@ import (
 // Sell is routes.TextModels: it serves a chat completion that was asked for in another
 // form. The body that was made of the client's own is the one that is checked, priced
 // and sent; the client's own goes to upstreams that speak its form.
-func (of *Capability) Sell(call *routes.Call, r *routes.Retold) *routes.Error {
-	c := of.begin(call)
+func (ca *Capability) Sell(call *routes.Call, r *routes.TranslatedChat) *routes.Error {
+	c := ca.begin(call)
 	c.missing = r.Missing
 	c.chat.Form, c.chat.Told, c.chat.ToldDoc = r.Form, call.Body, &call.Doc
 	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, &c.doc, 1
@@ -64,7 +64,7 @@ func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
 }
 
 // nativeOf is who gives a target the client's own body; nil: the target does not speak
-// the client's form, or is to have something that does not stand in that body.
+// the client's form, or is to have something that does not be in that body.
 func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
 	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking ||
 		c.chat.ReasoningEffort != nil && !c.noEffort || c.unreasoned || c.schema != nil && !t.Upstream.Config.EnforcesSchema {
@@ -85,7 +85,7 @@ func (c *inference) speaks(t *dialect.Target) dialect.Dialect {
 	return t.Upstream.Dialect
 }
 
-// untold is what a target cannot be told that does not speak the client's form; nil:
+// untold is what a target that does not speak the client's form cannot get; nil:
 // nothing.
 func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	if p, ok := c.chat.Form.(dialect.Partial); ok && c.nativeOf(t) == nil {
@@ -178,20 +178,20 @@ func (c *inference) sayTooLong(e *routes.Error) {
 	}
 }
 
-// tellable refuses what none of the model's targets can be told, before anything is
+// tellable refuses what none of the model's targets can get, before anything is
 // done for it.
 func (c *inference) tellable() *routes.Error {
-	var no *dialect.Unsupported
+	var refusal *dialect.Unsupported
 	for _, t := range c.call.Model.Targets {
-		if no = c.untold(t); no == nil {
+		if refusal = c.untold(t); refusal == nil {
 			return nil
 		}
 	}
-	if no == nil {
+	if refusal == nil {
 		return nil
 	}
-	c.unsupported = no
-	return routes.Unsupported(no.Path, no.Text)
+	c.unsupported = refusal
+	return routes.Unsupported(refusal.Path, refusal.Text)
 }
 
 // beyond is how many more bytes the client's own body has than the one that was made

@@ -170,7 +170,7 @@ func usesTools(v *routes.Validator) (path string) {
 var shown = map[string]bool{"functions": true, "function_call": true, "modalities": true, "audio": true, "echo": true,
 	"prompt_logprobs": true, "return_token_ids": true, "return_tokens_as_token_ids": true, "return_hidden_states": true}
 
-// asksInTheClear is the first of them; empty: there is none.
+// asksInTheClear is the first of them; empty if absent.
 func asksInTheClear(v *routes.Validator) string {
 	for m := range jsontext.Members(v.Body, v.Doc.Open) {
 		name := string(jsontext.AppendUnescaped(nil, m.Key[:min(len(m.Key), 6*maxShown)]))
@@ -265,7 +265,7 @@ var sealFaults = map[string]string{
 }
 
 // silence takes the words of an enclave out of its refusal of a sealed chat: they may be
-// about what it has opened. Its code, if it is a known one, is told.
+// about what it has opened. Its code, if it is a known one, is sent.
 func (c *inference) silence(body []byte) {
 	f := &c.reply.failure
 	f.Silence()

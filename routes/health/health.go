@@ -46,10 +46,10 @@ func Command() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				client.Transport, at = own(cfg)
+				client.Transport, at = ownTransport(cfg)
 			}
 			client.Timeout = timeout
-			said, err := ask(client, at+path)
+			said, err := get(client, at+path)
 			if err == nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s%s: %s\n", at, path, said)
 			}
@@ -63,9 +63,9 @@ func Command() *cobra.Command {
 	return cmd
 }
 
-// own reaches the farebox of a config on this machine. An address such as 0.0.0.0
+// ownTransport reaches the farebox of a config on this machine. An address such as 0.0.0.0
 // is dialed on the loopback interface.
-func own(cfg *config.Config) (http.RoundTripper, string) {
+func ownTransport(cfg *config.Config) (http.RoundTripper, string) {
 	network, addr, host := "tcp", cfg.Listen, cfg.Listen
 	if path, ok := strings.CutPrefix(cfg.Listen, "unix:"); ok {
 		network, addr, host = "unix", path, "unix"
@@ -96,7 +96,7 @@ func own(cfg *config.Config) (http.RoundTripper, string) {
 
 const mostSaid = 64 // of the answer, one word
 
-func ask(client *http.Client, url string) (said string, err error) {
+func get(client *http.Client, url string) (said string, err error) {
 	res, err := client.Get(url)
 	if err != nil {
 		return "", fmt.Errorf("not healthy: %w", err)

@@ -19,8 +19,8 @@ type Capability struct {
 	fetcher  image.Fetcher
 	texts    routes.TextModels
 	engine   *image.Engine
-	carried  *fair.Room          // requests that go on without their client
-	fetched  *fair.Room          // bytes of pictures from links, held until their job is done
+	carried  *fair.Space         // requests that go on without their client
+	fetched  *fair.Space         // bytes of pictures from links, held until their job is done
 	warm     sync.Once           // the engine
 	rewrites [2]*metrics.Counter // prompts that were to be rewritten: not applied, applied
 	gateway  *routes.Gateway
@@ -33,14 +33,14 @@ func New(fetcher image.Fetcher, texts routes.TextModels) *Capability {
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
 	set := g.Metrics()
-	set.NewGauge("farebox_unattended_images", func() float64 { return float64(of.carried.Used()) })
+	set.NewGauge("farebox_unattended_images", func() float64 { return float64(c.carried.Used()) })
 	for i, applied := range []string{"false", "true"} {
-		of.rewrites[i] = set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
+		c.rewrites[i] = set.NewCounter(`farebox_prompt_rewrites_total{applied="` + applied + `"}`)
 	}
-	return rows(of)
+	return rows(c)
 }
 
 // rows are the endpoints.
@@ -84,11 +84,11 @@ type view struct {
 type headerNames struct{ blurred, violation, adultViolation, minor, enhanced []byte }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
-	g := of.gateway
-	if of.engine == nil {
-		of.engine = image.New(image.Options{
-			Proxy: g.Proxy(), Fetch: of.fetcher, Limit: cfg.Images.Timeout, Room: int64(cfg.Images.Memory),
+func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	g := c.gateway
+	if c.engine == nil {
+		c.engine = image.New(image.Options{
+			Proxy: g.Proxy(), Fetch: c.fetcher, Limit: cfg.Images.Timeout, Room: int64(cfg.Images.Memory),
 			OnPanic: func(v any) { g.NotePanic("the making of a picture", v) },
 		})
 	}
@@ -104,14 +104,14 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	}
 	view := routes.View{Own: v}
 	if catalog.MakesWebP() {
-		view.Serve = func() { of.warm.Do(of.warmUp) }
+		view.Serve = func() { c.warm.Do(c.warmUp) }
 	}
 	return view, nil
 }
 
 // warmUp prepares in the background for what the first picture would have to wait for.
-func (of *Capability) warmUp() {
-	of.engine.Warm(func(took time.Duration) {
-		of.gateway.Logger().Debug().Dur("took_ms", took).Msg("the WebP encoder is ready")
+func (c *Capability) warmUp() {
+	c.engine.Warm(func(took time.Duration) {
+		c.gateway.Logger().Debug().Dur("took_ms", took).Msg("the WebP encoder is ready")
 	})
 }

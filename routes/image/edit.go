@@ -12,19 +12,19 @@ import (
 )
 
 // serveEdit answers POST /image/edit (interface.md, Images; addendum 8.5).
-func (of *Capability) serveEdit(c *routes.Call) *routes.Error {
-	return of.edit(c, []int{imageImage})
+func (ca *Capability) serveEdit(c *routes.Call) *routes.Error {
+	return ca.edit(c, []int{imageImage})
 }
 
 // serveMultiEdit answers POST /image/multi-edit (addendum 8.6): the pictures
 // come as image, image_2, image_3 or as images, the base first (D30).
-func (of *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
-	return of.edit(c, []int{imageImage, imageImages, imageImage2, imageImage3})
+func (ca *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
+	return ca.edit(c, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
 // edit is what both have in common; members are where pictures may stand.
-func (of *Capability) edit(c *routes.Call, members []int) *routes.Error {
-	p, e := of.read(c, image.Edit)
+func (ca *Capability) edit(c *routes.Call, members []int) *routes.Error {
+	p, e := ca.read(c, image.Edit)
 	if e != nil {
 		return e
 	}
@@ -75,7 +75,7 @@ func (p *pictures) gateEdit(prompt, resolution, quality string) *routes.Error {
 		return e
 	}
 	if resolution == "1K" && len(p.limits().Resolutions) == 0 {
-		resolution = "" // the default of the endpoint is no choice
+		resolution = "" // the default of the endpoint is not a choice
 	}
 	if e := p.setTier(resolution, quality); e != nil {
 		return e
@@ -139,8 +139,8 @@ func upscaleBookOf(cfg *config.Config) *routes.Rulebook {
 }
 
 // serveUpscale answers POST /image/upscale (interface.md, Images; addendum 8.4, D32).
-func (of *Capability) serveUpscale(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Upscale)
+func (ca *Capability) serveUpscale(c *routes.Call) *routes.Error {
+	p, e := ca.read(c, image.Upscale)
 	if e != nil {
 		return e
 	}
@@ -198,8 +198,8 @@ func (p *pictures) fitScale() *routes.Error {
 }
 
 // serveCutOut answers POST /image/background-remove (interface.md, Images; addendum 8.7).
-func (of *Capability) serveCutOut(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.RemoveBackground)
+func (ca *Capability) serveCutOut(c *routes.Call) *routes.Error {
+	p, e := ca.read(c, image.RemoveBackground)
 	if e != nil {
 		return e
 	}

@@ -42,7 +42,7 @@ func severalPictures(cfg *config.Config) int {
 var pictureMembers = []int{imageImage, imageImage2, imageImage3, imageImages, imageMask, imageURL}
 
 // readForm reads and checks a body. Mistakes that need the model to be
-// told come later; until then they stand in issues.
+// told come later; until then they are in issues.
 func readForm(c *routes.Call, book *routes.Rulebook) (*imageForm, *routes.Error) {
 	f := &imageForm{v: routes.Validator{Doc: &c.Doc, Book: book}}
 	var e *routes.Error
@@ -190,7 +190,7 @@ func (f *imageForm) together(a, b int) {
 // source is a picture of the client as it came.
 type source struct {
 	path   string
-	quoted []byte // text of a JSON string as it stands in the body, or a field of a form
+	quoted []byte // text of a JSON string as it is in the body, or a field of a form
 	file   []byte // a part of a form; quoted is nil then
 }
 
@@ -237,7 +237,7 @@ func (f *imageForm) noPicture(name string) {
 	f.v.Missing(name, "string", "is required: base64 text, a link, or a file of a multipart form.")
 }
 
-// unquoted is the text of a JSON string by what stands between its quotes.
+// unquoted is the text of a JSON string by what is between its quotes.
 func unquoted(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted)

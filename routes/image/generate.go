@@ -16,7 +16,7 @@ import (
 )
 
 // serveStyles answers GET /image/styles (addendum 8.3): names only (D57).
-func (of *Capability) serveStyles(c *routes.Call) *routes.Error {
+func (ca *Capability) serveStyles(c *routes.Call) *routes.Error {
 	b := []byte(`{"object":"list","data":[`)
 	for _, name := range c.Config().Images.Styles {
 		b = jsontext.AppendString(jsontext.Comma(b), name)
@@ -27,8 +27,8 @@ func (of *Capability) serveStyles(c *routes.Call) *routes.Error {
 }
 
 // serveGenerate answers POST /image/generate (interface.md, Images; addendum 8.1).
-func (of *Capability) serveGenerate(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Generate)
+func (ca *Capability) serveGenerate(c *routes.Call) *routes.Error {
+	p, e := ca.read(c, image.Generate)
 	if e != nil {
 		return e
 	}

@@ -131,11 +131,11 @@ func (p *pictures) forgetFetched() {
 
 // unfetched is the answer to a link that leads to no picture.
 func unfetched(path string, err error) *routes.Error {
-	var no *fetch.Error
-	if !errors.As(err, &no) {
-		no = &fetch.Error{Reason: fetch.Unreachable}
+	var refusal *fetch.Error
+	if !errors.As(err, &refusal) {
+		refusal = &fetch.Error{Reason: fetch.Unreachable}
 	}
-	switch no.Reason {
+	switch refusal.Reason {
 	case fetch.Busy:
 		return &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY", RetryAfter: routes.RetrySoon,
 			Message: "Too many pictures are being fetched right now; nothing was charged. Please retry."}
@@ -144,7 +144,7 @@ func unfetched(path string, err error) *routes.Error {
 	case fetch.Unwanted:
 		return refused(path, nil)
 	}
-	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + no.Text()})
+	return routes.Invalid(routes.Issue{Code: "custom", Path: path, Message: path + ": " + refusal.Text()})
 }
 
 // link is the address that a source is, empty when it is a picture itself.
@@ -180,8 +180,8 @@ func (s *source) read() (in image.Input, e *routes.Error) {
 
 // refused is the answer to a picture that is not taken (addendum 8).
 func refused(path string, err error) *routes.Error {
-	no := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
-	errors.As(err, &no)
-	return &routes.Error{Status: no.Status, Code: no.Code, Message: no.Text,
-		Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": " + no.Text}}}
+	refusal := &picture.Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded."}
+	errors.As(err, &refusal)
+	return &routes.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Text,
+		Issues: []routes.Issue{{Code: "custom", Path: path, Message: path + ": " + refusal.Text}}}
 }

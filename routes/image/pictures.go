@@ -47,12 +47,12 @@ type pictures struct {
 }
 
 // read reads a request by the rules of its endpoint.
-func (of *Capability) read(c *routes.Call, kind image.Kind) (*pictures, *routes.Error) {
+func (ca *Capability) read(c *routes.Call, kind image.Kind) (*pictures, *routes.Error) {
 	f, e := readForm(c, c.Rules())
 	if e != nil {
 		return nil, e
 	}
-	p := &pictures{of: of, call: c, view: c.Own(of).(*view), form: f,
+	p := &pictures{of: ca, call: c, view: c.Own(ca).(*view), form: f,
 		job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
 	c.Part = p
 	return p, nil
@@ -273,13 +273,13 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 	}
 	if f.Cause != proxy.None {
 		p.call.Cause = f.Cause.String()
-		p.leave(f.Attempts > 0, p.rewritten != "")
+		p.settleDisconnect(f.Attempts > 0, p.rewritten != "")
 		return p.call.Unreachable(&proxy.Result{Cause: f.Cause, RetryAfter: f.RetryAfter})
 	}
 	p.call.Cause = "upstream_status"
-	no := &f.Failure
-	e := &routes.Error{Status: no.Status, Code: no.Code, Message: no.Message,
-		RetryAfter: max(no.RetryAfter, f.RetryAfter)}
+	refusal := &f.Failure
+	e := &routes.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message,
+		RetryAfter: max(refusal.RetryAfter, f.RetryAfter)}
 	switch {
 	case e.Status == 400:
 		e.RequestID = true
@@ -337,11 +337,11 @@ func appendEscapedHeader(dst []byte, text string, most int) []byte {
 	return dst
 }
 
-// leave settles a request for pictures whose client left and that was
+// settleDisconnect settles a request for pictures whose client left and that was
 // not carried to its end. Pictures that an upstream was asked for are all made,
 // so all are paid. Before that only the rewriting of the prompt can have cost
 // anything: its price is paid when the text model was asked for it.
-func (p *pictures) leave(asked, worded bool) {
+func (p *pictures) settleDisconnect(asked, worded bool) {
 	if !p.call.Left() || p.carried.Load() || !asked && !worded {
 		return
 	}

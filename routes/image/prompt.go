@@ -97,7 +97,7 @@ func (p *pictures) rewrite() *routes.Error {
 	if own := p.writer.Chat.MaxCompletionTokens; own > 0 {
 		most = min(most, own)
 	}
-	ask := routes.Aside{
+	ask := routes.InternalCompletion{
 		Model: p.writer, Body: rewriteBody(p.writer.ID, p.job.Kind, p.job.Prompt, limit, most), MostTokens: most,
 		MostBytes: maxRewriteAnswer,
 		Within:    p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
@@ -110,7 +110,7 @@ func (p *pictures) rewrite() *routes.Error {
 	}
 	if ask.Cause.Final() {
 		p.call.Cause, p.call.Upstream = ask.Cause.String(), ask.Upstream
-		p.leave(false, ask.Sent)
+		p.settleDisconnect(false, ask.Sent)
 		return p.call.Unreachable(&proxy.Result{Cause: ask.Cause})
 	}
 	p.sale.Rewritten = err == nil

@@ -33,8 +33,8 @@ func simpleEditBookOf(cfg *config.Config) *routes.Rulebook {
 
 // serveGenerations answers POST /images/generations in OpenAI's form
 // (interface.md, Images; addendum 8.2).
-func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Generate)
+func (ca *Capability) serveGenerations(c *routes.Call) *routes.Error {
+	p, e := ca.read(c, image.Generate)
 	if e != nil {
 		return e
 	}
@@ -52,8 +52,8 @@ func (of *Capability) serveGenerations(c *routes.Call) *routes.Error {
 
 // serveSimpleEdit answers POST /images/edits, the route that OpenAI's packages
 // call for edits, in their form.
-func (of *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
-	p, e := of.read(c, image.Edit)
+func (ca *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
+	p, e := ca.read(c, image.Edit)
 	if e != nil {
 		return e
 	}

@@ -20,7 +20,7 @@ import (
 // Capability is what main registers.
 type Capability struct {
 	store   media.Store
-	shelf   routes.Shelf
+	shelf   routes.MediaStore
 	links   *media.Links
 	node    uint32
 	log     *zerolog.Logger
@@ -36,10 +36,10 @@ type Capability struct {
 func New(store media.Store) *Capability { return &Capability{store: store, uses: newUses()} }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.shelf, of.links, of.node, of.log = g.Shelf(), g.Links(), g.NodeNo(), g.Logger()
-	of.swept = g.Metrics().NewCounter("farebox_media_swept_total")
-	of.served = g.Metrics().NewCounter("farebox_media_link_bytes_total")
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.shelf, c.links, c.node, c.log = g.Shelf(), g.Links(), g.NodeNo(), g.Logger()
+	c.swept = g.Metrics().NewCounter("farebox_media_swept_total")
+	c.served = g.Metrics().NewCounter("farebox_media_link_bytes_total")
 	sum := func(of *atomic.Pointer[media.Sums], n func(*media.Sums) int64) func() float64 {
 		return func() float64 {
 			if s := of.Load(); s != nil {
@@ -48,41 +48,41 @@ func (of *Capability) Open(g *routes.Gateway) []routes.Row {
 			return 0
 		}
 	}
-	g.Metrics().NewGauge("farebox_media_bytes", sum(&of.sums, func(s *media.Sums) int64 { return s.Bytes }))
-	g.Metrics().NewGauge("farebox_media_files", sum(&of.sums, func(s *media.Sums) int64 { return s.Files }))
+	g.Metrics().NewGauge("farebox_media_bytes", sum(&c.sums, func(s *media.Sums) int64 { return s.Bytes }))
+	g.Metrics().NewGauge("farebox_media_files", sum(&c.sums, func(s *media.Sums) int64 { return s.Files }))
 	const path = routes.MediaPath + "{id}"
 	row := func(method string, serve routes.Handler) routes.Row {
 		return routes.Row{Method: method, Path: path, Access: routes.Public, Form: routes.NoBody,
 			Limit: routes.SmallBody, Serve: serve}
 	}
-	return []routes.Row{row("GET", of.get), row("HEAD", of.get), row("DELETE", of.revoke)}
+	return []routes.Row{row("GET", c.get), row("HEAD", c.get), row("DELETE", c.revoke)}
 }
 
 // Load is routes.Loader: what is kept is looked through from when it is served.
-func (of *Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
+func (c *Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
 	return routes.View{Headers: [][]byte{[]byte("Content-Range"), []byte("Accept-Ranges"), []byte("ETag"),
-		[]byte("Content-Disposition")}, Serve: func() { of.sweep(cfg.Media.Sweep) }}, nil
+		[]byte("Content-Disposition")}, Serve: func() { c.sweep(cfg.Media.Sweep) }}, nil
 }
 
 // sweep begins to look through the store, once.
-func (of *Capability) sweep(every time.Duration) {
-	if of.sweeper != nil || of.store == nil {
+func (c *Capability) sweep(every time.Duration) {
+	if c.sweeper != nil || c.store == nil {
 		return
 	}
-	of.sweeper = media.NewSweeper(of.store, every, of.wanted, of.note)
-	of.sweeper.Start()
+	c.sweeper = media.NewSweeper(c.store, every, c.wanted, c.note)
+	c.sweeper.Start()
 }
 
 // Close ends the looking through, before the ledger is closed.
-func (of *Capability) Close() {
-	if of.sweeper != nil {
-		of.sweeper.Close()
+func (c *Capability) Close() {
+	if c.sweeper != nil {
+		c.sweeper.Close()
 	}
 }
 
 // wanted says what the ledger knows of a file.
-func (of *Capability) wanted(id string) (media.Verdict, error) {
-	row, err := of.shelf.Job(id)
+func (c *Capability) wanted(id string) (media.Verdict, error) {
+	row, err := c.shelf.Job(id)
 	switch {
 	case isNone(err):
 		return media.Unknown, nil
@@ -98,24 +98,24 @@ func (of *Capability) wanted(id string) (media.Verdict, error) {
 const mostRows = 10_000
 
 // note tells of a sweep.
-func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
+func (c *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	if err != nil {
-		of.log.Warn().Err(err).Msg("the media store could not be looked through; it is tried again")
+		c.log.Warn().Err(err).Msg("the media store could not be looked through; it is tried again")
 		return
 	}
-	of.sums.Store(&s)
-	of.swept.Add(int(s.Removed))
+	c.sums.Store(&s)
+	c.swept.Add(int(s.Removed))
 	if s.Removed > 0 {
-		of.log.Info().Int64("files", s.Removed).Int64("bytes", s.RemovedBytes).
+		c.log.Info().Int64("files", s.Removed).Int64("bytes", s.RemovedBytes).
 			Msg("removed files without a job from the media store")
 	}
 	if s.Refused > 0 {
-		of.log.Error().Int64("files", s.Refused).Str("store", of.store.Name()).
+		c.log.Error().Int64("files", s.Refused).Str("store", c.store.Name()).
 			Msg("most files in the media store belong to no job of this ledger, so none was removed: " +
 				"does the directory, or the prefix in the bucket, belong to another service? If the ledger is the right " +
 				"one, remove the files yourself")
 	}
-	rows, err := of.shelf.Jobs(0, store.JobPlace{}, mostRows)
+	rows, err := c.shelf.Jobs(0, store.JobPlace{}, mostRows)
 	if err != nil {
 		return
 	}
@@ -124,16 +124,16 @@ func (of *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	for _, r := range rows {
 		if r.MediaType != "" && r.ReleasedUs == 0 && r.State.Terminal() && r.EndedUs < soon && !listed[r.ID] {
 			ctx, cancel := context.WithTimeout(context.Background(), openLimit)
-			if _, err := of.store.Size(ctx, r.ID); isMissing(err) {
+			if _, err := c.store.Size(ctx, r.ID); isMissing(err) {
 				missing, some = missing+1, r.ID
 			}
 			cancel()
 		}
 	}
 	if missing > 0 {
-		of.log.Error().Int("jobs", missing).Str("queue_id", some).
+		c.log.Error().Int("jobs", missing).Str("queue_id", some).
 			Msg(fmt.Sprintf("results of jobs are missing in %s: somebody removed them, or another node stores them for "+
-				"itself (media.s3, or a media.dir that all nodes see)", of.store.Name()))
+				"itself (media.s3, or a media.dir that all nodes see)", c.store.Name()))
 	}
 }
 

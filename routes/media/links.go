@@ -42,24 +42,24 @@ func tooOften(message string, wait time.Duration) *routes.Error {
 
 // find is what the link of a request leads to. Nothing but its signature is looked at
 // before that is known to be ours.
-func (of *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *routes.Error) {
+func (ca *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *routes.Error) {
 	id, q := string(c.Rest()), c.Ctx.QueryArgs()
-	kind, expires, err := of.links.Check(id, q.Peek("exp"), q.Peek("sig"), c.Began)
+	kind, expires, err := ca.links.Check(id, q.Peek("exp"), q.Peek("sig"), c.Began)
 	switch {
 	case errors.Is(err, media.ErrExpired):
 		return nil, 0, gone()
-	case err != nil || of.store == nil:
+	case err != nil || ca.store == nil:
 		return nil, 0, missing()
 	}
-	if wait := of.uses.ask(id, c.Began, expires, c.Config().Media.LinkRequests); wait > 0 {
+	if wait := ca.uses.admit(id, c.Began, expires, c.Config().Media.LinkRequests); wait > 0 {
 		return nil, 0, tooOften("This link is asked too often.", wait)
 	}
-	row, err := of.shelf.Job(id)
+	row, err := ca.shelf.Job(id)
 	switch {
 	case isNone(err):
 		return nil, 0, gone()
 	case err != nil:
-		of.log.Error().Err(err).Str("queue_id", id).Msg("a job could not be looked up for its link")
+		ca.log.Error().Err(err).Str("queue_id", id).Msg("a job could not be looked up for its link")
 		return nil, 0, later()
 	case row.ReleasedUs != 0 || row.LinksUs != 0, row.State == store.JobFailed,
 		row.State.Terminal() && (row.MediaType == "" || row.ExpiresUs != 0 && row.ExpiresUs <= c.Began.UnixMicro()):
@@ -70,13 +70,13 @@ func (of *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *rout
 
 // revoke answers DELETE: no link to what the job made is good any more. Its customer has
 // it with a key as before.
-func (of *Capability) revoke(c *routes.Call) *routes.Error {
-	row, _, e := of.find(c)
+func (ca *Capability) revoke(c *routes.Call) *routes.Error {
+	row, _, e := ca.find(c)
 	if e != nil {
 		return e
 	}
-	if _, err := of.shelf.RevokeLinks(row.ID, c.Began.UnixMicro()); err != nil {
-		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("a link could not be revoked")
+	if _, err := ca.shelf.RevokeLinks(row.ID, c.Began.UnixMicro()); err != nil {
+		ca.log.Error().Err(err).Str("queue_id", row.ID).Msg("a link could not be revoked")
 		return later()
 	}
 	c.Ctx.SetStatusCode(204)
@@ -84,8 +84,8 @@ func (of *Capability) revoke(c *routes.Call) *routes.Error {
 }
 
 // get answers GET and HEAD with what a job made, or with a range of it.
-func (of *Capability) get(c *routes.Call) *routes.Error {
-	row, kind, e := of.find(c)
+func (ca *Capability) get(c *routes.Call) *routes.Error {
+	row, kind, e := ca.find(c)
 	switch {
 	case e != nil:
 		return e
@@ -94,7 +94,7 @@ func (of *Capability) get(c *routes.Call) *routes.Error {
 		e.Message, e.RetryAfter = "This is not made yet; please retry.", 5*routes.RetrySoon
 		return e
 	}
-	if e := of.answer(c, row, kind); e != nil {
+	if e := ca.answer(c, row, kind); e != nil {
 		for _, name := range []string{"Content-Disposition", "ETag", "Accept-Ranges"} {
 			c.Ctx.Response.Header.Del(name) // they are not of an error
 		}
@@ -108,10 +108,10 @@ func (of *Capability) get(c *routes.Call) *routes.Error {
 }
 
 // answer is get for what is there.
-func (of *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkKind) *routes.Error {
+func (ca *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkKind) *routes.Error {
 	h := &c.Ctx.Response.Header
 	tag := `"` + row.ID + `"`
-	of.describe(c, row, kind, tag)
+	ca.describe(c, row, kind, tag)
 	if bytes.Contains(c.Ctx.Request.Header.Peek("If-None-Match"), []byte(tag)) {
 		c.Ctx.SetStatusCode(304)
 		return nil
@@ -136,7 +136,7 @@ func (of *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkK
 		h.SetContentLength(int(length))
 		return nil
 	}
-	return of.deliver(c, row, kind, from, length)
+	return ca.deliver(c, row, kind, from, length)
 }
 
 // unchanged says that a range may be of what the client has had before, which never
@@ -148,7 +148,7 @@ func unchanged(c *routes.Call, tag string) bool {
 
 // describe sets what every answer says beside the bytes. A browser that is sent to a link
 // never runs anything of it.
-func (of *Capability) describe(c *routes.Call, row *store.JobRow, kind media.LinkKind, tag string) {
+func (ca *Capability) describe(c *routes.Call, row *store.JobRow, kind media.LinkKind, tag string) {
 	h := &c.Ctx.Response.Header
 	contentType, disposition := presented(row, kind)
 	h.SetContentType(contentType)
@@ -167,7 +167,7 @@ func (of *Capability) describe(c *routes.Call, row *store.JobRow, kind media.Lin
 }
 
 // presented is the type and the name under which a client has it: never a type that a
-// browser would show as a page, whatever stands in the row.
+// browser would show as a page, whatever is in the row.
 func presented(row *store.JobRow, kind media.LinkKind) (contentType, disposition string) {
 	contentType = media.MediaType(row.MediaType)
 	ending := media.Ending(contentType)
@@ -191,25 +191,25 @@ type addressed interface {
 }
 
 // deliver hands over a piece of what a job made.
-func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64,
+func (ca *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64,
 ) *routes.Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(openLimit, cancel)
-	own, leads := of.store.(addressed)
+	own, leads := ca.store.(addressed)
 	if s3 := c.Config().Media.S3; leads && kind == media.Plain && s3 != nil && s3.Redirect {
 		defer cancel()
-		return of.lead(ctx, c, row, own)
+		return ca.lead(ctx, c, row, own)
 	}
 	once, p := kind == media.Download, piece{row.ID, from, length, row.MediaBytes}
 	if once {
-		busy, spent, err := of.uses.begin(of.shelf, of.node, p)
+		busy, spent, err := ca.uses.begin(ca.shelf, ca.node, p)
 		if busy || spent || err != nil {
 			limit.Stop()
 			cancel()
-			return of.notNow(row.ID, spent, err)
+			return ca.notNow(row.ID, spent, err)
 		}
 	}
-	r, err := of.store.Open(ctx, row.ID, from, length)
+	r, err := ca.store.Open(ctx, row.ID, from, length)
 	if !limit.Stop() && err == nil {
 		_ = r.Close()
 		err = context.DeadlineExceeded
@@ -217,27 +217,27 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 	if err != nil {
 		cancel()
 		if once {
-			of.handed(p, 0)
+			ca.handed(p, 0)
 		}
 		if isMissing(err) {
 			return gone()
 		}
-		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("media cannot be opened for a link")
+		ca.log.Error().Err(err).Str("queue_id", row.ID).Msg("media cannot be opened for a link")
 		return later()
 	}
 	src, id, status := &body{ReadCloser: r, size: length}, row.ID, c.Ctx.Response.StatusCode()
 	c.Proxy().Deliver(c.Ctx, src, func(n int64, err error) {
 		_ = src.Close()
 		cancel()
-		of.served.Add(int(n))
+		ca.served.Add(int(n))
 		if once {
-			of.handed(p, n)
+			ca.handed(p, n)
 		}
 		o := proxy.Outcome{}
 		switch {
 		case err != nil && src.broken != nil:
 			o.Cause = proxy.UpstreamTruncated
-			of.log.Error().Err(src.broken).Str("queue_id", id).Msg("media could not be read to their end for a link")
+			ca.log.Error().Err(src.broken).Str("queue_id", id).Msg("media could not be read to their end for a link")
 		case err != nil:
 			o.Cause = proxy.ClientGone
 		}
@@ -249,30 +249,30 @@ func (of *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 }
 
 // notNow is the answer where a link for one download hands nothing over.
-func (of *Capability) notNow(id string, spent bool, err error) *routes.Error {
+func (c *Capability) notNow(id string, spent bool, err error) *routes.Error {
 	switch {
 	case errors.Is(err, store.ErrNoRow) || spent:
 		return gone()
 	case err != nil:
-		of.log.Error().Err(err).Str("queue_id", id).Msg("it could not be written down that a link is used")
+		c.log.Error().Err(err).Str("queue_id", id).Msg("it could not be written down that a link is used")
 		return later()
 	}
 	return tooOften("This link is good for one download, which is under way.", 5*time.Second)
 }
 
 // handed notes how much of a piece a link for one download has handed over.
-func (of *Capability) handed(p piece, n int64) {
-	if err := of.uses.end(of.shelf, of.node, p, n); err != nil {
-		of.log.Error().Err(err).Str("queue_id", p.id).Msg("it could not be written down that a link was used")
+func (c *Capability) handed(p piece, n int64) {
+	if err := c.uses.end(c.shelf, c.node, p, n); err != nil {
+		c.log.Error().Err(err).Str("queue_id", p.id).Msg("it could not be written down that a link was used")
 	}
 }
 
 // lead sends a client on to the bucket.
-func (of *Capability) lead(ctx context.Context, c *routes.Call, row *store.JobRow, own addressed) *routes.Error {
+func (ca *Capability) lead(ctx context.Context, c *routes.Call, row *store.JobRow, own addressed) *routes.Error {
 	contentType, disposition := presented(row, media.Plain)
 	at, err := own.Address(ctx, row.ID, contentType, disposition)
 	if err != nil {
-		of.log.Error().Err(err).Str("queue_id", row.ID).Msg("an address in the bucket cannot be signed")
+		ca.log.Error().Err(err).Str("queue_id", row.ID).Msg("an address in the bucket cannot be signed")
 		return later()
 	}
 	c.Ctx.Response.Header.Set("Location", at)

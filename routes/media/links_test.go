@@ -358,7 +358,7 @@ func TestALinkThatIsAskedTooOften(t *testing.T) {
 	}
 	// Forged ones do not use up the good one's.
 	other := newUses()
-	if len(s.of.uses.list) != 1 || other.ask("x", time.Now(), time.Now(), 1) != 0 {
+	if len(s.of.uses.list) != 1 || other.admit("x", time.Now(), time.Now(), 1) != 0 {
 		t.Errorf("%d links are remembered", len(s.of.uses.list))
 	}
 }

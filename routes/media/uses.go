@@ -41,8 +41,8 @@ type use struct {
 
 func newUses() *uses { return &uses{list: map[string]*use{}} }
 
-// ask counts a request; wait is when the next one is answered, 0: this one is.
-func (u *uses) ask(id string, now, expires time.Time, most int64) (wait time.Duration) {
+// admit counts a request; wait is when the next one is answered, 0: this one is.
+func (u *uses) admit(id string, now, expires time.Time, most int64) (wait time.Duration) {
 	minute := now.Unix() / 60
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,7 +107,7 @@ func (p piece) whole() bool { return p.from == 0 && p.length == p.size }
 // begin says whether a piece may be handed over: busy is that all of it, or as much as may
 // be, is on its way to somebody, spent that it was had often enough: the links have ended
 // then. Where it may, end must be called.
-func (u *uses) begin(s routes.Shelf, node uint32, p piece) (busy, spent bool, err error) {
+func (u *uses) begin(s routes.MediaStore, node uint32, p piece) (busy, spent bool, err error) {
 	u.mu.Lock()
 	one := u.list[p.id]
 	if one == nil || one.whole || one.out >= mostTimes*p.size {
@@ -135,13 +135,13 @@ func (u *uses) begin(s routes.Shelf, node uint32, p piece) (busy, spent bool, er
 		return store.LinkUse{}
 	})
 	if busy || spent || err != nil {
-		u.leave(p)
+		u.release(p)
 	}
 	return busy, spent, err
 }
 
-// leave notes that a piece is on its way no longer.
-func (u *uses) leave(p piece) {
+// release notes that a piece is on its way no longer.
+func (u *uses) release(p piece) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if one := u.list[p.id]; one != nil {
@@ -159,7 +159,7 @@ const (
 
 // end notes how much of a piece was handed over. With the last of a file its links end.
 // What cannot be written down stays on its way as far as this node knows.
-func (u *uses) end(s routes.Shelf, node uint32, p piece, sent int64) (err error) {
+func (u *uses) end(s routes.MediaStore, node uint32, p piece, sent int64) (err error) {
 	for try := range endTries {
 		if try > 0 {
 			time.Sleep(endEvery)
@@ -176,7 +176,7 @@ func (u *uses) end(s routes.Shelf, node uint32, p piece, sent int64) (err error)
 			return use
 		})
 		if err == nil || errors.Is(err, store.ErrNoRow) {
-			u.leave(p)
+			u.release(p)
 			return nil
 		}
 	}

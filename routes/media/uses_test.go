@@ -12,7 +12,7 @@ import (
 
 // shared is the store of two nodes, of which one may have died.
 type shared struct {
-	routes.Shelf
+	routes.MediaStore
 	mu    sync.Mutex
 	links []byte
 	ended bool
@@ -37,7 +37,7 @@ func (s *shared) UseLinks(_ string, use func([]byte, func(uint32) bool) store.Li
 // node is what one of them has seen.
 func node(id string) *uses {
 	u := newUses()
-	u.ask(id, time.Now(), time.Now().Add(time.Hour), 1000)
+	u.admit(id, time.Now(), time.Now().Add(time.Hour), 1000)
 	return u
 }
 

@@ -32,12 +32,12 @@ var chatShape = dialect.ChatShape("", nil, nil)
 // count answers POST /messages/count_tokens: as an upstream of the model counts that
 // does so for nothing, else by an estimate with the model's tokenizer, as the prompt is
 // held before it is sent.
-func (of *Capability) count(call *routes.Call) *routes.Error {
-	told, e := of.read(call)
+func (ca *Capability) count(call *routes.Call) *routes.Error {
+	reported, e := ca.read(call)
 	if e != nil {
 		return e
 	}
-	if e := chooseModel(call, told.Issues); e != nil {
+	if e := chooseModel(call, reported.Issues); e != nil {
 		return e
 	}
 	if call.Model.Chat.Enclave != nil {
@@ -48,15 +48,15 @@ func (of *Capability) count(call *routes.Call) *routes.Error {
 		return call.Overrun(byCounts, &d, call.Row.Path)
 	}
 	var doc scan.Document
-	if err := doc.Skim(told.Body, chatShape); err != nil {
+	if err := doc.Skim(reported.Body, chatShape); err != nil {
 		return routes.InvalidBody("", err.Error())
 	}
-	c := dialect.Chat{Body: told.Body, Doc: &doc, Model: call.Model, Choices: 1, Form: told.Form, Told: call.Body,
+	c := dialect.Chat{Body: reported.Body, Doc: &doc, Model: call.Model, Choices: 1, Form: reported.Form, Told: call.Body,
 		ToldDoc: &call.Doc}
 	if prompt := call.Config().SystemPrompt; prompt != "" {
 		c.SystemPrompt = routes.ViewBytes(prompt)
 	}
-	if n, ok := of.exactly(call, &c); ok {
+	if n, ok := ca.exactly(call, &c); ok {
 		return answerCount(call, n)
 	}
 	n := dialect.CountPrompt(&c)
@@ -82,7 +82,7 @@ const (
 
 // exactly has the first upstream of the model count that speaks Messages itself. It is
 // not judged by that: what fails here is answered by the estimate.
-func (of *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok bool) {
+func (ca *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok bool) {
 	if len(c.Told) > maxExactly || linked(c) {
 		return 0, false
 	}
@@ -96,11 +96,11 @@ func (of *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok b
 		if counter.Count(&r, c, t, &s) != nil {
 			return 0, false
 		}
-		x := of.exchanges.Get().(*proxy.Exchange)
+		x := ca.exchanges.Get().(*proxy.Exchange)
 		defer func() {
 			x.Close()
 			x.Reset()
-			of.exchanges.Put(x)
+			ca.exchanges.Put(x)
 		}()
 		res := call.Proxy().Ask(call.Ctx, x, exactlyWithin, t.Upstream.Proxy, &r)
 		if res.Cause != proxy.None || res.Status != 200 {

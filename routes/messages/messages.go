@@ -26,19 +26,19 @@ func New(texts routes.TextModels) *Capability {
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(*routes.Gateway) []routes.Row {
+func (c *Capability) Open(*routes.Gateway) []routes.Row {
 	offered := func(cfg *config.Config) bool { return *cfg.Compat.Messages }
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/messages", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
 			Operation: "chat", Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(askBook),
-			Offered: offered, Serve: of.serve,
+			Offered: offered, Serve: c.serve,
 		},
 		{
 			Method: "POST", Path: "/messages/count_tokens", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Rate: byCounts,
 			Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(countBook), Offered: offered,
-			Serve: of.count,
+			Serve: c.count,
 		},
 	}
 }
@@ -52,16 +52,16 @@ func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes
 var requestHeader = []byte("Request-Id")
 
 // serve answers POST /messages.
-func (of *Capability) serve(call *routes.Call) *routes.Error {
-	told, e := of.read(call)
+func (c *Capability) serve(call *routes.Call) *routes.Error {
+	reported, e := c.read(call)
 	if e != nil {
 		return e
 	}
-	return of.texts.Sell(call, told)
+	return c.texts.Sell(call, reported)
 }
 
 // read makes a chat completion of what the client asks.
-func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
+func (c *Capability) read(call *routes.Call) (*routes.TranslatedChat, *routes.Error) {
 	call.Ctx.Response.Header.SetCanonical(requestHeader, call.ID[:])
 	rules := call.Rules()
 	if e := call.ReadJSON(rules.Root); e != nil {
@@ -74,18 +74,18 @@ func (of *Capability) read(call *routes.Call) (*routes.Retold, *routes.Error) {
 	v.CheckAll()
 	checkStops(&v)
 	f, body, wrong := form.Read(call.Body, &call.Doc, searchless(call, &v))
-	f.Brand = call.Own(of).(string)
+	f.Brand = call.Own(c).(string)
 	f.SetBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
-	told := &routes.Retold{Form: f, Body: body, Issues: v.Issues}
-	if len(told.Issues) == 0 {
+	reported := &routes.TranslatedChat{Form: f, Body: body, Issues: v.Issues}
+	if len(reported.Issues) == 0 {
 		for _, w := range wrong {
-			told.Issues = append(told.Issues, routes.Issue{Code: "custom", Path: w.Path, Message: w.Text})
+			reported.Issues = append(reported.Issues, routes.Issue{Code: "custom", Path: w.Path, Message: w.Text})
 		}
 	}
-	if len(told.Issues) > 0 {
-		told.Body = form.Named(call.Body, &call.Doc)
+	if len(reported.Issues) > 0 {
+		reported.Body = form.Named(call.Body, &call.Doc)
 	}
-	return told, nil
+	return reported, nil
 }
 
 // searchless says that the model a body names cannot search the web.

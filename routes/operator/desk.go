@@ -74,8 +74,8 @@ type Options struct {
 	Failed chan<- error
 }
 
-// Desk serves operators.
-type Desk struct {
+// API serves operators.
+type API struct {
 	ledger  Ledger
 	gateway Gateway
 	reload  func() (string, error)
@@ -155,8 +155,8 @@ func listensOn(ln net.Listener, addr string) bool {
 }
 
 // New makes the desk of this node, which answers to other nodes.
-func New(o Options) *Desk {
-	d := &Desk{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, failed: o.Failed}
+func New(o Options) *API {
+	d := &API{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, failed: o.Failed}
 	d.ended, d.end = context.WithCancel(context.Background())
 	d.rows, d.described = d.table(), sync.OnceValue(d.describe)
 	d.ledger.OnQuestion(d.answerNode)
@@ -164,7 +164,7 @@ func New(o Options) *Desk {
 }
 
 // Serve serves operators on a socket, until Close.
-func (d *Desk) Serve(ln net.Listener) {
+func (d *API) Serve(ln net.Listener) {
 	d.unix = ln.Addr().Network() == "unix"
 	d.named, _, _ = net.SplitHostPort(d.gateway.Config().Operator.Listen)
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {
@@ -200,7 +200,7 @@ func URL(at net.Addr, cfg *config.Config) string {
 }
 
 // Close ends the listener and waits a moment for calls under way.
-func (d *Desk) Close() {
+func (d *API) Close() {
 	d.end()
 	if d.server == nil {
 		return

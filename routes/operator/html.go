@@ -15,7 +15,7 @@ type htmlWriter struct {
 	title   string
 	asked   []string // the query, as "member: value"
 	pages   shape
-	numbers []bool // by column: cells stand at the right
+	numbers []bool // by column: cells are at the right
 }
 
 // pageStyle repeats the head of the table on each sheet of paper.

@@ -33,7 +33,7 @@ const (
 )
 
 // host refuses names that nobody gave us: a page whose own name leads here (DNS rebinding).
-func (d *Desk) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
+func (d *API) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 	if d.unix {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (d *Desk) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 }
 
 // change refuses changes that a page of another origin may have sent.
-func (d *Desk) change(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
+func (d *API) change(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 	h := &ctx.Request.Header
 	if len(h.Peek(headerChange)) == 0 {
 		return &refusal{status: 403, code: "FORBIDDEN", text: "A change needs the header " + headerChange + ": 1"}
@@ -79,7 +79,7 @@ func sameHost(origin, host string, hosts []string) bool {
 }
 
 // actor is the operator behind a request: of a token, of a socket, or of a trusted proxy.
-func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.Actor, no *refusal) {
+func (d *API) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.Actor, rejection *refusal) {
 	peer := listen.AddrOf(ctx.RemoteAddr())
 	from := proxy.Counted(peer)
 	h := &ctx.Request.Header
@@ -90,9 +90,9 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 	}
 	switch secret, bearer := bytes.CutPrefix(auth, []byte("Bearer ")); {
 	case bearer && bytes.HasPrefix(secret, []byte(tokenPrefix)):
-		by, no = d.token(from, cfg, string(secret))
+		by, rejection = d.token(from, cfg, string(secret))
 	case len(user) > 0:
-		by, no = d.user(peer, h, cfg, user)
+		by, rejection = d.user(peer, h, cfg, user)
 	case len(auth) > 0:
 		return by, d.wrong(from, "An operator's token begins with "+tokenPrefix+"; farebox operator token create makes one. "+
 			"Keys of customers are not taken here")
@@ -109,11 +109,11 @@ func (d *Desk) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing
 			by.From = peer.String()
 		}
 	}
-	return by, no
+	return by, rejection
 }
 
 // token finds the operator of a token. An address that guesses is refused for a while. Tokens that were right before still pass.
-func (d *Desk) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, no *refusal) {
+func (d *API) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, rejection *refusal) {
 	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !d.seen.has(secret) {
 		return by, tooMany(wait)
 	}
@@ -134,7 +134,7 @@ func (d *Desk) token(from netip.Addr, cfg *config.Operator, secret string) (by b
 }
 
 // user is the user that a trusted proxy names.
-func (d *Desk) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Operator, name []byte) (by billing.Actor, no *refusal) {
+func (d *API) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Operator, name []byte) (by billing.Actor, rejection *refusal) {
 	from := proxy.Counted(peer)
 	if !cfg.Trusts(peer) {
 		return by, unauthorized("This address may not name users; it is not among operator.trusted_proxies")
@@ -155,7 +155,7 @@ func (d *Desk) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Oper
 }
 
 // wrong counts a wrong secret of an address.
-func (d *Desk) wrong(from netip.Addr, text string) *refusal {
+func (d *API) wrong(from netip.Addr, text string) *refusal {
 	if wait := d.tries.Take(from, wrongTries, time.Now()); wait > 0 {
 		return tooMany(wait)
 	}

@@ -44,7 +44,7 @@ const (
 )
 
 // shared is a row that all nodes carry out. do is what one of them does.
-func shared[Q interface{ node() string }, T any](d *Desk, info billing.OperationInfo, most time.Duration, do func(context.Context, billing.Act, Q) ([]T, error)) *row {
+func shared[Q interface{ node() string }, T any](d *API, info billing.OperationInfo, most time.Duration, do func(context.Context, billing.Act, Q) ([]T, error)) *row {
 	info.Query, info.Answer = reflect.TypeFor[Q](), reflect.TypeFor[Nodes[T]]()
 	r := newRow(info, func(ctx context.Context, act billing.Act, query []byte) (any, error) {
 		var q Q
@@ -70,7 +70,7 @@ func shared[Q interface{ node() string }, T any](d *Desk, info billing.Operation
 }
 
 // together asks the nodes and puts their rows together.
-func together[T any](ctx context.Context, d *Desk, act billing.Act, name, node string, query []byte, most time.Duration) (all Nodes[T], err error) {
+func together[T any](ctx context.Context, d *API, act billing.Act, name, node string, query []byte, most time.Duration) (all Nodes[T], err error) {
 	all.Items = []T{}
 	replies, missing, err := d.ledger.Ask(ctx, node, billing.Question{Operation: name, By: act.By, Query: query}, most)
 	if err != nil {
@@ -93,7 +93,7 @@ func together[T any](ctx context.Context, d *Desk, act billing.Act, name, node s
 }
 
 // answerNode carries out what a node asks, this one or another.
-func (d *Desk) answerNode(ctx context.Context, q billing.Question) ([]byte, error) {
+func (d *API) answerNode(ctx context.Context, q billing.Question) ([]byte, error) {
 	for _, r := range d.rows {
 		if r.Name != q.Operation || r.here == nil {
 			continue

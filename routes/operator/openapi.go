@@ -21,13 +21,13 @@ type document struct {
 }
 
 // openAPI answers with the document, which is the same for every role.
-func (d *Desk) openAPI(ctx *fasthttp.RequestCtx, _ billing.Actor, _ []byte) *refusal {
+func (d *API) openAPI(ctx *fasthttp.RequestCtx, _ billing.Actor, _ []byte) *refusal {
 	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
 	ctx.Response.SetBodyRaw(d.described())
 	return nil
 }
 
-func (d *Desk) describe() []byte {
+func (d *API) describe() []byte {
 	o := document{schemas: object{"Error": object{"type": "object", "required": []string{"error"}, "properties": object{
 		"error": object{"type": "string"}, "code": object{"type": "string"},
 		"issues": object{"type": "array", "items": object{"type": "object"}},

@@ -109,8 +109,8 @@ type CheckUpstream struct {
 // nothing is the query of operations that have none.
 type nothing struct{}
 
-// own are the operations on this process.
-func (d *Desk) own() []*row {
+// processOperations are the operations on this process.
+func (d *API) processOperations() []*row {
 	rows := []*row{
 		own("read_backup", billing.MayOwn, "GET", "/backup", func(billing.Act, nothing) (object, error) { return nil, nil }),
 		own("get_openapi", billing.MayList, "GET", "/openapi.json", func(billing.Act, nothing) (object, error) { return nil, nil }),
@@ -161,7 +161,7 @@ func info(name string, right billing.Right, method, path string) billing.Operati
 }
 
 // health is the row of the health. What only a look at all nodes shows is added to the warnings.
-func (d *Desk) health() *row {
+func (d *API) health() *row {
 	r := shared(d, info("get_health", billing.MayList, "GET", "/health"), waitForList,
 		func(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {
 			return []NodeHealth{{ProcessState: d.gateway.State()}}, nil
@@ -189,21 +189,21 @@ func (d *Desk) health() *row {
 	return r
 }
 
-func (d *Desk) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
+func (d *API) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
 	for _, t := range d.gateway.Targets() {
 		list = append(list, NodeUpstream{TargetState: t})
 	}
 	return list, nil
 }
 
-func (d *Desk) modelsHere(context.Context, billing.Act, OnNode) (list []NodeModel, err error) {
+func (d *API) modelsHere(context.Context, billing.Act, OnNode) (list []NodeModel, err error) {
 	for _, m := range d.gateway.Models() {
 		list = append(list, NodeModel{ModelState: m})
 	}
 	return list, nil
 }
 
-func (d *Desk) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (list []NodeCheck, err error) {
+func (d *API) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (list []NodeCheck, err error) {
 	found := d.gateway.CheckUpstream(ctx, q.Upstream, q.Model)
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w: %q", billing.ErrNoUpstream, q.Upstream)
@@ -215,7 +215,7 @@ func (d *Desk) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (l
 }
 
 // reloads is the row that reads the config file. It is in the audit log once, as the node that was called writes it.
-func (d *Desk) reloads() *row {
+func (d *API) reloads() *row {
 	r := shared(d, info("reload_config", billing.MayOwn, "POST", "/config/reload"), waitForWork,
 		func(context.Context, billing.Act, OnNode) ([]Reloaded, error) {
 			message, err := d.reload()
@@ -249,7 +249,7 @@ func (d *Desk) reloads() *row {
 	return r
 }
 
-func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
+func (d *API) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
 	next, wrong, err := parsed(config.Parse("candidate", []byte(q.Text), os.LookupEnv))
 	switch {
 	case err != nil:
@@ -260,7 +260,7 @@ func (d *Desk) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
 	return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(d.gateway.Config(), next)...)}, nil
 }
 
-func (d *Desk) compare(_ billing.Act, q CompareConfig) (c Compared, err error) {
+func (d *API) compare(_ billing.Act, q CompareConfig) (c Compared, err error) {
 	running := d.gateway.Config()
 	load := func() (*config.Config, error) { return config.Parse("candidate", []byte(q.Text), os.LookupEnv) }
 	if q.Text == "" {
@@ -289,7 +289,7 @@ func parsed(c *config.Config, err error) (*config.Config, *config.Problems, erro
 }
 
 // readBackup streams a backup. A fault cuts the answer, so that it is not taken for a whole one.
-func (d *Desk) readBackup(ctx *fasthttp.RequestCtx, by billing.Actor, _ []byte) *refusal {
+func (d *API) readBackup(ctx *fasthttp.RequestCtx, by billing.Actor, _ []byte) *refusal {
 	r, w := io.Pipe()
 	go func() {
 		_, err := d.ledger.WriteBackup(w, by.Name)
@@ -323,7 +323,7 @@ type profile struct {
 const mostProfile = 60
 
 // writeProfile writes a profile of this process, for go tool pprof.
-func (d *Desk) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byte) *refusal {
+func (d *API) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byte) *refusal {
 	q := profile{Seconds: 10}
 	if json.Unmarshal(text, &q) != nil || q.Seconds < 1 || q.Seconds > mostProfile {
 		return failed(&invalid{"seconds", fmt.Sprintf("expected 1 to %d", mostProfile)})

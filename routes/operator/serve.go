@@ -31,13 +31,13 @@ type row struct {
 }
 
 // table is every operation.
-func (d *Desk) table() (rows []*row) {
+func (d *API) table() (rows []*row) {
 	for _, o := range billing.Operations() {
 		rows = append(rows, newRow(o, func(ctx context.Context, act billing.Act, query []byte) (any, error) {
 			return d.ledger.Perform(ctx, act, o.Name, query)
 		}))
 	}
-	return append(rows, d.own()...)
+	return append(rows, d.processOperations()...)
 }
 
 func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []byte) (any, error)) *row {
@@ -67,14 +67,14 @@ func itemOf(t reflect.Type) (reflect.Type, shape) {
 }
 
 // handle answers a request.
-func (d *Desk) handle(ctx *fasthttp.RequestCtx) {
+func (d *API) handle(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	began := time.Now()
-	by, r, no := d.answer(ctx)
-	if no != nil {
-		no.write(ctx)
+	by, r, refusal := d.answer(ctx)
+	if refusal != nil {
+		refusal.write(ctx)
 	}
 	if r == nil {
 		return
@@ -88,30 +88,30 @@ func (d *Desk) handle(ctx *fasthttp.RequestCtx) {
 }
 
 // answer finds the operator and the operation, and carries it out.
-func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *refusal) {
+func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, rejection *refusal) {
 	cfg := &d.gateway.Config().Operator
-	if no = d.host(ctx, cfg); no != nil {
-		return by, nil, no
+	if rejection = d.host(ctx, cfg); rejection != nil {
+		return by, nil, rejection
 	}
-	if by, no = d.actor(ctx, cfg); no != nil {
-		return by, nil, no
+	if by, rejection = d.actor(ctx, cfg); rejection != nil {
+		return by, nil, rejection
 	}
 	q := query{}
-	if r, no = d.find(ctx, q); no != nil {
-		return by, nil, no
+	if r, rejection = d.find(ctx, q); rejection != nil {
+		return by, nil, rejection
 	}
 	if by.Role < r.Right {
 		return by, r, &refusal{status: 403, code: "FORBIDDEN", text: "Your role " + by.Role.String() + " may not do this; " +
 			r.Name + " needs the role " + r.Right.String()}
 	}
 	if r.Method != fasthttp.MethodGet {
-		if no = d.change(ctx, cfg); no != nil {
-			return by, r, no
+		if rejection = d.change(ctx, cfg); rejection != nil {
+			return by, r, rejection
 		}
 	}
-	act, format, no := r.read(ctx, q)
-	if no != nil {
-		return by, r, no
+	act, format, rejection := r.read(ctx, q)
+	if rejection != nil {
+		return by, r, rejection
 	}
 	act.By = by
 	if format != inJSON {
@@ -132,7 +132,7 @@ func (d *Desk) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, no *r
 }
 
 // find finds the row of a path, and adds the parameters of the path to the query.
-func (d *Desk) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
+func (d *API) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
 	path, ok := strings.CutPrefix(string(ctx.URI().PathOriginal()), Prefix+"/")
 	parts := strings.Split(path, "/")
 	var allow []string
@@ -191,7 +191,7 @@ const (
 var formats = []string{inJSON, inCSV, inHTML}
 
 // read adds the query string and the body to the query, and takes out what belongs to the call.
-func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, format string, no *refusal) {
+func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, format string, rejection *refusal) {
 	h := &ctx.Request.Header
 	act.Key, act.Match, act.Reason = string(h.Peek("Idempotency-Key")), string(h.Peek("If-Match")), string(h.Peek(headerReason))
 	known := r.members
@@ -264,7 +264,7 @@ func listJSON(answer any) ([]byte, error) {
 const csvPage = 500
 
 // writeTable writes all pages of a list as CSV or HTML. Mistakes of the query are found with the first page.
-func (d *Desk) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query, format string) *refusal {
+func (d *API) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query, format string) *refusal {
 	has := func(name string) bool {
 		return slices.ContainsFunc(r.members, func(m member) bool { return m.name == name })
 	}

@@ -3,7 +3,7 @@
 // references to them (references.go), and whole answers where the config says so: requests
 // go on from them (stored.go), and clients read and delete them (saved.go).
 //
-// Capability is what main registers. What a body must be stands in rules.go. The form
+// Capability is what main registers. What a body must be is in rules.go. The form
 // itself, there and back, is providers/chat/responses; what is sold, and how, is the
 // business of those who answer as routes.TextModels.
 //

@@ -20,11 +20,11 @@ type Capability struct{ texts routes.TextModels }
 func New(texts routes.TextModels) *Capability { return &Capability{texts: texts} }
 
 // Open is routes.Capability.
-func (of *Capability) Open(*routes.Gateway) []routes.Row {
+func (c *Capability) Open(*routes.Gateway) []routes.Row {
 	keeps := func(cfg *config.Config) bool { return cfg.Responses.Keep > 0 }
 	return []routes.Row{
 		{Method: "POST", Path: "/responses", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
-			Operation: "chat", Rules: book, Serve: of.serve},
+			Operation: "chat", Rules: book, Serve: c.serve},
 		{Method: "GET", Path: "/responses/{id}", Access: routes.Bearer, Wallet: true, Form: routes.NoBody, Params: readParams,
 			Offered: keeps, Serve: get},
 		{Method: "DELETE", Path: "/responses/{id}", Access: routes.Bearer, Wallet: true, Form: routes.NoBody, Offered: keeps,
@@ -65,7 +65,7 @@ type keeper struct{ call *routes.Call }
 func (k keeper) KeepItem(id, item []byte) { k.call.Items().Put(id, item) }
 
 // serve answers POST /responses.
-func (of *Capability) serve(call *routes.Call) *routes.Error {
+func (c *Capability) serve(call *routes.Call) *routes.Error {
 	rules := call.Rules()
 	if e := call.ReadJSON(rules.Root); e != nil {
 		return e
@@ -80,13 +80,13 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	own := call.Own(of).(*view)
+	own := call.Own(c).(*view)
 	talk, earlier, e := continued(call, &v, own.keep)
 	if e != nil {
 		return e
 	}
 	f := form.NewForm(own.options(&call.Ctx.Request.Header), call.Body, &call.Doc, call.ID[:], call.Began.Unix())
-	told := &routes.Retold{Form: f, Issues: v.Issues, Missing: items.missing}
+	reported := &routes.TranslatedChat{Form: f, Issues: v.Issues, Missing: items.missing}
 	if f.Stores() && call.Items().On() {
 		f.KeepItems(keeper{call})
 	}
@@ -99,7 +99,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 			f.MissPrevious()
 		}
 	case talk.missing != nil:
-		told.Missing = talk.missing
+		reported.Missing = talk.missing
 	default:
 		if talk.turns != nil {
 			f.Continue(earlier)
@@ -109,21 +109,21 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 		}
 	}
 	if len(v.Issues) > 0 {
-		told.Body = named(&v)
-		return of.texts.Sell(call, told)
+		reported.Body = named(&v)
+		return c.texts.Sell(call, reported)
 	}
 	if model := asked(call, &v); model != nil && !model.Chat.Capabilities.WebSearch {
 		f.Searchless()
 	}
 	f.Check()
-	told.Body = f.Request()
+	reported.Body = f.Request()
 	for _, p := range f.Problems() {
-		told.Issues = append(told.Issues, routes.Issue{Code: "custom", Path: p.Path, Message: p.Text})
+		reported.Issues = append(reported.Issues, routes.Issue{Code: "custom", Path: p.Path, Message: p.Text})
 	}
-	if len(told.Issues) > 0 {
-		told.Body = named(&v)
+	if len(reported.Issues) > 0 {
+		reported.Body = named(&v)
 	}
-	return of.texts.Sell(call, told)
+	return c.texts.Sell(call, reported)
 }
 
 // named is a chat body with the model alone, for requests that are refused anyway.
@@ -135,7 +135,7 @@ func named(v *routes.Validator) []byte {
 	return append(body, '}')
 }
 
-// asked is the model that a body names, nil: there is none.
+// asked is the model that a body names, nil if absent.
 func asked(call *routes.Call, v *routes.Validator) *providers.Model {
 	name, _ := providers.SplitSuffix(v.Text(-1, form.TopModel))
 	model, _ := call.Catalog().Resolve(name, "text")
@@ -147,7 +147,7 @@ var encrypted = []byte("e2ee-")
 
 // refuseEncrypted refuses models that need end-to-end encryption, which this form of
 // asking has no room for (interface.md, Responses), also those that are not there; and
-// others that run in enclaves, whose answers must not be told anew.
+// others that run in enclaves, whose answers must not be rewritten.
 func refuseEncrypted(call *routes.Call, v *routes.Validator) *routes.Error {
 	name, model := v.Text(-1, form.TopModel), asked(call, v)
 	if !bytes.HasPrefix(name, encrypted) && (model == nil ||

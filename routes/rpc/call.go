@@ -51,8 +51,8 @@ func (r *request) Recycle() {
 
 // serve answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch
 // (interface.md, Crypto proxy; addendum 13).
-func (of *Capability) serve(call *routes.Call) *routes.Error {
-	v := call.Own(of).(*view)
+func (c *Capability) serve(call *routes.Call) *routes.Error {
+	v := call.Own(c).(*view)
 	name := routes.ViewString(call.Rest())
 	network := v.networks.Find(name)
 	if network == nil || network.Config.Private {
@@ -64,7 +64,7 @@ func (of *Capability) serve(call *routes.Call) *routes.Error {
 					"/crypto/rpc/networks lists those there are."}},
 		}
 	}
-	r := of.requests.Get().(*request)
+	r := c.requests.Get().(*request)
 	r.call, r.view, r.network, call.Part = call, v, network, r
 	unknown, e := r.read(network)
 	switch {
@@ -211,7 +211,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 		return false, e
 	}
 	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.Take(r.call.Owner(), 1)
-	r.result = r.job.Run(rpc.Trip{
+	r.result = r.job.Run(rpc.ClientContext{
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
 		Owner: r.call.Owner(), Alone: r.carried,
 	})
@@ -221,7 +221,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 		if !r.job.Begun {
 			r.call.NothingDone()
 		}
-		r.leave()
+		r.settleDisconnect()
 		return false, r.unreachable(&r.result)
 	}
 	r.bill(r.job.Charge(r.network.Base, r.view.error), 0)
@@ -343,9 +343,9 @@ func (r *request) relayed(cause proxy.Cause, whole bool) {
 	r.call.Settle()
 }
 
-// leave charges a request whose client left for what nodes may have done: the full
+// settleDisconnect charges a request whose client left for what nodes may have done: the full
 // price of calls that were sent to one. What was not sent costs nothing.
-func (r *request) leave() {
+func (r *request) settleDisconnect() {
 	credits := r.job.Charge(r.network.Base, r.view.error)
 	if !r.call.Left() || credits == 0 {
 		return

@@ -27,8 +27,8 @@ const maxCarried = 4096
 // Capability is what main registers.
 type Capability struct {
 	gateway  *routes.Gateway
-	requests sync.Pool  // of request
-	alone    *fair.Room // requests that do not end with their client
+	requests sync.Pool   // of request
+	alone    *fair.Space // requests that do not end with their client
 }
 
 // New makes the capability.
@@ -39,15 +39,15 @@ func New() *Capability {
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
-	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(of.alone.Used()) })
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
+	g.Metrics().NewGauge("farebox_rpc_carried_requests", func() float64 { return float64(c.alone.Used()) })
 	return []routes.Row{
 		{Method: "GET", Path: "/crypto/rpc/networks", Access: routes.Public, Form: routes.NoBody,
-			Limit: routes.SmallBody, Serve: of.list},
+			Limit: routes.SmallBody, Serve: c.list},
 		{Method: "POST", Path: "/crypto/rpc/{network}", Access: routes.Bearer, Wallet: true,
 			Form: routes.RawJSON, Limit: mostBody,
-			Rate: byCredits, Serve: of.serve, Each: func(own any) []string { return own.(*view).names }},
+			Rate: byCredits, Serve: c.serve, Each: func(own any) []string { return own.(*view).names }},
 	}
 }
 
@@ -80,12 +80,12 @@ var byCredits = &routes.RateClass{Name: "crypto-rpc", Rate: func(cfg *config.Con
 func mostBody(cfg *config.Config) int { return int(cfg.RPC.MaxBody) }
 
 // Load is routes.Loader.
-func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
-	v := of.newView(cfg, catalog.Networks)
-	of.watch(v.networks)
+func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := c.newView(cfg, catalog.Networks)
+	c.watch(v.networks)
 	return routes.View{
 		Own: v, Headers: [][]byte{v.creditsHeader, v.costHeader},
-		Serve:   func() { v.networks.CheckChains(of.gateway.Proxy()) },
+		Serve:   func() { v.networks.CheckChains(c.gateway.Proxy()) },
 		Metrics: func(w io.Writer) { v.networks.WriteMetrics(w, time.Now().UnixNano()) },
 		Upstreams: func() (list []routes.Watched) {
 			for _, n := range v.networks.Sorted {
@@ -99,7 +99,7 @@ func (of *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any
 	}, nil
 }
 
-func (of *Capability) newView(cfg *config.Config, networks *rpc.Networks) *view {
+func (c *Capability) newView(cfg *config.Config, networks *rpc.Networks) *view {
 	v := &view{
 		networks: networks, slots: map[string]int{}, meters: map[string]*meters{}, error: cfg.RPC.ErrorCredits,
 		price: cfg.RPC.CreditPrice,
@@ -114,9 +114,9 @@ func (of *Capability) newView(cfg *config.Config, networks *rpc.Networks) *view 
 			continue
 		}
 		list = jsontext.AppendString(jsontext.Comma(list), n.Name)
-		v.slots[n.Name] = of.gateway.Slot(byCredits.Name + "-" + n.Name)
+		v.slots[n.Name] = c.gateway.Slot(byCredits.Name + "-" + n.Name)
 		v.names = append(v.names, n.Name)
-		v.meters[n.Name] = newMeters(of.gateway.Metrics(), n.Name)
+		v.meters[n.Name] = newMeters(c.gateway.Metrics(), n.Name)
 	}
 	list = append(list, ']')
 	if cfg.Compat.RPCNetworks == "object" {
@@ -133,20 +133,20 @@ func (v *view) sold(n int64) (l money.Lines) {
 }
 
 // list answers GET /crypto/rpc/networks (interface.md, Crypto proxy).
-func (of *Capability) list(c *routes.Call) *routes.Error {
-	return c.WriteJSON(c.Own(of).(*view).listing)
+func (ca *Capability) list(c *routes.Call) *routes.Error {
+	return c.WriteJSON(c.Own(ca).(*view).listing)
 }
 
 // watch logs what becomes of nodes from here on.
-func (of *Capability) watch(networks *rpc.Networks) {
-	log := of.gateway.Logger()
+func (ca *Capability) watch(networks *rpc.Networks) {
+	log := ca.gateway.Logger()
 	networks.WatchSpool(func(err error) {
 		log.Error().Err(err).Msg(
 			"a large answer to a blockchain batch could not be buffered; its client got a capacity error")
 	})
-	networks.WatchChains(of.noteChain)
+	networks.WatchChains(ca.noteChain)
 	networks.Watch(func(network, node string, c health.Change) {
-		of.gateway.NoteRest(c, func(e *zerolog.Event) *zerolog.Event {
+		ca.gateway.NoteRest(c, func(e *zerolog.Event) *zerolog.Event {
 			return e.Str("network", network).Str("node", node)
 		})
 	})
@@ -154,15 +154,15 @@ func (of *Capability) watch(networks *rpc.Networks) {
 
 // noteChain logs a node that is on another chain than its network, or is not
 // any more.
-func (of *Capability) noteChain(c rpc.ChainChange) {
-	e, text := of.gateway.Logger().Info(), "a node is on the chain of its network again and gets requests"
+func (ca *Capability) noteChain(c rpc.ChainChange) {
+	e, text := ca.gateway.Logger().Info(), "a node is on the chain of its network again and gets requests"
 	switch {
 	case c.Odd && c.Unsure:
-		e, text = of.gateway.Logger().Error(),
+		e, text = ca.gateway.Logger().Error(),
 			"the nodes of a network are on different chains and there is no majority; this one gets no "+
 				"requests: correct the url of the wrong one and list the right one first"
 	case c.Odd:
-		e, text = of.gateway.Logger().Error(),
+		e, text = ca.gateway.Logger().Error(),
 			"a node is on another chain than its network and gets no requests: correct its url, or chain_id if that "+
 				"is wrong"
 	}

@@ -88,7 +88,7 @@ var errAttestation = &routes.Error{Status: 502, Code: "TEE_ATTESTATION_FAILED", 
 func (v *view) prove(c *routes.Call, m *dialect.Model, nonce [32]byte) (*proof, *routes.Error) {
 	e := errAttestation
 	for _, one := range v.enclaves(m) {
-		p, err := v.ask(c, one, nonce)
+		p, err := v.requestProof(c, one, nonce)
 		if err == nil {
 			return p, nil
 		}
@@ -108,7 +108,7 @@ var (
 	errBusy = errors.New("it is being asked by others")
 )
 
-func (v *view) ask(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
+func (v *view) requestProof(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
 	var place fair.Place
 	cause, err := c.Await(v.cfg.Timeout, func(ctx context.Context) (err error) {
 		place, err = v.inFlight[e].Take(ctx, c.Owner())

@@ -36,26 +36,26 @@ func class(name string, rate *config.Rate) *routes.RateClass {
 }
 
 // Open is routes.Capability.
-func (of *Capability) Open(g *routes.Gateway) []routes.Row {
-	of.gateway = g
+func (c *Capability) Open(g *routes.Gateway) []routes.Row {
+	c.gateway = g
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/video/quote", Access: routes.Catalog, Wallet: true, Form: routes.JSONBody, Rate: byQuotes,
-			Counts: []*routes.RateClass{byProbes}, Rules: routes.Always(quoteBook), Serve: of.quote,
+			Counts: []*routes.RateClass{byProbes}, Rules: routes.Always(quoteBook), Serve: c.quote,
 		},
 		{
 			Method: "POST", Path: "/video/queue", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Rate: routes.ByModel,
 			Counts: []*routes.RateClass{byProbes}, Operation: "video_generation", Rules: routes.Always(queueBook),
-			Serve: of.queue,
+			Serve: c.queue,
 		},
 		{
 			Method: "POST", Path: "/video/retrieve", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
-			Limit: routes.SmallBody, Rate: byRetrievals, Rules: routes.Always(retrieveBook), Serve: of.retrieve,
+			Limit: routes.SmallBody, Rate: byRetrievals, Rules: routes.Always(retrieveBook), Serve: c.retrieve,
 		},
 		{
 			Method: "POST", Path: "/video/complete", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
-			Limit: routes.SmallBody, Rate: byCompletions, Rules: routes.Always(completeBook), Serve: of.complete,
+			Limit: routes.SmallBody, Rate: byCompletions, Rules: routes.Always(completeBook), Serve: c.complete,
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // form is a body about a video, checked as far as no model is needed for it. Mistakes
-// stand in its issues until the model is known.
+// are in its issues until the model is known.
 type form struct {
 	routes.Validator
 	of *config.Video // of the model, once that is chosen
@@ -52,7 +52,7 @@ func newForm(body []byte, doc *scan.Document, book *routes.Rulebook) *form {
 }
 
 // checkParts refuses members of the objects of a list that they do not have, and
-// elements of their own lists that are no links.
+// elements of their own lists that are not links.
 func (f *form) checkParts(id int, names ...string) {
 	n := 0
 	f.list(id).ForEach(func(_, part gjson.Result) bool {

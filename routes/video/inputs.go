@@ -13,22 +13,22 @@ import (
 	"farebox/routes"
 )
 
-// role is what a piece of media is for, which says what it may be.
-type role uint8
+// inputRole is what a piece of media is for, which says what it may be.
+type inputRole uint8
 
 const (
-	still   role = iota // a picture
-	sound               // audio_url
-	footage             // video_url
-	clip                // a reference video
-	voice               // a reference sound
-	element             // a video of an element
+	still   inputRole = iota // a picture
+	sound                    // audio_url
+	footage                  // video_url
+	clip                     // a reference video
+	voice                    // a reference sound
+	element                  // a video of an element
 	document
 )
 
 // input is one piece of media of a body: a link, or a data URL.
 type input struct {
-	role role
+	role inputRole
 	path string
 	text string
 	// Where its redirects end, of a link.
@@ -38,10 +38,10 @@ type input struct {
 }
 
 // isLink says that it is to be fetched; else it is a data URL.
-func (in *input) isLink() bool { return !hasScheme(in.text, "data:") }
+func (i *input) isLink() bool { return !hasScheme(i.text, "data:") }
 
 // isFilm says that it is to be a video.
-func (in *input) isFilm() bool { return in.role == footage || in.role == clip || in.role == element }
+func (i *input) isFilm() bool { return i.role == footage || i.role == clip || i.role == element }
 
 func hasScheme(text, scheme string) bool {
 	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
@@ -61,7 +61,7 @@ func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	for _, m := range []struct {
 		id   int
 		need string
-		role role
+		role inputRole
 		to   *string
 		what string
 	}{
@@ -90,7 +90,7 @@ func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	for _, m := range []struct {
 		id   int
 		most int
-		role role
+		role inputRole
 		to   *[]string
 		what string
 	}{
@@ -184,14 +184,14 @@ func (f *form) keyframes(o *queue.Order, frames []gjson.Result, list []input) ([
 
 // readData looks into a data URL, whose content is what counts: the type that it names
 // is not asked.
-func (in *input) readData() *routes.Error {
-	text := in.text
+func (i *input) readData() *routes.Error {
+	text := i.text
 	head, coded, ok := strings.Cut(text, ",")
 	if !ok || !strings.HasSuffix(strings.ToLower(head), ";base64") {
-		return in.wrong("must be a data URL in base64, or a link.")
+		return i.wrong("must be a data URL in base64, or a link.")
 	}
 	var most int64
-	switch in.role {
+	switch i.role {
 	case still:
 		most = picture.MaxSize - 1
 	case sound, voice:
@@ -202,29 +202,29 @@ func (in *input) readData() *routes.Error {
 		most = maxClip
 	}
 	if int64(base64.RawStdEncoding.DecodedLen(len(coded))) > most+2 {
-		return in.tooLarge(most)
+		return i.tooLarge(most)
 	}
 	raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(coded, "="))
 	switch {
 	case err != nil:
-		return in.wrong("is not base64.")
-	case in.role == document:
+		return i.wrong("is not base64.")
+	case i.role == document:
 		return nil
-	case in.role != still:
-		in.media, err = video.Read(raw)
-		return in.judge(err)
+	case i.role != still:
+		i.media, err = video.Read(raw)
+		return i.judge(err)
 	case picture.Sniff(raw) == picture.Unknown || picture.Sniff(raw) == picture.GIF:
-		return in.wrong("is not a PNG, JPEG or WebP.")
+		return i.wrong("is not a PNG, JPEG or WebP.")
 	}
 	return nil
 }
 
-func (in *input) wrong(text string) *routes.Error {
-	return routes.Invalid(routes.Issue{Code: "custom", Path: in.path, Message: in.path + ": " + text})
+func (i *input) wrong(text string) *routes.Error {
+	return routes.Invalid(routes.Issue{Code: "custom", Path: i.path, Message: i.path + ": " + text})
 }
 
-func (in *input) tooLarge(most int64) *routes.Error {
-	e := in.wrong("is too large: it may have " + strconv.FormatInt(most>>20, 10) + " MB.")
+func (i *input) tooLarge(most int64) *routes.Error {
+	e := i.wrong("is too large: it may have " + strconv.FormatInt(most>>20, 10) + " MB.")
 	e.Status, e.Code = 413, "PAYLOAD_TOO_LARGE"
 	return e
 }

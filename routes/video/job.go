@@ -14,7 +14,7 @@ import (
 
 // retrieve answers POST /video/retrieve (addendum 10.3). It costs nothing, so that
 // neither a balance nor a key's limit of spending is asked.
-func (of *Capability) retrieve(c *routes.Call) *routes.Error {
+func (ca *Capability) retrieve(c *routes.Call) *routes.Error {
 	f, v, e := find(c, byRetrievals)
 	if e != nil {
 		return e
@@ -32,11 +32,11 @@ func (of *Capability) retrieve(c *routes.Call) *routes.Error {
 		b := routes.AppendJobProgress(c.JobStatus(routes.JobCompleted), v)
 		return c.WriteJSON(append(routes.AppendJobLink(b, v), '}'))
 	}
-	return c.DeliverMedia(v, once, routes.Glance{})
+	return c.DeliverMedia(v, once, routes.MediaPeek{})
 }
 
 // complete answers POST /video/complete (addendum 10.4).
-func (of *Capability) complete(c *routes.Call) *routes.Error {
+func (ca *Capability) complete(c *routes.Call) *routes.Error {
 	_, v, e := find(c, byCompletions)
 	if e != nil {
 		return e

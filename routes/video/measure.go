@@ -30,7 +30,7 @@ const (
 
 // measure looks into all inputs: where links lead, and how long and large sound and
 // films are.
-func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Error {
+func (ca *Capability) measure(c *routes.Call, f *form, list []input) *routes.Error {
 	links := 0
 	for i := range list {
 		if list[i].isLink() {
@@ -48,7 +48,7 @@ func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Err
 		if d := c.Count(byProbes, 1); d.Code != billing.Admitted {
 			return c.Overrun(byProbes, &d, "requests with links")
 		}
-		if e := of.follow(c, list); e != nil {
+		if e := ca.follow(c, list); e != nil {
 			return e
 		}
 	}
@@ -56,19 +56,19 @@ func (of *Capability) measure(c *routes.Call, f *form, list []input) *routes.Err
 }
 
 // follow looks into links, several at a time. The first of the body that is wrong is
-// what the client is told.
-func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
+// what the client reads.
+func (ca *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	wrong := make([]*routes.Error, len(list))
 	cause, err := c.Await(probeLimit, func(ctx context.Context) error {
 		fair.Each(len(list), probesAtOnce, func(i int) {
 			defer func() {
 				if v := recover(); v != nil {
-					of.gateway.NotePanic("a probe of a link", v)
+					ca.gateway.NotePanic("a probe of a link", v)
 					wrong[i] = list[i].judge(video.ErrFormat)
 				}
 			}()
 			if list[i].isLink() {
-				wrong[i] = list[i].follow(ctx, of.prober)
+				wrong[i] = list[i].follow(ctx, ca.prober)
 			}
 		})
 		return ctx.Err()
@@ -93,59 +93,59 @@ func (of *Capability) follow(c *routes.Call, list []input) *routes.Error {
 
 // follow looks into one link: its upstream is given the address where its redirects end, so
 // that no redirect leads it elsewhere. What pictures and documents are is not looked at.
-func (in *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
-	if len(in.text) > maxLink || !hasScheme(in.text, "http://") && !hasScheme(in.text, "https://") {
-		return in.wrong("must be a link that begins with https:// or http://, or a data URL.")
+func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
+	if len(i.text) > maxLink || !hasScheme(i.text, "http://") && !hasScheme(i.text, "https://") {
+		return i.wrong("must be a link that begins with https:// or http://, or a data URL.")
 	}
-	final, err := p.Final(ctx, in.text)
+	final, err := p.Final(ctx, i.text)
 	if err != nil {
-		return in.unfetched(err)
+		return i.unfetched(err)
 	}
-	if in.final = final; in.role == still || in.role == document {
+	if i.final = final; i.role == still || i.role == document {
 		return nil
 	}
 	most := int64(maxClip)
-	switch in.role {
+	switch i.role {
 	case sound, voice:
 		most = maxSound
 	case footage:
 		most = 0
 	}
 	m, err := p.Probe(ctx, final, most)
-	in.media = m
+	i.media = m
 	if errors.Is(err, video.ErrSize) && most > 0 {
-		return in.tooLarge(most)
+		return i.tooLarge(most)
 	}
-	return in.judge(err)
+	return i.judge(err)
 }
 
 // unfetched is the answer to a link that leads nowhere, or where nobody is sent.
-func (in *input) unfetched(err error) *routes.Error {
-	var no *fetch.Error
+func (i *input) unfetched(err error) *routes.Error {
+	var refusal *fetch.Error
 	switch {
 	case err == nil:
 		return nil
-	case !errors.As(err, &no):
-		no = &fetch.Error{Reason: fetch.Unreachable}
-	case no.Reason == fetch.Busy:
+	case !errors.As(err, &refusal):
+		refusal = &fetch.Error{Reason: fetch.Unreachable}
+	case refusal.Reason == fetch.Busy:
 		return &routes.Error{Status: 503, RetryAfter: routes.RetrySoon,
 			Message: "Too many links are being followed right now; nothing was charged. Please retry."}
 	}
-	return in.wrong(no.Text())
+	return i.wrong(refusal.Text())
 }
 
 // judge says what is wrong with what was found.
-func (in *input) judge(err error) *routes.Error {
-	var no *fetch.Error
-	switch film := in.isFilm(); {
-	case errors.As(err, &no):
-		return in.unfetched(err)
-	case film && (err != nil || !in.media.Film || in.media.Format != "mp4" && in.media.Format != "webm"):
-		e := in.wrong("must be an MP4, QuickTime or WebM video with a readable length.")
+func (i *input) judge(err error) *routes.Error {
+	var refusal *fetch.Error
+	switch film := i.isFilm(); {
+	case errors.As(err, &refusal):
+		return i.unfetched(err)
+	case film && (err != nil || !i.media.Film || i.media.Format != "mp4" && i.media.Format != "webm"):
+		e := i.wrong("must be an MP4, QuickTime or WebM video with a readable length.")
 		e.Code = "INVALID_VIDEO_FORMAT"
 		return e
-	case !film && (err != nil || in.media.Film || in.media.Format != "wav" && in.media.Format != "mp3"):
-		return in.wrong("must be sound in WAV or MP3.")
+	case !film && (err != nil || i.media.Film || i.media.Format != "wav" && i.media.Format != "mp3"):
+		return i.wrong("must be sound in WAV or MP3.")
 	}
 	return nil
 }
@@ -191,9 +191,9 @@ func (f *form) checkLengths(list []input) *routes.Error {
 }
 
 // length is the answer to what is too long or too short.
-func (in *input) length(what, text string) *routes.Error {
-	e := in.wrong(text)
-	if in.role != sound && in.role != voice {
+func (i *input) length(what, text string) *routes.Error {
+	e := i.wrong(text)
+	if i.role != sound && i.role != voice {
 		e.Status, e.Code = 422, "VIDEO_DURATION_"+what
 	}
 	return e

@@ -12,9 +12,9 @@ import (
 	"farebox/routes"
 )
 
-// film is one job on its way to be sold. Its price is known before: all of it is held,
+// videoJob is one job on its way to be sold. Its price is known before: all of it is held,
 // and charged when the job is queued.
-type film struct {
+type videoJob struct {
 	capability *Capability
 	call       *routes.Call
 	form       *form
@@ -30,7 +30,7 @@ type film struct {
 const queuePatience = 3*time.Minute + probeLimit
 
 // queue answers POST /video/queue (addendum 10.1).
-func (of *Capability) queue(c *routes.Call) *routes.Error {
+func (ca *Capability) queue(c *routes.Call) *routes.Error {
 	f, e := read(c)
 	if e != nil {
 		return e
@@ -38,7 +38,7 @@ func (of *Capability) queue(c *routes.Call) *routes.Error {
 	if e := f.choose(c); e != nil {
 		return e
 	}
-	j := &film{capability: of, call: c, form: f}
+	j := &videoJob{capability: ca, call: c, form: f}
 	if e := j.read(); e != nil {
 		return e
 	}
@@ -50,7 +50,7 @@ func (of *Capability) queue(c *routes.Call) *routes.Error {
 }
 
 // read makes the order of the body, as far as nothing must be fetched for that.
-func (j *film) read() (e *routes.Error) {
+func (j *videoJob) read() (e *routes.Error) {
 	f := j.form
 	if e := f.promptFits(); e != nil {
 		return e
@@ -108,13 +108,13 @@ func (f *form) promptFits() *routes.Error {
 
 // least is what the job costs at least: links are followed, and films read, only for an
 // account that can pay for that.
-func (j *film) least() money.Lines {
+func (j *videoJob) least() money.Lines {
 	least := billOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
 	return least.lines()
 }
 
 // linked says that what it makes is had from a link alone, once (addendum 10.1).
-func (j *film) linked() bool {
+func (j *videoJob) linked() bool {
 	return j.form.of.DownloadURL && j.call.Config().PublicAddress() != ""
 }
 
@@ -122,7 +122,7 @@ func (j *film) linked() bool {
 const linkGood = 24 * time.Hour
 
 // enqueue measures what the price depends on, holds all of it, and has the job queued.
-func (j *film) enqueue() *routes.Error {
+func (j *videoJob) enqueue() *routes.Error {
 	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
 		return e
 	}
@@ -153,8 +153,8 @@ func (j *film) enqueue() *routes.Error {
 }
 
 // detail is what retrieve says of the job besides: which model to recommend, and what
-// its client has agreed to, for whoever asks later.
-func (j *film) detail() []byte {
+// its client has agreed to, for later questions.
+func (j *videoJob) detail() []byte {
 	of := j.form.of
 	b := jsontext.Object("{").Int("seconds", j.bill.Seconds)
 	if j.linked() {

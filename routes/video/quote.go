@@ -13,7 +13,7 @@ import (
 
 // quote answers POST /video/quote (addendum 10.2): what a job with these choices would
 // cost. What does not decide about the price is not asked for.
-func (of *Capability) quote(c *routes.Call) *routes.Error {
+func (ca *Capability) quote(c *routes.Call) *routes.Error {
 	f, e := read(c)
 	if e != nil {
 		return e
@@ -28,7 +28,7 @@ func (of *Capability) quote(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	footage, e := of.quotedFootage(c, f)
+	footage, e := ca.quotedFootage(c, f)
 	if e != nil {
 		return e
 	}
@@ -53,7 +53,7 @@ const tallest = 1 << 20
 
 // quotedFootage is the video that a model enlarges: the one of the link, or one of the
 // duration and the height that the client names.
-func (of *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *routes.Error) {
+func (ca *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *routes.Error) {
 	if !f.of.Upscales() {
 		if f.has(videoFootage) && f.of.Inputs.Video == "none" {
 			return nil, f.unsupported(videoFootage, "a video")
@@ -66,7 +66,7 @@ func (of *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *rou
 				"measuring a video needs an API key; give duration and input_height instead."}
 		}
 		list := []input{{role: footage, path: "video_url", text: text}}
-		if e := of.measure(c, f, list); e != nil {
+		if e := ca.measure(c, f, list); e != nil {
 			return nil, e
 		}
 		return f.enlarged(list), nil

@@ -162,7 +162,7 @@ func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 		{larger, `"model":"m","video_url":"https://a/x","upscale_factor":1`, "upscale_factor: model m takes one of 2, 4"},
 	} {
 		f, e := formOf(t, modelOf(t, test.model), queueBook, "{"+test.body+"}")
-		j := &film{form: f}
+		j := &videoJob{form: f}
 		if e == nil {
 			e = j.read()
 		}

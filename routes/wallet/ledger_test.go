@@ -153,7 +153,7 @@ func TestAnswersSayWhatTheWalletHasLeft(t *testing.T) {
 }
 
 // Who has too little is told how much, and how to get more, without looking anything up.
-func TestAWalletWithTooLittleIsToldHowToTopUp(t *testing.T) {
+func TestAWalletWithTooLittleReadsHowToTopUp(t *testing.T) {
 	s := openShop(t, paid(), "min_top_up: 0.01")
 	poor, stranger := newPayer(t), newPayer(t)
 	s.credit(poor, 50_000_000)

@@ -96,13 +96,13 @@ func challenge(c *routes.Call, code, text string, more *details) *routes.Error {
 }
 
 // refused is the answer to a payment that is not accepted.
-func refused(c *routes.Call, p *onchain.Payment, no onchain.Refusal, text string) *routes.Error {
-	s := x402.Settlement{ErrorReason: no.Reason}
+func refused(c *routes.Call, p *onchain.Payment, refusal onchain.Refusal, text string) *routes.Error {
+	s := x402.Settlement{ErrorReason: refusal.Reason}
 	if p != nil {
 		s.Network, s.Payer = p.Network, p.Wallet
 	}
 	setSettlement(c, &s)
-	return challenge(c, no.Code, text, reason(no.Reason))
+	return challenge(c, refusal.Code, text, reason(refusal.Reason))
 }
 
 // setSettlement sets the headers in which x402 packages expect the outcome of a payment.
@@ -149,17 +149,17 @@ func outcome(c *routes.Call, p *onchain.Payment, out *payment.Outcome) *routes.E
 }
 
 // refusalText is for people; programs read the code and the reason.
-func refusalText(no onchain.Refusal) string {
+func refusalText(refusal onchain.Refusal) string {
 	switch {
-	case no.Code == "SETTLEMENT_FAILED":
+	case refusal.Code == "SETTLEMENT_FAILED":
 		return "The payment was not settled, and no money was moved. If the chain takes it all the same, the wallet is " +
 			"credited."
-	case no.Reason == onchain.ReasonNonceUsed:
+	case refusal.Reason == onchain.ReasonNonceUsed:
 		return "This payment was used before; sign a new one."
-	case no.Reason == onchain.ReasonFunds:
+	case refusal.Reason == onchain.ReasonFunds:
 		return "The wallet has not enough of the token for this payment."
-	case no.Reason == onchain.ReasonExpired || no.Reason == onchain.ReasonBlockhash:
+	case refusal.Reason == onchain.ReasonExpired || refusal.Reason == onchain.ReasonBlockhash:
 		return "The payment has expired; sign a new one."
 	}
-	return "The payment does not hold: " + no.Reason + "."
+	return "The payment does not hold: " + refusal.Reason + "."
 }

@@ -10,7 +10,7 @@ import (
 
 // "My colleague's wallet spends the company's account, and made itself an administrator
 // of it." An operator links and unlinks wallets beside a running gateway, on either store.
-func TestLinkedWalletIsNoAdministrator(t *testing.T) {
+func TestLinkedWalletIsNotAnAdministrator(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	rig.OnBothStores(t, func(t *testing.T, store string) {

@@ -15,7 +15,7 @@ import (
 
 // "An upstream sent an error page, and I was charged for sound." What is no sound is an
 // error, and costs nothing; the next target is asked.
-func TestSpeechThatIsNone(t *testing.T) {
+func TestSpeechWithoutSound(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")
 	for _, format := range []string{"mp3", "wav", "pcm", "opus"} {

@@ -3,5 +3,5 @@
 // daily allowance, and the reports in which customers read it all.
 //
 // That charges survive crashes and full disks is the subject of tests/ledger; what
-// pictures and blockchain calls cost is told with these.
+// pictures and blockchain calls cost is checked with these.
 package billing

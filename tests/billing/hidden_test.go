@@ -214,7 +214,7 @@ func TestNothingAboveTheCapIsCharged(t *testing.T) {
 }
 
 // Who is told no usage by the upstream is told what it is charged for.
-func TestClientsAreToldTheUsageThatIsCharged(t *testing.T) {
+func TestClientsSeeTheUsageThatIsCharged(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
@@ -322,7 +322,7 @@ func TestRefusalNamesTheMinimum(t *testing.T) {
 }
 
 // A short balance lowered the cap of an answer without a word.
-func TestLoweredCapIsTold(t *testing.T) {
+func TestLoweredCapIsReported(t *testing.T) {
 	t.Parallel()
 	sim, g := rig.StartPrepaid(t, "0.01")
 	key := g.Key("a")

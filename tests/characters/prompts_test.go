@@ -257,7 +257,7 @@ func TestThePromptIsHeldBeforeItIsSent(t *testing.T) {
 }
 
 // "The operator's rules were gone as soon as a character spoke."
-func TestPromptsOfCharactersStandBehindTheOperators(t *testing.T) {
+func TestPromptsOfCharactersFollowTheOperators(t *testing.T) {
 	t.Parallel()
 	const rules = "Obey the law."
 	h := open(t, rules, map[string]string{"xan.yaml": character("Xan", secret, "")})

@@ -14,7 +14,7 @@ import (
 
 // What a translation leaves out of a request is told in a header and counted; upstreams
 // that speak the client's form are sent all of it.
-func TestLeftOutIsTold(t *testing.T) {
+func TestLeftOutIsReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	g, key := startMessages(t, sim.URL)
@@ -49,7 +49,7 @@ func TestLeftOutIsTold(t *testing.T) {
 
 // Of the features that a client wants to try, those that cost nothing reach Anthropic; that
 // others do not is told. A JSON object without a schema is asked for in words there.
-func TestWhatIsNotPassedOnIsTold(t *testing.T) {
+func TestWhatIsNotPassedOnIsReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	g, key := startMessages(t, sim.URL)

@@ -155,7 +155,7 @@ func TestOpenAIsOwnWordsAreTakenWhereTheOperatorSaysSo(t *testing.T) {
 }
 
 // A body that says it is not encoded is not.
-func TestIdentityIsNoContentEncoding(t *testing.T) {
+func TestIdentityIsNotAContentEncoding(t *testing.T) {
 	t.Parallel()
 	_, g, _ := startMembers(t)
 	key := g.Key("a")

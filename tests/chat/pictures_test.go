@@ -178,7 +178,7 @@ func shownPictures(path string, body gjson.Result) string {
 
 // A text replaces each picture for a model without vision, and a header tells the client.
 // Beyond the most pictures that a model takes, it gets the newest.
-func TestPicturesThatAreNotShownAreTold(t *testing.T) {
+func TestPicturesThatAreNotShownAreReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(picturesConfig, strings.TrimSuffix(sim.URL, "/v1")))

@@ -10,7 +10,7 @@ import (
 )
 
 // "Twenty searches a minute by the call, and as many as I like through a chat."
-func TestChatsAreNoWayAroundTheLimitsOfSearches(t *testing.T) {
+func TestChatsKeepTheLimitsOfSearches(t *testing.T) {
 	t.Parallel()
 	sim, w := rig.StartUpstream(t, upstream.Options{}), newWeb(t)
 	text := fmt.Sprintf(searchConfig, sim.URL, w.URL, w.port())

@@ -129,7 +129,7 @@ func TestHostilePictures(t *testing.T) {
 
 // A picture of 24 MB stands in memory once, on its way in or out, in either
 // form: as base64 text a third larger, and never as both.
-func TestLargePicturesStandInMemoryOnce(t *testing.T) {
+func TestLargePicturesAreInMemoryOnce(t *testing.T) {
 	if rig.RaceDetector() {
 		t.Skip("the race detector's memory tells nothing")
 	}

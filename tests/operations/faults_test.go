@@ -124,7 +124,7 @@ func TestRefusedReloadIsAMetric(t *testing.T) {
 	g.MetricIs(`farebox_config_reloads_total{applied="true"}`, func(n float64) bool { return n >= 1 })
 }
 
-func TestVersionIsTold(t *testing.T) {
+func TestVersionIsReported(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command(rig.Binary(t), "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), "farebox ") {

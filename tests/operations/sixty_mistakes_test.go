@@ -292,7 +292,7 @@ var finding = regexp.MustCompile(`(?m)^farebox\.yaml:(\d+):(\d+): (.*)$`)
 
 // "The config was taken, and the first month was sold at a millionth of the price." Each
 // mistake is one finding with its line, its column and what to write instead.
-func TestLongSixtyMistakesAreToldWithLineAndRemedy(t *testing.T) {
+func TestLongSixtyMistakesAreReportedWithLineAndRemedy(t *testing.T) {
 	t.Parallel()
 	if len(habits) < 20 || len(habits)+len(ownMistakes) < 60 {
 		t.Fatalf("only %d and %d mistakes", len(habits), len(ownMistakes))
@@ -301,7 +301,7 @@ func TestLongSixtyMistakesAreToldWithLineAndRemedy(t *testing.T) {
 }
 
 // One mistake in six.
-func TestMistakesAreToldWithLineAndRemedy(t *testing.T) {
+func TestMistakesAreReportedWithLineAndRemedy(t *testing.T) {
 	t.Parallel()
 	var some []mistake
 	for i, m := range append(habits, ownMistakes...) {

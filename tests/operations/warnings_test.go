@@ -247,7 +247,7 @@ func TestJSONOfNothingIsAnEmptyList(t *testing.T) {
 
 // "The alarms were silent: another process had the port of the metrics." A taken port is
 // told in the banner and as a warning, and one that was chosen ends the start.
-func TestTakenPortOfMetricsIsTold(t *testing.T) {
+func TestTakenPortOfMetricsIsReported(t *testing.T) {
 	t.Parallel()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		ln, err := net.Listen("tcp", "127.0.0.1:9464")

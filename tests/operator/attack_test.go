@@ -56,7 +56,7 @@ func TestForgedUsersAreRefused(t *testing.T) {
 }
 
 // On its own machine, a proxy's word counts only where its address is written.
-func TestThisMachineIsNoProxyByDefault(t *testing.T) {
+func TestThisMachineIsNotAProxyByDefault(t *testing.T) {
 	t.Parallel()
 	addr := rig.FreeAddr(t)
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -11,7 +11,7 @@ import (
 // dumped are the tables of a backup that every run fills alike. Entries, postings
 // and pages gather what was settled at about the same time, which is chance, and
 // keys are as secret as they are random; farebox verify and the reports recount
-// what stands there.
+// what is there.
 var dumped = map[string]bool{"account": true, "model": true, "bucket": true, "house": true, "debt": true,
 	"usage_day": true, "violation": true}
 

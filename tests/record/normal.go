@@ -243,7 +243,7 @@ func (n *normal) stamp(s string) string {
 	if c == "" {
 		return s
 	}
-	// The form stays: what stands between day and time, fractions, the zone.
+	// The form stays: what is between day and time, fractions, the zone.
 	fraction := ""
 	if m[4] != "" {
 		fraction = "." + strings.Repeat("0", min(3, len(m[4])-1)) // trailing zeros are left out by some
@@ -344,7 +344,7 @@ func (n *normal) head(head, body string) string {
 
 var balances = regexp.MustCompile(`(?m)^X-[A-Za-z]+-Balance-[A-Za-z]+: [0-9.]+`)
 
-// balance says a balance as what was taken since the last one that was told, so
+// balance says a balance as what was taken since the last one that was written, so
 // that a charge that differs is shown once and not in every entry behind it.
 func (n *normal) balance(line string) string {
 	name, text, _ := strings.Cut(line, ": ")

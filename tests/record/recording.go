@@ -66,12 +66,12 @@ func readRecording(path string) (*recording, error) {
 	defer func() { _ = f.Close() }()
 	z, err := gzip.NewReader(bufio.NewReader(f))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no recording: %w", path, err)
+		return nil, fmt.Errorf("%s is not a recording: %w", path, err)
 	}
 	dec := json.NewDecoder(z)
 	r := &recording{}
 	if err := dec.Decode(r); err != nil {
-		return nil, fmt.Errorf("%s is no recording: %w", path, err)
+		return nil, fmt.Errorf("%s is not a recording: %w", path, err)
 	}
 	for {
 		e := &entry{}

@@ -101,7 +101,7 @@ func wholeRequest(b []byte) int {
 	return end + length
 }
 
-// headerOf is the value of a header of an HTTP head; empty: it has none.
+// headerOf is the value of a header of an HTTP head; empty if absent.
 func headerOf(head, name string) string {
 	for line := range strings.Lines(head) {
 		if n, v, ok := strings.Cut(line, ":"); ok && strings.EqualFold(n, name) {

@@ -113,7 +113,7 @@ func (h *Hidden) balance(t *testing.T) Money {
 	return Exact(t, b.Balances.USD)
 }
 
-// beside stands in the query and in headers of each body, where no upstream may read it.
+// beside is in the query and in headers of each body, where no upstream may read it.
 const beside = "webhook=http://hidden.example/"
 
 // price is what a request costs that reached the upstream. What a server of one's own

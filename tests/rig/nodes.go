@@ -22,7 +22,7 @@ func StartAnvil(t *testing.T, args ...string) string {
 	return startNode(t, t.TempDir(), binary, append(args, "--silent", "--host", "127.0.0.1", "--port")...)
 }
 
-// StartHardhat runs the EVM node of that name. args stand before its command.
+// StartHardhat runs the EVM node of that name. args precede its command.
 func StartHardhat(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append([]string{packed(t, "hardhat", "internal", "cli", "bootstrap.js")}, args...)

@@ -30,7 +30,7 @@ func Once(sent *upstream.Received) (map[string]any, error) {
 	v, err := Decode(sent.Body, once)
 	object, ok := v.(map[string]any)
 	if err == nil && !ok {
-		err = errors.New("it is no object")
+		err = errors.New("it is not an object")
 	}
 	return object, err
 }
@@ -133,7 +133,7 @@ func decode(d *json.Decoder, put func(object map[string]any, name string, value 
 	return token, nil
 }
 
-// Said is a member as text; empty: there is none. A path leads into objects with dots.
+// Said is a member as text; empty if absent. A path leads into objects with dots.
 func Said(object map[string]any, path string) string {
 	name, rest, below := strings.Cut(path, ".")
 	v, there := object[name]

@@ -72,7 +72,7 @@ func Resets(text string) func(net.Conn, string) {
 	}
 }
 
-// HTTPAnswer is a whole answer whose length is right unless it is told another.
+// HTTPAnswer is a whole answer whose length is right unless it gets another.
 func HTTPAnswer(status int, kind, body string, more ...string) string {
 	length := "Content-Length: " + strconv.Itoa(len(body)) + "\r\n"
 	if strings.Contains(strings.Join(more, ""), "Content-Length") {

@@ -243,7 +243,7 @@ func TestOurOwnQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 
 // An answer is judged to its end: one that has a second result, or an error
 // behind its result, is no success, however large the result was.
-func TestAnswersThatContradictThemselvesAreNoSuccess(t *testing.T) {
+func TestAnswersThatContradictThemselvesFail(t *testing.T) {
 	t.Parallel()
 	large := `["` + strings.Repeat("x", 1<<20) + `"]`
 	var answer atomic.Value

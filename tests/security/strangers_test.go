@@ -123,7 +123,7 @@ func tryKeys(addr, name string, stop chan struct{}, tried, refused *atomic.Int64
 
 // An address that tries keys gets 429, and customers behind the same address go
 // on, with keys in use and with new ones.
-func TestAnAddressThatTriesKeysIsTold(t *testing.T) {
+func TestAnAddressThatTriesKeysIsReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(defaultBudgets, sim.URL))

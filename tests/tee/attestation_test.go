@@ -93,7 +93,7 @@ func TestAttestationsAreRefusedByTheirReason(t *testing.T) {
 
 // Each lie is seen, told by its name, and keeps requests away once the gateway has seen
 // it itself; an honest enclave is used again.
-func TestLiesOfEnclavesAreTold(t *testing.T) {
+func TestLiesOfEnclavesAreReported(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "").verified()
 	for lie, failed := range map[string]string{enclave.Debug: "debug_off", enclave.StaleNonce: "nonce_bound",

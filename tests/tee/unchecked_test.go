@@ -76,7 +76,7 @@ func TestDroppedEvidenceOfGraphicsProcessorsIsNotVerified(t *testing.T) {
 }
 
 // "Verified means what?" Every verdict names the checks that nobody made, and why.
-func TestChecksThatWereNotMadeStandBesideTheVerdict(t *testing.T) {
+func TestChecksThatWereNotMadeAreInTheVerdict(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "", enclave.Options{Devices: -1}).verified()
 	a := s.attest("&nonce=" + nonce)

@@ -106,7 +106,7 @@ func TestAWalletPaysForEverythingThatIsSold(t *testing.T) {
 
 // Below 0.10 USD nothing begins, and the answer says how to pay; with it nothing more is
 // spent than there is.
-func TestAWalletThatIsShortIsToldHowToPay(t *testing.T) {
+func TestAWalletThatIsShortReadsHowToPay(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{x402: "min_balance: 4.99999"})
 	p := s.customer(chain.NewPayer(), 5*usd)

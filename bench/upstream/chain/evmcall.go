@@ -303,15 +303,15 @@ func (e *EVM) transaction(method string, params json.RawMessage, head int64, v V
 		return refused(codeParams, "missing value for required argument 0")
 	}
 	hash := textAt(list, 0)
-	var told []Move
+	var reported []Move
 	if m := e.byHash[hash]; m != nil && v.Lie != Invents {
 		if m, ok := e.found(authKey{m.From, m.Nonce}, head, v); ok {
-			told = []Move{m}
+			reported = []Move{m}
 		}
 	} else if v.Lie == Invents {
-		told = e.told(head, v)
+		reported = e.told(head, v)
 	}
-	for _, m := range told {
+	for _, m := range reported {
 		if m.Hash != hash {
 			continue
 		}

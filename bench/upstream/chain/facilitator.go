@@ -128,7 +128,7 @@ func decode64(text string) ([]byte, error) { return base64.StdEncoding.DecodeStr
 func members(raw json.RawMessage, what string, names ...string) (map[string]json.RawMessage, error) {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(raw, &m) != nil || m == nil {
-		return nil, fmt.Errorf("%s is no object", what)
+		return nil, fmt.Errorf("%s is not an object", what)
 	}
 	known := map[string]bool{}
 	for _, name := range names {

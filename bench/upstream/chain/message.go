@@ -125,7 +125,7 @@ func (m *message) key(r *reader, i int) string {
 	return m.keys[i]
 }
 
-// signedBy says whether a signer's signature stands in its place.
+// signedBy says whether a signer's signature is in its place.
 func (m *message) signedBy(i int) bool {
 	key, err := base58.Decode(m.keys[i])
 	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, m.body, m.signatures[i])

@@ -145,7 +145,7 @@ func (n *Node) Run(c *NodeCall, v View) Reply {
 var thrown = []byte("throw '")
 
 // wanted are the errors that a client asks for: [{"simulate":{"code":-32000,"message":"…"}}] in its params, and
-// those whose words it chooses: what a tracer throws, an argument that is no number, the reason of a revert.
+// those whose words it chooses: what a tracer throws, an argument that is not a number, the reason of a revert.
 func wanted(c *NodeCall) Reply {
 	if asked := gjson.GetBytes(c.Params, "0.simulate"); asked.Get("code").Int() != 0 {
 		return refused(int(asked.Get("code").Int()), asked.Get("message").Str)

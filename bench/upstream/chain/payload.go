@@ -110,7 +110,7 @@ func (p *Payment) readEVM(raw json.RawMessage) error {
 	}
 	var signature string
 	if json.Unmarshal(m["signature"], &signature) != nil || len(signature) < 4 {
-		return errors.New("signature is no text")
+		return errors.New("signature is not text")
 	}
 	p.signature = unhex(signature)
 	p.authorization = Authorization{From: lower(a.From), To: lower(a.To), Nonce: lower(a.Nonce)}
@@ -136,7 +136,7 @@ func (p *Payment) readSolana(raw json.RawMessage) error {
 	}
 	var text string
 	if json.Unmarshal(m["transaction"], &text) != nil {
-		return errors.New("transaction is no text")
+		return errors.New("transaction is not text")
 	}
 	if p.wire, err = decode64(text); err != nil {
 		return fmt.Errorf("transaction: %w", err)

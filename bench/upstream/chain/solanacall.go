@@ -224,10 +224,10 @@ func (n *solanaNode) signatures() Reply {
 		o.Limit = mostSignatures
 	}
 	out := []any{}
-	told := n.told()
+	reported := n.told()
 	passed := o.Before == ""
-	for i := len(told) - 1; i >= 0 && len(out) < o.Limit; i-- {
-		l := &told[i]
+	for i := len(reported) - 1; i >= 0 && len(out) < o.Limit; i-- {
+		l := &reported[i]
 		if l.Signature == o.Until {
 			break
 		}

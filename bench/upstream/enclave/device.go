@@ -180,5 +180,5 @@ func (j *judge) verdict(payload []byte, lie string, now time.Time) (any, error) 
 	return []any{[]string{"JWT", overall}, each}, nil
 }
 
-// certificateOf is the root of the devices, for who pins it.
+// certificateOf is the root of the devices, for clients that pin it.
 func (d *devices) certificateOf() *x509.Certificate { return d.root.Certificate }

@@ -31,7 +31,7 @@ const (
 	NoUsage      = "no-usage"     // it does not say what it used
 	NoHeader     = "no-header"    // it does not say that it decrypted
 	NoSignature  = "no-signature"
-	KnownMarker  = "FAREBOX-ENCLAVE-MARKER" // stands in every plain reply
+	KnownMarker  = "FAREBOX-ENCLAVE-MARKER" // is in every plain reply
 	defaultModel = "sim-enclave"
 )
 
@@ -71,7 +71,7 @@ type Enclave struct {
 
 	mu       sync.Mutex
 	lie      string
-	others   []*Enclave // that stand behind this one
+	others   []*Enclave // behind this one
 	away     bool       // of what is published
 	answers  map[string]signed
 	order    []string
@@ -211,7 +211,7 @@ func (e *Enclave) Away(away bool) {
 	e.away = away
 }
 
-// Fronts has others stand behind this one: its reports show theirs, too, and chats that
+// Fronts puts others behind this one: its reports show theirs, too, and chats that
 // are sealed to one of them go there.
 func (e *Enclave) Fronts(others ...*Enclave) {
 	e.mu.Lock()

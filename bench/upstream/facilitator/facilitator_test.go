@@ -144,7 +144,7 @@ func TestTheFacilitatorIsStrict(t *testing.T) {
 }
 
 // Each lie settles, or not, whatever it says.
-func TestLiesAreToldAsNamed(t *testing.T) {
+func TestLiesAreReportedByName(t *testing.T) {
 	f, url := startFacilitator(t)
 	for lie, want := range map[chain.Lie]struct{ settled, success bool }{
 		"": {true, true}, Claims: {false, true}, Denies: {true, false}, Loses: {true, false}, Breaks: {true, false},

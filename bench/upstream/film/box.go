@@ -31,7 +31,7 @@ func halves(list ...uint16) (b []byte) {
 var unity = words(0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 
 // moov tells all of the tracks, whose samples stand one track behind the other from at.
-func (f *Film) moov(tracks []*track, at int) []byte {
+func (f *Film) moov(tracks []*sampleTrack, at int) []byte {
 	parts := [][]byte{box("mvhd", words(0, 0, 0, timescale, uint32(tracks[0].length), 0x10000), halves(0x100, 0),
 		words(0, 0), unity, make([]byte, 24), words(uint32(len(tracks)+1)))}
 	for _, t := range tracks {
@@ -41,7 +41,7 @@ func (f *Film) moov(tracks []*track, at int) []byte {
 	return box("moov", parts...)
 }
 
-func (f *Film) trak(t *track, at int) []byte {
+func (f *Film) trak(t *sampleTrack, at int) []byte {
 	volume, width, height := uint16(0), uint32(f.Width)<<16, uint32(f.Height)<<16
 	handler, name, media := "vide", "pictures\x00", box("vmhd", words(1), halves(0, 0, 0, 0))
 	entry := f.pictureEntry()

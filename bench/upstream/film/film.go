@@ -36,16 +36,16 @@ func MP4(f Film) []byte {
 	f.complete()
 	length := max(f.Length.Milliseconds()*(timescale/1000), 1)
 	delta := int64(timescale / f.Rate)
-	pictures := track{id: 1, length: length, delta: delta, count: (length + delta - 1) / delta}
+	pictures := sampleTrack{id: 1, length: length, delta: delta, count: (length + delta - 1) / delta}
 	for n := range pictures.count {
 		pictures.add(f.picture(n))
 		if n%int64(f.Rate) == 0 {
 			pictures.keys = append(pictures.keys, uint32(n+1))
 		}
 	}
-	tracks := []*track{&pictures}
+	tracks := []*sampleTrack{&pictures}
 	if f.Sound {
-		sound := &track{id: 2, length: length, delta: frameSamples, count: (length + frameSamples - 1) / frameSamples}
+		sound := &sampleTrack{id: 2, length: length, delta: frameSamples, count: (length + frameSamples - 1) / frameSamples}
 		for range sound.count {
 			sound.add(silence)
 		}
@@ -62,8 +62,8 @@ func MP4(f Film) []byte {
 	return slices.Concat(head, f.moov(tracks, at), box("mdat", data))
 }
 
-// track is the samples of one kind.
-type track struct {
+// sampleTrack is the samples of one kind.
+type sampleTrack struct {
 	id                   uint32
 	length, delta, count int64 // of all, of one, and how many
 	data                 []byte
@@ -71,13 +71,13 @@ type track struct {
 	keys                 []uint32 // numbers of samples that stand for themselves; nil: all do
 }
 
-func (t *track) add(sample []byte) {
+func (t *sampleTrack) add(sample []byte) {
 	t.data = append(t.data, sample...)
 	t.sizes = append(t.sizes, uint32(len(sample)))
 }
 
 // times is the table of the samples' lengths: the last ends where the track does.
-func (t *track) times() []byte {
+func (t *sampleTrack) times() []byte {
 	last := t.length - t.delta*(t.count-1)
 	if t.count == 1 {
 		return words(0, 1, 1, uint32(last))

@@ -88,9 +88,9 @@ func (n *Node) run(c *chain.NodeCall, f *Faults) []byte {
 var large = []string{"eth_getLogs", "trace_filter", "debug_traceTransaction", "getProgramAccounts"}
 
 // limits is a limit dressed as an answer, as services dress it.
-func limits(whose string) chain.Reply {
+func limits(owner string) chain.Reply {
 	code, text := -32005, "daily request count exceeded, request rate limited"
-	switch whose {
+	switch owner {
 	case "alchemy":
 		code, text = 429, "Your app has exceeded its compute units per second capacity. If you have retries enabled, "+
 			"you can safely ignore this message."

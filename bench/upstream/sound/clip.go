@@ -99,7 +99,7 @@ func (c *Clip) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// unitOf is the next unit, valid until the next call; nil: there is none.
+// unitOf is the next unit, valid until the next call; nil if absent.
 func (c *Clip) unitOf() []byte {
 	if !c.begun {
 		c.begun = true

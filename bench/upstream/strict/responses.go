@@ -272,7 +272,7 @@ func (c *responseCheck) toolList(list gjson.Result, path, of string, names map[s
 		case "local_shell":
 			c.known(tool, at+".", "type")
 		default:
-			// They are carried out at the expense of whoever owns the account.
+			// They are carried out at the expense of the owner of the account.
 			c.no(at, "unsupported_value", "Tools of type '%s' are disabled for this project.", kind)
 		}
 		names[of+" "+tool.Get("name").Str] = true

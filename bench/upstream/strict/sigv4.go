@@ -98,7 +98,7 @@ func mac(key []byte, text string) []byte {
 // canonical is the canonical request.
 func (r *signedRequest) canonical(names []string) string {
 	var b strings.Builder
-	// The path as it stands in the request line is encoded once more, for all
+	// The path as it is in the request line is encoded once more, for all
 	// services but S3.
 	b.WriteString(r.Method + "\n" + encodePath(r.Path) + "\n" + canonicalQuery(r.Query) + "\n")
 	for _, name := range names {

@@ -10,7 +10,7 @@ import (
 // Info is what a file is and how long.
 type Info struct {
 	Format string // wav, flac, mp3, aac, mp4, ogg, webm
-	// Codec is that of its sound; empty: it has none, and what follows is zero.
+	// Codec is that of its sound; empty if absent, and what follows is zero.
 	Codec string
 	// Says is the longest that any of its headers says, 0 when none does.
 	Says time.Duration
@@ -39,7 +39,7 @@ type Reason uint8
 
 // The reasons.
 const (
-	Unknown Reason = iota + 1 // it is none of the formats
+	Unknown Reason = iota + 1 // it is not one of the formats
 	Broken                    // it is one, and cannot be read
 	TooMany                   // it has more parts than files of its kind have
 	Codec                     // it holds sound of a kind that is not known

@@ -68,7 +68,7 @@ func readFLAC(file []byte, from int) (Info, error) {
 		b = b[1:]
 	}
 	i.Length, i.Most = w.length, w.most
-	// What looks like the header of a frame by chance is rare. Who numbers frames as
+	// What looks like the header of a frame by chance is rare. A file that numbers frames as
 	// nobody else does has them all counted.
 	if w.most-w.length > w.most/16+chance {
 		i.Length = w.most
@@ -144,7 +144,7 @@ func readFLACHeader(b []byte) (h flacHeader, ok bool) {
 		return h, false
 	}
 	at += n
-	// word reads the n bytes that stand behind the number.
+	// word reads the n bytes that follow the number.
 	word := func(n int) (v uint64) {
 		for ; n > 0 && at < len(b); n-- {
 			v = v<<8 | uint64(b[at])

@@ -60,7 +60,7 @@ func readFrames(file []byte, from int) (Info, error) {
 }
 
 // findFrames is where the first frame begins that two others of its kind follow, or
-// the end of the file; at is below 0 where there is none.
+// the end of the file; at is below 0 if absent.
 func findFrames(file []byte, from int, read reader) (at, n int) {
 	end := min(len(file), from+firstFrame)
 	for at = from; at < end; at++ {

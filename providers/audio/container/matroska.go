@@ -214,7 +214,7 @@ func (m *matroska) element(id uint32, b []byte) error {
 
 // block takes frames of a track.
 func (m *matroska) block(b []byte) error {
-	no, k, _ := elementSize(b)
+	num, k, _ := elementSize(b)
 	if k == 0 || len(b) < k+3 {
 		return nil // cut off
 	}
@@ -226,7 +226,7 @@ func (m *matroska) block(b []byte) error {
 	b = b[k+3:]
 	var t *mkvTrack
 	for _, known := range m.tracks {
-		if known.number == no {
+		if known.number == num {
 			t = known
 			break
 		}
@@ -246,7 +246,7 @@ func (m *matroska) block(b []byte) error {
 		}
 		t.stream.pieces++
 		if t.kind == 1 {
-			t.look(frame)
+			t.readFrameSize(frame)
 		}
 		if t.kind == 2 && t.stream.codec.name != "" {
 			t.stream.most = plus(t.stream.most,
@@ -256,8 +256,8 @@ func (m *matroska) block(b []byte) error {
 	return nil
 }
 
-// look finds out how large pictures are that say it themselves.
-func (t *mkvTrack) look(frame []byte) {
+// readFrameSize finds out how large pictures are that say it themselves.
+func (t *mkvTrack) readFrameSize(frame []byte) {
 	switch t.id {
 	case "V_VP8":
 		t.coded = t.coded.max(vp8Size(frame))
@@ -352,7 +352,7 @@ func (t *mkvTrack) prepare() {
 	}
 }
 
-// prepareVorbis reads the three packets that stand before the sound of Vorbis.
+// prepareVorbis reads the three packets that precede the sound of Vorbis.
 func (t *mkvTrack) prepareVorbis() {
 	b := t.private
 	if len(b) == 0 || b[0] != 2 {

@@ -21,11 +21,11 @@ type movie struct {
 	most   int    // that it may have
 	says   time.Duration
 	scale  uint64 // of the movie's own times
-	tracks []*track
+	tracks []*mp4Track
 }
 
-// track is one of sound or pictures.
-type track struct {
+// mp4Track is one of sound or pictures.
+type mp4Track struct {
 	id            uint32
 	handler       string // soun, vide
 	scale         uint64 // of its own times
@@ -178,7 +178,7 @@ func (m *movie) movieBox(kind string, b []byte) error {
 		if len(m.tracks) == maxStreams {
 			return tooMany("tracks", maxStreams)
 		}
-		t := &track{}
+		t := &mp4Track{}
 		m.tracks = append(m.tracks, t)
 		return m.each(b, func(kind string, b []byte) error { return m.trackBox(t, kind, b) })
 	case "mvex":
@@ -200,7 +200,7 @@ func (m *movie) movieBox(kind string, b []byte) error {
 	return nil
 }
 
-func (m *movie) track(id uint32) *track {
+func (m *movie) track(id uint32) *mp4Track {
 	for _, t := range m.tracks {
 		if t.id == id {
 			return t
@@ -209,7 +209,7 @@ func (m *movie) track(id uint32) *track {
 	return nil
 }
 
-func (m *movie) trackBox(t *track, kind string, b []byte) error {
+func (m *movie) trackBox(t *mp4Track, kind string, b []byte) error {
 	inner := func(kind string, b []byte) error { return m.trackBox(t, kind, b) }
 	switch kind {
 	case "mdia", "minf", "stbl", "edts":

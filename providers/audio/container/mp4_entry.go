@@ -31,7 +31,7 @@ var boxCodecs = map[string]entry{
 const pcmBoxes = " sowt twos lpcm in24 in32 fl32 fl64 raw  NONE ulaw alaw ipcm fpcm "
 
 // readEntries reads stsd. A track whose samples are of several kinds is nobody's.
-func (t *track) readEntries(b []byte) error {
+func (t *mp4Track) readEntries(b []byte) error {
 	_, b = header(b)
 	f := fields{b}
 	n := f.u32()
@@ -72,7 +72,7 @@ func (t *track) readEntries(b []byte) error {
 	return nil
 }
 
-// readSoundEntry reads what stands behind the name of a kind of sound.
+// readSoundEntry reads what follows the name of a kind of sound.
 func readSoundEntry(kind string, b []byte) entry {
 	e, known := boxCodecs[kind]
 	if !known {
@@ -132,7 +132,7 @@ func lower(a, b uint64) uint64 {
 }
 
 // boxAt is the body of the first box of a name within a description, wherever it
-// stands there: QuickTime puts some into others.
+// is there: QuickTime puts some into others.
 func boxAt(b []byte, name string) []byte {
 	if at := strings.Index(string(b[:min(len(b), 4<<10)]), name); at >= 4 {
 		return b[at+4:]
@@ -217,7 +217,7 @@ func descriptor(b []byte) (tag byte, body []byte) {
 
 // most is the longest that the samples of a track can be; false: their kind is not
 // known.
-func (e *entry) most(t *track) (d time.Duration, ok bool) {
+func (e *entry) most(t *mp4Track) (d time.Duration, ok bool) {
 	if e.samples == 0 || e.rate == 0 && t.scale == 0 {
 		return 0, false
 	}

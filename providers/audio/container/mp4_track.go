@@ -7,7 +7,7 @@ import (
 )
 
 // readHeader reads tkhd: the number and the size on the screen.
-func (t *track) readHeader(b []byte) {
+func (t *mp4Track) readHeader(b []byte) {
 	v, b := header(b)
 	f := fields{b}
 	f.wide(v == 1)
@@ -20,7 +20,7 @@ func (t *track) readHeader(b []byte) {
 }
 
 // readEdits reads elst: what of a track is played, and how often.
-func (t *track) readEdits(b []byte, scale uint64) {
+func (t *mp4Track) readEdits(b []byte, scale uint64) {
 	v, b := header(b)
 	f := fields{b}
 	for n := f.u32(); n > 0 && len(f.b) >= 12; n-- {
@@ -34,7 +34,7 @@ func (t *track) readEdits(b []byte, scale uint64) {
 }
 
 // readTimes reads stts: how long samples are.
-func (t *track) readTimes(b []byte) error {
+func (t *mp4Track) readTimes(b []byte) error {
 	_, b = header(b)
 	f := fields{b}
 	n := f.u32()
@@ -53,7 +53,7 @@ func (t *track) readTimes(b []byte) error {
 
 // readSizes reads stsz or stz2: how many samples there are, and their bytes. Samples
 // that have more bytes than the file are one that is used many times over.
-func (t *track) readSizes(kind string, b []byte, file uint64) error {
+func (t *mp4Track) readSizes(kind string, b []byte, file uint64) error {
 	_, b = header(b)
 	f := fields{b}
 	each := f.u32()
@@ -81,7 +81,7 @@ func (t *track) readSizes(kind string, b []byte, file uint64) error {
 }
 
 // fits refuses samples that would overlap.
-func (t *track) fits(file uint64) error {
+func (t *mp4Track) fits(file uint64) error {
 	if t.bytes > file {
 		return broken("the samples of a track have more bytes than the MP4 file; it may be cut off")
 	}
@@ -93,7 +93,7 @@ func (m *movie) fragmentBox(kind string, b []byte) error {
 	if kind != "traf" {
 		return nil
 	}
-	var t *track
+	var t *mp4Track
 	var each, size uint64
 	return m.each(b, func(kind string, b []byte) error {
 		if len(b) < 4 {
@@ -133,7 +133,7 @@ func (m *movie) fragmentBox(kind string, b []byte) error {
 }
 
 // run reads trun: samples that follow each other.
-func (t *track) run(flags uint32, f fields, each, size, file uint64) error {
+func (t *mp4Track) run(flags uint32, f fields, each, size, file uint64) error {
 	n := f.u32()
 	for _, flag := range [...]uint32{1, 4} { // the offset, and the flags of the first sample
 		if flags&flag != 0 {

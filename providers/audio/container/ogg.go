@@ -171,7 +171,7 @@ func identify(b []byte) (c codec, pictures bool) {
 }
 
 // sum makes an Info of the streams. Those of sound that follow each other are one
-// sound, and so are those beside each other, for who plays one after the other.
+// sound, and so are those beside each other, for players of one after the other.
 func (o *ogg) sum(i *Info) error {
 	unknown := false
 	for _, s := range o.streams {

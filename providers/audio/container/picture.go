@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// How large moving pictures are is said by their container, by whoever wrote the file,
+// How large moving pictures are is said by their container, by the writer of the file,
 // and by the codec, which is what decoders go by. Only the latter is worth money.
 
 // mostPicture is more than any picture has.

@@ -81,7 +81,7 @@ func (r *bitReader) skipAV1Points() {
 	}
 }
 
-// vp8Size reads the head of a frame (RFC 6386, 9.1); nothing where it is no key frame.
+// vp8Size reads the head of a frame (RFC 6386, 9.1); nothing where it is not a key frame.
 func vp8Size(b []byte) size {
 	if len(b) < 10 || b[0]&1 != 0 || b[3] != 0x9d || b[4] != 0x01 || b[5] != 0x2a {
 		return size{}
@@ -89,7 +89,7 @@ func vp8Size(b []byte) size {
 	return size{int(binary.LittleEndian.Uint16(b[6:]) & 0x3fff), int(binary.LittleEndian.Uint16(b[8:]) & 0x3fff)}.sane()
 }
 
-// vp9Size reads the head of a frame (VP9, 6.2); nothing where it is no key frame.
+// vp9Size reads the head of a frame (VP9, 6.2); nothing where it is not a key frame.
 func vp9Size(b []byte) size {
 	r := &bitReader{b: b[:min(len(b), 32)]}
 	if r.bits(2) != 2 {

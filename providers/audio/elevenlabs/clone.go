@@ -17,7 +17,7 @@ func (Dialect) Clone(r *proxy.Request, s *audio.Sample, _ *audio.Target) {
 	r.Path, r.Type, r.Source = pathClone, f.Type(), f
 }
 
-// Cloned reads {voice_id}. A name that cannot stand in a path is none.
+// Cloned reads {voice_id}. A name that cannot be in a path is rejected.
 func (Dialect) Cloned(body []byte) string {
 	voice := gjson.GetBytes(body, "voice_id").Str
 	if !audio.PathSafe(voice) {

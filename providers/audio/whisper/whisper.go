@@ -42,7 +42,7 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 }
 
 // Heard reads verbose_json. What its segments call words are the tokens of the model,
-// parts of words and what stands between them; a word begins with a space.
+// parts of words and what is between them; a word begins with a space.
 func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
 	t := audio.ReadVerbose(body)
 	if t == nil {

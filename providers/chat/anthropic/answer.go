@@ -89,7 +89,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	return s.Out, u, nil
 }
 
-// string is what stands between the quotes of a string field; nil: there is none.
+// string is the raw content of a string field; nil if absent.
 func (r *reply) string(i int32) []byte {
 	if i < 0 || r.doc.Fields[i].Kind != scan.String {
 		return nil
@@ -107,7 +107,7 @@ func (r *reply) eachBlock(f func(block int32, kind string)) {
 	}
 }
 
-// content joins the text blocks; null when there is none.
+// content joins the text blocks; null if absent.
 func (r *reply) content() {
 	var think dialect.Think
 	seen := false

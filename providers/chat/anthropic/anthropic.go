@@ -2,7 +2,7 @@
 // become messages (request.go, turns.go, parts.go), answers (answer.go) and
 // event streams (stream.go) become chat completions.
 //
-// Nothing is decoded into structures: texts are copied as they stand between
+// Nothing is decoded into structures: texts are copied as they are between
 // their quotes, so that what the model said reaches the client unchanged.
 //
 // What may not enter: anything the Messages dialect does not have.
@@ -37,7 +37,7 @@ func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.
 
 // noCredit begins the message of a 400 that is about the operator's account and
 // not about the request. Messages about requests begin with the path of the
-// member that is wrong, so that no client's words can stand there.
+// member that is wrong, so that no client's words can be there.
 const noCredit = "Your credit balance is too low to access the Anthropic API"
 
 // Translates is true: answers are rewritten as a whole.

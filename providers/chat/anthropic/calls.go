@@ -129,7 +129,7 @@ func (w *request) result(m int32) {
 	w.b = append(w.b, '}')
 }
 
-// answered checks, before a turn that is no tool's, that all calls of the last
+// answered checks, before a turn that is not a tool's, that all calls of the last
 // assistant turn have their results.
 func (w *request) answered() {
 	for i := w.waiting; i < len(w.calls); i++ {

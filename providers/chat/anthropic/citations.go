@@ -7,13 +7,13 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Citations stand behind the block of text that they are for. Pages and search results
+// Citations follow the block of text that they are for. Pages and search results
 // become url_citations; documents, which have no address, file_citations.
 
 // maxCited bounds what a stream keeps of citations until their block ends.
 const maxCited = 64 << 10
 
-// cited is one citation of this dialect; texts are as they stand between their quotes.
+// cited is one citation of this dialect; texts are escaped as in JSON.
 type cited struct {
 	document           bool
 	url, title, quoted []byte
@@ -102,7 +102,7 @@ func appendCitations(dst, list []byte, from, to int64, n *int) []byte {
 	return dst
 }
 
-// chars is how many characters a text has, as it stands between its quotes.
+// chars is how many characters a text has, escaped as in JSON.
 func chars(text []byte) (n int64) {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return int64(utf8.RuneCount(text))

@@ -16,7 +16,7 @@ var countPath = []byte("/messages/count_tokens")
 
 // Count is dialect.Counter's.
 func (Vendor) Count(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	tell(r, c, t, s)
+	fillRequest(r, c, t, s)
 	r.Path = countPath
 	return nil
 }

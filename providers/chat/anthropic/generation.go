@@ -29,7 +29,7 @@ const (
 
 // generation is what one model takes, as the dialect's documentation says of
 // its family and version. Parameters that a model does not take are a 400 of
-// the whole request there, so a guess is no option.
+// the whole request there, so a guess is not an option.
 type generation struct {
 	thinking  thinkingMode
 	quiet     quiet

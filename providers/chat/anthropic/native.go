@@ -27,15 +27,15 @@ const betaHeader = "anthropic-beta"
 
 // Request patches the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	tell(r, c, t, s)
+	fillRequest(r, c, t, s)
 	if c.Stream {
 		r.Accept = acceptStream
 	}
 	return nil
 }
 
-// tell fills r with the client's own body.
-func tell(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
+// fillRequest fills r with the client's own body.
+func fillRequest(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
 	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
 	if f, ok := c.Form.(*messages.Form); ok {
 		allowed, stripped := f.Beta()
@@ -79,7 +79,7 @@ func (p *patcher) insert(at int, with []byte) {
 
 func (p *patcher) cut(from, to int) { p.patches = append(p.patches, proxy.Patch{From: from, To: to}) }
 
-// text is what stands between the quotes of a string member; nil: there is none.
+// text is the raw content of a string member; nil if absent.
 func (p *patcher) text(parent int32, id int) []byte {
 	if parent < 0 {
 		return nil

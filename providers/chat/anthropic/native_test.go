@@ -236,7 +236,7 @@ func TestEventsComeBackAsTheyAre(t *testing.T) {
 
 // What an upstream reports of a failure is told in words that name nothing of the
 // operator's, once, and nothing follows it.
-func TestFailuresAreToldInOurWords(t *testing.T) {
+func TestFailuresAreInOurWords(t *testing.T) {
 	t.Parallel()
 	begin := start(startUsage) + open("0", `{"type":"text","text":""}`) + text("0", "a")
 	got := relayed(t, begin+event("error", `{"type":"error","error":{"type":"overloaded_error","message":"org secret"}}`)+

@@ -142,7 +142,7 @@ func oneLine(data []byte) []byte {
 	return data
 }
 
-// modelIn is where the model's name stands in message_start; the same twice: nowhere.
+// modelIn is where the model's name is in message_start; the same twice: nowhere.
 func modelIn(data []byte) (from, to int) {
 	model := gjson.GetBytes(data, "message.model")
 	if model.Index <= 0 {

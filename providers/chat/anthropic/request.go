@@ -78,9 +78,9 @@ type request struct {
 	bare     bool   // the last assistant turn has calls and no thoughts before them
 	inResult int    // 0: no result of a tool is being written; else 1 and its blocks so far
 	// thoughtFirst says that the last assistant turn begins with a thought, others
-	// that the open turn has blocks that are no results.
+	// that the open turn has blocks that are not results.
 	thoughtFirst, others bool
-	// textFrom and textTo enclose the last block's text; 0: it is no text.
+	// textFrom and textTo enclose the last block's text; 0: it is not text.
 	textFrom, textTo int
 }
 
@@ -109,7 +109,7 @@ func (w *request) write(t *dialect.Target) {
 	}
 }
 
-// top is the top member with that id; -1 when there is none or the operator
+// top is the top member with that id; -1 if absent or if the operator
 // drops it.
 func (w *request) top(id int) int32 {
 	if slices.Contains(w.drops, id) {

@@ -154,7 +154,7 @@ func (s *stream) usual(data []byte) bool {
 	return ok
 }
 
-// plainText is the text of the usual event, as it stands between its quotes.
+// plainText is the text of the usual event, escaped as in JSON.
 func (s *stream) plainText(data []byte) (text []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(data, textDelta)
 	if !ok || s.block != "text" {
@@ -175,7 +175,7 @@ func (s *stream) plainText(data []byte) (text []byte, ok bool) {
 	return data[len(data)-len(rest) : end-1], true
 }
 
-// text is what stands between the quotes of a string field; nil: there is none.
+// text is the raw content of a string field; nil if absent.
 func (s *stream) text(data []byte, i int32) []byte {
 	if i < 0 || s.doc.Fields[i].Kind != scan.String {
 		return nil

@@ -215,7 +215,7 @@ func (w *request) cacheControl(i int32) {
 }
 
 // input writes a call's arguments, JSON inside a string, as the object itself.
-// What is no object is kept under the name arguments, so that nothing is lost.
+// What is not an object is kept under the name arguments, so that nothing is lost.
 func (w *request) input(escaped []byte) {
 	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], escaped)
 	text := bytes.TrimSpace(w.scratch)

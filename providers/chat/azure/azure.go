@@ -1,10 +1,10 @@
 // Package azure speaks to Azure OpenAI: bodies and answers are OpenAI's own, so
 // that they go out and come back untouched. What differs is where a model
 // stands, at the address of its deployment where the API has a dated version,
-// and how errors are told.
+// and the form of errors.
 //
 // Who asks is proven by the endpoint (package credential, or the key in the
-// header api-key), and the version of the API stands in its query.
+// header api-key), and the version of the API is in its query.
 //
 // What may not enter: anything that OpenAI's dialect does too.
 package azure
@@ -24,7 +24,7 @@ type Dialect struct{ openai.Dialect }
 var _ dialect.Dialect = Dialect{}
 
 // Request is OpenAI's, to the address of the model's deployment where there is
-// one. The config has made sure that its name can stand there.
+// one. The config has made sure that its name can be there.
 func (d Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	if err := d.Dialect.Request(r, c, t, s); err != nil || !t.Upstream.Config.Azure.Deployments() {
 		return err

@@ -44,7 +44,7 @@ func TestErrorsOfAzure(t *testing.T) {
 
 // Models stand in the address where the API has a dated version, and in the body
 // behind /openai/v1.
-func TestModelsStandInTheAddressOfTheirDeployment(t *testing.T) {
+func TestModelsAreInTheAddressOfTheirDeployment(t *testing.T) {
 	t.Parallel()
 	for version, path := range map[string]string{"": "/chat/completions", "preview": "/chat/completions",
 		"2024-10-21": "/prod-chat/chat/completions"} {

@@ -1,6 +1,6 @@
 // Package bedrock speaks to Amazon Bedrock through the endpoints that take
 // OpenAI's and Anthropic's own bodies: [OpenAI] and [Anthropic] differ from
-// these dialects in how errors are told only.
+// these dialects only in the form of errors.
 //
 // Who asks is proven by the endpoint (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.

@@ -15,7 +15,7 @@ const (
 	// URLs and for base64 that begins as a file of a known kind does.
 	Unknown Way = iota
 	// Written is text of the model. A large data URL in it counts as such only where no
-	// usage was told: a model that draws into its text reports what that took.
+	// usage was reported: a model that draws into its text reports what that took.
 	Written
 	// Media is base64, a data URL, or a link. All else in such a member counts as text.
 	Media
@@ -67,7 +67,7 @@ var ways = func() map[string]Way {
 func WayOf(name []byte) Way { return ways[string(name)] }
 
 const (
-	// mediaBytes of base64 are worth one token where no usage was told: pictures of 1 MB
+	// mediaBytes of base64 are worth one token where no usage was reported: pictures of 1 MB
 	// are sold as about 1,200 tokens, and compressed sound has about as many bytes.
 	mediaBytes = 1 << 10
 	// labelBytes is the longest label that does not count, linkBytes the longest link.
@@ -93,11 +93,11 @@ const (
 
 // Texts takes what an answer consists of.
 type Texts interface {
-	// Add takes text, as it stands between its quotes.
+	// Add takes text, escaped as in JSON.
 	Add(key uint16, escaped []byte)
 	// AddUnknown takes what counts as text but may be none.
 	AddUnknown(key uint16, escaped []byte)
-	// AddMedia takes so many bytes that are no text, each worth that many 1/1024 tokens.
+	// AddMedia takes so many bytes that are not text, each worth that many 1/1024 tokens.
 	AddMedia(bytes, worth int64)
 	// AddSource takes so many bytes of what the model was given.
 	AddSource(bytes int64)
@@ -331,7 +331,7 @@ func (s *Sorter) keep(p []byte) {
 	s.begun += copy(s.head[s.begun:], p)
 }
 
-// mediaTypes are the kinds of a data URL that are no text.
+// mediaTypes are the kinds of a data URL that are not text.
 var mediaTypes = [...]string{"image/", "audio/", "video/", "application/pdf", "application/octet-stream",
 	"application/zip", "application/vnd."}
 
@@ -374,7 +374,7 @@ func isWebLink(head []byte) bool {
 }
 
 // baseRun is how many bytes at the beginning are of base64, in either alphabet, as they
-// may stand in a JSON string.
+// may be in a JSON string.
 func baseRun(p []byte) int {
 	for i, c := range p {
 		if !baseByte[c] {

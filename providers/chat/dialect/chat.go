@@ -65,8 +65,8 @@ type Chat struct {
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.
 	Sealed bool
-	// Cost appends the cost member that stands behind a stream's usage (addendum
-	// 5.7), with the comma before it; nil: there is none.
+	// Cost appends the cost member that follows a stream's usage (addendum
+	// 5.7), with the comma before it; nil if absent.
 	Cost func(dst []byte, u *Usage) []byte
 }
 
@@ -74,7 +74,7 @@ type Chat struct {
 // result for an empty one.
 const NotShown = "(An image, which is not shown to this model.)"
 
-// Beside stands for the text of a result that has none: pictures stand beside it.
+// Beside stands for the text of a result that has none: pictures follow.
 const Beside = "(The result is shown beside this text.)"
 
 var effortNone = []byte("none")
@@ -107,8 +107,8 @@ func (c *Chat) Effort() []byte {
 	return nil
 }
 
-// Text is what stands between the quotes of a string field, escapes as
-// written; nil when there is no such field (i < 0) or it is no string.
+// Text is the raw content of a string field, escapes as
+// written; nil when there is no such field (i < 0) or it is not a string.
 func (c *Chat) Text(i int32) []byte {
 	if i < 0 || c.Doc.Fields[i].Kind != scan.String {
 		return nil
@@ -117,7 +117,7 @@ func (c *Chat) Text(i int32) []byte {
 	return c.Body[f.From+1 : f.To-1]
 }
 
-// Raw is the text of a field's value; nil when there is none or it is null.
+// Raw is the text of a field's value; nil if absent or null.
 func (c *Chat) Raw(i int32) []byte {
 	if i < 0 || c.Doc.Fields[i].Kind == scan.Null {
 		return nil

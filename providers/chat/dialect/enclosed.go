@@ -8,7 +8,7 @@ import (
 
 // Enclosed is a Stream of an answer that comes from an enclave (Chat.Verbatim).
 type Enclosed interface {
-	// ID is the completion's own, empty until it was told.
+	// ID is the completion's own, empty until it is known.
 	ID() []byte
 	// Unsealed says that something of the answer to a sealed chat (Chat.Sealed) is not known
 	// to be sealed. Neither the event that has it nor any behind it was passed on.
@@ -21,14 +21,14 @@ type Enclosed interface {
 // MaxID is the longest id of a completion that is taken for one.
 const MaxID = 256
 
-// IsID says that a text may be one, as it stands between its quotes.
+// IsID says that a text may be one, escaped as in JSON.
 func IsID(text []byte) bool {
-	return len(text) <= MaxID && string(text) != "." && string(text) != ".." && // it stands in a path
+	return len(text) <= MaxID && string(text) != "." && string(text) != ".." && // it goes into a path
 		!bytes.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' })
 }
 
 // CompletionID is the id of a completion or of a chunk of one, as the upstream wrote it;
-// empty where it has none, or one that is no plain text.
+// empty if absent, or one that is not plain text.
 func CompletionID(data []byte) []byte {
 	i := jsontext.SkipSpace(data, 0)
 	if i >= len(data) || data[i] != '{' {

@@ -256,7 +256,7 @@ func (e *Events) readLines(ev []byte, from int) {
 			e.Data, e.DataFrom = e.joined, -1
 			count++
 		}
-		at = end + 1 // the LF of a CR LF makes an empty line here, which is no field
+		at = end + 1 // the LF of a CR LF makes an empty line here, which is not a field
 	}
 }
 

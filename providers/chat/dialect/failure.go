@@ -192,17 +192,17 @@ func withoutEcho(text string, request []byte) string {
 // the same words.
 func repeats(text string, prompt []byte) bool {
 	words := plainWords(text)
-	told := " " + strings.Join(plainWords(string(prompt)), " ") + " "
+	reported := " " + strings.Join(plainWords(string(prompt)), " ") + " "
 	for i, w := range words {
 		run := " " + strings.Join(words[i:min(len(words), i+3)], " ") + " "
-		if len(w) >= longEcho && strings.Contains(told, w) || i+3 <= len(words) && strings.Contains(told, run) {
+		if len(w) >= longEcho && strings.Contains(reported, w) || i+3 <= len(words) && strings.Contains(reported, run) {
 			return true
 		}
 	}
 	return false
 }
 
-// unescaped are the spaces and quotes of texts that stand in JSON or in a program's
+// unescaped are the spaces and quotes of texts that are in JSON or in a program's
 // notation of a text.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`, `\'`, "'")
 

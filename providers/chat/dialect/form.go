@@ -29,7 +29,7 @@ type Form interface {
 	// Stream starts turning the chunks of a chat completion into the client's events.
 	Stream(c *Chat) FormStream
 	// AppendError appends the event that ends a stream which failed, and what must
-	// stand behind it. It is for the streams of upstreams that speak the form
+	// follow it. It is for the streams of upstreams that speak the form
 	// themselves.
 	AppendError(dst []byte, c *Chat, code, kind, message string) []byte
 }

@@ -48,7 +48,7 @@ var (
 // or the answer was cut off before it came.
 //
 // Counting costs 400 ns a token and is nearly always in vain, so the text is
-// only kept, as it stands between the quotes: 10 ns a delta. Of long answers
+// only kept, escaped as in JSON: 10 ns a delta. Of long answers
 // the first 8 KB (2,000 tokens) are kept, and the rest is counted in deltas and
 // bytes: when the beginning had exactly one token a delta, so has the rest;
 // otherwise the rest has as many tokens a byte. The zero value is ready.
@@ -62,7 +62,7 @@ type Produced struct {
 	run   int32  // where the last run's bytes begin
 	key   uint16 // of the last run
 	full  bool
-	doubt doubt // how it is counted where a usage was told
+	doubt doubt // how it is counted where a usage was reported
 
 	sources int32  // bytes of what the model was given, at most sourceBytes
 	around  uint32 // checksum of what stood around the last texts
@@ -71,10 +71,10 @@ type Produced struct {
 	hidden int64 // bytes of reasoning that was sealed
 
 	unknown int64 // bytes of text that may be none
-	worth   int64 // of what is no text, in 1/mediaBytes tokens, where no usage was told
+	worth   int64 // of what is not text, in 1/mediaBytes tokens, where no usage was reported
 }
 
-// Add notes one delta; escaped is what stands between the quotes.
+// Add notes one delta; escaped is the escaped text.
 func (p *Produced) Add(key uint16, escaped []byte) {
 	p.deltas++
 	p.bytes += int64(len(escaped))
@@ -132,7 +132,7 @@ func (p *Produced) Event(size int, data []byte) {
 	}
 }
 
-// Around takes what stands before and behind the texts of an event. What is more than
+// Around takes what surrounds the texts of an event. What is more than
 // usual counts as sources do, unless it is that of the event before.
 func (p *Produced) Around(before, behind []byte) {
 	n := len(before) + len(behind)
@@ -153,7 +153,7 @@ func (p *Produced) beside(n int64) {
 	p.unknown += n
 }
 
-// Worth is how many tokens what is no text stands for where no usage was told.
+// Worth is how many tokens what is not text stands for where no usage was reported.
 func (p *Produced) Worth() int64 { return p.worth / mediaBytes }
 
 // IsReasoning says whether a key is that of reasoning.
@@ -227,7 +227,7 @@ func (p *Produced) endRun() {
 // Estimate is about how many tokens there were so far, without tokenising.
 func (p *Produced) Estimate() int64 { return p.texts() + p.Worth() }
 
-// texts is Estimate without what is no text.
+// texts is Estimate without what is not text.
 func (p *Produced) texts() int64 {
 	if p.bytes <= wordBytes*p.deltas {
 		return p.deltas

@@ -170,7 +170,7 @@ type counter struct {
 	vocabulary  string
 	attachment  int64
 	fixed       int64
-	attached    int64 // for parts that are no text
+	attached    int64 // for parts that are not text
 	messages    int64
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left

@@ -89,7 +89,7 @@ func TestAttachmentsInTheBound(t *testing.T) {
 }
 
 // Counting exactly made the bound of a chat with pictures looser, not tighter.
-func TestAttachmentsStandInTheTightBoundOnce(t *testing.T) {
+func TestAttachmentsCountOnceInTheTightBound(t *testing.T) {
 	part := `{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}`
 	c := chatOf(t, body(`{"role":"user","content":[`+part+`,`+part+`]}`))
 	c.Model = &Model{Chat: &config.Chat{ContextTokens: 100_000}, ImageTokens: 1600}

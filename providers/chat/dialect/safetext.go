@@ -36,7 +36,7 @@ var (
 )
 
 // SafeText is what may be shown to a client of an upstream's words: without
-// hosts, addresses, keys and account ids, on one line. What cannot be told
+// hosts, addresses, keys and account ids, on one line. What cannot be told apart
 // from a host name is removed too.
 func SafeText(text string) string {
 	if len(text) > 8*maxShown {

@@ -10,7 +10,7 @@ import (
 
 const (
 	// wholeCounts is how many long texts of a model are counted whole in a second although a
-	// usage was told: 8 KB take 50 µs, of senseless letters 400 µs.
+	// usage was reported: 8 KB take 50 µs, of senseless letters 400 µs.
 	wholeCounts = 8
 	// windows of a text, each of windowBytes, stand for a longer one. Of 250 pieces of prose,
 	// programs, Chinese and figures they were 11 % above the whole count at most, 18 % below.
@@ -43,7 +43,7 @@ func (d *Doubts) mayCount(now time.Time) bool {
 	}
 }
 
-// doubt is how the text of an answer is counted where a usage was told.
+// doubt is how the text of an answer is counted where a usage was reported.
 type doubt uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	sampled
 )
 
-// count is what an answer's text is settled for. doubted says that a usage was told. It is
+// count is what an answer's text is settled for. doubted says that a usage was reported. It is
 // decided once for an answer, so that the usage the client sees is the usage charged.
 func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	if doubted && p.doubt == undecided && p.keptBytes > windows*windowBytes {

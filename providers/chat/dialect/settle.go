@@ -8,7 +8,7 @@ const usageSlack = 64
 // upstream told, perhaps none; final says that it told it of the whole answer.
 //
 // A usage is believed as far as the bytes that were delivered do not contradict
-// it. It is counted instead when there is none, when the answer did not come to
+// it. It is counted instead if the answer has none, when the answer did not come to
 // its end (some upstreams send zeros until then), when it names no completion
 // beside a text, or less than half of the text and more than usageSlack tokens
 // short of it. Whatever the count, it stays within what the request allowed.
@@ -16,7 +16,7 @@ const usageSlack = 64
 // An upstream whose usage cannot be true may tell such a one for every answer. Above
 // Doubts.mayCount a sample of a long text stands for all of it (Produced.sample).
 //
-// What is no text contradicts no usage, unless that names no completion at all; it is
+// What is not text contradicts no usage, unless that names no completion at all; it is
 // priced by its size where no usage tells. Of an answer that we broke off ourselves
 // (Chat.BrokenOff) only what is known to be text is counted.
 func Settle(reported Usage, final bool, text *Produced, c *Chat) Usage {

@@ -8,7 +8,7 @@ const (
 )
 
 // Think removes <think>…</think> blocks from a text that comes in pieces, each
-// as it stands between the quotes of a JSON string. White space after a block
+// escaped as in JSON. White space after a block
 // that opened the text goes with it. The zero value is ready.
 type Think struct {
 	inside  bool

@@ -138,7 +138,7 @@ func (r *reply) eachPart(list int32, f func(p *part)) {
 	}
 }
 
-// content joins the texts; null when there is none.
+// content joins the texts; null if absent.
 func (r *reply) content(index int64, list int32) {
 	var think dialect.Think
 	seen := false
@@ -278,7 +278,7 @@ func (r *reply) calls(index int64, list int32) (n int64) {
 	return n
 }
 
-// appendArguments appends a call's arguments as they stand in a JSON string.
+// appendArguments appends a call's arguments as they are in a JSON string.
 func (r *read) appendArguments(dst []byte, call int32) []byte {
 	if args := r.raw(r.doc.Member(call, callArgs)); args != nil {
 		return jsontext.AppendEscaped(dst, args)

@@ -25,7 +25,7 @@ type call struct {
 }
 
 // toolCalls writes an assistant's tool_calls as functionCall parts.
-func (w *request) toolCalls(m int32, k *kept) {
+func (w *request) toolCalls(m int32, k *keptThoughts) {
 	list := w.doc.Member(m, dialect.MessageToolCalls)
 	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
 		return
@@ -64,7 +64,7 @@ func (w *request) callID(id []byte) {
 }
 
 // object writes a call's arguments, JSON inside a string, as the object itself.
-// What is no object is kept under the name arguments, so that nothing is lost.
+// What is not an object is kept under the name arguments, so that nothing is lost.
 func (w *request) object(escaped []byte) {
 	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], escaped)
 	text := bytes.TrimSpace(w.scratch)
@@ -90,7 +90,7 @@ func (w *request) result(m int32) {
 }
 
 // unanswered finds the first call of the last assistant turn with that id that has
-// no result yet; nil: there is none. Results usually come in the order of the calls;
+// no result yet; nil if absent. Results usually come in the order of the calls;
 // in any other they may be as many as a body has room for.
 func (w *request) unanswered(id []byte) *call {
 	if w.byID == nil {
@@ -110,7 +110,7 @@ func (w *request) unanswered(id []byte) *call {
 	return &w.calls[list[0]]
 }
 
-// results writes, before a turn that is no tool's, the results of all calls of the
+// results writes, before a turn that is not a tool's, the results of all calls of the
 // last assistant turn: as many as there were calls, in their order.
 func (w *request) results() {
 	calls := w.calls[w.waiting:]
@@ -158,7 +158,7 @@ func (w *request) showsBeside(m int32) (shows bool) {
 	return shows
 }
 
-// eachBeside calls f for the parts of a result that are no text.
+// eachBeside calls f for the parts of a result that are not text.
 func (w *request) eachBeside(m int32, f func(p int32)) {
 	content := w.doc.Member(m, dialect.MessageContent)
 	if content < 0 || w.doc.Fields[content].Kind != scan.Array {

@@ -188,7 +188,7 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	s.shut()
 }
 
-// sources sends where the text comes from. Places are told while every character
+// sources sends where the text comes from. Places are sent while every character
 // of the text so far has one byte: then the vendor's bytes are characters.
 func (s *stream) sources(index int64, ch *choice, at int32) {
 	grounding := s.raw(s.doc.Member(at, candidateGrounding))

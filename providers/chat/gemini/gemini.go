@@ -4,7 +4,7 @@
 // answers (answer.go) and event streams (stream.go, chunks.go) become chat
 // completions.
 //
-// Nothing is decoded into structures: texts are copied as they stand between
+// Nothing is decoded into structures: texts are copied as they are between
 // their quotes, so that what the model said reaches the client unchanged.
 //
 // What may not enter: anything that generateContent does not have, and how a key

@@ -148,7 +148,7 @@ func grounded(web string, places int) string {
 }
 
 // Bytes that are no UTF-8 reach the client as they came, as in every dialect.
-func TestBytesThatAreNoTextAreCopied(t *testing.T) {
+func TestBytesThatAreNotTextAreCopied(t *testing.T) {
 	got := translate(t, text("a")+text("\xff\xfe\xc0")+last("STOP", ""), true, nil)
 	if !strings.Contains(got.out, "\"content\":\"\xff\xfe\xc0\"") || got.failed {
 		t.Errorf("%q", got.out)

@@ -111,7 +111,7 @@ func (w *request) write() {
 	w.b = append(w.b, '}')
 }
 
-// top is the top member with that id; -1 when there is none or the operator
+// top is the top member with that id; -1 if absent or if the operator
 // drops it.
 func (w *request) top(id int) int32 {
 	if slices.Contains(w.drops, id) {
@@ -185,7 +185,7 @@ func (w *request) generationConfig() {
 	}
 }
 
-// number is the text of a top member that is a number; nil: it is none.
+// number is the text of a top member that is a number; nil if it is not one.
 func (w *request) number(id int) []byte {
 	i := w.top(id)
 	if i < 0 || w.doc.Fields[i].Kind != scan.Number {

@@ -77,7 +77,7 @@ type read struct {
 	body []byte
 }
 
-// string is what stands between the quotes of a string field; nil: there is none.
+// string is the raw content of a string field; nil if absent.
 func (r *read) string(i int32) []byte {
 	if i < 0 || r.doc.Fields[i].Kind != scan.String {
 		return nil
@@ -93,7 +93,7 @@ func (r *read) raw(i int32) []byte {
 	return r.doc.Fields[i].Raw(r.body)
 }
 
-// parts is the list of a candidate's parts; -1: there is none.
+// parts is the list of a candidate's parts; -1 if absent.
 func (r *read) parts(candidate int32) int32 {
 	content := r.doc.Member(candidate, candidateContent)
 	if content < 0 || r.doc.Fields[content].Kind != scan.Object {
@@ -108,7 +108,7 @@ func (r *read) parts(candidate int32) int32 {
 
 // part is one part of a candidate's content.
 type part struct {
-	text      []byte // nil: there is none
+	text      []byte // nil if absent
 	signature []byte
 	call      int32 // -1: none
 	data      int32 // -1: none

@@ -14,10 +14,10 @@ const thoughtFormat = "google-gemini-v1"
 // model: the vendor's documented word for "do not check this one".
 const noSignature = `"skip_thought_signature_validator"`
 
-// kept is what an assistant's message kept of what the model thought: JSON strings
+// keptThoughts is what an assistant's message kept of what the model thought: JSON strings
 // out of its reasoning_details and thought_signature.
-type kept struct {
-	details []byte            // the list; nil: there is none
+type keptThoughts struct {
+	details []byte            // the list; nil if absent
 	ours    bool              // some entry is of this dialect
 	text    []byte            // signature of the text
 	calls   map[string][]byte // signatures of this message's calls by their ids
@@ -30,7 +30,7 @@ type entry struct{ kind, id, text, signature, data, format []byte }
 // ours says that this dialect can have written it. Clients may lose the format.
 func (e *entry) ours() bool { return len(e.format) == 0 || string(e.format) == `"`+thoughtFormat+`"` }
 
-func (k *kept) each(f func(e *entry)) {
+func (k *keptThoughts) each(f func(e *entry)) {
 	for raw := range jsontext.Elements(k.details) {
 		if raw[0] != '{' {
 			continue
@@ -63,7 +63,7 @@ func (k *kept) each(f func(e *entry)) {
 }
 
 // keep reads what a message kept.
-func (w *request) keep(m int32, k *kept) {
+func (w *request) keep(m int32, k *keptThoughts) {
 	if i := w.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && w.doc.Fields[i].Kind == scan.Array {
 		k.details = w.c.Raw(i)
 	}
@@ -116,7 +116,7 @@ func (w *request) callsOf(m int32) map[string][]byte {
 }
 
 // of is the signature of a call; nil: none was kept.
-func (k *kept) of(id []byte, first bool) (signature []byte) {
+func (k *keptThoughts) of(id []byte, first bool) (signature []byte) {
 	if signature = k.calls[string(id)]; signature == nil && first {
 		signature = k.stray
 		if signature == nil {
@@ -127,8 +127,8 @@ func (k *kept) of(id []byte, first bool) (signature []byte) {
 }
 
 // thoughts gives the model its own thoughts back, where this dialect gave them:
-// whole ones stand in the details, streamed ones in reasoning_content.
-func (w *request) thoughts(m int32, k *kept) {
+// whole ones are in the details, streamed ones in reasoning_content.
+func (w *request) thoughts(m int32, k *keptThoughts) {
 	if !k.ours {
 		return
 	}

@@ -125,7 +125,7 @@ func appendSources(dst, grounding, citations []byte, chars func(bytes int64) (in
 }
 
 // eachGrounding gives the places of a groundingMetadata, and the sources of which
-// none is told.
+// none is sent.
 func eachGrounding(g gjson.Result, add func(src source, start, end gjson.Result) bool) {
 	var chunks [maxSources]source
 	var cited [maxSources]bool

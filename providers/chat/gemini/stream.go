@@ -28,7 +28,7 @@ type stream struct {
 	chunks   int64 // events with data
 	counts   counts
 	told     []byte // the last usage, where it has not been read yet
-	mold     mold
+	mold     eventTemplate
 	scanned  scan.Document
 	single   bool // one call of a tool is wanted
 

@@ -69,7 +69,7 @@ func (w *request) eachText(m int32, f func(raw []byte)) {
 	}
 }
 
-// partText is the text of a part or of its refusal; nil: it has none.
+// partText is the text of a part or of its refusal; nil if absent.
 func (w *request) partText(p int32) []byte {
 	raw := w.c.Raw(w.doc.Member(p, dialect.PartText))
 	if raw == nil {
@@ -134,7 +134,7 @@ func (w *request) says(m int32) bool {
 }
 
 // firstTurn goes before a conversation that the assistant begins, as chat pages
-// with a greeting do: a call may stand behind a user's turn only.
+// with a greeting do: a call may follow a user's turn only.
 const firstTurn = `{"role":"user","parts":[{"text":"."}]},`
 
 // part begins a part. A turn begins with its first part and ends with the first
@@ -185,15 +185,15 @@ func (w *request) sign(signature []byte) {
 // assistant writes an assistant's message: its thoughts, its text, its calls, each
 // with the signature that came with it.
 func (w *request) assistant(m int32) {
-	var k kept
+	var k keptThoughts
 	w.keep(m, &k)
 	w.thoughts(m, &k)
 	w.said(m, &k)
 	w.toolCalls(m, &k)
 }
 
-// said writes what the assistant said. The signature of a text stands at its end.
-func (w *request) said(m int32, k *kept) {
+// said writes what the assistant said. The signature of a text is at its end.
+func (w *request) said(m int32, k *keptThoughts) {
 	last := 0
 	w.eachText(m, func([]byte) { last++ })
 	if last == 0 && len(k.text) > 2 && !w.hasCalls(m) {

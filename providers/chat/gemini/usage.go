@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// counts are the token counts of this dialect. Thoughts stand beside the
+// counts are the token counts of this dialect. Thoughts are next to the
 // candidates' tokens, what tools added beside the prompt's; the cached ones are
 // part of the prompt.
 type counts struct {

@@ -30,9 +30,9 @@ func (c *cursor) take(token string) bool {
 // member goes past a name and its colon.
 func (c *cursor) member(name string) bool { return c.take(name) && c.take(":") }
 
-// mold is what stood around the text and the usage of the last usual event: within
+// eventTemplate is what stood around the text and the usage of the last usual event: within
 // a stream it is the same bytes in all of them.
-type mold struct {
+type eventTemplate struct {
 	before  []byte // the text, its opening quote included
 	between []byte // from the text's closing quote to the usage
 	behind  []byte // the usage
@@ -42,7 +42,7 @@ type mold struct {
 const maxMold = 512
 
 // fits finds text and usage in an event of the mold.
-func (m *mold) fits(data []byte) (text, usage []byte, ok bool) {
+func (m *eventTemplate) fits(data []byte) (text, usage []byte, ok bool) {
 	from := len(m.before)
 	if from == 0 || len(data) < from || string(data[:from]) != string(m.before) {
 		return nil, nil, false
@@ -60,7 +60,7 @@ func (m *mold) fits(data []byte) (text, usage []byte, ok bool) {
 }
 
 // cast keeps what stands around data[from:end-1], the text, and data[usage:to].
-func (m *mold) cast(data []byte, from, end, usage, to int) {
+func (m *eventTemplate) cast(data []byte, from, end, usage, to int) {
 	m.before = m.before[:0]
 	if from > maxMold || usage-end > maxMold || len(data)-to > maxMold {
 		return

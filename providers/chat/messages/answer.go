@@ -88,7 +88,7 @@ func (v *values) member(i int32, id int) int32 {
 	return v.doc.Member(i, id)
 }
 
-// choice is the first choice; -1: there is none.
+// choice is the first choice; -1 if absent.
 func (v *values) choice() int32 {
 	list := v.doc.TopIndex(answerChoices)
 	if list < 0 || v.doc.Fields[list].Kind != scan.Array || v.doc.Fields[list].Next == list+1 {
@@ -243,7 +243,7 @@ func (a *answer) content(said int32) {
 	a.b = append(a.b, '}')
 }
 
-// joined is the texts of an answer's parts, as they stand between their quotes.
+// joined is the texts of an answer's parts, escaped as in JSON.
 func joined(parts []byte) (text []byte) {
 	gjson.ParseBytes(parts).ForEach(func(_, p gjson.Result) bool {
 		if t := p.Get("text"); t.Type == gjson.String && len(t.Raw) >= 2 {
@@ -276,7 +276,7 @@ func (a *answer) calls(said int32) (called bool) {
 }
 
 // appendInput writes a call's arguments, JSON inside a string, as the object itself.
-// What is no object is kept under the name arguments, as a text.
+// What is not an object is kept under the name arguments, as a text.
 func appendInput(dst, escaped []byte) []byte {
 	from := len(dst)
 	dst = jsontext.AppendUnescaped(dst, escaped)
@@ -324,7 +324,7 @@ func (f *Form) appendStop(dst, finish, stop []byte, called bool) []byte {
 	return append(dst, "null"...)
 }
 
-// stopped says that a text, as it stands between its quotes, is one of the client's
+// stopped says that a text, escaped as in JSON, is one of the client's
 // stop sequences. Some servers tell which one ended an answer.
 func (f *Form) stopped(stop []byte) bool {
 	if len(stop) == 0 || len(f.stops) == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// betas are the features in anthropic-beta that are passed on to who speaks Messages:
+// betas are the features in anthropic-beta that are passed on to upstreams that speak Messages:
 // they cost nothing beside the tokens, and reach nothing of the operator's account.
 // Others are left out: what a body says under them is refused where it is not known.
 var betas = []string{

@@ -4,7 +4,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// citation is one annotation that names a source. Its texts are as they stand between
+// citation is one annotation that names a source. Its texts are escaped as they are between
 // their quotes.
 type citation struct{ url, title, cited []byte }
 

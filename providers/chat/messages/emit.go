@@ -85,7 +85,7 @@ func (s *stream) behead(delta string) {
 	s.head = append(s.head, delta...)
 }
 
-// add sends a text, as it stands between its quotes, that belongs to the open block.
+// add sends a text, escaped as in JSON, that belongs to the open block.
 func (s *stream) add(text []byte) {
 	if len(text) == 0 {
 		return

@@ -107,7 +107,7 @@ func (r *reader) mustSearch() bool {
 	return false
 }
 
-// search refuses what a search of this service cannot be told.
+// search refuses options that a search of this service cannot have.
 func (r *reader) search(t int32) {
 	raw := r.raw(t)
 	for m := range jsontext.Members(raw, 1) {
@@ -304,7 +304,7 @@ func (r *reader) detail(b int32, n *int) {
 		r.b = append(append(r.b, `{"type":"reasoning.text","text":`...), or(r.raw(r.member(b, BlockThinking)), `""`)...)
 		r.b = append(append(r.b, `,"signature":"`...), signature...)
 	default:
-		return // it was told as text
+		return // it was sent as text
 	}
 	r.b = append(r.b, `","format":"`+dialect.AnthropicThoughts+`","index":`...)
 	r.b = append(append(r.b, index...), '}')

@@ -9,7 +9,7 @@ import (
 type turn struct {
 	field int32 // the client's message, block or system prompt
 	parts int32 // where its parts begin in Form.parts
-	calls int32 // …and, less one, its calls; 0: it has none
+	calls int32 // …and, less one, its calls; 0 if absent
 	whole bool  // its content is the text of one block
 }
 

@@ -29,7 +29,7 @@ func Read(body []byte, doc *scan.Document, searchless bool) (f *Form, chat []byt
 	r.tools()
 	r.reasoning()
 	r.output()
-	r.reach()
+	r.rejectCostly()
 	r.unknown()
 	r.b = append(r.b, '}')
 	return r.f, r.b, r.wrong
@@ -62,10 +62,10 @@ type reader struct {
 	gone  [][]byte // …and that were taken away
 }
 
-// top is the text of a top member's value; nil: there is none, or it is null.
+// top is the text of a top member's value; nil if absent, or it is null.
 func (r *reader) top(id int) []byte { return r.raw(r.doc.TopIndex(id)) }
 
-// raw is the text of a field's value; nil when there is none or it is null.
+// raw is the text of a field's value; nil if absent or null.
 func (r *reader) raw(i int32) []byte {
 	if i < 0 || r.doc.Fields[i].Kind == scan.Null {
 		return nil
@@ -73,7 +73,7 @@ func (r *reader) raw(i int32) []byte {
 	return r.doc.Fields[i].Raw(r.body)
 }
 
-// member is the index of an object's member; -1: there is none, or it is null.
+// member is the index of an object's member; -1 if absent, or it is null.
 func (r *reader) member(parent int32, id int) int32 {
 	if parent < 0 {
 		return -1
@@ -84,7 +84,7 @@ func (r *reader) member(parent int32, id int) int32 {
 	return -1
 }
 
-// text is what stands between the quotes of a string field; nil: it is none.
+// text is the raw content of a string field; nil if it is not one.
 func (r *reader) text(i int32) []byte {
 	if i < 0 || r.doc.Fields[i].Kind != scan.String {
 		return nil
@@ -171,9 +171,9 @@ func (r *reader) stops() {
 	r.put("stop", r.raw(i))
 }
 
-// reach refuses what would cost the operator beyond the price of tokens, or would
+// rejectCostly refuses what would cost the operator beyond the price of tokens, or would
 // reach into the operator's account, which all customers share.
-func (r *reader) reach() {
+func (r *reader) rejectCostly() {
 	const account = "reaches into the provider's account that all customers of this service share; it is not sold here."
 	if r.top(TopContainer) != nil {
 		r.no("container", account)

@@ -34,7 +34,7 @@ type stream struct {
 	prompt int64 // tokens by estimate, until the end tells
 
 	out   []byte
-	usual usual
+	usual fastPathChunk
 
 	started, ended, failed bool
 	block                  kind   // the open one
@@ -186,7 +186,7 @@ func (s *stream) reason(v *values, delta int32) {
 	}
 }
 
-// details reads entries of reasoning_details: text where it stands there alone, and
+// details reads entries of reasoning_details: text where it is there alone, and
 // what makes thoughts valid.
 func (s *stream) details(v *values, delta int32, list []byte) {
 	said := len(v.text(v.member(delta, saidReasoning))) > 0 || len(v.text(v.member(delta, saidReason))) > 0
@@ -245,7 +245,7 @@ func (s *stream) call(v *values, i, choice int32) {
 	}
 }
 
-// fault ends the events with an error that stands in a chunk.
+// fault ends the events with an error that is in a chunk.
 func (s *stream) fault(raw []byte) {
 	var message, code []byte
 	if raw[0] == '{' {

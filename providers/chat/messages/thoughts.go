@@ -42,14 +42,14 @@ func (a *answer) thoughts(said int32, called bool) {
 		a.thought(text, nil)
 		return
 	}
-	told := false
+	reported := false
 	var t thought
 	for at, ok := t.next(details, 1); ok; at, ok = t.next(details, at) {
 		own := t.text
-		if !told && own == nil && t.signature() {
+		if !reported && own == nil && t.signature() {
 			own = text // the details of a joined stream have the signatures alone
 		}
-		told = told || len(own) > 0
+		reported = reported || len(own) > 0
 		switch {
 		case t.sealed() && own == nil:
 			a.open(`{"type":"redacted_thinking","data":"`)
@@ -63,7 +63,7 @@ func (a *answer) thoughts(said int32, called bool) {
 			a.thought(own, t.sign)
 		}
 	}
-	if !told {
+	if !reported {
 		a.thought(text, nil)
 	}
 }
@@ -80,7 +80,7 @@ func (a *answer) thought(text, signature []byte) {
 	a.b = append(append(a.b, signature...), `"}`...)
 }
 
-// thought is one entry of reasoning_details; its texts are as they stand between
+// thought is one entry of reasoning_details; its texts are as they are between
 // their quotes.
 type thought struct {
 	entry, text, sign, data, format []byte

@@ -105,7 +105,7 @@ func (r *reader) system(i int32) {
 	r.b = append(r.b, '}')
 }
 
-// billing begins a block of Claude Code's that is no prompt. It names the version and
+// billing begins a block of Claude Code's that is not a prompt. It names the version and
 // changes with it, which other makers' caches of prompts do not forgive.
 const billing = "x-anthropic-billing-header:"
 
@@ -225,7 +225,7 @@ func (r *reader) result(b int32) {
 	r.b = append(r.b, '}')
 }
 
-// failure stands before the text of a result that is an error: chat completions have
+// failure precedes the text of a result that is an error: chat completions have
 // no other word for it.
 const failure = "Error: "
 
@@ -303,7 +303,7 @@ func (r *reader) assistant(m, content int32) {
 }
 
 // searched takes the blocks of searches that were done for earlier answers. What they
-// found stands in the text behind them.
+// found is in the text behind them.
 func (r *reader) searched(b int32, kind string) {
 	id := r.text(r.member(b, BlockID))
 	if kind == "web_search_tool_result" {

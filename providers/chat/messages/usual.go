@@ -9,9 +9,9 @@ import (
 // maxUsual bounds what is kept of a chunk, on each side of its text.
 const maxUsual = 512
 
-// usual knows what the last plain chunk had around its text. Nearly all chunks of an
+// fastPathChunk knows what the last plain chunk had around its text. Nearly all chunks of an
 // answer have the same, so that two comparisons do in the place of a scan.
-type usual struct {
+type fastPathChunk struct {
 	head []byte // up to the text
 	tail []byte // from its closing quote to the end of the choices
 	rest []byte // …and behind that
@@ -19,7 +19,7 @@ type usual struct {
 }
 
 // learn keeps what stands around the text data[from:to].
-func (u *usual) learn(data []byte, from, to int, k kind) {
+func (u *fastPathChunk) learn(data []byte, from, to int, k kind) {
 	u.forget()
 	behind := data[to:]
 	end := bytes.IndexByte(behind, ']') + 1
@@ -68,7 +68,7 @@ func onlyArguments(value []byte) bool {
 
 // read is the text of a chunk that has the same around it, and the kind of block that
 // it belongs to; kindNone: it is another.
-func (u *usual) read(data []byte) (kind, []byte) {
+func (u *fastPathChunk) read(data []byte) (kind, []byte) {
 	if len(u.head) == 0 || !bytes.HasPrefix(data, u.head) {
 		return kindNone, nil
 	}
@@ -85,4 +85,4 @@ func (u *usual) read(data []byte) (kind, []byte) {
 	return u.kind, data[len(u.head) : end-1]
 }
 
-func (u *usual) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }
+func (u *fastPathChunk) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }

@@ -11,7 +11,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Members of answers and of stream events that we read. A name that stands in
+// Members of answers and of stream events that we read. A name that is in
 // another case is somebody else's and of no interest, so only the exact
 // spelling counts; the scan refuses variants, see unusual.
 var (
@@ -50,20 +50,20 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 		return unusual(body, c, err)
 	}
 	if f, ok := s.Doc.Top(answerError); ok && saysSomething(&f) {
-		// Whatever stands beside it: an answer that ends in an error is none, and
+		// Whatever is next to it: an answer that ends in an error is none, and
 		// nothing of it was relayed.
 		return nil, u, &dialect.Failed{JSON: body}
 	}
 	if s.Doc.TopIndex(answerChoices) < 0 && s.Doc.TopIndex(answerData) < 0 {
 		return nil, u, errNoAnswer
 	}
-	told := usageOf(body, &s.Doc, &u)
+	reported := usageOf(body, &s.Doc, &u)
 	u = settle(u, body, &s.Doc, c)
-	told = told && u.Claimed == 0 // else the usage that is charged replaces it
-	if c.Verbatim || told && !t.Renames && !c.DropThinking {
+	reported = reported && u.Claimed == 0 // else the usage that is charged replaces it
+	if c.Verbatim || reported && !t.Renames && !c.DropThinking {
 		return body, u, nil
 	}
-	return rewrite(body, c, t, s, told, &u), u, nil
+	return rewrite(body, c, t, s, reported, &u), u, nil
 }
 
 // saysSomething is false for the null, {}, "" and false with which some servers
@@ -99,7 +99,7 @@ func settleByText(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.C
 	defer text.Release()
 	for i := firstChoice(doc); i >= 0; i = nextChoice(doc, i) {
 		if at := doc.Member(i, choiceMessage); at >= 0 {
-			n := noter{to: &text, choice: int64(doc.Fields[i].Elem)}
+			n := textCollector{to: &text, choice: int64(doc.Fields[i].Elem)}
 			n.message(doc.Fields[at].Raw(body))
 		}
 	}
@@ -138,7 +138,7 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 	defer text.Release()
 	if !c.Embedding {
 		for choice, message := range gjson.GetBytes(body, "choices.#.message").Array() {
-			n := noter{to: &text, choice: int64(choice)}
+			n := textCollector{to: &text, choice: int64(choice)}
 			n.message([]byte(message.Raw))
 		}
 	}
@@ -168,10 +168,10 @@ func usageOf(body []byte, doc *scan.Document, u *dialect.Usage) bool {
 
 // rewrite copies the answer with the model's id, without <think> blocks, and
 // with the usage that is charged where the upstream told none.
-func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch, told bool, u *dialect.Usage) []byte {
+func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch, reported bool, u *dialect.Usage) []byte {
 	out, at := s.Out[:0], int32(0)
 	usage := int32(-1)
-	if !told {
+	if !reported {
 		usage = s.Doc.TopIndex(answerUsage)
 	}
 	for i := range s.Doc.Fields {
@@ -196,7 +196,7 @@ func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch
 		}
 	}
 	out = append(out, body[at:]...)
-	if end := bytes.LastIndexByte(out, '}'); !told && usage < 0 && end >= 0 {
+	if end := bytes.LastIndexByte(out, '}'); !reported && usage < 0 && end >= 0 {
 		out = append(dialect.AppendUsage(append(out[:end], `,"usage":`...), u), '}')
 	}
 	s.Out = out

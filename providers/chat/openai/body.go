@@ -20,7 +20,7 @@ var bodies = sync.Pool{New: func() any { return new(BodyMeter) }}
 
 // BodyMeter reads an answer of any size while it goes by, in flat memory: the
 // usage, the texts' length and beginning, and whether it was whole. It
-// implements dialect.Stream for large answers that are no event streams.
+// implements dialect.Stream for large answers that are not event streams.
 //
 // The places of interest are usage, choices[].usage and x_groq.usage; texts
 // are those of choices[].message and choices[].delta.
@@ -63,7 +63,7 @@ type BodyMeter struct {
 type bodyState uint8
 
 const (
-	inValue bodyState = iota // a value, or whatever stands between values
+	inValue bodyState = iota // a value, or whatever is between values
 	inKey                    // a member's name or the object's end
 	inName                   // inside a name's quotes
 	inText                   // inside a value's quotes
@@ -182,7 +182,7 @@ func (m *BodyMeter) object() bool {
 
 func (m *BodyMeter) open(object bool) {
 	if m.depth == 0 && !object || m.depth >= maxDepth {
-		// Before an event's JSON stands its field name; a bracket is no part of that.
+		// Before an event's JSON stands its field name; a bracket is not part of that.
 		m.broken = true
 		return
 	}

@@ -21,7 +21,7 @@ func (s *stream) Cut(out []byte) (short, tail []byte) {
 		s.out = append(s.out, `,"delta":{},"logprobs":null,"finish_reason":"length"}]}`+"\n\n"...)
 	}
 	if !s.hide {
-		s.tell()
+		s.writeUsageEvent()
 	}
 	tail, s.out = append(s.out, dialect.DoneEvent...), passed
 	return out, tail
@@ -57,7 +57,7 @@ func (m *BodyMeter) Cut(out []byte) (short, tail []byte) {
 }
 
 // lastPlain is the last place in the text at the end of a piece where a string may end: in
-// front of a byte that begins a character and is no part of an escape; -1: there is none.
+// front of a byte that begins a character and is not part of an escape; -1 if absent.
 func lastPlain(piece []byte) int {
 	const longest = 12 // escape: a pair of \uXXXX
 	for at := len(piece) - 1; at >= longest && piece[at] != '"'; at-- {

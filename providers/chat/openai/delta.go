@@ -39,7 +39,7 @@ func find(data []byte, at int, key []byte) int {
 
 // delta is the delta object of one choice of an event.
 type delta struct {
-	begin    int  // of the object's members; 0: it is no object
+	begin    int  // of the object's members; 0: it is not an object
 	end      int  // after the object
 	finished bool // the choice has a finish_reason
 	failed   bool // …which is "error"
@@ -77,7 +77,7 @@ func (s *stream) nextDelta(data []byte, at int, d *delta) bool {
 // readDelta notes the texts of a delta object whose members begin at i and
 // returns its end.
 func (s *stream) readDelta(data []byte, i int, choice int64) int {
-	n := noter{to: &s.produced, choice: choice}
+	n := textCollector{to: &s.produced, choice: choice}
 	var m jsontext.Member
 	for {
 		next, ok := jsontext.NextMember(data, i, &m)
@@ -92,15 +92,15 @@ func (s *stream) readDelta(data []byte, i int, choice int64) int {
 	}
 }
 
-// noter gives the texts of one delta or message to whoever counts them.
-type noter struct {
+// textCollector gives the texts of one delta or message to the one that counts them.
+type textCollector struct {
 	to      dialect.Texts
 	choice  int64
 	thought bool // its reasoning was noted
 }
 
 // message notes the texts of an object.
-func (n *noter) message(object []byte) {
+func (n *textCollector) message(object []byte) {
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}
@@ -109,11 +109,11 @@ func (n *noter) message(object []byte) {
 	}
 }
 
-func (n *noter) add(way dialect.Way, kind, tool int64, text []byte) {
+func (n *textCollector) add(way dialect.Way, kind, tool int64, text []byte) {
 	dialect.AddString(n.to, way, dialect.TextKey(n.choice, kind, tool), text)
 }
 
-func (n *noter) member(data []byte, m *jsontext.Member) {
+func (n *textCollector) member(data []byte, m *jsontext.Member) {
 	value := data[m.From:m.To]
 	switch value[0] {
 	case '"':
@@ -123,7 +123,7 @@ func (n *noter) member(data []byte, m *jsontext.Member) {
 	}
 }
 
-func (n *noter) text(name, text []byte) {
+func (n *textCollector) text(name, text []byte) {
 	switch string(name) {
 	case "content":
 		n.add(dialect.Written, dialect.KindContent, 0, text)
@@ -143,7 +143,7 @@ func (n *noter) text(name, text []byte) {
 // structure notes what stands deeper: tool calls, and every text in members
 // that are read no further, such as content in parts (Mistral), the legacy
 // function_call and the transcript of audio.
-func (n *noter) structure(name, value []byte) {
+func (n *textCollector) structure(name, value []byte) {
 	switch {
 	case string(name) == "tool_calls" && value[0] == '[':
 		n.calls(value)
@@ -159,7 +159,7 @@ func (n *noter) structure(name, value []byte) {
 }
 
 // calls notes the names and arguments of a tool_calls array.
-func (n *noter) calls(list []byte) {
+func (n *textCollector) calls(list []byte) {
 	for one := range jsontext.Elements(list) {
 		if one[0] == '{' {
 			n.call(one)
@@ -167,7 +167,7 @@ func (n *noter) calls(list []byte) {
 	}
 }
 
-func (n *noter) call(call []byte) {
+func (n *textCollector) call(call []byte) {
 	var f jsontext.Member
 	index := int64(0)
 	for m := range jsontext.Members(call, 1) {
@@ -196,7 +196,7 @@ func (n *noter) call(call []byte) {
 }
 
 // readFinish looks for the finish_reason, which usually follows the delta and
-// may stand before it.
+// may precede it.
 func (d *delta) readFinish(data []byte, begin int) {
 	at := find(data, d.end, finishKey)
 	if at < 0 {

@@ -31,7 +31,7 @@ func (p *patcher) results() {
 	}
 }
 
-// carried is the picture or the file of a content part; -1: it has none.
+// carried is the picture or the file of a content part; -1 if absent.
 func (p *patcher) carried(part int32) int32 {
 	if i := p.c.Doc.Member(part, dialect.PartImage); i >= 0 {
 		return i

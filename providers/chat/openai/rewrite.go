@@ -13,7 +13,7 @@ import (
 func (s *stream) write(src []byte, v verdict) {
 	switch v {
 	case last:
-		s.tell()
+		s.writeUsageEvent()
 		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:
 		s.failed, s.reason = true, bytes.Clone(s.events.Data)
@@ -123,7 +123,7 @@ func (s *stream) thinkOf(choice int64) *dialect.Think {
 	return &s.think[choice]
 }
 
-// findModel is where the model's name stands in data, with its quotes; -1 when
+// findModel is where the model's name is in data, with its quotes; -1 when
 // it does not or is right already.
 func (s *stream) findModel(data []byte) (from, to int) {
 	from, to = s.modelAt, s.modelAt+len(s.modelName)

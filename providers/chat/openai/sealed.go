@@ -20,7 +20,7 @@ const (
 	// maxSealedDepth is how deep its brackets may nest; usual ones have six.
 	maxSealedDepth = 32
 	// maxWord is the longest name of a role, a reason or an id; maxLabel that of what
-	// stands beside the choices.
+	// is next to the choices.
 	maxWord  = 64
 	maxLabel = 256
 	// maxStop is the longest of the client's own stop sequences.
@@ -153,7 +153,7 @@ func (g *guard) read() bool {
 	return true
 }
 
-// member judges what stands beside the choices, and them.
+// member judges what is next to the choices, and them.
 func (g *guard) member(m *jsontext.Member) bool {
 	value := g.data[m.From:m.To]
 	switch string(m.Key) {
@@ -165,7 +165,7 @@ func (g *guard) member(m *jsontext.Member) bool {
 		return g.closed(value, ofUsage)
 	case "error":
 		g.failed = g.failed || len(value) > 2 && (value[0] == '{' || value[0] == '"' || value[0] == '[')
-		return true // it is told in our words
+		return true // it is sent in our words
 	}
 	if likeText(m.Key) {
 		return !isBare(value[0]) && g.closed(value, ofOthers)
@@ -201,12 +201,12 @@ type zone uint8
 
 const (
 	ofChoices zone = iota
-	ofUsage        // words of ours are no texts
+	ofUsage        // words of ours are not texts
 	ofOthers
 )
 
 // closed says that a value, which is valid JSON, has no text that is not sealed. Numbers
-// in a list are text, too: those of tokens or of bytes. So is what stands in the place of
+// in a list are text, too: those of tokens or of bytes. So is what is in the place of
 // a text and needs no quotes: 42 is an answer.
 func (g *guard) closed(value []byte, in zone) bool {
 	var objects uint64 // a bit for each open bracket

@@ -31,9 +31,9 @@ type stream struct {
 	strip  bool // remove <think> blocks
 	hide   bool // drop the event that has nothing but usage
 
-	usual    usual
+	usual    fastPathEvent
 	chunks   int64         // events with data
-	ident    []byte        // of the first event, what stands before its choices
+	ident    []byte        // of the first event, what precedes its choices
 	id       []byte        // of the completion; only enclaves' are kept
 	usage    dialect.Usage // the last one reported
 	final    bool          // …came with or after a finish_reason
@@ -43,7 +43,7 @@ type stream struct {
 	reason   []byte        // …in this JSON
 	unsealed bool          // something is not known to be sealed
 	betrayed bool          // …and it is the answer's content
-	complete bool          // Finish was told so
+	complete bool          // Finish said so
 	priced   bool          // the event to rewrite gets the cost
 	retold   bool          // …and the usage that is charged
 	dropped  bool          // the end of the last event did not go out
@@ -52,7 +52,7 @@ type stream struct {
 	spans []span // texts of the event to rewrite
 	think []dialect.Think
 
-	// Where the model's name stood in the last event: it stands there in
+	// Where the model's name was in the last event: it is there in
 	// nearly all.
 	modelAt   int
 	modelName []byte
@@ -64,7 +64,7 @@ type stream struct {
 type span struct {
 	from, to int
 	choice   int64
-	insert   bool // there is none; an object's members begin at from
+	insert   bool // it is absent; an object's members begin at from
 }
 
 // verdict is what becomes of an event.
@@ -76,7 +76,7 @@ const (
 	rewritten
 	failure
 	unsealed // it ends the answer
-	last     // [DONE], before which the client is told the usage
+	last     // [DONE], before which the client gets the usage
 )
 
 // Stream starts reading one streaming answer.
@@ -110,7 +110,7 @@ func (s *stream) Pass(p []byte) []byte {
 	case s.events.TooLarge() && s.c.Sealed:
 		s.unsealed = true // who knows what it will be
 	case s.events.TooLarge():
-		return s.letGo(src, from, copying)
+		return s.flushLarge(src, from, copying)
 	default:
 		s.events.Keep()
 	}
@@ -199,12 +199,12 @@ func (s *stream) note(data []byte) {
 	}
 }
 
-// tells says that the client is to be told the usage that it is charged for,
+// tells says that the client is to get the usage that it is charged for,
 // since the upstream told none.
 func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide && !s.c.Verbatim }
 
-// tell writes that event.
-func (s *stream) tell() {
+// writeUsageEvent writes that event.
+func (s *stream) writeUsageEvent() {
 	u := s.Usage()
 	s.identify()
 	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
@@ -259,8 +259,8 @@ func (s *stream) readFully(data []byte) verdict {
 	return pass
 }
 
-// letGo sends out an event that is too large to hold, as far as it has come.
-func (s *stream) letGo(src []byte, from int, copying bool) []byte {
+// flushLarge sends out an event that is too large to hold, as far as it has come.
+func (s *stream) flushLarge(src []byte, from int, copying bool) []byte {
 	begin := s.events.To
 	tail := s.events.Let()
 	if s.large == nil {
@@ -291,7 +291,7 @@ func (s *stream) passLarge(p []byte) []byte {
 	s.out = append(s.out[:0], head...)
 	from, _ := s.relay(src, 0)
 	if s.events.TooLarge() {
-		return s.letGo(src, from, true)
+		return s.flushLarge(src, from, true)
 	}
 	s.out = append(s.out, src[from:s.events.To]...)
 	s.events.Keep()
@@ -323,7 +323,7 @@ func (s *stream) Finish(complete bool) []byte {
 	if complete && !s.done && (s.finished || s.failed) {
 		s.done = true
 		if s.tells() {
-			s.tell()
+			s.writeUsageEvent()
 		}
 		if !s.c.Verbatim || s.failed {
 			s.out = append(s.out, dialect.DoneEvent...)

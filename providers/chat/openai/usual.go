@@ -10,18 +10,18 @@ import (
 // maxUsual bounds what is kept of an event, on each side of its delta.
 const maxUsual = 512
 
-// usual knows what the last plain event had around its delta: id, time and
+// fastPathEvent knows what the last plain event had around its delta: id, time and
 // model before it, closed brackets behind. Nearly all events of an answer have
 // the same, so that two comparisons say that there is neither usage nor an end
 // nor an error in them (20 ns instead of 100 for the searches).
-type usual struct {
+type fastPathEvent struct {
 	head []byte // up to the delta's opening brace
 	tail []byte // what follows the delta, up to the choices' end
 	rest []byte // …and behind that
 }
 
 // learn keeps the surroundings of an event's only delta.
-func (u *usual) learn(data []byte, d *delta) {
+func (u *fastPathEvent) learn(data []byte, d *delta) {
 	u.forget()
 	behind := data[d.end:]
 	end := bytes.IndexByte(behind, ']') + 1
@@ -45,7 +45,7 @@ func harmless(behind []byte) bool {
 
 // read notes the text of an event that has the same surroundings and a delta
 // of one text; else it reports false and has noted nothing.
-func (u *usual) read(data []byte, text *dialect.Produced) bool {
+func (u *fastPathEvent) read(data []byte, text *dialect.Produced) bool {
 	words, kind, rest, ok := u.find(data)
 	// Some upstreams end every event with a member of random length.
 	if !ok || !bytes.Equal(rest, u.rest) && (len(rest) > maxUsual || !harmless(rest)) {
@@ -57,8 +57,8 @@ func (u *usual) read(data []byte, text *dialect.Produced) bool {
 	return true
 }
 
-// find is the text of such an event, and what stands behind its choices.
-func (u *usual) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
+// find is the text of such an event, and what follows its choices.
+func (u *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
 	if len(u.head) == 0 || len(data) < len(u.head)+len(u.tail) || !bytes.Equal(data[:len(u.head)], u.head) {
 		return nil, 0, nil, false
 	}
@@ -88,4 +88,4 @@ var (
 	reasoningHead = []byte(`"reasoning_content":"`)
 )
 
-func (u *usual) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }
+func (u *fastPathEvent) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }

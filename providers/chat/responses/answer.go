@@ -227,7 +227,7 @@ func (a *answer) message(message, logprobs []byte) {
 	}
 }
 
-// eachObject calls do with the objects of a list; what is no list has none.
+// eachObject calls do with the objects of a list; what is not a list has none.
 func eachObject(list []byte, do func(object []byte)) {
 	if len(list) == 0 || list[0] != '[' {
 		return

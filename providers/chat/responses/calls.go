@@ -30,7 +30,7 @@ func (f *Form) calls() {
 			id = f.raw(f.doc.Member(i, ItemID))
 		}
 		f.comma()
-		f.places = append(f.places, place{message: message, call: n, item: f.doc.Fields[i].Elem})
+		f.places = append(f.places, itemOrigin{message: message, call: n, item: f.doc.Fields[i].Elem})
 		n++
 		f.b = append(append(f.b, `{"id":`...), orNull(id)...)
 		f.b = append(f.b, `,"type":"function","function":{"name":`...)
@@ -146,7 +146,7 @@ func (f *Form) outputParts(i int32, list []byte) {
 		}
 		if isImage(kind) {
 			words, kind = []byte(`"`+dialect.NotShown+`"`), []byte("text")
-			f.leave("output.input_image")
+			f.omit("output.input_image")
 		}
 		switch string(kind) {
 		case "input_text", "output_text", "text":
@@ -160,7 +160,7 @@ func (f *Form) outputParts(i int32, list []byte) {
 }
 
 // pictureOf reads the link of a picture's part, and in how much detail it is to be seen;
-// nil: it has none. Files that are kept at a provider cannot be used.
+// nil if absent. Files that are kept at a provider cannot be used.
 func pictureOf(part []byte) (link, detail []byte) {
 	link, detail = memberOf(part, "image_url"), memberOf(part, "detail")
 	if len(link) > 0 && link[0] == '{' {

@@ -59,7 +59,7 @@ func (s *stream) chunk(data []byte) {
 	}
 }
 
-// memberOf is a member of an object; nil: it has none of the name.
+// memberOf is a member of an object; nil if it has no member of the name.
 func memberOf(object []byte, name string) []byte {
 	if len(object) == 0 || object[0] != '{' {
 		return nil

@@ -39,10 +39,10 @@ type Form struct {
 	id      []byte         // what ids are made of
 	created int64          // Unix seconds
 
-	b       []byte  // the chat body
-	places  []place // of its messages and calls
-	said    bool    // a message stands in it
-	run     []int32 // items of one assistant message
+	b       []byte       // the chat body
+	places  []itemOrigin // of its messages and calls
+	said    bool         // a message is in it
+	run     []int32      // items of one assistant message
 	decoded []byte
 	number  int64 // of the next event of an upstream that speaks the form itself
 	// upstreamID is the id of its response.
@@ -65,8 +65,8 @@ type Form struct {
 	searched   string         // for, before the model was asked
 }
 
-// place says of which input item a message, or a call in it, was made.
-type place struct {
+// itemOrigin says of which input item a message, or a call in it, was made.
+type itemOrigin struct {
 	message, call, item int32 // call is -1 for the message itself
 	result              bool  // the item is the result of a call
 }
@@ -169,7 +169,7 @@ func (f *Form) problem(path, text string) {
 func (f *Form) text(i int32) []byte { return text(f.body, f.doc, i) }
 func (f *Form) raw(i int32) []byte  { return raw(f.body, f.doc, i) }
 
-// member is the index of a field's member, -1: it has none or the field is none.
+// member is the index of a field's member, -1 if absent or the field is none.
 func (f *Form) member(i int32, id int) int32 {
 	if i < 0 {
 		return -1
@@ -258,11 +258,11 @@ const (
 	plainInput int32 = -2 // the message was made of input, which is a string
 )
 
-func (f *Form) placeOf(message, call int32) place {
+func (f *Form) placeOf(message, call int32) itemOrigin {
 	for _, p := range f.places {
 		if p.message == message && p.call == call {
 			return p
 		}
 	}
-	return place{item: plainInput}
+	return itemOrigin{item: plainInput}
 }

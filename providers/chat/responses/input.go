@@ -41,7 +41,7 @@ func (f *Form) message(head string, item int32) {
 			break
 		}
 	}
-	f.places = append(f.places, place{message: message, call: -1, item: item})
+	f.places = append(f.places, itemOrigin{message: message, call: -1, item: item})
 	f.b = append(f.b, head...)
 }
 
@@ -94,7 +94,7 @@ func (f *Form) item(i, end int32) (next int32) {
 	case "item_reference":
 		f.problem(f.path(i, ""), "an item_reference needs an id, and items that are kept; send the item itself.")
 	case "compaction", "image_generation_call", "code_interpreter_call", "file_search_call", "mcp_call", "mcp_list_tools":
-		f.leave(kind)
+		f.omit(kind)
 	default:
 		f.problem(f.path(i, "type"), excerpt([]byte(kind))+" is not an item that is taken here; expected message, "+
 			"reasoning, function_call or function_call_output.")
@@ -201,7 +201,7 @@ func (f *Form) assistantContent(said, called bool) {
 	}
 }
 
-// content writes an item's content. A single text is no list: old servers take no
+// content writes an item's content. A single text is not a list: old servers take no
 // other than the user's as parts.
 func (f *Form) content(i int32) {
 	at := f.doc.Member(i, ItemContent)
@@ -228,7 +228,7 @@ func (f *Form) plain(from int) {
 	}
 }
 
-// parts writes the parts of an item's content behind those that stand there.
+// parts writes the parts of an item's content behind those that are there.
 func (f *Form) parts(i int32) {
 	at := f.doc.Member(i, ItemContent)
 	if at < 0 {
@@ -247,7 +247,7 @@ func (f *Form) parts(i int32) {
 	}
 }
 
-// comma stands before the elements of a list but the first.
+// comma precedes the elements of a list but the first.
 func (f *Form) comma() {
 	if f.b[len(f.b)-1] != '[' {
 		f.b = append(f.b, ',')
@@ -306,7 +306,7 @@ func (f *Form) part(p int32, assistant bool) {
 	f.b = append(f.b, '}')
 }
 
-// carrier writes sound or a video, which stands in an object.
+// carrier writes sound or a video, which is in an object.
 func (f *Form) carrier(p int32, kind string) bool {
 	at, members := f.doc.Member(p, PartInputAudio), []named{{`"data":`, AudioData}, {`"format":`, AudioKind}}
 	if kind == "video_url" {
@@ -336,7 +336,7 @@ func (f *Form) begin(head string, value []byte) {
 	f.b = append(append(append(f.b, `{"type":`...), head...), value...)
 }
 
-// image writes an image part, whose link stands in it or in an object.
+// image writes an image part, whose link is in it or in an object.
 func (f *Form) image(p int32) bool {
 	if f.raw(f.doc.Member(p, PartFileID)) != nil {
 		f.problem(f.path(p, "file_id"), "files that are kept at a provider cannot be used; send image_url.")

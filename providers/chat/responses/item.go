@@ -20,7 +20,7 @@ const (
 	otherItem // of a kind that only its upstream knows
 )
 
-// idHeads stand before the ids of items.
+// idHeads precede the ids of items.
 var idHeads = [...]string{"rs_", "msg_", "fc_", "ctc_", "ws_", "tsc_", "lsh_"}
 
 // partKind is what the last part of a message is.
@@ -42,7 +42,7 @@ type item struct {
 	closed bool   // …and that it is whole
 	id     []byte // of an upstream that speaks the form itself; empty: it is made here
 	whole  []byte // the item as that upstream wrote it; empty: it is not whole
-	told   bool   // the text of the last part was told as a whole
+	told   bool   // the text of the last part was sent as a whole
 	head   []byte // of its delta events, up to the sequence number
 	text   []byte // of the last part, the summary or the arguments
 
@@ -68,18 +68,18 @@ type item struct {
 }
 
 // reset readies an item for another answer.
-func (it *item) reset(kind itemKind, index int) {
-	*it = item{
-		kind: kind, index: index, head: it.head[:0], text: it.text[:0], parts: it.parts[:0],
-		annotations: it.annotations[:0], logprobs: it.logprobs[:0], details: it.details[:0], callID: it.callID[:0],
-		name: it.name[:0], sources: it.sources[:0], space: it.space[:0], id: it.id[:0], whole: it.whole[:0],
+func (i *item) reset(kind itemKind, index int) {
+	*i = item{
+		kind: kind, index: index, head: i.head[:0], text: i.text[:0], parts: i.parts[:0],
+		annotations: i.annotations[:0], logprobs: i.logprobs[:0], details: i.details[:0], callID: i.callID[:0],
+		name: i.name[:0], sources: i.sources[:0], space: i.space[:0], id: i.id[:0], whole: i.whole[:0],
 	}
 }
 
 // held is how much memory an item holds.
-func (it *item) held() int {
-	return cap(it.head) + cap(it.text) + cap(it.parts) + cap(it.annotations) + cap(it.logprobs) + cap(it.details) +
-		cap(it.callID) + cap(it.name) + cap(it.sources) + cap(it.space) + cap(it.id) + cap(it.whole)
+func (i *item) held() int {
+	return cap(i.head) + cap(i.text) + cap(i.parts) + cap(i.annotations) + cap(i.logprobs) + cap(i.details) +
+		cap(i.callID) + cap(i.name) + cap(i.sources) + cap(i.space) + cap(i.id) + cap(i.whole)
 }
 
 // appendID appends the item's id: of the request, the kind and its place.
@@ -101,40 +101,40 @@ func (f *Form) appendCallID(dst []byte, it *item) []byte {
 }
 
 // appendPart appends the last part of a message.
-func (it *item) appendPart(dst []byte, spec bool) []byte {
+func (i *item) appendPart(dst []byte, spec bool) []byte {
 	head := ""
 	switch {
-	case it.part == refusalPart && !spec:
+	case i.part == refusalPart && !spec:
 		head = `{"type":"refusal","refusal":"`
-	case it.part == thoughtPart:
+	case i.part == thoughtPart:
 		head = `{"type":"reasoning_text","text":"`
 	}
 	if head != "" {
-		return append(append(append(dst, head...), it.text...), `"}`...)
+		return append(append(append(dst, head...), i.text...), `"}`...)
 	}
-	dst = append(append(dst, `{"type":"output_text","text":"`...), it.text...)
-	dst = append(append(append(dst, `","annotations":[`...), it.annotations...), ']')
+	dst = append(append(dst, `{"type":"output_text","text":"`...), i.text...)
+	dst = append(append(append(dst, `","annotations":[`...), i.annotations...), ']')
 	if !spec {
-		dst = append(append(append(dst, `,"logprobs":[`...), it.logprobs...), ']')
+		dst = append(append(append(dst, `,"logprobs":[`...), i.logprobs...), ']')
 	}
 	return append(dst, '}')
 }
 
 // endPart makes room for another part.
-func (it *item) endPart(spec bool) {
-	if it.part != noPart {
-		it.addPart(func(dst []byte) []byte { return it.appendPart(dst, spec) })
+func (i *item) endPart(spec bool) {
+	if i.part != noPart {
+		i.addPart(func(dst []byte) []byte { return i.appendPart(dst, spec) })
 	}
 }
 
 // addPart puts a part that is whole behind those before it.
-func (it *item) addPart(write func(dst []byte) []byte) {
-	if len(it.parts) > 0 {
-		it.parts = append(it.parts, ',')
+func (i *item) addPart(write func(dst []byte) []byte) {
+	if len(i.parts) > 0 {
+		i.parts = append(i.parts, ',')
 	}
-	it.parts = write(it.parts)
-	it.part, it.notes = noPart, 0
-	it.text, it.annotations, it.logprobs = it.text[:0], it.annotations[:0], it.logprobs[:0]
+	i.parts = write(i.parts)
+	i.part, i.notes = noPart, 0
+	i.text, i.annotations, i.logprobs = i.text[:0], i.annotations[:0], i.logprobs[:0]
 }
 
 // appendItem appends an item as it is, with a status. bare leaves out what it has said
@@ -231,26 +231,26 @@ func (f *Form) appendThought(dst []byte, it *item, bare bool) []byte {
 
 // addDetail keeps an entry of reasoning_details. Texts of streamed ones are in the
 // summary already; what stays is what a model needs to go on thinking.
-func (it *item) addDetail(entry []byte, streamed bool) {
-	if len(it.details) > 0 {
-		it.details = append(it.details, ',')
+func (i *item) addDetail(entry []byte, streamed bool) {
+	if len(i.details) > 0 {
+		i.details = append(i.details, ',')
 	}
 	if !streamed {
-		it.details = append(it.details, entry...)
+		i.details = append(i.details, entry...)
 		return
 	}
-	it.details = append(it.details, '{')
+	i.details = append(i.details, '{')
 	for m := range jsontext.Members(entry, 1) {
 		if string(m.Key) == "text" {
 			continue
 		}
-		if it.details[len(it.details)-1] != '{' {
-			it.details = append(it.details, ',')
+		if i.details[len(i.details)-1] != '{' {
+			i.details = append(i.details, ',')
 		}
-		it.details = append(append(append(it.details, '"'), m.Key...), `":`...)
-		it.details = append(it.details, entry[m.From:m.To]...)
+		i.details = append(append(append(i.details, '"'), m.Key...), `":`...)
+		i.details = append(i.details, entry[m.From:m.To]...)
 	}
-	it.details = append(it.details, '}')
+	i.details = append(i.details, '}')
 }
 
 // appendAnnotation appends a source as responses write it, from how chat completions

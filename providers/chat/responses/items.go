@@ -9,7 +9,7 @@ import (
 // add makes room for another item; nil: the output has as many as it may.
 func (s *stream) add(kind itemKind) *item {
 	if n := len(s.items); n > 0 && !s.items[n-1].opened {
-		s.show(&s.items[n-1]) // a call whose name has not come yet: items are numbered as they are told
+		s.show(&s.items[n-1]) // a call whose name has not come yet: items are numbered as they are sent
 	}
 	if len(s.items) == maxItems {
 		s.tooLong()

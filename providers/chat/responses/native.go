@@ -93,7 +93,7 @@ func (r *nativeResponse) changes(c *dialect.Chat, t *dialect.Target, f *Form) bo
 	return t.Renames && r.model != nil || len(c.SystemPrompt) > 0 && r.instructions != nil || f.tells()
 }
 
-// failureOf is an upstream's error object as one that stands in an answer.
+// failureOf is an upstream's error object as one that is in an answer.
 func failureOf(object []byte) []byte {
 	if len(object) == 0 {
 		object = nullText
@@ -101,7 +101,7 @@ func failureOf(object []byte) []byte {
 	return append(append([]byte(`{"error":`), object...), '}')
 }
 
-// failure is what a client is told of one, as between the quotes of JSON strings.
+// failure is what a client reads of one, as between the quotes of JSON strings.
 type failure struct{ code, message []byte }
 
 // safeFailure is a failure that an upstream reports, as chat completions tell it.
@@ -116,7 +116,7 @@ func safeFailure(words []byte) failure {
 // nil: as the upstream wrote them. f says what is kept here; nil: nothing.
 func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, failure *failure,
 	u *dialect.Usage) []byte {
-	at, told := 0, u == nil || u.Seen
+	at, reported := 0, u == nil || u.Seen
 	for m := range jsontext.Members(object, 1) {
 		value := object[m.From:m.To]
 		name := string(m.Key)
@@ -124,8 +124,8 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Fo
 		case name == "model" && t.Renames && value[0] == '"':
 		case name == "instructions" && len(c.SystemPrompt) > 0:
 		case name == "error" && failure != nil && value[0] == '{':
-		case name == "usage" && !told:
-			told = true
+		case name == "usage" && !reported:
+			reported = true
 		case (name == "store" || name == "previous_response_id") && f.tells():
 		default:
 			continue
@@ -147,7 +147,7 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Fo
 			dst = append(dst, f.previous()...)
 		}
 	}
-	if end := bytes.LastIndexByte(object, '}'); !told && end >= at {
+	if end := bytes.LastIndexByte(object, '}'); !reported && end >= at {
 		dst = appendNativeUsage(append(append(dst, object[at:end]...), `,"usage":`...), u)
 		at = end
 	}

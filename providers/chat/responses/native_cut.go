@@ -5,7 +5,7 @@ import (
 )
 
 // outline is what the events of an upstream have told of its response: enough to end the
-// response as the model should have. A part that was told whole stands in it as it came.
+// response as the model should have. A part that was sent whole is in it as it came.
 type outline struct {
 	id    []byte // of the response, as between its quotes
 	items []item
@@ -118,18 +118,18 @@ func (o *outline) read(kind, data []byte) {
 }
 
 // beginPart takes the event that begins a part; it.part is noPart where that is out of turn.
-func (it *item) beginPart(data []byte) {
+func (i *item) beginPart(data []byte) {
 	place := "content_index"
 	part := nativeParts[string(stringIn(memberOf(data, "part"), "type"))]
-	if it.kind == reasoningItem && part == textPart {
+	if i.kind == reasoningItem && part == textPart {
 		place = "summary_index"
 	}
 	at, ok := jsontext.ReadCount(memberOf(data, place))
-	if !ok || at != int64(it.count) || it.part != noPart || it.kind > messageItem {
+	if !ok || at != int64(i.count) || i.part != noPart || i.kind > messageItem {
 		part = noPart
 	}
-	it.part, it.count, it.told = part, it.count+1, false
-	it.inContent = it.kind == reasoningItem && part == thoughtPart
+	i.part, i.count, i.told = part, i.count+1, false
+	i.inContent = i.kind == reasoningItem && part == thoughtPart
 }
 
 // add notes that an item has begun.

@@ -56,7 +56,7 @@ func (p *patcher) reread(i int32, text []byte, shape *scan.Shape, from, less int
 	p.replace(i, value)
 }
 
-// appendMember appends a member behind others; nil: there is none.
+// appendMember appends a member behind others; nil if absent.
 func appendMember(dst []byte, name string, value []byte) []byte {
 	if value == nil {
 		return dst
@@ -363,7 +363,7 @@ func appendComma(dst []byte) []byte {
 	return dst
 }
 
-// result writes the result of a call: texts and pictures as parts, and what is no text as
+// result writes the result of a call: texts and pictures as parts, and what is not text as
 // the text of its JSON. Results in other parts were refused.
 func (p *patcher) result(i int32) {
 	value := p.doc.Fields[i].Raw(p.body)

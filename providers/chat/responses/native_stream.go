@@ -80,7 +80,7 @@ func (s *nativeStream) Pass(p []byte) []byte {
 }
 
 // read reads an event, and says whether it was written into out, behind what of src
-// stands before it.
+// precedes it.
 func (s *nativeStream) read(src []byte, from int) (written bool) {
 	data := s.events.Data
 	s.meter.produced.Event(s.events.To-s.events.From, data)

@@ -61,7 +61,7 @@ func appendNativeUsage(dst []byte, u *dialect.Usage) []byte {
 	return append(dst, '}')
 }
 
-// seen is how a text of an answer was told: an upstream tells each several times.
+// seen is how a text of an answer was sent: an upstream sends each several times.
 type seen uint8
 
 const (
@@ -79,7 +79,7 @@ type meter struct {
 	produced dialect.Produced
 	told     [seenWays]int64 // bytes
 	counted  int64           // the most of told
-	media    [seenWays]int64 // bytes that are no text
+	media    [seenWays]int64 // bytes that are not text
 	drawn    int64           // the most of media
 }
 

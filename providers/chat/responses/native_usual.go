@@ -60,7 +60,7 @@ func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
 	return true
 }
 
-// leadingNumber reads the digits that a text begins with; what is no usual number has
+// leadingNumber reads the digits that a text begins with; a number of another form has
 // none.
 func leadingNumber(text []byte) (n int64, digits int) {
 	const most = 15

@@ -77,7 +77,7 @@ func References(body []byte, doc *scan.Document, most int) (refs []Reference) {
 		case len(id) == 0:
 			continue
 		case known[string(id)]:
-			id = nil // the item stands there once
+			id = nil // the item is there once
 		default:
 			known[string(id)] = true
 		}

@@ -50,7 +50,7 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 	return append(dst, `,"output":[`...)
 }
 
-// appendTail appends what stands behind the output.
+// appendTail appends what follows the output.
 func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	dst = append(dst, `],"usage":`...)
 	if u := &o.usage; u.Seen {

@@ -171,7 +171,7 @@ const (
 )
 
 // brandMembers are those of <brand>_parameters that have an effect here (addendum
-// 5.3); include_<brand>_system_prompt stands behind them.
+// 5.3); include_<brand>_system_prompt follows them.
 var brandMembers = []string{
 	"enable_web_search", "character_slug", "enable_e2ee", "enable_web_scraping", "enable_web_citations",
 	"include_search_results_in_stream",
@@ -223,8 +223,8 @@ func Shape(brand string, aliases []string) *scan.Shape {
 	return scan.NewShape(members...)
 }
 
-// text is what stands between the quotes of a string field, escapes as written; nil
-// when there is none (i < 0) or it is no string.
+// text is the raw content of a string field, escapes as written; nil
+// if absent (i < 0) or it is not a string.
 func text(body []byte, doc *scan.Document, i int32) []byte {
 	if i < 0 || doc.Fields[i].Kind != scan.String {
 		return nil
@@ -233,7 +233,7 @@ func text(body []byte, doc *scan.Document, i int32) []byte {
 	return body[f.From+1 : f.To-1]
 }
 
-// raw is the text of a field's value; nil when there is none or it is null.
+// raw is the text of a field's value; nil if absent or null.
 func raw(body []byte, doc *scan.Document, i int32) []byte {
 	if i < 0 || doc.Fields[i].Kind == scan.Null {
 		return nil

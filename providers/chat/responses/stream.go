@@ -49,7 +49,7 @@ type stream struct {
 	params  []byte
 	brand   []byte
 
-	usual   usual
+	usual   fastPathChunk
 	odd     bool // the chunk says more than a text
 	plainly bool // thoughts come as reasoning_content, which details may repeat
 }
@@ -254,7 +254,7 @@ func (s *stream) fail(code, message []byte) {
 	s.endEvent()
 }
 
-// appendErrorMembers appends what stands behind an error event's type and number.
+// appendErrorMembers appends what follows an error event's type and number.
 func appendErrorMembers(dst, code, message []byte) []byte {
 	dst = append(append(append(dst, `,"code":"`...), code...), '"')
 	dst = append(append(append(dst, `,"message":"`...), message...), '"')

@@ -97,13 +97,13 @@ func (f *Form) declareAll(list int32, space []byte) {
 			if string(f.text(f.doc.Member(i, ToolExecution))) == "client" {
 				f.addTool(searchTool, i, nil, []byte("tool_search"))
 			} else {
-				f.leave(kind)
+				f.omit(kind)
 			}
 		case "local_shell":
 			f.addTool(shellTool, i, nil, []byte("local_shell"))
 		default:
 			if !f.searches(kind) {
-				f.leave(kind)
+				f.omit(kind)
 			}
 		}
 	}
@@ -226,8 +226,8 @@ var hosted = map[string]dialect.Omission{
 	"output.input_image": "input.output.image",
 }
 
-// leave notes that a tool or an item is left out, since it is not offered here.
-func (f *Form) leave(kind string) { f.left.Add(omission(kind)) }
+// omit notes that a tool or an item is left out, since it is not offered here.
+func (f *Form) omit(kind string) { f.left.Add(omission(kind)) }
 
 // omission is the name of a tool or an item that is left out.
 func omission(kind string) dialect.Omission {

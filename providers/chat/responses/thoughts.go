@@ -87,7 +87,7 @@ func (f *Form) thoughts() {
 	}
 }
 
-// eachThought calls do with the texts of a reasoning item, as they stand between their
+// eachThought calls do with the texts of a reasoning item, as they are between their
 // quotes: its content, else its summary.
 func (f *Form) eachThought(i int32, do func(words []byte)) {
 	if at := f.doc.Member(i, ItemContent); at >= 0 && f.doc.Fields[at].Kind == scan.Array && f.doc.Fields[at].Len > 0 {
@@ -101,7 +101,7 @@ func (f *Form) eachThought(i int32, do func(words []byte)) {
 	}
 }
 
-// eachSummary calls do with the texts of a summary, as they stand between their quotes.
+// eachSummary calls do with the texts of a summary, escaped as in JSON.
 func eachSummary(list []byte, do func(words []byte)) {
 	for part := range jsontext.Elements(list) {
 		switch part[0] {
@@ -113,8 +113,8 @@ func eachSummary(list []byte, do func(words []byte)) {
 	}
 }
 
-// stringIn is the text of an object's string member, as it stands between its quotes;
-// nil: there is none.
+// stringIn is the text of an object's string member, escaped as in JSON;
+// nil if absent.
 func stringIn(object []byte, name string) []byte {
 	for m := range jsontext.Members(object, 1) {
 		if string(m.Key) == name && object[m.From] == '"' {
@@ -124,7 +124,7 @@ func stringIn(object []byte, name string) []byte {
 	return nil
 }
 
-// details writes the details of one reasoning item, and says whether any stand there.
+// details writes the details of one reasoning item, and says whether any are there.
 func (f *Form) details(i int32, begun bool) bool {
 	data := f.text(f.doc.Member(i, ItemEncryptedContent))
 	if len(data) == 0 {

@@ -119,7 +119,7 @@ var toolMembers = map[string][]named{
 }
 
 // toolMember is the index of a member of a tool of the client's own: of the object that
-// chat completions have for that, else of the tool itself; -1: there is none.
+// chat completions have for that, else of the tool itself; -1 if absent.
 func toolMember(doc *scan.Document, i int32, kind string, id int) int32 {
 	inner := doc.Member(i, ToolFunction)
 	if kind == "custom" {
@@ -183,7 +183,7 @@ func (f *Form) toolChoice() {
 }
 
 // chosenName is the index of the name in a tool_choice, or in one of the tools in it, -1:
-// there is none.
+// absent.
 func chosenName(doc *scan.Document, at int32, kind string) int32 {
 	inner := doc.Member(at, ChoiceFunction)
 	if kind == "custom" {

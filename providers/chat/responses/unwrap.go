@@ -21,8 +21,8 @@ func (f *Form) nameCall(it *item, flat []byte) {
 }
 
 // isCall says whether an item is a call of a tool that the client carries out.
-func (it *item) isCall() bool {
-	switch it.kind {
+func (i *item) isCall() bool {
+	switch i.kind {
 	case callItem, customItem, toolSearchItem, shellItem:
 		return true
 	}
@@ -33,25 +33,25 @@ func (it *item) isCall() bool {
 // object. Until then it is the arguments of a function, as between the quotes of a JSON
 // string. A model may write arguments that are no JSON; a custom tool is given them as they
 // are.
-func (it *item) unwrap() (did bool) {
-	if !it.wrapped {
+func (i *item) unwrap() (did bool) {
+	if !i.wrapped {
 		return false
 	}
-	it.wrapped = false
-	arguments := jsontext.AppendUnescaped(nil, it.text)
+	i.wrapped = false
+	arguments := jsontext.AppendUnescaped(nil, i.text)
 	object := bytes.TrimSpace(arguments)
 	if !json.Valid(object) || object[0] != '{' {
 		object = nil
 	}
-	switch it.kind {
+	switch i.kind {
 	case customItem:
 		if input := memberOf(object, "input"); len(input) > 1 && input[0] == '"' {
-			it.text = append(it.text[:0], input[1:len(input)-1]...)
+			i.text = append(i.text[:0], input[1:len(input)-1]...)
 		}
 	case toolSearchItem:
-		it.text = appendCompact(it.text[:0], object)
+		i.text = appendCompact(i.text[:0], object)
 	case shellItem:
-		it.text = appendAction(it.text[:0], object)
+		i.text = appendAction(i.text[:0], object)
 	}
 	return true
 }
@@ -98,11 +98,11 @@ func appendAction(dst, object []byte) []byte {
 
 // appendObject appends the object of a call of tool_search or local_shell; bare: it is not
 // known yet.
-func (it *item) appendObject(dst []byte, bare bool) []byte {
+func (i *item) appendObject(dst []byte, bare bool) []byte {
 	switch {
-	case !bare && !it.wrapped && len(it.text) > 0:
-		return append(dst, it.text...)
-	case it.kind == shellItem:
+	case !bare && !i.wrapped && len(i.text) > 0:
+		return append(dst, i.text...)
+	case i.kind == shellItem:
 		return appendAction(dst, nil)
 	}
 	return append(dst, "{}"...)

@@ -9,10 +9,10 @@ import (
 // maxUsual bounds what is kept of a chunk, on each side of its delta.
 const maxUsual = 512
 
-// usual knows what the last plain chunk had around its delta. Nearly all chunks of an
+// fastPathChunk knows what the last plain chunk had around its delta. Nearly all chunks of an
 // answer have the same, so that two comparisons say that there is a text in them and
 // nothing else.
-type usual struct {
+type fastPathChunk struct {
 	head  []byte // up to the text, with its opening quote
 	tail  []byte // behind its closing quote
 	index int    // of the item that the text belongs to
@@ -20,7 +20,7 @@ type usual struct {
 }
 
 // learn keeps the surroundings of a chunk whose only delta has one text.
-func (u *usual) learn(data, delta []byte, it *item) {
+func (u *fastPathChunk) learn(data, delta []byte, it *item) {
 	u.forget()
 	from := cap(data) - cap(delta) // it is a piece of data
 	quote := bytes.IndexByte(delta, ':') + 1
@@ -36,7 +36,7 @@ func (u *usual) learn(data, delta []byte, it *item) {
 
 // read sends the text of a chunk that has the same surroundings; else it reports false
 // and has sent nothing.
-func (u *usual) read(s *stream, data []byte) bool {
+func (u *fastPathChunk) read(s *stream, data []byte) bool {
 	if len(u.head) == 0 || u.index != s.last || !bytes.HasPrefix(data, u.head) || !bytes.HasSuffix(data, u.tail) {
 		return false
 	}
@@ -58,4 +58,4 @@ func (u *usual) read(s *stream, data []byte) bool {
 	return true
 }
 
-func (u *usual) forget() { u.head, u.tail = u.head[:0], u.tail[:0] }
+func (u *fastPathChunk) forget() { u.head, u.tail = u.head[:0], u.tail[:0] }

@@ -6,5 +6,5 @@
 // memory. [Work] is what such a child does. References lead within the schema only:
 // nothing is loaded from anywhere.
 //
-// What may not enter: what a violation costs, how it is told, and streams.
+// What may not enter: what a violation costs, how it is reported, and streams.
 package schema

@@ -47,7 +47,7 @@ type task struct {
 func (t *task) encode() []byte {
 	in, err := json.Marshal(t)
 	if err != nil {
-		return nil // the child says that it is none
+		return nil // the child says that it is not one
 	}
 	return in
 }
@@ -71,12 +71,12 @@ func checkAll(in []byte, _ string) ([]byte, error) {
 		return nil, err
 	}
 	for i, answer := range t.Answers {
-		if no := check(s, answer); no != "" {
+		if reason := check(s, answer); reason != "" {
 			which := "The answer"
 			if len(t.Answers) > 1 {
 				which = "Choice " + strconv.Itoa(i)
 			}
-			return nil, &jail.Refusal{Code: codeAnswer, Text: which + " does not follow its schema: " + no}
+			return nil, &jail.Refusal{Code: codeAnswer, Text: which + " does not follow its schema: " + reason}
 		}
 	}
 	return nil, nil

@@ -63,13 +63,13 @@ func (c *Checker) Compiles(ctx context.Context, schema []byte) error {
 	if len(schema) > MaxSchema {
 		return &Bad{"has more than 64 KiB; with strict: true a schema may have 64 KiB at most."}
 	}
-	err := c.ask(ctx, compileJob, task{Schema: schema})
-	var no *jail.Refusal
+	err := c.request(ctx, compileJob, task{Schema: schema})
+	var refusal *jail.Refusal
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &no) && no.Code == codeSchema:
-		return &Bad{no.Text}
+	case errors.As(err, &refusal) && refusal.Code == codeSchema:
+		return &Bad{refusal.Text}
 	case errors.Is(err, jail.ErrTooSlow), errors.Is(err, jail.ErrDied):
 		return &Bad{"takes too much time or memory to be read."}
 	}
@@ -86,20 +86,20 @@ func (c *Checker) Conforms(ctx context.Context, schema []byte, answers []string)
 	if size > MaxAnswer {
 		return &Violation{"The answer is too large to be checked against its schema; 8 MiB at most are."}
 	}
-	err := c.ask(ctx, checkJob, task{Schema: schema, Answers: answers})
-	var no *jail.Refusal
+	err := c.request(ctx, checkJob, task{Schema: schema, Answers: answers})
+	var refusal *jail.Refusal
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &no) && no.Code == codeAnswer:
-		return &Violation{no.Text}
+	case errors.As(err, &refusal) && refusal.Code == codeAnswer:
+		return &Violation{refusal.Text}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return ErrUnchecked
 }
 
-func (c *Checker) ask(ctx context.Context, job string, t task) error {
+func (c *Checker) request(ctx context.Context, job string, t task) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, err := c.children.Do(ctx, job, "", t.encode())

@@ -14,7 +14,7 @@ import (
 
 // The body is the client's own, with the version in the place of the model,
 // wherever it stands, and the model in the address.
-func TestTheVersionStandsInThePlaceOfTheModel(t *testing.T) {
+func TestTheVersionReplacesTheModel(t *testing.T) {
 	t.Parallel()
 	f := func(body, want, path string, stream bool, drop ...string) {
 		t.Helper()

@@ -1,6 +1,6 @@
 // Package vertex speaks to the models of Anthropic on Google's Vertex AI: bodies
-// are messages, but for the model, which stands in the address, and the version,
-// which stands in the body. Gemini models are spoken to as on Google's own API,
+// are messages, but for the model, which is in the address, and the version,
+// which is in the body. Gemini models are spoken to as on Google's own API,
 // below another address.
 //
 // Who asks is proven by the endpoint (package credential).
@@ -30,7 +30,7 @@ type Anthropic struct{ anthropic.Dialect }
 var _ dialect.Dialect = Anthropic{}
 
 // Request is that of messages, with the version in the place of the model. The
-// config has made sure that the model's name can stand in an address.
+// config has made sure that the model's name can be in an address.
 func (d Anthropic) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	if err := d.Dialect.Request(r, c, t, s); err != nil {
 		return err

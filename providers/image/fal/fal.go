@@ -37,7 +37,7 @@ const (
 	maxFaults = 5
 	// maxPolled bounds the words about a job.
 	maxPolled = 256 << 10
-	// maxInline bounds a result: images may stand in it as data URLs.
+	// maxInline bounds a result: images may be in it as data URLs.
 	maxInline = 64 << 20
 )
 
@@ -64,7 +64,7 @@ type run struct {
 	target *image.Target
 	n      int
 
-	at     stage
+	at     runStage
 	id     string
 	wait   time.Duration
 	asked  time.Time
@@ -75,10 +75,10 @@ type run struct {
 	got    int
 }
 
-type stage uint8
+type runStage uint8
 
 const (
-	submitting stage = iota
+	submitting runStage = iota
 	polling
 	collecting
 	fetching
@@ -93,8 +93,8 @@ func (r *run) Next(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.F
 	}
 	switch r.at {
 	case submitting:
-		if no := image.Refused(last); no != nil {
-			return nil, no
+		if refusal := image.Refused(last); refusal != nil {
+			return nil, refusal
 		}
 		jsontext.Walk(last.Body, func(key, value []byte) bool {
 			if string(key) == "request_id" {
@@ -137,7 +137,7 @@ func (r *run) path(rest string) []byte {
 	return []byte("/" + app + "/requests/" + r.id + rest)
 }
 
-// plain request ids can stand in a path.
+// plain request ids can be in a path.
 func plain(id string) bool {
 	if id == "" || len(id) > 128 {
 		return false
@@ -237,9 +237,9 @@ func (r *run) poll(s *image.Step) {
 
 // polled reads {status, queue_position}.
 func (r *run) polled(s *image.Step, last *image.Reply) *dialect.Failure {
-	if no := image.Refused(last); no != nil {
+	if refusal := image.Refused(last); refusal != nil {
 		if r.faults++; r.faults > maxFaults || last.Status < 500 && last.Status != 429 {
-			return no
+			return refusal
 		}
 		r.poll(s)
 		return nil
@@ -271,8 +271,8 @@ func (r *run) polled(s *image.Step, last *image.Reply) *dialect.Failure {
 
 // collected reads {images:[{url}], image:{url}, seed, has_nsfw_concepts, prompt}.
 func (r *run) collected(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.Failure) {
-	if no := image.Refused(last); no != nil {
-		return nil, no
+	if refusal := image.Refused(last); refusal != nil {
+		return nil, refusal
 	}
 	var seed image.Maybe[int64]
 	var blocked []bool

@@ -3,7 +3,7 @@
 //
 // A target's options: `sizes`, the sizes it takes (1024x1024,1536x1024), nearest
 // wins; none: any multiple of 16. `format: fixed`, it takes no output_format.
-// `response_format: b64_json`, it must be told so (servers other than OpenAI's
+// `response_format: b64_json`, it must be asked to (servers other than OpenAI's
 // that answer with links otherwise). `takes`, which of the members background,
 // moderation, style, quality, output_compression and mask it takes; by default those of
 // OpenAI's own models by the name, and of other servers all but style and mask.

@@ -10,7 +10,7 @@ type Header struct {
 	Format        Format
 	Width, Height int
 	// Size is the length of the image in bytes. What lies behind it in the file
-	// is no part of the image.
+	// is not part of the image.
 	Size int64
 	// Frames is above 1 for animations.
 	Frames int

@@ -63,7 +63,7 @@ func TestCutFilesAreRefused(t *testing.T) {
 
 // What stands behind an image is no part of it, what stands before it makes it
 // none.
-func TestWhatIsNoPartOfTheImage(t *testing.T) {
+func TestWhatIsNotPartOfTheImage(t *testing.T) {
 	t.Parallel()
 	for name, file := range files() {
 		for _, tail := range []string{"\x00", "<script>alert(1)</script>", "PK\x03\x04zip",

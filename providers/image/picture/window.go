@@ -105,7 +105,7 @@ func (w *window) skip(n int64) bool {
 	return true
 }
 
-// seek passes over all bytes before the next c; false when there is none.
+// seek passes over all bytes before the next c; false if absent.
 func (w *window) seek(c byte) bool {
 	for {
 		if i := bytes.IndexByte(w.p, c); i >= 0 {

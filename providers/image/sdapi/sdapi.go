@@ -133,7 +133,7 @@ func answer(r *image.Reply, n int) *image.Outcome {
 		}
 		return true
 	})
-	// A grid of all images stands before them where the server makes one.
+	// A grid of all images precedes them where the server makes one.
 	if first > 0 && first < len(texts) {
 		texts = texts[first:]
 	} else if first == 0 && n > 1 && len(texts) == n+1 {

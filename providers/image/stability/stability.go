@@ -40,14 +40,14 @@ var presets = map[string]string{
 
 // Reach knows all kinds, as far as the model does.
 func (Dialect) Reach(j *image.Job, t *image.Target) image.Reach {
-	no := func(text string) image.Reach { return image.Reach{No: &dialect.Unsupported{Text: text}} }
+	refuse := func(text string) image.Reach { return image.Reach{No: &dialect.Unsupported{Text: text}} }
 	r := image.Reach{PerCall: 1, Formats: true}
 	switch j.Kind {
 	case image.Generate:
 		r.Formats = endpoint(t) != "sd3" || j.Format != picture.WebP
 	case image.Edit:
 		if len(j.Inputs) > 1 || t.Model == "core" {
-			return no("The model edits no image, or one at a time.")
+			return refuse("The model edits no image, or one at a time.")
 		}
 		r.Formats = endpoint(t) != "sd3" || j.Format != picture.WebP
 	case image.Upscale:

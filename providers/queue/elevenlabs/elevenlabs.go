@@ -95,7 +95,7 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 
 // Refused reads {detail:{status, message, data:{prompt_suggestion}}}.
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
-	no, certain := queue.RefusedBy(r)
+	refusal, certain := queue.RefusedBy(r)
 	detail := queue.Members(queue.Members(r.Body)["detail"])
 	code := jsontext.Unquoted(detail["status"])
 	if code == "" {
@@ -103,17 +103,17 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 	}
 	switch code {
 	case "bad_prompt", "bad_composition_plan":
-		no = queue.Policy()
+		refusal = queue.Policy()
 		data := queue.Members(detail["data"])
 		if text := jsontext.Unquoted(data["prompt_suggestion"]); len(text) <= maxSuggestion {
-			no.Suggestion = text
+			refusal.Suggestion = text
 		}
 	case "quota_exceeded", "invalid_api_key", "missing_permissions", "limited_access":
 		// The operator's account, whatever the status.
-		no = &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE",
+		refusal = &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE",
 			Message: "The model is not available right now; please retry later."}
 	}
-	return no, certain
+	return refusal, certain
 }
 
 // Poll asks nothing: there is nothing to ask.

@@ -45,7 +45,7 @@ const (
 	partResult
 )
 
-// maxInline bounds a result: what was made may stand in it as a data URL.
+// maxInline bounds a result: what was made may be in it as a data URL.
 const maxInline = 32 << 20
 
 // grace is how long a job that was just taken may be unknown to the queue.
@@ -87,11 +87,11 @@ func (Dialect) Submitted(r *queue.Reply, t *queue.Target) (*queue.Taken, bool) {
 
 // Refused is by the status. A queue that names an error_type has not taken the request.
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
-	no, certain := queue.RefusedBy(r)
+	refusal, certain := queue.RefusedBy(r)
 	if r.Status == 503 && jsontext.Unquoted(queue.Members(r.Body)["error_type"]) != "" {
 		certain = true
 	}
-	return no, certain
+	return refusal, certain
 }
 
 // path is of a job, as the queue has named it or else as it is built: status, result and
@@ -135,8 +135,8 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	}
 }
 
-// result reads the output of a run, or why there is none. An answer of the server's own,
-// in JSON, is the run's; one of what stands before it is nobody's.
+// result reads the output of a run, or why it failed. An answer of the server's own,
+// in JSON, is the run's; one of what precedes it is nobody's.
 func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Status/100 == 2 {
 		if queue.Members(r.Body) == nil {
@@ -147,8 +147,8 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status,
 	m := queue.Members(r.Body)
 	switch {
 	case r.Status == 400 || r.Status == 422 || r.Status == 413:
-		no, _ := queue.RefusedBy(r)
-		return &asyncjob.Status{Progress: -1, Failed: no}, nil
+		refusal, _ := queue.RefusedBy(r)
+		return &asyncjob.Status{Progress: -1, Failed: refusal}, nil
 	case m["detail"] != nil && r.Status >= 500, m["error_type"] != nil, len(r.Header("x-fal-error-type")) > 0:
 		return &asyncjob.Status{Progress: -1, Failed: queue.Failure()}, nil
 	}

@@ -121,34 +121,34 @@ func (Dialect) Submitted(r *queue.Reply, _ *queue.Target) (*queue.Taken, bool) {
 const maxLink = 2 << 10
 
 // refusedBy is queue.RefusedBy, where 422 without a code of its own is the policy's (addendum 3.5).
-func refusedBy(r *queue.Reply) (no *asyncjob.Refused, certain bool) {
-	no, certain = queue.RefusedBy(r)
-	if r.Status == 422 && no.Code == "INVALID_REQUEST" {
-		no = queue.Policy()
+func refusedBy(r *queue.Reply) (refusal *asyncjob.Refused, certain bool) {
+	refusal, certain = queue.RefusedBy(r)
+	if r.Status == 422 && refusal.Code == "INVALID_REQUEST" {
+		refusal = queue.Policy()
 	}
-	return no, certain
+	return refusal, certain
 }
 
 // Refused is by the status. A conflict that wants a consent is the last word on the order.
 func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool) {
-	no, certain := refusedBy(r)
+	refusal, certain := refusedBy(r)
 	m := queue.Members(r.Body)
 	if r.Status == 409 && jsontext.Unquoted(queue.Members(m["error"])["code"]) == "needs_consent" {
-		no.Status, no.Code, no.Message = 409, "needs_consent", "The model's provider wants a consent to its terms."
+		refusal.Status, refusal.Code, refusal.Message = 409, "needs_consent", "The model's provider wants a consent to its terms."
 		certain = true
 	}
-	advise(no, m)
-	return no, certain
+	advise(refusal, m)
+	return refusal, certain
 }
 
 // advise reads what the upstream would take instead.
-func advise(no *asyncjob.Refused, m map[string][]byte) {
-	if no.Suggestion = jsontext.Unquoted(m["suggested_prompt"]); len(no.Suggestion) > maxSuggestion {
-		no.Suggestion = ""
+func advise(refusal *asyncjob.Refused, m map[string][]byte) {
+	if refusal.Suggestion = jsontext.Unquoted(m["suggested_prompt"]); len(refusal.Suggestion) > maxSuggestion {
+		refusal.Suggestion = ""
 	}
-	no.Recommend = jsontext.Unquoted(m["recommended_model"])
-	if no.Recommend == "" {
-		no.Recommend = jsontext.Unquoted(queue.Members(m["error"])["recommended_model"])
+	refusal.Recommend = jsontext.Unquoted(m["recommended_model"])
+	if refusal.Recommend == "" {
+		refusal.Recommend = jsontext.Unquoted(queue.Members(m["error"])["recommended_model"])
 	}
 }
 
@@ -181,9 +181,9 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	case r.Media != nil:
 		return queue.Delivered(r), nil
 	case r.Status == 422:
-		no, _ := refusedBy(r)
-		advise(no, m)
-		return &asyncjob.Status{Progress: -1, Failed: no}, nil
+		refusal, _ := refusedBy(r)
+		advise(refusal, m)
+		return &asyncjob.Status{Progress: -1, Failed: refusal}, nil
 	case r.Status == 500 && jsontext.Unquoted(m["code"]) == "INFERENCE_FAILED":
 		return &asyncjob.Status{Progress: -1, Failed: queue.Failure()}, nil
 	case r.Status/100 != 2:
@@ -208,16 +208,16 @@ func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 
 // failed reads {error, error_code} of a job that failed.
 func failed(m map[string][]byte) *asyncjob.Refused {
-	no := queue.Failure()
+	refusal := queue.Failure()
 	code := jsontext.Unquoted(m["error_code"])
 	if code == "" {
 		code = jsontext.Unquoted(m["code"])
 	}
 	if strings.Contains(strings.ToUpper(code), "POLICY") || strings.Contains(strings.ToUpper(code), "CONTENT") {
-		no = queue.Policy()
+		refusal = queue.Policy()
 	}
-	advise(no, m)
-	return no
+	advise(refusal, m)
+	return refusal
 }
 
 // Cancel releases the job, which ends it.

@@ -196,11 +196,11 @@ func (p *guardProxy) tunnel(w http.ResponseWriter, r *http.Request, s *pass) {
 }
 
 func status(err error) int {
-	var no *fetch.Error
+	var refusal *fetch.Error
 	switch {
-	case errors.As(err, &no) && no.Reason == fetch.Forbidden:
+	case errors.As(err, &refusal) && refusal.Reason == fetch.Forbidden:
 		return http.StatusForbidden
-	case errors.As(err, &no) && no.Reason == fetch.TooSlow:
+	case errors.As(err, &refusal) && refusal.Reason == fetch.TooSlow:
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusBadGateway
@@ -233,7 +233,7 @@ func (r *listening) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// local is an address in the form that a browser on this machine is told.
+// local is an address in the form that a browser on this machine gets.
 func local(l net.Listener) string {
 	return "http://" + strings.Replace(l.Addr().String(), "[::]", "127.0.0.1", 1)
 }

@@ -52,7 +52,7 @@ type Options struct {
 	// NoSandbox starts Chromium without its own sandbox, where the system lacks
 	// what that needs.
 	NoSandbox bool
-	// Agent is what pages are told who asks.
+	// Agent is the user agent that pages see.
 	Agent string
 	// Refuse says which hosts are not asked, beside those of Fetch.
 	Refuse func(host string) error
@@ -123,7 +123,7 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 	if err != nil {
 		return nil, "", &scrape.Error{Reason: scrape.Busy}
 	}
-	b, err := r.enter(ctx)
+	b, err := r.acquireBrowser(ctx)
 	if err != nil {
 		place.Done()
 		return nil, "", err
@@ -137,7 +137,7 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 		err = limited.Err()
 	}
 	go func() { // a page takes half a second to be gone, for which nobody need wait
-		r.leave(b, end())
+		r.releaseBrowser(b, end())
 		cancel()
 		place.Done()
 	}()
@@ -157,8 +157,8 @@ func (r *Renderer) Close() error {
 	return err
 }
 
-// enter finds the browser, or starts it, and counts one page more.
-func (r *Renderer) enter(ctx context.Context) (*browserRun, error) {
+// acquireBrowser finds the browser, or starts it, and counts one page more.
+func (r *Renderer) acquireBrowser(ctx context.Context) (*browserRun, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -182,19 +182,19 @@ func (r *Renderer) enter(ctx context.Context) (*browserRun, error) {
 	select {
 	case <-b.ready:
 		if b.err != nil {
-			r.leave(b, true)
+			r.releaseBrowser(b, true)
 			return nil, b.err
 		}
 		return b, nil
 	case <-ctx.Done():
-		r.leave(b, false)
+		r.releaseBrowser(b, false)
 		return nil, ctx.Err()
 	}
 }
 
-// leave counts one page less. A browser that hangs, or is used up, gets no more and
+// releaseBrowser counts one page less. A browser that hangs, or is used up, gets no more and
 // goes with its last one.
-func (r *Renderer) leave(b *browserRun, hung bool) {
+func (r *Renderer) releaseBrowser(b *browserRun, hung bool) {
 	defer r.ending.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,7 +241,7 @@ func (r *Renderer) start() *browserRun {
 	} else {
 		var err error
 		if dir, err = os.MkdirTemp("", "farebox-browser-"); err == nil {
-			err = own(dir)
+			err = chownFolder(dir)
 		}
 		if err != nil {
 			b.err = fmt.Errorf("cannot make the browser's folder: %w", err)

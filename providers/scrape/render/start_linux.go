@@ -19,8 +19,8 @@ func confine(cmd *exec.Cmd) {
 	}
 }
 
-// own gives a folder to whom the browser runs as.
-func own(dir string) error {
+// chownFolder gives a folder to the user of the browser.
+func chownFolder(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}

@@ -60,7 +60,7 @@ var (
 // Judge asks whether the devices of a payload run what NVIDIA has released. The answer
 // must be signed, for this nonce, and about as many devices.
 func (r *Remote) Judge(ctx context.Context, payload string, nonce [32]byte, devices int) error {
-	raw, err := r.ask(ctx, http.MethodPost, "/v3/attest/gpu", []byte(payload))
+	raw, err := r.request(ctx, http.MethodPost, "/v3/attest/gpu", []byte(payload))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ type overallClaims struct {
 	Submods map[string]json.RawMessage `json:"submods"`
 }
 
-// digest is that of the token of a device; empty: there is none of SHA-256.
+// digest is that of the token of a device; empty if it has none of SHA-256.
 func (c *overallClaims) digest(name string) string {
 	var pair [2]json.RawMessage
 	var kind string
@@ -171,7 +171,7 @@ func (r *Remote) key(ctx context.Context, id string) (*ecdsa.PublicKey, error) {
 	if now := r.Now(); !r.away.IsZero() && now.Sub(r.away) < awayFor {
 		return nil, ErrAway
 	}
-	raw, err := r.ask(ctx, http.MethodGet, "/.well-known/jwks.json", nil)
+	raw, err := r.request(ctx, http.MethodGet, "/.well-known/jwks.json", nil)
 	if err != nil {
 		r.away = r.Now()
 		return nil, err
@@ -210,7 +210,7 @@ func readKeys(raw []byte) (map[string]*ecdsa.PublicKey, error) {
 	return keys, nil
 }
 
-func (r *Remote) ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (r *Remote) request(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	q, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.Base, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: its address is invalid", ErrAway)

@@ -92,7 +92,7 @@ func (s *Service) get(ctx context.Context, at string) (body []byte, head http.He
 	return body, r.Header, nil
 }
 
-// chain is a chain of certificates that stands in a header.
+// chain is a chain of certificates that is in a header.
 func chain(head http.Header, name string) ([]byte, error) {
 	text := head.Get(name)
 	if text == "" && strings.HasPrefix(name, "Tcb-") {

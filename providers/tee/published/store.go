@@ -41,7 +41,7 @@ type Store struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	kinds map[kind]*kept
+	kinds map[kind]*cachedCollateral
 	work  sync.WaitGroup
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -52,8 +52,8 @@ type kind struct {
 	ca    string
 }
 
-// kept is the collateral of a kind, or why there is none.
-type kept struct {
+// cachedCollateral is the collateral of a kind, or why it failed.
+type cachedCollateral struct {
 	c       *tdx.Collateral
 	until   time.Time // nil c: when it is asked for again
 	refresh time.Time
@@ -66,7 +66,7 @@ func New(source Source, root tdx.Root, log zerolog.Logger, now func() time.Time)
 	if now == nil {
 		now = time.Now
 	}
-	s := &Store{source: source, root: root, log: log, now: now, kinds: map[kind]*kept{}}
+	s := &Store{source: source, root: root, log: log, now: now, kinds: map[kind]*cachedCollateral{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -89,7 +89,7 @@ func (s *Store) Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.
 			s.mu.Unlock()
 			return nil, errManyKinds
 		}
-		e = &kept{}
+		e = &cachedCollateral{}
 		s.kinds[k] = e
 	}
 	now := s.now()
@@ -133,7 +133,7 @@ func (s *Store) forget() bool {
 }
 
 // fetch asks for a kind, and keeps what holds.
-func (s *Store) fetch(k kind, e *kept, over chan struct{}) {
+func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
 	ctx, cancel := context.WithTimeout(s.ctx, fetchLimit)
 	defer cancel()
 	c, err := s.source.Fetch(ctx, k.fmspc, k.ca)

@@ -74,7 +74,7 @@ func Sealed(text []byte) bool {
 	return wrong == 0
 }
 
-// odd is not zero if one of eight bytes is no hexadecimal digit. The highest bit of each
+// odd is not zero if one of eight bytes is not a hexadecimal digit. The highest bit of each
 // byte says whether it is at least something, which adding tells as long as no byte has
 // that bit itself.
 func odd(x uint64) uint64 {

@@ -29,7 +29,7 @@ func captures(t testing.TB) (list []capture) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of.kept = &kept{} // each is asked about thousands of times
+		of.kept = &verifiedCollateral{} // each is asked about thousands of times
 		list = append(list, capture{c, of})
 	}
 	return list

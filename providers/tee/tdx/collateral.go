@@ -27,7 +27,7 @@ type Collateral struct {
 	QEIdentity          []byte
 	QEIdentitySignature []byte
 
-	kept *kept // nil: nothing is remembered
+	kept *verifiedCollateral // nil: nothing is remembered
 }
 
 // ParseCollateral reads a file as saved by tools of dstack: members with the names of
@@ -61,10 +61,10 @@ func ParseCollateral(file []byte) (*Collateral, error) {
 }
 
 // Check says whether all of it is signed under a root and of a kind of processor, and
-// until when. It is for who fetched it, before others have it: from then on what was found
+// until when. It is for the fetcher, before others have it: from then on what was found
 // of its signatures is remembered, and Verify looks at the time alone.
 func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.Time, err error) {
-	c.kept = &kept{}
+	c.kept = &verifiedCollateral{}
 	o := c.under(root)
 	for i, p := range []struct {
 		name string
@@ -98,27 +98,27 @@ func (c *Collateral) Older(than *Collateral, root Root) bool {
 	return false
 }
 
-// kept is what was found of a collateral and a root, which go by the hash of all their
+// verifiedCollateral is what was found of a collateral and a root, which go by the hash of all their
 // bytes: nothing can be taken for another, be it a copy with a member changed.
-type kept struct {
+type verifiedCollateral struct {
 	mu   sync.Mutex
 	name [sha256.Size]byte
-	*opened
+	*parsedCollateral
 }
 
 // under is what a collateral is under a root. All that take time, the signatures, are
 // checked once where it is remembered.
-func (c *Collateral) under(root Root) *opened {
+func (c *Collateral) under(root Root) *parsedCollateral {
 	if c.kept == nil {
 		return c.open(root)
 	}
 	name := c.name(root)
 	c.kept.mu.Lock()
 	defer c.kept.mu.Unlock()
-	if c.kept.opened == nil || c.kept.name != name {
-		c.kept.name, c.kept.opened = name, c.open(root)
+	if c.kept.parsedCollateral == nil || c.kept.name != name {
+		c.kept.name, c.kept.parsedCollateral = name, c.open(root)
 	}
-	return c.kept.opened
+	return c.kept.parsedCollateral
 }
 
 func (c *Collateral) name(root Root) (sum [sha256.Size]byte) {

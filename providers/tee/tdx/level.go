@@ -35,7 +35,7 @@ const (
 // Statuses are all that a policy may accept.
 var Statuses = []string{UpToDate, SWHardening, Configuration, ConfigurationAndSW, OutOfDate, OutOfDateAndConfig}
 
-// hexBytes are bytes that stand in hexadecimal digits of either case.
+// hexBytes are bytes that are in hexadecimal digits of either case.
 type hexBytes []byte
 
 func (h *hexBytes) UnmarshalText(text []byte) (err error) {
@@ -97,16 +97,16 @@ type standing struct {
 var errNoLevel = errors.New("it reaches no level that Intel lists")
 
 // platform is where a processor and a TDX module stand together.
-func (info *tcbInfo) platform(p *processor, b *Body) (standing, error) {
-	if string(info.FMSPC) != string(p.fmspc[:]) || string(info.PCEID) != string(p.pceID[:]) {
+func (t *tcbInfo) platform(p *processor, b *Body) (standing, error) {
+	if string(t.FMSPC) != string(p.fmspc[:]) || string(t.PCEID) != string(p.pceID[:]) {
 		return standing{}, errors.New("it is of another kind of processor")
 	}
 	from := 0
 	if b.TeeTCBSVN[moduleVersion] > 0 {
 		from = firstBesideModule
 	}
-	for i := range info.Levels[:min(len(info.Levels), maxLevels)] {
-		l := &info.Levels[i]
+	for i := range t.Levels[:min(len(t.Levels), maxLevels)] {
+		l := &t.Levels[i]
 		if len(l.TCB.SGX) != sgxComponents || len(l.TCB.TDX) != teeComponents || l.Status == "" {
 			return standing{}, errors.New("a level of it is not complete")
 		}
@@ -136,15 +136,15 @@ func (l *level) reached(p *processor, b *Body, from int) bool {
 
 // module is where the TDX module stands. Modules of version 0 have no levels of their
 // own: what the platform says is all.
-func (info *tcbInfo) module(b *Body) (standing, error) {
-	m, version := &info.Module, b.TeeTCBSVN[moduleVersion]
+func (t *tcbInfo) module(b *Body) (standing, error) {
+	m, version := &t.Module, b.TeeTCBSVN[moduleVersion]
 	if version > 0 {
 		id := fmt.Sprintf("TDX_%02x", version)
-		at := slices.IndexFunc(info.Modules, func(m module) bool { return equalFold(m.ID, id) })
+		at := slices.IndexFunc(t.Modules, func(m module) bool { return equalFold(m.ID, id) })
 		if at < 0 {
 			return standing{}, errors.New("Intel does not list the TDX module " + id)
 		}
-		m = &info.Modules[at]
+		m = &t.Modules[at]
 	}
 	if string(m.MRSigner) != string(b.MRSignerSeam[:]) ||
 		!masked(b.SeamAttributes[:], m.Attributes, m.AttributesMask) {

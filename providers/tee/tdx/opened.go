@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// opened is what a collateral says under a root, whenever that is: it never changes.
-type opened struct {
+// parsedCollateral is what a collateral says under a root, whenever that is: it never changes.
+type parsedCollateral struct {
 	info             tcbInfo
 	id               qeIdentity
 	rootCRL, pckCRL  *x509.RevocationList
@@ -64,8 +64,8 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // open checks all that does not depend on the time.
-func (c *Collateral) open(root Root) *opened {
-	o := &opened{}
+func (c *Collateral) open(root Root) *parsedCollateral {
+	o := &parsedCollateral{}
 	o.levels = c.statement(c.TCBInfoChain, c.TCBInfo, c.TCBInfoSignature, root, &o.info, "TDX", 3)
 	o.identity = c.statement(c.QEIdentityChain, c.QEIdentity, c.QEIdentitySignature, root, &o.id, "TD_QE", 2)
 	certs, err := signers(c.PCKCRLChain, root)

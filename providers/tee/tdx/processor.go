@@ -118,8 +118,8 @@ func (p *processor) levels(der []byte) bool {
 	return seen == 1<<(sgxPCESVN+1)-2
 }
 
-// led is a chain that was found to lead to a root.
-type led struct {
+// verifiedChain is a chain that was found to lead to a root.
+type verifiedChain struct {
 	chain []byte
 	root  Root
 	certs []*x509.Certificate
@@ -152,7 +152,7 @@ func (q *Quote) FMSPC(root Root, now time.Time) (fmspc [6]byte, ca string, err e
 	if err != nil {
 		return fmspc, "", err
 	}
-	q.led = &led{q.chain, root, certs}
+	q.led = &verifiedChain{q.chain, root, certs}
 	p, err := processorOf(certs[0])
 	if err != nil {
 		return fmspc, "", err

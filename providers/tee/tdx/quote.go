@@ -22,7 +22,7 @@ type Quote struct {
 	qeAuth      []byte
 	chain       []byte // PEM: leaf, intermediate, root
 
-	led *led // what FMSPC read of the chain; nil: nothing
+	led *verifiedChain // what FMSPC read of the chain; nil: nothing
 }
 
 // Body is what a quote says of a trust domain.

@@ -162,7 +162,7 @@ func (e *Event) measured() []byte {
 	return h.Sum(nil)
 }
 
-// Value is what an event of dstack says, as hexadecimal digits; empty: there is none.
+// Value is what an event of dstack says, as hexadecimal digits; empty if absent.
 func Value(log []Event, name string) string {
 	for i := range log {
 		if log[i].Type == runtimeEvent && log[i].Name == name {

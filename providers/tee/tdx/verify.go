@@ -50,7 +50,7 @@ type Verdict struct {
 	// Until is when the first of what this rests on ends.
 	Until time.Time
 	// Checked says that the lists of what is revoked were in effect and looked at, and
-	// Revoked that a certificate stands there.
+	// Revoked that a certificate is there.
 	Checked, Revoked bool
 }
 
@@ -90,7 +90,7 @@ func (q *Quote) Verify(c *Collateral, p *Policy, now time.Time) *Verdict {
 		v.Until, err = within(spansOf(certs), now)
 	}
 	chained := v.note(CheckChain, err)
-	var o *opened
+	var o *parsedCollateral
 	if c != nil {
 		o = c.under(p.Root)
 	}
@@ -122,7 +122,7 @@ func accepted(status string, accept []string) error {
 	return nil
 }
 
-func (q *Quote) revocation(o *opened, certs []*x509.Certificate, chained bool, v *Verdict, now time.Time) error {
+func (q *Quote) revocation(o *parsedCollateral, certs []*x509.Certificate, chained bool, v *Verdict, now time.Time) error {
 	switch {
 	case !chained:
 		return errEarlier
@@ -185,7 +185,7 @@ func (q *Quote) signatureOf() error {
 }
 
 // standings are those of the platform and of its TDX module.
-func (q *Quote) standings(o *opened, certs []*x509.Certificate, chained bool, v *Verdict,
+func (q *Quote) standings(o *parsedCollateral, certs []*x509.Certificate, chained bool, v *Verdict,
 	now time.Time) (platform, module standing) {
 	if !chained || o == nil {
 		v.note(CheckTCBInfo, errEarlierOr(chained))
@@ -216,7 +216,7 @@ func errEarlierOr(chained bool) error {
 }
 
 // enclave checks that the quoting enclave is Intel's, and says where it stands.
-func (q *Quote) enclave(o *opened, v *Verdict, now time.Time) (s standing) {
+func (q *Quote) enclave(o *parsedCollateral, v *Verdict, now time.Time) (s standing) {
 	if o == nil {
 		v.note(CheckQEIdentity, ErrNoCollateral)
 		return s
@@ -232,7 +232,7 @@ func (q *Quote) enclave(o *opened, v *Verdict, now time.Time) (s standing) {
 }
 
 func (id *qeIdentity) standing(report []byte) (standing, error) {
-	// It is written as a number, and stands in the report with its lowest byte first.
+	// It is written as a number, and is in the report with its lowest byte first.
 	misc := slices.Clone(report[qeMiscSelect : qeMiscSelect+4])
 	slices.Reverse(misc)
 	switch {

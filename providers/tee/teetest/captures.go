@@ -1,5 +1,5 @@
 // Package teetest has what tests of enclaves share: attestations that were captured of
-// real services. They are read where they lie, and are no part of the repository.
+// real services. They are read where they lie, and are not part of the repository.
 package teetest
 
 import (
@@ -25,7 +25,7 @@ type Capture struct {
 	Collateral []byte
 }
 
-// Text is a text of the report; empty: there is none.
+// Text is a text of the report; empty if absent.
 func (c *Capture) Text(path string) string { return gjson.GetBytes(c.Report, path).Str }
 
 // least is how many captures there are.

@@ -21,7 +21,7 @@ const (
 	maxDepth = 8
 )
 
-// claim is what a header says, as it stands there.
+// claim is what a header says, as it is there.
 type claim struct {
 	address   string
 	signature string

@@ -14,7 +14,7 @@ type message struct {
 	address        string
 	uri            string
 	version        string
-	chain          string // as it stands there
+	chain          string // as it is there
 	nonce          string
 	issued         time.Time
 	expiring       bool
@@ -51,7 +51,7 @@ func (l *lines) field(name string) (value string, ok bool) {
 }
 
 // parseMessage reads a text by the grammar of EIP-4361. Without a statement there are
-// one to three empty lines before the URI, by who made it.
+// one to three empty lines before the URI, depending on the library.
 func parseMessage(text string) (*message, *Refusal) {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' && c != '\n' || c >= 0x7f {
@@ -67,8 +67,8 @@ func parseMessage(text string) (*message, *Refusal) {
 	if m.address = l.next(); !l.more || l.next() != "" || !l.more {
 		return nil, refuse(ParseError, "The message must have the address in its second line and an empty line after it.")
 	}
-	if no := skipStatement(l); no != nil {
-		return nil, no
+	if refusal := skipStatement(l); refusal != nil {
+		return nil, refusal
 	}
 	return m, m.body(l)
 }
@@ -238,7 +238,7 @@ func (c *claim) further(list []string, evm bool) []string {
 	return list
 }
 
-// plain says whether every field can stand in a line.
+// plain says whether every field can be in a line.
 func (c *claim) plain() bool {
 	for i := range c.fields {
 		if !isPrintable(c.fields[i].text) {
@@ -262,7 +262,7 @@ func isPrintable(s string) bool {
 	return true
 }
 
-// shown is the address as it stands in a rebuilt text: siwe writes those of EVM with
+// shown is the address as it is in a rebuilt text: siwe writes those of EVM with
 // their checksum.
 func (c *claim) shown() string {
 	if a, err := wallet.ParseEVM(c.address); err == nil {

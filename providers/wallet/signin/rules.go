@@ -67,37 +67,37 @@ func (s *SignIn) Token() (id string, expires time.Time) {
 
 // Read judges a header by all but what others must be asked for.
 func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
-	c, no := readClaim(header)
-	if no != nil {
-		return nil, no
+	c, refusal := readClaim(header)
+	if refusal != nil {
+		return nil, refusal
 	}
 	text := c.message
 	if !c.verbatim {
-		if text, no = c.rebuild(false); no != nil {
-			return nil, no
+		if text, refusal = c.rebuild(false); refusal != nil {
+			return nil, refusal
 		}
 	}
-	m, no := parseMessage(text)
-	if no != nil {
-		return nil, no
+	m, refusal := parseMessage(text)
+	if refusal != nil {
+		return nil, refusal
 	}
-	if no := r.place(c, m); no != nil {
-		return nil, no
+	if refusal := r.place(c, m); refusal != nil {
+		return nil, refusal
 	}
-	address, no := c.wallet(m)
-	if no != nil {
-		return nil, no
+	address, refusal := c.wallet(m)
+	if refusal != nil {
+		return nil, refusal
 	}
-	if no := r.time(c, m, now); no != nil {
-		return nil, no
+	if refusal := r.time(c, m, now); refusal != nil {
+		return nil, refusal
 	}
 	s := &SignIn{Wallet: address, Chain: c.chain, URI: m.uri, Nonce: m.nonce, IssuedAt: m.issued, Until: m.issued.Add(r.MaxAge),
 		forget: m.issued.Add(r.MaxAge + r.Skew + tokenGrace)}
 	if m.expiring && m.expires.Before(s.Until) {
 		s.Until = m.expires
 	}
-	if no := r.prove(s, c, text); no != nil {
-		return nil, no
+	if refusal := r.prove(s, c, text); refusal != nil {
+		return nil, refusal
 	}
 	return s, nil
 }

@@ -49,7 +49,7 @@ func (r *Rules) prove(s *SignIn, c *claim, text string) *Refusal {
 	}
 	if !c.verbatim {
 		// Some wallets write the chain's whole name.
-		if whole, no := c.rebuild(true); no == nil && provesSolana(s, c.signature, whole) {
+		if whole, refusal := c.rebuild(true); refusal == nil && provesSolana(s, c.signature, whole) {
 			return nil
 		}
 	}

@@ -31,7 +31,7 @@ type witnesses struct {
 	network *rpc.Network
 	proxy   *proxy.Proxy
 	need    int // how many must agree
-	// check is for a node that was not asked before: an error says why it is none.
+	// check is for a node that was not asked before: an error says why it is unfit.
 	check func(ctx context.Context, n *node) error
 
 	mu    sync.Mutex
@@ -160,18 +160,18 @@ func majority[T any](views []view[T], same func(a, b T) bool) (group []T, most b
 // unknown says who did not help, by the nodes' names.
 func unknown[T any](w *witnesses, views []view[T], same func(a, b T) bool) error {
 	var why []string
-	told := 0
+	reported := 0
 	for _, v := range views {
 		if v.err != nil {
 			why = append(why, fmt.Sprintf("%s: %v", v.name, v.err))
 		} else {
-			told++
+			reported++
 		}
 	}
 	kind := ErrUnknown
-	if group, _ := majority(views, same); told > len(group) {
+	if group, _ := majority(views, same); reported > len(group) {
 		kind = onchain.ErrDisagree
-		why = append(why, fmt.Sprintf("%d say something else than %d", told-len(group), len(group)))
+		why = append(why, fmt.Sprintf("%d say something else than %d", reported-len(group), len(group)))
 	}
 	if missing := len(w.network.Nodes) - len(views); missing > 0 {
 		why = append(why, fmt.Sprintf("%d did not answer in time or are on another chain", missing))

@@ -45,8 +45,8 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 	return chain, nil
 }
 
-// Standing is a payment before anybody was sent it.
-type Standing struct {
+// StateBefore is a payment before anybody was sent it.
+type StateBefore struct {
 	// Used says that the chain has it already, or its nonce. What Find says of it counts,
 	// and nothing else here does.
 	Used    bool
@@ -57,18 +57,18 @@ type Standing struct {
 	Since int64
 }
 
-// Look asks how a payment stands before it is sent to anybody.
-func (c *Chain) Look(ctx context.Context, o *x402.Order) (Standing, error) {
+// Look asks for the state of a payment before it is sent to anybody.
+func (c *Chain) Look(ctx context.Context, o *x402.Order) (StateBefore, error) {
 	look := c.lookEVM
 	if o.Solana != nil {
 		look = c.lookSolana
 	}
-	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (Standing, error) { return look(ctx, n, o) },
-		func(a, b Standing) bool {
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (StateBefore, error) { return look(ctx, n, o) },
+		func(a, b StateBefore) bool {
 			return a.Used == b.Used && a.Covered == b.Covered && a.Expired == b.Expired && near(a.Since, b.Since)
 		})
 	if err != nil {
-		return Standing{}, err
+		return StateBefore{}, err
 	}
 	s := views[0]
 	for _, v := range views {

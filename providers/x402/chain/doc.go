@@ -7,7 +7,7 @@
 // What reached pay_to otherwise is listed by the word of one node, and proven by all
 // witnesses before anybody is credited.
 //
-// Nodes that are on another chain, or whose token is another one, are no witnesses.
+// Nodes that are on another chain, or whose token is another one, are not witnesses.
 //
 // What may not enter: facilitators, credit.
 package chain

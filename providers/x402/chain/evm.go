@@ -78,7 +78,7 @@ func (c *Chain) checkID(ctx context.Context, n *node) error {
 	return nil
 }
 
-// quantity reads a number as Ethereum writes it; nil: it is none.
+// quantity reads a number as Ethereum writes it; nil if it is not one.
 func quantity(s string) *big.Int {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if !ok || digits == "" || len(digits) > 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
@@ -215,7 +215,7 @@ func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64
 }
 
 // lookEVM is Look at one node.
-func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s Standing, err error) {
+func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s StateBefore, err error) {
 	a, _, _, asset, err := parts(o)
 	if err != nil {
 		return s, err

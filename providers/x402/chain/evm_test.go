@@ -273,7 +273,7 @@ func TestSearchesFitTheNode(t *testing.T) {
 }
 
 // A node is a witness when it is on the chain and its token is ours.
-func TestStrangersAreNoWitnesses(t *testing.T) {
+func TestNodesOfOtherChainsAreNotWitnesses(t *testing.T) {
 	word := func(w evm.Word) string { return quoted(evm.Hex(w[:])) }
 	c := base(t)
 	witness := func(id, separator, decimals string) *node {
@@ -306,7 +306,7 @@ func TestStrangersAreNoWitnesses(t *testing.T) {
 
 // Before a payment is taken, the chain says whether its nonce and the money are there.
 func TestLookSeesNonceAndMoney(t *testing.T) {
-	look := func(state, balance string) (Standing, error) {
+	look := func(state, balance string) (StateBefore, error) {
 		s := truthful(t, false)
 		s["eth_call"] = func(p []json.RawMessage) (string, error) {
 			if strings.Contains(string(p[0]), "0x70a08231") {
@@ -319,17 +319,17 @@ func TestLookSeesNonceAndMoney(t *testing.T) {
 	number := func(n int64) string { return fmt.Sprintf(`"0x%064x"`, n) }
 	for _, c := range []struct {
 		state, balance string
-		want           Standing
+		want           StateBefore
 		ok             bool
 	}{
-		{number(0), number(7_000_000), Standing{Covered: true, Since: head}, true},
-		{number(0), number(6_999_999), Standing{Since: head}, true},
-		{number(0), `"0x` + strings.Repeat("f", 64) + `"`, Standing{Covered: true, Since: head}, true},
-		{number(1), number(7_000_000), Standing{Used: true, Since: head - 4100}, true}, // 70 minutes before it ends
-		{number(2), number(7_000_000), Standing{}, false},
-		{`"0x"`, number(7_000_000), Standing{}, false},
-		{number(0), `"0x01"`, Standing{}, false},
-		{`null`, `null`, Standing{}, false},
+		{number(0), number(7_000_000), StateBefore{Covered: true, Since: head}, true},
+		{number(0), number(6_999_999), StateBefore{Since: head}, true},
+		{number(0), `"0x` + strings.Repeat("f", 64) + `"`, StateBefore{Covered: true, Since: head}, true},
+		{number(1), number(7_000_000), StateBefore{Used: true, Since: head - 4100}, true}, // 70 minutes before it ends
+		{number(2), number(7_000_000), StateBefore{}, false},
+		{`"0x"`, number(7_000_000), StateBefore{}, false},
+		{number(0), `"0x01"`, StateBefore{}, false},
+		{`null`, `null`, StateBefore{}, false},
 	} {
 		if got, err := look(c.state, c.balance); (err == nil) != c.ok || c.ok && got != c.want {
 			t.Errorf("%s %s: %+v %v", c.state, c.balance, got, err)

@@ -53,17 +53,17 @@ type eventLog struct {
 type eventLogs []eventLog
 
 // UnmarshalJSON is json.Unmarshaler.
-func (list *eventLogs) UnmarshalJSON(text []byte) (err error) {
+func (e *eventLogs) UnmarshalJSON(text []byte) (err error) {
 	array := gjson.ParseBytes(text)
 	if !array.IsArray() {
 		return errView
 	}
 	array.ForEach(func(_, one gjson.Result) bool {
 		var l eventLog
-		if err = json.Unmarshal([]byte(one.Raw), &l); err == nil && len(*list) == logsMany {
+		if err = json.Unmarshal([]byte(one.Raw), &l); err == nil && len(*e) == logsMany {
 			err = errView
 		}
-		*list = append(*list, l)
+		*e = append(*e, l)
 		return err == nil
 	})
 	return err

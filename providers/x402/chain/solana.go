@@ -84,7 +84,7 @@ func (c *Chain) blockhash(ctx context.Context, n *node, t *svm.Transaction, leve
 }
 
 // lookSolana is Look at one node.
-func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s Standing, err error) {
+func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s StateBefore, err error) {
 	t, err := o.Transaction()
 	if err != nil {
 		return s, err
@@ -111,7 +111,7 @@ func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s Stand
 		there, err = c.pastFate(ctx, n, &at, t)
 	}
 	if err == nil && there != nil {
-		return Standing{Used: true, Since: there.block}, nil
+		return StateBefore{Used: true, Since: there.block}, nil
 	}
 	return s, err
 }

@@ -169,19 +169,19 @@ func TestLookSeesTransactionAndMoney(t *testing.T) {
 		listed, balance string
 		err             error
 		valid           bool
-		want            Standing
+		want            StateBefore
 		ok              bool
 	}{
-		"good":     {listing(), "7000000", nil, true, Standing{Covered: true, Since: slot}, true},
-		"too poor": {listing(), "6999999", nil, true, Standing{Since: slot}, true},
+		"good":     {listing(), "7000000", nil, true, StateBefore{Covered: true, Since: slot}, true},
+		"too poor": {listing(), "6999999", nil, true, StateBefore{Since: slot}, true},
 		"no account": {listing(), "", &rpc.CallError{Code: badParams, Message: "could not find account"}, true,
-			Standing{Since: slot}, true},
-		"too old":      {listing(), "7000000", nil, false, Standing{Covered: true, Expired: true, Since: slot}, true},
-		"made before":  {listing(name), "7000000", nil, true, Standing{Used: true, Since: slot + 5}, true},
-		"busy node":    {listing(), "", &rpc.CallError{Code: -32005, Message: "busy"}, true, Standing{}, false},
-		"odd balance":  {listing(), "-1", nil, true, Standing{}, false},
-		"vast balance": {listing(), "18446744073709551616", nil, true, Standing{}, false},
-		"no list":      {`{}`, "7000000", nil, true, Standing{}, false},
+			StateBefore{Since: slot}, true},
+		"too old":      {listing(), "7000000", nil, false, StateBefore{Covered: true, Expired: true, Since: slot}, true},
+		"made before":  {listing(name), "7000000", nil, true, StateBefore{Used: true, Since: slot + 5}, true},
+		"busy node":    {listing(), "", &rpc.CallError{Code: -32005, Message: "busy"}, true, StateBefore{}, false},
+		"odd balance":  {listing(), "-1", nil, true, StateBefore{}, false},
+		"vast balance": {listing(), "18446744073709551616", nil, true, StateBefore{}, false},
+		"no list":      {`{}`, "7000000", nil, true, StateBefore{}, false},
 	} {
 		s := script{"getSlot": says(fmt.Sprint(slot)), "isBlockhashValid": says(hashValid(c.valid, slot)),
 			"getSignaturesForAddress": says(c.listed), "getTransaction": says(got(wire, "null")),

@@ -38,11 +38,11 @@ type Scan struct {
 
 // Transfers lists what reached pay_to between two times, as the first node tells that
 // answers: whoever credits one of these asks the witnesses about it.
-func (c *Chain) Transfers(ctx context.Context, since, until time.Time, told func(Scan)) ([]Listed, error) {
+func (c *Chain) Transfers(ctx context.Context, since, until time.Time, reported func(Scan)) ([]Listed, error) {
 	if c.evm() {
-		return c.listEVM(ctx, since, until, told)
+		return c.listEVM(ctx, since, until, reported)
 	}
-	return c.listSolana(ctx, since, until, told)
+	return c.listSolana(ctx, since, until, reported)
 }
 
 // TransfersOf are those of a transaction, as all witnesses say.
@@ -173,7 +173,7 @@ type lister struct {
 	listed []Listed
 }
 
-func (c *Chain) listEVM(ctx context.Context, since, until time.Time, told func(Scan)) ([]Listed, error) {
+func (c *Chain) listEVM(ctx context.Context, since, until time.Time, reported func(Scan)) ([]Listed, error) {
 	s := &lister{Chain: c, from: c.alone(), times: map[int64]time.Time{}}
 	blocks, err := anyone(ctx, s.from, func(ctx context.Context, n *node) (b [2]int64, err error) {
 		head, unix, err := c.block(ctx, n, "latest")
@@ -205,7 +205,7 @@ func (c *Chain) listEVM(ctx context.Context, since, until time.Time, told func(S
 			return nil, err
 		}
 		first = last + 1
-		told(Scan{first - blocks[0], blocks[1] - blocks[0] + 1, len(s.listed)})
+		reported(Scan{first - blocks[0], blocks[1] - blocks[0] + 1, len(s.listed)})
 	}
 	return s.listed, nil
 }

@@ -112,7 +112,7 @@ func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ s
 	return opened(f), err
 }
 
-func (c *Chain) listSolana(ctx context.Context, since, until time.Time, told func(Scan)) (all []Listed, err error) {
+func (c *Chain) listSolana(ctx context.Context, since, until time.Time, reported func(Scan)) (all []Listed, err error) {
 	type entry struct {
 		Signature string
 		BlockTime int64
@@ -156,7 +156,7 @@ func (c *Chain) listSolana(ctx context.Context, since, until time.Time, told fun
 				if len(all) > transfersMost {
 					return nil, errMany
 				}
-				told(Scan{Done: looked, Found: len(all)})
+				reported(Scan{Done: looked, Found: len(all)})
 			}
 			if len(list) < listed || list[len(list)-1].BlockTime < since.Unix() {
 				break

@@ -215,7 +215,7 @@ func (c *Client) Prepare(ctx context.Context, p *onchain.Payment) ([]byte, *onch
 }
 
 // refuse says why the chain would not take a payment that it does not have.
-func (c *Client) refuse(ctx context.Context, p *onchain.Payment, o *x402.Order, s chain.Standing) (*onchain.Refusal, error) {
+func (c *Client) refuse(ctx context.Context, p *onchain.Payment, o *x402.Order, s chain.StateBefore) (*onchain.Refusal, error) {
 	if o.Solana != nil {
 		// This comes after the chain's answer: a payment that the chain has is not refused
 		// because its fee payer has changed, or because no facilitator was asked yet.
@@ -252,8 +252,8 @@ func signed(ctx context.Context, ch *chain.Chain, o *x402.Order) (*onchain.Refus
 	return no(onchain.ReasonSignature), nil
 }
 
-// ask asks the facilitators of a payment, for the observer.
-func (c *Client) ask(ctx context.Context, name string, p *onchain.Payment,
+// askFacilitators asks the facilitators of a payment, for the observer.
+func (c *Client) askFacilitators(ctx context.Context, name string, p *onchain.Payment,
 	ask func(context.Context, *facilitator.Question) (onchain.Reply, error)) (r onchain.Reply, err error) {
 	began := time.Now()
 	if c.asked != nil {
@@ -275,13 +275,13 @@ func (c *Client) ask(ctx context.Context, name string, p *onchain.Payment,
 
 // Verify asks the facilitator that a payment belongs to whether it would settle it.
 func (c *Client) Verify(ctx context.Context, p *onchain.Payment) (onchain.Reply, error) {
-	return c.ask(ctx, "verify", p, c.Facilitators.Verify)
+	return c.askFacilitators(ctx, "verify", p, c.Facilitators.Verify)
 }
 
 // Settle has that facilitator bring it onto the chain. Its answer is a hint for the payer
 // and for Find.
 func (c *Client) Settle(ctx context.Context, p *onchain.Payment) (onchain.Reply, error) {
-	return c.ask(ctx, "settle", p, c.Facilitators.Settle)
+	return c.askFacilitators(ctx, "settle", p, c.Facilitators.Settle)
 }
 
 // Find asks the chain for the state of a payment. transaction is a hint that may be empty

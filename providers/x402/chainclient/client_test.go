@@ -198,7 +198,7 @@ func TestOneNodeDecidesNothing(t *testing.T) {
 }
 
 // Where the witnesses do not agree, nothing is known, and it says so.
-func TestDisagreementIsNoFinding(t *testing.T) {
+func TestDisagreementIsNotAFinding(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 3, nil)
 	for i, p := range w.payments() {

@@ -60,13 +60,13 @@ func (s *sheet) truth(id int) (bool, error) {
 	return f.Kind == scan.True, nil
 }
 
-// string is a member's text, empty where it is none.
+// string is a member's text, empty if it is not a string.
 func (s *sheet) string(id int) (text string) {
 	text, _ = s.doc.Text(s.text, s.doc.TopIndex(id))
 	return text
 }
 
-// words are the first of some texts that says something, as it can stand in logs and
+// words are the first of some texts that says something, as it can be in logs and
 // answers.
 func (s *sheet) words(ids ...int) string {
 	for _, id := range ids {

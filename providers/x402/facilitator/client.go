@@ -143,7 +143,7 @@ func (c *Client) refresh(ctx context.Context) error {
 	defer c.asking.Unlock()
 	ctx, cancel := context.WithTimeout(fair.With(ctx, fair.Operator), c.config.VerifyTimeout)
 	defer cancel()
-	status, body, _, err := c.ask(ctx, http.MethodGet, "/supported", nil)
+	status, body, _, err := c.request(ctx, http.MethodGet, "/supported", nil)
 	var s *support
 	if err == nil {
 		s, err = readSupported(status, body)
@@ -173,7 +173,7 @@ func (c *Client) support(ctx context.Context) (*support, error) {
 func (c *Client) Verify(ctx context.Context, body []byte) (onchain.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.VerifyTimeout)
 	defer cancel()
-	status, answer, _, err := c.ask(ctx, http.MethodPost, "/verify", body)
+	status, answer, _, err := c.request(ctx, http.MethodPost, "/verify", body)
 	if err != nil {
 		return onchain.Reply{}, err
 	}
@@ -185,7 +185,7 @@ func (c *Client) Verify(ctx context.Context, body []byte) (onchain.Reply, error)
 func (c *Client) Settle(ctx context.Context, body []byte) (r onchain.Reply, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.SettleTimeout)
 	defer cancel()
-	status, answer, sent, err := c.ask(ctx, http.MethodPost, "/settle", body)
+	status, answer, sent, err := c.request(ctx, http.MethodPost, "/settle", body)
 	if err != nil {
 		return r, sent, err
 	}
@@ -193,8 +193,8 @@ func (c *Client) Settle(ctx context.Context, body []byte) (r onchain.Reply, sent
 	return r, true, err
 }
 
-// ask sends one request and reads the whole answer.
-func (c *Client) ask(ctx context.Context, method, path string, body []byte) (status int, answer []byte, sent bool,
+// request sends one request and reads the whole answer.
+func (c *Client) request(ctx context.Context, method, path string, body []byte) (status int, answer []byte, sent bool,
 	err error) {
 	place, err := c.turn(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"farebox/config/onchain"
 )
 
-// maxRemembered bounds how many payments it is remembered of who verified them.
+// maxRemembered bounds the number of payments whose verifier is remembered.
 const maxRemembered = 4096
 
 // Set is all facilitators of a config, in its order. Safe for concurrent use.

@@ -24,7 +24,7 @@ const (
 
 // Claude Code prints the last block of an answer, so no thought may follow the text. A
 // signature that follows the text goes before the next call.
-func TestThoughtsStandBeforeWhatFollows(t *testing.T) {
+func TestThoughtsPrecedeWhatFollows(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, with(`"stream":true,`+thinking))
 	for _, s := range []struct{ in, want string }{

@@ -106,7 +106,7 @@ func errorEvent(data string) error {
 	case "invalid_request_error", "authentication_error", "billing_error", "permission_error", "not_found_error",
 		"rate_limit_error", "timeout_error", "api_error", "overloaded_error":
 	default:
-		return fmt.Errorf("%q is no type of error", e.Error.Type)
+		return fmt.Errorf("%q is not a type of error", e.Error.Type)
 	}
 	if e.Type != "error" || e.Error.Message == "" {
 		return fmt.Errorf("the error has no message")

@@ -151,17 +151,17 @@ var kinds = []struct{ event, item string }{
 	{"response.custom_tool_call_input.", "custom_tool_call"}, {"response.web_search_call.", "web_search_call"},
 }
 
-func (it *added) add(e *responses.ResponseStreamEventUnion) error {
+func (a *added) add(e *responses.ResponseStreamEventUnion) error {
 	known := false
 	for _, k := range kinds {
 		if strings.HasPrefix(e.Type, k.event) {
-			if known = true; it.kind != k.item {
-				return fmt.Errorf("an event of a %s for a %s", k.item, it.kind)
+			if known = true; a.kind != k.item {
+				return fmt.Errorf("an event of a %s for a %s", k.item, a.kind)
 			}
 		}
 	}
 	index := int(e.ContentIndex)
-	if it.kind == "reasoning" {
+	if a.kind == "reasoning" {
 		index = int(e.SummaryIndex)
 	}
 	var part *addedPart
@@ -169,16 +169,16 @@ func (it *added) add(e *responses.ResponseStreamEventUnion) error {
 	case !known:
 		return fmt.Errorf("an event that is not expected")
 	case strings.HasSuffix(e.Type, "part.added"):
-		if index != len(it.parts) || len(it.parts) > 0 && !it.parts[index-1].done {
-			return fmt.Errorf("part %d begins as number %d", len(it.parts), index)
+		if index != len(a.parts) || len(a.parts) > 0 && !a.parts[index-1].done {
+			return fmt.Errorf("part %d begins as number %d", len(a.parts), index)
 		}
-		it.parts = append(it.parts, &addedPart{kind: e.Part.Type})
+		a.parts = append(a.parts, &addedPart{kind: e.Part.Type})
 		return nil
-	case it.kind == "message" || it.kind == "reasoning":
-		if index != len(it.parts)-1 || it.parts[index].done {
+	case a.kind == "message" || a.kind == "reasoning":
+		if index != len(a.parts)-1 || a.parts[index].done {
 			return fmt.Errorf("there is no open part %d", index)
 		}
-		part = it.parts[index]
+		part = a.parts[index]
 	}
 	said := ""
 	switch e.Type {
@@ -186,7 +186,7 @@ func (it *added) add(e *responses.ResponseStreamEventUnion) error {
 		part.text.WriteString(e.Delta)
 		return nil
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		it.input.WriteString(e.Delta)
+		a.input.WriteString(e.Delta)
 		return nil
 	case "response.output_text.annotation.added":
 		if int(e.AnnotationIndex) != part.annotations {
@@ -199,9 +199,9 @@ func (it *added) add(e *responses.ResponseStreamEventUnion) error {
 	case "response.refusal.done":
 		said = e.Refusal
 	case "response.function_call_arguments.done":
-		return equal("the arguments", e.Arguments, it.input.String())
+		return equal("the arguments", e.Arguments, a.input.String())
 	case "response.custom_tool_call_input.done":
-		return equal("the input", e.Input, it.input.String())
+		return equal("the input", e.Input, a.input.String())
 	case "response.content_part.done", "response.reasoning_summary_part.done":
 		part.done = true
 		if said = e.Part.Text; part.kind == "refusal" {
@@ -217,24 +217,24 @@ func (it *added) add(e *responses.ResponseStreamEventUnion) error {
 	return equal("a part", said, part.text.String())
 }
 
-func (it *added) end(e *responses.ResponseStreamEventUnion) error {
-	it.done = e.Item.RawJSON()
+func (a *added) end(e *responses.ResponseStreamEventUnion) error {
+	a.done = e.Item.RawJSON()
 	item := &e.Item
-	if item.ID != it.id || item.Type != it.kind || item.CallID != it.callID {
-		return fmt.Errorf("a %s with the id %s is done as another", it.kind, it.id)
+	if item.ID != a.id || item.Type != a.kind || item.CallID != a.callID {
+		return fmt.Errorf("a %s with the id %s is done as another", a.kind, a.id)
 	}
-	switch it.kind {
+	switch a.kind {
 	case "message":
-		if len(item.Content) != len(it.parts) {
-			return fmt.Errorf("a message of %d parts is done with %d", len(it.parts), len(item.Content))
+		if len(item.Content) != len(a.parts) {
+			return fmt.Errorf("a message of %d parts is done with %d", len(a.parts), len(item.Content))
 		}
 		for i, part := range item.Content {
 			said := part.Text
 			if part.Type == "refusal" {
 				said = part.Refusal
 			}
-			if err := equal("a part of the item", said, it.parts[i].text.String()); err != nil || !it.parts[i].done {
-				return fmt.Errorf("part %d: done %t, %w", i, it.parts[i].done, err)
+			if err := equal("a part of the item", said, a.parts[i].text.String()); err != nil || !a.parts[i].done {
+				return fmt.Errorf("part %d: done %t, %w", i, a.parts[i].done, err)
 			}
 		}
 	case "reasoning":
@@ -242,7 +242,7 @@ func (it *added) end(e *responses.ResponseStreamEventUnion) error {
 		for _, part := range item.Summary {
 			said += part.Text
 		}
-		for _, part := range it.parts {
+		for _, part := range a.parts {
 			if parts++; !part.done {
 				return fmt.Errorf("a summary is not done")
 			}
@@ -254,9 +254,9 @@ func (it *added) end(e *responses.ResponseStreamEventUnion) error {
 			return fmt.Errorf("a summary was not told")
 		}
 	case "function_call":
-		return equal("the item's arguments", item.Arguments.OfString, it.input.String())
+		return equal("the item's arguments", item.Arguments.OfString, a.input.String())
 	case "custom_tool_call":
-		return equal("the item's input", item.Input, it.input.String())
+		return equal("the item's input", item.Input, a.input.String())
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 		return nil, fmt.Errorf("cannot open the ledger in %s: %w", o.Store, err)
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
-	if err := own(ledger, o.Store); err != nil {
+	if err := refuseSharedLedger(ledger, o.Store); err != nil {
 		return nil, err
 	}
 	if o.Progress != nil {
@@ -82,9 +82,9 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, nil
 }
 
-// own refuses a ledger that anybody else works with: what is written here
+// refuseSharedLedger refuses a ledger that anybody else works with: what is written here
 // counts as revenue.
-func own(l *billing.Ledger, store string) error {
+func refuseSharedLedger(l *billing.Ledger, store string) error {
 	accounts, err := billing.All(l, billing.ListAccounts{})
 	if err != nil {
 		return err
