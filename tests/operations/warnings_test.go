@@ -264,10 +264,12 @@ func TestTakenPortOfMetricsIsReported(t *testing.T) {
 	if !strings.Contains(g.Banner(), "127.0.0.1:9464 is taken") {
 		t.Errorf("the banner is\n%s", g.Banner())
 	}
-	for line := range strings.Lines(g.Log()) {
-		if strings.Contains(line, "usual address of /metrics is taken") && strings.Contains(line, `"level":"warn"`) {
-			return
+	rig.Await(t, "the log warns", func() bool {
+		for line := range strings.Lines(g.Log()) {
+			if strings.Contains(line, "usual address of /metrics is taken") && strings.Contains(line, `"level":"warn"`) {
+				return true
+			}
 		}
-	}
-	t.Errorf("no warning in the log:\n%s", g.Log())
+		return false
+	})
 }
