@@ -178,7 +178,7 @@ func (e *engineUnderTest) reads(c *listCase) (first, later int64) {
 // "The list took a second in March, a minute in June." A page of any list of the operator's API,
 // with any filters, reads as much in a full store as in one with a quarter of its rows.
 func TestLongAPageOfEveryListReadsTheSameInAFullStore(t *testing.T) {
-	all := servers.Campaign(200_000)
+	all := max(200_000, servers.Campaign(200_000)) // in fewer rows a bounded page sees a large part of the store
 	s := newFullStore(t)
 	type cost struct{ first, later int64 }
 	costs := map[string]map[listCase]cost{}
