@@ -54,7 +54,7 @@ const (
 	ask     nextStep = iota // its state at its upstream
 	submit                  // that its upstream is asked for it
 	fetch                   // that what was made is fetched
-	cancel                  // that its upstream is told to stop
+	cancel                  // the upstream is to stop
 	discard                 // that what was made is deleted
 )
 

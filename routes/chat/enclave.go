@@ -136,7 +136,7 @@ func (c *inference) checkEnclosed(use *features, f *brandFlags) *routes.Error {
 	return nil
 }
 
-// chooseEnclaveTarget finds whom the chat can be for: the one target that has the key which it is
+// chooseEnclaveTarget finds the target of the chat: the one that has the key which it is
 // sealed to, else one that is ready. It is the last check before anything is held.
 func (c *inference) chooseEnclaveTarget() *routes.Error {
 	n := &c.enclave

@@ -50,7 +50,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialec
 		return unusual(body, c, err)
 	}
 	if f, ok := s.Doc.Top(answerError); ok && saysSomething(&f) {
-		// Whatever is next to it: an answer that ends in an error is none, and
+		// An answer that ends in an error does not count, and
 		// nothing of it was relayed.
 		return nil, u, &dialect.Failed{JSON: body}
 	}

@@ -169,7 +169,7 @@ func (f *Form) problem(path, text string) {
 func (f *Form) text(i int32) []byte { return text(f.body, f.doc, i) }
 func (f *Form) raw(i int32) []byte  { return raw(f.body, f.doc, i) }
 
-// member is the index of a field's member, -1 if absent or the field is none.
+// member is the index of a field's member, -1 if absent or if the field is.
 func (f *Form) member(i int32, id int) int32 {
 	if i < 0 {
 		return -1
