@@ -145,7 +145,7 @@ func (g *Gateway) Targets() []TargetState {
 		s.UnderWay = s.Connections - s.Idle
 		if w.Kind == "model" {
 			kind, got, expires, accepted := live.catalog.Credential(w.Upstream)
-			s.Credential = &CredentialState{kind, got.UTC(), expires.UTC(), accepted.UTC()}
+			s.Credential = &CredentialState{kind, got.UTC(), expires.UTC(), accepted.UTC().Truncate(time.Second)}
 		}
 		if w.Meter != nil {
 			s.Answers = answersOf(w.Meter)
