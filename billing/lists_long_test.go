@@ -222,7 +222,8 @@ func (s *fullStore) words() *strings.Replacer {
 // engines are this store and then its copy in PostgreSQL, made from a backup.
 func (s *fullStore) engines(yield func(*engineUnderTest) bool) {
 	t := s.t
-	if !yield(&engineUnderTest{"sqlite", &desk{s.f.Ledger, t}, func() int64 { return pagesRead(t, s.f.store) }}) {
+	var pages int64
+	if !yield(&engineUnderTest{"sqlite", &desk{s.f.Ledger, t}, func() int64 { pages += pagesRead(t, s.f.store); return pages }}) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "backup")
@@ -268,8 +269,9 @@ func eachConn(t *testing.T, s store.Store, do func(c *sql.Conn)) {
 	}
 }
 
-// pagesRead counts the pages that all connections of SQLite have looked at, cached or not. The
-// driver does not tell this itself.
+// pagesRead counts the pages that all connections of SQLite have looked at since it was last called,
+// cached or not. The counters have 32 bits, so that they begin anew each time. The driver does not
+// export them.
 func pagesRead(t *testing.T, s store.Store) (sum int64) {
 	t.Helper()
 	eachConn(t, s, func(c *sql.Conn) {
@@ -281,7 +283,7 @@ func pagesRead(t *testing.T, s store.Store) (sum int64) {
 			for _, what := range []int32{sqlite3.SQLITE_DBSTATUS_CACHE_HIT, sqlite3.SQLITE_DBSTATUS_CACHE_MISS} {
 				now, most := new(int32), new(int32)
 				reflect.ValueOf(sqlite3.Xsqlite3_db_status).Call(append(args[:2:2], reflect.ValueOf(what),
-					reflect.ValueOf(uintptr(unsafe.Pointer(now))), reflect.ValueOf(uintptr(unsafe.Pointer(most))), reflect.ValueOf(int32(0))))
+					reflect.ValueOf(uintptr(unsafe.Pointer(now))), reflect.ValueOf(uintptr(unsafe.Pointer(most))), reflect.ValueOf(int32(1))))
 				sum += int64(*now)
 			}
 			return nil
