@@ -51,14 +51,14 @@ func checkCommand() *cobra.Command {
 				return err
 			}
 			if online {
-				return errors.Join(tryMedia(cmd.OutOrStdout(), cfg), askUpstreams(cmd.OutOrStdout(), cfg),
-					askTokens(cmd.Context(), cmd.OutOrStdout(), cfg))
+				return errors.Join(tryMedia(cmd.OutOrStdout(), cfg), tryExports(cmd.Context(), cmd.OutOrStdout(), cfg),
+					askUpstreams(cmd.OutOrStdout(), cfg), askTokens(cmd.Context(), cmd.OutOrStdout(), cfg))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&online, "online", false,
-		"also send each upstream one free request, test the media store, and compare the x402 tokens with their chains")
+		"also send each upstream one free request, test the buckets for results and exports, and compare the x402 tokens with their chains")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail if there are warnings")
 	cmd.Flags().StringVarP(&file, "config", "c", "", "config file (YAML)")
 	_ = cmd.MarkFlagRequired("config")
@@ -133,6 +133,20 @@ func tryMedia(out io.Writer, cfg *config.Config) error {
 		return errors.New("results of models cannot be stored with this config")
 	}
 	fmt.Fprintf(out, "  media: %s\n", good)
+	return nil
+}
+
+// tryExports writes to the bucket of exports, and says what is wrong there.
+func tryExports(ctx context.Context, out io.Writer, cfg *config.Config) error {
+	if cfg.Usage.ExportS3 == nil {
+		return nil
+	}
+	good, err := media.CheckFiles(ctx, "usage.export_s3", cfg.Usage.ExportS3)
+	if err != nil {
+		fmt.Fprintf(out, "  usage.export_s3: %v\n", err)
+		return errors.New("usage cannot be exported with this config")
+	}
+	fmt.Fprintf(out, "  usage.export_s3: %s\n", good)
 	return nil
 }
 

@@ -39,7 +39,11 @@ func (f *Files) Add(ctx context.Context, path, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.b.client.PutObject(ctx, f.b.name, f.b.prefix+name, file, info.Size(), minio.PutObjectOptions{
+	return f.put(ctx, file, info.Size(), name)
+}
+
+func (f *Files) put(ctx context.Context, from io.Reader, size int64, name string) error {
+	_, err := f.b.client.PutObject(ctx, f.b.name, f.b.prefix+name, from, size, minio.PutObjectOptions{
 		ContentType: "application/gzip", PartSize: filePart, SendContentMd5: true, DisableContentSha256: true})
 	return f.b.error("kept", err)
 }

@@ -48,7 +48,15 @@ func TestFilesOfABucketComeBackWhole(t *testing.T) {
 			t.Errorf("of %d bytes %d come back (%v)", size, len(got), err)
 		}
 	}
+	for range 2 {
+		if good, err := CheckFiles(t.Context(), "usage.export_s3", &c); err != nil || !strings.Contains(good, s.Bucket) {
+			t.Errorf("the check says %q, %v", good, err)
+		}
+	}
 	c.SecretKey = "wrong"
+	if good, err := CheckFiles(t.Context(), "usage.export_s3", &c); err == nil || !strings.Contains(err.Error(), "usage.export_s3") {
+		t.Errorf("with another secret the check says %q, %v", good, err)
+	}
 	if f, err = OpenFiles("usage.export_s3", &c); err != nil {
 		t.Fatal(err)
 	}

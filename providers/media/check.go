@@ -103,3 +103,33 @@ func (l *local) check() (string, error) {
 	}
 	return l.dir + " can be written to", nil
 }
+
+// checkFile is the object that CheckFiles leaves. Exports need no right to delete.
+const checkFile = "farebox-check"
+
+// CheckFiles writes a small file to the bucket of a key of the config and reads it back. The file
+// stays, and the next check replaces it.
+func CheckFiles(ctx context.Context, key string, c *config.S3) (good string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	f, err := OpenFiles(key, c)
+	if err != nil {
+		return "", err
+	}
+	want := rand.Text()
+	if err := f.put(ctx, strings.NewReader(want), int64(len(want)), checkFile); err != nil {
+		return "", err
+	}
+	r, err := f.Open(ctx, checkFile)
+	if err != nil {
+		return "", err
+	}
+	got, err := io.ReadAll(io.LimitReader(r, 1<<10))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return "", fmt.Errorf("cannot read %s back from %s: %w", checkFile, f.Name(), err)
+	}
+	if string(got) != want {
+		return "", fmt.Errorf("%s returns other bytes than were written; is another service, or a cache, in between?", f.Name())
+	}
+	return f.Name() + " can be written and read", nil
+}
