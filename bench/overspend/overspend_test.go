@@ -2,6 +2,7 @@ package overspend
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -65,9 +66,22 @@ func TestWhatNobodyChargesIsLost(t *testing.T) {
 	}
 }
 
-// Those who leave are seen to leave, before all was made where nothing runs on.
+// Clients that leave are seen to leave, before all was made where the upstream stops then. A busy
+// machine may send the few hundred milliseconds of a stream before a client runs: one of three tries
+// has to succeed.
 func TestLeaversLeave(t *testing.T) {
 	t.Parallel()
+	var wrong []string
+	for range 3 {
+		if wrong = leaversThatStayed(t); len(wrong) == 0 {
+			return
+		}
+	}
+	t.Error(strings.Join(wrong, "\n"))
+}
+
+// leaversThatStayed runs all leavers once, and says what was not as it should be.
+func leaversThatStayed(t *testing.T) (wrong []string) {
 	o := direct(t, "chat", "chat_stream")
 	o.Liars, _ = LiarsNamed([]string{"honest"})
 	r, err := Run(context.Background(), o)
@@ -78,19 +92,20 @@ func TestLeaversLeave(t *testing.T) {
 	for _, c := range r.Cells {
 		seen[c.Leaver] = true
 		if leaves := c.Leaver != "stays"; leaves != (c.Left == 2) || c.Failed > 0 {
-			t.Errorf("%s %s: %+v", c.Endpoint, c.Leaver, c)
+			wrong = append(wrong, fmt.Sprintf("%s %s: %+v", c.Endpoint, c.Leaver, c))
 		}
 		runsOn := c.Leaver == "stays" || c.Leaver == "head_run_on" && c.Endpoint == "chat" ||
 			strings.HasPrefix(c.Leaver, "before_usage")
 		if full := c.Made.Completion == 400; full != runsOn || c.Made.Prompt == 0 {
-			t.Errorf("%s %s: %+v", c.Endpoint, c.Leaver, c.Made)
+			wrong = append(wrong, fmt.Sprintf("%s %s: %+v", c.Endpoint, c.Leaver, c.Made))
 		}
 	}
 	for _, l := range Leavers {
 		if !seen[l.Name] && !l.crowd {
-			t.Errorf("nobody was %s", l.Name)
+			t.Errorf("no client was %s", l.Name)
 		}
 	}
+	return wrong
 }
 
 func TestOverspendStaysOnThisMachine(t *testing.T) {
