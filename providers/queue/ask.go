@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"farebox/proxy"
 )
@@ -132,10 +133,13 @@ func mediaType(text string) bool {
 		kind == "application/octet-stream" || kind == "binary/octet-stream"
 }
 
-// Media is an answer's body that is read piece by piece. One goroutine owns it.
+// Media is an answer's body that is read piece by piece by one goroutine. Another may close
+// it, which ends the read.
 type Media struct {
 	engine *Engine
-	x      *proxy.Exchange
+	cutMu  sync.Mutex      // guards x between Close and release; taken after mu
+	mu     sync.Mutex      // held while a piece is read
+	x      *proxy.Exchange // nil once it was released
 	left   int64
 	piece  []byte
 	ended  bool
@@ -167,6 +171,8 @@ func (m *Media) watch(ctx context.Context) {
 // Read gives what has come. An answer that breaks off, or that is longer than may be, ends
 // with another error than io.EOF.
 func (m *Media) Read(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for len(m.piece) == 0 {
 		if m.err != nil {
 			return 0, m.err
@@ -193,6 +199,13 @@ func (m *Media) Read(p []byte) (int, error) {
 
 // Close gives the connection back; an answer that was not read to its end closes it.
 func (m *Media) Close() error {
+	m.cutMu.Lock()
+	if m.x != nil {
+		m.x.Cut() // a read that waits ends, and gives mu back
+	}
+	m.cutMu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.err == nil {
 		m.err = errors.New("the answer was closed")
 	}
@@ -209,9 +222,12 @@ func (m *Media) release() {
 	if !m.stop() {
 		<-m.done
 	}
-	m.x.Reset()
-	m.engine.exchanges.Put(m.x)
+	x := m.x
+	m.cutMu.Lock()
 	m.x = nil
+	m.cutMu.Unlock()
+	x.Reset()
+	m.engine.exchanges.Put(x)
 }
 
 // closing does something more when a body is closed.
