@@ -2,7 +2,6 @@
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
-COPY providers/scrape/nodates providers/scrape/nodates
 RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -buildvcs=auto -trimpath -tags nodynamic -ldflags "-s -w" -o /farebox .

@@ -58,8 +58,6 @@ type Scrape struct {
 	Rate Rate `yaml:"rate" default:"rpm: 20"`
 	// How the gateway names itself to sites.
 	UserAgent string `yaml:"user_agent" default:"Mozilla/5.0 (compatible; farebox/1)"`
-	// What finds the main content: readability, or trafilatura, which finds a little more for twice the CPU.
-	Extractor string `yaml:"extractor" default:"readability" oneof:"readability trafilatura"`
 	// respect or ignore robots.txt.
 	Robots string `yaml:"robots" default:"respect" oneof:"respect ignore"`
 	// Sites that are refused at once, with all names below them. An empty list refuses none. Default: large social

@@ -31,7 +31,7 @@ const (
 	byOffline  = "expected offline: true for a model that is listed and not served"
 )
 
-// habits are keys of LiteLLM, Portkey, OpenRouter, one-api, Envoy and others.
+// habits are keys of LiteLLM, Portkey, OpenRouter, one-api, Envoy and others, and keys that farebox had.
 var habits = []habit{
 	{groups: "/ upstreams models", keys: "rpm tpm rate_limit rate_limits ratelimit max_parallel_requests", hint: byTier},
 	{groups: "/ upstreams models models.targets", keys: "num_retries max_retries retries retry allowed_fails cooldown_time " +
@@ -108,6 +108,8 @@ var habits = []habit{
 	{groups: "models.targets", keys: "override_params", hint: "parameters come from clients: expected model: for the " +
 		"upstream's name of the model"},
 	{groups: "models.targets", keys: "deployment", means: "model", hint: "a deployment is the model: of a target"},
+
+	{groups: "augment.scrape", keys: "extractor", hint: "readability is the only extractor: expected it to be left out"},
 
 	{groups: "server", keys: "port host listen", hint: "it stands at the top: expected listen: 127.0.0.1:8080"},
 	{groups: "server", keys: "timeout", hint: "expected read_timeout: for bodies of clients, or timeouts: at an upstream"},

@@ -13,19 +13,8 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
-	"github.com/markusmobius/go-trafilatura"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-)
-
-// Extractor is what finds a page's main content.
-type Extractor string
-
-const (
-	// Readability is that of browsers' reading views.
-	Readability Extractor = "readability"
-	// Trafilatura finds more of it, in twice the time.
-	Trafilatura Extractor = "trafilatura"
 )
 
 const (
@@ -40,7 +29,7 @@ var errTooMany = errors.New("too many elements for a tree")
 
 // extract is the main content of a page as Markdown. Its time is not bounded but
 // by the jail.
-func extract(page []byte, at *url.URL, by Extractor) (found, error) {
+func extract(page []byte, at *url.URL) (found, error) {
 	if bytes.Count(page, []byte("<")) > maxTags {
 		return found{}, errTooMany
 	}
@@ -52,16 +41,11 @@ func extract(page []byte, at *url.URL, by Extractor) (found, error) {
 	looks := shellOf(doc)
 	next, always := refresh(doc, base)
 	var main *html.Node
-	switch by {
-	case Trafilatura:
-		main = byTrafilatura(doc, at)
-	default:
-		p := readability.NewParser()
-		p.KeepClasses = true // they tell the language of code
-		p.DisableJSONLD = true
-		if article, err := p.ParseAndMutate(doc, at); err == nil {
-			main = article.Node
-		}
+	p := readability.NewParser()
+	p.KeepClasses = true // they tell the language of code
+	p.DisableJSONLD = true
+	if article, err := p.ParseAndMutate(doc, at); err == nil {
+		main = article.Node
 	}
 	f, err := markdown(main)
 	if err != nil || f.visible < fewChars {
@@ -84,15 +68,6 @@ func titled(markdown, title string) string {
 		return markdown
 	}
 	return "# " + title + "\n\n" + markdown
-}
-
-func byTrafilatura(doc *html.Node, at *url.URL) *html.Node {
-	r, err := trafilatura.ExtractDocument(doc, trafilatura.Options{OriginalURL: at, EnableFallback: true,
-		ExcludeComments: true, IncludeLinks: true, IncludeImages: true, HtmlDateMode: trafilatura.Disabled})
-	if err != nil {
-		return nil
-	}
-	return r.ContentNode
 }
 
 // wholePage is all of a page but its frame, for what is not an article.
@@ -164,7 +139,7 @@ func visible(md []byte) (n int) {
 const linkRoom = 2 << 20
 
 // prepare makes addresses whole, before anything moves, and keeps what the
-// extractors would lose. It gives the title, and what addresses were completed with.
+// readability would lose. It gives the title, and what addresses were completed with.
 func prepare(doc *html.Node, at *url.URL) (title string, base *url.URL) {
 	whole := *at
 	based := false

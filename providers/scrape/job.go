@@ -30,7 +30,6 @@ func Jobs() jail.Jobs {
 
 // task is a job's word.
 type task struct {
-	Extractor   Extractor
 	ContentType string
 	URL         string
 }
@@ -40,7 +39,7 @@ const maxWord = 4 << 10
 
 // word leaves out of a long URL what relative ones hardly ever need.
 func (t *task) word() string {
-	w := url.Values{"x": {string(t.Extractor)}, "t": {t.ContentType[:min(len(t.ContentType), 200)]}, "u": {t.URL}}
+	w := url.Values{"t": {t.ContentType[:min(len(t.ContentType), 200)]}, "u": {t.URL}}
 	for _, end := range []string{"?", "/"} {
 		if len(w.Encode()) <= maxWord {
 			break
@@ -61,7 +60,7 @@ func parseTask(word string) (t task, base *url.URL, err error) {
 	if err != nil {
 		return t, nil, fmt.Errorf("cannot read the word of a job: %w", err)
 	}
-	t = task{Extractor: Extractor(v.Get("x")), ContentType: v.Get("t"), URL: v.Get("u")}
+	t = task{ContentType: v.Get("t"), URL: v.Get("u")}
 	base, err = url.Parse(t.URL)
 	return t, base, err
 }
@@ -125,7 +124,7 @@ func readPage(in []byte, word string) (out []byte, err error) {
 			out, err = plainText(text).bytes(), nil
 		}
 	}()
-	f, err := extract(text, base, t.Extractor)
+	f, err := extract(text, base)
 	if err != nil {
 		f = plainText(text)
 	}

@@ -63,7 +63,6 @@ type Options struct {
 	Agent string
 	// IgnoreRobots asks no robots.txt.
 	IgnoreRobots bool
-	Extractor    Extractor // "": Readability
 	// Blocked are the sites that are not asked; nil: BlockedSites.
 	Blocked []Site
 	// Ports that may be in a URL; none: 80 and 443. Allow are addresses that
@@ -115,7 +114,6 @@ func New(o Options) (*Scraper, error) {
 		return nil, errors.New("cannot scrape without a fetcher and a jail")
 	}
 	o.Agent = cmp.Or(o.Agent, defaultAgent)
-	o.Extractor = cmp.Or(o.Extractor, Readability)
 	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	o.Wait = cmp.Or(o.Wait, defaultWait)
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
@@ -298,7 +296,7 @@ func (s *Scraper) render(ctx context.Context, url string) (f found, final string
 // extract has the jail find the main content. A page that is too much for that
 // gives its text, for which some of the time is left.
 func (s *Scraper) extract(ctx context.Context, body []byte, contentType, url string) (f found, err error) {
-	t := task{Extractor: s.o.Extractor, ContentType: contentType, URL: url}
+	t := task{ContentType: contentType, URL: url}
 	if len(body) == 0 {
 		return found{}, nil
 	}

@@ -44,7 +44,7 @@ func TestShellsAreDistinguishedFromShortPages(t *testing.T) {
 		`<html></html>`: false,
 		`<p>` + strings.Repeat("Please enable JavaScript. ", 200): false,
 	} {
-		out, err := readPage([]byte(page), (&task{Extractor: Readability, URL: "http://example.com/"}).word())
+		out, err := readPage([]byte(page), (&task{URL: "http://example.com/"}).word())
 		if err != nil {
 			t.Fatal(err)
 		}

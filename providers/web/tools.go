@@ -197,7 +197,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	})
 	o := scrape.Options{
 		Fetch: fetcher, Jail: t.jail, MinText: c.MinText, Agent: c.UserAgent, IgnoreRobots: c.Robots == "ignore",
-		Extractor: scrape.Extractor(c.Extractor), Ports: ports(c.Ports), Allow: config.Prefixes(cfg.Fetch.Allow),
+		Ports: ports(c.Ports), Allow: config.Prefixes(cfg.Fetch.Allow),
 		Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
 	}
 	if c.Block != nil {
