@@ -10,7 +10,7 @@ func (f *CharacterFolder) Watch() {
 	// Without events the tick finds what changes.
 	f.watch, _ = newFileWatch(func() { f.follow(); f.Look() })
 	f.follow()
-	f.watch.done.Go(f.watch.run)
+	f.watch.work.Go(f.watch.run)
 }
 
 // Close ends watching, and waits until nothing is read any more.

@@ -1,10 +1,11 @@
 package config
 
 import (
-	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"farebox/config/background"
 )
 
 const (
@@ -25,15 +26,13 @@ type fileWatch struct {
 	concerns func(fsnotify.Event) bool // nil: every event does
 	look     func()
 	orders   chan func() // run between two looks
-	stop     chan struct{}
-	once     sync.Once
-	done     sync.WaitGroup
+	work     background.Work
 }
 
 // newFileWatch makes a watch that does nothing until run. Without events the error says why.
 func newFileWatch(look func()) (*fileWatch, error) {
 	events, err := fsnotify.NewWatcher()
-	return &fileWatch{events: events, look: look, orders: make(chan func()), stop: make(chan struct{})}, err
+	return &fileWatch{events: events, look: look, orders: make(chan func())}, err
 }
 
 // order has f run by the watch's goroutine, unless it is closed.
@@ -42,15 +41,12 @@ func (w *fileWatch) order(f func()) {
 	select {
 	case w.orders <- func() { f(); close(finished) }:
 		<-finished
-	case <-w.stop:
+	case <-w.work.Closing():
 	}
 }
 
 // close ends watching, and waits until nothing is looked at any more.
-func (w *fileWatch) close() {
-	w.once.Do(func() { close(w.stop) })
-	w.done.Wait()
-}
+func (w *fileWatch) close() { w.work.Close() }
 
 func (w *fileWatch) run() {
 	var events chan fsnotify.Event
@@ -66,7 +62,7 @@ func (w *fileWatch) run() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-w.stop:
+		case <-w.work.Closing():
 			return
 		case f := <-w.orders:
 			f()

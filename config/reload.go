@@ -49,7 +49,7 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 	if err != nil {
 		say(fmt.Sprintf("changes of %s are noticed within %s only", c.Source, lookEvery), err)
 	}
-	w.watch.done.Go(w.watch.run)
+	w.watch.work.Go(w.watch.run)
 	return w, nil
 }
 

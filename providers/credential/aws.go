@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
+	"farebox/config/background"
 	"farebox/proxy"
 )
 
@@ -47,43 +48,25 @@ type signer struct {
 	with atomic.Pointer[signing]
 	mu   sync.Mutex // owns file, and changes of with
 	file *secretFile
-	stop context.CancelFunc
-	done chan struct{}
+	work background.Work
 }
 
 func newSigner(s Spec, log zerolog.Logger) *signer {
-	g := &signer{spec: s, log: log, v4: v4.NewSigner(), now: time.Now, done: make(chan struct{})}
+	g := &signer{spec: s, log: log, v4: v4.NewSigner(), now: time.Now}
 	g.hashes.New = func() any { return sha256.New() }
 	g.with.Store(&signing{keys: awsKeys{s.AccessKey.Reveal(), s.SecretKey.Reveal(), s.SessionToken.Reveal()}})
-	ctx, stop := context.WithCancel(context.Background())
-	g.stop = stop
 	if s.File == "" {
-		close(g.done)
 		return g
 	}
 	g.file = &secretFile{path: s.File}
-	g.mu.Lock()
-	g.reread()
-	g.mu.Unlock()
-	go g.keep(ctx)
-	return g
-}
-
-// keep looks at the credentials file until Close.
-func (g *signer) keep(ctx context.Context) {
-	defer close(g.done)
-	tick := time.NewTicker(filePoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	look := func() {
 		g.mu.Lock()
+		defer g.mu.Unlock()
 		g.reread()
-		g.mu.Unlock()
 	}
+	look()
+	g.work.Every(filePoll, look)
+	return g
 }
 
 // reread takes other keys from the file. The caller holds mu.
@@ -188,7 +171,4 @@ func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 }
 
 // Close is Credential.
-func (g *signer) Close() {
-	g.stop()
-	<-g.done
-}
+func (g *signer) Close() { g.work.Close() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/config/background"
 	"farebox/proxy"
 )
 
@@ -66,34 +67,24 @@ type tokenCache struct {
 	failures  int       // in a row
 	refusedAt time.Time // of the last renewal that a refusal caused
 
-	stop  context.CancelFunc
-	ended chan struct{}
+	work background.Work
 }
 
 func newKept(s Spec, from source, log zerolog.Logger) *tokenCache {
-	ctx, stop := context.WithCancel(context.Background())
 	k := &tokenCache{spec: s, source: from, log: log, first: make(chan struct{}),
-		flying: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
-	go k.keep(ctx)
+		flying: make(chan struct{}, 1)}
+	k.work.Go(k.keep)
 	return k
 }
 
 // keep renews until Close.
-func (k *tokenCache) keep(ctx context.Context) {
-	defer close(k.ended)
-	for first := true; ; first = false {
+func (k *tokenCache) keep() {
+	for first, wait := true, time.Duration(0); k.work.Sleep(wait); first = false {
 		k.flying <- struct{}{}
-		wait := k.renew(ctx)
+		wait = k.renew(k.work.Context())
 		<-k.flying
 		if first {
 			close(k.first)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
 		}
 	}
 }
@@ -155,7 +146,7 @@ func (k *tokenCache) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error)
 	if t == nil {
 		select {
 		case <-k.first:
-		case <-k.ended:
+		case <-k.work.Closing():
 		case <-time.After(firstWait):
 		}
 		t = k.shown.Load()
@@ -213,10 +204,7 @@ func (k *tokenCache) Age() (got, expires time.Time) {
 }
 
 // Close is Credential.
-func (k *tokenCache) Close() {
-	k.stop()
-	<-k.ended
-}
+func (k *tokenCache) Close() { k.work.Close() }
 
 // over says that a token is not worth showing any more.
 func (t *fresh) over(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }

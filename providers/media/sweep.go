@@ -3,8 +3,9 @@ package media
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
+
+	"farebox/config/background"
 )
 
 // Verdict is what is known of a file.
@@ -43,33 +44,23 @@ type Sweeper struct {
 	tell  func(s Sums, listed map[string]bool, err error)
 	every time.Duration
 
-	ctx  context.Context
-	stop context.CancelFunc
-	done sync.WaitGroup
+	work background.Work
 }
 
 // NewSweeper makes a Sweeper that asks judge of every file that is older than [Grace],
 // and tells of every sweep with the ids that it saw.
 func NewSweeper(store Store, every time.Duration, judge func(string) (Verdict, error),
 	tell func(Sums, map[string]bool, error)) *Sweeper {
-	s := &Sweeper{store: store, judge: judge, tell: tell, every: every}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	return s
+	return &Sweeper{store: store, judge: judge, tell: tell, every: every}
 }
 
 // Start sweeps now and then until Close. Nodes that share a store do so at other times.
 func (s *Sweeper) Start() {
-	s.done.Go(func() {
-		for wait := min(sweepFirst, s.every); ; wait = s.every - rand.N(s.every/5) {
-			t := time.NewTimer(wait)
-			select {
-			case <-s.ctx.Done():
-				t.Stop()
-				return
-			case <-t.C:
-			}
-			sums, listed, err := s.Sweep(s.ctx, time.Now())
-			if s.ctx.Err() == nil {
+	s.work.Go(func() {
+		ctx := s.work.Context()
+		for wait := min(sweepFirst, s.every); s.work.Sleep(wait); wait = s.every - rand.N(s.every/5) {
+			sums, listed, err := s.Sweep(ctx, time.Now())
+			if ctx.Err() == nil {
 				s.tell(sums, listed, err)
 			}
 		}
@@ -77,10 +68,7 @@ func (s *Sweeper) Start() {
 }
 
 // Close ends a sweep that is under way and waits for it.
-func (s *Sweeper) Close() {
-	s.stop()
-	s.done.Wait()
-}
+func (s *Sweeper) Close() { s.work.Close() }
 
 // Sweep looks through the store once.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) (sums Sums, listed map[string]bool, err error) {

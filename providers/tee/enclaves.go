@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/config/background"
 	"farebox/providers/tee/gpu"
 	"farebox/providers/tee/seal"
 	"farebox/providers/wallet"
@@ -94,16 +95,13 @@ type Watch struct {
 	Log     zerolog.Logger
 
 	each []*Enclave
-	ctx  context.Context
-	stop context.CancelFunc
-	work sync.WaitGroup
+	work background.Work
 }
 
 // Over gives the Watch its enclaves. From here on it can be asked about them: requests may
 // be there before Begin.
 func (w *Watch) Over(each []*Enclave) {
 	w.each = each
-	w.ctx, w.stop = context.WithCancel(context.Background())
 	for _, e := range each {
 		if e.keys == nil {
 			e.keys = map[string]time.Time{}
@@ -120,24 +118,19 @@ func (w *Watch) Begin() {
 }
 
 // Close ends it, and waits.
-func (w *Watch) Close() {
-	if w.stop != nil {
-		w.stop()
-		w.work.Wait()
-	}
-}
+func (w *Watch) Close() { w.work.Close() }
 
 // follow looks at an enclave every so often; sooner while it is not verified.
 func (w *Watch) follow(e *Enclave) {
 	for wait := e.rest(w); ; {
 		t := time.NewTimer(wait)
 		select {
-		case <-w.ctx.Done():
+		case <-w.work.Closing():
 			t.Stop()
 			return
 		case <-e.wake:
 			t.Stop()
-			if !w.pause(min(w.Every, soon)) {
+			if !w.work.Sleep(min(w.Every, soon)) {
 				return
 			}
 		case <-t.C:
@@ -153,17 +146,6 @@ func (w *Watch) follow(e *Enclave) {
 // soon is when an enclave is looked at that has betrayed a chat, and how often any is at
 // most.
 const soon = time.Second
-
-func (w *Watch) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-w.ctx.Done():
-		return false
-	}
-}
 
 // rest is how long what it has proven, under another config maybe, is left alone.
 func (e *Enclave) rest(w *Watch) time.Duration {
@@ -183,7 +165,7 @@ func (w *Watch) Look(e *Enclave) {
 		e.mu.Unlock()
 		select {
 		case <-over:
-		case <-w.ctx.Done():
+		case <-w.work.Closing():
 		}
 		return
 	}
@@ -198,10 +180,10 @@ func (w *Watch) Look(e *Enclave) {
 	}()
 	var nonce [32]byte
 	rand.Read(nonce[:]) // never fails
-	ctx, cancel := context.WithTimeout(w.ctx, e.Upstream.Timeout)
+	ctx, cancel := context.WithTimeout(w.work.Context(), e.Upstream.Timeout)
 	defer cancel()
 	candidates, err := w.report(e, nonce)
-	if w.ctx.Err() != nil {
+	if w.work.Context().Err() != nil {
 		return
 	}
 	if err != nil {
@@ -241,8 +223,8 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	select {
 	case a := <-said:
 		return a.candidates, a.err
-	case <-w.ctx.Done():
-		return nil, w.ctx.Err()
+	case <-w.work.Closing():
+		return nil, w.work.Context().Err()
 	}
 }
 

@@ -26,7 +26,7 @@ type Capability struct {
 
 // New makes the capability. Videos on the web are fetched by links.
 func New(links video.Fetcher) *Capability {
-	of := &Capability{sweeper: newSweeper(), films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
+	of := &Capability{films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
 	of.speeches.New = func() any { return newSpeech(of) }
 	return of
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config/background"
 	"farebox/providers"
 	"farebox/providers/audio"
 )
@@ -22,47 +23,28 @@ const (
 
 // sweeper is the goroutine that deletes voices whose time is over.
 type sweeper struct {
-	begin, end sync.Once
-	ends, done chan struct{}
+	begin sync.Once
+	work  background.Work
 }
 
-func newSweeper() sweeper { return sweeper{ends: make(chan struct{}), done: make(chan struct{})} }
-
 // beginSweeps begins to sweep until Close.
-func (c *Capability) beginSweeps() { c.sweeper.begin.Do(func() { go c.sweep() }) }
+func (c *Capability) beginSweeps() { c.sweeper.begin.Do(func() { c.sweeper.work.Go(c.sweep) }) }
 
 // Close ends the sweeping, before the ledger is closed.
 func (c *Capability) Close() {
-	s := &c.sweeper
-	s.begin.Do(func() { close(s.done) }) // it never began
-	s.end.Do(func() { close(s.ends) })
+	c.sweeper.begin.Do(func() {}) // nothing begins after this
+	ended := make(chan struct{})
+	go func() { c.sweeper.work.Close(); close(ended) }()
 	select {
-	case <-s.done:
+	case <-ended:
 	case <-time.After(closeWait):
 	}
 }
 
 // sweep deletes voices whose time is over, at their upstreams and here.
 func (c *Capability) sweep() {
-	defer close(c.sweeper.done)
-	every := time.NewTicker(sweepEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-c.sweeper.ends:
-			return
-		case <-every.C:
-			c.sweepOnce(time.Now())
-		}
-	}
-}
-
-func (c *Capability) closing() bool {
-	select {
-	case <-c.sweeper.ends:
-		return true
-	default:
-		return false
+	for c.sweeper.work.Sleep(sweepEvery) {
+		c.sweepOnce(time.Now())
 	}
 }
 
@@ -79,7 +61,7 @@ func (c *Capability) sweepOnce(now time.Time) {
 	}
 	away := map[string]bool{} // upstreams that do not delete: each is asked once, not for all its voices
 	for _, row := range expired {
-		if c.closing() {
+		if c.sweeper.work.Context().Err() != nil {
 			return
 		}
 		t := c.targetOf(row)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/config/background"
 	"farebox/providers/tee/tdx"
 )
 
@@ -42,9 +43,7 @@ type Store struct {
 
 	mu    sync.Mutex
 	kinds map[kind]*cachedCollateral
-	work  sync.WaitGroup
-	ctx   context.Context
-	stop  context.CancelFunc
+	work  background.Work
 }
 
 type kind struct {
@@ -66,16 +65,11 @@ func New(source Source, root tdx.Root, log zerolog.Logger, now func() time.Time)
 	if now == nil {
 		now = time.Now
 	}
-	s := &Store{source: source, root: root, log: log, now: now, kinds: map[kind]*cachedCollateral{}}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	return s
+	return &Store{source: source, root: root, log: log, now: now, kinds: map[kind]*cachedCollateral{}}
 }
 
 // Close ends fetches that are under way.
-func (s *Store) Close() {
-	s.stop()
-	s.work.Wait()
-}
+func (s *Store) Close() { s.work.Close() }
 
 var errManyKinds = errors.New("too many kinds of processors were asked for")
 
@@ -134,7 +128,7 @@ func (s *Store) forget() bool {
 
 // fetch asks for a kind, and keeps what holds.
 func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
-	ctx, cancel := context.WithTimeout(s.ctx, fetchLimit)
+	ctx, cancel := context.WithTimeout(s.work.Context(), fetchLimit)
 	defer cancel()
 	c, err := s.source.Fetch(ctx, k.fmspc, k.ca)
 	var until time.Time

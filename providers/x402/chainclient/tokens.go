@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"farebox/config/background"
 	"farebox/providers/x402/chain"
 )
 
@@ -24,8 +25,7 @@ const (
 type tokenWatch struct {
 	log   zerolog.Logger
 	begin sync.Once
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	work  background.Work
 
 	mu    sync.Mutex
 	wrong map[string]error // by network; nil: the token is right. A missing network is unknown
@@ -58,24 +58,18 @@ func (c *Client) WrongTokens() iter.Seq2[string, bool] {
 
 // start compares tokens in the background, until close.
 func (t *tokenWatch) start(check func(context.Context) map[string]error) {
-	t.begin.Do(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		t.stop = stop
-		t.done.Go(func() { t.watch(ctx, check) })
-	})
+	t.begin.Do(func() { t.work.Go(func() { t.watch(check) }) })
 }
 
 func (t *tokenWatch) close() {
 	t.begin.Do(func() {})
-	if t.stop != nil {
-		t.stop()
-	}
-	t.done.Wait()
+	t.work.Close()
 }
 
-func (t *tokenWatch) watch(ctx context.Context, check func(context.Context) map[string]error) {
-	for {
-		wait := tokensEvery
+func (t *tokenWatch) watch(check func(context.Context) map[string]error) {
+	ctx := t.work.Context()
+	for wait := time.Duration(0); t.work.Sleep(wait); {
+		wait = tokensEvery
 		for network, err := range check(ctx) {
 			if ctx.Err() != nil {
 				return
@@ -83,11 +77,6 @@ func (t *tokenWatch) watch(ctx context.Context, check func(context.Context) map[
 			if !t.note(network, err) {
 				wait = tokensAgain
 			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
 		}
 	}
 }

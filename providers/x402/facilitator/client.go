@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"farebox/config"
+	"farebox/config/background"
 	"farebox/config/fair"
 	"farebox/config/onchain"
 )
@@ -50,9 +51,8 @@ type Client struct {
 	failed atomic.Pointer[string] // why support is not known or old
 	asking sync.Mutex             // one question for support at a time
 
-	mu     sync.Mutex
-	cancel context.CancelFunc // nil: it is not asked in the background
-	asked  sync.WaitGroup
+	begin sync.Once
+	work  background.Work
 }
 
 func newClient(c *config.X402Facilitator) (*Client, error) {
@@ -97,42 +97,22 @@ func authorities(file string) (*x509.CertPool, error) {
 func (c *Client) like(o *config.X402Facilitator) bool { return reflect.DeepEqual(&c.config, o) }
 
 // start asks for support in the background until stop.
-func (c *Client) start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	c.asked.Go(func() { c.refreshUntil(ctx) })
-}
+func (c *Client) start() { c.begin.Do(func() { c.work.Go(c.refreshSupport) }) }
 
 // stop ends start and waits for it.
 func (c *Client) stop() {
-	c.mu.Lock()
-	cancel := c.cancel
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		c.asked.Wait()
-	}
+	c.work.Close()
 	c.http.CloseIdleConnections()
 }
 
-func (c *Client) refreshUntil(ctx context.Context) {
+func (c *Client) refreshSupport() {
 	soon := refreshSoon
-	for {
-		wait := refreshEvery
-		if c.refresh(ctx) != nil {
+	for wait := time.Duration(0); c.work.Sleep(wait); {
+		wait = refreshEvery
+		if c.refresh(c.work.Context()) != nil {
 			wait, soon = soon, min(2*soon, refreshEvery)
 		} else {
 			soon = refreshSoon
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
 		}
 	}
 }
