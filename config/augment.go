@@ -120,12 +120,10 @@ type TextParser struct {
 	Memory Size `yaml:"memory" default:"512MB" range:"128MB..16GB" restart:"key"`
 	// Time for one document. A longer one is read up to there.
 	Timeout time.Duration `yaml:"timeout" default:"20s" range:"1s..5m"`
-	// What reads PDFs: builtin; pdftotext, a program; tika, a server that gets every document but plain text.
-	Engine string `yaml:"engine" default:"builtin" oneof:"builtin pdftotext tika"`
+	// What reads PDFs: builtin, or pdftotext, a program.
+	Engine string `yaml:"engine" default:"builtin" oneof:"builtin pdftotext"`
 	// Program for engine: pdftotext, found in the PATH or by its whole path.
 	Path string `yaml:"path" default:"pdftotext"`
-	// Address of the server for engine: tika.
-	URL string `yaml:"url"`
 	// Reading of scans, which have no text of their own.
 	OCR OCR `yaml:"ocr"`
 }
@@ -207,12 +205,6 @@ func (v *validator) textParser(path string, t *TextParser) {
 	v.callPrice(path+".price", t.Price)
 	v.burst(path+".rate", t.Rate)
 	v.program(path+".path", t.Path)
-	switch {
-	case t.Engine == "tika":
-		v.baseURL(path+".url", t.URL)
-	case t.URL != "":
-		v.wrong(path+".url", "no server is used; expected engine: tika too")
-	}
 	v.program(path+".ocr.path", t.OCR.Path)
 	if !languages.MatchString(t.OCR.Languages) {
 		v.wrong(path+".ocr.languages", "%s names no languages; expected languages such as eng or eng+deu",

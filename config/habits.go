@@ -110,6 +110,8 @@ var habits = []habit{
 	{groups: "models.targets", keys: "deployment", means: "model", hint: "a deployment is the model: of a target"},
 
 	{groups: "augment.scrape", keys: "extractor", hint: "readability is the only extractor: expected it to be left out"},
+	{groups: "augment.text_parser", keys: "url", hint: "no server reads documents: expected engine: builtin or pdftotext, " +
+		"without it"},
 
 	{groups: "server", keys: "port host listen", hint: "it stands at the top: expected listen: 127.0.0.1:8080"},
 	{groups: "server", keys: "timeout", hint: "expected read_timeout: for bodies of clients, or timeouts: at an upstream"},

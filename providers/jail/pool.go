@@ -217,8 +217,8 @@ func OnStart(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onStart{}, f)
 }
 
-// Begun calls what ctx has from OnStart.
-func Begun(ctx context.Context) {
+// begun calls what ctx has from OnStart.
+func begun(ctx context.Context) {
 	if f, ok := ctx.Value(onStart{}).(func()); ok {
 		f()
 	}
@@ -305,7 +305,7 @@ func (p *Pool) refuse(pause time.Duration) {
 func (p *Pool) do(kid *child, c *call) (fit bool) {
 	limited, cancel := context.WithTimeout(c.ctx, p.o.Limit)
 	defer cancel()
-	Begun(c.ctx)
+	begun(c.ctx)
 	late, closed := context.AfterFunc(limited, kid.kill), context.AfterFunc(p.ctx, kid.kill)
 	watch := watchCPU(kid, p.o.CPU)
 	r, err := kid.exchange(c, p.o.MaxOut)

@@ -53,7 +53,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 	if err := <-started; err != nil {
 		return nil, ErrUnavailable
 	}
-	Begun(ctx)
+	begun(ctx)
 	stop := context.AfterFunc(limited, func() { killGroup(cmd.Process) })
 	err = cmd.Wait()
 	inTime := stop()

@@ -1,7 +1,7 @@
 // Package parse makes text of documents that clients send: PDF, DOCX, PPTX,
 // XLSX, XLS, EPUB, and everything that is text already. A [Parser] tells formats
-// by their content, never by a name, and has [Jobs] done in the jail, or asks an
-// operator's pdftotext, Tika or tesseract; an [Error] says to the client what is
+// by their content, never by a name, and has [Jobs] done in the jail, or runs an
+// operator's pdftotext or tesseract; an [Error] says to the client what is
 // wrong with the document.
 //
 // The text is what a person sees: with form fields and lists' numbers, without what is

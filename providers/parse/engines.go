@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
 
@@ -14,17 +11,14 @@ import (
 	"farebox/providers/jail"
 )
 
-// read has the operator's engine read what it is for, and the jail all else.
+// read has the operator's programs read what they are for, and the jail all else.
 func (p *Parser) read(ctx context.Context, doc []byte) (Text, error) {
 	kind := familyOf(doc)
 	var text Text
 	var err error
-	switch {
-	case p.o.PDFToText != "" && kind == looksPDF:
+	if p.o.PDFToText != "" && kind == looksPDF {
 		text, err = p.poppler(ctx, doc)
-	case p.o.Tika != "" && (kind == looksPDF || kind == looksZip || kind == looksCompound):
-		return p.tika(ctx, doc)
-	default:
+	} else {
 		text, err = p.inJail(ctx, doc)
 	}
 	var said *jail.Refusal
@@ -84,46 +78,6 @@ func finished(kind Kind, out []byte, err error, pages int) (Text, error) {
 	return Text{}, refuse(NoText)
 }
 
-// tika has a Tika server read a document (PUT /tika).
-func (p *Parser) tika(ctx context.Context, doc []byte) (Text, error) {
-	limited, cancel := context.WithTimeout(ctx, tikaLimit)
-	defer cancel()
-	url := strings.TrimSuffix(p.o.Tika, "/") + "/tika"
-	traced := httptrace.WithClientTrace(limited, &httptrace.ClientTrace{WroteHeaders: func() { jail.Begun(ctx) }})
-	r, err := http.NewRequestWithContext(traced, http.MethodPut, url, bytes.NewReader(doc))
-	if err != nil {
-		return Text{}, err
-	}
-	r.Header.Set("Accept", "text/plain")
-	r.Header.Set("Content-Type", "application/octet-stream") // it finds out itself
-	resp, err := p.o.Client.Do(r)
-	if err != nil {
-		return Text{}, late(ctx, limited, errors.Join(jail.ErrUnavailable, err))
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusNoContent:
-		return Text{}, refuse(NoText)
-	case http.StatusUnsupportedMediaType:
-		return Text{}, refuse(Unsupported)
-	case http.StatusUnprocessableEntity:
-		if doc[0] != '%' && familyOf(doc) == looksCompound || bytes.Contains(doc, []byte("/Encrypt")) {
-			return Text{}, refuse(Encrypted)
-		}
-		return Text{}, refuse(Broken)
-	case http.StatusRequestEntityTooLarge:
-		return Text{}, refuse(TooLarge)
-	default:
-		return Text{}, refuse(Unavailable)
-	}
-	out, err := io.ReadAll(io.LimitReader(resp.Body, maxText+1))
-	if err != nil {
-		return Text{}, late(ctx, limited, errors.Join(jail.ErrUnavailable, err))
-	}
-	return finished(kindOf(doc), out, nil, 0)
-}
-
 // late makes of a failure what is to blame: the caller, the clock, or what err
 // says.
 func late(ctx, limited context.Context, err error) error {
@@ -134,24 +88,6 @@ func late(ctx, limited context.Context, err error) error {
 		return jail.ErrTooSlow
 	}
 	return err
-}
-
-// kindOf is what the first bytes tell of a document that is not opened here: in
-// an archive of Office, the name of the first part of its own.
-func kindOf(doc []byte) Kind {
-	switch familyOf(doc) {
-	case looksPDF:
-		return PDF
-	case looksCompound:
-		return XLS
-	case looksZip:
-		for name, kind := range map[string]Kind{"word/": DOCX, "ppt/": PPTX, "xl/": XLSX, "META-INF/": EPUB} {
-			if bytes.Contains(doc, []byte(name)) {
-				return kind
-			}
-		}
-	}
-	return Plain
 }
 
 // scan has pages drawn in the jail, one after the other, and read by tesseract. One page

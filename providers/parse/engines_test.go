@@ -1,15 +1,10 @@
 package parse
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"farebox/bench/servers"
 	"farebox/providers/jail"
@@ -38,58 +33,6 @@ func TestPopplerReadsPDFsWhenAsked(t *testing.T) {
 	p = New(children(), Options{PDFToText: "/nonexistent/pdftotext"})
 	var e *Error
 	if _, err = p.Text(t.Context(), sample(t, "hello_world.pdf")); !errors.As(err, &e) || e.Client() {
-		t.Errorf("%v, want Unavailable", err)
-	}
-}
-
-func TestTikaReadsWhatIsNotTextWhenAsked(t *testing.T) {
-	answer := func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, "\n\nwhat it says\r\n") }
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		doc, _ := io.ReadAll(r.Body)
-		if r.Method != http.MethodPut || r.URL.Path != "/tika" || r.Header.Get("Accept") != "text/plain" {
-			t.Errorf("%s %s, Accept %s", r.Method, r.URL, r.Header.Get("Accept"))
-		}
-		answer(w, string(doc))
-	}))
-	defer server.Close()
-	p := New(children(), Options{Tika: server.URL + "/"})
-	doc := word(t, "<w:p/>")
-	text, err := p.Text(t.Context(), doc)
-	if err != nil || text != (Text{Text: "what it says", Kind: DOCX}) {
-		t.Errorf("%v, %v", text, err)
-	}
-	if text, err = p.Text(t.Context(), []byte("plain")); err != nil || text.Text != "plain" {
-		t.Errorf("%v, %v", text, err)
-	}
-	for status, want := range map[int]Reason{
-		204: NoText, 415: Unsupported, 422: Broken, 413: TooLarge, 500: Unavailable, 503: Unavailable, 302: Unavailable,
-	} {
-		answer = func(w http.ResponseWriter, _ string) { w.Header().Set("Location", "/elsewhere"); w.WriteHeader(status) }
-		_, err := p.Text(t.Context(), doc)
-		var e *Error
-		if !errors.As(err, &e) || e.Reason != want {
-			t.Errorf("%d: %v, want %v", status, err, want)
-		}
-	}
-	answer = func(w http.ResponseWriter, _ string) {
-		for range 40 {
-			_, _ = w.Write(make([]byte, 1<<20))
-		}
-	}
-	var e *Error
-	if _, err := p.Text(t.Context(), doc); !errors.As(err, &e) || e.Reason != TooLarge {
-		t.Errorf("%v, want TooLarge", err)
-	}
-	wait := make(chan struct{})
-	answer = func(http.ResponseWriter, string) { <-wait }
-	defer close(wait)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := p.Text(ctx, doc); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want the context's", err)
-	}
-	if _, err := New(children(), Options{Tika: "http://127.0.0.1:1"}).Text(t.Context(), doc); !errors.As(err, &e) ||
-		e.Reason != Unavailable {
 		t.Errorf("%v, want Unavailable", err)
 	}
 }

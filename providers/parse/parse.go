@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"net/http"
 	"strconv"
 	"time"
 	"unsafe"
@@ -20,8 +19,6 @@ const (
 )
 
 const (
-	// tikaLimit is how long a Tika server may take.
-	tikaLimit = 20 * time.Second
 	// defaultScans is how many pages of a scan are read unless Options say
 	// otherwise, and scanLimit how long that may take.
 	defaultScans = 20
@@ -32,16 +29,11 @@ const (
 type Options struct {
 	// PDFToText is the path of poppler's pdftotext, which then reads PDFs.
 	PDFToText string
-	// Tika is the address of a Tika server, such as http://127.0.0.1:9998, which
-	// then reads all but text. The operator runs it; it sees the documents.
-	Tika string
 	// Tesseract is the path of tesseract, which then reads scans; Languages are
 	// its, such as "eng+deu".
 	Tesseract, Languages string
 	// Scans is how many pages of a scan are read; 0: 20.
 	Scans int
-	// Client is for Tika; nil: one that asks nobody else.
-	Client *http.Client
 }
 
 // Text is what a document says.
@@ -89,12 +81,6 @@ type Parser struct {
 // New makes a Parser whose dangerous work pool does; its children must know Jobs.
 func New(pool *jail.Pool, o Options) *Parser {
 	o.Scans = cmp.Or(o.Scans, defaultScans)
-	if o.Client == nil {
-		o.Client = &http.Client{
-			Transport:     &http.Transport{Proxy: nil, MaxResponseHeaderBytes: 32 << 10},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-	}
 	return &Parser{jail: pool, o: o}
 }
 

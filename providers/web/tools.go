@@ -169,7 +169,7 @@ func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) 
 func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	a := &cfg.Augment
 	if c := a.TextParser; c != nil {
-		o := parse.Options{Languages: c.OCR.Languages, Scans: c.OCR.Pages, Tika: c.URL}
+		o := parse.Options{Languages: c.OCR.Languages, Scans: c.OCR.Pages}
 		var err error
 		if c.Engine == "pdftotext" {
 			if o.PDFToText, err = program(c.Path); err != nil {

@@ -1,9 +1,7 @@
 package augment
 
 import (
-	"bytes"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +33,7 @@ func script(t testing.TB, text string) (path string) {
 	return path
 }
 
-// Programs and servers of the operator's read what they are configured for, cost
+// Programs of the operator's read what they are configured for, cost
 // the same, and fail at nobody's expense.
 func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 	t.Parallel()
@@ -98,43 +96,12 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 		s.reload(config("ocr: { engine: tesseract, languages: xxx }"))
 		answers(t, scanned, 503, "othing was charged")
 	})
-	t.Run("tika", func(t *testing.T) {
-		tika := serve(t, says(200, "text/plain", "A pelican, says Tika\n"))
-		s.reload(config(fmt.Sprintf("engine: tika, url: %q", tika.URL)))
-		for _, doc := range [][]byte{paper, docx(t, "A stork")} {
-			answers(t, doc, 200, "A pelican, says Tika")
-			asked := tika.last(t)
-			if asked.method != "PUT" || asked.uri != "/tika" || !bytes.Equal([]byte(asked.body), doc) ||
-				asked.header.Get("Accept") != "text/plain" || asked.header.Get("Authorization") != "" {
-				t.Errorf("it was asked %s %s %v, %d bytes", asked.method, asked.uri, asked.header, len(asked.body))
-			}
-		}
-		before := tika.asked()
-		answers(t, []byte("plain stork"), 200, "plain stork")
-		if tika.asked() != before {
-			t.Error("it was asked about plain text")
-		}
-		for status, want := range map[int]struct {
-			status int
-			text   string
-		}{
-			204: {400, "No text"}, 415: {400, "not supported"}, 422: {400, "cannot be read"}, 500: {503, "othing was charged"},
-			503: {503, "othing was charged"},
-		} {
-			tika.now(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-			answers(t, paper, want.status, want.text)
-		}
-		tika.now(cut("half a stork"))
-		answers(t, paper, 503, "othing was charged")
-		s.reload(config(fmt.Sprintf("engine: tika, url: \"http://%s\"", rig.FreeAddr(t))))
-		answers(t, paper, 503, "othing was charged")
-	})
 	t.Run("what failed here is counted, what was wrong is not", func(t *testing.T) {
-		if n, _ := s.Metric(`farebox_augment_failed_total{of="text_parser"}`); n != 6 {
-			t.Errorf("%v failures are counted, want 6", n)
+		if n, _ := s.Metric(`farebox_augment_failed_total{of="text_parser"}`); n != 2 {
+			t.Errorf("%v failures are counted, want 2", n)
 		}
-		if n, _ := s.Metric(`farebox_augment_duration_seconds_count{of="text_parser"}`); n != 10 {
-			t.Errorf("%v durations are counted, want 10", n)
+		if n, _ := s.Metric(`farebox_augment_duration_seconds_count{of="text_parser"}`); n != 7 {
+			t.Errorf("%v durations are counted, want 7", n)
 		}
 	})
 	t.Run("a program that is not there is told before it is needed", func(t *testing.T) {
