@@ -235,7 +235,7 @@ const (
 	textUnsealed = "The model's answer was not encrypted; it was withheld from here on."
 )
 
-var notSealed = fault{codeUnsealed, "server_error", textUnsealed}
+var notSealed = dialect.Fault{Code: codeUnsealed, Kind: "server_error", Message: textUnsealed}
 
 // errUnsealed is the answer to a chat whose model's answer is not sealed from its start.
 func errUnsealed() *routes.Error {

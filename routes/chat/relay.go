@@ -241,15 +241,14 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	return c.call.CompressedEnd(out, clean), clean
 }
 
-// fault is the event that ends a stream which failed.
-type fault struct{ code, kind, message string }
-
+// How streams end that failed.
 var (
-	spent = fault{"insufficient_balance", "insufficient_quota",
-		"The balance of this account is used up; the answer was ended here and charged to this point."}
-	beyondCap = fault{"upstream_error", "server_error",
-		"The model went on beyond the most tokens that this request allows; the answer was ended here."}
-	brokenOff = fault{"upstream_error", "server_error", "The model's answer was cut off before its end."}
+	spent = dialect.Fault{Code: "insufficient_balance", Kind: "insufficient_quota",
+		Message: "The balance of this account is used up; the answer was ended here and charged to this point."}
+	beyondCap = dialect.Fault{Code: dialect.CodeUpstream, Kind: "server_error",
+		Message: "The model went on beyond the most tokens that this request allows; the answer was ended here."}
+	brokenOff = dialect.Fault{Code: dialect.CodeUpstream, Kind: "server_error",
+		Message: "The model's answer was cut off before its end."}
 )
 
 // ending is the client's last bytes, and whether its body ends properly with
@@ -282,13 +281,13 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 }
 
 // endWith puts an event for what went wrong behind the last bytes.
-func (c *inference) endWith(f *fault) []byte {
+func (c *inference) endWith(f *dialect.Fault) []byte {
 	switch {
 	case c.told != nil:
 		c.tail = slices.Clone(c.told.Pass(c.tail))
-		return append(c.tail, c.told.Fail(f.code, f.kind, f.message)...)
+		return append(c.tail, c.told.Fail(f)...)
 	case c.native:
-		return c.chat.Form.AppendError(c.tail, &c.chat, f.code, f.kind, f.message)
+		return c.chat.Form.AppendError(c.tail, &c.chat, f)
 	}
-	return dialect.ErrorEvent(c.tail, f.code, f.kind, f.message, 0)
+	return dialect.ErrorEvent(c.tail, f)
 }

@@ -13,7 +13,7 @@ import (
 func (s *stream) start(data []byte) {
 	if i := s.doc.TopIndex(eventMessage); i >= 0 {
 		if u := s.doc.Member(i, 1); u >= 0 {
-			s.counts.read(s.doc.Fields[u].Raw(data))
+			s.count(s.doc.Fields[u].Raw(data))
 		}
 		s.begin(s.text(data, s.doc.Member(i, 0)))
 	}
@@ -29,7 +29,7 @@ func (s *stream) begin(id []byte) {
 	s.head = append(s.head, `","object":"chat.completion.chunk","created":`...)
 	s.head = strconv.AppendInt(s.head, time.Now().Unix(), 10)
 	s.head = append(s.head, `,"model":`...)
-	s.head = jsontext.AppendString(s.head, s.c.Model.ID)
+	s.head = jsontext.AppendString(s.head, s.Chat.Model.ID)
 	s.head = append(s.head, `,"choices":[`...)
 	s.open()
 	s.out = append(s.out, `"role":"assistant","content":""`...)
@@ -55,12 +55,12 @@ func (s *stream) shut(finish string) {
 
 func (s *stream) content(text []byte) {
 	if len(text) > 0 {
-		s.produced.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
+		s.Text.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
 		s.chars += chars(text)
 	}
 	s.open()
 	s.out = append(s.out, `"content":"`...)
-	if s.c.DropThinking {
+	if s.Chat.DropThinking {
 		s.out = s.think.Filter(s.out, text)
 	} else {
 		s.out = append(s.out, text...)
@@ -104,7 +104,7 @@ func (s *stream) openBlock(data []byte) {
 func (s *stream) openTool(data []byte, block int32) {
 	name := s.text(data, s.doc.Member(block, blockName))
 	if len(name) > 0 {
-		s.produced.Add(dialect.TextKey(0, dialect.KindToolName, s.tool), name)
+		s.Text.Add(dialect.TextKey(0, dialect.KindToolName, s.tool), name)
 	}
 	s.open()
 	s.out = append(s.out, `"tool_calls":[{"index":`...)
@@ -125,7 +125,7 @@ func (s *stream) arguments(escaped []byte) {
 		return
 	}
 	s.input = true
-	s.produced.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool-1), escaped)
+	s.Text.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool-1), escaped)
 	s.writeArguments(escaped)
 }
 
@@ -153,7 +153,7 @@ func (s *stream) delta(data []byte) {
 		if s.block == "tool_use" {
 			s.arguments(text(deltaJSON))
 		} else if input := text(deltaJSON); len(input) > 0 {
-			s.produced.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool), input) // of a tool of the upstream's own
+			s.Text.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool), input) // of a tool of the upstream's own
 		}
 	case "signature_delta":
 		s.detail(`"type":"reasoning.text","signature":"`, text(deltaSignature), true)
@@ -162,7 +162,7 @@ func (s *stream) delta(data []byte) {
 			s.cite(s.doc.Fields[c].Raw(data))
 		}
 	default:
-		dialect.AddStrings(&s.produced, dialect.TextKey(0, dialect.KindContent, 2), s.doc.Fields[i].Raw(data))
+		dialect.AddStrings(&s.Text, dialect.TextKey(0, dialect.KindContent, 2), s.doc.Fields[i].Raw(data))
 	}
 }
 
@@ -170,7 +170,7 @@ func (s *stream) reasoning(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	s.produced.Add(dialect.TextKey(0, dialect.KindReasoning, 0), text)
+	s.Text.Add(dialect.TextKey(0, dialect.KindReasoning, 0), text)
 	s.open()
 	s.out = append(append(append(s.out, `"reasoning_content":"`...), text...), '"')
 	s.shut("")
@@ -207,7 +207,7 @@ func (s *stream) closeBlock() {
 
 func (s *stream) messageDelta(data []byte) {
 	if i := s.doc.TopIndex(eventUsage); i >= 0 && s.doc.Fields[i].Kind == scan.Object {
-		s.counts.read(s.doc.Fields[i].Raw(data))
+		s.count(s.doc.Fields[i].Raw(data))
 		s.reported = true
 	}
 	if stop := s.inside(data, eventDelta, deltaStop); stop != nil {
@@ -242,10 +242,10 @@ func (s *stream) end() {
 		s.finish = "stop"
 	}
 	s.sendFinish()
-	if !s.c.HidesUsage() {
+	if !s.Chat.HidesUsage() {
 		u := s.current()
 		s.out = append(append(s.out, s.head...), `],"usage":`...)
-		s.out = s.c.AppendCost(dialect.AppendUsage(s.out, &u), &u)
+		s.out = s.Chat.AppendCost(dialect.AppendUsage(s.out, &u), &u)
 		s.out = append(s.out, "}\n\n"...)
 	}
 	s.out = append(s.out, dialect.DoneEvent...)

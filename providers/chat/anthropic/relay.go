@@ -78,7 +78,7 @@ func (r *relay) Pass(p []byte) []byte {
 // relayed reads an event and says that it goes on as it is.
 func (r *relay) relayed() bool {
 	data := r.events.Data
-	r.meter.produced.Event(r.events.To-r.events.From, data)
+	r.meter.Text.Event(r.events.To-r.events.From, data)
 	switch {
 	case len(data) == 0 && r.events.To-r.events.From == 1:
 		return !r.anew // the LF of a CR LF goes where the CR went
@@ -105,9 +105,9 @@ func (r *relay) relayed() bool {
 func (r *relay) plain(data []byte) bool {
 	text, ok := r.meter.plainText(data)
 	if ok {
-		r.meter.chunks++
+		r.meter.Chunks++
 		if len(text) > 0 {
-			r.meter.produced.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
+			r.meter.Text.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
 		}
 	}
 	return ok
@@ -157,9 +157,8 @@ func (r *relay) fault() {
 		return
 	}
 	r.told = true
-	event := dialect.StreamFailure(nil, r.meter.reason)
-	e := gjson.GetBytes(bytes.TrimPrefix(event, []byte("data: ")), "error")
-	r.out = r.meter.c.Form.AppendError(r.out, r.meter.c, e.Get("code").Str, e.Get("type").Str, e.Get("message").Str)
+	fault := dialect.FaultOf(r.meter.reason)
+	r.out = r.meter.Chat.Form.AppendError(r.out, r.meter.Chat, &fault)
 }
 
 func (r *relay) Finish(complete bool) []byte {
@@ -184,7 +183,7 @@ func (r *relay) Finish(complete bool) []byte {
 // Cut is dialect.Stream. The block that is open ends first.
 func (r *relay) Cut(out []byte) (short, tail []byte) {
 	m := r.meter
-	f, ok := m.c.Form.(*messages.Form)
+	f, ok := m.Chat.Form.(*messages.Form)
 	isOpen, stopped := m.isOpen, m.ended // by the message_delta of the upstream
 	if !ok || r.ended {
 		return out, nil

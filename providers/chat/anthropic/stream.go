@@ -47,12 +47,10 @@ var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // stream turns the events of a message into chunks of a chat completion.
 type stream struct {
-	events   dialect.Events
-	produced dialect.Produced
-	c        *dialect.Chat
-	chunks   int64 // events with data, pings apart
-	counts   counts
-	doc      scan.Document
+	dialect.Meter // pings are not counted
+	events        dialect.Events
+	counts        counts
+	doc           scan.Document
 
 	out  []byte
 	head []byte // of every chunk, up to its choices
@@ -83,7 +81,7 @@ type stream struct {
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.c = c
+	s.Chat = c
 	return s
 }
 
@@ -113,7 +111,7 @@ func (s *stream) read(data []byte) {
 	if len(data) == 0 || s.done || s.failed {
 		return
 	}
-	s.chunks++
+	s.Chunks++
 	s.begins = false
 	if s.usual(data) {
 		return
@@ -123,7 +121,7 @@ func (s *stream) read(data []byte) {
 	}
 	switch string(s.text(data, s.doc.TopIndex(eventType))) {
 	case "ping":
-		s.chunks--
+		s.Chunks--
 	case "message_start":
 		s.begins = true
 		s.start(data)
@@ -144,7 +142,7 @@ func (s *stream) read(data []byte) {
 
 // usual translates the event of which there are hundreds, without a scan.
 func (s *stream) usual(data []byte) bool {
-	if s.c.DropThinking {
+	if s.Chat.DropThinking {
 		return false
 	}
 	text, ok := s.plainText(data)
@@ -192,10 +190,16 @@ func (s *stream) inside(data []byte, top, id int) []byte {
 	return s.text(data, s.doc.Member(i, id))
 }
 
+// count reads a usage object.
+func (s *stream) count(raw []byte) {
+	s.counts.read(raw)
+	s.Last = s.counts.usage()
+}
+
 // current is the usage of an answer that came to its end.
 func (s *stream) current() dialect.Usage {
 	// The usage in message_start counts a single token.
-	return dialect.Settle(s.counts.usage(), s.reported && s.counts.prompt, &s.produced, s.c)
+	return s.Settled(s.reported && s.counts.prompt)
 }
 
 func (s *stream) fail(data []byte) {
@@ -203,7 +207,8 @@ func (s *stream) fail(data []byte) {
 		return
 	}
 	s.failed, s.reason = true, bytes.Clone(data)
-	s.out = dialect.StreamFailure(s.out, data)
+	fault := dialect.FaultOf(data)
+	s.out = fault.AppendEvent(s.out)
 }
 
 // Finish sends the end that an upstream left out.
@@ -228,19 +233,7 @@ func (s *stream) Usage() dialect.Usage {
 	if s.complete {
 		return s.current()
 	}
-	return dialect.Settle(s.counts.usage(), false, &s.produced, s.c)
-}
-
-func (s *stream) Produced() int64 {
-	claimed := s.counts.output
-	if s.c.Cap > 0 {
-		claimed = min(claimed, s.c.Cap)
-	}
-	return max(s.produced.Estimate(), s.chunks, claimed)
-}
-
-func (s *stream) Exceeds(most int64) bool {
-	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+	return s.Settled(false)
 }
 
 // Cut is dialect.Stream.
@@ -264,7 +257,7 @@ func (s *stream) FailedWith() []byte { return s.reason }
 
 func (s *stream) Release() {
 	s.events.Reset()
-	s.produced.Release()
+	s.Text.Release()
 	s.doc.Reset()
 	fresh := stream{events: s.events, doc: s.doc, out: s.out[:0], head: s.head[:0], cited: s.cited[:0]}
 	if cap(fresh.out) > keepOut {

@@ -322,36 +322,42 @@ func (e *upstreamError) safe(otherwise string) string {
 	return otherwise
 }
 
-// ErrorEvent appends the event that ends a failed stream, and [DONE]
-// (addendum 5.7). retryAfter is in seconds, 0 leaves it out.
-func ErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
-	dst = appendErrorEvent(dst, code, kind, message, retryAfter)
-	return append(dst, DoneEvent...)
+// Fault is an error inside an answer, in words for the client.
+type Fault struct {
+	Code, Kind, Message string
+	Retry               int // in seconds; 0: it is left out
 }
+
+// ErrorEvent appends the event that ends a failed stream, and [DONE] (addendum 5.7).
+func ErrorEvent(dst []byte, f *Fault) []byte { return append(f.AppendEvent(dst), DoneEvent...) }
+
+// CodeUpstream is the code of a fault that says no more than that the upstream failed.
+const CodeUpstream = "upstream_error"
 
 // DoneEvent is the last event of a stream.
 const DoneEvent = "data: [DONE]\n\n"
 
-func appendErrorEvent(dst []byte, code, kind, message string, retryAfter int) []byte {
-	dst = jsontext.AppendString(append(dst, `data: {"error":{"message":`...), message)
-	dst = jsontext.Object(dst).Text("type", kind).Text("code", code)
-	if retryAfter > 0 {
-		dst = jsontext.Object(dst).Int("retry_after", int64(retryAfter))
+// AppendEvent appends a fault as chat completions have it in streams, without [DONE].
+func (f *Fault) AppendEvent(dst []byte) []byte {
+	dst = jsontext.AppendString(append(dst, `data: {"error":{"message":`...), f.Message)
+	dst = jsontext.Object(dst).Text("type", f.Kind).Text("code", f.Code)
+	if f.Retry > 0 {
+		dst = jsontext.Object(dst).Int("retry_after", int64(f.Retry))
 	}
 	return append(dst, "}}\n\n"...)
 }
 
-// StreamFailure appends the client's form of an error that an upstream reports
-// inside a stream, without [DONE]. data is the event's JSON.
-func StreamFailure(dst, data []byte) []byte {
+// FaultOf is an error that an upstream reports inside a stream, for the client. data is
+// the event's JSON.
+func FaultOf(data []byte) Fault {
 	e := readError(data)
 	switch {
 	case e.policy():
-		return appendErrorEvent(dst, "content_blocked_by_provider", "content_filter_error", textPolicy, 0)
+		return Fault{"content_blocked_by_provider", "content_filter_error", textPolicy, 0}
 	case e.context():
-		return appendErrorEvent(dst, codeContext, "invalid_request_error", textContext, 0)
+		return Fault{codeContext, "invalid_request_error", textContext, 0}
 	case e.overloaded():
-		return appendErrorEvent(dst, "model_overloaded", "server_error", textOverloaded, int(overloadRest/time.Second))
+		return Fault{"model_overloaded", "server_error", textOverloaded, int(overloadRest / time.Second)}
 	}
-	return appendErrorEvent(dst, "upstream_error", "server_error", textFailed, 0)
+	return Fault{CodeUpstream, "server_error", textFailed, 0}
 }

@@ -104,13 +104,13 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 }
 
 func TestErrorEventIsOneEventAndTheEnd(t *testing.T) {
-	got := string(ErrorEvent(nil, "upstream_error", "server_error", "a \"b\"\n", 3))
+	got := string(ErrorEvent(nil, &Fault{"upstream_error", "server_error", "a \"b\"\n", 3}))
 	want := `data: {"error":{"message":"a \"b\"\n","type":"server_error","code":"upstream_error","retry_after":3}}` +
 		"\n\ndata: [DONE]\n\n"
 	if got != want {
 		t.Errorf("%s", got)
 	}
-	if again := string(ErrorEvent([]byte("x"), "c", "t", "m", 0)); again !=
+	if again := string(ErrorEvent([]byte("x"), &Fault{"c", "t", "m", 0})); again !=
 		`xdata: {"error":{"message":"m","type":"t","code":"c"}}`+"\n\ndata: [DONE]\n\n" {
 		t.Errorf("%s", again)
 	}

@@ -31,7 +31,7 @@ type Form interface {
 	// AppendError appends the event that ends a stream which failed, and what must
 	// follow it. It is for the streams of upstreams that speak the form
 	// themselves.
-	AppendError(dst []byte, c *Chat, code, kind, message string) []byte
+	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
 // Partial is a Form whose chat body may lack what its client asked.
@@ -71,7 +71,7 @@ type FormStream interface {
 	Finish() []byte
 	// Fail ends the events with an error in the place of Finish. What was not yet a
 	// whole chunk is dropped.
-	Fail(code, kind, message string) []byte
+	Fail(f *Fault) []byte
 	// Release gives the FormStream back; it must not be used afterwards.
 	Release()
 }

@@ -17,7 +17,7 @@ func (s *stream) begin() {
 	s.head = append(append(append(s.head[:0], `data: {"id":"chatcmpl-`...), s.id...),
 		`","object":"chat.completion.chunk","created":`...)
 	s.head = strconv.AppendInt(s.head, time.Now().Unix(), 10)
-	s.head = jsontext.Object(s.head).Text("model", s.c.Model.ID)
+	s.head = jsontext.Object(s.head).Text("model", s.Chat.Model.ID)
 	s.head = append(s.head, `,"choices":[`...)
 	s.beginChoice(0)
 }
@@ -44,7 +44,7 @@ func (s *stream) shut() {
 
 func (s *stream) candidate(at int32) {
 	index := s.index(at)
-	if index >= maxChoices || index >= max(1, s.c.Choices) {
+	if index >= maxChoices || index >= max(1, s.Chat.Choices) {
 		return // nobody asked for it
 	}
 	s.beginChoice(index)
@@ -78,7 +78,7 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 		s.thought(index, ch, p.text, p.signature)
 		return
 	case p.data >= 0:
-		dialect.AddStrings(&s.produced, dialect.TextKey(index, dialect.KindContent, 2), s.raw(p.data))
+		dialect.AddStrings(&s.Text, dialect.TextKey(index, dialect.KindContent, 2), s.raw(p.data))
 		s.open(index)
 		s.out = append(s.appendImage(append(s.out, `"images":[`...), p.data), ']')
 		s.shut()
@@ -86,7 +86,7 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 		s.content(index, ch, p.text, *logprobs)
 		*logprobs = nil
 	case p.unknown():
-		dialect.AddStrings(&s.produced, dialect.TextKey(index, dialect.KindContent, 2), s.raw(i))
+		dialect.AddStrings(&s.Text, dialect.TextKey(index, dialect.KindContent, 2), s.raw(i))
 	}
 	if len(p.signature) > 0 {
 		s.detail(index, ch, `"type":"reasoning.encrypted","data":"`, p.signature, -1)
@@ -94,12 +94,12 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 }
 
 func (s *stream) content(index int64, ch *choice, text, logprobs []byte) {
-	s.produced.Add(dialect.TextKey(index, dialect.KindContent, 0), text)
+	s.Text.Add(dialect.TextKey(index, dialect.KindContent, 0), text)
 	ch.bytes += int64(len(text))
 	ch.wide = ch.wide || isWide(text)
 	s.open(index)
 	s.out = append(s.out, `"content":"`...)
-	if s.c.DropThinking {
+	if s.Chat.DropThinking {
 		s.out = ch.think.Filter(s.out, text)
 	} else {
 		s.out = append(s.out, text...)
@@ -130,7 +130,7 @@ func ascii(digits []byte) bool {
 
 func (s *stream) thought(index int64, ch *choice, text, signature []byte) {
 	if len(text) > 0 {
-		s.produced.Add(dialect.TextKey(index, dialect.KindReasoning, 0), text)
+		s.Text.Add(dialect.TextKey(index, dialect.KindReasoning, 0), text)
 		s.open(index)
 		s.out = append(append(append(s.out, `"reasoning_content":"`...), text...), '"')
 		s.shut()
@@ -173,7 +173,7 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	ch.calls++
 	name := s.string(s.doc.Member(call, callName))
 	if len(name) > 0 {
-		s.produced.Add(dialect.TextKey(index, dialect.KindToolName, n), name)
+		s.Text.Add(dialect.TextKey(index, dialect.KindToolName, n), name)
 	}
 	s.open(index)
 	s.out = append(s.out, `"tool_calls":[{"index":`...)
@@ -183,7 +183,7 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	s.out = append(s.out, `","arguments":"`...)
 	from := len(s.out)
 	s.out = s.appendArguments(s.out, call)
-	s.produced.Add(dialect.TextKey(index, dialect.KindToolInput, n), s.out[from:])
+	s.Text.Add(dialect.TextKey(index, dialect.KindToolInput, n), s.out[from:])
 	s.out = append(s.out, `"}}]`...)
 	s.shut()
 }
@@ -222,10 +222,10 @@ func (s *stream) end() {
 		s.open(int64(i))
 		s.out = append(append(append(s.out, `},"logprobs":null,"finish_reason":"`...), finish...), "\"}]}\n\n"...)
 	}
-	if !s.c.HidesUsage() {
+	if !s.Chat.HidesUsage() {
 		u := s.current()
 		s.out = append(append(s.out, s.head...), `],"usage":`...)
-		s.out = s.c.AppendCost(dialect.AppendUsage(s.out, &u), &u)
+		s.out = s.Chat.AppendCost(dialect.AppendUsage(s.out, &u), &u)
 		s.out = append(s.out, "}\n\n"...)
 	}
 	s.out = append(s.out, dialect.DoneEvent...)

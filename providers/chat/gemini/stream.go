@@ -22,15 +22,13 @@ var streams = sync.Pool{New: func() any { return new(stream) }}
 // is new, into chunks of a chat completion.
 type stream struct {
 	read
-	events   dialect.Events
-	produced dialect.Produced
-	c        *dialect.Chat
-	chunks   int64 // events with data
-	counts   counts
-	told     []byte // the last usage, where it has not been read yet
-	mold     eventTemplate
-	scanned  scan.Document
-	single   bool // one call of a tool is wanted
+	dialect.Meter
+	events  dialect.Events
+	counts  counts
+	told    []byte // the last usage, where it has not been read yet
+	mold    eventTemplate
+	scanned scan.Document
+	single  bool // one call of a tool is wanted
 
 	out  []byte
 	head []byte // of every chunk, up to its choices
@@ -62,7 +60,7 @@ type choice struct {
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.c, s.single = c, wantsOne(c)
+	s.Chat, s.single = c, wantsOne(c)
 	s.events.Most = maxEvent
 	return s
 }
@@ -104,7 +102,7 @@ func (s *stream) take(data []byte) {
 	if len(data) == 0 || s.done || s.failed {
 		return
 	}
-	s.chunks++
+	s.Chunks++
 	if s.begun > 0 && s.events.DataFrom >= 0 && s.usual(data) {
 		return
 	}
@@ -132,7 +130,7 @@ func (s *stream) take(data []byte) {
 		s.fail(blocked)
 	}
 	if i := s.doc.TopIndex(answerUsage); i >= 0 && s.doc.Fields[i].Kind == scan.Object {
-		s.counts.read(s.doc.Fields[i].Raw(data))
+		s.count(s.doc.Fields[i].Raw(data))
 		s.reported = s.counts.seen && s.Finished()
 	}
 }
@@ -140,14 +138,20 @@ func (s *stream) take(data []byte) {
 // settle reads the usage that was only kept.
 func (s *stream) settle() {
 	if len(s.told) > 0 {
-		s.counts.read(s.told)
+		s.count(s.told)
 		s.told = s.told[:0]
 	}
 }
 
+// count reads a usage object.
+func (s *stream) count(raw []byte) {
+	s.counts.read(raw)
+	s.Last = s.counts.usage()
+}
+
 // current is the usage of an answer that came to its end.
 func (s *stream) current() dialect.Usage {
-	return dialect.Settle(s.counts.usage(), s.reported, &s.produced, s.c)
+	return s.Settled(s.reported)
 }
 
 func (s *stream) fail(data []byte) {
@@ -155,7 +159,8 @@ func (s *stream) fail(data []byte) {
 		return
 	}
 	s.failed, s.reason = true, bytes.Clone(data)
-	s.out = dialect.StreamFailure(s.out, data)
+	fault := dialect.FaultOf(data)
+	s.out = fault.AppendEvent(s.out)
 }
 
 // Finish sends the end of the answer, which this dialect has no event for.
@@ -183,19 +188,7 @@ func (s *stream) Usage() dialect.Usage {
 	if s.complete {
 		return s.current()
 	}
-	return dialect.Settle(s.counts.usage(), false, &s.produced, s.c)
-}
-
-func (s *stream) Produced() int64 {
-	claimed := s.counts.output + s.counts.thoughts
-	if s.c.Cap > 0 {
-		claimed = min(claimed, s.c.Cap)
-	}
-	return max(s.produced.Estimate(), s.chunks, claimed)
-}
-
-func (s *stream) Exceeds(most int64) bool {
-	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+	return s.Settled(false)
 }
 
 // Finished says that every choice that has begun has ended.
@@ -234,7 +227,7 @@ func (s *stream) FailedWith() []byte { return s.reason }
 
 func (s *stream) Release() {
 	s.events.Reset()
-	s.produced.Release()
+	s.Text.Release()
 	s.scanned.Reset()
 	fresh := stream{events: s.events, scanned: s.scanned, out: s.out[:0], head: s.head[:0],
 		id: s.id[:0], told: s.told[:0], mold: s.mold}

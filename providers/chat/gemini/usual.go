@@ -85,7 +85,7 @@ func (s *stream) usual(data []byte) bool {
 			s.settle()
 		}
 		s.told = append(s.told[:0], usage...)
-		if s.chunks%readEvery == 1 {
+		if s.Chunks%readEvery == 1 {
 			s.settle()
 		}
 		s.reported = s.counts.seen && s.Finished()

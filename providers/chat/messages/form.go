@@ -64,8 +64,8 @@ func (*Form) TooLong(tokens, most int64) string {
 }
 
 // AppendError is dialect.Form's.
-func (*Form) AppendError(dst []byte, _ *dialect.Chat, code, _, message string) []byte {
+func (*Form) AppendError(dst []byte, _ *dialect.Chat, fault *dialect.Fault) []byte {
 	dst = append(dst, `event: error`+"\n"+`data: {"type":"error","error":{"type":"`...)
-	dst = append(append(dst, errorType(code)...), `","message":`...)
-	return append(jsontext.AppendString(dst, message), "}}\n\n"...)
+	dst = append(append(dst, errorType(fault.Code)...), `","message":`...)
+	return append(jsontext.AppendString(dst, fault.Message), "}}\n\n"...)
 }

@@ -268,15 +268,15 @@ func (s *stream) fail(code, message string) {
 	if code == "context_length_exceeded" && s.c.Model != nil {
 		message = s.f.TooLong(s.prompt, s.c.Model.Chat.ContextTokens)
 	}
-	s.out = s.f.AppendError(s.out, s.c, code, "", message)
+	s.out = s.f.AppendError(s.out, s.c, &dialect.Fault{Code: code, Message: message})
 	s.ended, s.failed = true, true
 }
 
 // Fail is dialect.FormStream's.
-func (s *stream) Fail(code, _, message string) []byte {
+func (s *stream) Fail(f *dialect.Fault) []byte {
 	s.out = s.out[:0]
 	if !s.ended {
-		s.fail(code, message)
+		s.fail(f.Code, f.Message)
 	}
 	return s.out
 }

@@ -10,7 +10,7 @@ import (
 
 // Cut is dialect.Stream.
 func (s *stream) Cut(out []byte) (short, tail []byte) {
-	if s.events.Large() || s.c.Verbatim || s.done || s.failed {
+	if s.events.Large() || s.Chat.Verbatim || s.done || s.failed {
 		return out, nil
 	}
 	passed := s.out

@@ -77,7 +77,7 @@ func (s *stream) nextDelta(data []byte, at int, d *delta) bool {
 // readDelta notes the texts of a delta object whose members begin at i and
 // returns its end.
 func (s *stream) readDelta(data []byte, i int, choice int64) int {
-	n := textCollector{to: &s.produced, choice: choice}
+	n := textCollector{to: &s.Text, choice: choice}
 	var m jsontext.Member
 	for {
 		next, ok := jsontext.NextMember(data, i, &m)

@@ -36,7 +36,7 @@ func (s *stream) readUsage(data []byte, at int) (only bool) {
 	defer eventDocs.Put(doc)
 	if doc.Skim(data, eventShape) != nil {
 		// Not what a strict reader takes; the object itself may be.
-		if end := jsontext.SkipValue(data, at); end > 0 && dialect.ReadUsage(data[at:end], &s.usage) {
+		if end := jsontext.SkipValue(data, at); end > 0 && dialect.ReadUsage(data[at:end], &s.Last) {
 			s.final = s.finished
 		}
 		return false
@@ -44,18 +44,18 @@ func (s *stream) readUsage(data []byte, at int) (only bool) {
 	choices := doc.TopIndex(eventChoices)
 	found := false
 	if i := doc.TopIndex(eventUsage); i >= 0 {
-		found = dialect.UsageIn(data, doc, i, &s.usage)
+		found = dialect.UsageIn(data, doc, i, &s.Last)
 	}
 	if choices >= 0 && !found {
 		for i := choices + 1; i < doc.Fields[choices].Next && !found; i = doc.Fields[i].Next {
 			if u := doc.Member(i, 0); u >= 0 {
-				found = dialect.UsageIn(data, doc, u, &s.usage)
+				found = dialect.UsageIn(data, doc, u, &s.Last)
 			}
 		}
 	}
 	if groq := doc.TopIndex(eventGroq); groq >= 0 && !found {
 		if u := doc.Member(groq, 0); u >= 0 {
-			found = dialect.UsageIn(data, doc, u, &s.usage)
+			found = dialect.UsageIn(data, doc, u, &s.Last)
 		}
 	}
 	empty := choices < 0 || doc.Fields[choices].Len == 0

@@ -17,7 +17,8 @@ func (s *stream) write(src []byte, v verdict) {
 		s.out = append(s.out, src[s.events.From:s.events.To]...)
 	case failure:
 		s.failed, s.reason = true, bytes.Clone(s.events.Data)
-		s.out = dialect.StreamFailure(s.out, s.events.Data)
+		fault := dialect.FaultOf(s.events.Data)
+		s.out = fault.AppendEvent(s.out)
 	case rewritten:
 		e := &s.events
 		if s.retold {
@@ -49,7 +50,7 @@ func (s *stream) write(src []byte, v verdict) {
 
 // exceeds says that the usage is more than the request can have used.
 func (s *stream) exceeds() bool {
-	return s.c.MostPrompt > 0 && s.usage.Prompt > s.c.MostPrompt || s.c.Cap > 0 && s.usage.Completion > s.c.Cap
+	return s.Chat.MostPrompt > 0 && s.Last.Prompt > s.Chat.MostPrompt || s.Chat.Cap > 0 && s.Last.Completion > s.Chat.Cap
 }
 
 // bounded is an event with the usage that is charged in the place of its own.
@@ -62,7 +63,7 @@ func (s *stream) bounded(data []byte) []byte {
 	if end < 0 {
 		return data
 	}
-	u := dialect.Settle(s.usage, true, &s.produced, s.c)
+	u := s.Settled(true)
 	return append(dialect.AppendUsage(append([]byte(nil), data[:at]...), &u), data[end:]...)
 }
 
@@ -89,8 +90,8 @@ func (s *stream) splice(data []byte) {
 	}
 	s.out = append(s.out, data[at:]...)
 	if end := bytes.LastIndexByte(s.out, '}'); s.priced && end >= 0 && !gjson.GetBytes(data, "cost").Exists() {
-		u := dialect.Settle(s.usage, true, &s.produced, s.c)
-		s.out = append(s.c.AppendCost(s.out[:end], &u), '}')
+		u := s.Settled(true)
+		s.out = append(s.Chat.AppendCost(s.out[:end], &u), '}')
 	}
 	s.priced = false
 }

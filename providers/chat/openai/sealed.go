@@ -37,7 +37,7 @@ func (s *stream) readSealed(data []byte) verdict {
 			s.betrayed = kind == dialect.KindContent
 			return unsealed
 		}
-		s.produced.AddSealed(dialect.TextKey(0, kind, 0), int64(seal.Plain(len(text))))
+		s.Text.AddSealed(dialect.TextKey(0, kind, 0), int64(seal.Plain(len(text))))
 		return pass
 	}
 	g := guard{data: data}
@@ -50,7 +50,7 @@ func (s *stream) readSealed(data []byte) verdict {
 	}
 	for kind, length := range g.lengths {
 		if length > 0 {
-			s.produced.AddSealed(dialect.TextKey(0, int64(kind), 0), length)
+			s.Text.AddSealed(dialect.TextKey(0, int64(kind), 0), length)
 		}
 	}
 	s.finished = s.finished || g.finished

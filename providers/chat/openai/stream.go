@@ -21,32 +21,29 @@ var (
 // usage, and how it ends. The usual event is like the one before it but for
 // its text (usual.go); it leaves as it came.
 type stream struct {
-	events   dialect.Events
-	produced dialect.Produced
-	c        *dialect.Chat
-	t        *dialect.Target
-	choices  int64
+	dialect.Meter
+	events  dialect.Events
+	t       *dialect.Target
+	choices int64
 
 	rename bool // write the model's id over the upstream's name
 	strip  bool // remove <think> blocks
 	hide   bool // drop the event that has nothing but usage
 
 	usual    fastPathEvent
-	chunks   int64         // events with data
-	ident    []byte        // of the first event, what precedes its choices
-	id       []byte        // of the completion; only enclaves' are kept
-	usage    dialect.Usage // the last one reported
-	final    bool          // …came with or after a finish_reason
-	finished bool          // a choice has a finish_reason
-	done     bool          // [DONE] was seen, or written
-	failed   bool          // the upstream reported an error
-	reason   []byte        // …in this JSON
-	unsealed bool          // something is not known to be sealed
-	betrayed bool          // …and it is the answer's content
-	complete bool          // Finish said so
-	priced   bool          // the event to rewrite gets the cost
-	retold   bool          // …and the usage that is charged
-	dropped  bool          // the end of the last event did not go out
+	ident    []byte // of the first event, what precedes its choices
+	id       []byte // of the completion; only enclaves' are kept
+	final    bool   // the last usage came with or after a finish_reason
+	finished bool   // a choice has a finish_reason
+	done     bool   // [DONE] was seen, or written
+	failed   bool   // the upstream reported an error
+	reason   []byte // …in this JSON
+	unsealed bool   // something is not known to be sealed
+	betrayed bool   // …and it is the answer's content
+	complete bool   // Finish said so
+	priced   bool   // the event to rewrite gets the cost
+	retold   bool   // …and the usage that is charged
+	dropped  bool   // the end of the last event did not go out
 
 	out   []byte
 	spans []span // texts of the event to rewrite
@@ -82,7 +79,7 @@ const (
 // Stream starts reading one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.c, s.t, s.choices = c, t, max(c.Choices, 1)
+	s.Chat, s.t, s.choices = c, t, max(c.Choices, 1)
 	s.rename, s.strip, s.hide = t.Renames, c.DropThinking, c.HidesUsage()
 	if c.Verbatim {
 		s.rename, s.strip, s.hide = false, false, false
@@ -107,7 +104,7 @@ func (s *stream) Pass(p []byte) []byte {
 	switch {
 	case s.unsealed:
 		end = s.events.From
-	case s.events.TooLarge() && s.c.Sealed:
+	case s.events.TooLarge() && s.Chat.Sealed:
 		s.unsealed = true // who knows what it will be
 	case s.events.TooLarge():
 		return s.flushLarge(src, from, copying)
@@ -148,10 +145,10 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 // read judges one event.
 func (s *stream) read() verdict {
 	data := s.events.Data
-	if s.c.Sealed && !s.bare() {
+	if s.Chat.Sealed && !s.bare() {
 		return unsealed
 	}
-	s.produced.Event(s.events.To-s.events.From, data)
+	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
 		// lines behind what did not go out are part of it.
@@ -170,10 +167,10 @@ func (s *stream) read() verdict {
 	if len(s.events.Name) > 0 && bytes.Equal(s.events.Name, errorField) {
 		return failure
 	}
-	if s.c.Sealed {
+	if s.Chat.Sealed {
 		return s.readSealed(data)
 	}
-	if !s.strip && s.usual.read(data, &s.produced) {
+	if !s.strip && s.usual.read(data, &s.Text) {
 		if s.rename {
 			return rewritten
 		}
@@ -187,11 +184,11 @@ const maxUntold = 4
 
 // note counts an event, and keeps of the first one what the usage's will need.
 func (s *stream) note(data []byte) {
-	s.chunks++
-	if s.c.Verbatim && len(s.id) == 0 && s.chunks <= maxUntold {
+	s.Chunks++
+	if s.Chat.Verbatim && len(s.id) == 0 && s.Chunks <= maxUntold {
 		s.id = append(s.id, dialect.CompletionID(data)...)
 	}
-	if s.chunks > 1 {
+	if s.Chunks > 1 {
 		return
 	}
 	if at := find(data, 0, choicesKey); at > 0 && at <= maxUsual && data[0] == '{' {
@@ -201,14 +198,14 @@ func (s *stream) note(data []byte) {
 
 // tells says that the client is to get the usage that it is charged for,
 // since the upstream told none.
-func (s *stream) tells() bool { return !s.usage.Seen && !s.failed && !s.hide && !s.c.Verbatim }
+func (s *stream) tells() bool { return !s.Last.Seen && !s.failed && !s.hide && !s.Chat.Verbatim }
 
 // writeUsageEvent writes that event.
 func (s *stream) writeUsageEvent() {
 	u := s.Usage()
 	s.identify()
 	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
-	s.out = append(s.c.AppendCost(s.out, &u), "}\n\n"...)
+	s.out = append(s.Chat.AppendCost(s.out, &u), "}\n\n"...)
 }
 
 // identify begins an event of ours with what the first one of the answer had.
@@ -228,7 +225,7 @@ func (s *stream) readFully(data []byte) verdict {
 		return drop
 	}
 	s.spans = s.spans[:0]
-	s.priced = s.c.Cost != nil && usage >= 0 && s.final && usageAt(data, usage) >= 0
+	s.priced = s.Chat.Cost != nil && usage >= 0 && s.final && usageAt(data, usage) >= 0
 	var d delta
 	n, from, to := 0, len(data), len(data)
 	for at := 0; s.nextDelta(data, at, &d); at = d.end {
@@ -243,8 +240,8 @@ func (s *stream) readFully(data []byte) verdict {
 			}
 		}
 	}
-	if !s.c.True(s.c.Doc.TopIndex(dialect.ChatLogprobs)) {
-		s.produced.Around(data[:from], data[min(to, len(data)):])
+	if !s.Chat.True(s.Chat.Doc.TopIndex(dialect.ChatLogprobs)) {
+		s.Text.Around(data[:from], data[min(to, len(data)):])
 	}
 	switch {
 	case n == 1 && !d.finished && s.choices == 1 && !s.strip:
@@ -252,7 +249,7 @@ func (s *stream) readFully(data []byte) verdict {
 	case n == 0 && find(data, 0, errorKey) >= 0 && isError(data):
 		return failure
 	}
-	s.retold = usage >= 0 && s.final && len(s.spans) == 0 && !s.c.Verbatim && s.exceeds() && usageAt(data, usage) >= 0
+	s.retold = usage >= 0 && s.final && len(s.spans) == 0 && !s.Chat.Verbatim && s.exceeds() && usageAt(data, usage) >= 0
 	if s.rename || s.priced || s.retold || len(s.spans) > 0 {
 		return rewritten
 	}
@@ -266,7 +263,7 @@ func (s *stream) flushLarge(src []byte, from int, copying bool) []byte {
 	if s.large == nil {
 		s.large = &BodyMeter{}
 	}
-	s.large.begin(s.c, s.t, &s.produced)
+	s.large.begin(s.Chat, s.t, &s.Text)
 	if !copying && !s.large.rewrites() {
 		s.large.Pass(tail)
 		return src
@@ -284,7 +281,7 @@ func (s *stream) passLarge(p []byte) []byte {
 		return head
 	}
 	if s.large.usage.Seen {
-		s.usage, s.final = s.large.usage, s.finished || s.large.finished
+		s.Last, s.final = s.large.usage, s.finished || s.large.finished
 	}
 	s.finished = s.finished || s.large.finished
 	src := s.events.Feed(p[n:])
@@ -305,7 +302,7 @@ func (s *stream) Finish(complete bool) []byte {
 	if s.unsealed {
 		return nil
 	}
-	if complete && s.events.AtEnd() && (whole(s.events.Data) || s.c.Verbatim && len(s.events.Data) == 0) {
+	if complete && s.events.AtEnd() && (whole(s.events.Data) || s.Chat.Verbatim && len(s.events.Data) == 0) {
 		src := s.events.Source()
 		switch v := s.read(); v {
 		case unsealed:
@@ -316,7 +313,7 @@ func (s *stream) Finish(complete bool) []byte {
 		default:
 			s.write(src, v)
 		}
-		if !s.c.Verbatim || s.failed {
+		if !s.Chat.Verbatim || s.failed {
 			s.endEvent()
 		}
 	}
@@ -325,7 +322,7 @@ func (s *stream) Finish(complete bool) []byte {
 		if s.tells() {
 			s.writeUsageEvent()
 		}
-		if !s.c.Verbatim || s.failed {
+		if !s.Chat.Verbatim || s.failed {
 			s.out = append(s.out, dialect.DoneEvent...)
 		}
 	}
@@ -351,19 +348,7 @@ func (s *stream) endEvent() {
 }
 
 func (s *stream) Usage() dialect.Usage {
-	return dialect.Settle(s.usage, s.usage.Seen && (s.final || s.complete && !s.failed), &s.produced, s.c)
-}
-
-func (s *stream) Produced() int64 {
-	claimed := s.usage.Completion
-	if s.c.Cap > 0 {
-		claimed = min(claimed, s.c.Cap)
-	}
-	return max(s.produced.Estimate(), s.chunks, claimed)
-}
-
-func (s *stream) Exceeds(most int64) bool {
-	return s.chunks > most || s.produced.Exceeds(most, s.c.Vocabulary())
+	return s.Settled(s.Last.Seen && (s.final || s.complete && !s.failed))
 }
 
 func (s *stream) AtBoundary() bool { return !s.events.Large() }
@@ -379,7 +364,7 @@ func (s *stream) Betrayed() bool { return s.betrayed }
 
 func (s *stream) Release() {
 	s.events.Reset()
-	s.produced.Release()
+	s.Text.Release()
 	s.usual.forget()
 	fresh := stream{events: s.events, usual: s.usual, out: s.out[:0], spans: s.spans[:0], modelName: s.modelName[:0],
 		ident: s.ident[:0], id: s.id[:0]}

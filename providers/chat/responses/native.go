@@ -42,15 +42,15 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	case len(r.output) == 0 || r.output[0] != '[':
 		return nil, u, errNoResponse
 	}
-	readNativeUsage(r.usage, &u)
-	m := meter{}
-	defer m.produced.Release()
+	m := meter{Meter: dialect.Meter{Chat: c}}
+	defer m.Text.Release()
+	readNativeUsage(r.usage, &m.Last)
 	m.output(r.output, seenWhole)
 	f, _ := c.Form.(*Form)
 	if f != nil {
 		eachObject(r.output, f.keep)
 	}
-	u = dialect.Settle(u, true, &m.produced, c)
+	u = m.Settled(true)
 	if r.changes(c, t, f) || !u.Seen {
 		s.Out = appendPatched(s.Out[:0], body[from:], c, t, f, nil, &u)
 		body, from = s.Out, 0
@@ -101,20 +101,10 @@ func failureOf(object []byte) []byte {
 	return append(append([]byte(`{"error":`), object...), '}')
 }
 
-// failure is what a client reads of one, as between the quotes of JSON strings.
-type failure struct{ code, message []byte }
-
-// safeFailure is a failure that an upstream reports, as chat completions tell it.
-func safeFailure(words []byte) failure {
-	event := dialect.StreamFailure(nil, words)
-	object := memberOf(bytes.TrimPrefix(event, []byte("data: ")), "error")
-	return failure{stringIn(object, "code"), stringIn(object, "message")}
-}
-
 // appendPatched appends a response with the client's name of the model and instructions,
 // safe words of a failure, and the usage that is charged where the upstream told none;
 // nil: as the upstream wrote them. f says what is kept here; nil: nothing.
-func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, failure *failure,
+func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, fault *dialect.Fault,
 	u *dialect.Usage) []byte {
 	at, reported := 0, u == nil || u.Seen
 	for m := range jsontext.Members(object, 1) {
@@ -123,7 +113,7 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Fo
 		switch {
 		case name == "model" && t.Renames && value[0] == '"':
 		case name == "instructions" && len(c.SystemPrompt) > 0:
-		case name == "error" && failure != nil && value[0] == '{':
+		case name == "error" && fault != nil && value[0] == '{':
 		case name == "usage" && !reported:
 			reported = true
 		case (name == "store" || name == "previous_response_id") && f.tells():
@@ -137,8 +127,8 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Fo
 		case "instructions":
 			dst = append(dst, orNull(raw(c.Told, c.ToldDoc, c.ToldDoc.TopIndex(TopInstructions)))...)
 		case "error":
-			dst = append(append(dst, `{"code":"`...), errorCode(failure.code)...)
-			dst = append(append(append(dst, `","message":"`...), failure.message...), `"}`...)
+			dst = append(append(dst, `{"code":"`...), errorCode([]byte(fault.Code))...)
+			dst = append(append(append(dst, `","message":"`...), fault.Message...), `"}`...)
 		case "usage":
 			dst = appendNativeUsage(dst, u)
 		case "store":

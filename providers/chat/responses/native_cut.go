@@ -174,7 +174,7 @@ func (s *nativeStream) Cut(out []byte) (short, tail []byte) {
 		return out, nil
 	}
 	s.done = true
-	end := stream{f: s.form, c: s.c, spec: s.form.o.Spec, last: -1, begun: true, number: s.form.number, items: o.items,
+	end := stream{f: s.form, c: s.Chat, spec: s.form.o.Spec, last: -1, begun: true, number: s.form.number, items: o.items,
 		stop: "max_output_tokens"}
 	end.outcome.id, end.outcome.usage = o.id, s.Usage()
 	end.outcome.usage.Seen = true

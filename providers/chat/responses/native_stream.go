@@ -18,18 +18,15 @@ var (
 // nativeStream passes the events of an upstream on as they came, but for what must
 // change of the response in them, and counts the texts on their way.
 type nativeStream struct {
+	meter
 	events dialect.Events
-	meter  meter
 	usual  nativeUsual
-	c      *dialect.Chat
 	t      *dialect.Target
 	form   *Form // the client's; nil: none
 
 	out     []byte
 	outline outline
 
-	chunks int64 // events with data
-	usage  dialect.Usage
 	done   bool // the event that ends the answer went by
 	whole  bool // …and says that the answer is whole
 	failed bool
@@ -44,7 +41,7 @@ const tooLarge = `{"type":"error","code":"server_error","message":"The event is 
 // Stream is dialect.Dialect.
 func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := natives.Get().(*nativeStream)
-	s.c, s.t = c, t
+	s.Chat, s.t = c, t
 	s.form, _ = c.Form.(*Form)
 	s.outline.lost, s.outline.usual = s.form == nil, -1
 	return s
@@ -83,7 +80,7 @@ func (s *nativeStream) Pass(p []byte) []byte {
 // precedes it.
 func (s *nativeStream) read(src []byte, from int) (written bool) {
 	data := s.events.Data
-	s.meter.produced.Event(s.events.To-s.events.From, data)
+	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 && s.wrote {
 		// Empty lines behind what went out with line ends of ours are part of it.
 		if first := src[s.events.From]; first == '\n' || first == '\r' {
@@ -95,7 +92,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	if len(data) == 0 || data[0] != '{' {
 		return false
 	}
-	s.chunks++
+	s.Chunks++
 	if s.usual.read(s, data) {
 		return false
 	}
@@ -109,7 +106,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 		s.outline.usual = -1
 		s.outline.read(kind, data)
 		if way := keyOf(kind); way >= 0 {
-			s.meter.see(seenDelta, uint16(way), deltaOf(data))
+			s.see(seenDelta, uint16(way), deltaOf(data))
 			s.usual.learn(data, kind, uint16(way))
 		}
 		return false
@@ -130,19 +127,19 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 		s.outline.created(s.form, response)
 	}
 	r := readResponse(response)
-	var failure *failure
+	var fault *dialect.Fault
 	switch string(kind) {
 	case "response.completed", "response.incomplete", "response.failed":
 		s.done = true
-		readNativeUsage(r.usage, &s.usage)
-		s.meter.output(r.output, seenWhole)
+		readNativeUsage(r.usage, &s.Last)
+		s.output(r.output, seenWhole)
 		if s.whole = string(kind) != "response.failed"; !s.whole {
 			s.fail(failureOf(r.failure))
-			f := safeFailure(s.reason)
-			failure = &f
+			f := dialect.FaultOf(s.reason)
+			fault = &f
 		}
 	}
-	if failure == nil && !r.changes(s.c, s.t, s.form) {
+	if fault == nil && !r.changes(s.Chat, s.t, s.form) {
 		return false
 	}
 	s.out = append(s.out, src[from:s.events.From]...)
@@ -150,7 +147,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	s.out = append(append(s.out, "event: "...), kind...)
 	s.out = append(append(s.out, "\ndata: "...), data[:at]...)
 	from = len(s.out)
-	s.out = appendPatched(s.out, response, s.c, s.t, s.form, failure, nil)
+	s.out = appendPatched(s.out, response, s.Chat, s.t, s.form, fault, nil)
 	if s.done && s.whole {
 		s.form.keepResponse(s.out[from:])
 	}
@@ -207,17 +204,17 @@ func (s *nativeStream) told(kind, data []byte) {
 		"response.reasoning_text.done", "response.function_call_arguments.done", "response.custom_tool_call_input.done":
 		key := dialect.TextKey(0, dialect.KindContent, 0)
 		for _, name := range textNames {
-			s.meter.see(seenText, key, stringIn(data, name))
+			s.see(seenText, key, stringIn(data, name))
 		}
 	case "response.content_part.done", "response.reasoning_summary_part.done":
-		s.meter.part(memberOf(data, "part"), seenPart, dialect.TextKey(0, dialect.KindContent, 0))
+		s.part(memberOf(data, "part"), seenPart, dialect.TextKey(0, dialect.KindContent, 0))
 	case "response.output_item.done":
 		item := memberOf(data, "item")
-		s.meter.item(item, seenItem)
+		s.item(item, seenItem)
 		s.form.keep(item)
 	case "response.output_item.added":
 		item := memberOf(data, "item")
-		s.meter.see(seenDelta, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))
+		s.see(seenDelta, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))
 	}
 }
 
@@ -245,13 +242,13 @@ func (s *nativeStream) fail(words []byte) {
 
 // words writes an error event in words that are safe for the client.
 func (s *nativeStream) words(data []byte) {
-	f := safeFailure(data)
+	f := dialect.FaultOf(data)
 	number, ok := jsontext.ReadCount(memberOf(data, "sequence_number"))
 	if !ok {
 		number = 0
 	}
 	s.out = strconv.AppendInt(append(s.out, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":"...), number, 10)
-	s.out = appendErrorMembers(s.out, f.code, f.message)
+	s.out = appendErrorMembers(s.out, []byte(f.Code), []byte(f.Message))
 	s.out = append(s.out, "}\n\n"...)
 }
 
@@ -272,19 +269,7 @@ func (s *nativeStream) Finish(complete bool) []byte {
 }
 
 func (s *nativeStream) Usage() dialect.Usage {
-	return dialect.Settle(s.usage, s.usage.Seen && s.whole, &s.meter.produced, s.c)
-}
-
-func (s *nativeStream) Produced() int64 {
-	claimed := s.usage.Completion
-	if s.c.Cap > 0 {
-		claimed = min(claimed, s.c.Cap)
-	}
-	return max(s.meter.produced.Estimate(), s.chunks, claimed)
-}
-
-func (s *nativeStream) Exceeds(most int64) bool {
-	return s.chunks > most || s.meter.produced.Exceeds(most, s.c.Vocabulary())
+	return s.Settled(s.Last.Seen && s.whole)
 }
 
 // AtBoundary is always true: only whole events are passed on.
@@ -296,7 +281,7 @@ func (s *nativeStream) FailedWith() []byte { return s.reason }
 
 func (s *nativeStream) Release() {
 	s.events.Reset()
-	s.meter.produced.Release()
+	s.Text.Release()
 	s.usual.head, s.usual.mid = s.usual.head[:0], s.usual.mid[:0]
 	fresh := nativeStream{events: s.events, usual: s.usual, out: s.out[:0]}
 	fresh.outline.id, fresh.outline.items = s.outline.id[:0], reusable(s.outline.items)

@@ -290,7 +290,7 @@ func TestNativeFailures(t *testing.T) {
 	if s.Done() {
 		t.Error("a stream that broke off is done")
 	}
-	failed, told, _ := strings.Cut(string(f.AppendError(nil, c, "upstream_error", "server_error", "cut \"off\"")), "\n\n")
+	failed, told, _ := strings.Cut(string(f.AppendError(nil, c, &dialect.Fault{Code: "upstream_error", Kind: "server_error", Message: "cut \"off\""})), "\n\n")
 	if told != "event: error\ndata: {\"type\":\"error\",\"sequence_number\":4,\"code\":\"upstream_error\",\"message\":\"cut \\\"off\\\"\",\"param\":null}\n\n" ||
 		!strings.HasPrefix(failed, "event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":3,\"response\":{\"id\":\"resp_1\",") {
 		t.Errorf("%s\n%s", failed, told)
@@ -377,7 +377,7 @@ func TestDeltasLikeTheOneBefore(t *testing.T) {
 		if u := s.Usage(); out != stream || u.Completion != 9 || u.Reasoning != 2 {
 			t.Errorf("in pieces of %d: %+v of\n%s", size, u, out)
 		}
-		if end := string(c.Form.AppendError(nil, c, "x", "", "y")); !strings.Contains(end, `"sequence_number":17,`) {
+		if end := string(c.Form.AppendError(nil, c, &dialect.Fault{Code: "x", Message: "y"})); !strings.Contains(end, `"sequence_number":17,`) {
 			t.Errorf("in pieces of %d: the error is %s", size, end)
 		}
 		s.Release()

@@ -76,11 +76,11 @@ const (
 // meter counts the texts of an answer once, whichever way they were told in: a client
 // can read all of them.
 type meter struct {
-	produced dialect.Produced
-	told     [seenWays]int64 // bytes
-	counted  int64           // the most of told
-	media    [seenWays]int64 // bytes that are not text
-	drawn    int64           // the most of media
+	dialect.Meter
+	told    [seenWays]int64 // bytes
+	counted int64           // the most of told
+	media   [seenWays]int64 // bytes that are not text
+	drawn   int64           // the most of media
 }
 
 // see notes a text, which stands as between its quotes.
@@ -91,7 +91,7 @@ func (m *meter) see(way seen, key uint16, words []byte) {
 		return
 	}
 	m.counted = m.told[way]
-	m.produced.Add(key, words[int64(len(words))-min(more, int64(len(words))):])
+	m.Text.Add(key, words[int64(len(words))-min(more, int64(len(words))):])
 }
 
 // output notes the texts of all items.
@@ -134,12 +134,12 @@ type wayOf struct {
 
 func (w wayOf) Add(key uint16, words []byte)        { w.m.see(w.way, key, words) }
 func (w wayOf) AddUnknown(key uint16, words []byte) { w.m.see(w.way, key, words) }
-func (w wayOf) AddSource(n int64)                   { w.m.produced.AddSource(n) }
+func (w wayOf) AddSource(n int64)                   { w.m.Text.AddSource(n) }
 
 func (w wayOf) AddMedia(n, worth int64) {
 	w.m.media[w.way] += n
 	if more := w.m.media[w.way] - w.m.drawn; more > 0 {
 		w.m.drawn = w.m.media[w.way]
-		w.m.produced.AddMedia(min(more, n), worth)
+		w.m.Text.AddMedia(min(more, n), worth)
 	}
 }

@@ -53,7 +53,7 @@ func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
 		s.form.number = number + 1
 	}
 	words := rest[len(u.mid) : end-1]
-	s.meter.see(seenDelta, u.key, words)
+	s.see(seenDelta, u.key, words)
 	if s.outline.usual >= 0 {
 		s.outline.delta(words)
 	}

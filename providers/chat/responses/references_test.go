@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"farebox/providers/chat/dialect"
 )
 
 // keeperFunc is a Keeper.
@@ -33,7 +35,7 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	failing := f.Stream(chatOf(t, f))
 	defer failing.Release()
 	failing.Pass([]byte(delta(`"content":"Hello"`)))
-	if failing.Fail("x", "y", "z"); len(kept) != 0 {
+	if failing.Fail(&dialect.Fault{Code: "x", Kind: "y", Message: "z"}); len(kept) != 0 {
 		t.Errorf("kept of an answer that failed is %q", kept)
 	}
 	calls := strings.Repeat(`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},`, 2*maxKeptItems)

@@ -90,9 +90,9 @@ func (s *stream) Finish() []byte {
 }
 
 // Fail is dialect.FormStream.
-func (s *stream) Fail(code, _, message string) []byte {
+func (s *stream) Fail(fault *dialect.Fault) []byte {
 	s.out = s.out[:0]
-	s.fail(jsontext.AppendEscaped(nil, code), jsontext.AppendEscaped(nil, message))
+	s.fail(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
 	return s.out
 }
 
@@ -275,9 +275,9 @@ func errorCode(code []byte) []byte {
 }
 
 // AppendError is dialect.Form. The response fails without its items, which the client has.
-func (f *Form) AppendError(dst []byte, c *dialect.Chat, code, _, message string) []byte {
+func (f *Form) AppendError(dst []byte, c *dialect.Chat, fault *dialect.Fault) []byte {
 	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: true, number: f.number, out: dst}
 	s.outcome.id = f.upstreamID
-	s.fail(jsontext.AppendEscaped(nil, code), jsontext.AppendEscaped(nil, message))
+	s.fail(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
 	return s.out
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"farebox/providers/chat/dialect"
 )
 
 // agentTools are declared as agents do, at the three places where they may be.
@@ -181,7 +183,7 @@ func TestACallThatBreaksOffIsJSON(t *testing.T) {
 		f := formOf(t, sdk, `{"model":"m",`+agentTools+`,`+agentInput+`}`)
 		s := f.Stream(chatOf(t, f))
 		events := string(s.Pass([]byte(delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"` + c.name + `","arguments":"{\"inp"}}]`))))
-		events += string(s.Fail("upstream_error", "", "It broke."))
+		events += string(s.Fail(&dialect.Fault{Code: "upstream_error", Message: "It broke."}))
 		for event := range strings.SplitSeq(events, "\n\n") {
 			if _, data, _ := strings.Cut(event, "data: "); data != "" && !gjson.Valid(data) {
 				t.Errorf("%s: no JSON: %s", c.name, data)
