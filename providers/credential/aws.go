@@ -22,18 +22,21 @@ import (
 	"farebox/proxy"
 )
 
-// skewAllowed is how far the clocks may be apart before ours is corrected: AWS
-// refuses what was signed five minutes before or after.
-const skewAllowed = 4 * time.Minute
+const (
+	// skewAllowed is how far the clocks may be apart before ours is to blame for a
+	// refusal: AWS refuses what was signed five minutes before or after.
+	skewAllowed = 4 * time.Minute
+	// skewWarnings is the least time between two warnings of a wrong clock.
+	skewWarnings = time.Minute
+)
 
 // awsKeys are one set of AWS credentials.
 type awsKeys struct{ access, secret, session string }
 
 // signing is what requests are signed with, swapped as a whole.
 type signing struct {
-	keys   awsKeys
-	offset time.Duration // of AWS's clock from ours
-	mark   uint64
+	keys awsKeys
+	mark uint64
 }
 
 // signer signs every request with AWS Signature Version 4. The signature covers
@@ -45,10 +48,11 @@ type signer struct {
 	now    func() time.Time
 	hashes sync.Pool
 
-	with atomic.Pointer[signing]
-	mu   sync.Mutex // owns file, and changes of with
-	file *secretFile
-	work background.Work
+	with   atomic.Pointer[signing]
+	mu     sync.Mutex // owns file, warned, and changes of with
+	file   *secretFile
+	warned time.Time // of a wrong clock
+	work   background.Work
 }
 
 func newSigner(s Spec, log zerolog.Logger) *signer {
@@ -84,7 +88,7 @@ func (g *signer) reread() {
 		return
 	}
 	if was := g.with.Load(); keys != was.keys {
-		g.with.Store(&signing{keys: keys, offset: was.offset, mark: was.mark + 1})
+		g.with.Store(&signing{keys: keys, mark: was.mark + 1})
 	}
 }
 
@@ -108,7 +112,7 @@ func (g *signer) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error) {
 	req := &http.Request{Method: q.Method, URL: at, Host: q.Host, Header: make(http.Header, 4)}
 	err = g.v4.SignHTTP(context.Background(), aws.Credentials{AccessKeyID: with.keys.access,
 		SecretAccessKey: with.keys.secret, SessionToken: with.keys.session}, req, sum, g.spec.Service, g.spec.Region,
-		g.now().Add(with.offset))
+		g.now())
 	if err != nil {
 		return dst, errors.New("the request cannot be signed")
 	}
@@ -152,22 +156,30 @@ func writePatched(w io.Writer, body []byte, patches []proxy.Patch) {
 func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	with := g.with.Load()
-	if with.mark != q.Mark {
+	if g.with.Load().mark != q.Mark {
 		return true // somebody met this refusal before
 	}
-	if at, err := fasthttp.ParseHTTPDate(date); err == nil {
-		if off := at.Sub(g.now().Add(with.offset)); off > skewAllowed || off < -skewAllowed {
-			g.with.Store(&signing{keys: with.keys, offset: with.offset + off, mark: with.mark + 1})
-			g.log.Warn().Dur("offset_ms", with.offset+off).Msg(
-				"this machine's clock is not AWS's; requests are signed with theirs: set the clock")
-			return true
-		}
-	}
+	g.checkClock(date)
 	if g.file != nil {
 		g.reread()
 	}
 	return g.with.Load().mark != q.Mark
+}
+
+// checkClock warns if AWS refused a request because of this machine's clock. The
+// caller holds mu.
+func (g *signer) checkClock(date []byte) {
+	at, err := fasthttp.ParseHTTPDate(date)
+	now := g.now()
+	ahead, word := now.Sub(at).Round(time.Second), "ahead of"
+	if err != nil || ahead.Abs() <= skewAllowed || now.Sub(g.warned) < skewWarnings {
+		return
+	}
+	if ahead < 0 {
+		word = "behind"
+	}
+	g.warned = now
+	g.log.Warn().Msgf("AWS refuses signatures of this machine, whose clock is %v %s AWS's: set the clock", ahead.Abs(), word)
 }
 
 // Close is Credential.
