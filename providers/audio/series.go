@@ -14,6 +14,9 @@ import (
 // series asks a server that answers only when all is made for one piece of the text
 // after the other, so that who wants to hear the beginning soon does. Their sounds are
 // put together where the format allows it: headers and tags of later pieces are left out.
+//
+// It stays although few servers need it: the specification (addendum 9.1) has streams
+// "sentence by sentence", and such a server could not stream without it.
 type series struct {
 	on     bool
 	broken bool
