@@ -33,6 +33,7 @@ import (
 	"farebox/routes/chat"
 	"farebox/routes/health"
 	"farebox/routes/image"
+	"farebox/routes/jobs"
 	shelf "farebox/routes/media"
 	"farebox/routes/messages"
 	"farebox/routes/models"
@@ -40,7 +41,6 @@ import (
 	"farebox/routes/rpc"
 	"farebox/routes/run"
 	"farebox/routes/tee"
-	"farebox/routes/video"
 	"farebox/routes/wallet"
 )
 
@@ -148,7 +148,7 @@ func newGateway(cfg *config.Config, ledger *billing.Ledger, px *proxy.Proxy, log
 		cast,
 		enclaves,
 		sounds,
-		video.New(links),
+		jobs.New(links),
 		downloads,
 		wallet.New(),
 	)

@@ -34,13 +34,12 @@ func New(links video.Fetcher) *Capability {
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	c.gateway = g
-	return slices.Concat(speechRows(c), transcriptionRows(c), filmRows(c), musicRows(c))
+	return slices.Concat(speechRows(c), transcriptionRows(c), filmRows(c))
 }
 
 // view is what one config says of sound.
 type view struct {
 	speech []speechMeters // by catalog index of the model
-	sound  soundHeaders
 }
 
 // speechMeters are the series of a model that speaks.
@@ -50,8 +49,8 @@ type speechMeters struct {
 }
 
 // Load is routes.Loader.
-func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
-	v := &view{sound: newSoundHeaders(cfg.Brand)}
+func (c *Capability) Load(_ *config.Config, catalog *providers.Catalog, _ any) (routes.View, error) {
+	v := &view{}
 	for _, m := range catalog.Models() {
 		var meters speechMeters
 		if m.Config.Type == "tts" {
@@ -62,7 +61,7 @@ func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any)
 		}
 		v.speech = append(v.speech, meters)
 	}
-	return routes.View{Own: v, Headers: [][]byte{v.sound.format, v.sound.took, v.sound.length}, Serve: func() {
+	return routes.View{Own: v, Serve: func() {
 		c.catalog.Store(catalog)
 		c.beginSweeps()
 	}}, nil

@@ -1,4 +1,4 @@
-package video
+package jobs
 
 import (
 	"encoding/json"
@@ -18,8 +18,8 @@ func TestRulesHoldAtTheirEdges(t *testing.T) {
 	routestest.Edges(t, "", nil, New(providers.NewFetcher(config.Fetch{})))
 }
 
-// modelOf is a model of videos with the given keys.
-func modelOf(t testing.TB, keys string) *config.Video {
+// videoModelOf is a model of videos with the given keys.
+func videoModelOf(t testing.TB, keys string) *config.Video {
 	t.Helper()
 	text := `
 upstreams: [{ name: a, dialect: native, base_url: "http://127.0.0.1:1" }]
@@ -35,15 +35,15 @@ models:
 	return cfg.Models[0].Spec.(*config.Video)
 }
 
-// formOf reads a body as an endpoint does that has found its model.
-func formOf(t testing.TB, m *config.Video, book *routes.Rulebook, body string) (*form, *routes.Error) {
+// videoFormOf reads a body as an endpoint does that has found its model.
+func videoFormOf(t testing.TB, m *config.Video, book *routes.Rulebook, body string) (*videoForm, *routes.Error) {
 	t.Helper()
 	var doc scan.Document
 	if err := doc.SkimStrict([]byte(body), videoShape); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	f := newForm([]byte(body), &doc, book)
-	if f.of, f.id = m, "m"; len(f.Issues) > 0 {
+	f := &videoForm{form: videos.newForm([]byte(body), &doc, book), of: m}
+	if f.spec, f.id = m, "m"; len(f.Issues) > 0 {
 		return f, routes.Invalid(f.Issues...)
 	}
 	return f, nil
@@ -161,7 +161,7 @@ func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 			`{"kind":"video","upscale_factor":4,"footage":"https://a/x"}`},
 		{larger, `"model":"m","video_url":"https://a/x","upscale_factor":1`, "upscale_factor: model m takes one of 2, 4"},
 	} {
-		f, e := formOf(t, modelOf(t, test.model), queueBook, "{"+test.body+"}")
+		f, e := videoFormOf(t, videoModelOf(t, test.model), videoQueueBook, "{"+test.body+"}")
 		j := &videoJob{form: f}
 		if e == nil {
 			e = j.read()
@@ -213,7 +213,7 @@ func TestConsents(t *testing.T) {
 		`,"image_url":"https://a","consents":{` + all("one", true) + `,` + all("two", true) + `}`:        "",
 		`,"image_url":"https://a","consents":{"x":1,` + all("one", true) + `,` + all("two", false) + `}`: "two",
 	} {
-		f, e := formOf(t, modelOf(t, model), queueBook, `{"model":"m","prompt":"a","duration":"5s"`+body+`}`)
+		f, e := videoFormOf(t, videoModelOf(t, model), videoQueueBook, `{"model":"m","prompt":"a","duration":"5s"`+body+`}`)
 		if e != nil {
 			t.Fatal(e)
 		}

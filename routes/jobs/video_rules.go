@@ -1,12 +1,29 @@
-package video
+package jobs
 
 import (
 	"math"
 
 	"farebox/config"
+	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
+
+// videos is the kind of jobs that make videos.
+var videos = &kind{
+	name: queue.Video, path: "/video", operation: "video_generation", probes: []*routes.RateClass{byProbes},
+	shape: videoShape, memberModel: videoModel, memberQueueID: videoQueueID, memberDelete: videoDelete,
+	quoteBook: videoQuoteBook, queueBook: videoQueueBook, retrieveBook: videoRetrieveBook,
+	completeBook: videoCompleteBook,
+	quotes:       class("video-quote", queue.Video, 120),
+	retrievals:   class("video-retrieve", queue.Video, 120),
+	completions:  class("video-complete", queue.Video, 120),
+	check:        checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
+	failed: failedVideo, link: linkToVideo, deliver: nothingToSee,
+}
+
+// byProbes limits requests that have us follow links.
+var byProbes = class("video-probe", queue.Video, 40)
 
 // Ids of the members of all bodies about videos (addendum 10). One Shape names them all;
 // every member that an endpoint does not take is refused by its name.
@@ -52,7 +69,6 @@ var videoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
 
 const (
 	maxText     = 20000 // characters of a prompt
-	maxQueueID  = 64    // more than the 36 of a UUID, so that what is not one is told apart from what is too long
 	maxElements = 4
 	maxFrames   = 10
 	frameRate   = 24 // pictures of a second that keyframes are counted in
@@ -63,9 +79,7 @@ const (
 var (
 	linkRule   = &routes.Rule{Kinds: routes.String, NonEmpty: true}
 	flagRule   = &routes.Rule{Kinds: routes.Bool}
-	modelRule  = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true}
 	promptRule = &routes.Rule{Kinds: routes.String, NonEmpty: true, Characters: maxText}
-	queueID    = &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true, Length: maxQueueID, Format: "uuid"}
 	// taskNames are the task types with the names that stand for them.
 	taskNames = map[string]string{"editing": "edit", "extension": "extend"}
 )
@@ -77,7 +91,7 @@ func linksRule(most int) *routes.Rule {
 // Rules that quotes and jobs share, since they decide about the price.
 func pricedRules(more map[string]*routes.Rule) map[string]*routes.Rule {
 	rules := map[string]*routes.Rule{
-		"model":    modelRule,
+		"model":    ruleModel,
 		"duration": {Kinds: routes.String, Enum: config.VideoDurations}, "audio": flagRule,
 		"aspect_ratio":   {Kinds: routes.String, Enum: config.VideoRatios},
 		"resolution":     {Kinds: routes.String, Enum: config.VideoResolutions},
@@ -90,11 +104,11 @@ func pricedRules(more map[string]*routes.Rule) map[string]*routes.Rule {
 }
 
 var (
-	quoteBook = routes.NewRulebook(videoShape, pricedRules(map[string]*routes.Rule{
+	videoQuoteBook = routes.NewRulebook(videoShape, pricedRules(map[string]*routes.Rule{
 		"reference_video_total_duration": {Kinds: routes.Number, Min: 0, Max: maxReferenceSeconds},
 		"input_height":                   {Kinds: routes.Number, Integer: true, Min: 1, Max: math.Inf(1)},
 	}))
-	queueBook = routes.NewRulebook(videoShape, pricedRules(map[string]*routes.Rule{
+	videoQueueBook = routes.NewRulebook(videoShape, pricedRules(map[string]*routes.Rule{
 		"prompt": promptRule, "negative_prompt": {Kinds: routes.String, Characters: maxText},
 		"bitrate_mode": {Kinds: routes.String, Enum: config.VideoBitrateModes},
 		"image_url":    linkRule, "end_image_url": linkRule, "audio_url": linkRule,
@@ -111,8 +125,8 @@ var (
 			Enum: append([]string{"editing", "extension"}, config.VideoTasks...)},
 		"consents": {Kinds: routes.Object},
 	}))
-	retrieveBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{
-		"model": modelRule, "queue_id": queueID, "delete_media_on_completion": flagRule,
+	videoRetrieveBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{
+		"model": ruleModel, "queue_id": ruleQueueID, "delete_media_on_completion": flagRule,
 	})
-	completeBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{"model": modelRule, "queue_id": queueID})
+	videoCompleteBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
 )

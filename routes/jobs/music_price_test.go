@@ -1,4 +1,4 @@
-package audio
+package jobs
 
 import (
 	"encoding/json"
@@ -58,7 +58,7 @@ func TestAJobCostsItsQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		keys := musicPrices(rt)
-		m := musicOf(t, keys)
+		m := musicModelOf(t, keys)
 		words := rapid.StringOfN(rapid.RuneFrom([]rune("a é日😀\n")), 1, 60, -1)
 		body := map[string]any{"model": "m", "prompt": "x" + words.Draw(rt, "prompt")}
 		ask := map[string]any{"model": "m"}
@@ -83,7 +83,7 @@ func TestAJobCostsItsQuote(t *testing.T) {
 		if e != nil {
 			rt.Fatalf("%s is refused: %+v", text(ask), e)
 		}
-		bill := billOf(m, order)
+		bill := musicBillOf(m, order)
 		lines := bill.lines(m.Price)
 		var said struct{ Quote json.Number }
 		if err := json.Unmarshal(quote, &said); err != nil || said.Quote.String() != lines.Cost().String() {

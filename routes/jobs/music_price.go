@@ -1,10 +1,9 @@
-package audio
+package jobs
 
 import (
 	"strconv"
 	"unicode/utf8"
 
-	"farebox/billing"
 	"farebox/billing/money"
 	"farebox/config"
 	"farebox/providers/queue"
@@ -17,8 +16,8 @@ type musicBill struct {
 	Characters int64 // that are billed, of models priced by them
 }
 
-// billOf is what an order is sold by.
-func billOf(m *config.Music, o *queue.Order) musicBill {
+// musicBillOf is what an order is sold by.
+func musicBillOf(m *config.Music, o *queue.Order) musicBill {
 	text := o.Prompt
 	if m.BillsLyrics() {
 		text = o.Lyrics
@@ -45,26 +44,18 @@ func (b *musicBill) lines(p *config.MusicPrice) (l money.Lines) {
 	return l
 }
 
-// quoteMusic answers POST /audio/quote (addendum 9.5). It holds and changes nothing.
-func (ca *Capability) quoteMusic(c *routes.Call) *routes.Error {
-	f, e := readMusic(c)
-	if e != nil {
-		return e
-	}
-	if e := f.choose(c); e != nil {
-		return e
-	}
-	if d := c.Count(byQuotes, 1); d.Code != billing.Admitted {
-		return c.Overrun(byQuotes, &d, c.Row.Path)
-	}
+// quoteMusic is the answer of POST /audio/quote (addendum 9.5).
+func quoteMusic(_ *Capability, _ *routes.Call, body *form) ([]byte, *routes.Error) {
+	f := musicOf(body)
 	var b musicBill
+	var e *routes.Error
 	if b.Seconds, e = f.seconds(); e != nil {
-		return e
+		return nil, e
 	}
 	if b.Characters, e = f.characters(); e != nil {
-		return e
+		return nil, e
 	}
-	return c.WriteJSON(b.appendQuote(nil, f.of.Price))
+	return b.appendQuote(nil, f.of.Price), nil
 }
 
 // characters is how many the quote is for; 0 where the model is not priced by them.

@@ -1,4 +1,4 @@
-package audio
+package jobs
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 	"farebox/routes"
 )
 
-// musicOf is a model of music with the given keys.
-func musicOf(t testing.TB, keys string) *config.Music {
+// musicModelOf is a model of music with the given keys.
+func musicModelOf(t testing.TB, keys string) *config.Music {
 	t.Helper()
 	text := `
 upstreams: [{ name: a, dialect: native, base_url: "http://127.0.0.1:1" }]
@@ -29,15 +29,15 @@ models:
 	return cfg.Models[0].Spec.(*config.Music)
 }
 
-// formOf reads a body as an endpoint does that has found its model.
-func formOf(t testing.TB, m *config.Music, book *routes.Rulebook, body string) (*musicForm, *routes.Error) {
+// musicFormOf reads a body as an endpoint does that has found its model.
+func musicFormOf(t testing.TB, m *config.Music, book *routes.Rulebook, body string) (*musicForm, *routes.Error) {
 	t.Helper()
 	var doc scan.Document
 	if err := doc.SkimStrict([]byte(body), musicShape); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	f := newMusicForm([]byte(body), &doc, book)
-	if f.of, f.id = m, "m"; len(f.Issues) > 0 {
+	f := &musicForm{form: music.newForm([]byte(body), &doc, book), of: m}
+	if f.spec, f.id = m, "m"; len(f.Issues) > 0 {
 		return f, routes.Invalid(f.Issues...)
 	}
 	return f, nil
@@ -45,7 +45,7 @@ func formOf(t testing.TB, m *config.Music, book *routes.Rulebook, body string) (
 
 func orderOf(t testing.TB, m *config.Music, body string) (*queue.Order, *routes.Error) {
 	t.Helper()
-	f, e := formOf(t, m, queueBook, body)
+	f, e := musicFormOf(t, m, musicQueueBook, body)
 	if e != nil {
 		return nil, e
 	}
@@ -97,7 +97,7 @@ func TestRulesOfAModel(t *testing.T) {
 	models := map[string]*config.Music{}
 	for name, keys := range map[string]string{"song": songModel, "plain": plainModel, "choice": choiceModel,
 		"voice": voiceModel, "custom": customModel, "sung": sungModel, "writer": writerModel} {
-		models[name] = musicOf(t, keys)
+		models[name] = musicModelOf(t, keys)
 	}
 	const prompt = `"prompt":"a quiet song"`
 	f := func(model, body, want string) {
@@ -211,7 +211,7 @@ func TestOrdersAreCompletedByTheModel(t *testing.T) {
 	f := func(keys, body string, want queue.Order) {
 		t.Helper()
 		want.Kind, want.Format = queue.Music, "mp3"
-		o, e := orderOf(t, musicOf(t, keys), body)
+		o, e := orderOf(t, musicModelOf(t, keys), body)
 		if e != nil || !reflect.DeepEqual(*o, want) {
 			t.Errorf("%s is %+v %+v, want %+v", body, o, e, want)
 		}
@@ -226,11 +226,11 @@ func TestOrdersAreCompletedByTheModel(t *testing.T) {
 }
 
 // A quote says what a job is sold for, whatever the price is made of.
-func TestQuotes(t *testing.T) {
+func TestQuotesOfMusic(t *testing.T) {
 	t.Parallel()
 	f := func(keys, members, want string) {
 		t.Helper()
-		body, e := quoteOf(t, musicOf(t, keys), `{"model":"m"`+members+`}`)
+		body, e := quoteOf(t, musicModelOf(t, keys), `{"model":"m"`+members+`}`)
 		if e != nil || string(body) != want {
 			t.Errorf("%s is quoted as %s %+v, want %s", members, body, e, want)
 		}
@@ -255,7 +255,7 @@ func TestQuotes(t *testing.T) {
 		voiceModel: "", sungModel: `,"character_count":3001`, plainModel: `,"duration_seconds":60`,
 		songModel: `,"duration_seconds":121`, choiceModel: `,"character_count":0`,
 	} {
-		if body, e := quoteOf(t, musicOf(t, keys), `{"model":"m"`+members+`}`); e == nil || e.Status != 400 {
+		if body, e := quoteOf(t, musicModelOf(t, keys), `{"model":"m"`+members+`}`); e == nil || e.Status != 400 {
 			t.Errorf("%s is quoted as %s", members, body)
 		}
 	}
@@ -264,18 +264,14 @@ func TestQuotes(t *testing.T) {
 // quoteOf is the answer to a request for a quote.
 func quoteOf(t testing.TB, m *config.Music, body string) ([]byte, *routes.Error) {
 	t.Helper()
-	f, e := formOf(t, m, quoteBook, body)
+	f, e := musicFormOf(t, m, musicQuoteBook, body)
 	if e != nil {
 		return nil, e
 	}
-	var b musicBill
-	if b.Seconds, e = f.seconds(); e != nil {
+	text, e := quoteMusic(nil, nil, f.form)
+	if e != nil {
 		return nil, e
 	}
-	if b.Characters, e = f.characters(); e != nil {
-		return nil, e
-	}
-	text := b.appendQuote(nil, m.Price)
 	if !json.Valid(text) {
 		t.Errorf("%s is no JSON", text)
 	}

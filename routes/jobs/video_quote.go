@@ -1,51 +1,40 @@
-package video
+package jobs
 
 import (
 	"math"
 	"strconv"
 	"time"
 
-	"farebox/billing"
 	"farebox/config"
 	"farebox/providers/video"
 	"farebox/routes"
 )
 
-// quote answers POST /video/quote (addendum 10.2): what a job with these choices would
-// cost. What does not decide about the price is not asked for.
-func (ca *Capability) quote(c *routes.Call) *routes.Error {
-	f, e := read(c)
-	if e != nil {
-		return e
-	}
-	if e := f.choose(c); e != nil {
-		return e
-	}
-	if d := c.Count(byQuotes, 1); d.Code != billing.Admitted {
-		return c.Overrun(byQuotes, &d, c.Row.Path)
-	}
+// quoteVideo is the answer of POST /video/quote (addendum 10.2): what a job with these
+// choices would cost. What does not decide about the price is not asked for.
+func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Error) {
+	f := videoOf(body)
 	ch, e := f.choice()
 	if e != nil {
-		return e
+		return nil, e
 	}
 	footage, e := ca.quotedFootage(c, f)
 	if e != nil {
-		return e
+		return nil, e
 	}
 	clips := time.Duration(0)
 	if f.has(videoReferenceSeconds) {
 		if f.of.Inputs.ReferenceVideos == 0 {
-			return f.unsupported(videoReferenceSeconds, "reference videos")
+			return nil, f.unsupported(videoReferenceSeconds, "reference videos")
 		}
 		seconds, err := strconv.ParseFloat(routes.ViewString(f.Member(-1, videoReferenceSeconds).Raw(f.Body)), 64)
 		if err == nil {
 			clips = time.Duration(math.Ceil(seconds * float64(time.Second)))
 		}
 	}
-	b := billOf(f.of, ch, footage, clips)
+	b := videoBillOf(f.of, ch, footage, clips)
 	lines := b.lines()
-	body := config.AppendDecimal([]byte(`{"quote":`), int64(lines.Cost()), 9)
-	return c.WriteJSON(append(body, '}'))
+	return append(config.AppendDecimal([]byte(`{"quote":`), int64(lines.Cost()), 9), '}'), nil
 }
 
 // tallest stands for the height of a video that is not known: the quote is the dearest.
@@ -53,7 +42,7 @@ const tallest = 1 << 20
 
 // quotedFootage is the video that a model enlarges: the one of the link, or one of the
 // duration and the height that the client names.
-func (ca *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *routes.Error) {
+func (ca *Capability) quotedFootage(c *routes.Call, f *videoForm) (*video.Media, *routes.Error) {
 	if !f.of.Upscales() {
 		if f.has(videoFootage) && f.of.Inputs.Video == "none" {
 			return nil, f.unsupported(videoFootage, "a video")
@@ -85,7 +74,7 @@ func (ca *Capability) quotedFootage(c *routes.Call, f *form) (*video.Media, *rou
 }
 
 // enlarged is the video among inputs, with its height, or one that is not known.
-func (f *form) enlarged(list []input) *video.Media {
+func (f *videoForm) enlarged(list []input) *video.Media {
 	for i := range list {
 		if list[i].role != footage {
 			continue

@@ -1,4 +1,4 @@
-package video
+package jobs
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ type choice struct {
 }
 
 // choice reads it, within what the model has.
-func (f *form) choice() (ch choice, e *routes.Error) {
+func (f *videoForm) choice() (ch choice, e *routes.Error) {
 	c := &f.of.Constraints
 	if ch.Resolution, e = f.oneOf(videoResolution, c.Resolutions, "resolutions"); e != nil {
 		return ch, e
@@ -53,7 +53,7 @@ func (f *form) choice() (ch choice, e *routes.Error) {
 }
 
 // factor reads how much a video is to be enlarged: 2 without a word.
-func (f *form) factor(ch *choice) *routes.Error {
+func (f *videoForm) factor(ch *choice) *routes.Error {
 	factors := f.of.Inputs.UpscaleFactors
 	given := f.Integer(videoFactor)
 	switch {
@@ -80,8 +80,8 @@ func (f *form) factor(ch *choice) *routes.Error {
 	return nil
 }
 
-// bill is what a job is sold as (addendum 19.2).
-type bill struct {
+// videoBill is what a job is sold as (addendum 19.2).
+type videoBill struct {
 	Whole     bool // for the price of one, not of its seconds
 	Rate      config.Each
 	Seconds   int64
@@ -89,9 +89,9 @@ type bill struct {
 	Clips     int64       // seconds of them
 }
 
-// billOf prices a choice. footage is the video that is enlarged, clips how long the
+// videoBillOf prices a choice. footage is the video that is enlarged, clips how long the
 // reference videos are together.
-func billOf(of *config.Video, ch choice, footage *video.Media, clips time.Duration) (b bill) {
+func videoBillOf(of *config.Video, ch choice, footage *video.Media, clips time.Duration) (b videoBill) {
 	p := of.Price
 	switch {
 	case of.Upscales():
@@ -117,7 +117,7 @@ const fastFrames = 48
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // lines are what is sold.
-func (b *bill) lines() (l money.Lines) {
+func (b *videoBill) lines() (l money.Lines) {
 	if b.Clips > 0 && b.Reference > 0 {
 		l.Add(money.ReferenceSeconds, b.Clips, money.Pico(b.Reference))
 	}

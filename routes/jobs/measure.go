@@ -1,4 +1,4 @@
-package video
+package jobs
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const (
 
 // measure looks into all inputs: where links lead, and how long and large sound and
 // films are.
-func (ca *Capability) measure(c *routes.Call, f *form, list []input) *routes.Error {
+func (ca *Capability) measure(c *routes.Call, f *videoForm, list []input) *routes.Error {
 	links := 0
 	for i := range list {
 		if list[i].isLink() {
@@ -151,7 +151,7 @@ func (i *input) judge(err error) *routes.Error {
 }
 
 // checkLengths holds the lengths to what may be.
-func (f *form) checkLengths(list []input) *routes.Error {
+func (f *videoForm) checkLengths(list []input) *routes.Error {
 	var clips, voices time.Duration
 	for i := range list {
 		in := &list[i]

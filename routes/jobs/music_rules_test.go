@@ -1,17 +1,17 @@
-package audio_test
+package jobs_test
 
 import (
 	"strings"
 	"testing"
 
-	"farebox/routes/audio"
+	"farebox/routes/jobs"
 	"farebox/routes/routestest"
 )
 
 // The rules of bodies about music hold at their edges.
 func TestMusicRulesAtTheirEdges(t *testing.T) {
 	t.Parallel()
-	routestest.Edges(t, "", nil, audio.New(nil))
+	routestest.Edges(t, "", nil, jobs.New(nil))
 }
 
 const sellsMusic = `
@@ -40,7 +40,7 @@ models:
 // What is wrong with a request is said before anything is asked of anybody.
 func TestWrongRequestsForMusic(t *testing.T) {
 	t.Parallel()
-	rig := routestest.Start(t, sellsMusic, "127.0.0.1:9", audio.New(nil))
+	rig := routestest.Start(t, sellsMusic, "127.0.0.1:9", jobs.New(nil))
 	f := func(path, body string, status int, said string) {
 		t.Helper()
 		if got, answer := rig.Post(path, body, ""); got != status || !strings.Contains(answer, said) {

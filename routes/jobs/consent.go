@@ -1,4 +1,4 @@
-package video
+package jobs
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ var confirmations = []string{"confirmed_terms_and_privacy", "confirmed_legal_rig
 	"confirmed_screening_acknowledged"}
 
 // agreed says that the body agrees to the terms of a provider.
-func (f *form) agreed(provider string) bool {
+func (f *videoForm) agreed(provider string) bool {
 	field := f.Member(-1, videoConsents)
 	if field == nil {
 		return false
@@ -34,7 +34,7 @@ func (f *form) agreed(provider string) bool {
 }
 
 // consented are the providers of the model whose terms the body agrees to.
-func (f *form) consented() (names []string) {
+func (f *videoForm) consented() (names []string) {
 	for _, c := range f.of.Consents {
 		if f.agreed(c.Provider) {
 			names = append(names, c.Provider)
@@ -44,7 +44,7 @@ func (f *form) consented() (names []string) {
 }
 
 // missingConsent is the first consent that this job needs and does not have; nil: none.
-func (f *form) missingConsent() *config.Consent {
+func (f *videoForm) missingConsent() *config.Consent {
 	for i := range f.of.Consents {
 		c := &f.of.Consents[i]
 		asked := len(c.FaceMediaRoles) == 0 || slices.ContainsFunc(c.FaceMediaRoles, func(role string) bool {

@@ -1,4 +1,4 @@
-package video
+package jobs
 
 import (
 	"encoding/base64"
@@ -56,7 +56,7 @@ const (
 
 // inputs are all that the model is given to see and hear, in the order of the body's
 // members, and puts them into the order. What the model does not take is refused.
-func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
+func (f *videoForm) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	in := &f.of.Inputs
 	for _, m := range []struct {
 		id   int
@@ -116,7 +116,7 @@ func (f *form) inputs(o *queue.Order) (list []input, e *routes.Error) {
 	return f.parts(o, list)
 }
 
-func (f *form) atMost(id, n, most int, what string) *routes.Error {
+func (f *videoForm) atMost(id, n, most int, what string) *routes.Error {
 	switch name := videoShape.Name(id); {
 	case n > 0 && most == 0:
 		return f.unsupported(id, what)
@@ -129,7 +129,7 @@ func (f *form) atMost(id, n, most int, what string) *routes.Error {
 }
 
 // parts adds the media of elements and keyframes.
-func (f *form) parts(o *queue.Order, list []input) ([]input, *routes.Error) {
+func (f *videoForm) parts(o *queue.Order, list []input) ([]input, *routes.Error) {
 	elements, frames := f.list(videoElements).Array(), f.list(videoKeyframes).Array()
 	if e := f.atMost(videoElements, len(elements), f.of.Inputs.Elements, "elements"); e != nil {
 		return nil, e
@@ -160,7 +160,7 @@ func (f *form) parts(o *queue.Order, list []input) ([]input, *routes.Error) {
 }
 
 // keyframes are pictures at moments of the video, each moment once.
-func (f *form) keyframes(o *queue.Order, frames []gjson.Result, list []input) ([]input, *routes.Error) {
+func (f *videoForm) keyframes(o *queue.Order, frames []gjson.Result, list []input) ([]input, *routes.Error) {
 	last := f.of.Constraints.Seconds(o.Duration) * frameRate
 	seen := map[int64]bool{}
 	for i, part := range frames {

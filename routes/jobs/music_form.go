@@ -1,4 +1,4 @@
-package audio
+package jobs
 
 import (
 	"regexp"
@@ -13,29 +13,19 @@ import (
 	"farebox/routes"
 )
 
-// musicForm is a body about music, checked as far as no model is needed for it.
-// Mistakes are in its issues until the model is known.
+// musicForm is a body about music, with its model.
 type musicForm struct {
-	routes.Validator
-	of *config.Music // of the model, once that is chosen
-	id string        // of the model
+	*form
+	of *config.Music
 }
 
-// readMusic reads a body by the rules of its endpoint.
-func readMusic(c *routes.Call) (*musicForm, *routes.Error) {
-	if e := c.ReadJSON(musicShape); e != nil {
-		return nil, e
-	}
-	return newMusicForm(c.Body, &c.Doc, c.Rules()), nil
-}
+func musicOf(f *form) *musicForm { return &musicForm{form: f, of: f.spec.(*config.Music)} }
 
-// newMusicForm checks a body that was scanned.
-func newMusicForm(body []byte, doc *scan.Document, book *routes.Rulebook) *musicForm {
-	f := &musicForm{Validator: routes.Validator{Body: body, Doc: doc, Book: book}}
-	f.CheckAll()
+// checkMusic checks what the rules cannot say.
+func checkMusic(f *form) {
 	for _, id := range []int{musicPrompt, musicLyrics} {
 		if r := f.Book.Rule(musicShape, id); r != nil {
-			f.checkText(id, r.Characters)
+			f.checkText(id, r.Characters, false)
 		}
 	}
 	if text := f.Text(-1, musicDuration); text != nil && len(text) <= ruleSeconds.Length && digits(text) <= 0 {
@@ -44,27 +34,9 @@ func newMusicForm(body []byte, doc *scan.Document, book *routes.Rulebook) *music
 	if text := f.Text(-1, musicLanguage); text != nil && len(text) <= maxLanguage && !musicLanguageCode.Match(text) {
 		f.Wrong("language_code", "must be a language code, such as en or pt-BR.")
 	}
-	return f
 }
 
 var musicLanguageCode = regexp.MustCompile(`^[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*$`)
-
-// checkText checks a text that is not to be blank, and no longer than any model takes.
-func (f *musicForm) checkText(id, most int) {
-	text := f.Words(-1, id)
-	if n := utf8.RuneCountInString(text); n > most {
-		f.Add(tooLong(musicShape.Name(id), int64(n), int64(most), ""))
-	} else if text != "" && strings.TrimSpace(text) == "" {
-		f.Add(routes.Issue{Code: "too_small", Path: musicShape.Name(id), Minimum: "1",
-			Message: musicShape.Name(id) + ": must not be blank."})
-	}
-}
-
-func tooLong(name string, n, most int64, of string) routes.Issue {
-	limit := strconv.FormatInt(most, 10)
-	return routes.Issue{Code: "too_big", Path: name, Maximum: limit,
-		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.FormatInt(n, 10) + "."}
-}
 
 // digits is the number that a text of digits writes; -1 if it is not one.
 func digits(text []byte) int64 {
@@ -79,23 +51,6 @@ func digits(text []byte) int64 {
 		n = 10*n + int64(d-'0')
 	}
 	return n
-}
-
-// choose finds the model that the body names, and refuses what was wrong so far.
-func (f *musicForm) choose(c *routes.Call) *routes.Error {
-	name := []byte(f.Words(-1, musicModel))
-	model, match := c.Catalog().Resolve(name, musicType)
-	if e := c.UseModel(name, musicType, model, match, f.Issues); e != nil {
-		return e
-	}
-	f.of, f.id = model.Config.Spec.(*config.Music), model.ID
-	return nil
-}
-
-// unsupported refuses what the model cannot do; it counts into the budget of refused
-// features.
-func (f *musicForm) unsupported(id int, what string) *routes.Error {
-	return routes.Unsupported(musicShape.Name(id), "Model "+f.id+" does not support "+what+".")
 }
 
 // seconds is how long the track is to be; 0: the model decides.

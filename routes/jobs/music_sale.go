@@ -1,4 +1,4 @@
-package audio
+package jobs
 
 import (
 	"strconv"
@@ -9,38 +9,31 @@ import (
 	"farebox/routes"
 )
 
-// queuePatience is how long queueing can take: its upstream is asked once, and it does
+// musicPatience is how long queueing can take: its upstream is asked once, and it does
 // not wait for what is made.
-const queuePatience = 3 * time.Minute
+const musicPatience = 3 * time.Minute
 
-// queueMusic answers POST /audio/queue (addendum 9.6). The price is held, and charged when
-// the job is queued.
-func (ca *Capability) queueMusic(c *routes.Call) *routes.Error {
-	f, e := readMusic(c)
-	if e != nil {
-		return e
-	}
-	if e := f.choose(c); e != nil {
-		return e
-	}
+// sellMusic answers POST /audio/queue (addendum 9.6).
+func sellMusic(_ *Capability, c *routes.Call, body *form) *routes.Error {
+	f := musicOf(body)
 	order, e := f.order()
 	if e != nil {
 		return e
 	}
-	bill := billOf(f.of, order)
+	bill := musicBillOf(f.of, order)
 	price := func() money.Lines { return bill.lines(f.of.Price) }
 	sale := &routes.Flat{Held: price}
 	sale.Do = func() *routes.Error {
 		c.Sold = routes.FlatBill(price(), 0)
 		id, e := c.Queue(&routes.JobSale{Kind: queue.Music, Order: order, Detail: appendDetail(nil, &bill),
-			Named: f.Words(-1, musicModel)})
+			Named: f.words(musicModel)})
 		if e != nil {
 			return e
 		}
 		sale.Answer.Body = append(c.Queued(id), '}')
 		return nil
 	}
-	return c.SellFlat(sale, routes.Terms{Patience: queuePatience})
+	return c.SellFlat(sale, routes.Terms{Patience: musicPatience})
 }
 
 // musicTypes are the media types of formats.

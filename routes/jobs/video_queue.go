@@ -1,8 +1,9 @@
-package video
+package jobs
 
 import (
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"farebox/billing/money"
 	"farebox/providers/media"
@@ -17,27 +18,21 @@ import (
 type videoJob struct {
 	capability *Capability
 	call       *routes.Call
-	form       *form
+	form       *videoForm
 	choice     choice
 	order      *queue.Order
 	inputs     []input
-	bill       bill
+	bill       videoBill
 	sale       routes.Flat
 }
 
-// queuePatience is how long queueing can take: links are followed, and its upstream is
+// videoPatience is how long queueing can take: links are followed, and its upstream is
 // asked once.
-const queuePatience = 3*time.Minute + probeLimit
+const videoPatience = 3*time.Minute + probeLimit
 
-// queue answers POST /video/queue (addendum 10.1).
-func (ca *Capability) queue(c *routes.Call) *routes.Error {
-	f, e := read(c)
-	if e != nil {
-		return e
-	}
-	if e := f.choose(c); e != nil {
-		return e
-	}
+// sellVideo answers POST /video/queue (addendum 10.1).
+func (ca *Capability) sellVideo(c *routes.Call, body *form) *routes.Error {
+	f := videoOf(body)
 	j := &videoJob{capability: ca, call: c, form: f}
 	if e := j.read(); e != nil {
 		return e
@@ -46,7 +41,7 @@ func (ca *Capability) queue(c *routes.Call) *routes.Error {
 		return needConsent(c, missing)
 	}
 	j.sale = routes.Flat{Held: j.least, Do: j.enqueue}
-	return c.SellFlat(&j.sale, routes.Terms{Patience: queuePatience})
+	return c.SellFlat(&j.sale, routes.Terms{Patience: videoPatience})
 }
 
 // read makes the order of the body, as far as nothing must be fetched for that.
@@ -77,7 +72,7 @@ func (j *videoJob) read() (e *routes.Error) {
 }
 
 // task reads what is to be done with references, under each of its names.
-func (f *form) task(o *queue.Order) (e *routes.Error) {
+func (f *videoForm) task(o *queue.Order) (e *routes.Error) {
 	if name, other := taskNames[f.words(videoTask)]; other {
 		tasks := f.of.Inputs.Tasks
 		for _, task := range tasks {
@@ -93,12 +88,15 @@ func (f *form) task(o *queue.Order) (e *routes.Error) {
 
 // promptFits asks for a prompt, and holds both to the limit of the model. What enlarges
 // a video needs none.
-func (f *form) promptFits() *routes.Error {
+func (f *videoForm) promptFits() *routes.Error {
 	if !f.has(videoPrompt) && !f.of.Upscales() {
 		f.Missing("prompt", "string", "is required.")
 	}
 	for _, id := range []int{videoPrompt, videoNegative} {
-		f.checkText(id, int(f.of.Constraints.PromptCharacters), " with model "+f.id)
+		n, most := int64(utf8.RuneCountInString(f.words(id))), f.of.Constraints.PromptCharacters
+		if n > most {
+			f.Add(tooLong(videoShape.Name(id), n, most, " with model "+f.id))
+		}
 	}
 	if len(f.Issues) > 0 {
 		return routes.Invalid(f.Issues...)
@@ -109,7 +107,7 @@ func (f *form) promptFits() *routes.Error {
 // least is what the job costs at least: links are followed, and films read, only for an
 // account that can pay for that.
 func (j *videoJob) least() money.Lines {
-	least := billOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
+	least := videoBillOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
 	return least.lines()
 }
 
@@ -132,7 +130,7 @@ func (j *videoJob) enqueue() *routes.Error {
 			*link = j.inputs[at].final
 		}
 	})
-	j.bill = billOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
+	j.bill = videoBillOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
 	lines := j.bill.lines()
 	if e := j.call.Cover(lines.Cost()); e != nil {
 		return e

@@ -1,4 +1,4 @@
-package video_test
+package jobs_test
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"farebox/bench/upstream/film"
 	"farebox/bench/upstream/sound"
 	"farebox/providers/fetch"
+	"farebox/routes/jobs"
 	"farebox/routes/routestest"
-	"farebox/routes/video"
 )
 
 const models = `
@@ -60,7 +60,7 @@ limits: { failed_requests: { count: 10000 } }
 
 func start(t *testing.T) *routestest.Rig {
 	links := fetch.New(fetch.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Limit: 5 * time.Second})
-	return routestest.Start(t, models, "127.0.0.1:1", video.New(links))
+	return routestest.Start(t, models, "127.0.0.1:1", jobs.New(links))
 }
 
 // gallery serves files by their names.
@@ -90,7 +90,7 @@ func dataURL(kind string, file []byte) string {
 }
 
 // "The quote was not what we paid, or forgot that the film is fast." What a quote is made of.
-func TestQuotes(t *testing.T) {
+func TestQuotesOfVideos(t *testing.T) {
 	r := start(t)
 	made := func(seconds float64, height, rate int) []byte {
 		return film.MP4(film.Film{Length: time.Duration(seconds * float64(time.Second)), Width: 320, Height: height, Rate: rate})
