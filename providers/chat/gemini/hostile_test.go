@@ -168,8 +168,8 @@ func TestAnEventOf64MBIsLetGo(t *testing.T) {
 		n += len(s.Pass(piece))
 	}
 	n += len(s.Pass([]byte("\"}]}}]}\n\n"+text("late")))) + len(s.Finish(true))
-	if !s.Failed() || n > 4096 || cap(s.(*stream).events.Source()) > 3*maxEvent {
-		t.Errorf("failed %v, %d bytes went out, %d are kept", s.Failed(), n, cap(s.(*stream).events.Source()))
+	if !s.Failed() || n > 4096 || cap(s.(*stream).Events.Source()) > 3*maxEvent {
+		t.Errorf("failed %v, %d bytes went out, %d are kept", s.Failed(), n, cap(s.(*stream).Events.Source()))
 	}
 	// Quadratic work would take minutes; the race detector on a busy machine takes seconds.
 	if took := time.Since(began); took > 30*time.Second {

@@ -16,7 +16,7 @@ const (
 	acceptJSON   = "application/json"
 	acceptStream = "text/event-stream"
 
-	maxChoices  = 8
+	maxChoices  = dialect.MaxChoices
 	maxLogprobs = 20
 	maxToolName = 128
 )

@@ -82,16 +82,16 @@ func (s *stream) usual(data []byte) bool {
 	}
 	if usage != nil {
 		if !replaces(usage) {
-			s.settle()
+			s.Count()
 		}
 		s.told = append(s.told[:0], usage...)
 		if s.Chunks%readEvery == 1 {
-			s.settle()
+			s.Count()
 		}
-		s.reported = s.counts.seen && s.Finished()
+		s.Reported = s.counts.seen && s.Finished()
 	}
 	if len(text) > 0 {
-		s.content(0, &s.choices[0], text, nil)
+		s.content(0, &s.calls[0], text, nil)
 	}
 	return true
 }

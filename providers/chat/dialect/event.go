@@ -1,0 +1,43 @@
+package dialect
+
+// Kind is what an Event adds to an answer.
+type Kind uint8
+
+const (
+	// Thought adds Text to what the model thought.
+	Thought Kind = iota
+	// Signature has in Text what a client must hand back for the model to go on thinking, a
+	// signature or an encrypted thought. It has an entry in reasoning_details. Format says
+	// who can read it, ID is the call that it is of.
+	Signature
+	// Call opens a call: its ID, its Name, and in Text arguments that are there already.
+	Call
+	// Arguments adds Text to a call.
+	Arguments
+	// Image has base64 in Text and its media type in Name. Raw is what is metered.
+	Image
+	// Sources has a list of annotations in Raw, without its brackets.
+	Sources
+)
+
+// Event is a piece of an answer, whichever dialect it was told in. Texts are escaped as
+// in JSON. Its slices are valid until Put returns.
+type Event struct {
+	Kind   Kind
+	Choice int64
+	Index  int64 // of a call in its choice, or of an entry in reasoning_details
+
+	ID, Name, Text, Raw []byte
+	Type, Format        string // of a Signature's entry
+	Signed              bool   // it is the thought_signature, too
+}
+
+// Reader reads the events of one dialect and puts what they say into an Answer.
+type Reader interface {
+	// Read reads the event that Answer.Events has found.
+	Read()
+	// Flush puts what is held back, before the answer ends.
+	Flush()
+	// Count brings Meter.Last up to date.
+	Count()
+}
