@@ -24,7 +24,8 @@ const (
 // GiveMemoryBack returns memory to the system that a burst has left behind,
 // until stop is closed. The runtime alone keeps it for minutes where little is
 // going on: it collects when the heap has doubled, and buffers that wait in
-// pools outlive one collection.
+// pools outlive one collection. No setting does that: a limit of memory collects
+// under load, too, and is not known for most machines.
 func GiveMemoryBack(stop <-chan struct{}) {
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
