@@ -65,8 +65,7 @@ func (Dialect) Answer(body []byte, c *dialect.Chat, _ *dialect.Target, s *dialec
 	if string(r.string(s.Doc.TopIndex(messageType))) != "message" || s.Doc.TopIndex(messageContent) < 0 {
 		return nil, u, errNoMessage
 	}
-	r.b = append(r.b, `{"id":"`...)
-	r.b = appendID(r.b, r.string(s.Doc.TopIndex(messageID)))
+	r.b = append(append(r.b, `{"id":"chatcmpl-`...), completionID(r.string(s.Doc.TopIndex(messageID)))...)
 	r.b = append(r.b, `","object":"chat.completion","created":`...)
 	r.b = strconv.AppendInt(r.b, time.Now().Unix(), 10)
 	r.b = append(r.b, `,"model":`...)

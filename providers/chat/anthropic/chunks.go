@@ -1,72 +1,24 @@
 package anthropic
 
 import (
-	"strconv"
-	"time"
-
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
-// start makes the head of the chunks and sends the one with the role.
+// start begins the answer.
 func (s *stream) start(data []byte) {
 	if i := s.doc.TopIndex(eventMessage); i >= 0 {
 		if u := s.doc.Member(i, 1); u >= 0 {
 			s.count(s.doc.Fields[u].Raw(data))
 		}
-		s.begin(s.text(data, s.doc.Member(i, 0)))
+		s.Begin(completionID(s.text(data, s.doc.Member(i, 0))))
 	}
-}
-
-func (s *stream) begin(id []byte) {
-	if s.role {
-		return
-	}
-	s.role = true
-	s.head = append(s.head[:0], `data: {"id":"`...)
-	s.head = appendID(s.head, id)
-	s.head = append(s.head, `","object":"chat.completion.chunk","created":`...)
-	s.head = strconv.AppendInt(s.head, time.Now().Unix(), 10)
-	s.head = append(s.head, `,"model":`...)
-	s.head = jsontext.AppendString(s.head, s.Chat.Model.ID)
-	s.head = append(s.head, `,"choices":[`...)
-	s.open()
-	s.out = append(s.out, `"role":"assistant","content":""`...)
-	s.shut("")
-}
-
-// open begins a chunk's delta object, shut ends it.
-func (s *stream) open() {
-	if !s.role {
-		s.begin(nil) // the upstream left message_start out
-	}
-	s.out = append(append(s.out, s.head...), `{"index":0,"delta":{`...)
-}
-
-func (s *stream) shut(finish string) {
-	if finish == "" {
-		s.out = append(s.out, "},\"logprobs\":null,\"finish_reason\":null}]}\n\n"...)
-		return
-	}
-	s.out = append(append(s.out, `},"logprobs":null,"finish_reason":"`...), finish...)
-	s.out = append(s.out, "\"}]}\n\n"...)
 }
 
 func (s *stream) content(text []byte) {
-	if len(text) > 0 {
-		s.Text.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
-		s.chars += chars(text)
-	}
-	s.open()
-	s.out = append(s.out, `"content":"`...)
-	if s.Chat.DropThinking {
-		s.out = s.think.Filter(s.out, text)
-	} else {
-		s.out = append(s.out, text...)
-	}
-	s.out = append(s.out, '"')
-	s.shut("")
+	s.chars += chars(text)
+	s.Say(0, text, nil)
 }
 
 func (s *stream) openBlock(data []byte) {
@@ -91,7 +43,7 @@ func (s *stream) openBlock(data []byte) {
 		}
 	case "redacted_thinking":
 		s.block = ""
-		s.detail(`"type":"reasoning.encrypted","data":"`, s.text(data, s.doc.Member(i, blockData)), false)
+		s.detail("reasoning.encrypted", s.text(data, s.doc.Member(i, blockData)), false)
 		s.thoughts++
 	case "tool_use":
 		s.block, s.input = "tool_use", false
@@ -102,17 +54,9 @@ func (s *stream) openBlock(data []byte) {
 }
 
 func (s *stream) openTool(data []byte, block int32) {
-	name := s.text(data, s.doc.Member(block, blockName))
-	if len(name) > 0 {
-		s.Text.Add(dialect.TextKey(0, dialect.KindToolName, s.tool), name)
-	}
-	s.open()
-	s.out = append(s.out, `"tool_calls":[{"index":`...)
-	s.out = strconv.AppendInt(s.out, s.tool, 10)
-	s.out = append(append(s.out, `,"id":"`...), s.text(data, s.doc.Member(block, blockID))...)
-	s.out = append(append(s.out, `","type":"function","function":{"name":"`...), name...)
-	s.out = append(s.out, `","arguments":""}}]`...)
-	s.shut("")
+	e := s.Event(dialect.Call, 0)
+	e.Index, e.ID, e.Name = s.tool, s.text(data, s.doc.Member(block, blockID)), s.text(data, s.doc.Member(block, blockName))
+	s.Put(e)
 	s.tool++
 	// Some servers send the input with the start.
 	if i := s.doc.Member(block, blockInput); i >= 0 && s.doc.Fields[i].Kind == scan.Object && s.doc.Fields[i].Len > 0 {
@@ -125,17 +69,9 @@ func (s *stream) arguments(escaped []byte) {
 		return
 	}
 	s.input = true
-	s.Text.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool-1), escaped)
-	s.writeArguments(escaped)
-}
-
-func (s *stream) writeArguments(escaped []byte) {
-	s.open()
-	s.out = append(s.out, `"tool_calls":[{"index":`...)
-	s.out = strconv.AppendInt(s.out, s.tool-1, 10)
-	s.out = append(append(s.out, `,"function":{"arguments":"`...), escaped...)
-	s.out = append(s.out, `"}}]`...)
-	s.shut("")
+	e := s.Event(dialect.Arguments, 0)
+	e.Index, e.Text = s.tool-1, escaped
+	s.Put(e)
 }
 
 func (s *stream) delta(data []byte) {
@@ -156,7 +92,7 @@ func (s *stream) delta(data []byte) {
 			s.Text.Add(dialect.TextKey(0, dialect.KindToolInput, s.tool), input) // of a tool of the upstream's own
 		}
 	case "signature_delta":
-		s.detail(`"type":"reasoning.text","signature":"`, text(deltaSignature), true)
+		s.detail("reasoning.text", text(deltaSignature), true)
 	case "citations_delta":
 		if c := s.doc.Member(i, deltaCitation); c >= 0 {
 			s.cite(s.doc.Fields[c].Raw(data))
@@ -170,83 +106,43 @@ func (s *stream) reasoning(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	s.Text.Add(dialect.TextKey(0, dialect.KindReasoning, 0), text)
-	s.open()
-	s.out = append(append(append(s.out, `"reasoning_content":"`...), text...), '"')
-	s.shut("")
+	e := s.Event(dialect.Thought, 0)
+	e.Text = text
+	s.Put(e)
 }
 
-// detail sends what a client must send back for the model to go on thinking:
+// detail puts what a client must send back for the model to go on thinking:
 // the signature, whose text went out as reasoning_content, or the sealed block.
-func (s *stream) detail(head string, value []byte, signature bool) {
+func (s *stream) detail(kind string, value []byte, signature bool) {
 	if len(value) == 0 {
 		return
 	}
-	s.open()
-	s.out = append(append(append(s.out, `"reasoning_details":[{`...), head...), value...)
-	s.out = append(s.out, `","format":"`+thoughtFormat+`","index":`...)
-	s.out = append(strconv.AppendInt(s.out, s.thoughts, 10), "}]"...)
-	if signature {
-		s.out = append(append(append(s.out, `,"thought_signature":"`...), value...), '"')
-	}
-	s.shut("")
+	e := s.Event(dialect.Signature, 0)
+	e.Type, e.Text, e.Format, e.Index, e.Signed = kind, value, thoughtFormat, s.thoughts, signature
+	s.Put(e)
 }
 
 func (s *stream) closeBlock() {
 	switch {
 	case s.block == "text":
-		s.citations()
+		s.Flush()
 	case s.block == "thinking":
 		s.thoughts++
 	case s.block == "tool_use" && !s.input:
-		// A call without input has none to send, but clients parse what came.
-		s.writeArguments([]byte("{}"))
+		e := s.Event(dialect.NoArguments, 0)
+		e.Index = s.tool - 1
+		s.Put(e)
 	}
 	s.block, s.isOpen = "", false
 }
 
 func (s *stream) messageDelta(data []byte) {
 	if i := s.doc.TopIndex(eventUsage); i >= 0 && s.doc.Fields[i].Kind == scan.Object {
-		s.count(s.doc.Fields[i].Raw(data))
 		s.reported = true
+		s.count(s.doc.Fields[i].Raw(data))
 	}
 	if stop := s.inside(data, eventDelta, deltaStop); stop != nil {
-		s.finish = finishReason(stop)
-		s.sendFinish()
+		s.Ends(0, finishReason(stop))
+		s.SendEnds()
 	}
-}
-
-func (s *stream) sendFinish() {
-	if s.ended {
-		return
-	}
-	s.ended = true
-	s.citations()
-	if s.think.Held() {
-		s.open()
-		s.out = append(s.out, `"content":"`...)
-		s.out = append(s.think.End(s.out), '"')
-		s.shut("")
-	}
-	s.open()
-	s.shut(s.finish)
-}
-
-// end sends the usage and [DONE].
-func (s *stream) end() {
-	if s.done {
-		return
-	}
-	s.done = true
-	if s.finish == "" {
-		s.finish = "stop"
-	}
-	s.sendFinish()
-	if !s.Chat.HidesUsage() {
-		u := s.current()
-		s.out = append(append(s.out, s.head...), `],"usage":`...)
-		s.out = s.Chat.AppendCost(dialect.AppendUsage(s.out, &u), &u)
-		s.out = append(s.out, "}\n\n"...)
-	}
-	s.out = append(s.out, dialect.DoneEvent...)
 }

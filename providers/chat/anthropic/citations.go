@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"unicode/utf8"
 
+	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
 )
 
@@ -160,18 +161,16 @@ func (s *stream) cite(citation []byte) {
 	s.cited = append(s.cited, citation...)
 }
 
-// citations sends those of the block that ends.
-func (s *stream) citations() {
+// Flush is dialect.Reader. It puts the citations of the block that ends.
+func (s *stream) Flush() {
 	if len(s.cited) == 0 {
 		return
 	}
-	n, begun := 0, len(s.out)
-	s.open()
-	s.out = append(s.out, `"annotations":[`...)
-	s.out = appendCitations(s.out, append(s.cited, ']'), s.textFrom, s.chars, &n)
-	s.out = append(s.out, ']')
-	if s.shut(""); n == 0 {
-		s.out = s.out[:begun]
+	n := 0
+	s.sources = appendCitations(s.sources[:0], append(s.cited, ']'), s.textFrom, s.chars, &n)
+	if s.cited = s.cited[:0]; n > 0 {
+		e := s.Event(dialect.Sources, 0)
+		e.Raw = s.sources
+		s.Put(e)
 	}
-	s.cited = s.cited[:0]
 }

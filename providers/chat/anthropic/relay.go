@@ -14,60 +14,59 @@ import (
 var relays = sync.Pool{New: func() any { return new(relay) }}
 
 // relay gives the events of a message on as they come, and has them metered by a
-// stream whose chunks nobody gets. Two kinds of events are written anew: the first,
+// stream that writes nothing. Two kinds of events are written anew: the first,
 // where the model has another name, and errors, whose words are not for clients.
 type relay struct {
-	meter  *stream
-	events dialect.Events
-	t      *dialect.Target
-	out    []byte
-	ended  bool // message_stop went out
-	told   bool // the failure did
-	anew   bool // the last event was written anew, or dropped
+	stream
+	t     *dialect.Target
+	out   []byte
+	ended bool // message_stop went out
+	told  bool // the failure did
+	anew  bool // the last event was written anew, or dropped
 }
 
 // Stream starts relaying one streaming answer.
 func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	r := relays.Get().(*relay)
-	r.meter, r.t = Dialect{}.Stream(c, t).(*stream), t
+	r.Chat, r.Reader, r.Silent, r.t = c, &r.stream, true, t
 	return r
 }
 
 func (r *relay) Pass(p []byte) []byte {
 	r.out = r.out[:0]
-	if r.events.Large() {
-		n := r.events.LetOn(p)
-		if p = p[n:]; r.events.Large() {
+	if r.Events.Large() {
+		n := r.Events.LetOn(p)
+		if p = p[n:]; r.Events.Large() {
 			return r.out
 		}
 	}
-	src := r.events.Feed(p)
+	src := r.Events.Feed(p)
 	from, copying := 0, false
-	for r.events.Next() {
+	for r.Events.Next() {
 		if r.relayed() {
 			continue
 		}
-		r.out = append(r.out, src[from:r.events.From]...)
-		from, copying = r.events.To, true
+		r.out = append(r.out, src[from:r.Events.From]...)
+		from, copying = r.Events.To, true
 		r.rewrite()
 	}
-	if r.events.TooLarge() {
+	if r.Events.TooLarge() {
 		// No event of this dialect is as large; what it said is lost, which the client
 		// must not take for a whole answer.
-		end := r.events.To
+		end := r.Events.To
 		r.out, copying = append(r.out, src[from:end]...), true
-		r.events.Let()
+		r.Events.Let()
 		from = end
-		if !r.meter.failed && !r.meter.done {
-			r.meter.fail(nil)
+		if !r.Over() {
+			r.Fail(nil)
 			r.fault()
 		}
 	}
-	end := r.events.To
-	if r.events.Large() {
+	end := r.Events.To
+	if r.Events.Large() {
 		end = from
 	}
-	r.events.Keep()
+	r.Events.Keep()
 	if !copying {
 		return src[:end]
 	}
@@ -77,12 +76,12 @@ func (r *relay) Pass(p []byte) []byte {
 
 // relayed reads an event and says that it goes on as it is.
 func (r *relay) relayed() bool {
-	data := r.events.Data
-	r.meter.Text.Event(r.events.To-r.events.From, data)
+	data := r.Events.Data
+	r.Text.Event(r.Events.To-r.Events.From, data)
 	switch {
-	case len(data) == 0 && r.events.To-r.events.From == 1:
+	case len(data) == 0 && r.Events.To-r.Events.From == 1:
 		return !r.anew // the LF of a CR LF goes where the CR went
-	case r.meter.failed || r.ended:
+	case r.Failed() || r.ended:
 		r.anew = true
 		return false // nothing follows an end
 	case len(data) == 0:
@@ -92,22 +91,20 @@ func (r *relay) relayed() bool {
 	if r.anew = false; r.plain(data) {
 		return true
 	}
-	r.meter.read(data)
-	r.meter.out = r.meter.out[:0]
-	if r.meter.failed || r.meter.done {
-		r.ended = r.meter.done
-		return r.meter.done
+	if r.Read(); r.Over() {
+		r.ended = r.Done()
+		return r.ended
 	}
-	return !r.t.Renames || !r.meter.begins
+	return !r.t.Renames || !r.begins
 }
 
 // plain meters the event of which there are hundreds, without a scan.
 func (r *relay) plain(data []byte) bool {
-	text, ok := r.meter.plainText(data)
+	text, ok := r.plainText(data)
 	if ok {
-		r.meter.Chunks++
+		r.Chunks++
 		if len(text) > 0 {
-			r.meter.Text.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
+			r.Text.Add(dialect.TextKey(0, dialect.KindContent, 0), text)
 		}
 	}
 	return ok
@@ -115,10 +112,10 @@ func (r *relay) plain(data []byte) bool {
 
 // rewrite appends what an event becomes that does not go on as it is.
 func (r *relay) rewrite() {
-	data := r.events.Data
+	data := r.Events.Data
 	switch {
 	case r.ended, len(data) == 0:
-	case r.meter.failed:
+	case r.Failed():
 		r.anew = true
 		r.fault()
 	default:
@@ -157,23 +154,21 @@ func (r *relay) fault() {
 		return
 	}
 	r.told = true
-	fault := dialect.FaultOf(r.meter.reason)
-	r.out = r.meter.Chat.Form.AppendError(r.out, r.meter.Chat, &fault)
+	fault := dialect.FaultOf(r.FailedWith())
+	r.out = r.Chat.Form.AppendError(r.out, r.Chat, &fault)
 }
 
 func (r *relay) Finish(complete bool) []byte {
 	r.out = r.out[:0]
-	if complete && r.events.AtEnd() {
-		src := r.events.Source()
+	if complete && r.Events.AtEnd() {
+		src := r.Events.Source()
 		if r.relayed() {
-			r.out = append(bytes.TrimRight(append(r.out, src[r.events.From:r.events.To]...), "\r\n"), "\n\n"...)
+			r.out = append(bytes.TrimRight(append(r.out, src[r.Events.From:r.Events.To]...), "\r\n"), "\n\n"...)
 		} else {
 			r.rewrite()
 		}
 	}
-	r.meter.Finish(complete)
-	r.meter.out = r.meter.out[:0]
-	if r.meter.done && !r.meter.failed && !r.ended {
+	if r.stream.Finish(complete); r.Done() && !r.Failed() && !r.ended {
 		r.ended = true
 		r.out = append(r.out, messages.MessageStop...)
 	}
@@ -182,44 +177,29 @@ func (r *relay) Finish(complete bool) []byte {
 
 // Cut is dialect.Stream. The block that is open ends first.
 func (r *relay) Cut(out []byte) (short, tail []byte) {
-	m := r.meter
-	f, ok := m.Chat.Form.(*messages.Form)
-	isOpen, stopped := m.isOpen, m.ended // by the message_delta of the upstream
-	if !ok || r.ended {
+	f, ok := r.Chat.Form.(*messages.Form)
+	stopped := r.Sent(0) // by the message_delta of the upstream
+	if !ok || r.ended || r.Over() || r.Begun == 0 {
 		return out, nil
 	}
-	if _, end := m.Cut(nil); end == nil {
-		return out, nil
-	}
+	r.End()
 	r.ended = true
-	if isOpen {
+	if r.isOpen {
 		tail = append(tail, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
-		tail = append(strconv.AppendInt(tail, m.index, 10), "}\n\n"...)
+		tail = append(strconv.AppendInt(tail, r.index, 10), "}\n\n"...)
 	}
 	if stopped {
 		return out, append(tail, messages.MessageStop...)
 	}
-	u := m.current()
+	u := r.Settled(r.Reported)
 	return out, f.AppendCut(tail, &u)
 }
 
-// AtBoundary is always true: only whole events are given on.
-func (r *relay) AtBoundary() bool        { return true }
-func (r *relay) Usage() dialect.Usage    { return r.meter.Usage() }
-func (r *relay) Produced() int64         { return r.meter.Produced() }
-func (r *relay) Exceeds(most int64) bool { return r.meter.Exceeds(most) }
-func (r *relay) Done() bool              { return r.meter.Done() }
-func (r *relay) Finished() bool          { return r.meter.Finished() }
-func (r *relay) Failed() bool            { return r.meter.Failed() }
-func (r *relay) FailedWith() []byte      { return r.meter.FailedWith() }
-
 func (r *relay) Release() {
-	r.meter.Release()
-	r.events.Reset()
-	fresh := relay{events: r.events, out: r.out[:0]}
-	if cap(fresh.out) > keepOut {
-		fresh.out = nil
+	if cap(r.out) > keepOut {
+		r.out = nil
 	}
-	*r = fresh
+	r.renew()
+	*r = relay{stream: r.stream, out: r.out[:0]}
 	relays.Put(r)
 }

@@ -40,21 +40,16 @@ const (
 	deltaCitation
 )
 
-// keepOut is how much room for translated events a reused stream keeps.
+// keepOut is how much room for relayed events a reused relay keeps.
 const keepOut = 8 << 10
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// stream turns the events of a message into chunks of a chat completion.
+// stream reads the events of a message.
 type stream struct {
-	dialect.Meter // pings are not counted
-	events        dialect.Events
-	counts        counts
-	doc           scan.Document
-
-	out  []byte
-	head []byte // of every chunk, up to its choices
-	role bool   // the first chunk is out
+	dialect.Answer // pings are not counted
+	counts         counts
+	doc            scan.Document
 	// begins says that the last event was message_start.
 	begins bool
 
@@ -67,56 +62,26 @@ type stream struct {
 	chars    int64  // characters of text so far
 	textFrom int64  // …where the open block begins
 	cited    []byte // its citations, an array without its end
-	think    dialect.Think
-
-	finish   string // the finish_reason, "" before it is known
-	ended    bool   // its chunk is out
-	done     bool
-	failed   bool
-	reason   []byte // JSON in which the upstream said so
-	complete bool
-	reported bool // the usage of the whole answer came
+	sources  []byte // …as annotations
+	reported bool   // the usage of the whole answer came
 }
 
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.Chat = c
+	s.Chat, s.Reader = c, s
 	return s
 }
 
-func (s *stream) Pass(p []byte) []byte {
-	s.out = s.out[:0]
-	if s.events.Large() {
-		n := s.events.LetOn(p)
-		if p = p[n:]; s.events.Large() {
-			return s.out
-		}
-	}
-	s.events.Feed(p)
-	for s.events.Next() {
-		s.read(s.events.Data)
-	}
-	if s.events.TooLarge() {
-		// No event of this dialect is as large; what it said is lost, which the
-		// client must not take for a whole answer.
-		s.events.Let()
-		s.fail(nil)
-	}
-	s.events.Keep()
-	return s.out
-}
-
-func (s *stream) read(data []byte) {
-	if len(data) == 0 || s.done || s.failed {
+// Read is dialect.Reader.
+func (s *stream) Read() {
+	data := s.Events.Data
+	if len(data) == 0 || s.Over() {
 		return
 	}
 	s.Chunks++
 	s.begins = false
-	if s.usual(data) {
-		return
-	}
-	if s.doc.Skim(data, eventShape) != nil {
+	if s.usual(data) || s.doc.Skim(data, eventShape) != nil {
 		return
 	}
 	switch string(s.text(data, s.doc.TopIndex(eventType))) {
@@ -134,9 +99,9 @@ func (s *stream) read(data []byte) {
 	case "message_delta":
 		s.messageDelta(data)
 	case "message_stop":
-		s.end()
+		s.End()
 	case "error":
-		s.fail(data)
+		s.Fail(data)
 	}
 }
 
@@ -190,79 +155,23 @@ func (s *stream) inside(data []byte, top, id int) []byte {
 	return s.text(data, s.doc.Member(i, id))
 }
 
-// count reads a usage object.
+// count reads a usage object. The one in message_start counts a single token.
 func (s *stream) count(raw []byte) {
 	s.counts.read(raw)
-	s.Last = s.counts.usage()
+	s.Last, s.Reported = s.counts.usage(), s.reported && s.counts.prompt
 }
 
-// current is the usage of an answer that came to its end.
-func (s *stream) current() dialect.Usage {
-	// The usage in message_start counts a single token.
-	return s.Settled(s.reported && s.counts.prompt)
-}
-
-func (s *stream) fail(data []byte) {
-	if s.failed || s.done {
-		return
-	}
-	s.failed, s.reason = true, bytes.Clone(data)
-	fault := dialect.FaultOf(data)
-	s.out = fault.AppendEvent(s.out)
-}
-
-// Finish sends the end that an upstream left out.
-func (s *stream) Finish(complete bool) []byte {
-	s.out = s.out[:0]
-	if complete && s.events.AtEnd() {
-		s.read(s.events.Data)
-	}
-	switch {
-	case !complete || s.done:
-	case s.failed:
-		s.done = true
-		s.out = append(s.out, dialect.DoneEvent...)
-	case s.finish != "":
-		s.end()
-	}
-	s.complete = s.done && !s.failed
-	return s.out
-}
-
-func (s *stream) Usage() dialect.Usage {
-	if s.complete {
-		return s.current()
-	}
-	return s.Settled(false)
-}
-
-// Cut is dialect.Stream.
-func (s *stream) Cut(out []byte) (short, tail []byte) {
-	if s.done || s.failed || !s.role {
-		return out, nil
-	}
-	s.out, s.finish = nil, "length"
-	s.end()
-	tail, s.out = s.out, out
-	return out, tail
-}
-
-// AtBoundary is always true: only whole events are written.
-func (s *stream) AtBoundary() bool { return true }
-func (s *stream) Done() bool       { return s.done }
-func (s *stream) Finished() bool   { return s.finish != "" }
-func (s *stream) Failed() bool     { return s.failed }
-
-func (s *stream) FailedWith() []byte { return s.reason }
+// Count is dialect.Reader. Every usage is read as it comes.
+func (s *stream) Count() {}
 
 func (s *stream) Release() {
-	s.events.Reset()
-	s.Text.Release()
-	s.doc.Reset()
-	fresh := stream{events: s.events, doc: s.doc, out: s.out[:0], head: s.head[:0], cited: s.cited[:0]}
-	if cap(fresh.out) > keepOut {
-		fresh.out = nil
-	}
-	*s = fresh
+	s.renew()
 	streams.Put(s)
+}
+
+// renew readies s for the next answer.
+func (s *stream) renew() {
+	s.Reset()
+	s.doc.Reset()
+	*s = stream{Answer: s.Answer, doc: s.doc, cited: s.cited[:0], sources: s.sources[:0]}
 }

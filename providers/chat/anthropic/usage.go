@@ -78,12 +78,12 @@ func finishReason(stop []byte) string {
 	return "stop" // end_turn, stop_sequence, pause_turn
 }
 
-// appendID appends a completion's id for a message's.
-func appendID(dst, id []byte) []byte {
+// completionID is a completion's id for a message's, without its prefix.
+func completionID(id []byte) []byte {
 	if len(id) > 4 && string(id[:4]) == "msg_" {
-		id = id[4:]
+		return id[4:]
 	}
-	return append(append(dst, "chatcmpl-"...), id...)
+	return id
 }
 
 // thoughtFormat names who can read a thought again (addendum 5.2).

@@ -14,6 +14,8 @@ type Answer struct {
 	Meter
 	Events Events
 	Reader Reader
+	// Silent says that nothing is written: the answer is metered only.
+	Silent bool
 	// Endless says that no event of the dialect tells the end.
 	Endless bool
 	// Reported says that the last usage is that of the whole answer.
@@ -68,17 +70,21 @@ func (a *Answer) Over() bool { return a.done || a.failed }
 
 // Begin begins the answer, with the completion's id without its prefix.
 func (a *Answer) Begin(id []byte) {
-	if a.Begun == 0 {
-		a.to.begin(id, a.Chat.Model.ID)
-		a.BeginChoice(0)
+	if a.Begun > 0 {
+		return
 	}
+	if !a.Silent {
+		a.to.begin(id, a.Chat.Model.ID)
+	}
+	a.BeginChoice(0)
 }
 
 // BeginChoice sends the first chunk of a choice, and of those before it.
 func (a *Answer) BeginChoice(index int64) {
 	for int64(a.Begun) <= index {
-		a.Begun++
-		a.to.role(int64(a.Begun - 1))
+		if a.Begun++; !a.Silent {
+			a.to.role(int64(a.Begun - 1))
+		}
 	}
 }
 
@@ -87,7 +93,9 @@ func (a *Answer) Say(choice int64, text, logprobs []byte) {
 	if len(text) > 0 {
 		a.Text.Add(TextKey(choice, KindContent, 0), text)
 	}
-	a.Begin(nil)
+	if a.Begin(nil); a.Silent {
+		return
+	}
 	a.to.openText(choice)
 	if a.Chat.DropThinking {
 		a.to.out = a.choices[choice].think.Filter(a.to.out, text)
@@ -118,12 +126,16 @@ func (a *Answer) Put(e *Event) {
 	case Image:
 		AddStrings(&a.Text, TextKey(e.Choice, KindContent, 2), e.Raw)
 	}
-	a.Begin(nil)
-	a.to.write(e)
+	if a.Begin(nil); !a.Silent {
+		a.to.write(e)
+	}
 }
 
 // Ends notes the finish_reason of a choice, which is sent with the end of the answer.
 func (a *Answer) Ends(choice int64, reason string) { a.choices[choice].reason = reason }
+
+// Sent says that the finish_reason of a choice was sent.
+func (a *Answer) Sent(choice int64) bool { return a.choices[choice].sent }
 
 // Reason is the finish_reason of a choice; "": it has not ended.
 func (a *Answer) Reason(choice int64) string { return a.choices[choice].reason }
@@ -136,7 +148,11 @@ func (a *Answer) SendEnds() {
 		if end.sent {
 			continue
 		}
-		if end.sent = true; end.think.Held() {
+		a.Reader.Flush()
+		if end.sent = true; a.Silent {
+			continue
+		}
+		if end.think.Held() {
 			a.to.openText(int64(i))
 			a.to.out = end.think.End(a.to.out)
 			a.to.shutText(nil)
@@ -151,14 +167,15 @@ func (a *Answer) End() {
 		return
 	}
 	a.done = true
-	a.Reader.Flush()
 	a.Begin(nil)
 	for i := range a.choices[:a.Begun] {
 		if a.choices[i].reason == "" {
 			a.choices[i].reason = "stop"
 		}
 	}
-	a.SendEnds()
+	if a.SendEnds(); a.Silent {
+		return
+	}
 	if !a.Chat.HidesUsage() {
 		u := a.Settled(a.Reported)
 		a.to.usage(&u, a.Chat)
@@ -171,9 +188,10 @@ func (a *Answer) Fail(data []byte) {
 	if a.Over() {
 		return
 	}
-	a.failed, a.reason = true, bytes.Clone(data)
-	fault := FaultOf(data)
-	a.to.out = fault.AppendEvent(a.to.out)
+	if a.failed, a.reason = true, bytes.Clone(data); !a.Silent {
+		fault := FaultOf(data)
+		a.to.out = fault.AppendEvent(a.to.out)
+	}
 }
 
 // Finish is Stream's. It sends the end that an upstream left out.
@@ -187,8 +205,9 @@ func (a *Answer) Finish(complete bool) []byte {
 	switch {
 	case !complete || a.done:
 	case a.failed:
-		a.done = true
-		a.to.out = append(a.to.out, DoneEvent...)
+		if a.done = true; !a.Silent {
+			a.to.out = append(a.to.out, DoneEvent...)
+		}
 	case a.Finished():
 		a.End()
 	}

@@ -73,9 +73,12 @@ func (w *chunks) write(e *Event) {
 		w.out = append(strconv.AppendInt(w.out, e.Index, 10), `,"id":"`...)
 		w.out = append(append(append(w.out, e.ID...), `","type":"function","function":{"name":"`...), e.Name...)
 		w.out = append(append(append(w.out, `","arguments":"`...), e.Text...), `"}}]`...)
-	case Arguments:
+	case Arguments, NoArguments:
 		w.out = append(w.out, `"tool_calls":[{"index":`...)
 		w.out = append(strconv.AppendInt(w.out, e.Index, 10), `,"function":{"arguments":"`...)
+		if e.Kind == NoArguments {
+			w.out = append(w.out, "{}"...) // clients parse what they are sent
+		}
 		w.out = append(append(w.out, e.Text...), `"}}]`...)
 	case Image:
 		w.out = append(append(w.out, `"images":[{"type":"image_url","image_url":{"url":"data:`...), e.Name...)

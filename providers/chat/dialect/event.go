@@ -14,13 +14,15 @@ const (
 	Call
 	// Arguments adds Text to a call.
 	Arguments
+	// NoArguments says that a call has ended without any.
+	NoArguments
 	// Image has base64 in Text and its media type in Name. Raw is what is metered.
 	Image
 	// Sources has a list of annotations in Raw, without its brackets.
 	Sources
 )
 
-// Event is a piece of an answer, whichever dialect it was told in. Texts are escaped as
+// Event is a piece of an answer, whichever dialect it comes in. Texts are escaped as
 // in JSON. Its slices are valid until Put returns.
 type Event struct {
 	Kind   Kind
@@ -36,7 +38,7 @@ type Event struct {
 type Reader interface {
 	// Read reads the event that Answer.Events has found.
 	Read()
-	// Flush puts what is held back, before the answer ends.
+	// Flush puts what is held back, before a finish_reason is sent.
 	Flush()
 	// Count brings Meter.Last up to date.
 	Count()
