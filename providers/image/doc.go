@@ -8,7 +8,7 @@
 // several calls side by side where an upstream makes one image a call, and
 // checks and converts what came. The [Result] is complete and checked before
 // the first byte goes to the client, and is in memory once: its images are
-// slices of the upstreams' answers, which [Pieces] turn into base64 or raw bytes
+// slices of the upstreams' answers, which [filebody.Pieces] turn into base64 or raw bytes
 // while they are written.
 //
 // Each dialect is a folder below this one. Package picture knows image files;

@@ -5,6 +5,7 @@ import (
 
 	"github.com/emmansun/base64"
 
+	"farebox/providers/filebody"
 	"farebox/providers/image/picture"
 )
 
@@ -42,7 +43,7 @@ func ReadRaw(file []byte) (Input, error) {
 }
 
 func accept(text, raw []byte) (h picture.Header, err error) {
-	if size := contentSize(text, raw); size >= picture.MaxSize {
+	if size := filebody.Size(text, raw); size >= picture.MaxSize {
 		h.Size = size // too large, whatever it is: not worth a look
 	} else if h, err = picture.Read(text, raw); err != nil {
 		return h, err
@@ -91,7 +92,7 @@ const maxPrefix = 256
 // cutText cuts checked text off behind the file's first size bytes. Where that
 // falls inside a group of four, its end is written anew.
 func cutText(text []byte, size int64) []byte {
-	if size == contentSize(text, nil) {
+	if size == filebody.Size(text, nil) {
 		return text
 	}
 	whole := size / 3

@@ -2,6 +2,7 @@ package image
 
 import (
 	"farebox/config/fair"
+	"farebox/providers/filebody"
 	"farebox/providers/image/picture"
 )
 
@@ -133,16 +134,4 @@ type Input struct {
 }
 
 // Size is the length of the file in bytes.
-func (i *Input) Size() int64 { return contentSize(i.Text, i.Raw) }
-
-// contentSize is the length of raw, or of what the padded base64 text stands for.
-func contentSize(text, raw []byte) int64 {
-	if text == nil {
-		return int64(len(raw))
-	}
-	n := int64(len(text)) / 4 * 3
-	for i := len(text) - 1; i >= 0 && i >= len(text)-2 && text[i] == '='; i-- {
-		n--
-	}
-	return n
-}
+func (i *Input) Size() int64 { return filebody.Size(i.Text, i.Raw) }

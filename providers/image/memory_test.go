@@ -15,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/providers/filebody"
 	"farebox/providers/image"
 	"farebox/providers/image/native"
 	"farebox/providers/image/openai"
@@ -106,7 +107,7 @@ func TestAnswersAreInMemoryOnce(t *testing.T) {
 			t.Error(f)
 			return
 		}
-		var b image.Pieces
+		var b filebody.Pieces
 		b.AddRaw(r.Images[0].Text, r.Images[0].Raw)
 		px.Deliver(ctx, &b, func(int64, error) { r.Release() })
 	}, proxy.ServerOptions{})

@@ -3,13 +3,14 @@ package image
 import (
 	"strconv"
 
+	"farebox/providers/filebody"
 	"farebox/proxy/jsontext"
 )
 
 // Object writes a JSON object into Pieces: images join as base64 while the body
 // is sent. A zero value is an empty object; End must follow.
 type Object struct {
-	Pieces
+	filebody.Pieces
 	begun bool
 }
 
@@ -68,7 +69,7 @@ func (o *Object) Images(name string, ins []Input) {
 }
 
 // End closes the object.
-func (o *Object) End() *Pieces {
+func (o *Object) End() *filebody.Pieces {
 	if !o.begun {
 		o.AddString(`{`)
 	}

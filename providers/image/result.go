@@ -6,6 +6,7 @@ import (
 	"farebox/config/fair"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/filebody"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
 )
@@ -28,7 +29,7 @@ type Image struct {
 }
 
 // Size is the length of the file in bytes.
-func (m *Image) Size() int64 { return contentSize(m.Text, m.Raw) }
+func (m *Image) Size() int64 { return filebody.Size(m.Text, m.Raw) }
 
 // Result is what a Job came to: 1 to Job.Count images. When upstreams failed for
 // some of them only, there are fewer than asked for, and Missing says why.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"farebox/providers/filebody"
 	"farebox/providers/health"
 	"farebox/providers/image"
 	"farebox/proxy"
@@ -203,7 +204,7 @@ func input(t testing.TB, raw []byte) image.Input {
 
 // bytesOf is the file of an image, whatever form it is in.
 func bytesOf(m *image.Image) []byte {
-	var p image.Pieces
+	var p filebody.Pieces
 	p.AddRaw(m.Text, m.Raw)
 	var b bytes.Buffer
 	_, _ = p.WriteTo(&b)

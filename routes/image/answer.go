@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"farebox/providers/image"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 	"farebox/proxy/jsontext"
 	"farebox/routes"
@@ -19,7 +19,7 @@ const maxEcho = 64 << 10
 
 // nativeBody is the answer of POST /image/generate (addendum 8.1).
 func (p *pictures) nativeBody(echo []byte) (proxy.Source, string) {
-	body := &image.Pieces{}
+	body := &filebody.Pieces{}
 	b := append([]byte(`{"id":"generate-image-`), p.call.ID[:]...)
 	b = append(b, `","images":[`...)
 	body.Add(b)
@@ -60,7 +60,7 @@ func (p *pictures) appendTiming(b []byte) []byte {
 
 // simpleBody is the answer in OpenAI's form (addendum 8.2).
 func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
-	body := &image.Pieces{}
+	body := &filebody.Pieces{}
 	b := jsontext.Object("{").Int("created", time.Now().Unix())
 	body.Add(append(b, `,"data":[`...))
 	for i := range p.result.Images {
@@ -83,7 +83,7 @@ func (p *pictures) simpleBody(asURL bool) (proxy.Source, string) {
 // fileBody is the picture itself.
 func (p *pictures) fileBody() (proxy.Source, string) {
 	m := &p.result.Images[0]
-	body := &image.Pieces{}
+	body := &filebody.Pieces{}
 	body.AddRaw(m.Text, m.Raw)
 	return body, m.Format.ContentType()
 }

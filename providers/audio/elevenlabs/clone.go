@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/audio"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 )
 
@@ -11,10 +12,10 @@ var pathClone = []byte("/voices/add")
 
 // Clone makes the form of POST /voices/add: name, files.
 func (Dialect) Clone(r *proxy.Request, s *audio.Sample, _ *audio.Target) {
-	f := audio.NewForm()
+	f := filebody.NewForm()
 	f.Field("name", s.Label)
-	f.File("files", s.Name, s.Type, s.File)
-	r.Path, r.Type, r.Source = pathClone, f.Type(), f
+	f.File("files", s.Name, s.Type, nil, s.File)
+	r.Path, r.Type, r.Source = pathClone, f.Type(), f.End()
 }
 
 // Cloned reads {voice_id}. A name that cannot be in a path is rejected.

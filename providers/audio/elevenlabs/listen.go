@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/audio"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 )
 
@@ -12,7 +13,7 @@ var pathListen = []byte("/speech-to-text")
 // Listen makes the form of POST /speech-to-text: model_id, language_code,
 // timestamps_granularity, temperature and the file.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, t *audio.Target) {
-	f := audio.NewForm()
+	f := filebody.NewForm()
 	f.Field("model_id", t.Model)
 	f.FieldUnless("language_code", h.Language)
 	f.FieldUnless("temperature", h.Temperature)
@@ -23,8 +24,8 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, t *audio.Target) {
 	f.Field("timestamps_granularity", times)
 	f.Field("tag_audio_events", "false")
 	f.Field("diarize", "false")
-	f.File("file", h.Name, h.Type, h.File)
-	r.Path, r.Type, r.Source = pathListen, f.Type(), f
+	f.File("file", h.Name, h.Type, nil, h.File)
+	r.Path, r.Type, r.Source = pathListen, f.Type(), f.End()
 }
 
 // A segment of words ends at the end of a sentence, or with this many.

@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"farebox/providers/audio"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 )
 
@@ -11,10 +12,10 @@ var pathVoices = []byte("/audio/voices")
 
 // Clone makes the form of POST /audio/voices: model, file (addendum 9.2).
 func (Native) Clone(r *proxy.Request, s *audio.Sample, t *audio.Target) {
-	f := audio.NewForm()
+	f := filebody.NewForm()
 	f.Field("model", t.Model)
-	f.File("file", s.Name, s.Type, s.File)
-	r.Path, r.Type, r.Source = pathVoices, f.Type(), f
+	f.File("file", s.Name, s.Type, nil, s.File)
+	r.Path, r.Type, r.Source = pathVoices, f.Type(), f.End()
 }
 
 // Cloned reads {id, model}.

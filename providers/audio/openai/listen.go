@@ -2,6 +2,7 @@ package openai
 
 import (
 	"farebox/providers/audio"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 )
 
@@ -31,8 +32,8 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, t *audio.Target) {
 	sendForm(r, f, h)
 }
 
-func listenForm(h *audio.Hearing, t *audio.Target) *audio.Form {
-	f := audio.NewForm()
+func listenForm(h *audio.Hearing, t *audio.Target) *filebody.Form {
+	f := filebody.NewForm()
 	f.Field("model", t.Model)
 	f.FieldUnless("language", h.Language)
 	f.FieldUnless("prompt", h.Prompt)
@@ -40,9 +41,9 @@ func listenForm(h *audio.Hearing, t *audio.Target) *audio.Form {
 	return f
 }
 
-func sendForm(r *proxy.Request, f *audio.Form, h *audio.Hearing) {
-	f.File("file", h.Name, h.Type, h.File)
-	r.Path, r.Type, r.Source = pathListen, f.Type(), f
+func sendForm(r *proxy.Request, f *filebody.Form, h *audio.Hearing) {
+	f.File("file", h.Name, h.Type, nil, h.File)
+	r.Path, r.Type, r.Source = pathListen, f.Type(), f.End()
 }
 
 // Heard reads json and verbose_json.

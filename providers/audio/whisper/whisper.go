@@ -14,6 +14,7 @@ import (
 
 	"farebox/providers/audio"
 	"farebox/providers/chat/dialect"
+	"farebox/providers/filebody"
 	"farebox/proxy"
 )
 
@@ -27,7 +28,7 @@ var path = []byte("/inference")
 // unless somebody said otherwise. How likely each language is it would find out by
 // listening a second time.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
-	f := audio.NewForm()
+	f := filebody.NewForm()
 	f.Field("response_format", "verbose_json")
 	language := h.Language
 	if language == "" {
@@ -37,8 +38,8 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	f.Field("no_language_probabilities", "true")
 	f.FieldUnless("prompt", h.Prompt)
 	f.FieldUnless("temperature", h.Temperature)
-	f.File("file", h.Name, h.Type, h.File)
-	r.Path, r.Type, r.Source = path, f.Type(), f
+	f.File("file", h.Name, h.Type, nil, h.File)
+	r.Path, r.Type, r.Source = path, f.Type(), f.End()
 }
 
 // Heard reads verbose_json. What its segments call words are the tokens of the model,

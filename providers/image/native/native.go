@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/filebody"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -66,7 +67,7 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 		r.Path, r.Source = pathGenerate, generate(j, t, n)
 		return
 	}
-	f := image.NewForm()
+	f := filebody.NewForm()
 	field := "image"
 	switch j.Kind {
 	case image.Edit:
@@ -94,12 +95,12 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 	case image.Generate:
 	}
 	for i := range j.Inputs {
-		f.File(field, &j.Inputs[i])
+		image.AddFile(f, field, &j.Inputs[i])
 	}
 	r.Type, r.Source = f.Type(), f.End()
 }
 
-func generate(j *image.Job, t *image.Target, n int) *image.Pieces {
+func generate(j *image.Job, t *image.Target, n int) *filebody.Pieces {
 	var o image.Object
 	o.Text("model", t.Model)
 	o.Text("prompt", j.Prompt)
@@ -162,7 +163,7 @@ func references(o *image.Object, list []image.Reference) {
 	o.AddString("]")
 }
 
-func upscale(f *image.Form, j *image.Job) {
+func upscale(f *filebody.Form, j *image.Job) {
 	if j.Scale.Set {
 		f.Float("scale", j.Scale.V)
 	}

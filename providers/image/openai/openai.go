@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/filebody"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -85,7 +86,7 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 		r.Path, r.Source = pathGenerate, o.End()
 		return
 	}
-	f := image.NewForm()
+	f := filebody.NewForm()
 	f.Field("model", t.Model)
 	f.Field("prompt", j.Words())
 	f.Int("n", int64(n))
@@ -108,10 +109,10 @@ func request(r *proxy.Request, j *image.Job, t *image.Target, n int) {
 		name = "image[]"
 	}
 	for i := range j.Inputs {
-		f.File(name, &j.Inputs[i])
+		image.AddFile(f, name, &j.Inputs[i])
 	}
 	if j.Mask != nil {
-		f.File("mask", j.Mask)
+		image.AddFile(f, "mask", j.Mask)
 	}
 	r.Path, r.Type, r.Source = pathEdit, f.Type(), f.End()
 }

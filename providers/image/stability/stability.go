@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"farebox/providers/chat/dialect"
+	"farebox/providers/filebody"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
 	"farebox/proxy"
@@ -98,7 +99,7 @@ func moderated(body []byte) (yes bool) {
 }
 
 func request(r *proxy.Request, j *image.Job, t *image.Target) {
-	f := image.NewForm()
+	f := filebody.NewForm()
 	switch j.Kind {
 	case image.Generate, image.Edit:
 		kind := endpoint(t)
@@ -148,7 +149,7 @@ func request(r *proxy.Request, j *image.Job, t *image.Target) {
 	}
 	f.FieldUnless("output_format", format(j, t))
 	if len(j.Inputs) > 0 {
-		f.File("image", &j.Inputs[0])
+		image.AddFile(f, "image", &j.Inputs[0])
 	}
 	r.Accept, r.Type, r.Source = "image/*", f.Type(), f.End()
 }

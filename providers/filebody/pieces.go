@@ -1,4 +1,4 @@
-package image
+package filebody
 
 import (
 	"errors"
@@ -12,7 +12,8 @@ import (
 
 const (
 	// rawStep is how many raw bytes are turned into base64 at a time; a multiple
-	// of 3, so that no padding falls inside. textStep is the text they make.
+	// of 3, so that no padding falls inside. textStep is the text they make, and the
+	// most that is written at once: the other side must take it within one stall limit.
 	rawStep  = 48 << 10
 	textStep = rawStep / 3 * 4
 )
@@ -64,7 +65,7 @@ func (b *Pieces) AddRaw(text, raw []byte) {
 		b.Add(raw)
 		return
 	}
-	b.add(text, decoded, contentSize(text, nil))
+	b.add(text, decoded, Size(text, nil))
 }
 
 // Join appends all pieces of o.
@@ -114,7 +115,8 @@ func (b *Pieces) WriteTo(w io.Writer) (n int64, err error) {
 			var out []byte
 			switch as {
 			case asIs:
-				out, p = p, nil
+				k := min(len(p), textStep)
+				out, p = p[:k], p[k:]
 			case encoded:
 				k := min(len(p), rawStep)
 				out = step[:base64.StdEncoding.EncodedLen(k)]
@@ -135,4 +137,16 @@ func (b *Pieces) WriteTo(w io.Writer) (n int64, err error) {
 		}
 	}
 	return n, nil
+}
+
+// Size is the length of raw, or of what the padded base64 text stands for.
+func Size(text, raw []byte) int64 {
+	if text == nil {
+		return int64(len(raw))
+	}
+	n := int64(len(text)) / 4 * 3
+	for i := len(text) - 1; i >= 0 && i >= len(text)-2 && text[i] == '='; i-- {
+		n--
+	}
+	return n
 }

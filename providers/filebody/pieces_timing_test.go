@@ -1,4 +1,4 @@
-package image
+package filebody
 
 import (
 	"encoding/base64"

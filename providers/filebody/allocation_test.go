@@ -1,6 +1,6 @@
 //go:build !race
 
-package image
+package filebody
 
 import (
 	"encoding/base64"
