@@ -198,7 +198,7 @@ func (n *node) question(c *store.Change) {
 		n.l.log.Warn().Msg("too many questions of other nodes at once; one is not answered")
 		return
 	}
-	n.stopped.Go(func() {
+	n.work.Go(func() {
 		defer func() { <-a.seats }()
 		if err := n.reply(a, c.Key); err != nil {
 			n.l.log.Warn().Err(err).Msg("cannot answer a question of another node")
@@ -222,15 +222,8 @@ func (n *node) reply(a *asked, number int64) error {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return fmt.Errorf("cannot read the question: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), questionTime)
+	ctx, cancel := context.WithTimeout(n.work.Context(), questionTime)
 	defer cancel()
-	go func() {
-		select {
-		case <-n.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	body, err := a.answer(ctx, q)
 	if err != nil {
 		return err

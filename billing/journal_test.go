@@ -234,7 +234,6 @@ func TestTornTailIsCut(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	f.project.stop = make(chan struct{}) // Close stops it once more
 }
 
 // Segments are used again; what they held before must never be read as new.

@@ -1,8 +1,9 @@
 package billing
 
 import (
-	"sync"
 	"time"
+
+	"farebox/config/background"
 )
 
 // keeper writes at its own pace what may wait and may be lost: when keys were
@@ -10,8 +11,7 @@ import (
 // what failed jobs cost.
 type keeper struct {
 	l       *Ledger
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	work    background.Work
 	failing bool
 	owing   bool // refunds fail
 	behind  behind
@@ -27,32 +27,25 @@ const (
 )
 
 func startKeeper(l *Ledger) *keeper {
-	k := &keeper{l: l, stop: make(chan struct{})}
-	k.stopped.Go(k.run)
+	k := &keeper{l: l}
+	round := 0
+	k.work.Every(keepEvery, func() { round++; k.keep(round) })
 	return k
 }
 
-func (k *keeper) run() {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	for round := 1; ; round++ {
-		select {
-		case <-k.stop:
-			return
-		case <-tick.C:
-		}
-		k.note(k.l.violations.flush(k.l.store))
-		k.note(k.l.keepRequests(round))
-		k.note(k.l.characters.flush())
-		k.l.characters.readNews()
-		k.behind.advance(k.l)
-		k.refund()
-		if round%touchEvery == 0 {
-			k.note(k.l.touched.flush(k.l.store))
-		}
-		if round%forgetEvery == 0 {
-			k.l.forgetExpired()
-		}
+// keep is one round.
+func (k *keeper) keep(round int) {
+	k.note(k.l.violations.flush(k.l.store))
+	k.note(k.l.keepRequests(round))
+	k.note(k.l.characters.flush())
+	k.l.characters.readNews()
+	k.behind.advance(k.l)
+	k.refund()
+	if round%touchEvery == 0 {
+		k.note(k.l.touched.flush(k.l.store))
+	}
+	if round%forgetEvery == 0 {
+		k.l.forgetExpired()
 	}
 }
 
@@ -81,8 +74,7 @@ func (k *keeper) note(err error) {
 
 // close writes what is left.
 func (k *keeper) close() {
-	close(k.stop)
-	k.stopped.Wait()
+	k.work.Close()
 	k.note(k.l.violations.flush(k.l.store))
 	k.note(k.l.requests.flush(k.l.store))
 	k.note(k.l.characters.flush())

@@ -97,15 +97,13 @@ func (q *leaseQueue) wake() {
 func (q *leaseQueue) run() {
 	for {
 		select {
-		case <-q.n.stop:
+		case <-q.n.work.Closing():
 			return
 		case <-q.woken:
 		}
 		for !q.step() {
-			select {
-			case <-q.n.stop:
+			if !q.n.work.Sleep(opAgain) {
 				return
-			case <-time.After(opAgain):
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/background"
 )
 
 // node is this process as one of several on a shared store. It spends from
@@ -49,8 +48,7 @@ type node struct {
 	queue leaseQueue
 	feed  feed
 
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	work background.Work
 }
 
 // States of a node.
@@ -94,7 +92,7 @@ type clockReading struct{ storeNs, monoNs int64 }
 // changes from here on comes through the feed.
 func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed",
-		compares: o.compares, grace: o.Leases.Grace, stop: make(chan struct{})}
+		compares: o.compares, grace: o.Leases.Grace}
 	if n.t.ttl == 0 {
 		n.t = defaultTimes
 	}
@@ -185,33 +183,16 @@ func (n *node) start() {
 	if n.t.manual {
 		return
 	}
-	every := func(pace time.Duration, do func()) {
-		n.stopped.Go(func() {
-			tick := time.NewTicker(pace)
-			defer tick.Stop()
-			for {
-				select {
-				case <-n.stop:
-					return
-				case <-tick.C:
-					do()
-				}
-			}
-		})
-	}
-	every(n.t.beat, func() { _, _ = n.beat() })
-	every(n.t.poll, func() { n.tick(); n.poll() })
-	every(n.t.keep, n.keep)
+	n.work.Every(n.t.beat, func() { _, _ = n.beat() })
+	n.work.Every(n.t.poll, func() { n.tick(); n.poll() })
+	n.work.Every(n.t.keep, n.keep)
 	if n.relaxed {
-		every(n.t.ttl, n.reclaim)
+		n.work.Every(n.t.ttl, n.reclaim)
 	}
-	n.stopped.Go(n.queue.run)
+	n.work.Go(n.queue.run)
 }
 
-func (n *node) close() {
-	close(n.stop)
-	n.stopped.Wait()
-}
+func (n *node) close() { n.work.Close() }
 
 // shutdown ends the node in order. What it had leased goes back.
 func (n *node) shutdown() error {
@@ -357,12 +338,7 @@ func (n *node) sleep(d time.Duration) {
 		n.t.pause()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	select {
-	case <-n.stop:
-	case <-ctx.Done():
-	}
+	n.work.Sleep(d)
 }
 
 // applied is up to which record of this node's journal the store has all.

@@ -267,7 +267,7 @@ func (n *node) await(queue func(), a *AccountState) bool {
 	case <-timeout.C:
 		n.heard(errNoAnswer)
 		return false
-	case <-n.stop:
+	case <-n.work.Closing():
 		return false
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing/journal"
 	"farebox/billing/store"
+	"farebox/config/background"
 )
 
 // projector carries the synced part of the journal into the store: balances,
@@ -33,9 +34,8 @@ type projector struct {
 	lastSeq  uint64
 	lastLook time.Time
 
-	soon    chan struct{} // see hurry
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	soon chan struct{} // see hurry
+	work background.Work
 }
 
 const (
@@ -71,7 +71,7 @@ const (
 
 func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p *projector, err error) {
 	p = &projector{l: l, batch: store.NewBatch(), lastSeq: ledgerSeq, lastLook: time.Now(),
-		soon: make(chan struct{}, 1), stop: make(chan struct{})}
+		soon: make(chan struct{}, 1)}
 	p.ledgerSeq.Store(ledgerSeq)
 	p.usageSeq.Store(usageSeq)
 	if p.ledger, err = journal.NewReader(l.journalDir(), refs, ledgerSeq, l.store.SoldBefore()); err != nil {
@@ -85,13 +85,9 @@ func newProjector(l *Ledger, refs []journal.Ref, ledgerSeq, usageSeq uint64) (p 
 	return p, nil
 }
 
-func (p *projector) start() {
-	p.stopped.Add(1)
-	go p.run()
-}
+func (p *projector) start() { p.work.Go(p.run) }
 
 func (p *projector) run() {
-	defer p.stopped.Done()
 	wake := time.NewTimer(projectEvery)
 	defer wake.Stop()
 	lastProject := time.Now()
@@ -99,7 +95,7 @@ func (p *projector) run() {
 	var projectErr, detailErr error
 	for {
 		select {
-		case <-p.stop:
+		case <-p.work.Closing():
 			return
 		case <-wake.C:
 		case <-p.soon:
@@ -313,10 +309,7 @@ func (p *projector) expire() error {
 	return nil
 }
 
-func (p *projector) close() {
-	close(p.stop)
-	p.stopped.Wait()
-}
+func (p *projector) close() { p.work.Close() }
 
 func (p *projector) closeReaders() {
 	p.ledger.Close()

@@ -1,23 +1,21 @@
 package billing
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"farebox/billing/calendar"
 	"farebox/billing/store"
 	"farebox/config"
+	"farebox/config/background"
 )
 
 // retention prunes single requests that are older than the config keeps them, in small steps
 // beside the traffic. On a shared store one node does it at a time.
 type retention struct {
 	l       *Ledger
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	work    background.Work
 	kept    int32 // the first day that is kept; all before are pruned
 	failing bool
 }
@@ -38,28 +36,12 @@ const (
 var errStopped = errors.New("farebox stops")
 
 func startRetention(l *Ledger) *retention {
-	r := &retention{l: l, stop: make(chan struct{})}
-	r.stopped.Go(r.run)
+	r := &retention{l: l}
+	r.work.Every(pruneEvery, func() { r.note(r.prune()) })
 	return r
 }
 
-func (r *retention) run() {
-	tick := time.NewTicker(pruneEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-r.stop:
-			return
-		case <-tick.C:
-		}
-		r.note(r.prune())
-	}
-}
-
-func (r *retention) close() {
-	close(r.stop)
-	r.stopped.Wait()
-}
+func (r *retention) close() { r.work.Close() }
 
 // note logs the first of a row of failures.
 func (r *retention) note(err error) {
@@ -74,12 +56,10 @@ func (r *retention) note(err error) {
 
 // pause waits as long as a step may cost; false: the ledger closes.
 func (r *retention) pause(began time.Time) error {
-	select {
-	case <-r.stop:
+	if !r.work.Sleep(max(prunePause, pruneShare*time.Since(began))) {
 		return errStopped
-	case <-time.After(max(prunePause, pruneShare*time.Since(began))):
-		return nil
 	}
+	return nil
 }
 
 // prune prunes all days that are over the time of the config, the oldest first.
@@ -117,16 +97,7 @@ func (r *retention) until(d time.Duration) int64 { return r.l.now()/1000 + d.Mic
 func (r *retention) day(day int32, usage *config.Usage) error {
 	var file *store.ExportRow
 	var bounds map[uint32]uint64
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-r.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	to, err := r.exportsTo(ctx, usage)
+	to, err := r.exportsTo(r.work.Context(), usage)
 	if err != nil {
 		return err
 	}

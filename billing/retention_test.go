@@ -59,7 +59,7 @@ func (s *histories) used(h *history) (sum money.Parts) {
 // no more to prune.
 func (s *histories) pruneUntil(points int) (done bool) {
 	t, l := s.f.t, s.f.Ledger
-	r := &retention{l: l, stop: make(chan struct{})}
+	r := &retention{l: l}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

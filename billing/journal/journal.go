@@ -12,6 +12,7 @@ import (
 
 	"farebox/billing/disk"
 	"farebox/billing/money"
+	"farebox/config/background"
 )
 
 // Journal is the book of original entry: every hold and every charge, in the
@@ -43,13 +44,12 @@ type Journal struct {
 	failed   error // why there is no next segment
 	unnamed  error // why seg has no name
 
-	synced  atomic.Uint64
-	syncMu  sync.Mutex
-	syncOK  sync.Cond // synced moved; settlements wait here with durability power
-	wake    chan struct{}
-	need    chan struct{}
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	synced atomic.Uint64
+	syncMu sync.Mutex
+	syncOK sync.Cond // synced moved; settlements wait here with durability power
+	wake   chan struct{}
+	need   chan struct{}
+	work   background.Work
 }
 
 const (
@@ -77,7 +77,7 @@ var errFull = errors.New("the journal cannot grow")
 func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.Logger) *Journal {
 	j := &Journal{
 		dir: dir, size: size, Power: power, log: log, prepare: createSegment, rename: os.Rename, seq: last, refs: refs,
-		wake: make(chan struct{}, 1), need: make(chan struct{}, 1), stop: make(chan struct{}),
+		wake: make(chan struct{}, 1), need: make(chan struct{}, 1),
 	}
 	j.syncOK.L = &j.syncMu
 	j.synced.Store(last)
@@ -86,9 +86,8 @@ func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.
 
 // Start begins to sync, and to prepare segments, beside the appends.
 func (j *Journal) Start() {
-	j.stopped.Add(2)
-	go j.syncer()
-	go j.preparer()
+	j.work.Go(j.syncer)
+	j.work.Go(j.preparer)
 }
 
 // Append gives r the next sequence number and writes it. heldBy is how much
@@ -260,18 +259,15 @@ func (j *Journal) prepareNow() {
 
 // preparer keeps one segment ready, so that no request waits for the disk.
 func (j *Journal) preparer() {
-	defer j.stopped.Done()
 	for {
 		select {
-		case <-j.stop:
+		case <-j.work.Closing():
 			return
 		case <-j.need:
 		}
 		for !j.prepareNext() {
-			select {
-			case <-j.stop:
+			if !j.work.Sleep(prepareAgain) {
 				return
-			case <-time.After(prepareAgain):
 			}
 		}
 	}

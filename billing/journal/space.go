@@ -4,10 +4,7 @@ import "os"
 
 // Halt ends what runs beside the appends. Nothing else is done: with that alone a
 // test leaves the journal as a process does that is killed.
-func (j *Journal) Halt() {
-	close(j.stop)
-	j.stopped.Wait()
-}
+func (j *Journal) Halt() { j.work.Close() }
 
 // Fail lets the journal meet a directory in which nothing can be renamed, or a
 // disk on which nothing can be made, until it is called with nil: for tests.

@@ -10,13 +10,12 @@ import (
 
 // syncer puts what was appended on disk, at its own pace.
 func (j *Journal) syncer() {
-	defer j.stopped.Done()
 	pace := time.NewTimer(0)
 	defer pace.Stop()
 	var last time.Time
 	for {
 		select {
-		case <-j.stop:
+		case <-j.work.Closing():
 			j.sync()
 			return
 		case <-j.wake:
@@ -24,7 +23,7 @@ func (j *Journal) syncer() {
 		if !j.Power {
 			pace.Reset(max(syncSoon, time.Until(last.Add(syncApart))))
 			select {
-			case <-j.stop:
+			case <-j.work.Closing():
 			case <-pace.C:
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"farebox/billing/calendar"
 	"farebox/billing/window"
 	"farebox/config"
+	"farebox/config/background"
 )
 
 // Limits make the throughput limits hold over all nodes, through Redis.
@@ -44,8 +45,7 @@ type Limits struct {
 
 	stats counters
 
-	stop chan struct{}
-	work sync.WaitGroup
+	work background.Work
 }
 
 type windowShard struct {
@@ -107,7 +107,7 @@ func Open(o *Options) (*Limits, error) {
 	}
 	s := &Limits{
 		log: o.Log, clock: o.Clock, skewed: o.Skewed, client: client, code: productionCode, away: c.Away,
-		prefix: o.Prefix, buckets: 1, stop: make(chan struct{}),
+		prefix: o.Prefix, buckets: 1,
 	}
 	s.nodes.Store(1)
 	s.breaker.slowAfter = c.Timeout * slowShareNum / slowShareDen
@@ -127,8 +127,7 @@ func Open(o *Options) (*Limits, error) {
 	if err != nil {
 		s.breaker.trip(err)
 	}
-	s.work.Add(1)
-	go s.run()
+	s.work.Go(s.run)
 	return s, nil
 }
 

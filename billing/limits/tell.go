@@ -19,13 +19,12 @@ const (
 )
 
 func (s *Limits) run() {
-	defer s.work.Done()
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	looked := time.Now()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.work.Closing():
 			s.sync(true)
 			return
 		case <-tick.C:
@@ -42,8 +41,7 @@ func (s *Limits) run() {
 
 // Close returns what is left of slices and ends the connections.
 func (s *Limits) Close() {
-	close(s.stop)
-	s.work.Wait()
+	s.work.Close()
 	_ = s.client.close() // nothing is lost with it
 }
 
@@ -197,14 +195,12 @@ func (s *Limits) ahead(p *Permit) {
 			continue
 		}
 		w.refill = make(chan struct{})
-		s.work.Add(1)
-		go s.renew(w, r, p.now.Mono)
+		s.work.Go(func() { s.renew(w, r, p.now.Mono) })
 	}
 }
 
 // renew takes a slice.
 func (s *Limits) renew(w *Window, r *config.Rate, now int64) {
-	defer s.work.Done()
 	p := Permit{n: 1}
 	p.windows[0], p.rates[0] = w, r
 	permits, tokens := sliceOf(r)

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/disk"
+	"farebox/config/background"
 	"farebox/config/fair"
 )
 
@@ -36,8 +37,7 @@ type fileStore struct {
 	keys  *fair.Space // of index
 	bytes *fair.Space // of records on disk
 
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	work background.Work
 }
 
 // location is where the newest record of a key is. It has no pointers, so
@@ -81,13 +81,13 @@ func openFiles(o *Options) (*fileStore, error) {
 	f := &fileStore{
 		dir: filepath.Join(o.Dir, cmp.Or(o.Folder, filesDir)), windowMs: c.Window.Milliseconds(), power: o.Power, log: o.Log, now: o.Now,
 		keys: fair.NewRoom(int64(c.MaxKeys)), bytes: fair.NewRoom(int64(c.MaxStored)),
-		index: map[requestID]location{}, hours: map[uint32]*hourFile{}, stop: make(chan struct{}),
+		index: map[requestID]location{}, hours: map[uint32]*hourFile{},
 	}
 	if err := f.recover(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot read the idempotency keys in %s: %w", f.dir, err), f.closeFiles())
 	}
 	if !o.Idle {
-		f.stopped.Go(f.run)
+		f.work.Every(tendEvery, f.tend)
 	}
 	return f, nil
 }
@@ -300,20 +300,7 @@ func (k *hourFile) sync(end int64) error {
 	return err
 }
 
-// run syncs what was written and removes what has expired.
-func (f *fileStore) run() {
-	tick := time.NewTicker(tendEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.stop:
-			return
-		case <-tick.C:
-			f.tend()
-		}
-	}
-}
-
+// tend syncs what was written and removes what has expired.
 func (f *fileStore) tend() {
 	nowMs := f.now() / 1e6
 	f.mu.Lock()
@@ -369,8 +356,7 @@ func (f *fileStore) dropExpired() {
 }
 
 func (f *fileStore) close() error {
-	close(f.stop)
-	f.stopped.Wait()
+	f.work.Close()
 	return f.closeFiles()
 }
 

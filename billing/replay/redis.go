@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing/dial"
+	"farebox/config/background"
 )
 
 // redisStore keeps keyed requests in Redis, for all nodes of a store together.
@@ -40,8 +41,7 @@ type redisStore struct {
 	bytes  int // of the records in late
 	wake   chan struct{}
 
-	stop    chan struct{}
-	stopped sync.WaitGroup
+	work background.Work
 }
 
 // ending is the end of a request that Redis has not taken yet.
@@ -102,9 +102,9 @@ func openRedis(o *Options, boot uint64) *redisStore {
 		client: client, prefix: o.Prefix,
 		windowMs: o.Config.Window.Milliseconds(), maxKeys: o.Config.MaxKeys, maxBytes: int64(o.Config.MaxStored),
 		node: o.Node, boot: boot, log: o.Log, now: o.Now,
-		backAt: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		backAt: time.Now(), wake: make(chan struct{}, 1),
 	}
-	r.stopped.Go(r.run)
+	r.work.Go(r.run)
 	return r
 }
 
@@ -328,15 +328,13 @@ func (r *redisStore) later(e ending) {
 func (r *redisStore) run() {
 	for {
 		select {
-		case <-r.stop:
+		case <-r.work.Closing():
 			return
 		case <-r.wake:
 		}
 		for !r.catchUp() {
-			select {
-			case <-r.stop:
+			if !r.work.Sleep(redisAgain) {
 				return
-			case <-time.After(redisAgain):
 			}
 		}
 	}
@@ -372,8 +370,7 @@ func (r *redisStore) catchUp() bool {
 }
 
 func (r *redisStore) close() error {
-	close(r.stop)
-	r.stopped.Wait()
+	r.work.Close()
 	if n := len(r.late); n > 0 {
 		r.log.Warn().Int("requests", n).
 			Msg("Redis has not heard of the end of some keyed requests; they can be led again once they are out of " +
