@@ -86,13 +86,10 @@ func PathSafe(voice string) bool {
 
 // Picker chooses the targets of one request: those of the lowest priority number come
 // first.
-type Picker = attempt.Picker[*Target, byPriority]
+type Picker = attempt.ByPriority[*Target]
 
-type byPriority struct{}
-
-func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
-func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
-func (byPriority) Pace(*Target) *health.Pace               { return nil }
+// Turn is attempt.Ranked.
+func (t *Target) Turn() (*health.Breaker, int, int) { return t.Breaker, t.Weight, t.Priority }
 
 // AppendText appends a JSON string, which is between its quotes, without its escapes.
 func AppendText(dst, quoted []byte) []byte { return jsontext.AppendUnescaped(dst, quoted) }

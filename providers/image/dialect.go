@@ -99,10 +99,7 @@ type Target struct {
 
 // picker chooses the targets of one run: those of the lowest priority number
 // come first.
-type picker = attempt.Picker[*Target, byPriority]
+type picker = attempt.ByPriority[*Target]
 
-type byPriority struct{}
-
-func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
-func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
-func (byPriority) Pace(*Target) *health.Pace               { return nil }
+// Turn is attempt.Ranked.
+func (t *Target) Turn() (*health.Breaker, int, int) { return t.Breaker, t.Weight, t.Priority }

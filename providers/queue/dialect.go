@@ -163,13 +163,10 @@ type Target struct {
 
 // picker chooses the target of one order: those of the lowest priority number come
 // first.
-type picker = attempt.Picker[*Target, byPriority]
+type picker = attempt.ByPriority[*Target]
 
-type byPriority struct{}
-
-func (byPriority) Target(t *Target) (*health.Breaker, int) { return t.Breaker, t.Weight }
-func (byPriority) Rank(t *Target, _ int64) int             { return t.Priority }
-func (byPriority) Pace(*Target) *health.Pace               { return nil }
+// Turn is attempt.Ranked.
+func (t *Target) Turn() (*health.Breaker, int, int) { return t.Breaker, t.Weight, t.Priority }
 
 // unsupported says why t cannot carry out o; nil: it can.
 func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {

@@ -67,7 +67,7 @@ func (s *Service) Find(p *proxy.Proxy, client *fasthttp.RequestCtx, q *Query) *F
 	if n := time.Duration(len(list)); n > 1 {
 		w.share = s.timeout / min(n, maxShares)
 	}
-	var picker attempt.Picker[*Upstream, byPriority]
+	var picker attempt.ByPriority[*Upstream]
 	picker.Begin(list, q.Account)
 	defer picker.End()
 	picker.Run(w, picker.Fitting(w, time.Now().UnixNano()))

@@ -27,12 +27,8 @@ type Upstream struct {
 	options  proxy.EndpointOptions
 }
 
-// byPriority has the upstreams with the lowest priority number asked first.
-type byPriority struct{}
-
-func (byPriority) Target(u *Upstream) (*health.Breaker, int) { return u.Breaker, u.Weight }
-func (byPriority) Rank(u *Upstream, _ int64) int             { return u.Priority }
-func (byPriority) Pace(*Upstream) *health.Pace               { return nil }
+// Turn is attempt.Ranked.
+func (u *Upstream) Turn() (*health.Breaker, int, int) { return u.Breaker, u.Weight, u.Priority }
 
 // Service is what answers searches under one config. Safe for concurrent use.
 type Service struct {
@@ -155,7 +151,7 @@ func (s *Service) WriteMetrics(w io.Writer) {
 
 // RestsFor is how long until the first upstream of a provider may be asked again.
 func (s *Service) RestsFor(provider string) time.Duration {
-	return attempt.RestsFor(s.lists[provider], byPriority{}, time.Now().UnixNano())
+	return attempt.RestsFor(s.lists[provider], attempt.PriorityRule[*Upstream]{}, time.Now().UnixNano())
 }
 
 // Close closes the connections that next, which may be nil, does not go on with.
