@@ -252,7 +252,7 @@ func TestStreamFails(t *testing.T) {
 	s := f.Stream(c)
 	defer s.Release()
 	events := string(s.Pass([]byte(chunks(`"content":"a"`) + "data: {\"cho")))
-	events += string(s.Fail("insufficient_balance", "insufficient_quota", "used up"))
+	events += string(s.Fail(&dialect.Fault{Code: "insufficient_balance", Kind: "insufficient_quota", Message: "used up"}))
 	if _, failed := heard(t, events+string(s.Finish())); failed != "billing_error: used up" {
 		t.Errorf("%s", events)
 	}

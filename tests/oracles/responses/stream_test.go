@@ -7,6 +7,7 @@ import (
 
 	"github.com/openai/openai-go/v3/responses"
 
+	"farebox/providers/chat/dialect"
 	"farebox/tests/oracles/responsestest"
 )
 
@@ -168,7 +169,7 @@ func TestFailuresEndTheEvents(t *testing.T) {
 	f := formOf(t, sdk, request)
 	s := f.Stream(chatOf(t, f))
 	out = string(s.Pass([]byte(delta(`"content":"a"`) + delta(`"content":"b"`)[:50])))
-	out += string(s.Fail("insufficient_balance", "insufficient_quota", "no \"money\""))
+	out += string(s.Fail(&dialect.Fault{Code: "insufficient_balance", Kind: "insufficient_quota", Message: "no \"money\""}))
 	if r, err := responsestest.Check(out); err != nil || r.Error.Code != "insufficient_balance" || r.OutputText() != "a" {
 		t.Errorf("%v\n%s", err, out)
 	}
