@@ -16,6 +16,7 @@ LONGEST := farebox/billing $(LONGEST_BINARY)
 # tests/ is a module of its own, so that the product does not list what only tests need. Go commands in that folder
 # know the packages of both modules.
 ALL := farebox/...
+LINTER := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: run build test test-long long race race-rooms race-binary rest fuzz bench bench-quick lint cover clean setup setup-long setup-agents test-agents nginx
 
@@ -103,9 +104,9 @@ bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by 
 bench-quick: build nginx
 	./farebox bench compare --quick
 
-lint:                 ## vet, staticcheck, words and govulncheck; about a minute, and as much again the first time
-	go vet -C tests -tags nodynamic $(ALL)
-	cd tests && go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags nodynamic $(ALL)
+lint:                 ## golangci-lint, words and govulncheck; three minutes, and as much again the first time
+	$(LINTER) run ./...
+	cd tests && $(LINTER) run -c ../.golangci.yml ./...
 	./.ci/words
 	./.ci/vulnerabilities
 

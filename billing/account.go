@@ -261,9 +261,11 @@ type Leased struct {
 // Total is all of it, whatever the currency.
 func (l Leased) Total() Nano { return l.USD + l.DIEM + l.Bundled }
 
-// Words of package money that this room uses in every file.
+// Types of package money that this room uses in every file.
 type (
-	Nano     = money.Nano
+	// Nano is money.Nano.
+	Nano = money.Nano
+	// Currency is money.Currency.
 	Currency = money.Currency
 )
 

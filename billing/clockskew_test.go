@@ -194,13 +194,13 @@ func aDayBegins(t *testing.T, before time.Duration) (tried bool) {
 		return false
 	}
 	if charged != daily {
-		t.Errorf("%s of %s DIEM were spent on the day before", charged, Nano(daily))
+		t.Errorf("%s of %s DIEM were spent on the day before", charged, daily)
 	}
 	for _, l := range nodes {
 		eventually(t, "the day begins", 2*before+30*time.Second, func() bool { return l.Today() == yesterday+1 })
 	}
 	if charged, _ := spendAll(t, nodes, keys, nil, usd/20, InsufficientBalance); charged != daily {
-		t.Errorf("%s of %s DIEM were spent on the next day", charged, Nano(daily))
+		t.Errorf("%s of %s DIEM were spent on the next day", charged, daily)
 	}
 	audited(t, nodes)
 	return true

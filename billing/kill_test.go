@@ -234,5 +234,8 @@ func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 			t.Fatal(err)
 		}
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return list
 }

@@ -189,6 +189,9 @@ func prunedUse(t *testing.T, l *Ledger) map[string]money.Parts {
 		sum[money.PlaceOf(c)] += n
 		use[id] = sum
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return use
 }
 

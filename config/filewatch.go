@@ -74,8 +74,8 @@ func (w *fileWatch) run() {
 				since = time.Now()
 			}
 			quiet.Reset(min(settle, max(0, settleMost-time.Since(since))))
-		case <-failures:
-			// A full event queue: something happened, but it is not known what.
+		case <-failures: //nolint:errcheck // a full event queue
+			// Something happened, but it is not known what.
 			quiet.Reset(settle)
 		case <-quiet.C:
 			since = time.Time{}

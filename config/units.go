@@ -63,9 +63,16 @@ const (
 	picoDigits           = 12
 )
 
-func (Secret) String() string               { return "[secret]" }
-func (Secret) GoString() string             { return "[secret]" }
+// String is fmt.Stringer: logs do not show a secret.
+func (Secret) String() string { return "[secret]" }
+
+// GoString is fmt.GoStringer.
+func (Secret) GoString() string { return "[secret]" }
+
+// MarshalJSON is json.Marshaler.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"[secret]"`), nil }
+
+// MarshalYAML is yaml.BytesMarshaler.
 func (Secret) MarshalYAML() ([]byte, error) { return []byte(`"[secret]"`), nil }
 
 // Reveal gives the text itself, for the one place that sends it.

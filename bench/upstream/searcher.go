@@ -109,7 +109,7 @@ func (c *conn) search(x *exchange, name string, s *searchService, query string) 
 		n = int(min(max(v.Int(), 0), 100))
 	}
 	if x.sc.Tokens.Set { // how many there are
-		n = min(n, int(x.sc.Tokens.N))
+		n = min(n, x.sc.Tokens.N)
 	}
 	if err := c.pause(x.sc.Think); err != nil {
 		return 0, false, err

@@ -203,5 +203,8 @@ func planOf(t *testing.T, s Store, query string) string {
 		}
 		plan = append(plan, text)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return strings.Join(plan, "; ")
 }

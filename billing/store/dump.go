@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A dump is a store in a form that every engine can take: one JSON value a
+// DumpHead begins a dump, a store in a form that every engine can take: one JSON value a
 // line. The head, then for each table its name and columns and a line a row
 // (numbers, strings, null, and {"b": base64} for bytes), and an end with the
 // number of lines and the SHA-256 of all before it, so that one that is cut

@@ -34,6 +34,9 @@ func columns(t *testing.T, db *sql.DB) string {
 		}
 		fmt.Fprintln(&all, line)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return all.String()
 }
 

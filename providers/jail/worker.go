@@ -136,7 +136,6 @@ func work(jobs Jobs, maxOut int) error {
 		return err
 	}
 	out, err := try(jobs[name], in, word)
-	in = nil
 	var refusal *Refusal
 	var fault *fault
 	switch {
@@ -155,7 +154,6 @@ func work(jobs Jobs, maxOut int) error {
 	if err != nil {
 		return err
 	}
-	out = nil
 	clean()
 	return writeReply(stdout, idle, "", nil)
 }

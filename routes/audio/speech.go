@@ -183,7 +183,7 @@ func codePoints(text []byte) (n int64, ok bool) {
 func (s *speech) choose() *routes.Error {
 	catalog, name := s.call.Catalog(), s.v.Text(-1, speechModel)
 	var model *providers.Model
-	match := providers.NotFound
+	var match providers.Match
 	if name != nil {
 		model, match = catalog.Resolve(name, "tts")
 	} else {

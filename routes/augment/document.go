@@ -68,10 +68,10 @@ func (ca *Capability) document(rc *routes.Call) *routes.Error {
 			b = append(b, `,"truncated":true`...)
 		}
 		if text.Pages > 0 {
-			b = jsontext.Object(b).Int("pages_read", int64(text.Pages))
+			b = b.Int("pages_read", int64(text.Pages))
 		}
 		if text.AllPages > 0 {
-			b = jsontext.Object(b).Int("pages_total", int64(text.AllPages))
+			b = b.Int("pages_total", int64(text.AllPages))
 		}
 		answer.Body = append(b, '}')
 		return nil

@@ -81,7 +81,7 @@ func checkParts(v *routes.Validator, content int32, role []byte, retold bool, us
 			continue
 		}
 		kind := v.Text(i, dialect.PartType)
-		need := -1
+		var need int
 		switch string(kind) {
 		case "text":
 			need = dialect.PartText

@@ -159,7 +159,7 @@ func (j *videoJob) detail() []byte {
 		b = append(b, `,"linked":true`...)
 	}
 	if of.Recommend != "" {
-		b = jsontext.Object(b).Text("recommend", of.Recommend)
+		b = b.Text("recommend", of.Recommend)
 	}
 	for i, name := range j.order.Consents {
 		if i == 0 {

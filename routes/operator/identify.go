@@ -128,7 +128,7 @@ func (d *API) token(from netip.Addr, cfg *config.Operator, secret string) (by bi
 	d.seen.add(secret)
 	by = billing.Actor{Name: t.Name, Role: t.Role, MaxCredit: t.MaxCredit}
 	if by.MaxCredit == 0 {
-		by.MaxCredit = billing.Nano(cfg.MaxCredit)
+		by.MaxCredit = cfg.MaxCredit
 	}
 	return by, nil
 }
@@ -150,7 +150,7 @@ func (d *API) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Opera
 	if !ok {
 		return by, &refusal{status: 403, code: "FORBIDDEN", text: "This user has no role; add it to operator.users"}
 	}
-	by = billing.Actor{Name: string(name), MaxCredit: billing.Nano(cfg.MaxCredit)}
+	by = billing.Actor{Name: string(name), MaxCredit: cfg.MaxCredit}
 	return by, failed(by.Role.UnmarshalText([]byte(role)))
 }
 

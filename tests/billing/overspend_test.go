@@ -301,7 +301,7 @@ func nano(t testing.TB, text string) billing.Nano {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return billing.Nano(n)
+	return n
 }
 
 const (

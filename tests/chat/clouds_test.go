@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -300,7 +299,7 @@ func TestErrorsOfCloudsNameNothingOfTheOperators(t *testing.T) {
 			t.Errorf("%s: %d %s", model, status, answer)
 		}
 		for _, secret := range []string{"simsecret", "missing-secret", "azure", "microsoft", "deployment", "google", "127.0.0.1", "wrong-key"} {
-			if strings.Contains(strings.ReplaceAll(strings.ToLower(string(answer))+fmt.Sprint(http.Header(header)), model, ""), secret) {
+			if strings.Contains(strings.ReplaceAll(strings.ToLower(string(answer))+fmt.Sprint(header), model, ""), secret) {
 				t.Errorf("%s: %q is told: %s", model, secret, answer)
 			}
 		}

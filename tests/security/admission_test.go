@@ -403,6 +403,9 @@ func tables(t *testing.T, db *sql.DB) (names []string) {
 		}
 		names = append(names, name)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return names
 }
 

@@ -60,7 +60,7 @@ func mismatch(got gjson.Result, want any) string {
 		}
 		return ""
 	}
-	holds := true
+	var holds bool
 	switch {
 	case strings.HasPrefix(text, "!="):
 		holds = got.String() != text[2:]

@@ -30,7 +30,7 @@ func Inside(t testing.TB) (port string) {
 	}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") })}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() {
-		s.Close()
+		_ = s.Close()
 		if n := hits.Load(); n != 0 {
 			t.Errorf("the internal server was reached %d times", n)
 		}

@@ -20,7 +20,7 @@ func Names(t testing.TB, list map[string][]string) *net.Resolver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { pc.Close() })
+	t.Cleanup(func() { _ = pc.Close() })
 	turns := map[string]int{}
 	go func() {
 		b := make([]byte, 1500)

@@ -35,7 +35,7 @@ const (
 	maxSuggestion = 4 << 10
 )
 
-// Terms: the track is the answer.
+// Terms says that the track is the answer.
 func (Dialect) Terms(*queue.Target) queue.Terms { return queue.Terms{Synchronous: true} }
 
 // Reach knows a prompt, a length and whether there is to be a voice.
