@@ -21,25 +21,21 @@ func (s *stream) content(text []byte) {
 	s.Say(0, text, nil)
 }
 
-func (s *stream) openBlock(data []byte) {
-	s.isOpen, s.index = true, 0
-	if i := s.doc.TopIndex(eventIndex); i >= 0 {
-		s.index, _ = jsontext.ReadCount(s.doc.Fields[i].Raw(data))
-	}
-	i := s.doc.TopIndex(eventBlock)
-	if i < 0 {
-		return
-	}
+// openBlock puts what a block has when it begins, all of it in a whole message.
+func (s *stream) openBlock(data []byte, i int32) {
 	switch kind := s.text(data, s.doc.Member(i, blockType)); string(kind) {
 	case "text":
 		s.block, s.textFrom = "text", s.chars
-		if text := s.text(data, s.doc.Member(i, blockText)); len(text) > 0 {
+		if text := s.text(data, s.doc.Member(i, blockText)); len(text) > 0 || s.atOnce {
 			s.content(text)
 		}
 	case "thinking":
 		s.block = "thinking"
 		if text := s.text(data, s.doc.Member(i, blockThinking)); len(text) > 0 {
 			s.reasoning(text)
+		}
+		if s.atOnce {
+			s.signed(data, i)
 		}
 	case "redacted_thinking":
 		s.block = ""
@@ -59,7 +55,8 @@ func (s *stream) openTool(data []byte, block int32) {
 	s.Put(e)
 	s.tool++
 	// Some servers send the input with the start.
-	if i := s.doc.Member(block, blockInput); i >= 0 && s.doc.Fields[i].Kind == scan.Object && s.doc.Fields[i].Len > 0 {
+	i := s.doc.Member(block, blockInput)
+	if i >= 0 && (s.atOnce || s.doc.Fields[i].Kind == scan.Object && s.doc.Fields[i].Len > 0) {
 		s.arguments(jsontext.AppendEscaped(nil, s.doc.Fields[i].Raw(data)))
 	}
 }

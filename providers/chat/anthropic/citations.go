@@ -129,25 +129,6 @@ func high(escape []byte) bool {
 	return len(escape) >= 6 && (escape[2] == 'd' || escape[2] == 'D') && bytes.IndexByte([]byte("89abAB"), escape[3]) >= 0
 }
 
-// citations writes where the text of the answer comes from.
-func (r *reply) citations() {
-	begun, n, at := len(r.b), 0, int64(0)
-	r.b = append(r.b, `,"annotations":[`...)
-	r.eachBlock(func(block int32, kind string) {
-		if kind != "text" {
-			return
-		}
-		from := at
-		at += chars(r.member(block, blockText))
-		if i := r.doc.Member(block, blockCitations); i >= 0 {
-			r.b = appendCitations(r.b, r.doc.Fields[i].Raw(r.body), from, at, &n)
-		}
-	})
-	if r.b = append(r.b, ']'); n == 0 {
-		r.b = r.b[:begun]
-	}
-}
-
 // cite keeps a citation until the end of its block tells where that is.
 func (s *stream) cite(citation []byte) {
 	if len(citation) == 0 || citation[0] != '{' || len(s.cited)+len(citation) > maxCited {

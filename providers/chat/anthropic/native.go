@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -324,49 +323,19 @@ func (p *patcher) finish() []proxy.Patch {
 // Answer meters the message and gives it on, with the client's name of the model.
 func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) ([]byte, dialect.Usage,
 	error) {
-	var u dialect.Usage
-	if err := s.Doc.Skim(body, messageShape); err != nil {
-		return nil, u, fmt.Errorf("cannot read the answer: %w", err)
+	m := streams.Get().(*stream)
+	defer m.Release()
+	m.OpenSilent(c, m)
+	if err := m.message(body); err != nil {
+		return nil, dialect.Usage{}, err
 	}
-	r := reply{body: body, doc: &s.Doc, c: c}
-	defer r.text.Release()
-	switch kind := string(r.string(s.Doc.TopIndex(messageType))); {
-	case kind == "error":
-		return nil, u, &dialect.Failed{JSON: body}
-	case kind != "message" || s.Doc.TopIndex(messageContent) < 0:
-		return nil, u, errNoMessage
-	}
-	r.measure()
-	var n counts
-	if i := s.Doc.TopIndex(messageUsage); i >= 0 {
-		n.read(s.Doc.Fields[i].Raw(body))
-	}
-	u = dialect.Settle(n.usage(), true, &r.text, c)
-	if i := s.Doc.TopIndex(messageModel); i >= 0 && t.Renames {
-		f := &s.Doc.Fields[i]
+	u := m.Settled(true)
+	if i := m.doc.TopIndex(messageModel); i >= 0 && t.Renames {
+		f := &m.doc.Fields[i]
 		s.Out = append(append(append(s.Out[:0], body[:f.From]...), t.QuotedID...), body[f.To:]...)
 		return s.Out, u, nil
 	}
 	return body, u, nil
-}
-
-// measure notes the texts of all blocks.
-func (r *reply) measure() {
-	tool := int64(0)
-	r.eachBlock(func(block int32, kind string) {
-		switch kind {
-		case "text":
-			r.note(dialect.KindContent, 0, r.member(block, blockText))
-		case "thinking":
-			r.note(dialect.KindReasoning, 0, r.member(block, blockThinking))
-		case "tool_use":
-			r.note(dialect.KindToolName, tool, r.member(block, blockName))
-			if i := r.doc.Member(block, blockInput); i >= 0 {
-				r.note(dialect.KindToolInput, tool, r.doc.Fields[i].Raw(r.body))
-			}
-			tool++
-		}
-	})
 }
 
 // Error is the dialect's.

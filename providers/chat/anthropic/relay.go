@@ -28,7 +28,8 @@ type relay struct {
 // Stream starts relaying one streaming answer.
 func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	r := relays.Get().(*relay)
-	r.Chat, r.Reader, r.Silent, r.t = c, &r.stream, true, t
+	r.OpenSilent(c, &r.stream)
+	r.t = t
 	return r
 }
 

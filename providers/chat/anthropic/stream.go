@@ -64,12 +64,13 @@ type stream struct {
 	cited    []byte // its citations, an array without its end
 	sources  []byte // …as annotations
 	reported bool   // the usage of the whole answer came
+	atOnce   bool   // the message is whole
 }
 
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.Chat, s.Reader = c, s
+	s.Open(c, s)
 	return s
 }
 
@@ -91,7 +92,13 @@ func (s *stream) Read() {
 		s.begins = true
 		s.start(data)
 	case "content_block_start":
-		s.openBlock(data)
+		s.index = 0
+		if i := s.doc.TopIndex(eventIndex); i >= 0 {
+			s.index, _ = jsontext.ReadCount(s.doc.Fields[i].Raw(data))
+		}
+		if s.isOpen = true; s.doc.TopIndex(eventBlock) >= 0 {
+			s.openBlock(data, s.doc.TopIndex(eventBlock))
+		}
 	case "content_block_delta":
 		s.delta(data)
 	case "content_block_stop":

@@ -8,14 +8,13 @@ const MaxChoices = 8
 // keepOut is how much room for translated events a reused Answer keeps.
 const keepOut = 8 << 10
 
-// Answer is a Stream of an upstream whose events a Reader turns into those of chat
-// completions. It meters what it is given before anything is left out.
+// Answer is what a Reader of an upstream's dialect reads, and what a writer makes of it. It
+// meters what it is given before anything is left out. As a Stream it gives the events of
+// chat completions.
 type Answer struct {
 	Meter
 	Events Events
 	Reader Reader
-	// Silent says that nothing is written: the answer is metered only.
-	Silent bool
 	// Endless says that no event of the dialect tells the end.
 	Endless bool
 	// Reported says that the last usage is that of the whole answer.
@@ -25,7 +24,8 @@ type Answer struct {
 	// Begun is how many choices have had their first chunk.
 	Begun int
 
-	to      chunks
+	to      writer
+	chunks  chunks
 	choices [MaxChoices]ending
 	event   Event
 
@@ -42,13 +42,41 @@ type ending struct {
 	sent   bool
 }
 
+// Open begins a stream of chunks.
+func (a *Answer) Open(c *Chat, r Reader) { a.Chat, a.Reader, a.to = c, r, &a.chunks }
+
+// OpenSilent begins an answer that is only metered.
+func (a *Answer) OpenSilent(c *Chat, r Reader) { a.Chat, a.Reader, a.to = c, r, (*silent)(&a.chunks) }
+
+// OpenWhole begins a chat completion that comes at once. It is appended to dst, and Whole
+// ends it.
+func (a *Answer) OpenWhole(c *Chat, r Reader, dst []byte) {
+	w := completions.Get().(*completion)
+	w.out = dst
+	a.Chat, a.Reader, a.to = c, r, w
+}
+
+// IsWhole says that the answer comes at once.
+func (a *Answer) IsWhole() bool {
+	_, ok := a.to.(*completion)
+	return ok
+}
+
+// Whole is the completion, and what is charged for it.
+func (a *Answer) Whole() ([]byte, Usage) {
+	a.Reported = true
+	a.End()
+	return *a.to.output(), a.Settled(true)
+}
+
 // Pass is Stream's.
 func (a *Answer) Pass(p []byte) []byte {
-	a.to.out = a.to.out[:0]
+	out := a.to.output()
+	*out = (*out)[:0]
 	if a.Events.Large() {
 		n := a.Events.LetOn(p)
 		if p = p[n:]; a.Events.Large() {
-			return a.to.out
+			return *out
 		}
 	}
 	a.Events.Feed(p)
@@ -62,7 +90,7 @@ func (a *Answer) Pass(p []byte) []byte {
 		a.Fail(nil)
 	}
 	a.Events.Keep()
-	return a.to.out
+	return *out
 }
 
 // Over says that nothing more is read.
@@ -73,18 +101,15 @@ func (a *Answer) Begin(id []byte) {
 	if a.Begun > 0 {
 		return
 	}
-	if !a.Silent {
-		a.to.begin(id, a.Chat.Model.ID)
-	}
+	a.to.begin(id, a.Chat.Model.ID)
 	a.BeginChoice(0)
 }
 
 // BeginChoice sends the first chunk of a choice, and of those before it.
 func (a *Answer) BeginChoice(index int64) {
 	for int64(a.Begun) <= index {
-		if a.Begun++; !a.Silent {
-			a.to.role(int64(a.Begun - 1))
-		}
+		a.Begun++
+		a.to.role(int64(a.Begun - 1))
 	}
 }
 
@@ -93,16 +118,12 @@ func (a *Answer) Say(choice int64, text, logprobs []byte) {
 	if len(text) > 0 {
 		a.Text.Add(TextKey(choice, KindContent, 0), text)
 	}
-	if a.Begin(nil); a.Silent {
-		return
-	}
-	a.to.openText(choice)
+	a.Begin(nil)
+	var think *Think
 	if a.Chat.DropThinking {
-		a.to.out = a.choices[choice].think.Filter(a.to.out, text)
-	} else {
-		a.to.out = append(a.to.out, text...)
+		think = &a.choices[choice].think
 	}
-	a.to.shutText(logprobs)
+	a.to.text(choice, text, logprobs, think)
 }
 
 // Event is an empty event to be put.
@@ -126,9 +147,8 @@ func (a *Answer) Put(e *Event) {
 	case Image:
 		AddStrings(&a.Text, TextKey(e.Choice, KindContent, 2), e.Raw)
 	}
-	if a.Begin(nil); !a.Silent {
-		a.to.write(e)
-	}
+	a.Begin(nil)
+	a.to.event(e)
 }
 
 // Ends notes the finish_reason of a choice, which is sent with the end of the answer.
@@ -149,15 +169,8 @@ func (a *Answer) SendEnds() {
 			continue
 		}
 		a.Reader.Flush()
-		if end.sent = true; a.Silent {
-			continue
-		}
-		if end.think.Held() {
-			a.to.openText(int64(i))
-			a.to.out = end.think.End(a.to.out)
-			a.to.shutText(nil)
-		}
-		a.to.finish(int64(i), end.reason)
+		end.sent = true
+		a.to.finish(int64(i), end.reason, &end.think)
 	}
 }
 
@@ -173,14 +186,8 @@ func (a *Answer) End() {
 			a.choices[i].reason = "stop"
 		}
 	}
-	if a.SendEnds(); a.Silent {
-		return
-	}
-	if !a.Chat.HidesUsage() {
-		u := a.Settled(a.Reported)
-		a.to.usage(&u, a.Chat)
-	}
-	a.to.out = append(a.to.out, DoneEvent...)
+	a.SendEnds()
+	a.to.end(a)
 }
 
 // Fail ends the answer with the error that data says; nil: one of ours.
@@ -188,15 +195,14 @@ func (a *Answer) Fail(data []byte) {
 	if a.Over() {
 		return
 	}
-	if a.failed, a.reason = true, bytes.Clone(data); !a.Silent {
-		fault := FaultOf(data)
-		a.to.out = fault.AppendEvent(a.to.out)
-	}
+	a.failed, a.reason = true, bytes.Clone(data)
+	a.to.fail(data)
 }
 
 // Finish is Stream's. It sends the end that an upstream left out.
 func (a *Answer) Finish(complete bool) []byte {
-	a.to.out = a.to.out[:0]
+	out := a.to.output()
+	*out = (*out)[:0]
 	a.Reader.Count()
 	a.AtEnd = true
 	if complete && a.Events.AtEnd() {
@@ -205,14 +211,13 @@ func (a *Answer) Finish(complete bool) []byte {
 	switch {
 	case !complete || a.done:
 	case a.failed:
-		if a.done = true; !a.Silent {
-			a.to.out = append(a.to.out, DoneEvent...)
-		}
+		a.done = true
+		a.to.done()
 	case a.Finished():
 		a.End()
 	}
 	a.complete = a.done && !a.failed
-	return a.to.out
+	return *out
 }
 
 // Usage is Stream's.
@@ -229,9 +234,10 @@ func (a *Answer) Cut(out []byte) (short, tail []byte) {
 	for i := range a.choices[:a.Begun] {
 		a.choices[i].reason = "length"
 	}
-	a.to.out = nil
+	room := a.to.output()
+	*room = nil
 	a.End()
-	tail, a.to.out = a.to.out, out
+	tail, *room = *room, out
 	return out, tail
 }
 
@@ -261,6 +267,10 @@ func (a *Answer) FailedWith() []byte { return a.reason }
 func (a *Answer) Reset() {
 	a.Events.Reset()
 	a.Text.Release()
-	a.to.reset()
-	*a = Answer{Events: a.Events, to: a.to}
+	a.chunks.reset()
+	if w, ok := a.to.(*completion); ok {
+		w.reset()
+		completions.Put(w)
+	}
+	*a = Answer{Events: a.Events, chunks: a.chunks}
 }

@@ -8,7 +8,8 @@ const (
 	Thought Kind = iota
 	// Signature has in Text what a client must hand back for the model to go on thinking, a
 	// signature or an encrypted thought. It has an entry in reasoning_details. Format says
-	// who can read it, ID is the call that it is of.
+	// who can read it, ID is the call that it is of. Raw is the thought that it signs, which
+	// whole answers repeat.
 	Signature
 	// Call opens a call: its ID, its Name, and in Text arguments that are there already.
 	Call

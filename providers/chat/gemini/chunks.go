@@ -10,6 +10,9 @@ func (s *stream) candidate(at int32) {
 	if index >= maxChoices || index >= max(1, s.Chat.Choices) {
 		return // nobody asked for it
 	}
+	if s.IsWhole() && s.Reason(index) != "" {
+		return // the choice is there already
+	}
 	s.BeginChoice(index)
 	ch := &s.calls[index]
 	logprobs := s.raw(s.doc.Member(at, candidateLogprobs))
@@ -18,8 +21,11 @@ func (s *stream) candidate(at int32) {
 			s.part(index, ch, i, &logprobs)
 		}
 	}
+	if s.IsWhole() && logprobs != nil {
+		s.content(index, ch, nil, logprobs)
+	}
 	s.sources(index, ch, at)
-	if reason := s.string(s.doc.Member(at, candidateFinish)); len(reason) > 0 &&
+	if reason := s.string(s.doc.Member(at, candidateFinish)); s.IsWhole() || len(reason) > 0 &&
 		string(reason) != "FINISH_REASON_UNSPECIFIED" {
 		end := endingOf(reason, ch.calls > 0)
 		if end.failed {
@@ -43,20 +49,20 @@ func (s *stream) part(index int64, ch *choice, i int32, logprobs *[]byte) {
 			e.Text = p.text
 			s.Put(e)
 		}
-		s.detail(index, ch, "reasoning.text", p.signature, -1)
+		s.detail(index, ch, "reasoning.text", p.signature, p.text, -1)
 		return
 	case p.data >= 0:
 		e := s.Event(dialect.Image, index)
 		e.Name, e.Text = s.string(s.doc.Member(p.data, 0)), s.string(s.doc.Member(p.data, 1))
 		e.Raw = s.raw(p.data)
 		s.Put(e)
-	case len(p.text) > 0:
+	case len(p.text) > 0, p.text != nil && s.IsWhole():
 		s.content(index, ch, p.text, *logprobs)
 		*logprobs = nil
 	case p.unknown():
 		dialect.AddStrings(&s.Text, dialect.TextKey(index, dialect.KindContent, 2), s.raw(i))
 	}
-	s.detail(index, ch, "reasoning.encrypted", p.signature, -1)
+	s.detail(index, ch, "reasoning.encrypted", p.signature, nil, -1)
 }
 
 func (s *stream) content(index int64, ch *choice, text, logprobs []byte) {
@@ -85,20 +91,24 @@ func ascii(digits []byte) bool {
 }
 
 // detail puts what a client must send back for the model to go on thinking, if there is any;
-// call is the call to come that it belongs to, -1: none.
-func (s *stream) detail(index int64, ch *choice, kind string, value []byte, call int32) {
-	if len(value) == 0 {
+// call is the call to come that it belongs to, -1: none. A whole answer repeats the thought.
+func (s *stream) detail(index int64, ch *choice, kind string, value, thought []byte, call int32) {
+	repeats := s.IsWhole() && kind == "reasoning.text"
+	if len(value) == 0 && !repeats {
 		return
 	}
 	e := s.Event(dialect.Signature, index)
-	e.Type, e.Text, e.Format, e.Index = kind, value, thoughtFormat, ch.details
+	e.Type, e.Format, e.Index, e.Raw = kind, thoughtFormat, ch.details, thought
+	if len(value) > 0 {
+		e.Text = value
+	}
 	if call >= 0 {
 		s.callID = s.appendCallID(s.callID[:0], call, s.id, index, ch.calls)
 		e.ID = s.callID
 	}
 	// Once: clients join the texts of a member that comes again.
-	e.Signed = !ch.signed
-	ch.signed = true
+	e.Signed = !ch.signed && len(value) > 0
+	ch.signed = ch.signed || e.Signed
 	ch.details++
 	s.Put(e)
 }
@@ -109,7 +119,7 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	if s.single && ch.calls > 0 {
 		return
 	}
-	s.detail(index, ch, "reasoning.encrypted", signature, call)
+	s.detail(index, ch, "reasoning.encrypted", signature, nil, call)
 	s.callID = s.appendCallID(s.callID[:0], call, s.id, index, ch.calls)
 	s.pieces = s.appendArguments(s.pieces[:0], call)
 	e := s.Event(dialect.Call, index)
@@ -121,15 +131,20 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 	}
 }
 
-// sources puts where the text comes from. Places are named while every character
-// of the text so far has one byte: then the vendor's bytes are characters.
+// sources puts where the text comes from. In a stream places are named while every
+// character of the text so far has one byte: then the vendor's bytes are characters.
 func (s *stream) sources(index int64, ch *choice, at int32) {
 	grounding := s.raw(s.doc.Member(at, candidateGrounding))
 	citations := s.raw(s.doc.Member(at, candidateCitations))
 	if grounding == nil && citations == nil {
 		return
 	}
-	list := appendSources(nil, grounding, citations, func(at int64) (int64, bool) { return min(at, ch.bytes), !ch.wide })
+	place := func(at int64) (int64, bool) { return min(at, ch.bytes), !ch.wide }
+	if s.IsWhole() {
+		text := s.places(at)
+		place = func(at int64) (int64, bool) { return text.char(at), true }
+	}
+	list := appendSources(nil, grounding, citations, place)
 	if len(list) > 0 {
 		e := s.Event(dialect.Sources, index)
 		e.Raw = list

@@ -21,25 +21,6 @@ const (
 	maxSourced = 256 << 10
 )
 
-// sources writes where the text of a candidate comes from.
-func (r *reply) sources(candidate, list int32) {
-	grounding := r.raw(r.doc.Member(candidate, candidateGrounding))
-	citations := r.raw(r.doc.Member(candidate, candidateCitations))
-	if grounding == nil && citations == nil {
-		return
-	}
-	var text places
-	r.eachPart(list, func(p *part) {
-		if p.text != nil && !p.thought {
-			text.b = jsontext.AppendUnescaped(text.b, p.text)
-		}
-	})
-	list2 := appendSources(nil, grounding, citations, func(at int64) (int64, bool) { return text.char(at), true })
-	if len(list2) > 0 {
-		r.b = append(append(append(r.b, `,"annotations":[`...), list2...), ']')
-	}
-}
-
 // places turns places in a text from bytes into characters.
 type places struct {
 	b     []byte
@@ -47,6 +28,17 @@ type places struct {
 }
 
 const stride = 4 << 10
+
+// places has the whole text of a candidate.
+func (r *read) places(candidate int32) (text places) {
+	list := r.parts(candidate)
+	for i := list + 1; list >= 0 && i < r.doc.Fields[list].Next; i = r.doc.Fields[i].Next {
+		if p := r.part(i); p.text != nil && !p.thought {
+			text.b = jsontext.AppendUnescaped(text.b, p.text)
+		}
+	}
+	return text
+}
 
 func (p *places) char(at int64) int64 {
 	at = min(at, int64(len(p.b)))

@@ -44,7 +44,8 @@ type choice struct {
 // Stream starts translating one streaming answer.
 func (Dialect) Stream(c *dialect.Chat, _ *dialect.Target) dialect.Stream {
 	s := streams.Get().(*stream)
-	s.Chat, s.single, s.Reader, s.Endless = c, wantsOne(c), s, true
+	s.Open(c, s)
+	s.single, s.Endless = wantsOne(c), true
 	s.Events.Most = maxEvent
 	return s
 }
@@ -82,7 +83,7 @@ func (s *stream) Read() {
 	s.take(data)
 }
 
-// take puts what an event says that is not an error.
+// take puts what an event, or a whole answer, says that is not an error.
 func (s *stream) take(data []byte) {
 	if s.Begun == 0 {
 		s.id = appendID(s.id[:0], s.string(s.doc.TopIndex(answerID)))
