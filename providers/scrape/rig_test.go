@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ func scraper(t testing.TB, o Options) *Scraper {
 		o.Jail = p
 	}
 	o.Allow = loopback
+	o.Limit = cmp.Or(o.Limit, 30*time.Second) // a busy machine begins a child in seconds
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
