@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"bufio"
-	"io"
-	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -48,46 +45,5 @@ func TestConnectionsRestBetweenCustomers(t *testing.T) {
 		if got := e.fit(now, c.asks); got != c.want {
 			t.Errorf("%s: connection %d, not %d", name, got, c.want)
 		}
-	}
-}
-
-// A customer's own connection is used again at once without a question. All others are asked
-// whether they are quiet: bytes on them are another request's answer.
-func TestConnectionsAreAskedOnceTheySettled(t *testing.T) {
-	t.Parallel()
-	a, b := fair.Paid(1), fair.Paid(2)
-	for name, c := range map[string]struct {
-		owner, asks fair.Owner
-		idle        time.Duration
-		taken       bool
-	}{
-		"one's own, at once":             {a, a, 0, true},
-		"one's own, just not settled":    {a, a, settled - 1, true},
-		"one's own, settled":             {a, a, settled, false},
-		"another's, at once":             {a, b, 0, false},
-		"another's, rested":              {a, b, rest, false},
-		"work without a client, at once": {fair.Owner{}, fair.Owner{}, 0, false},
-	} {
-		u := newUpstream(t, func(c net.Conn, _ *bufio.Reader, _ int) {
-			_, _ = io.WriteString(c, jsonAnswer("somebody else's"))
-			time.Sleep(time.Second)
-		})
-		e := endpoint(t, u.addr)
-		e.o.MaxConns = 1 // another's connection serves at once where there is no other
-		conn, err := net.Dial("tcp", u.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &link{Conn: conn, fd: rawFD(conn), of: e, owner: c.owner}
-		for quiet(l.fd) {
-			time.Sleep(time.Millisecond)
-		}
-		e.open = 1
-		e.give(l, int64(time.Hour))
-		got, _ := e.take(int64(time.Hour+c.idle), c.asks, false)
-		if (got == l) != c.taken {
-			t.Errorf("%s: taken %v, not %v", name, got == l, c.taken)
-		}
-		_ = conn.Close()
 	}
 }
