@@ -26,8 +26,8 @@ import (
 const (
 	mostCallsOfRequest = 8.0      // system calls of a chat of 1 KB, one after the other on one connection
 	mostCallsOfEvent   = 3.2      // system calls of an event that comes by itself
-	mostIdleKB         = 26 << 10 // its own memory after a hundred requests and the idle collection
-	mostStreamKB       = 34       // of each of 500 open streams
+	mostIdleKB         = 22 << 10 // its own memory after a hundred requests and the idle collection
+	mostStreamKB       = 40       // beyond that, of each of 500 open streams
 )
 
 func countedGateway(t *testing.T) (*rig.Gateway, string) {
