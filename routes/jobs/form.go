@@ -19,8 +19,8 @@ type form struct {
 	id   string // of the model
 }
 
-// maxQueueID is more than the 36 of a UUID, so that what is not one is told apart from
-// what is too long.
+// maxQueueID leaves room beyond the 36 characters of a UUID: a longer id is too long, any other
+// that is no UUID is malformed.
 const maxQueueID = 64
 
 var (
