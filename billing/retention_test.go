@@ -206,6 +206,15 @@ func TestPrunedHistoriesAddUp(t *testing.T) {
 	}
 }
 
+// A period must not join two sums of a day when a line before the period is between them.
+func TestAPeriodJoinsNoSumsThatTheStatementHasApart(t *testing.T) {
+	servers.NoRace(t)
+	t.Parallel()
+	for _, seed := range []uint64{16852070701695655, 49306230833727992} {
+		runHistories(t, 20, 40, seed, "", 2)
+	}
+}
+
 func TestLongPrunedHistoriesAddUp(t *testing.T) {
 	seed := historySeed(t)
 	for i := range servers.Campaign(4) {

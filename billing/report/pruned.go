@@ -87,9 +87,10 @@ func (x *index) openSums(p *pageRef) (list []Entry, err error) {
 // sumReason is the reason of lines that stand for pruned requests.
 const sumReason = "a sum of requests; single ones are not kept any more"
 
-// sum adds a line for pruned requests to the one before it, if that is of the same day.
+// sum adds a line for pruned requests to the one before it, if that is of the same day and
+// no line of another time is between them.
 func (s *Statement) sum(l *StatementLine) bool {
-	if len(s.Lines) == 0 || l.Reason != sumReason || l.Kind != LineCharge {
+	if s.apart || len(s.Lines) == 0 || l.Reason != sumReason || l.Kind != LineCharge {
 		return false
 	}
 	last := &s.Lines[len(s.Lines)-1]

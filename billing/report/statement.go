@@ -32,6 +32,8 @@ type Statement struct {
 	Opening money.Nano      `json:"opening"` // only of the first part
 	Lines   []StatementLine `json:"lines"`
 	Next    int64           `json:"next,omitempty"` // After of the next part; 0: this is the last
+
+	apart bool // a line outside the period is between the last line and the next
 }
 
 // StatementLine is one movement.
@@ -357,6 +359,7 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 		rest -= l.Amount
 		owed -= l.Owed
 		if us < b.from || us >= b.to {
+			s.apart = true
 			return
 		}
 		l.At, l.Balance = time.UnixMicro(us).UTC(), balance
@@ -367,6 +370,7 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 		if !s.sum(&l) {
 			s.Lines = append(s.Lines, l)
 		}
+		s.apart = false
 	}
 	line := StatementLine{Kind: p.lineKind(), Amount: p.amount, Owed: p.debt}
 	if p.last == 0 && p.corrected == 0 {
@@ -375,6 +379,7 @@ func (b *book) lines(p *bookedPosting, s *Statement) error {
 	}
 	late := b.late[p.id]
 	if p.tsUs >= b.to && p.first > b.latest[p.node] && late == nil {
+		s.apart = true
 		return nil
 	}
 	for _, part := range late {

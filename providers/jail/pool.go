@@ -35,6 +35,8 @@ const (
 	startLimit = 30 * time.Second
 	// cleanLimit is how long a child may take to clean up after a job.
 	cleanLimit = 5 * time.Second
+	// notBegun is the processor time of a child that had not begun its job.
+	notBegun = 10 * time.Millisecond
 	// The pause after a child that could not be started doubles from one to the
 	// other; jobs that come meanwhile are refused at once.
 	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
@@ -53,6 +55,10 @@ var (
 	// ErrUnavailable says that no child can be started, or that the pool is closed.
 	ErrUnavailable = errors.New("jail: no child can be started")
 )
+
+// errNotBegun says that the child was killed from outside before it had worked on the job,
+// most likely while it was idle. Another child can do the job.
+var errNotBegun = errors.New("jail: the child was killed before the job began")
 
 // Refusal is what a job itself says instead of an output. It crosses the pipe
 // whole: Code (64 bytes at most) for programs, Text (1 KiB at most) for people.
@@ -176,16 +182,21 @@ func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, err
 		return nil, err
 	}
 	defer place.Done()
-	c := &call{ctx: ctx, job: job, word: word, in: in, done: make(chan struct{})}
-	select {
-	case p.calls <- c:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.ctx.Done():
-		return nil, ErrUnavailable
+	for range 2 {
+		c := &call{ctx: ctx, job: job, word: word, in: in, done: make(chan struct{})}
+		select {
+		case p.calls <- c:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.ctx.Done():
+			return nil, ErrUnavailable
+		}
+		<-c.done // soon after ctx ends: the child is killed
+		if c.err != errNotBegun {
+			return c.out, c.err
+		}
 	}
-	<-c.done // soon after ctx ends: the child is killed
-	return c.out, c.err
+	return nil, ErrUnavailable
 }
 
 // turn waits for a place. Work of an owner that may use no more unpaid time is refused.
@@ -330,6 +341,9 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 			// job does.
 			p.childDied(kid, r.text)
 			err = ErrUnavailable
+			if (!watch.known || used < notBegun) && len(r.output) == 0 {
+				err = errNotBegun
+			}
 		default:
 			p.childDied(kid, r.text)
 			err = ErrDied
