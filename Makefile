@@ -10,6 +10,7 @@ CLIENTS := bench/clients
 # deadlines and disks most of their time.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 AT_ONCE := $(shell echo $$(($(CORES) + 1)))
+MOST_AT_ONCE := $(shell echo $$(($(CORES) + 3)))
 # They begin first, so that none of them is left over at the end.
 LONGEST_BINARY := farebox/tests/billing farebox/tests/clients farebox/tests/wallet farebox/tests/cluster
 LONGEST := farebox/billing $(LONGEST_BINARY)
@@ -47,11 +48,11 @@ test-agents: setup-agents build ## agents beside Codex and Claude Code, with the
 	go vet -C tests -tags "nodynamic agents" ./clients
 	FAREBOX_BIN=$(CURDIR)/farebox go test -C tests -tags "nodynamic agents" -count=1 -vet=off -timeout 40m -v -run '^TestOtherAgents' ./clients
 
-# Many wait for leases, deadlines and chains. Tests of attacks measure what others notice, so that nothing runs
-# beside them.
+# Many wait for leases, deadlines and chains, so that more packages run at a time. Tests of attacks measure what
+# others notice: nothing runs beside them.
 long: build           ## kills, millions, clusters, large counts, the public clients of other languages
 	@failed=; long='-vet=off -parallel 2 -timeout 25m -run ^TestLong'; export FAREBOX_BIN=$(CURDIR)/farebox; \
-	  ./.ci/gotest "the long tests" -p $(AT_ONCE) $$long $(LONGEST) $$(./.ci/packages long | grep -v farebox/tests/security) || failed=1; \
+	  ./.ci/gotest "the long tests" -p $(MOST_AT_ONCE) $$long $(LONGEST) $$(./.ci/packages long | grep -v farebox/tests/security) || failed=1; \
 	  ./.ci/gotest "the long attacks" $$long farebox/tests/security || failed=1; \
 	  [ -z "$$failed" ]
 
@@ -104,6 +105,7 @@ bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by 
 bench-quick: build nginx
 	./farebox bench compare --quick
 
+lint: export GOGC = 400 # halves its processor time
 lint:                 ## golangci-lint, words and govulncheck; three minutes, and as much again the first time
 	$(LINTER) run ./...
 	cd tests && $(LINTER) run -c ../.golangci.yml ./...

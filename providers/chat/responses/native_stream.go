@@ -42,7 +42,9 @@ const tooLarge = `{"type":"error","code":"server_error","message":"The event is 
 func (Native) Stream(c *dialect.Chat, t *dialect.Target) dialect.Stream {
 	s := natives.Get().(*nativeStream)
 	s.Chat, s.t = c, t
-	s.form, _ = c.Form.(*Form)
+	if s.form, _ = c.Form.(*Form); s.form != nil {
+		s.form.number, s.form.upstreamID = 0, s.form.upstreamID[:0]
+	}
 	s.outline.lost, s.outline.usual = s.form == nil, -1
 	return s
 }

@@ -296,6 +296,19 @@ func TestNativeFailures(t *testing.T) {
 		t.Errorf("%s\n%s", failed, told)
 	}
 	s.Release()
+	// "Expected to have received response.created before response.failed", said OpenAI's package.
+	s = Native{}.Stream(c, targetOf(c, "m"))
+	passed(s, ": a comment and no more\n\n")
+	failed = string(f.AppendError(nil, c, &dialect.Fault{Code: "upstream_error", Kind: "server_error", Message: "cut"}))
+	kinds := ""
+	for event := range strings.SplitSeq(strings.TrimSuffix(failed, "\n\n"), "\n\n") {
+		kind, _, _ := strings.Cut(event, "\n")
+		kinds += strings.TrimPrefix(kind, "event: ") + " "
+	}
+	if kinds != "response.created response.in_progress response.failed error " {
+		t.Errorf("%s\n%s", kinds, failed)
+	}
+	s.Release()
 	// An event without an end is not held for ever.
 	s = Native{}.Stream(c, targetOf(c, "m"))
 	piece := []byte(strings.Repeat("x", 1<<20))

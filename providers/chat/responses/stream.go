@@ -274,9 +274,11 @@ func errorCode(code []byte) []byte {
 	return code
 }
 
-// AppendError is dialect.Form. The response fails without its items, which the client has.
+// AppendError is dialect.Form, for streams of upstreams that speak this form. The response fails
+// without its items, which the client has. Where not even its begin went by, it begins first.
 func (f *Form) AppendError(dst []byte, c *dialect.Chat, fault *dialect.Fault) []byte {
-	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: true, number: f.number, out: dst}
+	begun := f.number > 0 || len(f.upstreamID) > 0
+	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: begun, number: f.number, out: dst}
 	s.outcome.id = f.upstreamID
 	s.fail(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
 	return s.out
