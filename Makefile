@@ -105,7 +105,8 @@ bench: build nginx    ## direct, bare fasthttp relay, nginx and farebox side by 
 bench-quick: build nginx
 	./farebox bench compare --quick
 
-lint: export GOGC = 400 # halves its processor time
+# A larger heap halves the processor time of the linter.
+lint: export GOGC = 400
 lint:                 ## golangci-lint, words and govulncheck; three minutes, and as much again the first time
 	$(LINTER) run ./...
 	cd tests && $(LINTER) run -c ../.golangci.yml ./...
