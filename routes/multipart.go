@@ -15,7 +15,7 @@ const (
 )
 
 // FormPart is one field or file of a multipart body. Everything of it but the name
-// is a slice of the body.
+// is a slice of the body: mime/multipart would copy each file.
 type FormPart struct {
 	Name    string
 	IsFile  bool

@@ -8,5 +8,9 @@
 // format has a file of its own. Work is linear in the bytes, nothing recurses, and
 // nothing is kept of what was read.
 //
+// Libraries for a single format, such as go-mp4, ebml-go and mewkiz/flac, report what headers
+// claim, or decode the sound. Charging needs the bound that no claim can move, so that the
+// readers here are our own.
+//
 // What may not enter: money, requests, and anything that decodes sound.
 package container

@@ -3,6 +3,10 @@
 // [Parse] takes a quote apart; [Quote.Verify] makes a [Verdict] of it, step by step,
 // with a [Collateral] that is itself checked. Nothing is asked of anybody here.
 //
+// google/go-tdx-guest is an oracle of the tests and not used here. Its release rejects real
+// quotes, since it compares an FMSPC with its case. Its later revisions ignore the status of
+// the platform with TDX 1.5 modules. It would also link protobuf, which nothing else needs.
+//
 // Everything fails closed: what is absent, not understood or too old is a step that did
 // not pass. What the quote means for a model, a nonce or a key does not enter.
 package tdx

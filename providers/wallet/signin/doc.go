@@ -8,6 +8,9 @@
 // field can hide another. What a request's Host says never counts: a message made for
 // another site is replayed by sending that site's name.
 //
+// The siwe libraries read texts of Ethereum only: not Solana's texts, and not the fields of
+// CAIP-122. One parser for all three is shorter than a library with two parsers beside it.
+//
 // Whoever calls must see to what is not known here: that the nonce is new
 // ([SignIn.Token]), and of a contract wallet ([SignIn.Unproven]) that it signed at all.
 //
