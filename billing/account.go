@@ -84,7 +84,7 @@ func (a *AccountState) roll(day int32) {
 	}
 	diem := a.refill
 	if a.lease != nil {
-		a.lease.begin(a)
+		a.lease.beginDay(a)
 		diem = 0
 	} else if d, begun := a.later[day]; begun {
 		diem = d.Left(a.refill)

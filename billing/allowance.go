@@ -29,12 +29,12 @@ type SetAllowance struct {
 	Daily   Nano   `json:"daily"`
 }
 
-func (q SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
-	if q.Daily != 0 && (q.Daily < leastAllowance || q.Daily > maxAllowance) {
-		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", q.Daily,
+func (s SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
+	if s.Daily != 0 && (s.Daily < leastAllowance || s.Daily > maxAllowance) {
+		return Account{}, fmt.Errorf("cannot give %s DIEM a day: expected 0 for none, or %s to %s", s.Daily,
 			leastAllowance, maxAllowance)
 	}
-	a, err := l.findAccount(q.Account)
+	a, err := l.findAccount(s.Account)
 	if err != nil {
 		return Account{}, err
 	}
@@ -42,12 +42,12 @@ func (q SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	c.account(l, a)
 	c.entry.AnswerFunc = jsonOf(fixed(account))
 	if l.alone() {
-		err = a.setAllowance(q.Daily, c.store)
+		err = a.setAllowance(s.Daily, c.store)
 	} else {
-		err = a.setSharedAllowance(q.Daily, c.store)
+		err = a.setSharedAllowance(s.Daily, c.store)
 	}
 	if err != nil {
-		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", q.Account, err)
+		return Account{}, fmt.Errorf("cannot set the allowance of the account %q: %w", s.Account, err)
 	}
 	return account, nil
 }

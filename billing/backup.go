@@ -45,11 +45,11 @@ type BackUp struct {
 	Path string `json:"path"` // absolute
 }
 
-func (q BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
-	if !filepath.IsAbs(q.Path) {
-		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", q.Path)
+func (b BackUp) carryOut(l *Ledger, c *call) (info BackupInfo, err error) {
+	if !filepath.IsAbs(b.Path) {
+		return info, fmt.Errorf("cannot write the backup: %q is not an absolute path", b.Path)
 	}
-	path := q.Path
+	path := b.Path
 	next := path + ".part"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {

@@ -22,26 +22,26 @@ type MoneyIn struct {
 	To       time.Time `json:"to,omitzero"`
 }
 
-func (q MoneyIn) carryOut(l *Ledger, _ *call) (list List[Booking], err error) {
-	f := store.MoneyFilter{Currency: q.Currency, FromUs: toMicro(q.From), ToUs: toMicro(q.To), Kind: "TOP_UP"}
-	if q.Kind != "" {
+func (m MoneyIn) carryOut(l *Ledger, _ *call) (list List[Booking], err error) {
+	f := store.MoneyFilter{Currency: m.Currency, FromUs: toMicro(m.From), ToUs: toMicro(m.To), Kind: "TOP_UP"}
+	if m.Kind != "" {
 		f.Kind = ""
 		for kind, name := range bookingKinds {
-			if name == q.Kind {
+			if name == m.Kind {
 				f.Kind = kind
 			}
 		}
 	}
 	if f.Kind == "" {
-		return list, fmt.Errorf("%w: kind is %q; expected credit, refund, debit or grant", ErrQuery, q.Kind)
+		return list, fmt.Errorf("%w: kind is %q; expected credit, refund, debit or grant", ErrQuery, m.Kind)
 	}
-	if f.Account, err = l.accountNo(q.Account); err == nil {
-		err = q.after(&f.Behind.AtUs, &f.Behind.Entry)
+	if f.Account, err = l.accountNo(m.Account); err == nil {
+		err = m.after(&f.Behind.AtUs, &f.Behind.Entry)
 	}
 	var rows []*store.Booking
 	var next *store.Booking
 	if err == nil {
-		rows, next, err = l.store.MoneyIn(f, q.most())
+		rows, next, err = l.store.MoneyIn(f, m.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the money: %w", err)
@@ -73,14 +73,14 @@ type LiabilityDay struct {
 	Bundled Nano   `json:"bundled"`
 }
 
-func (q Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err error) {
+func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err error) {
 	last := l.Today()
-	if !q.To.IsZero() {
-		last = min(last, calendar.DayOf(q.To.UnixNano()))
+	if !li.To.IsZero() {
+		last = min(last, calendar.DayOf(li.To.UnixNano()))
 	}
 	first := last - 30
-	if !q.From.IsZero() {
-		first = calendar.DayOf(q.From.UnixNano())
+	if !li.From.IsZero() {
+		first = calendar.DayOf(li.From.UnixNano())
 	}
 	list.Items = []LiabilityDay{}
 	if first > last || last-first >= liabilityMost {
@@ -120,15 +120,15 @@ type RevenueRow struct {
 	Bundled  Nano   `json:"bundled"`
 }
 
-func (q Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error) {
-	if q.To.IsZero() {
-		q.To = l.clock()
+func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error) {
+	if r.To.IsZero() {
+		r.To = l.clock()
 	}
 	skip := 0
-	if err := q.after(&skip); err != nil {
+	if err := r.after(&skip); err != nil {
 		return list, err
 	}
-	sums, err := ReportUsage{report.SumQuery{Account: q.Account, From: q.From, To: q.To, By: q.By}}.carryOut(l, c)
+	sums, err := ReportUsage{report.SumQuery{Account: r.Account, From: r.From, To: r.To, By: r.By}}.carryOut(l, c)
 	if err != nil {
 		return list, err
 	}
@@ -137,8 +137,8 @@ func (q Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error)
 	}
 	sums = sums[min(skip, len(sums)):]
 	list.Items = []RevenueRow{}
-	if q.Limit > 0 && len(sums) > q.Limit {
-		sums, list.Next = sums[:q.Limit], cursorAt(skip+q.Limit)
+	if r.Limit > 0 && len(sums) > r.Limit {
+		sums, list.Next = sums[:r.Limit], cursorAt(skip+r.Limit)
 	}
 	for _, s := range sums {
 		list.Items = append(list.Items, RevenueRow{s.ID, s.Name, s.Account, s.Requests, s.USD, s.DIEM, s.Bundled})
@@ -156,14 +156,14 @@ type RotateKey struct {
 	Hours int    `json:"hours"` // 0: the old one is revoked now
 }
 
-func (q RotateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
+func (r RotateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
 	fail := func(err error) (CreatedKey, error) {
-		return CreatedKey{}, fmt.Errorf("cannot rotate the key %q: %w", q.ID, err)
+		return CreatedKey{}, fmt.Errorf("cannot rotate the key %q: %w", r.ID, err)
 	}
-	if q.Hours < 0 || q.Hours > rotateMost {
-		return fail(fmt.Errorf("%w: hours is %d; expected 0 to %d", ErrQuery, q.Hours, rotateMost))
+	if r.Hours < 0 || r.Hours > rotateMost {
+		return fail(fmt.Errorf("%w: hours is %d; expected 0 to %d", ErrQuery, r.Hours, rotateMost))
 	}
-	old, err := l.store.KeyByID(q.ID)
+	old, err := l.store.KeyByID(r.ID)
 	now := l.now() / 1000
 	switch {
 	case errors.Is(err, store.ErrNoRow):
@@ -189,21 +189,21 @@ func (q RotateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
 	k.Info = keyInfo(&next)
 	c.key(old)
 	c.entry.AnswerFunc = jsonOf(fixed(CreatedKey{Info: k.Info}))
-	ends := now + int64(q.Hours)*int64(time.Hour/time.Microsecond)
+	ends := now + int64(r.Hours)*int64(time.Hour/time.Microsecond)
 	if err := c.store.RotateKey(old, &next, ends, now, store.MaxActiveKeys); err != nil {
 		return fail(err)
 	}
 	l.registry.strangers.announce(next.Digest)
-	if old, err = l.store.KeyByID(q.ID); err == nil {
+	if old, err = l.store.KeyByID(r.ID); err == nil {
 		err = l.Accounts().enforceKey(old)
 	}
 	if err != nil {
-		return k, fmt.Errorf("the key %q is rotated, but cannot be read: %w", q.ID, err)
+		return k, fmt.Errorf("the key %q is rotated, but cannot be read: %w", r.ID, err)
 	}
 	return k, nil
 }
 
 // reveal gives the secret again.
-func (q RotateKey) reveal(l *Ledger, c *call, k *CreatedKey) {
+func (r RotateKey) reveal(l *Ledger, c *call, k *CreatedKey) {
 	k.Secret = newSecret(l.brand, k.Info.Type, c.secretOf(l))
 }

@@ -89,7 +89,7 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 	if o.mode&change == 0 {
 		return q.carryOut(l, c)
 	}
-	if err = c.begin(l, o, q); err == nil {
+	if err = c.beginAudit(l, o, q); err == nil {
 		answer, err = q.carryOut(l, c)
 	}
 	var before *store.RepeatError
@@ -102,8 +102,8 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 	return answer, err
 }
 
-// begin makes the audit entry of a change, and finds one that was made before.
-func (c *call) begin(l *Ledger, o *operationRow, query any) error {
+// beginAudit makes the audit entry of a change, and finds one that was made before.
+func (c *call) beginAudit(l *Ledger, o *operationRow, query any) error {
 	text, err := json.Marshal(query)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *call) begin(l *Ledger, o *operationRow, query any) error {
 // Note writes a change of the process, which the store does not have, into the audit log.
 func (l *Ledger) Note(act Act, operation, subject string, query, after any) error {
 	c := &call{Act: act, ctx: context.Background(), named: true}
-	if err := c.begin(l, &operationRow{name: operation}, query); err != nil {
+	if err := c.beginAudit(l, &operationRow{name: operation}, query); err != nil {
 		return err
 	}
 	c.entry.Subject = subject

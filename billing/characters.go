@@ -309,22 +309,22 @@ func (n *NewReview) check(now time.Time) error {
 // on all nodes.
 type AddReview struct{ NewReview }
 
-func (q AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
-	if err := q.check(l.Now()); err != nil {
+func (ar AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
+	if err := ar.check(l.Now()); err != nil {
 		return ReviewInfo{}, err
 	}
-	row := &store.ReviewRow{ID: newUUID(), Slug: q.Slug, Rating: q.Rating, Locale: q.Locale, Message: q.Message,
+	row := &store.ReviewRow{ID: newUUID(), Slug: ar.Slug, Rating: ar.Rating, Locale: ar.Locale, Message: ar.Message,
 		CreatedUs: l.now() / 1000}
-	if !q.CreatedAt.IsZero() {
-		row.CreatedUs = q.CreatedAt.UnixMicro()
+	if !ar.CreatedAt.IsZero() {
+		row.CreatedUs = ar.CreatedAt.UnixMicro()
 	}
-	if q.Account != "" {
-		a, err := l.store.FindAccount(q.Account, l.Today())
+	if ar.Account != "" {
+		a, err := l.store.FindAccount(ar.Account, l.Today())
 		if errors.Is(err, store.ErrNoRow) {
 			err = ErrNoAccount
 		}
 		if err != nil {
-			return ReviewInfo{}, fmt.Errorf("cannot find the account %q: %w", q.Account, err)
+			return ReviewInfo{}, fmt.Errorf("cannot find the account %q: %w", ar.Account, err)
 		}
 		row.Account, row.AccountName = a.No, a.Name
 	}
@@ -335,7 +335,7 @@ func (q AddReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 		err = ErrReviewed
 	}
 	if err != nil {
-		return ReviewInfo{}, fmt.Errorf("cannot add the review of %s: %w", q.Slug, err)
+		return ReviewInfo{}, fmt.Errorf("cannot add the review of %s: %w", ar.Slug, err)
 	}
 	l.characters.readNews()
 	return l.characters.info(row), nil
@@ -347,9 +347,9 @@ type HideReview struct {
 	Hide bool   `json:"hide"`
 }
 
-func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
-	c.entry.Subject = q.ID
-	row, err := c.store.HideReview(q.ID, q.Hide, l.now()/1000)
+func (h HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
+	c.entry.Subject = h.ID
+	row, err := c.store.HideReview(h.ID, h.Hide, l.now()/1000)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		err = ErrNoReview
@@ -357,7 +357,7 @@ func (q HideReview) carryOut(l *Ledger, c *call) (ReviewInfo, error) {
 		err = ErrReviewed
 	}
 	if err != nil {
-		return ReviewInfo{}, fmt.Errorf("cannot change the review %q: %w", q.ID, err)
+		return ReviewInfo{}, fmt.Errorf("cannot change the review %q: %w", h.ID, err)
 	}
 	l.characters.readNews()
 	return l.characters.info(row), nil
@@ -369,12 +369,12 @@ type ListReviews struct {
 	Slug string `json:"slug,omitempty"`
 }
 
-func (q ListReviews) carryOut(l *Ledger, _ *call) (list List[ReviewInfo], err error) {
+func (lr ListReviews) carryOut(l *Ledger, _ *call) (list List[ReviewInfo], err error) {
 	var behind store.JobPlace
 	var rows []*store.ReviewRow
 	var next *store.ReviewRow
-	if err = q.after(&behind.CreatedUs, &behind.ID); err == nil {
-		rows, next, err = l.store.FindReviews(q.Slug, behind, q.most())
+	if err = lr.after(&behind.CreatedUs, &behind.ID); err == nil {
+		rows, next, err = l.store.FindReviews(lr.Slug, behind, lr.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the reviews: %w", err)

@@ -184,7 +184,7 @@ func answerControl(l *Ledger, by Act, line []byte) *controlResponse {
 	return res
 }
 
-func (s *controlServer) close() {
+func (s *controlServer) closeSocket() {
 	s.mu.Lock()
 	s.closed = true
 	for conn := range s.conns {

@@ -32,28 +32,28 @@ type Debited struct {
 	Booking *Booking    `json:"booking,omitempty"`
 }
 
-func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
+func (da DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	switch {
-	case q.Amount <= 0 || q.Amount > maxDebt:
-		return done, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency, maxDebt)
-	case q.Ref == "" || q.Memo == "":
+	case da.Amount <= 0 || da.Amount > maxDebt:
+		return done, fmt.Errorf("cannot debit %s %s: expected more than 0 and at most %s", da.Amount, da.Currency, maxDebt)
+	case da.Ref == "" || da.Memo == "":
 		return done, errors.New(
 			"cannot debit without a reference and a reason: the books keep both, and a reference is debited once")
-	case len(q.Ref) > maxMemo || len(q.Memo) > maxMemo:
+	case len(da.Ref) > maxMemo || len(da.Memo) > maxMemo:
 		return done, fmt.Errorf("cannot debit: reference and reason may have at most %d bytes", maxMemo)
 	}
-	if _, err := ParseCurrency(q.Currency.String()); err != nil {
+	if _, err := ParseCurrency(da.Currency.String()); err != nil {
 		return done, err
 	}
-	if err := errors.Join(checkRef(q.Ref), checkText("reason", q.Memo)); err != nil {
+	if err := errors.Join(checkRef(da.Ref), checkText("reason", da.Memo)); err != nil {
 		return done, err
 	}
-	a, err := l.findAccount(q.Account)
+	a, err := l.findAccount(da.Account)
 	if err != nil {
 		return done, err
 	}
-	d := &store.Debit{Account: a.no, Currency: q.Currency, Day: l.Today(), Amount: q.Amount, MayOwe: q.MayOwe, Ref: q.Ref,
-		Memo: q.Memo, NowUs: l.now() / 1000}
+	d := &store.Debit{Account: a.no, Currency: da.Currency, Day: l.Today(), Amount: da.Amount, MayOwe: da.MayOwe, Ref: da.Ref,
+		Memo: da.Memo, NowUs: l.now() / 1000}
 	c.account(l, a)
 	c.entry.AnswerFunc = jsonOf(func(tx *store.Query) (any, error) {
 		row, err := tx.Account(a.no, l.Today())
@@ -71,11 +71,11 @@ func (q DebitAccount) carryOut(l *Ledger, c *call) (done Debited, err error) {
 	if errors.As(err, &short) {
 		return done, fmt.Errorf(
 			"cannot debit %s %s from the account %q: only %s is free, without the holds of open requests; "+
-				"debit less, or turn the rest into debt (--allow-debt), which the next credit pays", q.Amount, q.Currency,
-			q.Account, short.Free)
+				"debit less, or turn the rest into debt (--allow-debt), which the next credit pays", da.Amount, da.Currency,
+			da.Account, short.Free)
 	}
 	if err != nil {
-		return done, fmt.Errorf("cannot debit the account %q: %w", q.Account, l.refTaken(err))
+		return done, fmt.Errorf("cannot debit the account %q: %w", da.Account, l.refTaken(err))
 	}
 	row, err := l.store.Account(a.no, l.Today())
 	if err != nil {

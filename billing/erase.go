@@ -21,11 +21,11 @@ type ErasedAccount struct {
 	Removed store.Erased `json:"removed"`
 }
 
-func (q EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err error) {
+func (e EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err error) {
 	fail := func(err error) (ErasedAccount, error) {
-		return ErasedAccount{}, fmt.Errorf("cannot erase the account %q: %w", q.Account, err)
+		return ErasedAccount{}, fmt.Errorf("cannot erase the account %q: %w", e.Account, err)
 	}
-	a, err := l.findAccount(q.Account)
+	a, err := l.findAccount(e.Account)
 	if err != nil {
 		return fail(err)
 	}

@@ -269,15 +269,15 @@ type ListJobs struct {
 	To      time.Time `json:"to,omitzero"`
 }
 
-func (q ListJobs) carryOut(l *Ledger, _ *call) (list List[JobInfo], err error) {
-	f := store.JobFilter{Model: q.Model, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
-	if f.Account, err = l.accountNo(q.Account); err != nil {
-		return list, fmt.Errorf("cannot list the jobs of %q: %w", q.Account, err)
+func (lj ListJobs) carryOut(l *Ledger, _ *call) (list List[JobInfo], err error) {
+	f := store.JobFilter{Model: lj.Model, FromUs: toMicro(lj.From), ToUs: toMicro(lj.To)}
+	if f.Account, err = l.accountNo(lj.Account); err != nil {
+		return list, fmt.Errorf("cannot list the jobs of %q: %w", lj.Account, err)
 	}
 	var rows []*store.JobRow
 	var next *store.JobRow
-	if err = q.after(&f.Behind.CreatedUs, &f.Behind.ID); err == nil {
-		rows, next, err = l.store.FindJobs(f, q.most())
+	if err = lj.after(&f.Behind.CreatedUs, &f.Behind.ID); err == nil {
+		rows, next, err = l.store.FindJobs(f, lj.most())
 	}
 	if err == nil {
 		list, err = page(rows, next, func(r *store.JobRow) string { return cursorAt(r.CreatedUs, r.ID) },
@@ -294,13 +294,13 @@ type GetJob struct {
 	ID string `json:"id"`
 }
 
-func (q GetJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
-	row, err := l.store.Job(q.ID)
+func (g GetJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
+	row, err := l.store.Job(g.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoJob
 	}
 	if err != nil {
-		return JobInfo{}, fmt.Errorf("cannot find the job %q: %w", q.ID, err)
+		return JobInfo{}, fmt.Errorf("cannot find the job %q: %w", g.ID, err)
 	}
 	return jobInfo(l, row, accountNames{})
 }
@@ -310,8 +310,8 @@ type RefundJob struct {
 	ID string `json:"id"`
 }
 
-func (q RefundJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
-	j, err := GetJob(q).carryOut(l, c)
+func (r RefundJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
+	j, err := GetJob(r).carryOut(l, c)
 	if err != nil {
 		return j, err
 	}
@@ -321,22 +321,22 @@ func (q RefundJob) carryOut(l *Ledger, c *call) (JobInfo, error) {
 	case !j.RefundedAt.IsZero():
 		err = ErrJobGiven
 	default:
-		c.entry.Subject = q.ID
-		err = c.store.OweJob(q.ID)
+		c.entry.Subject = r.ID
+		err = c.store.OweJob(r.ID)
 	}
 	if err != nil {
-		return j, fmt.Errorf("cannot refund the job %q: %w", q.ID, err)
+		return j, fmt.Errorf("cannot refund the job %q: %w", r.ID, err)
 	}
 	if l.journal != nil {
 		err = l.project.catchUp()
 	}
 	if err == nil {
-		_, err = l.Jobs().RefundJob(q.ID)
+		_, err = l.Jobs().RefundJob(r.ID)
 	}
 	if err != nil {
-		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", q.ID, err)
+		return j, fmt.Errorf("the job %q is marked for a refund, which follows later: %w", r.ID, err)
 	}
-	return GetJob(q).carryOut(l, c)
+	return GetJob(r).carryOut(l, c)
 }
 
 func jobInfo(l *Ledger, r *store.JobRow, names accountNames) (JobInfo, error) {

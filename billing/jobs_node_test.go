@@ -55,11 +55,11 @@ func (j *jobNodes) key(i int) *Key {
 func (j *jobNodes) kill(i int) {
 	j.t.Helper()
 	l := j.nodes[i]
-	l.retention.close()
+	l.retention.work.Close()
 	l.keeper.close()
-	l.node.close()
+	l.node.work.Close()
 	l.journal.Flush()
-	l.project.close()
+	l.project.work.Close()
 	l.journal.Seal()
 	l.journal.Halt()
 	l.closing.Store(true)

@@ -210,7 +210,7 @@ func TestTornTailIsCut(t *testing.T) {
 		f.settle(&h, usd)
 		sizes = append(sizes, f.options.segmentSize-f.journal.Space().Left)
 	}
-	f.project.close() // nothing may be applied beside this
+	f.project.work.Close() // nothing may be applied beside this
 	image, err := os.ReadFile(journal.Path(f.journalDir(), 1))
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func limitOf(n *Nano) Nano {
 func (u *keyUse) roll(day int32) {
 	if n := u.kind.Number(day); n > u.quota.period {
 		if u.lease != nil {
-			u.begin(n)
+			u.beginPeriod(n)
 			return
 		}
 		u.quota = u.later[n]

@@ -52,7 +52,7 @@ type KeyChange struct {
 // TooSoon is a refusal to make another key so soon.
 type TooSoon struct{ After time.Duration }
 
-func (e *TooSoon) Error() string {
+func (t *TooSoon) Error() string {
 	return fmt.Sprintf("cannot make more than %d keys of an account a minute", keysPerMinute)
 }
 
@@ -64,22 +64,22 @@ func (l *Ledger) Accounts() Accounts { return Accounts{l} }
 
 // Keyring lists the live keys of an account in the order in which they were
 // made, page by page from 1.
-func (l Accounts) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
+func (ac Accounts) Keyring(a *AccountState, page, limit int) ([]KeyRecord, error) {
 	page, limit = max(1, page), max(1, limit)
-	rows, err := l.store.ActiveKeys(a.no, l.now()/1000, limit, min(page-1, math.MaxInt/limit)*limit)
+	rows, err := ac.store.ActiveKeys(a.no, ac.now()/1000, limit, min(page-1, math.MaxInt/limit)*limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the keys of the account %q: %w", a.Name(), err)
 	}
-	return l.keyRecords(a, rows)
+	return ac.keyRecords(a, rows)
 }
 
 // KeyOf gives a key of the account that is not revoked.
-func (l Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
-	row, err := l.ownKey(a, id)
+func (ac Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
+	row, err := ac.ownKey(a, id)
 	if err != nil {
 		return KeyRecord{}, err
 	}
-	list, err := l.keyRecords(a, []*store.KeyRow{row})
+	list, err := ac.keyRecords(a, []*store.KeyRow{row})
 	if err != nil {
 		return KeyRecord{}, err
 	}
@@ -88,25 +88,25 @@ func (l Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 
 // keyRecords adds what the keys used: all of this node's requests, and what
 // other nodes have reported.
-func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
+func (ac Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {
 		return list, nil
 	}
-	newest{l.Ledger, a}.Days()
-	day := l.Today()
-	week, err := l.store.KeySums(a.no, day-6, day)
+	newest{ac.Ledger, a}.Days()
+	day := ac.Today()
+	week, err := ac.store.KeySums(a.no, day-6, day)
 	if err != nil {
 		return nil, fmt.Errorf("cannot add up the usage of keys of the account %q: %w", a.Name(), err)
 	}
 	periods := map[store.Period]map[int64]store.KeySum{}
 	for i, row := range rows {
-		l.useOf(row)
+		ac.useOf(row)
 		list[i] = KeyRecord{KeyInfo: keyInfo(row), Week: usageOf(week[row.No].Spent)}
 		if row.LimitUSD == nil && row.LimitDIEM == nil {
 			continue
 		}
-		used, err := l.periodUse(row, day, periods)
+		used, err := ac.periodUse(row, day, periods)
 		if err != nil {
 			return nil, fmt.Errorf("cannot add up the usage of key %s: %w", row.ID, err)
 		}
@@ -117,17 +117,17 @@ func (l Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord
 
 // periodUse is the use of a key in its current period. Days and months are read
 // once for all keys of the account.
-func (l Accounts) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
+func (ac Accounts) periodUse(row *store.KeyRow, day int32, read map[store.Period]map[int64]store.KeySum) (KeyUsage,
 	error) {
 	if row.Period == store.Lifetime {
-		used, err := l.store.KeyUsed(row.Account, row.No, store.Lifetime, day)
+		used, err := ac.store.KeyUsed(row.Account, row.No, store.Lifetime, day)
 		return usageOf(used), err
 	}
 	sums, done := read[row.Period]
 	if !done {
 		first, last := row.Period.Days(day)
 		var err error
-		if sums, err = l.store.KeySums(row.Account, first, last); err != nil {
+		if sums, err = ac.store.KeySums(row.Account, first, last); err != nil {
 			return KeyUsage{}, err
 		}
 		read[row.Period] = sums
@@ -140,15 +140,15 @@ func usageOf(p money.Parts) KeyUsage {
 }
 
 // useOf brings the time of a key's last use up to date.
-func (l Accounts) useOf(row *store.KeyRow) {
-	if k := l.registry.byNumber(row.No); k != nil {
+func (ac Accounts) useOf(row *store.KeyRow) {
+	if k := ac.registry.byNumber(row.No); k != nil {
 		row.LastUsedUs = max(row.LastUsedUs, k.use.lastUsed())
 	}
 }
 
 // ownKey reads a key of the account that is not revoked.
-func (l Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
-	row, err := l.store.KeyByID(id)
+func (ac Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
+	row, err := ac.store.KeyByID(id)
 	if errors.Is(err, store.ErrNoRow) || err == nil && (row.Account != a.no || row.RevokedUs != 0 || row.Type == store.Wallet) {
 		return nil, fmt.Errorf("cannot find the key %q: %w", id, ErrNoKey)
 	}
@@ -160,20 +160,20 @@ func (l Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 
 // MakeKey makes a key for the owner of its account, who has a bounded number a
 // minute (TooSoon) and in all (ErrManyKeys).
-func (l Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	return l.createKey(n, keysPerMinute, nil)
+func (ac Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
+	ac.operating.Lock()
+	defer ac.operating.Unlock()
+	return ac.createKey(n, keysPerMinute, nil)
 }
 
 // mayMakeKey counts the keys that were made in the last minute, in the store:
 // so it holds for all nodes together and after a restart.
-func (l Accounts) mayMakeKey(a *AccountState, perMinute int) error {
+func (ac Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 	if perMinute == 0 {
 		return nil
 	}
-	now := l.clock()
-	n, firstUs, err := l.store.KeysMade(a.no, now.Add(-time.Minute).UnixMicro())
+	now := ac.clock()
+	n, firstUs, err := ac.store.KeysMade(a.no, now.Add(-time.Minute).UnixMicro())
 	if err != nil {
 		return fmt.Errorf("cannot count the keys of the account %q: %w", a.Name(), err)
 	}
@@ -185,16 +185,16 @@ func (l Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 
 // UpdateKey changes a key of the account. When it returns, the change is in the
 // store and in force in this process; what the key has used so far stays.
-func (l Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
-	return l.updateKey(l.store, a, id, c)
+func (ac Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
+	return ac.updateKey(ac.store, a, id, c)
 }
 
 // updateKey is UpdateKey through a view of the store.
-func (l Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyChange) (KeyInfo, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
+func (ac Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyChange) (KeyInfo, error) {
+	ac.operating.Lock()
+	defer ac.operating.Unlock()
 	for try := range updateTries {
-		row, err := l.ownKey(a, id)
+		row, err := ac.ownKey(a, id)
 		if err != nil {
 			return KeyInfo{}, err
 		}
@@ -209,10 +209,10 @@ func (l Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyCha
 		if err != nil {
 			return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", id, err)
 		}
-		if err := l.enforceKey(row); err != nil {
+		if err := ac.enforceKey(row); err != nil {
 			return KeyInfo{}, err
 		}
-		l.useOf(row)
+		ac.useOf(row)
 		return keyInfo(row), nil
 	}
 	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
@@ -224,30 +224,30 @@ type ChangeKey struct {
 	KeyChange
 }
 
-func (q ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
-	row, err := l.store.KeyByID(q.ID)
+func (ck ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
+	row, err := l.store.KeyByID(ck.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoKey
 	}
 	if err != nil {
-		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", q.ID, err)
+		return KeyInfo{}, fmt.Errorf("cannot change the key %q: %w", ck.ID, err)
 	}
 	a, err := l.account(row.Account)
 	if err != nil {
 		return KeyInfo{}, err
 	}
 	c.key(row)
-	return l.Accounts().updateKey(c.store, a, q.ID, q.KeyChange)
+	return l.Accounts().updateKey(c.store, a, ck.ID, ck.KeyChange)
 }
 
 // enforceKey brings a row that was just written into force in this process. On
 // a shared store another node may have changed the key again meanwhile, and the
 // feed may have told of that already: what is in the store now counts.
-func (l Accounts) enforceKey(row *store.KeyRow) error {
-	if l.node != nil {
-		return l.node.reloadKey(row.No)
+func (ac Accounts) enforceKey(row *store.KeyRow) error {
+	if ac.node != nil {
+		return ac.node.reloadKey(row.No)
 	}
-	_, err := l.replaceKey(row)
+	_, err := ac.replaceKey(row)
 	return err
 }
 
@@ -283,13 +283,13 @@ func (c *KeyChange) apply(row *store.KeyRow) error {
 
 // DeleteKey revokes a key of the account: from its return on nobody gets in
 // with it.
-func (l Accounts) DeleteKey(a *AccountState, id string) error {
-	if _, err := l.ownKey(a, id); err != nil {
+func (ac Accounts) DeleteKey(a *AccountState, id string) error {
+	if _, err := ac.ownKey(a, id); err != nil {
 		return err
 	}
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	return l.revokeKey(l.store, id)
+	ac.operating.Lock()
+	defer ac.operating.Unlock()
+	return ac.revokeKey(ac.store, id)
 }
 
 // WindowUse is the use of a limit. Limit is -1 without a limit.
@@ -300,7 +300,7 @@ type WindowUse struct {
 
 // KeyWindows are the requests of a key over all models, by minute, hour, day
 // and month, and the rest of its limits.
-func (l Accounts) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
+func (ac Accounts) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err error) {
 	nowNs := now.Wall
 	a, day := k.Account, k.Account.ledger.day(nowNs)
 	month := calendar.MonthOf(day)
@@ -310,20 +310,20 @@ func (l Accounts) KeyWindows(k *Key, now window.Instant) (w [4]WindowUse, err er
 		w[i] = WindowUse{Limit: -1, Resets: time.Unix(0, ends[i]).UTC()}
 	}
 	// Days and months are those of the store: all nodes, and before the start.
-	newest{l.Ledger, a}.Days()
+	newest{ac.Ledger, a}.Days()
 	for i, first := range map[int]int32{2: day, 3: calendar.FirstDay(month)} {
-		sums, err := l.store.KeySums(a.no, first, day)
+		sums, err := ac.store.KeySums(a.no, first, day)
 		if err != nil {
 			return w, fmt.Errorf("cannot add up the requests of key %s: %w", k.ID, err)
 		}
 		w[i].Used = sums[k.No].Requests
 	}
-	rate := l.keyRate.Load()
+	rate := ac.keyRate.Load()
 	var all window.Window
 	overall := false
-	if rate != nil && l.redis != nil {
-		q := l.overall(k, -1, nil, rate, now)
-		all, overall = l.redis.Key(&q)
+	if rate != nil && ac.redis != nil {
+		q := ac.overall(k, -1, nil, rate, now)
+		all, overall = ac.redis.Key(&q)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

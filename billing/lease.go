@@ -57,9 +57,9 @@ type quotaLease struct {
 // limited says which limits a key has.
 type limited struct{ usd, diem bool }
 
-// begin is called before the account goes on to a new day: what is free of the
+// beginDay is called before the account goes on to a new day: what is free of the
 // old day's DIEM goes back, so that the store can let it expire.
-func (s *lease) begin(a *AccountState) {
+func (s *lease) beginDay(a *AccountState) {
 	s.rest(store.Want{Account: a.no, Day: a.day, Amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
 	s.unleased[money.InDIEM], s.others[money.InDIEM], s.newDay = 0, 0, true
 }
@@ -84,8 +84,8 @@ func (u *keyUse) empty() {
 	u.lease.unleased, u.lease.others = money.Parts{}, money.Parts{}
 }
 
-// begin goes on to another period. What was leased of the old one goes back.
-func (u *keyUse) begin(period int32) {
+// beginPeriod goes on to another period. What was leased of the old one goes back.
+func (u *keyUse) beginPeriod(period int32) {
 	u.lease.account.lease.rest(u.giveRoom())
 	u.quota = quota{period: period}
 	u.empty()

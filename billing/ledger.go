@@ -355,20 +355,20 @@ func (l *Ledger) Close() error {
 		return l.abandon() // an operator's
 	}
 	if l.control != nil {
-		l.control.close()
+		l.control.closeSocket()
 	}
-	l.retention.close()
+	l.retention.work.Close()
 	l.keeper.close()
 	if l.redis != nil {
 		l.redis.Close()
 	}
 	if l.node != nil {
-		l.node.close()
+		l.node.work.Close()
 	}
 	// Sealed before the last projection: a settlement that came between that
 	// and the removal of the segments would be lost without a trace.
 	l.journal.Seal()
-	l.project.close()
+	l.project.work.Close()
 	err := l.project.drain()
 	applied := err == nil
 	switch {

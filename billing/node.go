@@ -192,8 +192,6 @@ func (n *node) start() {
 	n.work.Go(n.queue.run)
 }
 
-func (n *node) close() { n.work.Close() }
-
 // shutdown ends the node in order. What it had leased goes back.
 func (n *node) shutdown() error {
 	if n.state.Load() == nodeFenced {

@@ -85,12 +85,12 @@ func (c *cluster) kill(i int) {
 	c.t.Helper()
 	l := c.nodes[i]
 	c.cut(i)
-	l.retention.close()
-	l.node.close()
+	l.retention.work.Close()
+	l.node.work.Close()
 	if err := l.keyed.Close(); err != nil {
 		c.t.Error(err)
 	}
-	l.project.close()
+	l.project.work.Close()
 	l.journal.Seal()
 	l.journal.Halt()
 	if err := l.lock.Close(); err != nil {

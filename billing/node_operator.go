@@ -113,15 +113,15 @@ type ReleaseNode struct {
 	Node string `json:"node"` // name or id
 }
 
-func (q ReleaseNode) carryOut(l *Ledger, c *call) (Nothing, error) {
+func (r ReleaseNode) carryOut(l *Ledger, c *call) (Nothing, error) {
 	s, shared := c.store.(store.Shared)
 	if !shared {
 		return Nothing{}, ErrNotShared
 	}
-	c.entry.Subject = q.Node
+	c.entry.Subject = r.Node
 	c.answers(fixed(Nothing{}))
-	if err := s.ReleaseNode(q.Node); err != nil {
-		return Nothing{}, fmt.Errorf("cannot release the node %q: %w", q.Node, err)
+	if err := s.ReleaseNode(r.Node); err != nil {
+		return Nothing{}, fmt.Errorf("cannot release the node %q: %w", r.Node, err)
 	}
 	return Nothing{}, nil
 }

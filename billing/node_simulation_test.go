@@ -278,13 +278,13 @@ func (s *simulation) resolve(n *simNode) {
 // it comes back.
 func (s *simulation) kill(n *simNode) {
 	n.journal.Flush()
-	n.node.close()
-	n.retention.close()
+	n.node.work.Close()
+	n.retention.work.Close()
 	n.keeper.close()
 	if err := n.keyed.Close(); err != nil {
 		s.t.Fatal(err)
 	}
-	n.project.close()
+	n.project.work.Close()
 	n.journal.Seal()
 	n.journal.Halt()
 	if err := n.lock.Close(); err != nil {

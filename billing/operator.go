@@ -27,12 +27,12 @@ type CreateAccount struct {
 	Profile
 }
 
-func (q CreateAccount) carryOut(l *Ledger, c *call) (Account, error) {
-	row, err := l.newAccount(q)
+func (ca CreateAccount) carryOut(l *Ledger, c *call) (Account, error) {
+	row, err := l.newAccount(ca)
 	if err != nil {
 		return Account{}, err
 	}
-	account := Account{ID: row.ID, Name: q.Name}
+	account := Account{ID: row.ID, Name: ca.Name}
 	c.entry.Subject = row.ID
 	c.entry.AnswerFunc = jsonOf(fixed(account))
 	c.entry.AfterFunc = jsonOf(func(*store.Query) (any, error) {
@@ -84,12 +84,12 @@ type ListAccounts struct {
 	To         time.Time            `json:"to,omitzero"`
 }
 
-func (q ListAccounts) carryOut(l *Ledger, _ *call) (list List[AccountInfo], err error) {
-	f := store.AccountFilter{ExternalID: q.ExternalID, Status: q.Status, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
+func (la ListAccounts) carryOut(l *Ledger, _ *call) (list List[AccountInfo], err error) {
+	f := store.AccountFilter{ExternalID: la.ExternalID, Status: la.Status, FromUs: toMicro(la.From), ToUs: toMicro(la.To)}
 	var rows []*store.AccountRow
 	var next *store.AccountRow
-	if err = q.after(&f.Behind.CreatedUs, &f.Behind.No); err == nil {
-		rows, next, err = l.store.AccountsOf(f, l.Today(), q.most())
+	if err = la.after(&f.Behind.CreatedUs, &f.Behind.No); err == nil {
+		rows, next, err = l.store.AccountsOf(f, l.Today(), la.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the accounts: %w", err)
@@ -148,15 +148,15 @@ type Credited struct {
 	Booking *Booking `json:"booking,omitempty"`
 }
 
-func (q CreditAccount) carryOut(l *Ledger, c *call) (Credited, error) {
-	if q.Ref == "" {
-		q.Ref = "credit-" + rand.Text()
+func (ca CreditAccount) carryOut(l *Ledger, c *call) (Credited, error) {
+	if ca.Ref == "" {
+		ca.Ref = "credit-" + rand.Text()
 		if c.Key != "" {
 			secret := c.secretOf(l)
-			q.Ref = "credit-" + hex.EncodeToString(secret[:16])
+			ca.Ref = "credit-" + hex.EncodeToString(secret[:16])
 		}
 	}
-	return q.book(l, c, false)
+	return ca.book(l, c, false)
 }
 
 // RefundAccount gives back the cost of a request, in the currency in which it was charged
@@ -165,44 +165,44 @@ func (q CreditAccount) carryOut(l *Ledger, c *call) (Credited, error) {
 // Refunded DIEM are today's.
 type RefundAccount CreditAccount
 
-func (q RefundAccount) carryOut(l *Ledger, c *call) (Credited, error) {
-	if q.Ref == "" {
+func (r RefundAccount) carryOut(l *Ledger, c *call) (Credited, error) {
+	if r.Ref == "" {
 		return Credited{}, errors.New(
 			"cannot refund without a reference: name the request or the case, so that it is refunded once")
 	}
-	return CreditAccount(q).book(l, c, true)
+	return CreditAccount(r).book(l, c, true)
 }
 
-func (q CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, err error) {
-	if q.Amount <= 0 || q.Amount > money.MaxCredit {
-		return done, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", q.Amount, q.Currency,
+func (ca CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, err error) {
+	if ca.Amount <= 0 || ca.Amount > money.MaxCredit {
+		return done, fmt.Errorf("cannot credit %s %s: expected more than 0 and at most %s", ca.Amount, ca.Currency,
 			money.MaxCredit)
 	}
-	if _, err := ParseCurrency(q.Currency.String()); err != nil {
+	if _, err := ParseCurrency(ca.Currency.String()); err != nil {
 		return done, err
 	}
-	if len(q.Ref) > maxMemo || len(q.Memo) > maxMemo {
+	if len(ca.Ref) > maxMemo || len(ca.Memo) > maxMemo {
 		return done, fmt.Errorf("cannot credit: reference and memo may have at most %d bytes", maxMemo)
 	}
-	if err := errors.Join(checkRef(q.Ref), checkText("memo", q.Memo)); err != nil {
+	if err := errors.Join(checkRef(ca.Ref), checkText("memo", ca.Memo)); err != nil {
 		return done, err
 	}
-	a, err := l.findAccount(q.Account)
+	a, err := l.findAccount(ca.Account)
 	if err != nil {
 		return done, err
 	}
 	if a.knownStatus() == store.AccountClosed && !refund {
-		return done, fmt.Errorf("cannot credit the account %q: %w", q.Account, ErrClosed)
+		return done, fmt.Errorf("cannot credit the account %q: %w", ca.Account, ErrClosed)
 	}
 	day, room := a.roomForCredit()
-	if q.Amount > room {
-		return done, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", q.Amount, q.Currency,
+	if ca.Amount > room {
+		return done, fmt.Errorf("cannot credit %s %s: the account would have had more than %s", ca.Amount, ca.Currency,
 			money.MaxCredit)
 	}
-	c := &store.Credit{Account: a.no, Currency: q.Currency, Day: day, Amount: q.Amount, Ref: q.Ref, Memo: q.Memo,
+	c := &store.Credit{Account: a.no, Currency: ca.Currency, Day: day, Amount: ca.Amount, Ref: ca.Ref, Memo: ca.Memo,
 		Refund: refund, NowUs: l.now() / 1000}
 	if refund {
-		if c.Charge, err = a.chargeNamed(q.Ref); err != nil {
+		if c.Charge, err = a.chargeNamed(ca.Ref); err != nil {
 			return done, fmt.Errorf("cannot look for the request of the refund: %w", err)
 		}
 	}
@@ -211,10 +211,10 @@ func (q CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, er
 		return Credited{Balance: c.Booked.Balance, Applied: true, Booking: bookingOf(c.Booked, a.Name())}, nil
 	})
 	if done.Applied, err = on.store.Credit(c); err != nil {
-		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", q.Account, l.refTaken(err))
+		return Credited{}, fmt.Errorf("cannot credit the account %q: %w", ca.Account, l.refTaken(err))
 	}
 	done.Booking = bookingOf(c.Booked, a.Name())
-	place := money.PlaceOf(q.Currency)
+	place := money.PlaceOf(ca.Currency)
 	switch {
 	case a.lease != nil:
 		l.node.see(a)
@@ -233,8 +233,8 @@ func (q CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, er
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		// DIEM that midnight overtook on their way are gone, here as in the store.
-		if done.Applied && (q.Currency != DIEM || a.day == day) {
-			a.avail[place] += q.Amount
+		if done.Applied && (ca.Currency != DIEM || a.day == day) {
+			a.avail[place] += ca.Amount
 			if a.owes() {
 				a.pay(l.at())
 			}
@@ -316,19 +316,19 @@ type CreatedKey struct {
 	Secret string  `json:"secret,omitempty"`
 }
 
-func (q CreateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
-	k.Info, k.Secret, err = l.Accounts().createKey(q.NewKey, 0, c)
+func (ck CreateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
+	k.Info, k.Secret, err = l.Accounts().createKey(ck.NewKey, 0, c)
 	return k, err
 }
 
 // reveal gives the secret again.
-func (q CreateKey) reveal(l *Ledger, c *call, k *CreatedKey) {
+func (ck CreateKey) reveal(l *Ledger, c *call, k *CreatedKey) {
 	k.Secret = newSecret(l.brand, k.Info.Type, c.secretOf(l))
 }
 
 // createKey makes at most perMinute keys of an account a minute; 0: any number. c is the
 // operation; nil: the owner of the account makes the key.
-func (l Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, error) {
+func (ac Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, error) {
 	if n.Privacy == 0 {
 		n.Privacy = store.AnyModel
 	}
@@ -338,29 +338,29 @@ func (l Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, 
 	if err := errors.Join(n.check(), checkText("description", n.Description)); err != nil {
 		return KeyInfo{}, "", err
 	}
-	now := l.clock()
+	now := ac.clock()
 	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now) {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key that expired at %s", n.ExpiresAt.Format(time.RFC3339))
 	}
-	a, err := l.findAccount(n.Account)
+	a, err := ac.findAccount(n.Account)
 	if err != nil {
 		return KeyInfo{}, "", err
 	}
 	if err := refusal(a.knownStatus()); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key: %w", err)
 	}
-	if err := l.mayMakeKey(a, perMinute); err != nil {
+	if err := ac.mayMakeKey(a, perMinute); err != nil {
 		return KeyInfo{}, "", err
 	}
-	secret := newSecret(l.brand, n.Type, c.secretOf(l.Ledger))
+	secret := newSecret(ac.brand, n.Type, c.secretOf(ac.Ledger))
 	row := &store.KeyRow{
 		ID: newUUID(), Account: a.no, AccountID: a.ID, AccountName: a.Name(), Type: n.Type,
-		Digest: l.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description,
+		Digest: ac.hasher.digest([]byte(secret)), Last6: secret[len(secret)-6:], Description: n.Description,
 		Period:   n.Period,
 		LimitUSD: n.LimitUSD, LimitDIEM: n.LimitDIEM, LimitTextUSD: n.TextUSD, LimitTextDIEM: n.TextDIEM,
 		Privacy: n.Privacy, CreatedUs: now.UnixMicro(), ExpiresUs: toMicro(n.ExpiresAt),
 	}
-	db := l.store
+	db := ac.store
 	if c != nil {
 		db, c.entry.Account, c.entry.Subject = c.store, a.no, row.ID
 		c.answers(fixed(CreatedKey{Info: keyInfo(row)}))
@@ -368,7 +368,7 @@ func (l Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string, 
 	if err := db.AddKey(row, store.MaxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
-	l.registry.strangers.announce(row.Digest)
+	ac.registry.strangers.announce(row.Digest)
 	return keyInfo(row), secret, nil
 }
 
@@ -392,18 +392,18 @@ type ListKeys struct {
 	Live    bool   `json:"live,omitempty"` // neither revoked nor expired
 }
 
-func (q ListKeys) carryOut(l *Ledger, _ *call) (list List[KeyInfo], err error) {
-	f := store.KeyFilter{Last: q.Last, Live: q.Live, NowUs: l.now() / 1000}
-	if f.Account, err = l.accountNo(q.Account); err != nil {
-		return list, fmt.Errorf("cannot list the keys of %q: %w", q.Account, err)
+func (lk ListKeys) carryOut(l *Ledger, _ *call) (list List[KeyInfo], err error) {
+	f := store.KeyFilter{Last: lk.Last, Live: lk.Live, NowUs: l.now() / 1000}
+	if f.Account, err = l.accountNo(lk.Account); err != nil {
+		return list, fmt.Errorf("cannot list the keys of %q: %w", lk.Account, err)
 	}
-	if strings.Trim(q.Last, base62) != "" || len(q.Last) > 6 {
-		return list, fmt.Errorf("%w: last is %q; expected up to 6 letters and digits", ErrQuery, q.Last)
+	if strings.Trim(lk.Last, base62) != "" || len(lk.Last) > 6 {
+		return list, fmt.Errorf("%w: last is %q; expected up to 6 letters and digits", ErrQuery, lk.Last)
 	}
 	var rows []*store.KeyRow
 	var next *store.KeyRow
-	if err = q.after(&f.After); err == nil {
-		rows, next, err = l.store.KeysOf(f, q.most())
+	if err = lk.after(&f.After); err == nil {
+		rows, next, err = l.store.KeysOf(f, lk.most())
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the keys: %w", err)
@@ -441,12 +441,12 @@ type RevokeKey struct {
 	ID string `json:"id"`
 }
 
-func (q RevokeKey) carryOut(l *Ledger, c *call) (Nothing, error) {
-	if row, err := l.store.KeyByID(q.ID); err == nil {
+func (r RevokeKey) carryOut(l *Ledger, c *call) (Nothing, error) {
+	if row, err := l.store.KeyByID(r.ID); err == nil {
 		c.key(row)
 		c.entry.AnswerFunc = jsonOf(fixed(Nothing{}))
 	}
-	return Nothing{}, l.revokeKey(c.store, q.ID)
+	return Nothing{}, l.revokeKey(c.store, r.ID)
 }
 
 func (l *Ledger) revokeKey(db store.Store, id string) error {

@@ -35,16 +35,16 @@ type ListAudit struct {
 	To        time.Time `json:"to,omitzero"`
 }
 
-func (q ListAudit) carryOut(l *Ledger, _ *call) (list List[AuditInfo], err error) {
-	f := store.AuditFilter{Who: q.Who, Operation: q.Operation, Subject: q.Subject, FromUs: toMicro(q.From),
-		ToUs: toMicro(q.To)}
-	if f.Account, err = l.accountNo(q.Account); err == nil {
-		err = q.after(&f.Behind.AtUs, &f.Behind.No)
+func (la ListAudit) carryOut(l *Ledger, _ *call) (list List[AuditInfo], err error) {
+	f := store.AuditFilter{Who: la.Who, Operation: la.Operation, Subject: la.Subject, FromUs: toMicro(la.From),
+		ToUs: toMicro(la.To)}
+	if f.Account, err = l.accountNo(la.Account); err == nil {
+		err = la.after(&f.Behind.AtUs, &f.Behind.No)
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list the audit log: %w", err)
 	}
-	rows, next, err := l.store.Audit(f, q.most())
+	rows, next, err := l.store.Audit(f, la.most())
 	if err != nil {
 		return list, fmt.Errorf("cannot list the audit log: %w", err)
 	}

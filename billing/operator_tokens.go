@@ -45,26 +45,26 @@ type CreatedToken struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-func (q CreateToken) carryOut(l *Ledger, c *call) (CreatedToken, error) {
+func (ct CreateToken) carryOut(l *Ledger, c *call) (CreatedToken, error) {
 	fail := func(err error) (CreatedToken, error) {
-		return CreatedToken{}, fmt.Errorf("cannot create the token %q: %w", q.Name, err)
+		return CreatedToken{}, fmt.Errorf("cannot create the token %q: %w", ct.Name, err)
 	}
 	switch now := l.clock(); {
-	case q.Name == "" || len(q.Name) > maxName || strings.TrimSpace(q.Name) != q.Name:
+	case ct.Name == "" || len(ct.Name) > maxName || strings.TrimSpace(ct.Name) != ct.Name:
 		return fail(fmt.Errorf("its name has 1 to %d bytes without space around", maxName))
-	case q.Role < MayList || q.Role > MayOwn:
+	case ct.Role < MayList || ct.Role > MayOwn:
 		return fail(errors.New("give its role: read-only, support, billing or owner"))
-	case !q.Ends.After(now):
+	case !ct.Ends.After(now):
 		return fail(errors.New("give a time in the future when it ends"))
-	case q.MaxCredit < 0 || q.MaxCredit > money.MaxCredit:
+	case ct.MaxCredit < 0 || ct.MaxCredit > money.MaxCredit:
 		return fail(fmt.Errorf("its daily limit of credits is between 0 and %s", money.MaxCredit))
 	}
-	if err := checkText("token name", q.Name); err != nil {
+	if err := checkText("token name", ct.Name); err != nil {
 		return fail(err)
 	}
 	secret := l.newToken(c)
-	row := &store.TokenRow{ID: newUUID(), Name: q.Name, Role: uint8(q.Role), MAC: l.tokenMAC(secret),
-		MaxCredit: q.MaxCredit, CreatedUs: l.now() / 1000, EndsUs: q.Ends.UnixMicro()}
+	row := &store.TokenRow{ID: newUUID(), Name: ct.Name, Role: uint8(ct.Role), MAC: l.tokenMAC(secret),
+		MaxCredit: ct.MaxCredit, CreatedUs: l.now() / 1000, EndsUs: ct.Ends.UnixMicro()}
 	made := CreatedToken{TokenInfo: tokenInfo(row)}
 	c.entry.Subject = row.ID
 	c.answers(fixed(made))
@@ -76,7 +76,7 @@ func (q CreateToken) carryOut(l *Ledger, c *call) (CreatedToken, error) {
 }
 
 // reveal gives the secret again.
-func (q CreateToken) reveal(l *Ledger, c *call, made *CreatedToken) { made.Secret = l.newToken(c) }
+func (ct CreateToken) reveal(l *Ledger, c *call, made *CreatedToken) { made.Secret = l.newToken(c) }
 
 func (l *Ledger) newToken(c *call) string {
 	digits := base62Of(c.secretOf(l))
@@ -110,12 +110,12 @@ func tokenInfo(r *store.TokenRow) TokenInfo {
 // ListTokens lists the tokens of the operator's API, the latest first.
 type ListTokens struct{ Page }
 
-func (q ListTokens) carryOut(l *Ledger, _ *call) (list List[TokenInfo], err error) {
+func (lt ListTokens) carryOut(l *Ledger, _ *call) (list List[TokenInfo], err error) {
 	var behind store.JobPlace
-	if err := q.after(&behind.CreatedUs, &behind.ID); err != nil {
+	if err := lt.after(&behind.CreatedUs, &behind.ID); err != nil {
 		return list, err
 	}
-	rows, next, err := l.store.OperatorTokens(behind, q.most())
+	rows, next, err := l.store.OperatorTokens(behind, lt.most())
 	if err != nil {
 		return list, fmt.Errorf("cannot list the tokens: %w", err)
 	}
@@ -133,10 +133,10 @@ type RevokeToken struct {
 	ID string `json:"id"`
 }
 
-func (q RevokeToken) carryOut(l *Ledger, c *call) (TokenInfo, error) {
-	c.entry.Subject = q.ID
+func (r RevokeToken) carryOut(l *Ledger, c *call) (TokenInfo, error) {
+	c.entry.Subject = r.ID
 	state := func(tx *store.Query) (any, error) {
-		row, err := tx.OperatorToken(q.ID)
+		row, err := tx.OperatorToken(r.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -144,16 +144,16 @@ func (q RevokeToken) carryOut(l *Ledger, c *call) (TokenInfo, error) {
 	}
 	c.answers(state)
 	c.entry.BeforeFunc = c.entry.AfterFunc
-	err := c.store.RevokeOperatorToken(q.ID, l.now()/1000)
+	err := c.store.RevokeOperatorToken(r.ID, l.now()/1000)
 	var row *store.TokenRow
 	if err == nil {
-		row, err = l.store.OperatorToken(q.ID)
+		row, err = l.store.OperatorToken(r.ID)
 	}
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoToken
 	}
 	if err != nil {
-		return TokenInfo{}, fmt.Errorf("cannot revoke the token %q: %w", q.ID, err)
+		return TokenInfo{}, fmt.Errorf("cannot revoke the token %q: %w", r.ID, err)
 	}
 	return tokenInfo(row), nil
 }

@@ -123,11 +123,11 @@ type ChangeAccount struct {
 	LowBalance *Nano              `json:"low_balance_at,omitempty"`
 }
 
-func (q ChangeAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
+func (ca ChangeAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
 	fail := func(err error) (AccountProfile, error) {
-		return AccountProfile{}, fmt.Errorf("cannot change the account %q: %w", q.Account, err)
+		return AccountProfile{}, fmt.Errorf("cannot change the account %q: %w", ca.Account, err)
 	}
-	a, err := l.findAccount(q.Account)
+	a, err := l.findAccount(ca.Account)
 	if err != nil {
 		return fail(err)
 	}
@@ -142,7 +142,7 @@ func (q ChangeAccount) carryOut(l *Ledger, c *call) (AccountProfile, error) {
 	if row.ErasedUs != 0 {
 		return fail(errors.New("it is erased"))
 	}
-	if err := q.change(row); err != nil {
+	if err := ca.change(row); err != nil {
 		return fail(err)
 	}
 	c.profile(a)
@@ -172,32 +172,32 @@ func (c *call) match(now int64) (int64, error) {
 }
 
 // change brings the query into a row.
-func (q *ChangeAccount) change(row *store.ProfileRow) error {
+func (ca *ChangeAccount) change(row *store.ProfileRow) error {
 	now, err := profileInfo(row)
 	if err != nil {
 		return err
 	}
 	p := now.Profile
-	for _, f := range []struct{ from, to *string }{{q.ExternalID, &p.ExternalID}, {q.Email, &p.Email},
-		{q.Company, &p.Company}, {q.TaxID, &p.TaxID}} {
+	for _, f := range []struct{ from, to *string }{{ca.ExternalID, &p.ExternalID}, {ca.Email, &p.Email},
+		{ca.Company, &p.Company}, {ca.TaxID, &p.TaxID}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}
 	}
-	if q.Metadata != nil {
-		p.Metadata = *q.Metadata
+	if ca.Metadata != nil {
+		p.Metadata = *ca.Metadata
 	}
-	if q.LowBalance != nil {
-		p.LowBalance = *q.LowBalance
+	if ca.LowBalance != nil {
+		p.LowBalance = *ca.LowBalance
 	}
-	if q.Name != nil && *q.Name != row.Name {
-		if config.IsWallet(row.Name) || config.IsWallet(*q.Name) {
+	if ca.Name != nil && *ca.Name != row.Name {
+		if config.IsWallet(row.Name) || config.IsWallet(*ca.Name) {
 			return errors.New("the name of a wallet's account is its address")
 		}
-		if err := checkName(*q.Name); err != nil {
+		if err := checkName(*ca.Name); err != nil {
 			return err
 		}
-		row.Name = *q.Name
+		row.Name = *ca.Name
 	}
 	if err := p.check(); err != nil {
 		return err
@@ -234,12 +234,12 @@ type AccountDetail struct {
 	DaysLeft   *int64    `json:"days_left"` // at the rate of the last seven days; null: nothing was spent
 }
 
-func (q GetAccount) carryOut(l *Ledger, _ *call) (AccountDetail, error) {
+func (g GetAccount) carryOut(l *Ledger, _ *call) (AccountDetail, error) {
 	fail := func(err error) (AccountDetail, error) {
-		return AccountDetail{}, fmt.Errorf("cannot read the account %q: %w", q.Account, err)
+		return AccountDetail{}, fmt.Errorf("cannot read the account %q: %w", g.Account, err)
 	}
 	day := l.Today()
-	row, err := l.store.FindAccount(q.Account, day)
+	row, err := l.store.FindAccount(g.Account, day)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}

@@ -309,8 +309,6 @@ func (p *projector) expire() error {
 	return nil
 }
 
-func (p *projector) close() { p.work.Close() }
-
 func (p *projector) closeReaders() {
 	p.ledger.Close()
 	p.usage.Close()

@@ -92,8 +92,8 @@ func (s *recalls) due(now int64, most time.Duration) bool {
 	return passed >= int64(s.apart) && (s.sent.done || passed >= int64(most))
 }
 
-// begin takes the recall that is sent now.
-func (s *recalls) begin(now int64) *recall {
+// takeNext takes the recall that is sent now.
+func (s *recalls) takeNext(now int64) *recall {
 	if s.sent != nil && !s.sent.found {
 		s.apart = min(2*s.apart, recallMost)
 	} else {
@@ -116,7 +116,7 @@ func (q *leaseQueue) recallAll() bool {
 		s := &a.lease.recalls
 		s.calling = false
 		if s.due(now, q.n.t.recall) {
-			owners, list, accounts = append(owners, a), append(list, s.begin(now)), append(accounts, a.no)
+			owners, list, accounts = append(owners, a), append(list, s.takeNext(now)), append(accounts, a.no)
 		}
 		a.mu.Unlock()
 	}

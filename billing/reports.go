@@ -20,13 +20,13 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 // what other nodes have reported.
 type ReportUsage struct{ report.SumQuery }
 
-func (q ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
-	if err := q.Check(); err != nil {
+func (r ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
 	var account uint32
-	if q.Account != "" {
-		a, err := l.findAccount(q.Account)
+	if r.Account != "" {
+		a, err := l.findAccount(r.Account)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func (q ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
 	if err := l.catchUp(); err != nil {
 		return nil, err
 	}
-	return l.reports.Sum(q.SumQuery, account)
+	return l.reports.Sum(r.SumQuery, account)
 }
 
 // catchUp brings the charges of this process into the store.
@@ -53,17 +53,17 @@ func (l *Ledger) catchUp() error {
 // store's books. All charges of this process are in it.
 type ReadStatement struct{ report.StatementQuery }
 
-func (q ReadStatement) carryOut(l *Ledger, c *call) (*report.Statement, error) {
-	a, err := l.findAccount(q.Account)
+func (r ReadStatement) carryOut(l *Ledger, c *call) (*report.Statement, error) {
+	a, err := l.findAccount(r.Account)
 	if err != nil {
 		return nil, err
 	}
-	if q.After == 0 {
+	if r.After == 0 {
 		if err := l.catchUp(); err != nil {
 			return nil, err
 		}
 	}
-	return l.Reports(a).Statement(q.StatementQuery)
+	return l.Reports(a).Statement(r.StatementQuery)
 }
 
 // chargeNamed is the charge of the request whose id a reference begins with; nil: not found.

@@ -372,25 +372,25 @@ type ListRefusals struct {
 	To      time.Time `json:"to,omitzero"`
 }
 
-func (q ListRefusals) carryOut(l *Ledger, _ *call) (list List[Refusal], err error) {
-	f := store.RequestFilter{Refused: true, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
-	if q.Status != 0 || q.By != "" {
+func (lr ListRefusals) carryOut(l *Ledger, _ *call) (list List[Refusal], err error) {
+	f := store.RequestFilter{Refused: true, FromUs: toMicro(lr.From), ToUs: toMicro(lr.To)}
+	if lr.Status != 0 || lr.By != "" {
 		f.Matches = func(r *store.RequestRow) bool {
-			return (q.Status == 0 || r.Status == q.Status) && (q.By == "" || r.LimitBy == q.By)
+			return (lr.Status == 0 || r.Status == lr.Status) && (lr.By == "" || r.LimitBy == lr.By)
 		}
 	}
-	if f.Account, err = l.accountNo(q.Account); err == nil {
+	if f.Account, err = l.accountNo(lr.Account); err == nil {
 		err = l.flushRequests()
 	}
 	if err != nil {
 		return list, fmt.Errorf("cannot list refusals: %w", err)
 	}
-	return requestPage(l, &q.Page, f, refusalInfo)
+	return requestPage(l, &lr.Page, f, refusalInfo)
 }
 
 // Refusals lists the refusals of one account for its owner.
-func (l Accounts) Refusals(a *AccountState, p Page, from, to time.Time) (List[Refusal], error) {
-	return requestPage(l.Ledger, &p, store.RequestFilter{Account: a.no, Refused: true, FromUs: toMicro(from), ToUs: toMicro(to)}, refusalInfo)
+func (ac Accounts) Refusals(a *AccountState, p Page, from, to time.Time) (List[Refusal], error) {
+	return requestPage(ac.Ledger, &p, store.RequestFilter{Account: a.no, Refused: true, FromUs: toMicro(from), ToUs: toMicro(to)}, refusalInfo)
 }
 
 func refusalInfo(l *Ledger, r *store.RequestRow, names accountNames) (Refusal, error) {

@@ -41,8 +41,6 @@ func startRetention(l *Ledger) *retention {
 	return r
 }
 
-func (r *retention) close() { r.work.Close() }
-
 // note logs the first of a row of failures.
 func (r *retention) note(err error) {
 	if errors.Is(err, errStopped) || errors.Is(err, store.ErrPrunes) {

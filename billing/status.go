@@ -90,19 +90,19 @@ type CloseAccount struct {
 	WithBalance bool   `json:"with_balance,omitempty"`
 }
 
-func (q SuspendAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	return l.changeStatus(c, q.Account, store.AccountSuspended, true)
+func (s SuspendAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	return l.changeStatus(c, s.Account, store.AccountSuspended, true)
 }
 
-func (q ResumeAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	return l.changeStatus(c, q.Account, store.AccountOpen, true)
+func (r ResumeAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	return l.changeStatus(c, r.Account, store.AccountOpen, true)
 }
 
 // ErrBalance is an account with money or debt that is to be closed.
 var ErrBalance = errors.New("the account has a balance or debt")
 
-func (q CloseAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
-	return l.changeStatus(c, q.Account, store.AccountClosed, q.WithBalance)
+func (ca CloseAccount) carryOut(l *Ledger, c *call) (AccountInfo, error) {
+	return l.changeStatus(c, ca.Account, store.AccountClosed, ca.WithBalance)
 }
 
 // changeStatus changes the status of an account; one with money or debt only with balance.

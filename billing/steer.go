@@ -127,16 +127,16 @@ type ResumeUpstream struct {
 	Model    string `json:"model,omitempty"`
 }
 
-func (q DrainUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
-	return l.steer(c, q.Upstream, q.Model, Drained)
+func (d DrainUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
+	return l.steer(c, d.Upstream, d.Model, Drained)
 }
 
-func (q OfflineUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
-	return l.steer(c, q.Upstream, q.Model, Offline)
+func (o OfflineUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
+	return l.steer(c, o.Upstream, o.Model, Offline)
 }
 
-func (q ResumeUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
-	return l.steer(c, q.Upstream, q.Model, Serving)
+func (r ResumeUpstream) carryOut(l *Ledger, c *call) (Steering, error) {
+	return l.steer(c, r.Upstream, r.Model, Serving)
 }
 
 func (l *Ledger) steer(c *call, upstream, model, state string) (Steering, error) {

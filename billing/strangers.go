@@ -15,7 +15,7 @@ import (
 // TooManyWrong is an address that has tried too many secrets of no key.
 type TooManyWrong struct{ After time.Duration }
 
-func (e *TooManyWrong) Error() string {
+func (t *TooManyWrong) Error() string {
 	return "too many secrets of no key were tried from this address"
 }
 

@@ -83,11 +83,11 @@ func (l *Ledger) NoteViolation(k *Key, model, tier, kind string, nowNs int64) {
 }
 
 // Violations are the last refusals of an account, newest first.
-func (l Accounts) Violations(a *AccountState) ([]Violation, error) {
-	v := &l.violations
+func (ac Accounts) Violations(a *AccountState) ([]Violation, error) {
+	v := &ac.violations
 	v.writing.RLock() // a refusal is either in memory or in the store
 	defer v.writing.RUnlock()
-	list, err := l.store.Violations(a.no)
+	list, err := ac.store.Violations(a.no)
 	if err != nil {
 		return nil, err
 	}

@@ -69,9 +69,9 @@ func (l *Ledger) Wallets() Wallets { return Wallets{l} }
 // WalletAccount gives the account of a wallet: the one that it is linked to, or else its
 // own, whose name is the address. With open a missing one is made, else the
 // error is ErrNoAccount.
-func (l Accounts) WalletAccount(address string, open bool) (Account, error) {
+func (ac Accounts) WalletAccount(address string, open bool) (Account, error) {
 	for {
-		row, err := l.Wallets().row(address)
+		row, err := ac.Wallets().row(address)
 		switch {
 		case err == nil:
 			return Account{ID: row.ID, Name: row.Name}, nil
@@ -80,7 +80,7 @@ func (l Accounts) WalletAccount(address string, open bool) (Account, error) {
 		case !open:
 			return Account{}, fmt.Errorf("cannot find the account of wallet %s: %w", address, ErrNoAccount)
 		}
-		a, err := l.createAccount(address)
+		a, err := ac.createAccount(address)
 		if !errors.Is(err, ErrNameTaken) {
 			return a, err
 		}
@@ -89,12 +89,12 @@ func (l Accounts) WalletAccount(address string, open bool) (Account, error) {
 }
 
 // createAccount makes an account for its owner.
-func (l Accounts) createAccount(name string) (Account, error) {
-	l.operating.Lock()
-	defer l.operating.Unlock()
-	row, err := l.newAccount(CreateAccount{Name: name})
+func (ac Accounts) createAccount(name string) (Account, error) {
+	ac.operating.Lock()
+	defer ac.operating.Unlock()
+	row, err := ac.newAccount(CreateAccount{Name: name})
 	if err == nil {
-		err = l.addAccount(l.store, row)
+		err = ac.addAccount(ac.store, row)
 	}
 	return Account{ID: row.ID, Name: name}, err
 }
@@ -117,14 +117,14 @@ func (l Wallets) row(address string) (*store.AccountRow, error) {
 
 // WalletState gives the account of a wallet as it is in memory, whatever its status, for
 // reports, or ErrNoAccount.
-func (l Accounts) WalletState(address string) (*AccountState, error) {
-	row, err := l.Wallets().row(address)
+func (ac Accounts) WalletState(address string) (*AccountState, error) {
+	row, err := ac.Wallets().row(address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}
 	var a *AccountState
 	if err == nil {
-		a, err = l.account(row.No)
+		a, err = ac.account(row.No)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the account of wallet %s: %w", address, err)
@@ -169,9 +169,9 @@ func (l Wallets) expectKey(key *store.KeyRow) {
 }
 
 // LinkWallet links a wallet to an account, for its owner.
-func (l Accounts) LinkWallet(address, account, by string) (WalletLink, error) {
+func (ac Accounts) LinkWallet(address, account, by string) (WalletLink, error) {
 	act := Act{By: Actor{Name: by, Role: MayOwn, From: "wallet"}}
-	return perform(l.Ledger, &call{Act: act, ctx: context.Background()}, LinkWallet{address, account, by})
+	return perform(ac.Ledger, &call{Act: act, ctx: context.Background()}, LinkWallet{address, account, by})
 }
 
 // LinkWallet sends the credit of a wallet to an account from now on, and its sign-ins
@@ -184,8 +184,8 @@ type LinkWallet struct {
 	By      string `json:"by,omitempty"`
 }
 
-func (q LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
-	address, account, by := q.Address, q.Account, c.by(q.By)
+func (lw LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
+	address, account, by := lw.Address, lw.Account, c.by(lw.By)
 	fail := func(err error) (WalletLink, error) {
 		return WalletLink{}, fmt.Errorf("cannot link the wallet %s to the account %q: %w", address, account, err)
 	}
@@ -236,16 +236,16 @@ type UnlinkWallet struct {
 	Address string `json:"address"`
 }
 
-func (q UnlinkWallet) carryOut(l *Ledger, c *call) (Nothing, error) {
-	key := l.Wallets().keyRow(q.Address, 0)
-	c.entry.Subject = q.Address
+func (u UnlinkWallet) carryOut(l *Ledger, c *call) (Nothing, error) {
+	key := l.Wallets().keyRow(u.Address, 0)
+	c.entry.Subject = u.Address
 	c.answers(fixed(Nothing{}))
-	retired, err := c.store.UnlinkWallet(q.Address, key)
+	retired, err := c.store.UnlinkWallet(u.Address, key)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNotLinked
 	}
 	if err != nil {
-		return Nothing{}, fmt.Errorf("cannot unlink the wallet %s: %w", q.Address, err)
+		return Nothing{}, fmt.Errorf("cannot unlink the wallet %s: %w", u.Address, err)
 	}
 	l.Wallets().changeKey(retired, key)
 	return Nothing{}, nil

@@ -64,15 +64,15 @@ type ListPayments struct {
 	To      time.Time `json:"to,omitzero"`
 }
 
-func (q ListPayments) carryOut(l *Ledger, _ *call) (list List[PaymentInfo], err error) {
-	f := store.PaymentFilter{Wallet: q.Wallet, Open: q.Open, FromUs: toMicro(q.From), ToUs: toMicro(q.To)}
-	if f.Account, err = l.accountNo(q.Account); err == nil {
-		err = q.after(&f.Behind.CreatedUs, &f.Behind.ID)
+func (lp ListPayments) carryOut(l *Ledger, _ *call) (list List[PaymentInfo], err error) {
+	f := store.PaymentFilter{Wallet: lp.Wallet, Open: lp.Open, FromUs: toMicro(lp.From), ToUs: toMicro(lp.To)}
+	if f.Account, err = l.accountNo(lp.Account); err == nil {
+		err = lp.after(&f.Behind.CreatedUs, &f.Behind.ID)
 	}
 	var rows []*store.PaymentRow
 	var next *store.PaymentRow
 	if err == nil {
-		rows, next, err = l.store.Payments(f, q.most())
+		rows, next, err = l.store.Payments(f, lp.most())
 	}
 	if err == nil {
 		list, err = page(rows, next, func(r *store.PaymentRow) string { return cursorAt(r.CreatedUs, r.ID) },
@@ -89,13 +89,13 @@ type GetPayment struct {
 	ID string `json:"id"`
 }
 
-func (q GetPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
-	row, err := l.store.Payment(q.ID)
+func (g GetPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
+	row, err := l.store.Payment(g.ID)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoPayment
 	}
 	if err != nil {
-		return PaymentInfo{}, fmt.Errorf("cannot find the payment %q: %w", q.ID, err)
+		return PaymentInfo{}, fmt.Errorf("cannot find the payment %q: %w", g.ID, err)
 	}
 	return paymentInfo(l, row, accountNames{})
 }
@@ -110,16 +110,16 @@ type ResolvePayment struct {
 	Reason string `json:"reason"`
 }
 
-func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
+func (r ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	fail := func(err error) (PaymentInfo, error) {
-		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", q.ID, err)
+		return PaymentInfo{}, fmt.Errorf("cannot resolve the payment %q: %w", r.ID, err)
 	}
-	q.By, q.Reason = c.by(q.By), c.why(q.Reason)
-	if err := checkDecision(q.By, q.Reason); err != nil {
+	r.By, r.Reason = c.by(r.By), c.why(r.Reason)
+	if err := checkDecision(r.By, r.Reason); err != nil {
 		return fail(err)
 	}
 	p := &Payments{c.store, l}
-	row, err := l.store.Payment(q.ID)
+	row, err := l.store.Payment(r.ID)
 	switch {
 	case errors.Is(err, store.ErrNoRow):
 		return fail(ErrNoPayment)
@@ -133,8 +133,8 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+decisionUs, p.NowUs()); err != nil || !ok {
 		return fail(errors.Join(err, ErrPaymentBusy))
 	}
-	if q.Credit {
-		resolved := "credited by " + q.By + ": " + q.Reason
+	if r.Credit {
+		resolved := "credited by " + r.By + ": " + r.Reason
 		var after *store.PaymentRow
 		var applied bool
 		after, applied, err = p.CreditPayment(&store.PaymentCredit{ID: row.ID, Epoch: row.Epoch,
@@ -144,7 +144,7 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 		}
 	} else {
 		row.State, row.EndedUs, row.LeaseUs = store.PaymentDead, p.NowUs(), 0
-		row.Code, row.Reason, row.Resolved = "PAYMENT_VERIFICATION_FAILED", "dropped", "dropped by "+q.By+": "+q.Reason
+		row.Code, row.Reason, row.Resolved = "PAYMENT_VERIFICATION_FAILED", "dropped", "dropped by "+r.By+": "+r.Reason
 		var ok bool
 		if ok, err = c.store.UpdatePayment(row); err == nil && !ok {
 			err = ErrPaymentBusy
@@ -153,7 +153,7 @@ func (q ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return GetPayment{q.ID}.carryOut(l, c)
+	return GetPayment{r.ID}.carryOut(l, c)
 }
 
 // decisionUs is how long nobody else is at a payment that an operator decides.
@@ -192,12 +192,12 @@ func paymentInfo(l *Ledger, r *store.PaymentRow, names accountNames) (PaymentInf
 // ListWallets lists the wallets that spend here, the latest first.
 type ListWallets struct{ Page }
 
-func (q ListWallets) carryOut(l *Ledger, _ *call) (list List[WalletInfo], err error) {
+func (lw ListWallets) carryOut(l *Ledger, _ *call) (list List[WalletInfo], err error) {
 	var before int64
 	var keys []*store.KeyRow
 	var next *store.KeyRow
-	if err = q.after(&before); err == nil {
-		keys, next, err = l.store.WalletKeys(before, q.most())
+	if err = lw.after(&before); err == nil {
+		keys, next, err = l.store.WalletKeys(before, lw.most())
 	}
 	if err == nil {
 		list, err = page(keys, next, func(k *store.KeyRow) string { return cursorAt(k.No) }, l.describeWallets)
@@ -223,17 +223,17 @@ type GetWallet struct {
 	Address string `json:"address"`
 }
 
-func (q GetWallet) carryOut(l *Ledger, c *call) (WalletInfo, error) {
-	row, err := l.Wallets().row(q.Address)
+func (g GetWallet) carryOut(l *Ledger, c *call) (WalletInfo, error) {
+	row, err := l.Wallets().row(g.Address)
 	if errors.Is(err, store.ErrNoRow) {
 		err = ErrNoAccount
 	}
 	var info WalletInfo
 	if err == nil {
-		info, err = walletInfo(l, q.Address, row.No)
+		info, err = walletInfo(l, g.Address, row.No)
 	}
 	if err != nil {
-		return WalletInfo{}, fmt.Errorf("cannot find the wallet %s: %w", q.Address, err)
+		return WalletInfo{}, fmt.Errorf("cannot find the wallet %s: %w", g.Address, err)
 	}
 	return info, nil
 }
@@ -284,13 +284,13 @@ type AssignPayment struct {
 	Reason  string        `json:"reason"`
 }
 
-func (q AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
-	p, to := &q.Payment, q.To
+func (ap AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
+	p, to := &ap.Payment, ap.To
 	fail := func(err error) (PaymentInfo, error) {
 		return PaymentInfo{}, fmt.Errorf("cannot assign the payment %q to %q: %w", p.ID, to, err)
 	}
-	q.By, q.Reason = c.by(q.By), c.why(q.Reason)
-	if err := checkDecision(q.By, q.Reason); err != nil {
+	ap.By, ap.Reason = c.by(ap.By), c.why(ap.Reason)
+	if err := checkDecision(ap.By, ap.Reason); err != nil {
 		return fail(err)
 	}
 	if !config.IsWallet(to) {
@@ -317,7 +317,7 @@ func (q AssignPayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	case existing != nil:
 		return fail(fmt.Errorf("%w: it is %s, for %s", ErrDecided, existing.State, existing.Wallet))
 	}
-	resolved := "assigned by " + q.By + ": " + q.Reason + " (paid by " + p.Payer + ")"
+	resolved := "assigned by " + ap.By + ": " + ap.Reason + " (paid by " + p.Payer + ")"
 	after, applied, err := l.Payments().CreditPayment(&store.PaymentCredit{ID: p.ID, Epoch: row.Epoch,
 		Transaction: p.Transaction, Final: p.Final, Resolved: resolved, NextUs: now + nextLookUs})
 	if err == nil && !applied && after.Resolved != resolved {

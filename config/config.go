@@ -206,22 +206,22 @@ type Log struct {
 }
 
 // Open gives the logger that an operator wants.
-func (c Log) Open() (zerolog.Logger, error) {
+func (l Log) Open() (zerolog.Logger, error) {
 	var out io.Writer = os.Stderr
-	if c.File != "" {
-		file := &lumberjack.Logger{Filename: c.File, MaxSize: int(c.MaxSize >> 20), MaxBackups: c.Keep}
+	if l.File != "" {
+		file := &lumberjack.Logger{Filename: l.File, MaxSize: int(l.MaxSize >> 20), MaxBackups: l.Keep}
 		if _, err := file.Write(nil); err != nil {
 			return zerolog.Nop(), fmt.Errorf("cannot write the log to log.file: %w", err)
 		}
 		out = file
 	}
-	if c.Format == "console" && c.File != "" {
+	if l.Format == "console" && l.File != "" {
 		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: "15:04:05.000"}
-	} else if c.Format == "console" || (c.Format == "auto" && c.File == "" && term.IsTerminal(int(os.Stderr.Fd()))) {
+	} else if l.Format == "console" || (l.Format == "auto" && l.File == "" && term.IsTerminal(int(os.Stderr.Fd()))) {
 		out = zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "15:04:05.000"}
 	}
-	if c.Socket != "" {
-		network, address, err := parseLogSocket(c.Socket)
+	if l.Socket != "" {
+		network, address, err := parseLogSocket(l.Socket)
 		if err != nil {
 			return zerolog.Nop(), fmt.Errorf("cannot write the log to log.socket: %w", err)
 		}
@@ -229,7 +229,7 @@ func (c Log) Open() (zerolog.Logger, error) {
 		socket.dial()
 		out = socket
 	}
-	level, err := zerolog.ParseLevel(c.Level)
+	level, err := zerolog.ParseLevel(l.Level)
 	if err != nil {
 		level = zerolog.InfoLevel
 	}

@@ -31,12 +31,12 @@ type Images struct {
 	Memory Size `yaml:"memory" default:"1GB" range:"64MB..1024GB" restart:"key"`
 }
 
-func (c *Images) complete() {
-	if c.Styles == nil {
-		c.Styles = slices.Clone(builtinStyles)
+func (i *Images) complete() {
+	if i.Styles == nil {
+		i.Styles = slices.Clone(builtinStyles)
 	}
-	if c.BrandedStyles {
-		c.Styles = append(c.Styles, brandedStyles...)
+	if i.BrandedStyles {
+		i.Styles = append(i.Styles, brandedStyles...)
 	}
 }
 

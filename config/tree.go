@@ -221,11 +221,11 @@ func reportSyntax(s *source, r *report, err error) {
 }
 
 // plant converts a node of the library. Depth is bounded by shallow.
-func (p *treeBuilder) plant(from ast.Node) *node {
-	if p.depth++; p.depth > 4*maxDepth {
+func (tb *treeBuilder) plant(from ast.Node) *node {
+	if tb.depth++; tb.depth > 4*maxDepth {
 		panic("nesting")
 	}
-	defer func() { p.depth-- }()
+	defer func() { tb.depth-- }()
 	t := from.GetToken()
 	n := &node{line: t.Position.Line, column: t.Position.Column, after: t.Next}
 	switch from := from.(type) {
@@ -237,16 +237,16 @@ func (p *treeBuilder) plant(from ast.Node) *node {
 			n.after = content.Next
 		}
 	case *ast.MappingNode:
-		p.mapping(n, from.Values)
+		tb.mapping(n, from.Values)
 		if from.End != nil {
 			n.after = from.End.Next
 		}
 	case *ast.MappingValueNode:
-		p.mapping(n, []*ast.MappingValueNode{from})
+		tb.mapping(n, []*ast.MappingValueNode{from})
 	case *ast.SequenceNode:
 		n.kind = sequenceNode
 		for _, item := range from.Values {
-			n.items = append(n.items, p.plant(item))
+			n.items = append(n.items, tb.plant(item))
 		}
 		if len(n.items) > 0 {
 			n.after = n.items[len(n.items)-1].after
@@ -255,32 +255,32 @@ func (p *treeBuilder) plant(from ast.Node) *node {
 			n.after = from.End.Next
 		}
 	case *ast.AnchorNode:
-		n = p.plant(from.Value)
-		p.anchors[from.Name.GetToken().Value] = n
+		n = tb.plant(from.Value)
+		tb.anchors[from.Name.GetToken().Value] = n
 	case *ast.AliasNode:
 		name := from.Value.GetToken().Value
-		if known := p.anchors[name]; known != nil {
+		if known := tb.anchors[name]; known != nil {
 			return known
 		}
-		p.add(n.at(), "", "alias *%s is used before its anchor &%s is complete; expected an anchor further up",
+		tb.add(n.at(), "", "alias *%s is used before its anchor &%s is complete; expected an anchor further up",
 			clip(name), clip(name))
 		n.kind = badNode
 	case *ast.TagNode:
-		p.add(n.at(), "", "tag %s is not used here; remove it", clip(t.Value))
+		tb.add(n.at(), "", "tag %s is not used here; remove it", clip(t.Value))
 		n.kind = badNode
 	case ast.ScalarNode:
-		n.column = p.src.skipSpace(n.at()) // the library does not count tabs before a value
+		n.column = tb.src.skipSpace(n.at()) // the library does not count tabs before a value
 		n.text = t.Value
 		n.quoted = t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 	default:
-		p.add(n.at(), "", "%s is not used here; expected a value", from.Type())
+		tb.add(n.at(), "", "%s is not used here; expected a value", from.Type())
 		n.kind = badNode
 	}
 	return n
 }
 
 // mapping fills n with keys. The first of two equal keys counts.
-func (p *treeBuilder) mapping(n *node, values []*ast.MappingValueNode) {
+func (tb *treeBuilder) mapping(n *node, values []*ast.MappingValueNode) {
 	n.kind = mappingNode
 	seen := map[string]int{}
 	var merges []*node
@@ -291,9 +291,9 @@ func (p *treeBuilder) mapping(n *node, values []*ast.MappingValueNode) {
 			n.column == v.Start.Position.Column {
 			n.line, n.column = at.line, at.column // the colon stands for a block mapping
 		}
-		value := p.plant(v.Value)
+		value := tb.plant(v.Value)
 		n.after = value.after
-		p.src.hideNamed(t.Value, value)
+		tb.src.hideNamed(t.Value, value)
 		if _, ok := v.Key.(*ast.MergeKeyNode); ok {
 			merges = append(merges, value)
 			continue
@@ -303,32 +303,32 @@ func (p *treeBuilder) mapping(n *node, values []*ast.MappingValueNode) {
 		}
 		name := t.Value
 		if first, ok := seen[name]; ok {
-			p.src.hide(value)
-			p.add(at, "", "key %q is written twice; the first is on line %d: remove one", clip(name), first)
+			tb.src.hide(value)
+			tb.add(at, "", "key %q is written twice; the first is on line %d: remove one", clip(name), first)
 			continue
 		}
 		seen[name] = at.line
 		n.pairs = append(n.pairs, pair{name: name, at: at, value: value})
 	}
 	for _, m := range merges {
-		p.merge(n, m, seen)
+		tb.merge(n, m, seen)
 	}
 }
 
 // merge adds the keys of a `<<` that n does not have itself.
-func (p *treeBuilder) merge(n, from *node, seen map[string]int) {
+func (tb *treeBuilder) merge(n, from *node, seen map[string]int) {
 	sources := []*node{from}
 	if from.kind == sequenceNode {
 		sources = from.items
 	}
 	for _, one := range sources {
 		if one.kind != mappingNode {
-			p.add(one.at(), "", "<< merges %s; expected an alias of a group of keys", one.describe())
+			tb.add(one.at(), "", "<< merges %s; expected an alias of a group of keys", one.describe())
 			continue
 		}
-		if p.merged += len(one.pairs); p.merged > maxMerged {
-			if p.merged-len(one.pairs) <= maxMerged {
-				p.add(n.at(), "", "<< has copied more than %d keys; write the values out", maxMerged)
+		if tb.merged += len(one.pairs); tb.merged > maxMerged {
+			if tb.merged-len(one.pairs) <= maxMerged {
+				tb.add(n.at(), "", "<< has copied more than %d keys; write the values out", maxMerged)
 			}
 			return
 		}

@@ -105,7 +105,7 @@ type Consent struct {
 }
 
 // Upscales says that the model enlarges a video, whose length is the price.
-func (v *Video) Upscales() bool { return len(v.Inputs.UpscaleFactors) > 0 }
+func (vi *Video) Upscales() bool { return len(vi.Inputs.UpscaleFactors) > 0 }
 
 const (
 	maxVideoSeconds = 600
@@ -155,20 +155,20 @@ var videoKind = kind{"video", "video", Rate{RPM: 40}, newVideo}
 func newVideo() Spec { return filledSpec(&Video{}) }
 
 // Text is false: what comes out are pictures and sound.
-func (v *Video) Text() bool { return false }
+func (vi *Video) Text() bool { return false }
 
 // Free says that `price: free` is written.
-func (v *Video) Free() bool { return v.Price != nil && v.Price.Free }
+func (vi *Video) Free() bool { return vi.Price != nil && vi.Price.Free }
 
-func (v *Video) complete(*Model) {
-	c, in := &v.Constraints, &v.Inputs
+func (vi *Video) complete(*Model) {
+	c, in := &vi.Constraints, &vi.Inputs
 	if c.DefaultResolution == "" && len(c.Resolutions) > 0 {
 		c.DefaultResolution = c.Resolutions[0]
 	}
 	for _, need := range []*string{&in.Image, &in.EndImage, &in.Audio, &in.Video} {
 		if *need == "" {
 			switch {
-			case need == &in.Image && c.ModelType == "image-to-video", need == &in.Video && v.Upscales():
+			case need == &in.Image && c.ModelType == "image-to-video", need == &in.Video && vi.Upscales():
 				*need = "required"
 			default:
 				*need = "none"
@@ -177,26 +177,26 @@ func (v *Video) complete(*Model) {
 	}
 }
 
-func (m *Video) check(v *validator, path string, own *Model) {
-	m.checkConstraints(v, path+".constraints")
-	m.checkInputs(v, path+".inputs")
-	m.checkConsents(v, path+".consents")
-	m.checkPrice(v, path+".price")
-	if m.Recommend == "" {
+func (vi *Video) check(v *validator, path string, own *Model) {
+	vi.checkConstraints(v, path+".constraints")
+	vi.checkInputs(v, path+".inputs")
+	vi.checkConsents(v, path+".consents")
+	vi.checkPrice(v, path+".price")
+	if vi.Recommend == "" {
 		return
 	}
 	at := path + ".recommend"
-	i, ok := v.ids[m.Recommend]
+	i, ok := v.ids[vi.Recommend]
 	switch {
-	case m.Recommend == own.ID:
+	case vi.Recommend == own.ID:
 		v.wrong(at, "the model would recommend itself; expected the id of another video model")
 	case !ok || v.c.Models[i].Type != videoKind.name:
-		v.wrong(at, "there is no video model %s; expected the id of one of this file", quote(m.Recommend))
+		v.wrong(at, "there is no video model %s; expected the id of one of this file", quote(vi.Recommend))
 	}
 }
 
-func (m *Video) checkConstraints(v *validator, path string) {
-	c := &m.Constraints
+func (vi *Video) checkConstraints(v *validator, path string) {
+	c := &vi.Constraints
 	v.standard(path, "default_resolution", c.DefaultResolution, "resolutions", c.Resolutions)
 	v.choices(path+".durations", c.Durations, func(s string) bool { return slices.Contains(VideoDurations, s) },
 		"expected 1s to 30s, auto, Auto, \"-1\" or 1 gen")
@@ -205,8 +205,8 @@ func (m *Video) checkConstraints(v *validator, path string) {
 	}
 }
 
-func (m *Video) checkInputs(v *validator, path string) {
-	in := &m.Inputs
+func (vi *Video) checkInputs(v *validator, path string) {
+	in := &vi.Inputs
 	for i, n := range in.UpscaleFactors {
 		if at := fmt.Sprintf("%s.upscale_factors[%d]", path, i); !slices.Contains(upscaleFactors, n) ||
 			slices.Contains(in.UpscaleFactors[:i], n) {
@@ -215,9 +215,9 @@ func (m *Video) checkInputs(v *validator, path string) {
 	}
 	whole(v, path+".video_max_seconds", in.VideoMaxSeconds, min(in.VideoMinSeconds, maxVideoSeconds), maxVideoSeconds)
 	switch {
-	case m.Upscales() && in.Video != "required":
+	case vi.Upscales() && in.Video != "required":
 		v.wrong(path+".video", "the model enlarges a video; expected video: required, or no upscale_factors")
-	case m.Upscales() && len(m.Constraints.Durations) > 0:
+	case vi.Upscales() && len(vi.Constraints.Durations) > 0:
 		v.wrong(path+".upscale_factors",
 			"the model enlarges a video, which has its length already; expected constraints without durations")
 	case in.Image == "none" && in.EndImage != "none":
@@ -225,14 +225,14 @@ func (m *Video) checkInputs(v *validator, path string) {
 	}
 }
 
-func (m *Video) checkConsents(v *validator, path string) {
-	for i, c := range m.Consents {
+func (vi *Video) checkConsents(v *validator, path string) {
+	for i, c := range vi.Consents {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !consentName.MatchString(c.Provider) {
 			v.wrong(at+".provider", "%s cannot be the name of a provider; expected 1 to 64 lower-case letters, digits, "+
 				"_ or -, a letter first", v.shown(at+".provider"))
 		}
-		if slices.ContainsFunc(m.Consents[:i], func(other Consent) bool { return other.Provider == c.Provider }) {
+		if slices.ContainsFunc(vi.Consents[:i], func(other Consent) bool { return other.Provider == c.Provider }) {
 			v.wrong(at+".provider", "%s is listed already; expected every provider once", quote(c.Provider))
 		}
 		if c.Version == "" || len(c.Version) > 64 {
@@ -253,6 +253,6 @@ func (m *Video) checkConsents(v *validator, path string) {
 	}
 }
 
-func (m *Video) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
+func (vi *Video) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
 	v.films(path, t, u)
 }

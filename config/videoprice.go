@@ -93,8 +93,8 @@ func (c *VideoConstraints) sounds() []bool {
 	return []bool{c.Audio}
 }
 
-func (m *Video) checkPrice(v *validator, path string) {
-	p, c := m.Price, &m.Constraints
+func (vi *Video) checkPrice(v *validator, path string) {
+	p, c := vi.Price, &vi.Constraints
 	if p == nil {
 		v.wrong(path, "a model without a price is not offered; expected what a video costs in USD, such as "+
 			"second: { any: 0.05 }, or price: free if it is free")
@@ -106,13 +106,13 @@ func (m *Video) checkPrice(v *validator, path string) {
 	whole(v, path+".fast_frames", p.FastFrames, 1, 10)
 	if e := p.ReferenceSecond; e != nil {
 		v.second(path+".reference_second", *e)
-		if m.Inputs.ReferenceVideos == 0 {
+		if vi.Inputs.ReferenceVideos == 0 {
 			v.wrong(path+".reference_second",
 				"the model accepts no reference videos; expected inputs: { reference_videos: … }, or no price")
 		}
 	}
-	if m.Upscales() {
-		m.checkUpscale(v, path)
+	if vi.Upscales() {
+		vi.checkUpscale(v, path)
 		return
 	}
 	if len(p.Upscale) > 0 {
@@ -134,12 +134,12 @@ func (m *Video) checkPrice(v *validator, path string) {
 		v.wrong(path, "clients cannot switch audio off; expected constraints: { audio_configurable: true }, or no "+
 			"prices without audio")
 	}
-	m.checkVideoChoices(v, path)
+	vi.checkVideoChoices(v, path)
 }
 
 // checkVideoChoices looks up every combination that a client can ask for.
-func (m *Video) checkVideoChoices(v *validator, path string) {
-	p, c := m.Price, &m.Constraints
+func (vi *Video) checkVideoChoices(v *validator, path string) {
+	p, c := vi.Price, &vi.Constraints
 	total, whole := Each(0), false
 	for _, resolution := range orNone(c.Resolutions) {
 		for _, duration := range orNone(c.Durations) {
@@ -184,8 +184,8 @@ func orNone(list []string) []string {
 	return list
 }
 
-func (m *Video) checkUpscale(v *validator, path string) {
-	p := m.Price
+func (vi *Video) checkUpscale(v *validator, path string) {
+	p := vi.Price
 	if len(p.Second)+len(p.Generation)+len(p.SecondSilent)+len(p.GenerationSilent) > 0 {
 		v.wrong(path, "the model upscales videos, with prices by height; expected upscale: and none of "+
 			"second:, generation: and prices without audio")
@@ -220,13 +220,13 @@ func (v *validator) second(path string, e Each) {
 
 // dearer says whether anything that a client of the other model could ask for costs
 // more here.
-func (m *Video) dearer(than Spec) bool {
+func (vi *Video) dearer(than Spec) bool {
 	other := than.(*Video)
-	a, b := m.Price, other.Price
+	a, b := vi.Price, other.Price
 	switch {
 	case a == nil || b == nil || a.Free:
 		return false
-	case b.Free, m.Upscales() != other.Upscales():
+	case b.Free, vi.Upscales() != other.Upscales():
 		return true
 	case dearerEach(a.ReferenceSecond, b.ReferenceSecond):
 		return true
@@ -240,19 +240,19 @@ func (m *Video) dearer(than Spec) bool {
 			}
 		}
 	}
-	return !m.Upscales() && m.dearerFilm(other)
+	return !vi.Upscales() && vi.dearerFilm(other)
 }
 
 // dearerFilm is dearer for what is made of a prompt.
-func (m *Video) dearerFilm(other *Video) bool {
+func (vi *Video) dearerFilm(other *Video) bool {
 	for _, resolution := range orNone(other.Constraints.Resolutions) {
 		mine := resolution
-		if !slices.Contains(m.Constraints.Resolutions, resolution) {
-			mine = m.Constraints.DefaultResolution
+		if !slices.Contains(vi.Constraints.Resolutions, resolution) {
+			mine = vi.Constraints.DefaultResolution
 		}
 		for _, duration := range orNone(other.Constraints.Durations) {
 			for _, audio := range other.Constraints.sounds() {
-				if m.of(mine, duration, audio) > other.of(resolution, duration, audio) {
+				if vi.of(mine, duration, audio) > other.of(resolution, duration, audio) {
 					return true
 				}
 			}
@@ -262,12 +262,12 @@ func (m *Video) dearerFilm(other *Video) bool {
 }
 
 // of is the price of a whole video; 0 for a choice that the model does not have.
-func (m *Video) of(resolution, duration string, audio bool) Each {
-	each, _ := m.Price.Rate(resolution, duration, audio || !m.Constraints.AudioConfigurable)
-	if m.Price.Whole(duration) {
+func (vi *Video) of(resolution, duration string, audio bool) Each {
+	each, _ := vi.Price.Rate(resolution, duration, audio || !vi.Constraints.AudioConfigurable)
+	if vi.Price.Whole(duration) {
 		return each
 	}
-	return each * Each(m.Constraints.Seconds(duration))
+	return each * Each(vi.Constraints.Seconds(duration))
 }
 
 // Seconds is what a video of a duration is paid as.

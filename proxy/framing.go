@@ -16,7 +16,7 @@ const (
 	framedClose // ends with the connection
 )
 
-func (f *framing) begin(h *head) {
+func (f *framing) reset(h *head) {
 	*f = framing{}
 	switch {
 	case h.bodyless():

@@ -41,5 +41,5 @@ func (p *Proxy) Active() int { return p.watch.active() }
 // Close stops the watcher. What is still under way is cut first.
 func (p *Proxy) Close() {
 	p.watch.shutdown()
-	p.watch.close()
+	p.watch.shut()
 }

@@ -209,7 +209,7 @@ func (x *Exchange) received(rest []byte) (Cause, error) {
 	if x.head.encoded {
 		return UpstreamMalformed, errEncoded
 	}
-	x.body.begin(&x.head)
+	x.body.reset(&x.head)
 	x.payload = rest[:x.decode(rest)]
 	return None, nil
 }

@@ -99,7 +99,7 @@ func newWatcher(tick, stall time.Duration, halfCloseGone bool) *watcher {
 	return w
 }
 
-func (w *watcher) close() {
+func (w *watcher) shut() {
 	close(w.stop)
 	<-w.done
 }

@@ -260,14 +260,14 @@ var pictureZips = [codings]sync.Pool{
 // Len is not known before all is written.
 func (zipped) Len() int64 { return -1 }
 
-func (b zipped) WriteTo(w io.Writer) (int64, error) {
-	z := pictureZips[b.as].Get().(compressor)
+func (zi zipped) WriteTo(w io.Writer) (int64, error) {
+	z := pictureZips[zi.as].Get().(compressor)
 	z.Reset(w)
-	n, err := b.Source.WriteTo(z)
+	n, err := zi.Source.WriteTo(z)
 	if end := z.Close(); err == nil {
 		err = end
 	}
 	z.Reset(io.Discard)
-	pictureZips[b.as].Put(z)
+	pictureZips[zi.as].Put(z)
 	return n, err
 }

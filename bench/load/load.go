@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	result := r.measure(ctx, pace)
 	r.stop.Store(true)
 	if pace != nil {
-		pace.close()
+		pace.stop()
 		result.Lateness = distribution(pace.lateness)
 		result.Unsent = pace.unsent()
 	}

@@ -76,7 +76,7 @@ func (p *pacer) release(intended, now time.Time) {
 	}
 }
 
-func (p *pacer) close() {
+func (p *pacer) stop() {
 	close(p.quit)
 	p.clock.close()
 	p.done.Wait()

@@ -42,16 +42,16 @@ var Head = []string{"", "sent", "let through", "402", "failed", "made", "within 
 	"lost", "most a request", "by", "overdrawn"}
 
 // Texts are a row's columns; money in USD.
-func (row *Row) Texts() []string {
-	s := &row.Sum
+func (r *Row) Texts() []string {
+	s := &r.Sum
 	charged, owed, above := USD(s.Charged), USD(s.Debt), USD(s.Above)
 	lost, each, over := USD(s.Lost), USD(s.Each), USD(s.Overdraw)
 	if !s.Known {
 		charged, owed, above, lost, each, over = "unknown", "unknown", "unknown", "unknown", "unknown", "unknown"
 	}
 	n := func(v int64) string { return strconv.FormatInt(v, 10) }
-	return []string{row.Name, n(s.Sent), n(s.Let), n(s.Refused), n(s.Failed), USD(s.Real), USD(s.Capped), charged, owed,
-		above, lost, each, row.Leaver, over}
+	return []string{r.Name, n(s.Sent), n(s.Let), n(s.Refused), n(s.Failed), USD(s.Real), USD(s.Capped), charged, owed,
+		above, lost, each, r.Leaver, over}
 }
 
 // USD is 1e-9 USD as text, with as many digits as it has.

@@ -30,7 +30,7 @@ type Cut struct {
 // pair is a client's connection and the server's.
 type pair struct{ client, server net.Conn }
 
-func (p *pair) close() {
+func (p *pair) closeBoth() {
 	for _, c := range []net.Conn{p.client, p.server} {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // a reset, as from a machine that is gone
@@ -58,7 +58,7 @@ func (c *Cut) Cut() int {
 	defer c.mu.Unlock()
 	n := len(c.pairs)
 	for p := range c.pairs {
-		p.close()
+		p.closeBoth()
 		delete(c.pairs, p)
 	}
 	c.cuts.Add(int64(n))
@@ -113,7 +113,7 @@ func (c *Cut) accept() {
 			return
 		}
 		if c.refuse.Load() {
-			(&pair{client: client, server: client}).close()
+			(&pair{client: client, server: client}).closeBoth()
 			continue
 		}
 		server, err := net.DialTimeout("tcp", c.target, 10*time.Second)
@@ -125,7 +125,7 @@ func (c *Cut) accept() {
 		c.mu.Lock()
 		if c.closed || c.refuse.Load() {
 			c.mu.Unlock()
-			p.close()
+			p.closeBoth()
 			continue
 		}
 		c.pairs[p] = true
@@ -165,7 +165,7 @@ func (c *Cut) drop(p *pair) {
 	c.mu.Lock()
 	delete(c.pairs, p)
 	c.mu.Unlock()
-	p.close()
+	p.closeBoth()
 }
 
 func (c *Cut) close() {

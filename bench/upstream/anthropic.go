@@ -9,7 +9,7 @@ import (
 
 // messages answers POST /v1/messages (Anthropic).
 func (c *conn) messages(x *exchange, asked gjson.Result) (int, bool, error) {
-	streamed := x.begin("messages", asked)
+	streamed := x.noteEndpoint("messages", asked)
 	bad := func(text string) (int, bool, error) {
 		return c.refuse(x, true, 400, failure{text: text})
 	}
@@ -129,7 +129,7 @@ type messageStream struct {
 }
 
 func (s *messageStream) run() (bool, error) {
-	s.begin()
+	s.beginEvents()
 	defer s.book()
 	start := append([]byte(`{"type":"message_start","message":`), s.a.anthropicHead()...)
 	start = append(start, `],"stop_reason":null,"stop_sequence":null,"usage":`...)

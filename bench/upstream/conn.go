@@ -48,7 +48,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 func (c *conn) run() {
 	for {
-		if c.read() != nil {
+		if c.readRequest() != nil {
 			return
 		}
 		keep := c.serve()
@@ -233,9 +233,9 @@ var (
 	crlf         = []byte("\r\n")
 )
 
-// read fills c.req with the next request. It keeps bytes of a following
+// readRequest fills c.req with the next request. It keeps bytes of a following
 // request for the next call.
-func (c *conn) read() error {
+func (c *conn) readRequest() error {
 	// What is left of a pipelined request moves to the front.
 	c.held = copy(c.in, c.in[c.used:c.held])
 	c.used = 0

@@ -108,7 +108,7 @@ func googleMessage(role string, c gjson.Result) map[string]any {
 
 // generate answers POST /v1beta/models/NAME:generateContent and its stream.
 func (c *conn) generate(x *exchange, asked gjson.Result, query string) (int, bool, error) {
-	streamed := x.begin("generate", asked)
+	streamed := x.noteEndpoint("generate", asked)
 	bad := func(text string) (int, bool, error) { return c.refuse(x, false, 400, failure{text: text}) }
 	body := gjson.ParseBytes(c.req.body)
 	switch {
@@ -315,7 +315,7 @@ type googleStream struct {
 }
 
 func (s *googleStream) run() (bool, error) {
-	s.begin()
+	s.beginEvents()
 	s.eol = "\r\n" // as the real server has it
 	defer s.book()
 	if s.x.sc.Kind == "policy" {

@@ -34,8 +34,8 @@ type transcriptionForm struct {
 	seconds float64 // as a reader of headers measures it
 }
 
-func (h *transcriptionForm) field(name string) string {
-	if v := h.fields[name]; len(v) > 0 {
+func (t *transcriptionForm) field(name string) string {
+	if v := t.fields[name]; len(v) > 0 {
 		return v[0]
 	}
 	return ""
@@ -94,16 +94,16 @@ type part struct {
 
 // answer is a transcript in a form. lie is what it says of the length instead of the
 // truth: a number, or none.
-func (h *transcriptionForm) answer(ear, lie string) []byte {
+func (t *transcriptionForm) answer(ear, lie string) []byte {
 	var words, segments, chars, labs []part
 	text := ""
-	for n := 0; n < 400 && (float64(n)/2 < h.seconds || n == 0); n++ {
+	for n := 0; n < 400 && (float64(n)/2 < t.seconds || n == 0); n++ {
 		word := fmt.Sprintf("word%d", n)
 		if n%8 == 7 {
 			word += "."
 		}
 		at := float64(n) / 2
-		end := min(at+0.4, h.seconds)
+		end := min(at+0.4, t.seconds)
 		if n%8 == 0 {
 			segments = append(segments, part{Start: at})
 		}
@@ -121,23 +121,23 @@ func (h *transcriptionForm) answer(ear, lie string) []byte {
 		}
 	}
 	o := map[string]any{"text": text}
-	length := any(h.seconds)
+	length := any(t.seconds)
 	if lie != "" {
 		length = json.RawMessage(lie)
 	}
 	if n, err := strconv.ParseFloat(lie, 64); lie != "none" && (lie == "" || err == nil) {
 		whole := int64(min(max(n, 0), 1e15))
 		if lie == "" {
-			whole = int64(h.seconds + 0.999)
+			whole = int64(t.seconds + 0.999)
 		}
 		o["duration"] = length
 		if ear == "openai" {
 			o["usage"] = map[string]any{"type": "duration", "seconds": whole}
 		}
 	}
-	switch verbose := h.field("response_format") == "verbose_json"; {
+	switch verbose := t.field("response_format") == "verbose_json"; {
 	case ear == "native":
-		if h.field("timestamps") == "true" {
+		if t.field("timestamps") == "true" {
 			o["timestamps"] = map[string]any{"word": words, "segment": segments, "char": chars}
 		}
 	case ear == "elevenlabs":
@@ -158,7 +158,7 @@ func (h *transcriptionForm) answer(ear, lie string) []byte {
 			list = append(list, of)
 		}
 		o["task"], o["language"], o["segments"] = "transcribe", "english", list
-		if ear != "whisper" && slices.Contains(h.fields["timestamp_granularities[]"], "word") {
+		if ear != "whisper" && slices.Contains(t.fields["timestamp_granularities[]"], "word") {
 			o["words"] = words
 		}
 	default:

@@ -18,7 +18,7 @@ const lateUsage = 200 * time.Millisecond
 
 // chat answers POST /v1/chat/completions.
 func (c *conn) chat(x *exchange, asked gjson.Result) (int, bool, error) {
-	streamed := x.begin("chat", asked)
+	streamed := x.noteEndpoint("chat", asked)
 	if f, bad := chatFault(c.req.body, asked); bad {
 		return c.refuse(x, false, 400, f)
 	}

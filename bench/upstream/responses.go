@@ -11,7 +11,7 @@ import (
 
 // responses answers POST /v1/responses (OpenAI).
 func (c *conn) responses(x *exchange, asked gjson.Result) (int, bool, error) {
-	streamed := x.begin("responses", asked)
+	streamed := x.noteEndpoint("responses", asked)
 	if x.sc.Hosted {
 		x.units = hostedTools(c.req.body)
 	}

@@ -13,7 +13,7 @@ type responseStream struct {
 }
 
 func (s *responseStream) run() (bool, error) {
-	s.begin()
+	s.beginEvents()
 	defer s.book()
 	s.index = -1
 	var reported []byte

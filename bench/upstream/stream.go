@@ -14,7 +14,7 @@ type eventStream struct {
 	err  error
 }
 
-func (s *eventStream) begin() {
+func (s *eventStream) beginEvents() {
 	s.eol = "\n"
 	if s.x.sc.CRLF {
 		s.eol = "\r\n"
@@ -117,7 +117,7 @@ const azurePrompt = `data: {"choices":[],"created":0,"id":"","model":"","object"
 
 func (s *chatStream) run() (bool, error) {
 	s.head = append([]byte("data: "), s.a.openaiHead("chat.completion.chunk")...)
-	s.begin()
+	s.beginEvents()
 	defer s.book()
 	if s.x.cloud == "azure" {
 		// The first event says what the filter found in the prompt.

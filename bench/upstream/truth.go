@@ -247,8 +247,8 @@ type exchange struct {
 	google   bool    // asked in Google's form, which its errors have, too
 }
 
-// begin names the endpoint and says whether a stream is asked for.
-func (x *exchange) begin(endpoint string, asked gjson.Result) (streamed bool) {
+// noteEndpoint names the endpoint and says whether a stream is asked for.
+func (x *exchange) noteEndpoint(endpoint string, asked gjson.Result) (streamed bool) {
 	x.endpoint = endpoint
 	if streamed = asked.Get("stream").Bool(); streamed {
 		x.endpoint += "_stream"
@@ -283,11 +283,13 @@ const (
 )
 
 // Stats is the truth so far.
-func (r Remote) Stats(ctx context.Context) (s Stats, err error) { return s, r.read(ctx, "stats", &s) }
+func (r Remote) Stats(ctx context.Context) (s Stats, err error) {
+	return s, r.getJSON(ctx, "stats", &s)
+}
 
 // Made is what an id cost.
 func (r Remote) Made(ctx context.Context, id string) (m Made, err error) {
-	return m, r.read(ctx, "made/"+id, &m)
+	return m, r.getJSON(ctx, "made/"+id, &m)
 }
 
 // IdleStats waits until nothing is under way.
@@ -302,7 +304,7 @@ func (r Remote) IdleStats(ctx context.Context) (s Stats, err error) {
 	}
 }
 
-func (r Remote) read(ctx context.Context, path string, into any) error {
+func (r Remote) getJSON(ctx context.Context, path string, into any) error {
 	root := strings.TrimSuffix(strings.TrimSuffix(r.URL, "/"), "/v1")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/_sim/"+path, nil)
 	if err != nil {

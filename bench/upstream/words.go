@@ -62,7 +62,7 @@ type opening struct {
 	n int
 }
 
-func (f opening) Len() int { return min(f.n, f.text.Len()) }
+func (o opening) Len() int { return min(o.n, o.text.Len()) }
 
 func appendText(dst []byte, t text) []byte {
 	for i := range t.Len() {

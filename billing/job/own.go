@@ -26,9 +26,9 @@ type ending struct {
 	then func()
 }
 
-func (b *ending) Close() error {
-	defer b.then()
-	return b.ReadCloser.Close()
+func (e *ending) Close() error {
+	defer e.then()
+	return e.ReadCloser.Close()
 }
 
 // newEntry is what is remembered of a row. The caller has mu.

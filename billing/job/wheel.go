@@ -88,34 +88,34 @@ type entry struct {
 // timerHeap is what is due, the soonest first.
 type timerHeap []*entry
 
-func (w timerHeap) Len() int           { return len(w) }
-func (w timerHeap) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
-func (w timerHeap) Swap(i, j int) {
-	w[i], w[j] = w[j], w[i]
-	w[i].slot, w[j].slot = i, j
+func (t timerHeap) Len() int           { return len(t) }
+func (t timerHeap) Less(i, j int) bool { return t[i].due.Before(t[j].due) }
+func (t timerHeap) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].slot, t[j].slot = i, j
 }
 
 // Push and Pop are for package heap.
-func (w *timerHeap) Push(x any) {
+func (t *timerHeap) Push(x any) {
 	e := x.(*entry)
-	e.slot = len(*w)
-	*w = append(*w, e)
+	e.slot = len(*t)
+	*t = append(*t, e)
 }
 
-func (w *timerHeap) Pop() any {
-	last := len(*w) - 1
-	e := (*w)[last]
-	(*w)[last] = nil
-	*w = (*w)[:last]
+func (t *timerHeap) Pop() any {
+	last := len(*t) - 1
+	e := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
 	e.slot = -1
 	return e
 }
 
-func (w *timerHeap) add(e *entry) { heap.Push(w, e) }
+func (t *timerHeap) add(e *entry) { heap.Push(t, e) }
 
-func (w *timerHeap) remove(e *entry) {
+func (t *timerHeap) remove(e *entry) {
 	if e.slot >= 0 {
-		heap.Remove(w, e.slot)
+		heap.Remove(t, e.slot)
 	}
 }
 

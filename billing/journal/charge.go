@@ -206,11 +206,11 @@ func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 }
 
 // orInput reads a price of version 1: 0 stands for the input price, n+1 for n.
-func (d *numbers) orInput(input int64) int64 {
-	v := d.uint()
+func (nu *numbers) orInput(input int64) int64 {
+	v := nu.uint()
 	if v == 0 {
 		return input
 	}
-	d.bad = d.bad || v > 1<<63
+	nu.bad = nu.bad || v > 1<<63
 	return int64(v - 1)
 }

@@ -298,7 +298,7 @@ func (j *Journal) prepareNext() bool {
 	}
 	j.failed = nil
 	if j.next != nil || j.closed {
-		_ = s.close()
+		_ = s.closeFile()
 		_ = os.Remove(s.path)
 		return true
 	}
@@ -401,10 +401,10 @@ func (j *Journal) Close(applied bool) error {
 	j.sync()
 	var err error
 	if j.next != nil {
-		err = errors.Join(err, j.next.close(), os.Rename(j.next.path, j.next.path+spareSuffix))
+		err = errors.Join(err, j.next.closeFile(), os.Rename(j.next.path, j.next.path+spareSuffix))
 	}
 	if j.seg != nil {
-		err = errors.Join(err, j.seg.close())
+		err = errors.Join(err, j.seg.closeFile())
 	}
 	if applied {
 		for _, ref := range j.refs {

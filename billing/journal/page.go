@@ -29,25 +29,25 @@ type Page struct {
 type Entries [money.Currencies]int64
 
 // Add adds n to c.
-func (c *Entries) Add(n *Entries) {
-	for i := range c {
-		c[i] += n[i]
+func (e *Entries) Add(n *Entries) {
+	for i := range e {
+		e[i] += n[i]
 	}
 }
 
 // Count adds the entries of a charge.
-func (c *Entries) Count(s *Shares) {
+func (e *Entries) Count(s *Shares) {
 	for _, x := range s.All() {
-		c[x.Place]++
+		e[x.Place]++
 	}
 }
 
 // Of is the count for a place in spend order, or with anyPlace of all.
-func (c *Entries) Of(place int) int64 {
+func (e *Entries) Of(place int) int64 {
 	if place == AnyPlace {
-		return c[money.InDIEM] + c[money.InBundled] + c[money.InUSD]
+		return e[money.InDIEM] + e[money.InBundled] + e[money.InUSD]
 	}
-	return c[place]
+	return e[place]
 }
 
 // AnyPlace is the place of a charge that does not name one.

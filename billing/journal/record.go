@@ -196,45 +196,45 @@ type numbers struct {
 	bad bool
 }
 
-func (d *numbers) uint() uint64 {
-	v, n := binary.Uvarint(d.b)
+func (nu *numbers) uint() uint64 {
+	v, n := binary.Uvarint(nu.b)
 	if n <= 0 {
-		d.bad, d.b = true, nil
+		nu.bad, nu.b = true, nil
 		return 0
 	}
-	d.b = d.b[n:]
+	nu.b = nu.b[n:]
 	return v
 }
 
-func (d *numbers) uint32() uint32 {
-	v := d.uint()
-	d.bad = d.bad || v > math.MaxUint32
+func (nu *numbers) uint32() uint32 {
+	v := nu.uint()
+	nu.bad = nu.bad || v > math.MaxUint32
 	return uint32(v)
 }
 
-func (d *numbers) int() int64 {
-	v := d.uint()
-	d.bad = d.bad || v > math.MaxInt64
+func (nu *numbers) int() int64 {
+	v := nu.uint()
+	nu.bad = nu.bad || v > math.MaxInt64
 	return int64(v)
 }
 
-func (d *numbers) nano() money.Nano { return money.Nano(d.int()) }
+func (nu *numbers) nano() money.Nano { return money.Nano(nu.int()) }
 
-func (d *numbers) byte() byte {
-	if len(d.b) == 0 {
-		d.bad = true
+func (nu *numbers) byte() byte {
+	if len(nu.b) == 0 {
+		nu.bad = true
 		return 0
 	}
-	v := d.b[0]
-	d.b = d.b[1:]
+	v := nu.b[0]
+	nu.b = nu.b[1:]
 	return v
 }
 
-func (d *numbers) copy(to []byte) {
-	if len(d.b) < len(to) {
-		d.bad, d.b = true, nil
+func (nu *numbers) copy(to []byte) {
+	if len(nu.b) < len(to) {
+		nu.bad, nu.b = true, nil
 		return
 	}
-	copy(to, d.b)
-	d.b = d.b[len(to):]
+	copy(to, nu.b)
+	nu.b = nu.b[len(to):]
 }

@@ -158,7 +158,7 @@ func (s *segment) mark(seq uint64) error {
 	return s.mem.wrote(headWatermark, 8)
 }
 
-func (s *segment) close() error { return errors.Join(s.mem.close(), s.file.Close()) }
+func (s *segment) closeFile() error { return errors.Join(s.mem.close(), s.file.Close()) }
 
 // Path is the segment in dir that begins with a sequence.
 func Path(dir string, first uint64) string {

@@ -64,7 +64,7 @@ func (j *Journal) sync() {
 func (j *Journal) syncSegments(seg *segment, name string, retired []*segment) error {
 	for _, s := range retired {
 		s.pass(j.size)
-		if err := errors.Join(s.mem.sync(), s.close()); err != nil {
+		if err := errors.Join(s.mem.sync(), s.closeFile()); err != nil {
 			return err
 		}
 	}

@@ -61,8 +61,8 @@ func (b *breaker) trip(why error) {
 	}
 }
 
-// close lets calls through again.
-func (b *breaker) close() {
+// reset lets calls through again.
+func (b *breaker) reset() {
 	b.mu.Lock()
 	b.failures, b.calls, b.slow, b.second = 0, 0, 0, time.Time{}
 	b.open.Store(false)

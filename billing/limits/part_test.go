@@ -76,7 +76,7 @@ func TestTheBreakerOpensForReasonsOnly(t *testing.T) {
 		if b.open.Load() != want || (opened == 1) != want {
 			t.Errorf("%s: open %v, told %d times", name, b.open.Load(), opened)
 		}
-		b.close()
+		b.reset()
 		if b.open.Load() {
 			t.Errorf("%s: it does not close", name)
 		}

@@ -51,7 +51,7 @@ func (s *Limits) probeRedis() {
 	err := s.greet()
 	switch {
 	case err == nil && away:
-		s.breaker.close()
+		s.breaker.reset()
 		s.log.Warn().Int64("nodes", s.nodes.Load()).Dur("away_ms", time.Duration(s.clock().Mono-s.lostNs.Load())).
 			Msg("Redis is back: limits are shared again")
 	case err != nil && !away:

@@ -200,7 +200,7 @@ func (f *fileStore) read(id requestID) (*record, error) {
 		return nil, fmt.Errorf("cannot read a kept answer: %w", err)
 	}
 	r := &record{}
-	if r.read(b) {
+	if r.parse(b) {
 		if r.kind == kindErased {
 			return nil, nil // just now
 		}
@@ -284,18 +284,18 @@ func (f *fileStore) current() (*hourFile, error) {
 
 // sync puts the file on disk up to end. Of many that wait, one syncs for all
 // that have written meanwhile.
-func (k *hourFile) sync(end int64) error {
-	k.syncing.Lock()
-	defer k.syncing.Unlock()
-	if k.synced >= end {
+func (h *hourFile) sync(end int64) error {
+	h.syncing.Lock()
+	defer h.syncing.Unlock()
+	if h.synced >= end {
 		return nil
 	}
-	info, err := k.file.Stat()
+	info, err := h.file.Stat()
 	if err == nil {
-		err = k.file.Sync()
+		err = h.file.Sync()
 	}
 	if err == nil {
-		k.synced = info.Size()
+		h.synced = info.Size()
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func FuzzFile(f *testing.F) {
 					t.Fatalf("a record ends at %d of %d", at, len(data))
 				}
 				var whole record
-				if !whole.read(data[place:at]) {
+				if !whole.parse(data[place:at]) {
 					if bodies {
 						t.Fatal("a damaged record was given")
 					}

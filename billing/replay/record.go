@@ -140,8 +140,8 @@ func (r *record) readHead(b []byte) bool {
 	return r.kind == kindDone || r.kind == kindErased || r.size == 0
 }
 
-// read reads a whole record.
-func (r *record) read(b []byte) bool {
+// parse reads a whole record.
+func (r *record) parse(b []byte) bool {
 	if !r.readHead(b) || int64(len(b)) != r.stored() {
 		return false
 	}

@@ -127,15 +127,15 @@ func (r *redisStore) note(err error) {
 func (r *redisStore) find(p *record) (*record, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), redisCall)
 	defer cancel()
-	found, _, err := r.read(findScript.Run(ctx, r.client, r.name(p.id)))
+	found, _, err := r.parseFound(findScript.Run(ctx, r.client, r.name(p.id)))
 	if found != nil && r.stale(found, p) {
 		return nil, nil
 	}
 	return found, err
 }
 
-// read is the answer of a script that found a record, with its text.
-func (r *redisStore) read(answer *redis.Cmd) (found *record, text string, err error) {
+// parseFound is the answer of a script that found a record, with its text.
+func (r *redisStore) parseFound(answer *redis.Cmd) (found *record, text string, err error) {
 	v, err := answer.Slice()
 	r.note(err)
 	if errors.Is(err, redis.Nil) {
@@ -147,7 +147,7 @@ func (r *redisStore) read(answer *redis.Cmd) (found *record, text string, err er
 	found = &record{}
 	text, _ = v[0].(string)
 	leftMs, _ := v[1].(int64)
-	if !found.read([]byte(text)) {
+	if !found.parse([]byte(text)) {
 		return nil, "", errUnreadable
 	}
 	found.ageMs = r.windowMs - leftMs
@@ -171,7 +171,7 @@ func (r *redisStore) begin(p *record, _ bool) (*record, error) {
 	}
 	mine := p.bytes()
 	for {
-		found, text, err := r.read(beginScript.Run(ctx, r.client, r.name(p.id), mine, r.windowMs))
+		found, text, err := r.parseFound(beginScript.Run(ctx, r.client, r.name(p.id), mine, r.windowMs))
 		switch {
 		case errors.Is(err, errUnreadable):
 			r.give(ctx, p)
@@ -230,7 +230,7 @@ func (r *redisStore) load(ids ...requestID) ([]*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if list[i] = (&record{}); !list[i].read(b) {
+		if list[i] = (&record{}); !list[i].parse(b) {
 			return nil, errUnreadable
 		}
 	}

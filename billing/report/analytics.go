@@ -85,7 +85,7 @@ func (a Account) Analytics(first, last int32) (*Analytics, error) {
 
 func (a Account) addUp(q *store.Query, first, last int32) (*Analytics, error) {
 	sum := &Analytics{First: first, Last: last, Days: make([]Spend, last-first+1)}
-	models, keys, err := sum.read(q, a.No)
+	models, keys, err := sum.readUsage(q, a.No)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ func dearer(a, b Spend) int {
 	return cmp.Or(cmp.Compare(b.USD+b.DIEM, a.USD+a.DIEM), cmp.Compare(b.Units, a.Units))
 }
 
-// read adds up by day, model and key in one pass: about 2 µs a row, where two
+// readUsage adds up by day, model and key in one pass: about 2 µs a row, where two
 // queries that group take 4.
-func (s *Analytics) read(q *store.Query, account uint32) (
+func (s *Analytics) readUsage(q *store.Query, account uint32) (
 	models map[soldModel]*ModelSpend, keys map[int64]*KeySpend, err error,
 ) {
 	at := make(map[int64]int, len(s.Days))

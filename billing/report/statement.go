@@ -101,7 +101,7 @@ func (a Account) Statement(q StatementQuery) (s *Statement, err error) {
 			b.to = q.To.UnixMicro()
 		}
 		s = &Statement{Lines: []StatementLine{}}
-		if err := b.read(&q, s); err != nil {
+		if err := b.readPart(&q, s); err != nil {
 			return err
 		}
 		return a.nameLines(tx, s.Lines)
@@ -152,7 +152,7 @@ const sqlPageAt = `SELECT seq_first, seq_last, requests, data FROM usage_page WH
 	(SELECT max(seq_first) FROM usage_page WHERE account = $1 AND node = $2 AND seq_first <= $3), $3)
 	AND seq_last >= $3 AND seq_first <= $4 ORDER BY seq_first LIMIT 1`
 
-func (b *book) read(q *StatementQuery, s *Statement) error {
+func (b *book) readPart(q *StatementQuery, s *Statement) error {
 	if err := b.Prepare(sqlPageAt); err != nil {
 		return err
 	}

@@ -14,14 +14,14 @@ type Of[T any] struct {
 var sizes = [...]uintptr{64 << 10, 4 << 20, 8 << 20}
 
 // Take gives the next value, which is zero.
-func (s *Of[T]) Take() *T {
-	if len(s.rest) == 0 {
-		size := sizes[min(s.made, len(sizes)-1)]
-		s.rest = make([]T, size/unsafe.Sizeof(*new(T)))
-		s.made++
-		hugePages(unsafe.Pointer(&s.rest[0]), size)
+func (o *Of[T]) Take() *T {
+	if len(o.rest) == 0 {
+		size := sizes[min(o.made, len(sizes)-1)]
+		o.rest = make([]T, size/unsafe.Sizeof(*new(T)))
+		o.made++
+		hugePages(unsafe.Pointer(&o.rest[0]), size)
 	}
-	v := &s.rest[0]
-	s.rest = s.rest[1:]
+	v := &o.rest[0]
+	o.rest = o.rest[1:]
 	return v
 }

@@ -212,7 +212,7 @@ func (s *sqlStore) Audit(f AuditFilter, most int) (rows []*AuditRow, next *Audit
 	if f.Behind != (AuditPlace{}) {
 		l.behind = []any{f.Behind.AtUs, f.Behind.No}
 	}
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 func (f *AuditFilter) matches(r *AuditRow) bool {

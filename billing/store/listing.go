@@ -66,8 +66,8 @@ const (
 	rowsGrow = 4
 )
 
-// read gives the rows of a page, and the row behind which the list goes on; nil: nowhere.
-func (l *listing[R]) read(s *sqlStore, most int) (found []*R, next *R, err error) {
+// readPage gives the rows of a page, and the row behind which the list goes on; nil: nowhere.
+func (l *listing[R]) readPage(s *sqlStore, most int) (found []*R, next *R, err error) {
 	err = s.read(func(q *Query) error {
 		found, next = nil, nil
 		behind, looked := l.behind, 0

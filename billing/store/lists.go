@@ -36,7 +36,7 @@ func (s *sqlStore) FindJobs(f JobFilter, most int) (rows []*JobRow, next *JobRow
 	l.add("account = ", f.Account, f.Account != 0)
 	l.add("model = ", f.Model, f.Account == 0 && f.Model != "")
 	l.within("created_us", f.FromUs, f.ToUs)
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 func (f *JobFilter) matches(r *JobRow) bool { return f.Model == "" || r.Model == f.Model }
@@ -47,7 +47,7 @@ func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) (rows []*
 	l := listing[ReviewRow]{text: reviews.brief, order: "r.created_us, r.id", down: true, scan: reviews.scan, behind: behind.behind(),
 		place: func(r *ReviewRow) []any { return []any{r.CreatedUs, r.ID} }}
 	l.add("r.slug = ", slug, slug != "")
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 // KeysOf lists keys by their numbers. next is where the list goes on; nil: nowhere.
@@ -62,7 +62,7 @@ func (s *sqlStore) KeysOf(f KeyFilter, most int) (rows []*KeyRow, next *KeyRow, 
 	if f.After != 0 {
 		l.behind = []any{f.After}
 	}
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 func (r *KeyRow) place() []any { return []any{r.No} }

@@ -92,12 +92,12 @@ func (l *loader) line(b []byte) error {
 		}
 		return nil
 	}
-	return l.begin(b)
+	return l.readHeader(b)
 }
 
-// begin prepares for the rows of a table. Only what Dump writes is taken: names
+// readHeader prepares for the rows of a table. Only what Dump writes is taken: names
 // from a file do not get into statements.
-func (l *loader) begin(b []byte) error {
+func (l *loader) readHeader(b []byte) error {
 	var named dumpTable
 	if err := json.Unmarshal(b, &named); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (s *sqlStore) MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Book
 	if f.Account == 0 {
 		l.add("e.kind = ", f.Kind, true)
 		l.within("e.ts_us", f.FromUs, f.ToUs)
-		return l.read(s, most)
+		return l.readPage(s, most)
 	}
 	l.text = strings.Replace(selectBooking, "entry e CROSS JOIN posting p", "posting p CROSS JOIN entry e", 1)
 	l.order, l.place = "p.entry", func(b *Booking) []any { return []any{b.Entry} }
@@ -41,7 +41,7 @@ func (s *sqlStore) MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Book
 		l.behind = l.behind[1:]
 	}
 	l.add("p.moved <> 0 AND p.account = ", f.Account, true)
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 func (f *MoneyFilter) matches(b *Booking) bool {

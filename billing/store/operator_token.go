@@ -47,7 +47,7 @@ func (s *sqlStore) AddOperatorToken(r *TokenRow) error {
 func (s *sqlStore) OperatorTokens(behind JobPlace, most int) (rows []*TokenRow, next *TokenRow, err error) {
 	l := listing[TokenRow]{text: tokens.brief, order: "created_us, id", down: true, scan: tokens.scan, behind: behind.behind(),
 		place: func(r *TokenRow) []any { return []any{r.CreatedUs, r.ID} }}
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 // OperatorToken gives a token as the transaction sees it.

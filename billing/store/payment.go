@@ -319,7 +319,7 @@ func (s *sqlStore) Payments(f PaymentFilter, most int) (rows []*PaymentRow, next
 		l.terms = append(l.terms, paymentOpen)
 	}
 	l.within("created_us", f.FromUs, f.ToUs)
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 func (f *PaymentFilter) matches(r *PaymentRow) bool {

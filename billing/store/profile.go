@@ -136,7 +136,7 @@ func (s *sqlStore) AccountsOf(f AccountFilter, day int32, most int) (rows []*Acc
 	if f.Behind != (AccountPlace{}) {
 		l.behind = []any{f.Behind.CreatedUs, f.Behind.No}
 	}
-	found, last, err := l.read(s, most)
+	found, last, err := l.readPage(s, most)
 	if err != nil || len(found) == 0 {
 		return nil, nil, err
 	}

@@ -23,7 +23,7 @@ func (s *sqlStore) Recount(pinned func()) (r *Recount, err error) {
 // recounted is how far a recount is, in single requests.
 type recounted struct{ done, all atomic.Int64 }
 
-func (r *recounted) begin(q *Query) error {
+func (r *recounted) beginCount(q *Query) error {
 	var all int64
 	err := q.Row("SELECT CAST(coalesce(sum(requests), 0) AS {I64}) FROM usage_page").Scan(&all)
 	r.done.Store(0)
@@ -250,7 +250,7 @@ func (r *Recount) eachUsage(q *Query, table string, do func(c *AccountCount, u *
 // countPages opens every page and checks that no record is there twice (I8),
 // and the figures of listings: times and numbers of entries of pages and hours.
 func (r *Recount) countPages(q *Query) error {
-	if err := q.s.recounted.begin(q); err != nil {
+	if err := q.s.recounted.beginCount(q); err != nil {
 		return err
 	}
 	last := map[recountSource]uint64{}

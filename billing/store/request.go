@@ -148,7 +148,7 @@ func (s *sqlStore) Requests(f RequestFilter, most int) (found []*RequestRow, nex
 	if f.Behind.ID != nil {
 		l.behind = []any{f.Behind.AtUs, f.Behind.ID}
 	}
-	found, last, err := l.read(s, most)
+	found, last, err := l.readPage(s, most)
 	if last != nil {
 		next = last.place()
 	}

@@ -93,8 +93,8 @@ func (c *column) value(row reflect.Value) reflect.Value {
 	return v.Field(c.part)
 }
 
-// read is the destination that Scan fills.
-func (c *column) read(row reflect.Value) any {
+// destination is the destination that Scan fills.
+func (c *column) destination(row reflect.Value) any {
 	v := c.value(row)
 	switch {
 	case c.date:
@@ -164,7 +164,7 @@ func (t *table[R]) scan(scan func(...any) error) (*R, error) {
 	r := new(R)
 	row, into := reflect.ValueOf(r).Elem(), make([]any, len(t.columns))
 	for i, c := range t.columns {
-		into[i] = c.read(row)
+		into[i] = c.destination(row)
 	}
 	if err := scan(into...); err != nil {
 		return nil, noRow(err)

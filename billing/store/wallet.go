@@ -95,7 +95,7 @@ func (s *sqlStore) WalletKeys(before int64, most int) (rows []*KeyRow, next *Key
 	if before != 0 {
 		l.behind = []any{before}
 	}
-	return l.read(s, most)
+	return l.readPage(s, most)
 }
 
 // WalletOfKey is the wallet that a key is of; empty for one of no wallet.

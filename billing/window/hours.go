@@ -20,53 +20,53 @@ type Hours struct {
 const hoursSpan = 25
 
 // roll forgets the hours that are past. A request that comes late changes nothing.
-func (c *Hours) roll(nowNs int64) {
-	hour := max(nowNs/HourNs, c.newest)
-	for h := max(c.newest, hour-hoursSpan) + 1; h <= hour; h++ {
-		c.taken[h%hoursSpan] = 0
+func (ho *Hours) roll(nowNs int64) {
+	hour := max(nowNs/HourNs, ho.newest)
+	for h := max(ho.newest, hour-hoursSpan) + 1; h <= hour; h++ {
+		ho.taken[h%hoursSpan] = 0
 	}
-	c.newest = hour
+	ho.newest = hour
 }
 
 // Used is what counts now.
-func (c *Hours) Used() (sum int64) {
-	for _, n := range c.taken {
+func (ho *Hours) Used() (sum int64) {
+	for _, n := range ho.taken {
 		sum += n
 	}
 	return sum
 }
 
 // Check says whether n more credits stay within most; it takes none.
-func (c *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
-	c.roll(now.Mono)
-	over := c.Used() + n - most
+func (ho *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
+	ho.roll(now.Mono)
+	over := ho.Used() + n - most
 	if over <= 0 {
 		return true
 	}
 	// The first hour after which enough has gone. What alone is more than the
 	// cap never passes, and gets the time at which all else has gone.
-	back := c.newest + hoursSpan
-	for h := c.newest - hoursSpan + 1; h <= c.newest; h++ {
-		if over -= c.taken[h%hoursSpan]; over <= 0 {
+	back := ho.newest + hoursSpan
+	for h := ho.newest - hoursSpan + 1; h <= ho.newest; h++ {
+		if over -= ho.taken[h%hoursSpan]; over <= 0 {
 			back = h + hoursSpan
 			break
 		}
 	}
 	refusal.After("RPD", most, now, back*HourNs, back*HourNs)
-	refusal.Remaining = max(0, most-c.Used())
+	refusal.Remaining = max(0, most-ho.Used())
 	return false
 }
 
 // Commit takes what check allowed and gives the hour in which it counts.
-func (c *Hours) Commit(n int64) (hour int64) {
-	c.taken[c.newest%hoursSpan] += n
-	return c.newest
+func (ho *Hours) Commit(n int64) (hour int64) {
+	ho.taken[ho.newest%hoursSpan] += n
+	return ho.newest
 }
 
 // Correct replaces what was taken in an hour by what was used.
-func (c *Hours) Correct(hour, taken, used, nowNs int64) {
-	c.roll(nowNs)
-	if at := min(hour, c.newest); c.newest-at < hoursSpan {
-		c.taken[at%hoursSpan] += used - taken
+func (ho *Hours) Correct(hour, taken, used, nowNs int64) {
+	ho.roll(nowNs)
+	if at := min(hour, ho.newest); ho.newest-at < hoursSpan {
+		ho.taken[at%hoursSpan] += used - taken
 	}
 }

@@ -24,59 +24,59 @@ func NewRoom(most int64) *Space {
 }
 
 // Take takes n for an owner, or nothing. n is at least 0.
-func (r *Space) Take(o Owner, n int64) bool { return r.Grow(o, 0, n) }
+func (s *Space) Take(o Owner, n int64) bool { return s.Grow(o, 0, n) }
 
 // Grow takes n more for a piece that has had already. A piece that is all its owner
 // holds gets whatever fits, like one that begins.
-func (r *Space) Grow(o Owner, had, n int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.allowed(o, had) {
+func (s *Space) Grow(o Owner, had, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.allowed(o, had) {
 		return false
 	}
-	r.add(o, n)
+	s.add(o, n)
 	return true
 }
 
 // Fits says whether Take would give n now.
-func (r *Space) Fits(o Owner, n int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return n <= r.allowed(o, 0)
+func (s *Space) Fits(o Owner, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return n <= s.allowed(o, 0)
 }
 
 // Put counts n for an owner without asking: what an earlier process kept, or what
 // completes a piece that was let in.
-func (r *Space) Put(o Owner, n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.add(o, n)
+func (s *Space) Put(o Owner, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(o, n)
 }
 
 // Give gives n of an owner back.
-func (r *Space) Give(o Owner, n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.add(o, -n)
+func (s *Space) Give(o Owner, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(o, -n)
 }
 
 // Resize changes the size. What is held beyond it stays until it is given back.
-func (r *Space) Resize(most int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.most = most
+func (s *Space) Resize(most int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most = most
 }
 
 // Used is how much is held.
-func (r *Space) Used() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.used
+func (s *Space) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // allowed is how much more an owner may take now, for a piece that has had.
-func (r *Space) allowed(o Owner, had int64) int64 {
-	return allowed(o, had, max(0, r.most-r.used), r.held[o.Account], r.nets[o.Net])
+func (s *Space) allowed(o Owner, had int64) int64 {
+	return allowed(o, had, max(0, s.most-s.used), s.held[o.Account], s.nets[o.Net])
 }
 
 // Fits is Room.Take for space that somebody else counts, such as rows of a database:
@@ -102,11 +102,11 @@ func allowance(held, had, free int64) int64 {
 	return max(0, free-(free+held+reserve)/(reserve+1))
 }
 
-func (r *Space) add(o Owner, n int64) {
-	r.used += n
-	add(r.held, o.Account, n)
+func (s *Space) add(o Owner, n int64) {
+	s.used += n
+	add(s.held, o.Account, n)
 	if o.Account == 0 {
-		add(r.nets, o.Net, n)
+		add(s.nets, o.Net, n)
 	}
 }
 

@@ -189,9 +189,9 @@ func (t *Turns) shareOf(o Owner) (share, part *turn) {
 }
 
 // leastWorked is where a new part starts: level with the one that is served next.
-func (s *turn) leastWorked() (least time.Duration) {
+func (t *turn) leastWorked() (least time.Duration) {
 	first := true
-	for _, p := range s.parts {
+	for _, p := range t.parts {
 		if first || p.worked < least {
 			least, first = p.worked, false
 		}
@@ -260,12 +260,12 @@ func choose(of map[uint64]*turn) (best *turn) {
 }
 
 // oldest is the number of its first waiter.
-func (s *turn) oldest() uint64 {
-	if s.parts == nil {
-		return s.line[0].number
+func (t *turn) oldest() uint64 {
+	if t.parts == nil {
+		return t.line[0].number
 	}
 	least := ^uint64(0)
-	for _, p := range s.parts {
+	for _, p := range t.parts {
 		if len(p.line) > 0 {
 			least = min(least, p.line[0].number)
 		}

@@ -33,10 +33,10 @@ type lens struct {
 
 // Relay makes the sound ctx's response body, of at most so many bytes. done is called
 // when all is over; it may Reset.
-func (k *SpeechStream) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
-	l := &k.lens
-	*l = lens{k: k, to: to, most: most, tail: l.tail[:0], out: l.out[:0]}
-	k.x.Relay(ctx, l, done)
+func (ss *SpeechStream) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening, done func(proxy.Outcome)) {
+	l := &ss.lens
+	*l = lens{k: ss, to: to, most: most, tail: l.tail[:0], out: l.out[:0]}
+	ss.x.Relay(ctx, l, done)
 }
 
 // Identity is proxy.Identity: the upstream's length is the client's where the client
@@ -67,7 +67,7 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 // Spoken is how many code points of a text were spoken whose rest was not: those of the
 // pieces that came whole, where it was asked for in pieces. The next one may have been
 // refused for what its client wrote there.
-func (k *SpeechStream) Spoken() int64 { return k.series.spoken }
+func (ss *SpeechStream) Spoken() int64 { return ss.series.spoken }
 
 // keep keeps the end of an answer of events, whose last one says that it is whole.
 func (l *lens) keep(p []byte) {

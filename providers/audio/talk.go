@@ -64,183 +64,183 @@ type SpeechStream struct {
 }
 
 // Begin opens the conversation. may is proxy.Exchange.DrainOnGone's.
-func (k *SpeechStream) Begin(trip ClientContext, s *Speech, may func() (time.Duration, bool)) {
-	k.trip, k.speech = trip, s
-	k.Result = proxy.Result{Cause: proxy.NoTarget}
-	k.x.DrainOnGone(0, may)
-	trip.Proxy.Open(trip.Ctx, &k.x, 0)
+func (ss *SpeechStream) Begin(trip ClientContext, s *Speech, may func() (time.Duration, bool)) {
+	ss.trip, ss.speech = trip, s
+	ss.Result = proxy.Result{Cause: proxy.NoTarget}
+	ss.x.DrainOnGone(0, may)
+	trip.Proxy.Open(trip.Ctx, &ss.x, 0)
 }
 
 // Targets is an empty list with room, for Ask.
-func (k *SpeechStream) Targets() []*Target { return k.targets[:0] }
+func (ss *SpeechStream) Targets() []*Target { return ss.targets[:0] }
 
 // Ask asks the targets.
-func (k *SpeechStream) Ask(targets []*Target) {
-	k.targets = targets
-	k.picker.Begin(targets, k.trip.Account)
-	k.picker.Run(k, k.picker.Fitting(k, k.trip.Began))
-	if k.Result.Cause != proxy.None || k.Refused || k.Cause != proxy.None {
-		k.x.Close()
+func (ss *SpeechStream) Ask(targets []*Target) {
+	ss.targets = targets
+	ss.picker.Begin(targets, ss.trip.Account)
+	ss.picker.Run(ss, ss.picker.Fitting(ss, ss.trip.Began))
+	if ss.Result.Cause != proxy.None || ss.Refused || ss.Cause != proxy.None {
+		ss.x.Close()
 	}
 }
 
 // Sounds says that the answer is there to be relayed.
-func (k *SpeechStream) Sounds() bool {
-	return k.Result.Cause == proxy.None && !k.Refused && k.Cause == proxy.None
+func (ss *SpeechStream) Sounds() bool {
+	return ss.Result.Cause == proxy.None && !ss.Refused && ss.Cause == proxy.None
 }
 
 // Why is what ended the conversation early, of its client or its upstream.
-func (k *SpeechStream) Why() proxy.Cause { return k.x.Why() }
+func (ss *SpeechStream) Why() proxy.Cause { return ss.x.Why() }
 
 // End gives everything back. It may be called after all is over, too.
-func (k *SpeechStream) End() {
-	defer k.picker.End()
-	k.x.Close()
+func (ss *SpeechStream) End() {
+	defer ss.picker.End()
+	ss.x.Close()
 }
 
 // Reset clears it for the next request.
-func (k *SpeechStream) Reset() {
-	k.x.Reset()
-	if cap(k.scratch) > keptScratch {
-		k.scratch = nil
+func (ss *SpeechStream) Reset() {
+	ss.x.Reset()
+	if cap(ss.scratch) > keptScratch {
+		ss.scratch = nil
 	}
-	clear(k.scratch[:cap(k.scratch)]) // no text stays in memory that others use
-	clear(k.targets)
-	k.series.reset()
-	k.targets, k.scratch, k.head, k.words = k.targets[:0], k.scratch[:0], k.head[:0], k.words[:0]
-	k.lens = lens{tail: k.lens.tail[:0], out: k.lens.out[:0]}
-	k.wraps, k.plain = false, Speech{}
-	k.Attempts, k.Tried, k.Target, k.Result, k.Sent = 0, k.Tried[:0], nil, proxy.Result{}, false
-	k.Unsupported, k.Refused, k.Failure, k.Cause = nil, false, dialect.Failure{}, proxy.None
-	k.trip, k.speech, k.request, k.picker = ClientContext{}, nil, proxy.Request{}, Picker{}
+	clear(ss.scratch[:cap(ss.scratch)]) // no text stays in memory that others use
+	clear(ss.targets)
+	ss.series.reset()
+	ss.targets, ss.scratch, ss.head, ss.words = ss.targets[:0], ss.scratch[:0], ss.head[:0], ss.words[:0]
+	ss.lens = lens{tail: ss.lens.tail[:0], out: ss.lens.out[:0]}
+	ss.wraps, ss.plain = false, Speech{}
+	ss.Attempts, ss.Tried, ss.Target, ss.Result, ss.Sent = 0, ss.Tried[:0], nil, proxy.Result{}, false
+	ss.Unsupported, ss.Refused, ss.Failure, ss.Cause = nil, false, dialect.Failure{}, proxy.None
+	ss.trip, ss.speech, ss.request, ss.picker = ClientContext{}, nil, proxy.Request{}, Picker{}
 }
 
 // Fits is attempt.Work: it puts the request into the target's dialect.
-func (k *SpeechStream) Fits(t *Target, now int64) bool {
-	if k.Attempts > 0 && t.Total > 0 && now-k.trip.Began >= int64(t.Total) {
+func (ss *SpeechStream) Fits(t *Target, now int64) bool {
+	if ss.Attempts > 0 && t.Total > 0 && now-ss.trip.Began >= int64(t.Total) {
 		return false // its limit is one for all attempts together
 	}
-	if !t.makes(k.speech.Format) {
-		k.Unsupported = &dialect.Unsupported{Path: "response_format",
-			Text: "The model cannot make " + k.speech.Format + " right now."}
+	if !t.makes(ss.speech.Format) {
+		ss.Unsupported = &dialect.Unsupported{Path: "response_format",
+			Text: "The model cannot make " + ss.speech.Format + " right now."}
 		return false
 	}
-	s := k.speech
-	if k.wraps = s.Events && t.Options["sse"] != "true"; k.wraps {
-		k.plain = *s
-		k.plain.Events = false
-		s = &k.plain
+	s := ss.speech
+	if ss.wraps = s.Events && t.Options["sse"] != "true"; ss.wraps {
+		ss.plain = *s
+		ss.plain.Events = false
+		s = &ss.plain
 	}
-	k.series.begin(s, t)
-	if k.series.on {
-		s = &k.series.piece
+	ss.series.begin(s, t)
+	if ss.series.on {
+		s = &ss.series.piece
 	}
-	return k.put(s, t)
+	return ss.put(s, t)
 }
 
 // put makes the request of s.
-func (k *SpeechStream) put(s *Speech, t *Target) bool {
+func (ss *SpeechStream) put(s *Speech, t *Target) bool {
 	var refusal *dialect.Unsupported
-	k.request = proxy.Request{ID: k.trip.ID}
-	if k.scratch, refusal = t.Speaker.Speak(&k.request, k.scratch[:0], s, t); refusal != nil {
-		k.Unsupported = refusal
+	ss.request = proxy.Request{ID: ss.trip.ID}
+	if ss.scratch, refusal = t.Speaker.Speak(&ss.request, ss.scratch[:0], s, t); refusal != nil {
+		ss.Unsupported = refusal
 	}
 	return refusal == nil
 }
 
 // Try is attempt.Work.
-func (k *SpeechStream) Try(t *Target) attempt.Verdict {
-	k.Target, k.Refused, k.Cause = t, false, proxy.None
-	k.Attempts++
-	k.words = k.words[:0]
-	k.Result = k.x.Ask(t.Proxy, &k.request)
-	v := k.judge()
+func (ss *SpeechStream) Try(t *Target) attempt.Verdict {
+	ss.Target, ss.Refused, ss.Cause = t, false, proxy.None
+	ss.Attempts++
+	ss.words = ss.words[:0]
+	ss.Result = ss.x.Ask(t.Proxy, &ss.request)
+	v := ss.judge()
 	// What was refused was not spoken, also where its words were not read to their end.
-	k.Sent = k.Sent || k.Result.Sent && !k.Refused && k.Result.Status < 300
+	ss.Sent = ss.Sent || ss.Result.Sent && !ss.Refused && ss.Result.Status < 300
 	if v.Do == attempt.Retry {
-		k.noteFailure()
+		ss.noteFailure()
 	}
-	if k.x.Why().Final() {
+	if ss.x.Why().Final() {
 		v.Do = attempt.Fail
 	}
 	return v
 }
 
 // judge reads as much of the answer as tells whether it is sound.
-func (k *SpeechStream) judge() attempt.Verdict {
+func (ss *SpeechStream) judge() attempt.Verdict {
 	switch {
-	case k.Result.Cause != proxy.None:
-		return k.disconnected(k.Result.Cause)
-	case k.Result.Status < 200 || k.Result.Status >= 300:
-		return k.refusal(k.Result.Status, k.Result.RetryAfter, nil)
+	case ss.Result.Cause != proxy.None:
+		return ss.disconnected(ss.Result.Cause)
+	case ss.Result.Status < 200 || ss.Result.Status >= 300:
+		return ss.refusal(ss.Result.Status, ss.Result.RetryAfter, nil)
 	}
-	k.head = k.head[:0]
+	ss.head = ss.head[:0]
 	for {
-		p, done, cause := k.x.First()
+		p, done, cause := ss.x.First()
 		whole := p
-		if len(k.head) > 0 {
-			k.head = append(k.head, p...)
-			whole = k.head
+		if len(ss.head) > 0 {
+			ss.head = append(ss.head, p...)
+			whole = ss.head
 		}
-		kind := k.sniff(whole, done)
+		kind := ss.sniff(whole, done)
 		switch {
 		case kind == sounds:
-			return k.sound(whole)
+			return ss.sound(whole)
 		case cause != proxy.None:
-			return k.disconnected(cause)
+			return ss.disconnected(cause)
 		case kind == speaks:
-			return k.spoken(whole)
+			return ss.spoken(whole)
 		case kind == strange || done || len(whole) > mostHead:
-			k.Cause = proxy.UpstreamMalformed
+			ss.Cause = proxy.UpstreamMalformed
 			return attempt.Broken()
-		case len(k.head) == 0:
-			k.head = append(k.head, p...)
+		case len(ss.head) == 0:
+			ss.head = append(ss.head, p...)
 		}
 	}
 }
 
 // events says whether the upstream answers with events.
-func (k *SpeechStream) events() bool { return k.speech.Events && !k.wraps }
+func (ss *SpeechStream) events() bool { return ss.speech.Events && !ss.wraps }
 
-func (k *SpeechStream) sniff(head []byte, done bool) sniffed {
-	if k.events() {
-		return sniffEvents(k.x.ContentType(), head, done)
+func (ss *SpeechStream) sniff(head []byte, done bool) sniffed {
+	if ss.events() {
+		return sniffEvents(ss.x.ContentType(), head, done)
 	}
-	kind := sniff(k.speech.Format, k.x.ContentType(), head, done)
-	if kind == sounds && k.series.on && !k.series.opens(head) && !done {
+	kind := sniff(ss.speech.Format, ss.x.ContentType(), head, done)
+	if kind == sounds && ss.series.on && !ss.series.opens(head) && !done {
 		return unclear // what precedes its sound is not all there
 	}
 	return kind
 }
 
 // sound accepts an answer that begins with head.
-func (k *SpeechStream) sound(head []byte) attempt.Verdict {
-	if k.series.on {
-		k.head = append(k.head[:0], head...)
-		head = k.head
+func (ss *SpeechStream) sound(head []byte) attempt.Verdict {
+	if ss.series.on {
+		ss.head = append(ss.head[:0], head...)
+		head = ss.head
 	}
-	k.x.Hold(head)
+	ss.x.Hold(head)
 	return attempt.Verdict{Health: attempt.Begun}
 }
 
 // spoken reads an answer of 2xx that is text: an error in its place.
-func (k *SpeechStream) spoken(begun []byte) attempt.Verdict {
+func (ss *SpeechStream) spoken(begun []byte) attempt.Verdict {
 	head := append([]byte(nil), begun...)
-	if k.events() {
+	if ss.events() {
 		if words := eventWords(head); words != nil {
-			return k.refusal(dialect.ErrorStatus(words), 0, words)
+			return ss.refusal(dialect.ErrorStatus(words), 0, words)
 		}
 	}
-	return k.refusal(0, 0, head)
+	return ss.refusal(0, 0, head)
 }
 
 // refusal judges an answer that says no. status 0 is that of its words, which are words
 // and what still comes.
-func (k *SpeechStream) refusal(status int, retryAfter time.Duration, words []byte) attempt.Verdict {
-	k.x.Limit(refusalWait)
-	body, cause, err := k.x.ReadAll(k.words[:0], maxErrorBody)
+func (ss *SpeechStream) refusal(status int, retryAfter time.Duration, words []byte) attempt.Verdict {
+	ss.x.Limit(refusalWait)
+	body, cause, err := ss.x.ReadAll(ss.words[:0], maxErrorBody)
 	if cause.Final() {
-		return k.disconnected(cause)
+		return ss.disconnected(cause)
 	}
 	if err != nil {
 		body = nil // its status alone is reported
@@ -248,22 +248,22 @@ func (k *SpeechStream) refusal(status int, retryAfter time.Duration, words []byt
 	if len(words) > 0 {
 		body = append(slices.Clone(words), body...)
 	}
-	k.words = body
+	ss.words = body
 	if status == 0 {
 		if begin := bytes.TrimLeft(body, " \t\r\n"); !textual(body) || begin[0] == '<' {
-			k.Cause = proxy.UpstreamMalformed // a page
+			ss.Cause = proxy.UpstreamMalformed // a page
 			return attempt.Broken()
 		}
 		status = dialect.ErrorStatus(body)
 	}
-	k.Refused = true
-	k.Failure = k.Target.Speaker.Error(status, retryAfter, body)
-	return k.Failure.Verdict
+	ss.Refused = true
+	ss.Failure = ss.Target.Speaker.Error(status, retryAfter, body)
+	return ss.Failure.Verdict
 }
 
-func (k *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
-	k.Cause = cause
-	if cause == proxy.TotalTimeout && k.Attempts > 1 {
+func (ss *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
+	ss.Cause = cause
+	if cause == proxy.TotalTimeout && ss.Attempts > 1 {
 		// It had what the others left it of the time for all attempts.
 		return attempt.Verdict{Do: attempt.Fail}
 	}
@@ -271,22 +271,22 @@ func (k *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
 }
 
 // noteFailure keeps for the log how a target failed.
-func (k *SpeechStream) noteFailure() {
-	t := attempt.Tried{Upstream: k.Target.Upstream, Status: k.Result.Status, Cause: k.Cause, At: time.Now()}
+func (ss *SpeechStream) noteFailure() {
+	t := attempt.Tried{Upstream: ss.Target.Upstream, Status: ss.Result.Status, Cause: ss.Cause, At: time.Now()}
 	switch {
-	case len(k.words) > 0:
-		t.Words = dialect.FirstWords(k.words, k.request.Body, nil)
-	case k.Result.Err != nil:
-		t.Words = k.Result.Err.Error()
+	case len(ss.words) > 0:
+		t.Words = dialect.FirstWords(ss.words, ss.request.Body, nil)
+	case ss.Result.Err != nil:
+		t.Words = ss.Result.Err.Error()
 	}
-	k.Tried = append(k.Tried, t)
+	ss.Tried = append(ss.Tried, t)
 }
 
 // report tells the target's health how an answer ended that sounded.
-func (k *SpeechStream) report(cause proxy.Cause) {
+func (ss *SpeechStream) report(cause proxy.Cause) {
 	v := attempt.Lost(cause)
 	if cause == proxy.None {
 		v = attempt.Judge(200, 0)
 	}
-	k.picker.Report(k.Target, v, time.Now().UnixNano())
+	ss.picker.Report(ss.Target, v, time.Now().UnixNano())
 }

@@ -49,63 +49,63 @@ type Transcribing struct {
 var exchanges = sync.Pool{New: func() any { return new(proxy.Exchange) }}
 
 // Do asks the targets for an account.
-func (l *Transcribing) Do(ctx *fasthttp.RequestCtx, targets []*Target, account uint64) {
-	l.ctx, l.ends = ctx, time.Now().Add(l.Limit)
-	l.x = exchanges.Get().(*proxy.Exchange)
+func (tr *Transcribing) Do(ctx *fasthttp.RequestCtx, targets []*Target, account uint64) {
+	tr.ctx, tr.ends = ctx, time.Now().Add(tr.Limit)
+	tr.x = exchanges.Get().(*proxy.Exchange)
 	defer func() {
-		l.x.Reset()
-		exchanges.Put(l.x)
+		tr.x.Reset()
+		exchanges.Put(tr.x)
 	}()
 	var p Picker
 	p.Begin(targets, account)
-	first := p.Fitting(l, time.Now().UnixNano())
+	first := p.Fitting(tr, time.Now().UnixNano())
 	if first == nil {
-		l.Cause, l.Err = proxy.NoTarget, errors.New("no target is available")
+		tr.Cause, tr.Err = proxy.NoTarget, errors.New("no target is available")
 		return
 	}
-	p.Run(l, first)
+	p.Run(tr, first)
 }
 
 // Fits is attempt.Work: every target of a model takes its sound.
-func (l *Transcribing) Fits(t *Target, _ int64) bool { return t.Listener != nil }
+func (tr *Transcribing) Fits(t *Target, _ int64) bool { return t.Listener != nil }
 
 // Try is attempt.Work.
-func (l *Transcribing) Try(t *Target) attempt.Verdict {
-	l.By, l.Cause, l.Err, l.Failure, l.words = t, proxy.None, nil, dialect.Failure{}, ""
-	l.Attempts++
-	status, v := l.request(t)
-	if l.Transcript != nil {
+func (tr *Transcribing) Try(t *Target) attempt.Verdict {
+	tr.By, tr.Cause, tr.Err, tr.Failure, tr.words = t, proxy.None, nil, dialect.Failure{}, ""
+	tr.Attempts++
+	status, v := tr.request(t)
+	if tr.Transcript != nil {
 		return v
 	}
-	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: l.Cause, Words: l.words, At: time.Now()}
+	tried := attempt.Tried{Upstream: t.Upstream, Status: status, Cause: tr.Cause, Words: tr.words, At: time.Now()}
 	switch {
-	case l.Err != nil:
-		tried.Words = l.Err.Error()
-	case l.words == "":
-		tried.Words = l.Failure.Message
+	case tr.Err != nil:
+		tried.Words = tr.Err.Error()
+	case tr.words == "":
+		tried.Words = tr.Failure.Message
 	}
-	l.Tried = append(l.Tried, tried)
+	tr.Tried = append(tr.Tried, tried)
 	return v
 }
 
 // request sends the sound to a target and reads its answer.
-func (l *Transcribing) request(t *Target) (status int, v attempt.Verdict) {
+func (tr *Transcribing) request(t *Target) (status int, v attempt.Verdict) {
 	// An answer begins when all was heard, so that it has the time of the whole.
-	limit := time.Until(l.ends)
+	limit := time.Until(tr.ends)
 	if t.Total > 0 {
 		limit = min(limit, t.Total)
 	}
 	limit = max(limit, time.Millisecond)
-	r := proxy.Request{ID: l.ID, FirstByte: limit}
-	t.Listener.Listen(&r, l.Hearing, t)
-	x := l.x
+	r := proxy.Request{ID: tr.ID, FirstByte: limit}
+	t.Listener.Listen(&r, tr.Hearing, t)
+	x := tr.x
 	x.Reset()
 	x.DrainOnGone(maxTranscript, func() (time.Duration, bool) {
-		return time.Until(l.ends), l.Stay != nil && l.Stay()
+		return time.Until(tr.ends), tr.Stay != nil && tr.Stay()
 	})
-	res := l.Proxy.Ask(l.ctx, x, limit, t.Proxy, &r)
+	res := tr.Proxy.Ask(tr.ctx, x, limit, t.Proxy, &r)
 	if res.Cause != proxy.None {
-		return 0, l.disconnected(res.Cause, res.Err, res.Sent)
+		return 0, tr.disconnected(res.Cause, res.Err, res.Sent)
 	}
 	defer x.Close()
 	most := maxTranscript
@@ -117,32 +117,32 @@ func (l *Transcribing) request(t *Target) (status int, v attempt.Verdict) {
 	case err == proxy.ErrTooLarge && most == maxRefusal:
 		body = nil // of an error that long only the status is reported
 	case err == proxy.ErrTooLarge:
-		l.Took, l.Failure = true, failed(textBroken)
-		return res.Status, l.Failure.Verdict
+		tr.Took, tr.Failure = true, failed(textBroken)
+		return res.Status, tr.Failure.Verdict
 	case err != nil:
 		// What was refused was not listened to, also where its words are cut off.
-		return res.Status, l.disconnected(cause, err, most != maxRefusal)
+		return res.Status, tr.disconnected(cause, err, most != maxRefusal)
 	}
 	if most == maxRefusal {
-		l.Failure = t.Listener.Error(res.Status, res.RetryAfter, body)
+		tr.Failure = t.Listener.Error(res.Status, res.RetryAfter, body)
 		// No prompt reaches a log, whoever repeats it.
-		l.words = dialect.FirstWords(body, []byte(l.Hearing.Prompt), nil)
-		return res.Status, l.Failure.Verdict
+		tr.words = dialect.FirstWords(body, []byte(tr.Hearing.Prompt), nil)
+		return res.Status, tr.Failure.Verdict
 	}
-	l.Took = true
-	if l.Transcript = t.Listener.Heard(body, l.Hearing); l.Transcript == nil {
-		l.Failure = failed(textBroken)
-		return res.Status, l.Failure.Verdict
+	tr.Took = true
+	if tr.Transcript = t.Listener.Heard(body, tr.Hearing); tr.Transcript == nil {
+		tr.Failure = failed(textBroken)
+		return res.Status, tr.Failure.Verdict
 	}
 	return res.Status, attempt.Judge(res.Status, 0)
 }
 
 // disconnected is what follows from an attempt without a whole answer.
-func (l *Transcribing) disconnected(cause proxy.Cause, err error, sent bool) attempt.Verdict {
-	l.Cause, l.Err = cause, err
+func (tr *Transcribing) disconnected(cause proxy.Cause, err error, sent bool) attempt.Verdict {
+	tr.Cause, tr.Err = cause, err
 	v := attempt.Lost(cause)
 	if sent {
-		l.Took = true
+		tr.Took = true
 		v.Do = attempt.Fail
 	}
 	return v

@@ -86,7 +86,7 @@ func Check(s Spec) error {
 	var err error
 	switch s.Kind {
 	case TokenFile:
-		_, err = newTokenFile(s.File).read()
+		_, err = newTokenFile(s.File).readToken()
 	case ServiceAccount:
 		_, err = readKeyFile(s.File, s.TokenURL)
 	case Signature:

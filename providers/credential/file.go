@@ -96,8 +96,8 @@ func newTokenFile(path string) *tokenFile {
 	return &tokenFile{secretFile: secretFile{path: path}, now: time.Now}
 }
 
-// read gives the token that the file holds.
-func (f *tokenFile) read() (fresh, error) {
+// readToken gives the token that the file holds.
+func (f *tokenFile) readToken() (fresh, error) {
 	data, err := f.secretFile.read()
 	if err != nil {
 		return fresh{}, err
@@ -123,7 +123,7 @@ func (f *tokenFile) get(context.Context) (fresh, error) {
 		}
 		return f.held, nil
 	}
-	t, err := f.read()
+	t, err := f.readToken()
 	if err != nil {
 		return fresh{}, err
 	}

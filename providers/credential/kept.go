@@ -207,7 +207,7 @@ func (k *tokenCache) Age() (got, expires time.Time) {
 func (k *tokenCache) Close() { k.work.Close() }
 
 // over says that a token is not worth showing any more.
-func (t *fresh) over(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }
+func (f *fresh) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
 
 // ahead is how long a token that was got now is shown before the next one is
 // asked for: three quarters of its life, give or take a little, so that many

@@ -45,52 +45,52 @@ const (
 )
 
 // Add appends p as it is.
-func (b *Pieces) Add(p []byte) { b.add(p, asIs, int64(len(p))) }
+func (pi *Pieces) Add(p []byte) { pi.add(p, asIs, int64(len(p))) }
 
 // AddString appends s.
-func (b *Pieces) AddString(s string) { b.Add([]byte(s)) }
+func (pi *Pieces) AddString(s string) { pi.Add([]byte(s)) }
 
 // AddText appends a file as base64: of Image and Input one of text and raw is set.
-func (b *Pieces) AddText(text, raw []byte) {
+func (pi *Pieces) AddText(text, raw []byte) {
 	if text != nil {
-		b.Add(text)
+		pi.Add(text)
 		return
 	}
-	b.add(raw, encoded, int64(base64.StdEncoding.EncodedLen(len(raw))))
+	pi.add(raw, encoded, int64(base64.StdEncoding.EncodedLen(len(raw))))
 }
 
 // AddRaw appends a file as raw bytes: of Image and Input one of text and raw is set.
-func (b *Pieces) AddRaw(text, raw []byte) {
+func (pi *Pieces) AddRaw(text, raw []byte) {
 	if text == nil {
-		b.Add(raw)
+		pi.Add(raw)
 		return
 	}
-	b.add(text, decoded, Size(text, nil))
+	pi.add(text, decoded, Size(text, nil))
 }
 
 // Join appends all pieces of o.
-func (b *Pieces) Join(o *Pieces) {
-	b.list = append(b.list, o.list...)
-	b.size += o.size
+func (pi *Pieces) Join(o *Pieces) {
+	pi.list = append(pi.list, o.list...)
+	pi.size += o.size
 }
 
-func (b *Pieces) add(p []byte, as form, size int64) {
+func (pi *Pieces) add(p []byte, as form, size int64) {
 	if size == 0 {
 		return
 	}
-	b.size += size
-	if last := len(b.list) - 1; as == asIs && last >= 0 && b.list[last].as == asIs && len(p) < 4<<10 &&
-		len(b.list[last].p) < 4<<10 {
+	pi.size += size
+	if last := len(pi.list) - 1; as == asIs && last >= 0 && pi.list[last].as == asIs && len(p) < 4<<10 &&
+		len(pi.list[last].p) < 4<<10 {
 		// Small pieces are joined, in memory of our own.
-		own := &b.list[last]
+		own := &pi.list[last]
 		own.p = append(own.p[:len(own.p):len(own.p)], p...)
 		return
 	}
-	b.list = append(b.list, piece{p, as})
+	pi.list = append(pi.list, piece{p, as})
 }
 
 // Len is the exact length of what WriteTo writes.
-func (b *Pieces) Len() int64 { return b.size }
+func (pi *Pieces) Len() int64 { return pi.size }
 
 // errText is broken base64; inputs and images were checked before.
 var errText = errors.New("an image's base64 text is broken")
@@ -99,15 +99,15 @@ var errText = errors.New("an image's base64 text is broken")
 var steps = sync.Pool{New: func() any { return new([textStep]byte) }}
 
 // WriteTo writes the whole body; it may be called again.
-func (b *Pieces) WriteTo(w io.Writer) (n int64, err error) {
+func (pi *Pieces) WriteTo(w io.Writer) (n int64, err error) {
 	var step *[textStep]byte
 	defer func() {
 		if step != nil {
 			steps.Put(step)
 		}
 	}()
-	for i := range b.list {
-		p, as := b.list[i].p, b.list[i].as
+	for i := range pi.list {
+		p, as := pi.list[i].p, pi.list[i].as
 		if as != asIs && step == nil {
 			step = steps.Get().(*[textStep]byte)
 		}

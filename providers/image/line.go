@@ -62,83 +62,83 @@ type attemptRun struct {
 }
 
 // choose finds the next target that can do the job at all, if there is one.
-func (l *attemptRun) choose() {
-	if l.target = l.picker.Fitting(l, time.Now().UnixNano()); l.target == nil && l.failed == nil {
-		l.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
+func (a *attemptRun) choose() {
+	if a.target = a.picker.Fitting(a, time.Now().UnixNano()); a.target == nil && a.failed == nil {
+		a.failed = &Failed{Cause: proxy.NoTarget, Err: errors.New("no target is available")}
 	}
 }
 
 // Fits is attempt.Work.
-func (l *attemptRun) Fits(t *Target, _ int64) bool {
-	l.reach = t.Dialect.Reach(l.job, t)
-	if l.job.Mask != nil && l.reach.No == nil && !l.reach.Masks {
-		l.reach.No = &dialect.Unsupported{Path: "mask", Text: "mask: the model takes none; describe the change in the prompt."}
+func (a *attemptRun) Fits(t *Target, _ int64) bool {
+	a.reach = t.Dialect.Reach(a.job, t)
+	if a.job.Mask != nil && a.reach.No == nil && !a.reach.Masks {
+		a.reach.No = &dialect.Unsupported{Path: "mask", Text: "mask: the model takes none; describe the change in the prompt."}
 	}
-	if refusal := l.reach.No; refusal != nil {
-		if l.failed == nil {
-			l.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
+	if refusal := a.reach.No; refusal != nil {
+		if a.failed == nil {
+			a.failed = &Failed{Target: t, Failure: dialect.Failure{Status: 400, Code: "INVALID_REQUEST",
 				Type: "invalid_request_error", Message: refusal.Text}}
 		}
 		return false
 	}
-	l.reach.PerCall = max(1, l.reach.PerCall)
+	a.reach.PerCall = max(1, a.reach.PerCall)
 	return true
 }
 
 // safely is run in a goroutine of its own: a panic must not end the process.
-func (l *attemptRun) safely(want int) {
+func (a *attemptRun) safely(want int) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.e.o.OnPanic(v)
-			l.failed = &Failed{Cause: proxy.Panic, Target: l.asked}
-			l.picker.End()
+			a.e.o.OnPanic(v)
+			a.failed = &Failed{Cause: proxy.Panic, Target: a.asked}
+			a.picker.End()
 		}
-		if l.x != nil {
-			l.x.Reset()
-			l.e.exchanges.Put(l.x)
-			l.x = nil
+		if a.x != nil {
+			a.x.Reset()
+			a.e.exchanges.Put(a.x)
+			a.x = nil
 		}
 	}()
-	l.fill(want)
+	a.fill(want)
 }
 
 // fill makes want images: one run at the target that was chosen, then more when
 // another target makes fewer at once.
-func (l *attemptRun) fill(want int) {
-	l.want = want
-	for l.target != nil {
-		l.picker.Run(l, l.target)
-		if l.failed != nil || len(l.images) >= want {
+func (a *attemptRun) fill(want int) {
+	a.want = want
+	for a.target != nil {
+		a.picker.Run(a, a.target)
+		if a.failed != nil || len(a.images) >= want {
 			return
 		}
-		l.picker.Begin(l.targets, l.account)
-		l.choose()
+		a.picker.Begin(a.targets, a.account)
+		a.choose()
 	}
 }
 
 // Try is attempt.Work: a run at a target, for as many images as it makes at once.
-func (l *attemptRun) Try(t *Target) attempt.Verdict {
-	l.asked, l.n = t, min(l.want-len(l.images), l.reach.PerCall)
-	l.attempts++
-	l.reply = Reply{}
-	out, failed := l.converse(t, l.n)
+func (a *attemptRun) Try(t *Target) attempt.Verdict {
+	a.asked, a.n = t, min(a.want-len(a.images), a.reach.PerCall)
+	a.attempts++
+	a.reply = Reply{}
+	out, failed := a.converse(t, a.n)
 	if failed == nil {
-		failed = l.accept(out)
+		failed = a.accept(out)
 	}
-	if l.failed = failed; failed != nil {
+	if a.failed = failed; failed != nil {
 		failed.Target = t
-		l.noteFailure(failed)
-		return l.judge(failed)
+		a.noteFailure(failed)
+		return a.judge(failed)
 	}
-	l.made = t
-	l.calls++
+	a.made = t
+	a.calls++
 	return attempt.Judge(200, 0)
 }
 
 // judge is what follows from a run that failed.
-func (l *attemptRun) judge(f *Failed) attempt.Verdict {
+func (a *attemptRun) judge(f *Failed) attempt.Verdict {
 	switch {
-	case f.Cause == proxy.TotalTimeout && !time.Now().Before(l.ends):
+	case f.Cause == proxy.TotalTimeout && !time.Now().Before(a.ends):
 		return attempt.Verdict{Do: attempt.Fail} // the job's limit, not the target's
 	case f.Cause != proxy.None:
 		return attempt.Lost(f.Cause)
@@ -147,22 +147,22 @@ func (l *attemptRun) judge(f *Failed) attempt.Verdict {
 }
 
 // noteFailure keeps for the log how the target failed.
-func (l *attemptRun) noteFailure(f *Failed) {
-	t := attempt.Tried{Upstream: f.Target.Upstream, Status: l.reply.Status, Cause: f.Cause, At: time.Now()}
+func (a *attemptRun) noteFailure(f *Failed) {
+	t := attempt.Tried{Upstream: f.Target.Upstream, Status: a.reply.Status, Cause: f.Cause, At: time.Now()}
 	switch {
 	case f.Err != nil:
 		t.Words = f.Err.Error()
-	case f.Cause == proxy.None && l.reply.Status >= 300:
-		t.Words = dialect.FirstWords(l.reply.Body, []byte(l.job.Prompt), nil)
+	case f.Cause == proxy.None && a.reply.Status >= 300:
+		t.Words = dialect.FirstWords(a.reply.Body, []byte(a.job.Prompt), nil)
 	case f.Cause == proxy.None:
 		t.Words = f.Failure.Message
 	}
-	l.tried = append(l.tried, t)
+	a.tried = append(a.tried, t)
 }
 
 // converse drives one run to its end.
-func (l *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
-	run := t.Dialect.Begin(l.job, t, n)
+func (a *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
+	run := t.Dialect.Begin(a.job, t, n)
 	var last *Reply
 	for range maxSteps {
 		s := Step{}
@@ -177,38 +177,38 @@ func (l *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 			return out, nil
 		}
 		var failed *Failed
-		if last, failed = l.step(t, &s); failed != nil {
-			l.cancel(t, run, failed)
+		if last, failed = a.step(t, &s); failed != nil {
+			a.cancel(t, run, failed)
 			return nil, failed
 		}
 	}
 	failed := &Failed{Cause: proxy.TotalTimeout}
-	l.cancel(t, run, failed)
+	a.cancel(t, run, failed)
 	return nil, failed
 }
 
 // step waits, then asks, again where that is safe.
-func (l *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
+func (a *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	wait := s.Wait
 	for try := 0; ; try++ {
-		left := time.Until(l.ends)
+		left := time.Until(a.ends)
 		if wait > 0 {
-			if c := l.pause(min(wait, max(0, left))); c != proxy.None {
+			if c := a.pause(min(wait, max(0, left))); c != proxy.None {
 				return nil, &Failed{Cause: c}
 			}
-			left = time.Until(l.ends)
+			left = time.Until(a.ends)
 		}
 		if left <= 0 {
 			return nil, &Failed{Cause: proxy.TotalTimeout, Err: errors.New("the job took too long")}
 		}
 		var failed *Failed
 		if s.URL != "" {
-			failed = l.fetch(s, left)
+			failed = a.fetch(s, left)
 		} else {
-			failed = l.request(t, s)
+			failed = a.request(t, s)
 		}
 		if failed == nil {
-			return &l.reply, nil
+			return &a.reply, nil
 		}
 		if !s.Repeats || try == repeats || failed.Cause == proxy.None || failed.Cause.Final() {
 			return nil, failed
@@ -218,71 +218,71 @@ func (l *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 }
 
 // fetch gets a URL that the upstream named.
-func (l *attemptRun) fetch(s *Step, limit time.Duration) *Failed {
-	if l.e.o.Fetch == nil {
+func (a *attemptRun) fetch(s *Step, limit time.Duration) *Failed {
+	if a.e.o.Fetch == nil {
 		return &Failed{Failure: *failure(textFetch), Err: errors.New("there is no fetcher")}
 	}
 	most := s.Most
 	if most <= 0 {
 		most = maxImage
 	}
-	room, failed := l.reserve(guessedAnswer)
+	room, failed := a.reserve(guessedAnswer)
 	if failed != nil {
 		return failed
 	}
 	var body []byte
-	cause, err := l.await(limit, func(c context.Context) (err error) {
-		body, err = l.e.o.Fetch.Get(c, s.URL, int64(most))
+	cause, err := a.await(limit, func(c context.Context) (err error) {
+		body, err = a.e.o.Fetch.Get(c, s.URL, int64(most))
 		return err
 	})
 	if cause != proxy.None {
-		l.unreserve(room)
+		a.unreserve(room)
 		return &Failed{Cause: cause}
 	}
 	if err != nil {
-		l.unreserve(room)
+		a.unreserve(room)
 		return &Failed{Failure: *failure(textFetch), Err: err}
 	}
-	l.settle(room, cap(body))
-	l.reply = Reply{Status: 200, Body: body}
+	a.settle(room, cap(body))
+	a.reply = Reply{Status: 200, Body: body}
 	return nil
 }
 
 // request sends the step's request and reads the whole answer.
-func (l *attemptRun) request(t *Target, s *Step) *Failed {
-	if l.x == nil {
-		l.x = l.e.exchanges.Get().(*proxy.Exchange)
+func (a *attemptRun) request(t *Target, s *Step) *Failed {
+	if a.x == nil {
+		a.x = a.e.exchanges.Get().(*proxy.Exchange)
 	}
-	l.x.Reset()
+	a.x.Reset()
 	if s.Request.ID == nil {
-		s.Request.ID = l.job.ID
+		s.Request.ID = a.job.ID
 	}
-	l.x.DrainOnGone(0, func() (time.Duration, bool) { return time.Until(l.ends), l.stays() })
-	res := l.e.o.Proxy.Ask(l.client(), l.x, 0, t.Proxy, &s.Request)
+	a.x.DrainOnGone(0, func() (time.Duration, bool) { return time.Until(a.ends), a.stays() })
+	res := a.e.o.Proxy.Ask(a.client(), a.x, 0, t.Proxy, &s.Request)
 	if res.Cause != proxy.None {
 		return &Failed{Cause: res.Cause, Err: res.Err}
 	}
-	defer l.x.Close()
+	defer a.x.Close()
 	most := s.Most
 	if most <= 0 {
-		most = l.n * maxText
+		most = a.n * maxText
 	}
 	if res.Status < 200 || res.Status >= 300 {
 		most = maxErrorBody
 	}
-	size := l.x.ContentLength()
+	size := a.x.ContentLength()
 	if size > int64(most) && res.Status < 300 {
 		return &Failed{Failure: *failure(textLarge)}
 	}
 	if size < 0 {
 		size = min(guessedAnswer, int64(most))
 	}
-	room, failed := l.reserve(size)
+	room, failed := a.reserve(size)
 	if failed != nil {
 		return failed
 	}
-	body, cause, err := l.x.Body(nil, most)
-	l.settle(room, cap(body))
+	body, cause, err := a.x.Body(nil, most)
+	a.settle(room, cap(body))
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
 		body = nil // of an error that long only the status is reported
@@ -291,8 +291,8 @@ func (l *attemptRun) request(t *Target, s *Step) *Failed {
 	case err != nil:
 		return &Failed{Cause: cause, Err: err}
 	}
-	l.reply = Reply{
-		Status: res.Status, ContentType: string(l.x.ContentType()), Header: l.x.Header, Body: body,
+	a.reply = Reply{
+		Status: res.Status, ContentType: string(a.x.ContentType()), Header: a.x.Header, Body: body,
 		RetryAfter: res.RetryAfter,
 	}
 	return nil
@@ -300,7 +300,7 @@ func (l *attemptRun) request(t *Target, s *Step) *Failed {
 
 // cancel tells the upstream to stop, when it may still be at work. Nobody waits
 // for it but the job's hold, so it gets little time.
-func (l *attemptRun) cancel(t *Target, run Run, f *Failed) {
+func (a *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	if f.Cause == proxy.Shutdown {
 		return // nothing can be sent any more
 	}
@@ -309,53 +309,53 @@ func (l *attemptRun) cancel(t *Target, run Run, f *Failed) {
 		return
 	}
 	if s.Request.ID == nil {
-		s.Request.ID = l.job.ID
+		s.Request.ID = a.job.ID
 	}
-	if l.x == nil {
-		l.x = l.e.exchanges.Get().(*proxy.Exchange)
+	if a.x == nil {
+		a.x = a.e.exchanges.Get().(*proxy.Exchange)
 	}
-	l.x.Reset()
-	if l.e.o.Proxy.Ask(nil, l.x, l.e.o.Cancel, t.Proxy, &s.Request).Cause == proxy.None {
-		_, _, _ = l.x.Body(nil, maxErrorBody)
-		l.x.Close()
+	a.x.Reset()
+	if a.e.o.Proxy.Ask(nil, a.x, a.e.o.Cancel, t.Proxy, &s.Request).Cause == proxy.None {
+		_, _, _ = a.x.Body(nil, maxErrorBody)
+		a.x.Close()
 	}
 }
 
 // accept checks what a run made and brings it into the job's format.
-func (l *attemptRun) accept(out *Outcome) *Failed {
-	before := len(l.images)
-	l.Blurred = l.Blurred || out.Blurred
-	l.Violation = l.Violation || out.Violation
-	l.AdultViolation = l.AdultViolation || out.AdultViolation
-	l.Minor = l.Minor || out.Minor
+func (a *attemptRun) accept(out *Outcome) *Failed {
+	before := len(a.images)
+	a.Blurred = a.Blurred || out.Blurred
+	a.Violation = a.Violation || out.Violation
+	a.AdultViolation = a.AdultViolation || out.AdultViolation
+	a.Minor = a.Minor || out.Minor
 	for i := range out.Images {
 		m := &out.Images[i]
-		refusal := l.finish(m)
+		refusal := a.finish(m)
 		if refusal != nil {
-			l.images = l.images[:before]
+			a.images = a.images[:before]
 			return &Failed{Failure: *refusal}
 		}
-		l.Blurred = l.Blurred || m.Blurred
-		l.Violation = l.Violation || m.Blocked
-		l.images = append(l.images, *m)
+		a.Blurred = a.Blurred || m.Blurred
+		a.Violation = a.Violation || m.Blocked
+		a.images = append(a.images, *m)
 	}
-	l.Usage.add(out.Usage)
-	l.EnhancedPrompt = out.EnhancedPrompt
-	l.queued += out.Queued
+	a.Usage.add(out.Usage)
+	a.EnhancedPrompt = out.EnhancedPrompt
+	a.queued += out.Queued
 	return nil
 }
 
 // finish makes an image what the job asks for: black where it was withheld, in
 // the job's format, with its metadata.
-func (l *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
-	format := l.job.Format
-	if m.Blocked && (l.job.AsFile || format == picture.Unknown) {
+func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
+	format := a.job.Format
+	if m.Blocked && (a.job.AsFile || format == picture.Unknown) {
 		format = picture.PNG
 	}
 	if m.Blocked && len(m.Text)+len(m.Raw) == 0 {
-		w, h := l.job.Pixels(8)
-		if refusal = l.remake(m, func(c context.Context) ([]byte, error) {
-			return l.e.convert.Blank(c, w, h, format)
+		w, h := a.job.Pixels(8)
+		if refusal = a.remake(m, func(c context.Context) ([]byte, error) {
+			return a.e.convert.Blank(c, w, h, format)
 		}); refusal != nil {
 			return refusal
 		}
@@ -368,14 +368,14 @@ func (l *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 	if f == picture.Unknown {
 		f = h.Format
 	}
-	width, height := l.wanted(h)
+	width, height := a.wanted(h)
 	if f != h.Format || width != h.Width {
 		text, raw := m.Text, m.Raw
-		refusal = l.remake(m, func(c context.Context) ([]byte, error) {
+		refusal = a.remake(m, func(c context.Context) ([]byte, error) {
 			if width != h.Width {
-				return l.e.convert.Shrink(c, h, text, raw, width, height, f)
+				return a.e.convert.Shrink(c, h, text, raw, width, height, f)
 			}
-			return l.e.convert.Convert(c, h, text, raw, f, l.job.Compression.V)
+			return a.e.convert.Convert(c, h, text, raw, f, a.job.Compression.V)
 		})
 		if refusal != nil {
 			return refusal
@@ -384,21 +384,21 @@ func (l *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 			return refusal
 		}
 	}
-	if l.job.EmbedMetadata && !l.reach.Metadata && !m.Blocked {
+	if a.job.EmbedMetadata && !a.reach.Metadata && !m.Blocked {
 		raw := m.Raw
 		if m.Text != nil {
 			raw = picture.Decode(m.Text)
 		}
-		m.Text, m.Raw = nil, picture.Annotate(h, raw, l.note(m))
-		l.settle(0, cap(m.Raw))
+		m.Text, m.Raw = nil, picture.Annotate(h, raw, a.note(m))
+		a.settle(0, cap(m.Raw))
 	}
 	return nil
 }
 
 // wanted is the size of the image: its own, but no more than an upscale's factor
 // makes of its input. Some upscalers know one factor only.
-func (l *attemptRun) wanted(h picture.Header) (width, height int) {
-	j := l.job
+func (a *attemptRun) wanted(h picture.Header) (width, height int) {
+	j := a.job
 	if j.Kind != Upscale || !j.Scale.Set || len(j.Inputs) == 0 {
 		return h.Width, h.Height
 	}
@@ -412,26 +412,26 @@ func (l *attemptRun) wanted(h picture.Header) (width, height int) {
 }
 
 // remake replaces an image by one that is made here, while the client stays.
-func (l *attemptRun) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
+func (a *attemptRun) remake(m *Image, f func(context.Context) ([]byte, error)) *dialect.Failure {
 	began := time.Now()
 	var raw []byte
-	cause, err := l.await(time.Until(l.ends), func(c context.Context) (err error) {
+	cause, err := a.await(time.Until(a.ends), func(c context.Context) (err error) {
 		raw, err = f(c)
 		return err
 	})
-	l.converting += time.Since(began)
+	a.converting += time.Since(began)
 	if cause != proxy.None || err != nil {
 		return failure(textBroken)
 	}
 	m.Text, m.Raw = nil, raw
-	l.settle(0, cap(raw))
+	a.settle(0, cap(raw))
 	return nil
 }
 
 // note is what embed_exif_metadata writes: the words and numbers that the
 // picture was made of, nothing of the upstream.
-func (l *attemptRun) note(m *Image) picture.Note {
-	j := l.job
+func (a *attemptRun) note(m *Image) picture.Note {
+	j := a.job
 	b := []byte(j.Prompt + "\n")
 	add := func(name, value string) {
 		if value != "" {
@@ -457,22 +457,22 @@ func (l *attemptRun) note(m *Image) picture.Note {
 }
 
 // reserve takes room for an answer.
-func (l *attemptRun) reserve(size int64) (int64, *Failed) {
-	if !l.e.held.Take(l.job.Owner, size) {
+func (a *attemptRun) reserve(size int64) (int64, *Failed) {
+	if !a.e.held.Take(a.job.Owner, size) {
 		return 0, &Failed{Failure: dialect.Failure{Status: 503, Code: "MODEL_AT_CAPACITY", Type: "server_error",
 			Message: textRoom, RetryAfter: 5 * time.Second}, RetryAfter: 5 * time.Second}
 	}
 	return size, nil
 }
 
-func (l *attemptRun) unreserve(room int64) { l.e.held.Give(l.job.Owner, room) }
+func (a *attemptRun) unreserve(room int64) { a.e.held.Give(a.job.Owner, room) }
 
 // settle counts what the answer really took, until the Result is released.
 // Words about a job's state are not worth it.
-func (l *attemptRun) settle(room int64, size int) {
+func (a *attemptRun) settle(room int64, size int) {
 	if size < leastHeld {
 		size = 0
 	}
-	l.e.held.Put(l.job.Owner, int64(size)-room)
-	l.held += int64(size)
+	a.e.held.Put(a.job.Owner, int64(size)-room)
+	a.held += int64(size)
 }

@@ -35,7 +35,7 @@ func (a *archive) chartText(s *sink, name string) error {
 	}
 	defer r.Close()
 	c := &chart{labels: map[int]string{}}
-	err = walk(until{r, s}, c.begin, c.end, func(b []byte) {
+	err = walk(until{r, s}, c.beginElement, c.end, func(b []byte) {
 		if c.inText {
 			c.text = append(c.text, b...)
 		}
@@ -53,7 +53,7 @@ func (a *archive) chartText(s *sink, name string) error {
 	return nil
 }
 
-func (c *chart) begin(e *xml.StartElement) {
+func (c *chart) beginElement(e *xml.StartElement) {
 	switch name := e.Name.Local; name {
 	case "ser":
 		if c.in = ""; len(c.series) >= maxSeries {

@@ -8,13 +8,13 @@ import (
 )
 
 // Jobs are what a child does with documents; it must be warmed up with Warm.
-func Jobs() jail.Jobs { return jail.Jobs{parseJob: read, drawJob: draw} }
+func Jobs() jail.Jobs { return jail.Jobs{parseJob: readDocument, drawJob: draw} }
 
 // reader makes text of a document of one format.
 type reader func(s *sink, doc []byte) error
 
-// read finds out what a document is and reads it. It answers in pieces ([sink.piece]).
-func read(doc []byte, _ string) ([]byte, error) {
+// readDocument finds out what a document is and reads it. It answers in pieces ([sink.piece]).
+func readDocument(doc []byte, _ string) ([]byte, error) {
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return nil, refuse(Empty)
 	}

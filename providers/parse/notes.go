@@ -178,7 +178,7 @@ var nobody = structs.FPDF_FORMFILLINFO{
 
 // withNotes is the text of a page with its notes in their places.
 func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, error) {
-	text, err := r.read(plain, 0, plain.chars)
+	text, err := r.readText(plain, 0, plain.chars)
 	if err != nil || len(notes) == 0 {
 		return text, err
 	}
@@ -194,12 +194,12 @@ func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, 
 			return "", err
 		}
 		if whole != nil {
-			before, err := r.read(whole, 0, min(plain.chars, whole.chars))
+			before, err := r.readText(whole, 0, min(plain.chars, whole.chars))
 			if err != nil {
 				return "", err
 			}
 			if before != text || whole.chars-plain.chars > maxPlaced {
-				if text, err = r.read(whole, 0, whole.chars); err != nil {
+				if text, err = r.readText(whole, 0, whole.chars); err != nil {
 					return "", err
 				}
 			} else if added, err = r.drawn(whole, plain.chars, notes); err != nil {
@@ -294,7 +294,7 @@ func (r *pdfReader) insert(p *pdfPage, text string, notes []note) (string, error
 	var b strings.Builder
 	from := 0
 	for _, at := range places {
-		piece, err := r.read(p, from, at.at)
+		piece, err := r.readText(p, from, at.at)
 		if err != nil {
 			return "", err
 		}
@@ -304,7 +304,7 @@ func (r *pdfReader) insert(p *pdfPage, text string, notes []note) (string, error
 		}
 		b.WriteString(" " + at.text + " ")
 	}
-	rest, err := r.read(p, from, p.chars)
+	rest, err := r.readText(p, from, p.chars)
 	b.WriteString(rest)
 	return b.String(), err
 }

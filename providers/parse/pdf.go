@@ -175,8 +175,8 @@ func (r *pdfReader) load(index int) (*pdfPage, error) {
 	return &pdfPage{page.Page, text.TextPage, max(count.Count, 0)}, nil
 }
 
-// read is the text of some characters.
-func (r *pdfReader) read(p *pdfPage, from, to int) (string, error) {
+// readText is the text of some characters.
+func (r *pdfReader) readText(p *pdfPage, from, to int) (string, error) {
 	if from >= to {
 		return "", nil
 	}

@@ -180,23 +180,23 @@ type tags struct {
 // maxTag is how much of a tag is looked at.
 const maxTag = 512
 
-func (v *tags) see(name string) io.Writer {
-	v.at, v.in = name, false
+func (t *tags) see(name string) io.Writer {
+	t.at, t.in = name, false
 	if strings.HasSuffix(name, "sharedStrings.xml") {
 		return io.Discard
 	}
-	return v
+	return t
 }
 
-func (v *tags) Write(p []byte) (int, error) {
+func (t *tags) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		if !v.in {
+		if !t.in {
 			i := bytes.IndexByte(p, '<')
 			if i < 0 {
 				break
 			}
-			p, v.in, v.tag = p[i+1:], true, v.tag[:0]
+			p, t.in, t.tag = p[i+1:], true, t.tag[:0]
 			continue
 		}
 		i := bytes.IndexByte(p, '>')
@@ -204,35 +204,35 @@ func (v *tags) Write(p []byte) (int, error) {
 		if i >= 0 {
 			piece = p[:i]
 		}
-		v.tag = append(v.tag, piece[:min(len(piece), maxTag-len(v.tag))]...)
+		t.tag = append(t.tag, piece[:min(len(piece), maxTag-len(t.tag))]...)
 		if i < 0 {
 			break
 		}
-		p, v.in = p[i+1:], false
-		v.readTag()
+		p, t.in = p[i+1:], false
+		t.readTag()
 	}
 	return n, nil
 }
 
 // readTag takes what it needs from a tag.
-func (v *tags) readTag() {
-	name, attributes, _ := bytes.Cut(v.tag, []byte(" "))
+func (t *tags) readTag() {
+	name, attributes, _ := bytes.Cut(t.tag, []byte(" "))
 	name, ends := bytes.CutPrefix(name, []byte("/"))
 	if i := bytes.IndexByte(name, ':'); i >= 0 {
 		name = name[i+1:]
 	}
 	switch string(name) {
 	case "v", "t":
-		v.found = v.found || ends
+		t.found = t.found || ends
 		return
 	case "col", "mergeCell", "dimension":
 	default:
 		return
 	}
-	at := v.sheets[v.at]
+	at := t.sheets[t.at]
 	if at == nil {
 		at = &layout{}
-		v.sheets[v.at] = at
+		t.sheets[t.at] = at
 	}
 	value := func(key string) string {
 		_, rest, ok := bytes.Cut(append([]byte(" "), attributes...), []byte(" "+key+"="))

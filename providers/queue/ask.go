@@ -98,15 +98,15 @@ func (e *Engine) request(ctx context.Context, t *Target, s *Step, id string) (r 
 		return nil, true, &lost{cause: cause, status: res.Status, err: err}
 	}
 	// The head's fields are used by the caller; the exchange is given back without them.
-	r.Body, r.Header = body, r.kept(m.x)
+	r.Body, r.Header = body, r.copyHeaders(m.x)
 	return r, true, nil
 }
 
 // keptFields are those fields of an answer's head that dialects look at.
 var keptFields = []string{"x-fal-request-id", "x-fal-error-type", "request-id", "x-request-id"}
 
-// kept copies what dialects may want of a head, which is gone with its exchange.
-func (r *Reply) kept(x *proxy.Exchange) func(string) []byte {
+// copyHeaders copies what dialects may want of a head, which is gone with its exchange.
+func (r *Reply) copyHeaders(x *proxy.Exchange) func(string) []byte {
 	var fields map[string][]byte
 	for _, name := range keptFields {
 		if v := x.Header(name); v != nil {

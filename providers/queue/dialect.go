@@ -128,12 +128,12 @@ type Result struct {
 
 // bytes is nil for what is too long to be kept.
 func (r *Result) bytes() []byte {
-	return kept(r)
+	return marshalBounded(r)
 }
 
-// kept is what is kept of a job as JSON; nil for what is too long. Ampersands stay as they
+// marshalBounded is what is kept of a job as JSON; nil for what is too long. Ampersands stay as they
 // are: addresses are full of them.
-func kept(v any) []byte {
+func marshalBounded(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

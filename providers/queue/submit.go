@@ -125,7 +125,7 @@ func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 	case w.taken != nil:
 		terms := w.to.Dialect.Terms(w.to)
 		w.taken.Handle.Since = time.Now().Unix()
-		handle := kept(&w.taken.Handle)
+		handle := marshalBounded(&w.taken.Handle)
 		if handle == nil {
 			return nil, w.unknown(errors.New("the upstream's handle is too long"))
 		}

@@ -244,31 +244,31 @@ func (a *attempt) askPaced(t *ClientContext, u *Node, q question, sent int64) re
 
 // paced notes how fast the node answered a small read. One that was cut since
 // another was faster would have taken longer.
-func (u *Node) paced(r reply, nowNs, tookNs int64) {
+func (n *Node) paced(r reply, nowNs, tookNs int64) {
 	switch {
 	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
-		u.pace.Note(nowNs, tookNs, false)
+		n.pace.Note(nowNs, tookNs, false)
 	case r.kind == busy || r.kind == failed && r.cause != proxy.NoFreeConn:
-		u.pace.Note(nowNs, tookNs, true)
+		n.pace.Note(nowNs, tookNs, true)
 	}
 }
 
 // verdict is what the node's breaker learns from a reply.
-func (u *Node) verdict(r reply) (v policy.Verdict) {
+func (n *Node) verdict(r reply) (v policy.Verdict) {
 	switch r.kind {
 	case gone, refused:
 	case failed:
 		v = policy.Lost(r.cause)
 		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same again
 	case busy:
-		u.busy.Add(1)
+		n.busy.Add(1)
 		status := r.status
 		if status < 300 {
 			status = tooMany // said in an answer with status 200
 		}
 		v = policy.Judge(status, r.retryAfter)
 	default:
-		u.answers.Add(1)
+		n.answers.Add(1)
 		v.Health = policy.Good
 	}
 	v.Do = policy.Retry

@@ -32,24 +32,24 @@ func (j *Job) batch(now int64) Result {
 }
 
 // tryBatch is Try for a whole batch.
-func (c *asking) tryBatch(u *Node) (v policy.Verdict) {
-	j := c.j
-	c.asked++
-	r := j.askBatch(j.main, u, c.q)
-	c.note(u, r, j.Class())
+func (a *asking) tryBatch(u *Node) (v policy.Verdict) {
+	j := a.j
+	a.asked++
+	r := j.askBatch(j.main, u, a.q)
+	a.note(u, r, j.Class())
 	switch r.kind {
 	case refused, unbatched:
 		// Whether it is the batch or what is in it, the calls will tell one by one.
-		if c.lacks = true; u.Config.Batch == "auto" {
+		if a.lacks = true; u.Config.Batch == "auto" {
 			u.single.met(j.account, time.Now().UnixNano())
 		}
-		return c.then(v)
+		return a.then(v)
 	case failed:
-		c.over = r.maybe && j.Class() == Write
+		a.over = r.maybe && j.Class() == Write
 	case answered, gone:
-		c.over = true
+		a.over = true
 	}
-	return c.then(u.verdict(r))
+	return a.then(u.verdict(r))
 }
 
 // takesNone says that no node would take the batch even if all were well.

@@ -158,8 +158,8 @@ func (c *cache) set(hash uint64, k *cachedAnswer, cost int64) {
 	}
 }
 
-// close frees the memory; what is asked afterwards is not kept.
-func (c *cache) close() {
+// free frees the memory; what is asked afterwards is not kept.
+func (c *cache) free() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.m.Close()

@@ -19,7 +19,7 @@ func caching(t *testing.T, c config.RPCCache) (*Network, int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kept.close)
+	t.Cleanup(kept.free)
 	n.cache = kept
 	now := time.Now().UnixNano()
 	kept.finals.askedNs.Store(now) // nobody has to be asked
@@ -106,7 +106,7 @@ func TestAnswerOfAnotherChainIsNotGiven(t *testing.T) {
 	if _, body := asked(t, n, `{"method":"eth_getTransactionReceipt","params":["0xb"]}`, now); body != nil {
 		t.Errorf("another call's answer is given: %s", body)
 	}
-	n.cache.close()
+	n.cache.free()
 	if kept() {
 		t.Error("a closed cache gives answers")
 	}

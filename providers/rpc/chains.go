@@ -155,13 +155,13 @@ func (c *chains) decide() {
 }
 
 // askChain asks one node for its chain.
-func (u *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
+func (n *Node) askChain(p *proxy.Proxy, f *Family) (config.ChainID, bool) {
 	m := f.Find([]byte(chainMethods[f.Name]))
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	q := ownQuestion(m, m.Name, "")
 	q.wait, q.within = headWait, headWait
-	if r := a.call(&ClientContext{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
+	if r := a.call(&ClientContext{Proxy: p, Alone: true}, n, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return "", false
 	}
 	return ChainOf(gjson.ParseBytes(a.result()))

@@ -168,12 +168,12 @@ func (f *finals) round(ask func(u *Node, tag string) (finalBlock, bool), tag str
 }
 
 // askBlock asks one node for number and hash of a block.
-func (u *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
+func (n *Node) askBlock(p *proxy.Proxy, tag string) (finalBlock, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	q := ownQuestion(nil, "eth_getBlockByNumber", `["`+tag+`",false]`)
 	q.wait, q.within = headWait, headWait
-	if _, ok := a.open(&ClientContext{Proxy: p, Alone: true}, u, q); !ok {
+	if _, ok := a.open(&ClientContext{Proxy: p, Alone: true}, n, q); !ok {
 		return finalBlock{}, false
 	}
 	if a.read(maxFinalAnswer) != nil || a.x.Status() >= 300 || a.judge.Answers[0].Failed() {

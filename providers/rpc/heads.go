@@ -99,22 +99,22 @@ func (h *heads) newest(nowNs int64) int64 {
 
 // current says whether a node is near enough to the newest block. One whose
 // head is not known is taken at its word.
-func (u *Node) current(nowNs int64) bool {
-	h := u.of.heads
+func (n *Node) current(nowNs int64) bool {
+	h := n.of.heads
 	newest := h.newest(nowNs)
-	if newest == 0 || nowNs-u.headNs.Load() > headKept*h.every {
+	if newest == 0 || nowNs-n.headNs.Load() > headKept*h.every {
 		return true
 	}
-	return newest-u.head.Load() <= u.of.Config.MaxLag
+	return newest-n.head.Load() <= n.of.Config.MaxLag
 }
 
 // askHead asks one node for its newest block or slot.
-func (u *Node) askHead(p *proxy.Proxy, f *Family) (int64, bool) {
+func (n *Node) askHead(p *proxy.Proxy, f *Family) (int64, bool) {
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	q := ownQuestion(f.Head, f.Head.Name, "")
 	q.wait, q.within = headWait, headWait
-	if r := a.call(&ClientContext{Proxy: p, Alone: true}, u, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
+	if r := a.call(&ClientContext{Proxy: p, Alone: true}, n, q); r.kind != answered || a.large || a.judge.Answers[0].Failed() {
 		return 0, false
 	}
 	return number(a.result())

@@ -26,8 +26,8 @@ func (c *raced) good() bool {
 // are at work with buffers of their own, of which the answer's stays: only the
 // pooled attempts of this package can be told to stop and be given back. It gives
 // the node whose reply counts, the reply, and the verdict on u.
-func (c *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
-	t := &c.j.from
+func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
+	t := &a.j.from
 	done := make(chan *raced, 2)
 	start := func(r *raced) {
 		r.ended = make(chan struct{})
@@ -37,10 +37,10 @@ func (c *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 				r.panic = recover()
 				done <- r
 			}()
-			r.r = r.a.askPaced(t, r.u, c.q, time.Now().UnixNano())
+			r.r = r.a.askPaced(t, r.u, a.q, time.Now().UnixNano())
 		}()
 	}
-	first := &raced{a: *c.at, u: u}
+	first := &raced{a: *a.at, u: u}
 	start(first)
 	timer := time.NewTimer(t.Network.Config.HedgeAfter)
 	defer timer.Stop()
@@ -50,7 +50,7 @@ func (c *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 		return u, first.r, u.verdict(first.r)
 	case <-timer.C:
 	}
-	next := c.pick.Choose(time.Now().UnixNano())
+	next := a.pick.Choose(time.Now().UnixNano())
 	if next == nil {
 		<-done
 		first.check()
@@ -72,10 +72,10 @@ func (c *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	if !winner.good() && loser.good() {
 		winner, loser = loser, winner
 	}
-	next.verdict(second.r).Report(next.Breaker, c.j.account, time.Now().UnixNano())
+	next.verdict(second.r).Report(next.Breaker, a.j.account, time.Now().UnixNano())
 	v := u.verdict(first.r)
 	winner.r.maybe = winner.r.maybe || loser.r.maybe
-	*c.at = winner.a
+	*a.at = winner.a
 	loser.a.release()
 	return winner.u, winner.r, v
 }

@@ -271,71 +271,71 @@ type asking struct {
 }
 
 // run asks the nodes that are wanted, one after the other.
-func (c *asking) run(w want, q question, now int64) {
-	c.q, c.pick = q, c.j.from.Network.pick(w)
-	c.pick.Run(c, c.pick.Fitting(c, now))
+func (a *asking) run(w want, q question, now int64) {
+	a.q, a.pick = q, a.j.from.Network.pick(w)
+	a.pick.Run(a, a.pick.Fitting(a, now))
 }
 
 // Fits is policy.Work: a node has for its answer what is left of the request's
 // time.
-func (c *asking) Fits(_ *Node, now int64) bool {
-	c.nowNs, c.q.within = now, c.j.left(now)-c.q.kept
-	return c.q.within > 0
+func (a *asking) Fits(_ *Node, now int64) bool {
+	a.nowNs, a.q.within = now, a.j.left(now)-a.q.kept
+	return a.q.within > 0
 }
 
 // Try is policy.Work.
-func (c *asking) Try(u *Node) policy.Verdict {
-	if c.i < 0 {
-		return c.tryBatch(u)
+func (a *asking) Try(u *Node) policy.Verdict {
+	if a.i < 0 {
+		return a.tryBatch(u)
 	}
-	t, m := &c.j.from, c.q.method
-	c.asked++
+	t, m := &a.j.from, a.q.method
+	a.asked++
 	var r reply
 	var v policy.Verdict
 	by := u
 	switch {
 	case m.Class != Read:
-		r = (*c.at).call(t, u, c.q)
+		r = (*a.at).call(t, u, a.q)
 		v = u.verdict(r)
 	case t.Network.Config.HedgeAfter > 0:
-		by, r, v = c.hedged(u)
+		by, r, v = a.hedged(u)
 	default:
-		r = (*c.at).askPaced(t, u, c.q, c.nowNs)
+		r = (*a.at).askPaced(t, u, a.q, a.nowNs)
 		v = u.verdict(r)
 	}
-	c.note(by, r, m.Class)
-	if m.Raw && c.hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
-		c.hash = transactionHash(t.Network.Family, c.j.Params(c.i))
+	a.note(by, r, m.Class)
+	if m.Raw && a.hash == nil && (r.kind == known || r.kind == spent || r.kind == failed) {
+		a.hash = transactionHash(t.Network.Family, a.j.Params(a.i))
 	}
 	switch r.kind {
 	case busy, behind, refused:
 	case lacking:
-		if c.lacks = true; r.named {
-			by.lacks[m.Index].met(c.j.account, time.Now().UnixNano())
+		if a.lacks = true; r.named {
+			by.lacks[m.Index].met(a.j.account, time.Now().UnixNano())
 		}
 	case failed:
 		// A write that may have run must not run twice.
-		c.over = m.Class == Write && r.maybe && c.hash == nil
-		if r.maybe && c.perhaps == nil {
-			c.perhaps = by
+		a.over = m.Class == Write && r.maybe && a.hash == nil
+		if r.maybe && a.perhaps == nil {
+			a.perhaps = by
 		}
 	default:
-		c.over = true
+		a.over = true
 	}
-	return c.then(v)
+	return a.then(v)
 }
 
 // note keeps what a node replied. Calls of a batch with a write run one after the other.
-func (c *asking) note(u *Node, r reply, class Class) {
-	c.node, c.last, c.begun = u, r, c.begun || r.maybe
+func (a *asking) note(u *Node, r reply, class Class) {
+	a.node, a.last, a.begun = u, r, a.begun || r.maybe
 	if class == Write && (r.maybe || r.kind == answered) {
-		c.j.Begun = true
+		a.j.Begun = true
 	}
 }
 
 // then is a verdict with what follows from it.
-func (c *asking) then(v policy.Verdict) policy.Verdict {
-	if v.Do = policy.Retry; c.over {
+func (a *asking) then(v policy.Verdict) policy.Verdict {
+	if v.Do = policy.Retry; a.over {
 		v.Do = policy.Fail
 	}
 	return v
@@ -374,12 +374,12 @@ func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now in
 
 // landed is the node that has the transaction, which first may have taken; nil:
 // none is known to.
-func (c *asking) landed(first *Node) *Node {
-	if c.hash == nil || first == nil {
+func (a *asking) landed(first *Node) *Node {
+	if a.hash == nil || first == nil {
 		return nil
 	}
-	c.asked++
-	return c.j.landed(first, c.hash)
+	a.asked++
+	return a.j.landed(first, a.hash)
 }
 
 // settleCall notes how call i ended.

@@ -182,7 +182,7 @@ func (ne *Networks) Close(next *Networks) {
 	}
 	for _, n := range ne.byName {
 		if n.cache != nil && !caches[n.cache] {
-			n.cache.close()
+			n.cache.free()
 		}
 		for _, u := range n.Nodes {
 			if !kept[u.Proxy] {
@@ -266,14 +266,14 @@ func splitURL(text string) (base, path string, err error) {
 }
 
 // serves says whether a node may be asked for a method by an account.
-func (u *Node) serves(m *Method, account uint64, nowNs int64) bool {
-	return !u.denied[m.Index] && !u.lacks[m.Index].holds(account, nowNs)
+func (n *Node) serves(m *Method, account uint64, nowNs int64) bool {
+	return !n.denied[m.Index] && !n.lacks[m.Index].holds(account, nowNs)
 }
 
 // servesAll is serves for every call of a request.
-func (u *Node) servesAll(r *Request, account uint64, nowNs int64) bool {
+func (n *Node) servesAll(r *Request, account uint64, nowNs int64) bool {
 	for i := range r.Calls {
-		if !u.serves(r.Calls[i].Method, account, nowNs) {
+		if !n.serves(r.Calls[i].Method, account, nowNs) {
 			return false
 		}
 	}
@@ -281,11 +281,11 @@ func (u *Node) servesAll(r *Request, account uint64, nowNs int64) bool {
 }
 
 // batches says whether a node is given so many calls of an account at once.
-func (u *Node) batches(calls int, account uint64, nowNs int64) bool {
-	if u.Config.Batch == "split" || u.Config.Batch == "auto" && u.single.holds(account, nowNs) {
+func (n *Node) batches(calls int, account uint64, nowNs int64) bool {
+	if n.Config.Batch == "split" || n.Config.Batch == "auto" && n.single.holds(account, nowNs) {
 		return false
 	}
-	return calls <= u.Config.MaxBatch
+	return calls <= n.Config.MaxBatch
 }
 
 // limit is how long a request may take in all, retries and answers included.

@@ -178,16 +178,16 @@ func (p *piece) size() int64 {
 // pieces are an answer on its way out of several spools.
 type pieces []piece
 
-func (l pieces) size() (n int64) {
-	for i := range l {
-		n += l[i].size()
+func (pi pieces) size() (n int64) {
+	for i := range pi {
+		n += pi[i].size()
 	}
 	return n
 }
 
-func (l pieces) inMemory() bool {
-	for i := range l {
-		if s := l[i].spool; s != nil && !s.inMemory() {
+func (pi pieces) inMemory() bool {
+	for i := range pi {
+		if s := pi[i].spool; s != nil && !s.inMemory() {
 			return false
 		}
 	}
@@ -195,9 +195,9 @@ func (l pieces) inMemory() bool {
 }
 
 // appendTo appends all of it, which is in memory.
-func (l pieces) appendTo(b []byte) []byte {
-	for i := range l {
-		if p := &l[i]; p.spool == nil {
+func (pi pieces) appendTo(b []byte) []byte {
+	for i := range pi {
+		if p := &pi[i]; p.spool == nil {
 			b = append(b, p.text...)
 		} else {
 			b = append(b, p.spool.mem[p.from:p.to]...)
@@ -207,12 +207,12 @@ func (l pieces) appendTo(b []byte) []byte {
 }
 
 // answer adds one answer of a spool under the client's id.
-func (l pieces) answer(s *spool, a *Answer, id []byte) pieces {
+func (pi pieces) answer(s *spool, a *Answer, id []byte) pieces {
 	if a.IDTo == 0 {
 		text := append(append([]byte(`{"id":`), id...), ',')
-		return append(l, piece{text: text}, piece{spool: s, from: a.From + 1, to: a.To})
+		return append(pi, piece{text: text}, piece{spool: s, from: a.From + 1, to: a.To})
 	}
-	return append(l, piece{spool: s, from: a.From, to: a.IDFrom}, piece{text: id},
+	return append(pi, piece{spool: s, from: a.From, to: a.IDFrom}, piece{text: id},
 		piece{spool: s, from: a.IDTo, to: a.To})
 }
 

@@ -56,8 +56,8 @@ func (n *Network) Witnesses() []*Node {
 // Call asks this node, and no other, for one call, and gives the result as it stands
 // in the answer, which may have at most so many bytes. params are a JSON array. The
 // node's health and pace are not told: what we ask is not what customers ask.
-func (u *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, most int) (result []byte, err error) {
-	if m := u.of.Family.Find([]byte(method)); m != nil && u.denied[m.Index] {
+func (n *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, most int) (result []byte, err error) {
+	if m := n.of.Family.Find([]byte(method)); m != nil && n.denied[m.Index] {
 		return nil, errDenied
 	}
 	wait := witnessWait
@@ -76,7 +76,7 @@ func (u *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, 
 	}()
 	q := ownQuestion(nil, method, params)
 	q.wait, q.within = wait, wait
-	if r, ok := a.open(&ClientContext{Proxy: p, Alone: true}, u, q); !ok {
+	if r, ok := a.open(&ClientContext{Proxy: p, Alone: true}, n, q); !ok {
 		return nil, fmt.Errorf("%w (%s)", errMute, r.cause)
 	}
 	if err := a.read(most); err != nil {

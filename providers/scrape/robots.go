@@ -60,7 +60,7 @@ func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	p, ok := b.kept.Get(origin)
 	if !ok {
 		var err error
-		if p, err = b.read(ctx, origin); err != nil {
+		if p, err = b.fetchPolicy(ctx, origin); err != nil {
 			return err
 		}
 	}
@@ -70,9 +70,9 @@ func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// read fetches a robots.txt. What cannot be found allows all, what cannot be
+// fetchPolicy fetches a robots.txt. What cannot be found allows all, what cannot be
 // told allows nothing: RFC 9309, 2.3.1.
-func (b *robots) read(ctx context.Context, origin string) (*policy, error) {
+func (b *robots) fetchPolicy(ctx context.Context, origin string) (*policy, error) {
 	a, err := b.fetch.Do(ctx, fetch.Ask{URL: origin + "/robots.txt", Agent: b.agent, Accept: "text/plain, */*;q=.5",
 		Most: robotsMost, Cut: true, Redirects: robotsRedirects, Limit: robotsLimit, Check: func(u *url.URL) error {
 			_, err := b.rules.normal(new(*u))

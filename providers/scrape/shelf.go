@@ -44,15 +44,15 @@ func newShelf(size int64, ttl time.Duration) (*pageCache, error) {
 	return s, err
 }
 
-func (s *pageCache) find(url string) (p Page, ok bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+func (pc *pageCache) find(url string) (p Page, ok bool) {
+	pc.mu.RLock()
+	defer pc.mu.RUnlock()
+	if pc.closed {
 		return p, false
 	}
-	v, ok := s.m.Get(url)
+	v, ok := pc.m.Get(url)
 	if ok && v.at != "" {
-		v, ok = s.m.Get(v.at)
+		v, ok = pc.m.Get(v.at)
 	}
 	if !ok || v.at != "" {
 		return p, false
@@ -62,23 +62,23 @@ func (s *pageCache) find(url string) (p Page, ok bool) {
 	return p, true
 }
 
-func (s *pageCache) store(asked string, p Page) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+func (pc *pageCache) store(asked string, p Page) {
+	pc.mu.RLock()
+	defer pc.mu.RUnlock()
+	if pc.closed {
 		return
 	}
-	s.m.SetWithTTL(p.URL, &cacheEntry{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), s.ttl)
+	pc.m.SetWithTTL(p.URL, &cacheEntry{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), pc.ttl)
 	if asked != p.URL {
-		s.m.SetWithTTL(asked, &cacheEntry{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), s.ttl)
+		pc.m.SetWithTTL(asked, &cacheEntry{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), pc.ttl)
 	}
 }
 
-func (s *pageCache) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.m.Close()
+func (pc *pageCache) close() {
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	if !pc.closed {
+		pc.m.Close()
 	}
-	s.closed = true
+	pc.closed = true
 }

@@ -69,7 +69,7 @@ type transcription struct {
 // serveTranscription answers POST /audio/transcriptions.
 func (ca *Capability) serveTranscription(c *routes.Call) *routes.Error {
 	t := &transcription{of: ca, call: c}
-	if e := t.read(); e != nil {
+	if e := t.readRequest(); e != nil {
 		return e
 	}
 	return t.sell(listenLimit + listenPatience)
@@ -83,9 +83,9 @@ func (t *transcription) sell(patience time.Duration) *routes.Error {
 	return t.call.SellFlat(&t.sale, routes.Terms{Patience: patience, Compress: true})
 }
 
-// read reads the request. Its sound is read once it is admitted.
-func (t *transcription) read() *routes.Error {
-	if e := t.form.read(t.call); e != nil {
+// readRequest reads the request. Its sound is read once it is admitted.
+func (t *transcription) readRequest() *routes.Error {
+	if e := t.form.readForm(t.call); e != nil {
 		return e
 	}
 	if e := t.choose(); e != nil {

@@ -53,8 +53,8 @@ var transcriptionBook = routes.NewRulebook(
 		"chunking_strategy":         {Kinds: routes.String, Enum: []string{"auto"}},
 	})
 
-// read reads the form. Faults of its fields are reported with the model.
-func (f *transcriptionForm) read(c *routes.Call) *routes.Error {
+// readForm reads the form. Faults of its fields are reported with the model.
+func (f *transcriptionForm) readForm(c *routes.Call) *routes.Error {
 	parts, e := c.ReadForm()
 	if e != nil {
 		return e

@@ -58,7 +58,7 @@ type cloning struct {
 // serveVoices answers POST /audio/voices.
 func (ca *Capability) serveVoices(c *routes.Call) *routes.Error {
 	v := &cloning{of: ca, call: c}
-	if e := v.read(); e != nil {
+	if e := v.readFields(); e != nil {
 		return e
 	}
 	if e := v.choose(); e != nil {
@@ -68,9 +68,9 @@ func (ca *Capability) serveVoices(c *routes.Call) *routes.Error {
 	return c.SellFlat(&v.sale, routes.Terms{Patience: cloneLimit + clonePatience, Writes: true})
 }
 
-// read reads the form.
-func (v *cloning) read() *routes.Error {
-	parts, e := v.call.ReadForm()
+// readFields reads the form.
+func (cl *cloning) readFields() *routes.Error {
+	parts, e := cl.call.ReadForm()
 	if e != nil {
 		return e
 	}
@@ -80,26 +80,26 @@ func (v *cloning) read() *routes.Error {
 		name := routes.Excerpt([]byte(p.Name))
 		switch {
 		case seen[p.Name]:
-			v.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is given more than once."})
+			cl.v.Add(routes.Issue{Code: "custom", Named: name, Message: name + ": is given more than once."})
 		case p.Name == "file" && p.IsFile:
-			v.file = p.Content
+			cl.file = p.Content
 		case p.Name == "model" && !p.IsFile:
-			v.model = string(p.Content)
+			cl.model = string(p.Content)
 		case p.Name == "file":
-			v.v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
+			cl.v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
 				Message: "file: expected a file with a filename, received a field."})
 		default:
-			v.v.Stranger("", p.Name)
+			cl.v.Stranger("", p.Name)
 		}
 		seen[p.Name] = true
 	}
 	if !seen["file"] {
-		v.v.Missing("file", "file", "is required.")
+		cl.v.Missing("file", "file", "is required.")
 	}
-	if v.model == "" {
-		v.v.Missing("model", "string", "is required.")
+	if cl.model == "" {
+		cl.v.Missing("model", "string", "is required.")
 	}
-	if len(v.file) > maxSample {
+	if len(cl.file) > maxSample {
 		return &routes.Error{Status: 413, Code: "PAYLOAD_TOO_LARGE", Uncounted: true,
 			Message: "The sample is too large; at most " + config.Size(maxSample).String() + " are taken."}
 	}
@@ -107,79 +107,79 @@ func (v *cloning) read() *routes.Error {
 }
 
 // choose finds the model, which must take samples.
-func (v *cloning) choose() *routes.Error {
-	if v.model == "" {
-		if e := v.call.CheckFailures(); e != nil {
+func (cl *cloning) choose() *routes.Error {
+	if cl.model == "" {
+		if e := cl.call.CheckFailures(); e != nil {
 			return e
 		}
-		return routes.Invalid(v.v.Issues...)
+		return routes.Invalid(cl.v.Issues...)
 	}
-	model, match := v.call.Catalog().Resolve([]byte(v.model), "tts")
-	if e := v.call.UseModel([]byte(v.model), "tts", model, match, v.v.Issues); e != nil {
+	model, match := cl.call.Catalog().Resolve([]byte(cl.model), "tts")
+	if e := cl.call.UseModel([]byte(cl.model), "tts", model, match, cl.v.Issues); e != nil {
 		return e
 	}
-	if v.spec = model.Config.Spec.(*config.Speech).VoiceCloning; v.spec == nil {
+	if cl.spec = model.Config.Spec.(*config.Speech).VoiceCloning; cl.spec == nil {
 		return routes.Unsupported("model", "Model "+model.ID+" does not clone voices.")
 	}
 	return nil
 }
 
 // listen says what the sample is by its bytes, whatever its name says.
-func (v *cloning) listen() *routes.Error {
+func (cl *cloning) listen() *routes.Error {
 	wrong := func(text string) *routes.Error {
 		return routes.Invalid(routes.Issue{Code: "custom", Path: "file", Message: "file: " + text})
 	}
-	sound, err := container.Read(v.file)
+	sound, err := container.Read(cl.file)
 	switch {
 	case err != nil:
 		return wrong(err.Error() + ".")
-	case !slices.Contains(v.spec.AcceptedFormats, sound.Format):
-		return wrong("model " + v.call.Model.ID + " takes samples as " + strings.Join(v.spec.AcceptedFormats, ", ") + ", not " +
+	case !slices.Contains(cl.spec.AcceptedFormats, sound.Format):
+		return wrong("model " + cl.call.Model.ID + " takes samples as " + strings.Join(cl.spec.AcceptedFormats, ", ") + ", not " +
 			sound.Format + ".")
 	case sound.Codec == "":
 		return wrong("the file has no sound.")
-	case sound.Length < time.Duration(v.spec.MinSampleSeconds)*time.Second:
-		return wrong("the sample must be at least " + strconv.FormatInt(v.spec.MinSampleSeconds, 10) + " seconds long, is " +
+	case sound.Length < time.Duration(cl.spec.MinSampleSeconds)*time.Second:
+		return wrong("the sample must be at least " + strconv.FormatInt(cl.spec.MinSampleSeconds, 10) + " seconds long, is " +
 			strconv.FormatFloat(sound.Length.Seconds(), 'f', 1, 64) + ".")
 	}
 	kind := containerTypes[sound.Format]
-	v.sample = audio.Sample{Model: v.call.Model.ID, File: v.file, Name: "sample." + kind[0], Type: kind[1]}
+	cl.sample = audio.Sample{Model: cl.call.Model.ID, File: cl.file, Name: "sample." + kind[0], Type: kind[1]}
 	return nil
 }
 
 // lines are the fee.
-func (v *cloning) lines() (l money.Lines) {
-	l.Add(money.VoiceClones, 1, money.Pico(*v.spec.Price))
+func (cl *cloning) lines() (l money.Lines) {
+	l.Add(money.VoiceClones, 1, money.Pico(*cl.spec.Price))
 	return l
 }
 
 // clone has the voice cloned, whether or not its client stays, and keeps it.
-func (v *cloning) clone() *routes.Error {
-	c, voices := v.call, v.of.gateway.Voices()
+func (cl *cloning) clone() *routes.Error {
+	c, voices := cl.call, cl.of.gateway.Voices()
 	account := c.Key.Account.No()
-	if e := v.ready(voices, account); e != nil {
+	if e := cl.ready(voices, account); e != nil {
 		c.NothingDone()
 		return e
 	}
 	id := newVoice()
-	v.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
-	v.made = &audio.Cloning{Proxy: c.Proxy(), Sample: &v.sample, ID: c.ID[:], Limit: cloneLimit}
-	v.made.Do(providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
-	c.Attempts, c.Tried = v.made.Attempts, v.made.Tried
-	if v.made.By != nil {
-		c.Upstream, c.Router = v.made.By.Upstream, v.made.By.Router
+	cl.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
+	cl.made = &audio.Cloning{Proxy: c.Proxy(), Sample: &cl.sample, ID: c.ID[:], Limit: cloneLimit}
+	cl.made.Do(providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
+	c.Attempts, c.Tried = cl.made.Attempts, cl.made.Tried
+	if cl.made.By != nil {
+		c.Upstream, c.Router = cl.made.By.Upstream, cl.made.By.Router
 	}
-	if v.made.Voice == "" {
-		if !v.made.Begun {
+	if cl.made.Voice == "" {
+		if !cl.made.Begun {
 			c.NothingDone()
 		}
-		return v.failed()
+		return cl.failed()
 	}
 	now := time.Now()
-	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: v.made.By.Upstream, Voice: v.made.Voice,
-		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: expiry(v.spec, now).UnixMicro()}
+	row := &store.VoiceRow{ID: id, Account: account, Model: c.Model.ID, Upstream: cl.made.By.Upstream, Voice: cl.made.Voice,
+		CreatedUs: now.UnixMicro(), UsedUs: now.UnixMicro(), ExpiresUs: expiry(cl.spec, now).UnixMicro()}
 	if err := voices.AddVoice(row); err != nil {
-		if audio.Forget(c.Proxy(), v.made.By, v.made.Voice) {
+		if audio.Forget(c.Proxy(), cl.made.By, cl.made.Voice) {
 			c.NothingDone()
 		}
 		if errors.Is(err, store.ErrManyVoices) {
@@ -188,15 +188,15 @@ func (v *cloning) clone() *routes.Error {
 		c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("a cloned voice could not be kept")
 		return voicesAway()
 	}
-	c.Sold = routes.FlatBill(v.lines(), 0)
+	c.Sold = routes.FlatBill(cl.lines(), 0)
 	body := jsontext.Object("{").Text("id", id)
-	v.sale.Answer.Body = append(jsontext.AppendString(append(body, `,"model":`...), c.Model.ID), '}')
+	cl.sale.Answer.Body = append(jsontext.AppendString(append(body, `,"model":`...), c.Model.ID), '}')
 	return nil
 }
 
 // ready checks the sample and the account's voices, before anything is sent.
-func (v *cloning) ready(voices store.VoiceStore, account uint32) *routes.Error {
-	if e := v.listen(); e != nil {
+func (cl *cloning) ready(voices store.VoiceStore, account uint32) *routes.Error {
+	if e := cl.listen(); e != nil {
 		return e
 	}
 	list, err := voices.Voices(account)
@@ -247,14 +247,14 @@ func manyVoices() *routes.Error {
 }
 
 // failed is the answer when nobody took the voice.
-func (v *cloning) failed() *routes.Error {
-	c := v.call
-	if v.made.Cause != proxy.None {
-		c.Cause = v.made.Cause.String()
-		return c.Unreachable(&proxy.Result{Cause: v.made.Cause})
+func (cl *cloning) failed() *routes.Error {
+	c := cl.call
+	if cl.made.Cause != proxy.None {
+		c.Cause = cl.made.Cause.String()
+		return c.Unreachable(&proxy.Result{Cause: cl.made.Cause})
 	}
 	c.Cause = "upstream_status"
-	refusal := &v.made.Failure
+	refusal := &cl.made.Failure
 	e := &routes.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message, RetryAfter: refusal.RetryAfter}
 	e.RequestID = e.Status == 400
 	return e

@@ -52,7 +52,7 @@ func FuzzImageForm(f *testing.F) {
 					if link := s.link(); link != "" && !strings.HasPrefix(link, "http") {
 						t.Fatalf("%q is taken for a link", link)
 					}
-					if _, e := s.read(); e != nil && e.Status != 400 && e.Status != 422 {
+					if _, e := s.takePicture(); e != nil && e.Status != 400 && e.Status != 422 {
 						t.Fatalf("%+v", e)
 					}
 				}

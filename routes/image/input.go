@@ -22,14 +22,14 @@ func (p *pictures) readInputs() *routes.Error {
 			p.job.Inputs = append(p.job.Inputs, image.Input{})
 			continue
 		}
-		in, e := p.sources[i].read()
+		in, e := p.sources[i].takePicture()
 		if e != nil {
 			return e
 		}
 		p.job.Inputs = append(p.job.Inputs, in)
 	}
 	for i := range p.masks {
-		in, e := p.masks[i].read()
+		in, e := p.masks[i].takePicture()
 		if e != nil {
 			return e
 		}
@@ -39,7 +39,7 @@ func (p *pictures) readInputs() *routes.Error {
 		if p.references[i].link() != "" {
 			continue
 		}
-		in, e := p.references[i].read()
+		in, e := p.references[i].takePicture()
 		if e != nil {
 			return e
 		}
@@ -164,8 +164,8 @@ func (s *source) link() string {
 // maxLink is the longest link in bytes.
 const maxLink = 4 << 10
 
-// read takes the picture from the body, where it stays.
-func (s *source) read() (in image.Input, e *routes.Error) {
+// takePicture takes the picture from the body, where it stays.
+func (s *source) takePicture() (in image.Input, e *routes.Error) {
 	var err error
 	if s.file != nil {
 		in, err = image.ReadRaw(s.file)

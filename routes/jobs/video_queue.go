@@ -34,7 +34,7 @@ const videoPatience = 3*time.Minute + probeLimit
 func (ca *Capability) sellVideo(c *routes.Call, body *form) *routes.Error {
 	f := videoOf(body)
 	j := &videoJob{capability: ca, call: c, form: f}
-	if e := j.read(); e != nil {
+	if e := j.readOrder(); e != nil {
 		return e
 	}
 	if missing := f.missingConsent(); missing != nil {
@@ -44,8 +44,8 @@ func (ca *Capability) sellVideo(c *routes.Call, body *form) *routes.Error {
 	return c.SellFlat(&j.sale, routes.Terms{Patience: videoPatience})
 }
 
-// read makes the order of the body, as far as nothing must be fetched for that.
-func (j *videoJob) read() (e *routes.Error) {
+// readOrder makes the order of the body, as far as nothing must be fetched for that.
+func (j *videoJob) readOrder() (e *routes.Error) {
 	f := j.form
 	if e := f.promptFits(); e != nil {
 		return e

@@ -164,7 +164,7 @@ func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 		f, e := videoFormOf(t, videoModelOf(t, test.model), videoQueueBook, "{"+test.body+"}")
 		j := &videoJob{form: f}
 		if e == nil {
-			e = j.read()
+			e = j.readOrder()
 		}
 		got := ""
 		if e != nil {

@@ -164,24 +164,24 @@ func New(o Options) *API {
 }
 
 // Serve serves operators on a socket, until Close.
-func (d *API) Serve(ln net.Listener) {
-	d.unix = ln.Addr().Network() == "unix"
-	d.named, _, _ = net.SplitHostPort(d.gateway.Config().Operator.Listen)
+func (a *API) Serve(ln net.Listener) {
+	a.unix = ln.Addr().Network() == "unix"
+	a.named, _, _ = net.SplitHostPort(a.gateway.Config().Operator.Listen)
 	if at, ok := ln.Addr().(*net.TCPAddr); ok {
 		fetch.Refuse(at.AddrPort())
 	}
-	d.server = proxy.NewServer(d.handle, proxy.ServerOptions{MaxBody: mostBody, ReadBuffer: mostHead,
+	a.server = proxy.NewServer(a.handle, proxy.ServerOptions{MaxBody: mostBody, ReadBuffer: mostHead,
 		MaxConnections: mostConnections, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		Refuse: func(ctx *fasthttp.RequestCtx, r proxy.Refusal) {
 			(&refusal{status: r.Status(), code: "INVALID_REQUEST", text: r.String()}).write(ctx)
 		},
 		OnPanic: func(ctx *fasthttp.RequestCtx, v any) {
-			d.log.Error().Str("panic", fmt.Sprintf("%T", v)).Msg("an operation panicked: this is a fault of ours; please report it")
+			a.log.Error().Str("panic", fmt.Sprintf("%T", v)).Msg("an operation panicked: this is a fault of ours; please report it")
 			(&refusal{status: 500, code: "UNKNOWN_ERROR", text: "An unexpected error occurred"}).write(ctx)
 		}})
 	go func() {
-		if err := d.server.Serve(ln); err != nil {
-			d.failed <- fmt.Errorf("operator.listen: %w", err)
+		if err := a.server.Serve(ln); err != nil {
+			a.failed <- fmt.Errorf("operator.listen: %w", err)
 		}
 	}()
 }
@@ -200,12 +200,12 @@ func URL(at net.Addr, cfg *config.Config) string {
 }
 
 // Close ends the listener and waits a moment for calls under way.
-func (d *API) Close() {
-	d.end()
-	if d.server == nil {
+func (a *API) Close() {
+	a.end()
+	if a.server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_ = d.server.ShutdownWithContext(ctx)
+	_ = a.server.ShutdownWithContext(ctx)
 }

@@ -33,8 +33,8 @@ const (
 )
 
 // host refuses names that nobody gave us: a page whose own name leads here (DNS rebinding).
-func (d *API) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
-	if d.unix {
+func (a *API) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
+	if a.unix {
 		return nil
 	}
 	name := strings.ToLower(string(ctx.Host()))
@@ -42,7 +42,7 @@ func (d *API) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 		name = host
 	}
 	name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
-	if name == "localhost" || name == d.named || slices.ContainsFunc(cfg.Hosts, func(h string) bool { return strings.EqualFold(h, name) }) {
+	if name == "localhost" || name == a.named || slices.ContainsFunc(cfg.Hosts, func(h string) bool { return strings.EqualFold(h, name) }) {
 		return nil
 	}
 	if ip, err := netip.ParseAddr(name); err == nil && ip.Unmap() == listen.AddrOf(ctx.LocalAddr()) {
@@ -52,7 +52,7 @@ func (d *API) host(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 }
 
 // change refuses changes that a page of another origin may have sent.
-func (d *API) change(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
+func (a *API) change(ctx *fasthttp.RequestCtx, cfg *config.Operator) *refusal {
 	h := &ctx.Request.Header
 	if len(h.Peek(headerChange)) == 0 {
 		return &refusal{status: 403, code: "FORBIDDEN", text: "A change needs the header " + headerChange + ": 1"}
@@ -79,7 +79,7 @@ func sameHost(origin, host string, hosts []string) bool {
 }
 
 // actor is the operator behind a request: of a token, of a socket, or of a trusted proxy.
-func (d *API) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.Actor, rejection *refusal) {
+func (a *API) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.Actor, rejection *refusal) {
 	peer := listen.AddrOf(ctx.RemoteAddr())
 	from := proxy.Counted(peer)
 	h := &ctx.Request.Header
@@ -90,11 +90,11 @@ func (d *API) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.
 	}
 	switch secret, bearer := bytes.CutPrefix(auth, []byte("Bearer ")); {
 	case bearer && bytes.HasPrefix(secret, []byte(tokenPrefix)):
-		by, rejection = d.token(from, cfg, string(secret))
+		by, rejection = a.token(from, cfg, string(secret))
 	case len(user) > 0:
-		by, rejection = d.user(peer, h, cfg, user)
+		by, rejection = a.user(peer, h, cfg, user)
 	case len(auth) > 0:
-		return by, d.wrong(from, "An operator's token begins with "+tokenPrefix+"; farebox operator token create makes one. "+
+		return by, a.wrong(from, "An operator's token begins with "+tokenPrefix+"; farebox operator token create makes one. "+
 			"Keys of customers are not taken here")
 	default:
 		uid, ok := listen.PeerUID(proxy.ClientOf(ctx.Conn()).Conn)
@@ -113,19 +113,19 @@ func (d *API) actor(ctx *fasthttp.RequestCtx, cfg *config.Operator) (by billing.
 }
 
 // token finds the operator of a token. An address that guesses is refused for a while. Tokens that were right before still pass.
-func (d *API) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, rejection *refusal) {
-	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !d.seen.has(secret) {
+func (a *API) token(from netip.Addr, cfg *config.Operator, secret string) (by billing.Actor, rejection *refusal) {
+	if wait := a.tries.Wait(from, wrongTries, time.Now()); wait > 0 && !a.seen.has(secret) {
 		return by, tooMany(wait)
 	}
-	t, err := d.ledger.OperatorToken(secret)
+	t, err := a.ledger.OperatorToken(secret)
 	switch {
 	case errors.Is(err, billing.ErrNoToken):
-		d.seen.drop(secret)
-		return by, d.wrong(from, "This token is unknown, revoked, or at its end")
+		a.seen.drop(secret)
+		return by, a.wrong(from, "This token is unknown, revoked, or at its end")
 	case err != nil:
 		return by, failed(err)
 	}
-	d.seen.add(secret)
+	a.seen.add(secret)
 	by = billing.Actor{Name: t.Name, Role: t.Role, MaxCredit: t.MaxCredit}
 	if by.MaxCredit == 0 {
 		by.MaxCredit = cfg.MaxCredit
@@ -134,17 +134,17 @@ func (d *API) token(from netip.Addr, cfg *config.Operator, secret string) (by bi
 }
 
 // user is the user that a trusted proxy names.
-func (d *API) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Operator, name []byte) (by billing.Actor, rejection *refusal) {
+func (a *API) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Operator, name []byte) (by billing.Actor, rejection *refusal) {
 	from := proxy.Counted(peer)
 	if !cfg.Trusts(peer) {
 		return by, unauthorized("This address may not name users; it is not among operator.trusted_proxies")
 	}
-	if wait := d.tries.Wait(from, wrongTries, time.Now()); wait > 0 {
+	if wait := a.tries.Wait(from, wrongTries, time.Now()); wait > 0 {
 		return by, tooMany(wait)
 	}
 	if len(h.PeekAll(cfg.UserHeader)) > 1 || len(h.PeekAll(headerSecret)) != 1 ||
 		subtle.ConstantTimeCompare(h.Peek(headerSecret), []byte(cfg.ProxySecret)) != 1 || cfg.ProxySecret == "" {
-		return by, d.wrong(from, "The proxy's "+headerSecret+" is not operator.proxy_secret")
+		return by, a.wrong(from, "The proxy's "+headerSecret+" is not operator.proxy_secret")
 	}
 	role, ok := cfg.Users[string(name)]
 	if !ok {
@@ -155,11 +155,11 @@ func (d *API) user(peer netip.Addr, h *fasthttp.RequestHeader, cfg *config.Opera
 }
 
 // wrong counts a wrong secret of an address.
-func (d *API) wrong(from netip.Addr, text string) *refusal {
-	if wait := d.tries.Take(from, wrongTries, time.Now()); wait > 0 {
+func (a *API) wrong(from netip.Addr, text string) *refusal {
+	if wait := a.tries.Take(from, wrongTries, time.Now()); wait > 0 {
 		return tooMany(wait)
 	}
-	d.log.Warn().Str("from", from.String()).Msg("an operator's secret is wrong")
+	a.log.Warn().Str("from", from.String()).Msg("an operator's secret is wrong")
 	return unauthorized(text)
 }
 

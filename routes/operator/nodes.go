@@ -20,7 +20,7 @@ type OnNode struct {
 	Node string `json:"node,omitempty"` // name or number; empty: all nodes
 }
 
-func (q OnNode) node() string { return q.Node }
+func (o OnNode) node() string { return o.Node }
 
 // Who is the node that a row is of.
 type Who struct {
@@ -93,8 +93,8 @@ func together[T any](ctx context.Context, d *API, act billing.Act, name, node st
 }
 
 // answerNode carries out what a node asks, this one or another.
-func (d *API) answerNode(ctx context.Context, q billing.Question) ([]byte, error) {
-	for _, r := range d.rows {
+func (a *API) answerNode(ctx context.Context, q billing.Question) ([]byte, error) {
+	for _, r := range a.rows {
 		if r.Name != q.Operation || r.here == nil {
 			continue
 		}

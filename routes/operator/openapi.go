@@ -21,20 +21,20 @@ type document struct {
 }
 
 // openAPI answers with the document, which is the same for every role.
-func (d *API) openAPI(ctx *fasthttp.RequestCtx, _ billing.Actor, _ []byte) *refusal {
+func (a *API) openAPI(ctx *fasthttp.RequestCtx, _ billing.Actor, _ []byte) *refusal {
 	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	ctx.Response.SetBodyRaw(d.described())
+	ctx.Response.SetBodyRaw(a.described())
 	return nil
 }
 
-func (d *API) describe() []byte {
+func (a *API) describe() []byte {
 	o := document{schemas: object{"Error": object{"type": "object", "required": []string{"error"}, "properties": object{
 		"error": object{"type": "string"}, "code": object{"type": "string"},
 		"issues": object{"type": "array", "items": object{"type": "object"}},
 		"first":  object{"description": "What an earlier call with the same reference did"},
 	}}}, names: map[reflect.Type]string{}}
 	paths := map[string]object{}
-	for _, r := range d.rows {
+	for _, r := range a.rows {
 		path := r.Path
 		if paths[path] == nil {
 			paths[path] = object{}
@@ -43,7 +43,7 @@ func (d *API) describe() []byte {
 	}
 	body, _ := json.Marshal(object{ // it consists of maps, lists and texts
 		"openapi": "3.1.0",
-		"info":    object{"title": "farebox operators", "version": d.gateway.Version(), "description": "Amounts are decimal text."},
+		"info":    object{"title": "farebox operators", "version": a.gateway.Version(), "description": "Amounts are decimal text."},
 		"servers": []object{{"url": Prefix}}, "paths": paths, "security": []object{{"token": []string{}}},
 		"components": object{"schemas": o.schemas, "securitySchemes": object{
 			"token": object{"type": "http", "scheme": "bearer", "description": "An operator's token; the socket needs none"}}},

@@ -110,36 +110,36 @@ type CheckUpstream struct {
 type nothing struct{}
 
 // processOperations are the operations on this process.
-func (d *API) processOperations() []*row {
+func (a *API) processOperations() []*row {
 	rows := []*row{
 		own("read_backup", billing.MayOwn, "GET", "/backup", func(billing.Act, nothing) (object, error) { return nil, nil }),
 		own("get_openapi", billing.MayList, "GET", "/openapi.json", func(billing.Act, nothing) (object, error) { return nil, nil }),
 		own("get_self", billing.MayList, "GET", "/self", func(act billing.Act, _ nothing) (Self, error) {
 			return Self{act.By.Name, act.By.Role, act.By.From, act.By.MaxCredit}, nil
 		}),
-		d.health(),
-		shared(d, info("list_upstreams", billing.MayList, "GET", "/upstreams"), waitForList, d.upstreamsHere),
-		shared(d, info("list_models", billing.MayList, "GET", "/models"), waitForList, d.modelsHere),
-		shared(d, info("check_upstream", billing.MaySupport, "POST", "/upstreams/{upstream}/check"), waitForWork, d.checkHere),
+		a.health(),
+		shared(a, info("list_upstreams", billing.MayList, "GET", "/upstreams"), waitForList, a.upstreamsHere),
+		shared(a, info("list_models", billing.MayList, "GET", "/models"), waitForList, a.modelsHere),
+		shared(a, info("check_upstream", billing.MaySupport, "POST", "/upstreams/{upstream}/check"), waitForWork, a.checkHere),
 		own("get_balance", billing.MayBook, "GET", "/upstreams/{upstream}/balance", func(_ billing.Act, q struct {
 			Upstream string `json:"upstream"`
 		}) (routes.BalanceState, error) {
-			b, ok := d.gateway.Balance(d.ended, q.Upstream)
+			b, ok := a.gateway.Balance(a.ended, q.Upstream)
 			if !ok {
 				return b, fmt.Errorf("%w: %q", billing.ErrNoUpstream, q.Upstream)
 			}
 			return b, nil
 		}),
 		own("get_config", billing.MayBook, "GET", "/config", func(billing.Act, nothing) (ConfigText, error) {
-			cfg := d.gateway.Config()
+			cfg := a.gateway.Config()
 			return ConfigText{cfg.Source, cfg.Text(), problems(cfg.Warnings)}, nil
 		}),
-		own("check_config", billing.MayOwn, "POST", "/config/check", d.check),
-		own("compare_config", billing.MayOwn, "POST", "/config/difference", d.compare),
-		d.reloads(),
+		own("check_config", billing.MayOwn, "POST", "/config/check", a.check),
+		own("compare_config", billing.MayOwn, "POST", "/config/difference", a.compare),
+		a.reloads(),
 		own("profile", billing.MayOwn, "GET", "/profiles/{profile}", func(billing.Act, profile) (object, error) { return nil, nil }),
 	}
-	rows[0].raw, rows[1].raw, rows[len(rows)-1].raw = d.readBackup, d.openAPI, d.writeProfile
+	rows[0].raw, rows[1].raw, rows[len(rows)-1].raw = a.readBackup, a.openAPI, a.writeProfile
 	return rows
 }
 
@@ -161,10 +161,10 @@ func info(name string, right billing.Right, method, path string) billing.Operati
 }
 
 // health is the row of the health. What only a look at all nodes shows is added to the warnings.
-func (d *API) health() *row {
-	r := shared(d, info("get_health", billing.MayList, "GET", "/health"), waitForList,
+func (a *API) health() *row {
+	r := shared(a, info("get_health", billing.MayList, "GET", "/health"), waitForList,
 		func(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {
-			return []NodeHealth{{ProcessState: d.gateway.State()}}, nil
+			return []NodeHealth{{ProcessState: a.gateway.State()}}, nil
 		})
 	all := r.serve
 	r.serve = func(ctx context.Context, act billing.Act, query []byte) (any, error) {
@@ -189,22 +189,22 @@ func (d *API) health() *row {
 	return r
 }
 
-func (d *API) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
-	for _, t := range d.gateway.Targets() {
+func (a *API) upstreamsHere(context.Context, billing.Act, OnNode) (list []NodeUpstream, err error) {
+	for _, t := range a.gateway.Targets() {
 		list = append(list, NodeUpstream{TargetState: t})
 	}
 	return list, nil
 }
 
-func (d *API) modelsHere(context.Context, billing.Act, OnNode) (list []NodeModel, err error) {
-	for _, m := range d.gateway.Models() {
+func (a *API) modelsHere(context.Context, billing.Act, OnNode) (list []NodeModel, err error) {
+	for _, m := range a.gateway.Models() {
 		list = append(list, NodeModel{ModelState: m})
 	}
 	return list, nil
 }
 
-func (d *API) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (list []NodeCheck, err error) {
-	found := d.gateway.CheckUpstream(ctx, q.Upstream, q.Model)
+func (a *API) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (list []NodeCheck, err error) {
+	found := a.gateway.CheckUpstream(ctx, q.Upstream, q.Model)
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w: %q", billing.ErrNoUpstream, q.Upstream)
 	}
@@ -215,10 +215,10 @@ func (d *API) checkHere(ctx context.Context, _ billing.Act, q CheckUpstream) (li
 }
 
 // reloads is the row that reads the config file. It is in the audit log once, as the node that was called writes it.
-func (d *API) reloads() *row {
-	r := shared(d, info("reload_config", billing.MayOwn, "POST", "/config/reload"), waitForWork,
+func (a *API) reloads() *row {
+	r := shared(a, info("reload_config", billing.MayOwn, "POST", "/config/reload"), waitForWork,
 		func(context.Context, billing.Act, OnNode) ([]Reloaded, error) {
-			message, err := d.reload()
+			message, err := a.reload()
 			if err != nil {
 				message = strings.TrimPrefix(message+": "+err.Error(), ": ")
 			}
@@ -226,7 +226,7 @@ func (d *API) reloads() *row {
 		})
 	all := r.serve
 	r.serve = func(ctx context.Context, act billing.Act, query []byte) (any, error) {
-		if err := d.ledger.Note(act, r.Name, "", json.RawMessage(query), nil); err != nil {
+		if err := a.ledger.Note(act, r.Name, "", json.RawMessage(query), nil); err != nil {
 			return nil, err
 		}
 		answer, err := all(ctx, act, query)
@@ -249,7 +249,7 @@ func (d *API) reloads() *row {
 	return r
 }
 
-func (d *API) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
+func (a *API) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
 	next, wrong, err := parsed(config.Parse("candidate", []byte(q.Text), os.LookupEnv))
 	switch {
 	case err != nil:
@@ -257,11 +257,11 @@ func (d *API) check(_ billing.Act, q CheckConfig) (c Checked, err error) {
 	case wrong != nil:
 		return Checked{false, problems(wrong.List), problems(wrong.Warnings), []string{}}, nil
 	}
-	return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(d.gateway.Config(), next)...)}, nil
+	return Checked{true, []Problem{}, problems(next.Warnings), append([]string{}, config.Fixed(a.gateway.Config(), next)...)}, nil
 }
 
-func (d *API) compare(_ billing.Act, q CompareConfig) (c Compared, err error) {
-	running := d.gateway.Config()
+func (a *API) compare(_ billing.Act, q CompareConfig) (c Compared, err error) {
+	running := a.gateway.Config()
 	load := func() (*config.Config, error) { return config.Parse("candidate", []byte(q.Text), os.LookupEnv) }
 	if q.Text == "" {
 		if running.Source == "" {
@@ -289,12 +289,12 @@ func parsed(c *config.Config, err error) (*config.Config, *config.Problems, erro
 }
 
 // readBackup streams a backup. A fault cuts the answer, so that it is not taken for a whole one.
-func (d *API) readBackup(ctx *fasthttp.RequestCtx, by billing.Actor, _ []byte) *refusal {
+func (a *API) readBackup(ctx *fasthttp.RequestCtx, by billing.Actor, _ []byte) *refusal {
 	r, w := io.Pipe()
 	go func() {
-		_, err := d.ledger.WriteBackup(w, by.Name)
+		_, err := a.ledger.WriteBackup(w, by.Name)
 		if err != nil {
-			d.log.Error().Err(err).Msg("a backup of an operator was cut")
+			a.log.Error().Err(err).Msg("a backup of an operator was cut")
 		}
 		_ = w.CloseWithError(err)
 	}()
@@ -323,7 +323,7 @@ type profile struct {
 const mostProfile = 60
 
 // writeProfile writes a profile of this process, for go tool pprof.
-func (d *API) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byte) *refusal {
+func (a *API) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byte) *refusal {
 	q := profile{Seconds: 10}
 	if json.Unmarshal(text, &q) != nil || q.Seconds < 1 || q.Seconds > mostProfile {
 		return failed(&invalid{"seconds", fmt.Sprintf("expected 1 to %d", mostProfile)})
@@ -336,7 +336,7 @@ func (d *API) writeProfile(ctx *fasthttp.RequestCtx, _ billing.Actor, text []byt
 		defer pprof.StopCPUProfile()
 		select {
 		case <-time.After(time.Duration(q.Seconds) * time.Second):
-		case <-d.ended.Done():
+		case <-a.ended.Done():
 		}
 		return nil
 	}

@@ -58,7 +58,7 @@ type invalid struct {
 	member, why string
 }
 
-func (e *invalid) Error() string { return e.member + ": " + e.why }
+func (i *invalid) Error() string { return i.member + ": " + i.why }
 
 // add adds a text of the path or the query string as the member's type has it in JSON.
 func (q query) add(known []member, name, text string) error {

@@ -31,13 +31,13 @@ type row struct {
 }
 
 // table is every operation.
-func (d *API) table() (rows []*row) {
+func (a *API) table() (rows []*row) {
 	for _, o := range billing.Operations() {
 		rows = append(rows, newRow(o, func(ctx context.Context, act billing.Act, query []byte) (any, error) {
-			return d.ledger.Perform(ctx, act, o.Name, query)
+			return a.ledger.Perform(ctx, act, o.Name, query)
 		}))
 	}
-	return append(rows, d.processOperations()...)
+	return append(rows, a.processOperations()...)
 }
 
 func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []byte) (any, error)) *row {
@@ -67,37 +67,37 @@ func itemOf(t reflect.Type) (reflect.Type, shape) {
 }
 
 // handle answers a request.
-func (d *API) handle(ctx *fasthttp.RequestCtx) {
+func (a *API) handle(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	began := time.Now()
-	by, r, refusal := d.answer(ctx)
+	by, r, refusal := a.answer(ctx)
 	if refusal != nil {
 		refusal.write(ctx)
 	}
 	if r == nil {
 		return
 	}
-	e := d.log.Debug()
+	e := a.log.Debug()
 	if r.Change || r.Right == billing.MayOwn || ctx.Response.StatusCode() >= 500 {
-		e = d.log.Info()
+		e = a.log.Info()
 	}
 	e.Str("operation", r.Name).Str("operator", by.Name).Str("from", by.From).Int("status", ctx.Response.StatusCode()).
 		Dur("ms", time.Since(began)).Msg("an operator's call")
 }
 
 // answer finds the operator and the operation, and carries it out.
-func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, rejection *refusal) {
-	cfg := &d.gateway.Config().Operator
-	if rejection = d.host(ctx, cfg); rejection != nil {
+func (a *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, rejection *refusal) {
+	cfg := &a.gateway.Config().Operator
+	if rejection = a.host(ctx, cfg); rejection != nil {
 		return by, nil, rejection
 	}
-	if by, rejection = d.actor(ctx, cfg); rejection != nil {
+	if by, rejection = a.actor(ctx, cfg); rejection != nil {
 		return by, nil, rejection
 	}
 	q := query{}
-	if r, rejection = d.find(ctx, q); rejection != nil {
+	if r, rejection = a.find(ctx, q); rejection != nil {
 		return by, nil, rejection
 	}
 	if by.Role < r.Right {
@@ -105,7 +105,7 @@ func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, reject
 			r.Name + " needs the role " + r.Right.String()}
 	}
 	if r.Method != fasthttp.MethodGet {
-		if rejection = d.change(ctx, cfg); rejection != nil {
+		if rejection = a.change(ctx, cfg); rejection != nil {
 			return by, r, rejection
 		}
 	}
@@ -115,7 +115,7 @@ func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, reject
 	}
 	act.By = by
 	if format != inJSON {
-		return by, r, d.writeTable(ctx, r, act, q, format)
+		return by, r, a.writeTable(ctx, r, act, q, format)
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, reject
 	if r.raw != nil {
 		return by, r, r.raw(ctx, by, body)
 	}
-	answer, err := r.serve(d.ended, act, body)
+	answer, err := r.serve(a.ended, act, body)
 	if err != nil {
 		return by, r, failed(err)
 	}
@@ -132,11 +132,11 @@ func (d *API) answer(ctx *fasthttp.RequestCtx) (by billing.Actor, r *row, reject
 }
 
 // find finds the row of a path, and adds the parameters of the path to the query.
-func (d *API) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
+func (a *API) find(ctx *fasthttp.RequestCtx, q query) (*row, *refusal) {
 	path, ok := strings.CutPrefix(string(ctx.URI().PathOriginal()), Prefix+"/")
 	parts := strings.Split(path, "/")
 	var allow []string
-	for _, r := range d.rows {
+	for _, r := range a.rows {
 		if !ok || !r.matches(parts) {
 			continue
 		}
@@ -264,11 +264,11 @@ func listJSON(answer any) ([]byte, error) {
 const csvPage = 500
 
 // writeTable writes all pages of a list as CSV or HTML. Mistakes of the query are found with the first page.
-func (d *API) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query, format string) *refusal {
+func (a *API) writeTable(ctx *fasthttp.RequestCtx, r *row, act billing.Act, q query, format string) *refusal {
 	has := func(name string) bool {
 		return slices.ContainsFunc(r.members, func(m member) bool { return m.name == name })
 	}
-	t := &table{ctx: d.ended, pages: r.pages, columns: columnsOf(r.lists, "", 3), page: func(c context.Context, cursor string) ([]byte, error) {
+	t := &table{ctx: a.ended, pages: r.pages, columns: columnsOf(r.lists, "", 3), page: func(c context.Context, cursor string) ([]byte, error) {
 		if _, ok := q["limit"]; !ok && has("limit") {
 			q["limit"], _ = json.Marshal(csvPage)
 		}

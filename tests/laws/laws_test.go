@@ -175,20 +175,20 @@ var folders = excuses{
 
 // functions that are longer than a page, with the reason.
 var functions = excuses{
-	"bench/attacking.go attackCommand":               "flags of one command",
-	"bench/upstream/hearing.go answer":               "the steps of one request in order",
-	"bench/upstream/serve.go answer":                 "a table of paths",
-	"bench/upstream/strict/content.go content":       "a case for each kind of content",
-	"billing/admit.go admitHere":                     "the checks of an admission under one lock, in the order of the specification",
-	"billing/node_audit.go auditLease":               "one comparison of all sums of a lease",
-	"providers/chat/responses/native_stream.go read": "a case for each event",
-	"providers/rpc/batch.go assemble":                "one pass over the answers of a batch",
-	"providers/web/tools.go make":                    "a case for each tool",
-	"proxy/scan/skim.go skipContainer":               "hot path: a loop over bytes, calls would cost",
-	"proxy/scan/skim.go walk":                        "hot path: a loop over bytes, calls would cost",
-	"routes/chat/messages.go checkParts":             "a case for each kind of part",
-	"routes/openapi.go describe":                     "one operation of the document, member by member",
-	"tests/record/pictures.go pictures":              "a list of requests that are recorded",
+	"bench/attacking.go attackCommand":                    "flags of one command",
+	"bench/upstream/hearing.go answer":                    "the steps of one request in order",
+	"bench/upstream/serve.go answer":                      "a table of paths",
+	"bench/upstream/strict/content.go content":            "a case for each kind of content",
+	"billing/admit.go admitHere":                          "the checks of an admission under one lock, in the order of the specification",
+	"billing/node_audit.go auditLease":                    "one comparison of all sums of a lease",
+	"providers/chat/responses/native_stream.go readEvent": "a case for each event",
+	"providers/rpc/batch.go assemble":                     "one pass over the answers of a batch",
+	"providers/web/tools.go make":                         "a case for each tool",
+	"proxy/scan/skim.go skipContainer":                    "hot path: a loop over bytes, calls would cost",
+	"proxy/scan/skim.go walk":                             "hot path: a loop over bytes, calls would cost",
+	"routes/chat/messages.go checkParts":                  "a case for each kind of part",
+	"routes/openapi.go describe":                          "one operation of the document, member by member",
+	"tests/record/pictures.go pictures":                   "a list of requests that are recorded",
 }
 
 func TestFoldersFilesAndFunctionsAreShort(t *testing.T) {

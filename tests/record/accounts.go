@@ -42,9 +42,9 @@ func (l *lab) edges(c *customer) {
 		}
 	}
 	for i, raw := range lines("raw-heads", "worker", c.worker) {
-		l.wire.close()
+		l.wire.closeConn()
 		l.do(step{name: fmt.Sprint("raw ", i), raw: strings.ReplaceAll(raw, `\r\n`, "\r\n")})
-		l.wire.close()
+		l.wire.closeConn()
 	}
 	l.chat("oversized", c.worker, "chat-openai", strings.Repeat("x", 2<<20), "")
 	l.post("oversized calls", "/crypto/rpc/ethereum-mainnet", c.worker,

@@ -22,7 +22,7 @@ func fill(text string, values any) string {
 	return b.String()
 }
 
-func read(name string) string {
+func readConfig(name string) string {
 	b, err := script.ReadFile("script/" + name)
 	if err != nil {
 		panic("the script is part of the program: " + err.Error())
@@ -36,7 +36,7 @@ func lines(name string, values ...string) []string {
 	for i := 0; i < len(values); i += 2 {
 		filled[values[i]] = values[i+1]
 	}
-	list := strings.Split(strings.TrimSuffix(read(name+".txt"), "\n"), "\n")
+	list := strings.Split(strings.TrimSuffix(readConfig(name+".txt"), "\n"), "\n")
 	for i, line := range list {
 		if strings.Contains(line, "‹") {
 			list[i] = fill(line, filled)
@@ -56,5 +56,5 @@ func (l *lab) configOf(name, tier, breaker string) string {
 	if tier == "" {
 		house.Tier = "unlimited"
 	}
-	return read(name+".yaml") + fill(read("house.yaml"), house)
+	return readConfig(name+".yaml") + fill(readConfig("house.yaml"), house)
 }

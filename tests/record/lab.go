@@ -192,7 +192,7 @@ func (l *lab) stop() {
 	if l.cmd == nil {
 		return
 	}
-	l.wire.close()
+	l.wire.closeConn()
 	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-l.done:

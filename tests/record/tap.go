@@ -49,13 +49,13 @@ func (t *tap) Accept() (net.Conn, error) {
 }
 
 // NetConn lets the simulated upstream reach the socket, to reset it.
-func (c *tapped) NetConn() net.Conn { return c.TCPConn }
+func (t *tapped) NetConn() net.Conn { return t.TCPConn }
 
-func (c *tapped) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
-	c.tap.mu.Lock()
-	c.heard = append(c.heard, p[:n]...)
-	c.tap.mu.Unlock()
+func (t *tapped) Read(p []byte) (int, error) {
+	n, err := t.TCPConn.Read(p)
+	t.tap.mu.Lock()
+	t.heard = append(t.heard, p[:n]...)
+	t.tap.mu.Unlock()
 	return n, err
 }
 

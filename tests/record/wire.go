@@ -38,7 +38,7 @@ type answer struct {
 	status int
 }
 
-func (w *wire) close() {
+func (w *wire) closeConn() {
 	if w.nc != nil {
 		_ = w.nc.Close()
 		w.nc = nil
@@ -65,7 +65,7 @@ func (w *wire) send(request []byte, leave int, left func()) (*answer, error) {
 	if leave < 0 {
 		<-written
 		left()
-		w.close()
+		w.closeConn()
 		return &answer{ending: "the client left before an answer"}, nil
 	}
 	if leave == leaveIdle {
@@ -78,9 +78,9 @@ func (w *wire) send(request []byte, leave int, left func()) (*answer, error) {
 	switch {
 	case err != nil:
 		a.ending = "broke off: " + endingOf(err)
-		w.close()
+		w.closeConn()
 	case leave > 0:
-		w.close()
+		w.closeConn()
 	case strings.EqualFold(headerOf(a.head, "Connection"), "close"):
 		_ = nc.SetReadDeadline(time.Now().Add(answerLimit))
 		if rest, err := io.ReadAll(w.in); len(rest) > 0 {
@@ -88,7 +88,7 @@ func (w *wire) send(request []byte, leave int, left func()) (*answer, error) {
 		} else if err != nil {
 			a.ending = "not closed: " + endingOf(err)
 		}
-		w.close()
+		w.closeConn()
 	}
 	if w.nc == nil {
 		<-written
@@ -96,7 +96,7 @@ func (w *wire) send(request []byte, leave int, left func()) (*answer, error) {
 		select {
 		case <-written:
 		default: // refused before its body was read
-			w.close()
+			w.closeConn()
 			<-written
 		}
 	}

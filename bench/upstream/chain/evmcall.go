@@ -243,7 +243,7 @@ func (e *EVM) logs(params json.RawMessage, head int64, v View) Reply {
 	if len(f.Address) > 0 && !fits(f.Address, e.o.Asset) {
 		return answered(out)
 	}
-	for _, m := range e.told(min(to, head), v) {
+	for _, m := range e.reportedMoves(min(to, head), v) {
 		for _, entry := range e.entries(&m) {
 			if m.Block >= from && f.fits(entry["topics"].([]string)) && len(out) < mostLogs {
 				out = append(out, entry)
@@ -253,8 +253,8 @@ func (e *EVM) logs(params json.RawMessage, head int64, v View) Reply {
 	return answered(out)
 }
 
-// told are all that a node tells of, up to a block.
-func (e *EVM) told(block int64, v View) []Move {
+// reportedMoves are all that a node tells of, up to a block.
+func (e *EVM) reportedMoves(block int64, v View) []Move {
 	var all []Move
 	for _, m := range e.order {
 		if e.moves[authKey{m.From, m.Nonce}] != m {
@@ -309,7 +309,7 @@ func (e *EVM) transaction(method string, params json.RawMessage, head int64, v V
 			reported = []Move{m}
 		}
 	} else if v.Lie == Invents {
-		reported = e.told(head, v)
+		reported = e.reportedMoves(head, v)
 	}
 	for _, m := range reported {
 		if m.Hash != hash {

@@ -128,8 +128,8 @@ func (n *solanaNode) account() Reply {
 	})
 }
 
-// told are the transfers that a node tells of, as it does, oldest first.
-func (n *solanaNode) told() []Landed {
+// reportedTransfers are the transfers that a node tells of, as it does, oldest first.
+func (n *solanaNode) reportedTransfers() []Landed {
 	if n.v.Lie == Hides {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (n *solanaNode) find(signature string) *Landed {
 		}
 		return nil
 	}
-	for _, l := range n.told() {
+	for _, l := range n.reportedTransfers() {
 		if l.Signature == signature {
 			return &l
 		}
@@ -224,7 +224,7 @@ func (n *solanaNode) signatures() Reply {
 		o.Limit = mostSignatures
 	}
 	out := []any{}
-	reported := n.told()
+	reported := n.reportedTransfers()
 	passed := o.Before == ""
 	for i := len(reported) - 1; i >= 0 && len(out) < o.Limit; i-- {
 		l := &reported[i]

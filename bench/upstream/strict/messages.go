@@ -54,30 +54,30 @@ func countFault(asked gjson.Result, betas string) string {
 	return s.fault
 }
 
-func (s *check) no(format string, args ...any) {
-	if s.fault == "" {
-		s.fault = fmt.Sprintf(format, args...)
+func (c *check) no(format string, args ...any) {
+	if c.fault == "" {
+		c.fault = fmt.Sprintf(format, args...)
 	}
 }
 
 // members refuses what an object may not have and misses what it must have;
 // required names end in an exclamation mark.
-func (s *check) members(path string, o gjson.Result, names ...string) {
+func (c *check) members(path string, o gjson.Result, names ...string) {
 	if !o.IsObject() {
-		s.no("%s: Input should be an object", path)
+		c.no("%s: Input should be an object", path)
 		return
 	}
 	seen := map[string]bool{}
 	o.ForEach(func(key, _ gjson.Result) bool {
 		seen[key.Str] = true
 		if !slices.Contains(names, key.Str) && !slices.Contains(names, key.Str+"!") {
-			s.no("%s: Extra inputs are not permitted", under(path, key.Str))
+			c.no("%s: Extra inputs are not permitted", under(path, key.Str))
 		}
 		return true
 	})
 	for _, name := range names {
 		if bare, required := strings.CutSuffix(name, "!"); required && !seen[bare] {
-			s.no("%s: Field required", under(path, bare))
+			c.no("%s: Field required", under(path, bare))
 		}
 	}
 }
@@ -89,170 +89,170 @@ func under(path, name string) string {
 	return path + "." + name
 }
 
-func (s *check) text(path string, v gjson.Result, least int) {
+func (c *check) text(path string, v gjson.Result, least int) {
 	switch {
 	case !v.Exists():
 	case v.Type != gjson.String:
-		s.no("%s: Input should be a valid string", path)
+		c.no("%s: Input should be a valid string", path)
 	case len(v.Str) < least:
-		s.no("%s: String should have at least %d character", path, least)
+		c.no("%s: String should have at least %d character", path, least)
 	}
 }
 
-func (s *check) flag(path string, v gjson.Result) {
+func (c *check) flag(path string, v gjson.Result) {
 	if v.Exists() && !v.IsBool() {
-		s.no("%s: Input should be a valid boolean", path)
+		c.no("%s: Input should be a valid boolean", path)
 	}
 }
 
-func (s *check) number(path string, v gjson.Result, least, most float64, whole bool) {
+func (c *check) number(path string, v gjson.Result, least, most float64, whole bool) {
 	switch {
 	case !v.Exists():
 	case v.Type != gjson.Number:
-		s.no("%s: Input should be a valid number", path)
+		c.no("%s: Input should be a valid number", path)
 	case whole && v.Num != float64(int64(v.Num)):
-		s.no("%s: Input should be a valid integer", path)
+		c.no("%s: Input should be a valid integer", path)
 	case v.Num < least:
-		s.no("%s: Input should be greater than or equal to %v", path, least)
+		c.no("%s: Input should be greater than or equal to %v", path, least)
 	case v.Num > most:
-		s.no("%s: Input should be less than or equal to %v", path, most)
+		c.no("%s: Input should be less than or equal to %v", path, most)
 	}
 }
 
-func (s *check) request(asked gjson.Result) {
-	s.members("", asked, "model!", "max_tokens!", "messages!", "system", "metadata", "stop_sequences", "stream",
+func (c *check) request(asked gjson.Result) {
+	c.members("", asked, "model!", "max_tokens!", "messages!", "system", "metadata", "stop_sequences", "stream",
 		"temperature", "top_p", "top_k",
 		"tools", "tool_choice", "thinking", "output_config", "service_tier", "cache_control", "container",
 		"context_management", "mcp_servers", "inference_geo")
-	s.text("model", asked.Get("model"), 1)
-	s.number("max_tokens", asked.Get("max_tokens"), 1, 1<<31, true)
-	if most := s.model.maxTokens; most > 0 && asked.Get("max_tokens").Int() > most {
-		s.no("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s",
+	c.text("model", asked.Get("model"), 1)
+	c.number("max_tokens", asked.Get("max_tokens"), 1, 1<<31, true)
+	if most := c.model.maxTokens; most > 0 && asked.Get("max_tokens").Int() > most {
+		c.no("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s",
 			asked.Get("max_tokens").Int(), most, asked.Get("model").Str)
 	}
-	s.flag("stream", asked.Get("stream"))
-	s.number("temperature", asked.Get("temperature"), 0, 1, false)
-	s.number("top_p", asked.Get("top_p"), 0, 1, false)
-	s.number("top_k", asked.Get("top_k"), 0, 1<<31, true)
+	c.flag("stream", asked.Get("stream"))
+	c.number("temperature", asked.Get("temperature"), 0, 1, false)
+	c.number("top_p", asked.Get("top_p"), 0, 1, false)
+	c.number("top_k", asked.Get("top_k"), 0, 1<<31, true)
 	if v := asked.Get("service_tier"); v.Exists() && v.Str != "auto" && v.Str != "standard_only" {
-		s.no("service_tier: Input should be 'auto' or 'standard_only'")
+		c.no("service_tier: Input should be 'auto' or 'standard_only'")
 	}
 	if v := asked.Get("metadata"); v.Exists() {
-		s.members("metadata", v, "user_id")
-		s.text("metadata.user_id", v.Get("user_id"), 0)
+		c.members("metadata", v, "user_id")
+		c.text("metadata.user_id", v.Get("user_id"), 0)
 		if len(v.Get("user_id").Str) > 256 {
-			s.no("metadata.user_id: String should have at most 256 characters")
+			c.no("metadata.user_id: String should have at most 256 characters")
 		}
 	}
-	if asked.Get("context_management").Exists() && !strings.Contains(s.betas, "context-management-2025-06-27") {
-		s.no("context_management: Extra inputs are not permitted")
+	if asked.Get("context_management").Exists() && !strings.Contains(c.betas, "context-management-2025-06-27") {
+		c.no("context_management: Extra inputs are not permitted")
 	}
-	s.stops(asked.Get("stop_sequences"))
-	s.cache("cache_control", asked.Get("cache_control"))
-	s.system(asked.Get("system"))
-	s.tools(asked)
-	s.messages(asked)
-	s.output(asked.Get("output_config"))
-	s.thinking(asked)
-	s.sampling(asked)
-	if s.cached > maxCacheControls {
-		s.no("A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheControls, s.cached)
+	c.stops(asked.Get("stop_sequences"))
+	c.cache("cache_control", asked.Get("cache_control"))
+	c.system(asked.Get("system"))
+	c.tools(asked)
+	c.messages(asked)
+	c.output(asked.Get("output_config"))
+	c.thinking(asked)
+	c.sampling(asked)
+	if c.cached > maxCacheControls {
+		c.no("A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheControls, c.cached)
 	}
 }
 
-func (s *check) stops(v gjson.Result) {
+func (c *check) stops(v gjson.Result) {
 	if !v.Exists() {
 		return
 	}
 	if !v.IsArray() {
-		s.no("stop_sequences: Input should be a valid list")
+		c.no("stop_sequences: Input should be a valid list")
 	}
 	for _, e := range v.Array() {
 		switch {
 		case e.Type != gjson.String:
-			s.no("stop_sequences: Input should be a valid string")
+			c.no("stop_sequences: Input should be a valid string")
 		case e.Str == "":
-			s.no("stop_sequences: each stop sequence must be non-empty")
+			c.no("stop_sequences: each stop sequence must be non-empty")
 		case strings.TrimSpace(e.Str) == "":
-			s.no("stop_sequences: each stop sequence must contain non-whitespace")
+			c.no("stop_sequences: each stop sequence must contain non-whitespace")
 		}
 	}
 }
 
-func (s *check) cache(path string, v gjson.Result) {
+func (c *check) cache(path string, v gjson.Result) {
 	if !v.Exists() || v.Type == gjson.Null {
 		return
 	}
-	s.cached++
-	s.members(path, v, "type!", "ttl")
+	c.cached++
+	c.members(path, v, "type!", "ttl")
 	if v.Get("type").Str != "ephemeral" {
-		s.no("%s.type: Input should be 'ephemeral'", path)
+		c.no("%s.type: Input should be 'ephemeral'", path)
 	}
 	if ttl := v.Get("ttl"); ttl.Exists() && ttl.Str != "5m" && ttl.Str != "1h" {
-		s.no("%s.ephemeral.ttl: Input should be '5m' or '1h'", path)
+		c.no("%s.ephemeral.ttl: Input should be '5m' or '1h'", path)
 	}
 }
 
-func (s *check) system(v gjson.Result) {
+func (c *check) system(v gjson.Result) {
 	switch {
 	case !v.Exists(), v.Type == gjson.String:
 	case v.IsArray():
 		for i, b := range v.Array() {
 			path := "system." + strconv.Itoa(i)
 			if b.Get("type").Str != "text" {
-				s.no("%s.type: Input should be 'text'", path)
+				c.no("%s.type: Input should be 'text'", path)
 			}
-			s.textBlock(path, b, "system")
+			c.textBlock(path, b, "system")
 		}
 	default:
-		s.no("system: Input should be a valid string or list")
+		c.no("system: Input should be a valid string or list")
 	}
 }
 
-func (s *check) output(v gjson.Result) {
+func (c *check) output(v gjson.Result) {
 	if !v.Exists() {
 		return
 	}
-	s.members("output_config", v, "effort", "format", "task_budget")
+	c.members("output_config", v, "effort", "format", "task_budget")
 	if e := v.Get("effort"); e.Exists() {
 		switch {
 		case !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, e.Str):
-			s.no("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
-		case len(s.model.efforts) == 0:
-			s.no("This model does not support the effort parameter.")
-		case !slices.Contains(s.model.efforts, e.Str):
-			s.no("output_config.effort: '%s' is not supported for this model. Supported levels: %s.", e.Str,
-				strings.Join(s.model.efforts, ", "))
+			c.no("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+		case len(c.model.efforts) == 0:
+			c.no("This model does not support the effort parameter.")
+		case !slices.Contains(c.model.efforts, e.Str):
+			c.no("output_config.effort: '%s' is not supported for this model. Supported levels: %s.", e.Str,
+				strings.Join(c.model.efforts, ", "))
 		}
 	}
 	if f := v.Get("format"); f.Exists() {
-		s.members("output_config.format", f, "type!", "schema!")
+		c.members("output_config.format", f, "type!", "schema!")
 		if f.Get("type").Str != "json_schema" {
-			s.no("output_config.format.type: Input should be 'json_schema'")
+			c.no("output_config.format.type: Input should be 'json_schema'")
 		}
-		if s.model.noSchema {
-			s.no("'%s' does not support output format.", s.model.name)
+		if c.model.noSchema {
+			c.no("'%s' does not support output format.", c.model.name)
 		}
-		s.schema("output_config.format.schema", f.Get("schema"))
+		c.schema("output_config.format.schema", f.Get("schema"))
 	}
 }
 
 // schema holds every object to what structured outputs demand of it.
-func (s *check) schema(path string, v gjson.Result) {
+func (c *check) schema(path string, v gjson.Result) {
 	if !v.IsObject() {
 		return
 	}
 	if v.Get("type").Str == "object" && v.Get("additionalProperties").Type != gjson.False {
-		s.no("%s: For 'object' type, 'additionalProperties' must be explicitly set to false", path)
+		c.no("%s: For 'object' type, 'additionalProperties' must be explicitly set to false", path)
 	}
 	v.Get("properties").ForEach(func(key, value gjson.Result) bool {
-		s.schema(path+".properties."+key.Str, value)
+		c.schema(path+".properties."+key.Str, value)
 		return true
 	})
-	s.schema(path+".items", v.Get("items"))
+	c.schema(path+".items", v.Get("items"))
 }
 
-func (s *check) thinking(asked gjson.Result) {
+func (c *check) thinking(asked gjson.Result) {
 	v := asked.Get("thinking")
 	if !v.Exists() {
 		return
@@ -260,69 +260,69 @@ func (s *check) thinking(asked gjson.Result) {
 	kind := v.Get("type").Str
 	switch kind {
 	case "enabled":
-		s.members("thinking", v, "type!", "budget_tokens!", "display")
+		c.members("thinking", v, "type!", "budget_tokens!", "display")
 	case "adaptive":
-		s.members("thinking", v, "type!", "display")
+		c.members("thinking", v, "type!", "display")
 	case "disabled", "between_tools":
-		s.members("thinking", v, "type!")
+		c.members("thinking", v, "type!")
 	default:
-		s.no("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', "+
+		c.no("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', "+
 			"'between_tools', 'disabled', 'enabled'", kind)
 		return
 	}
 	if d := v.Get("display"); d.Exists() && d.Str != "summarized" && d.Str != "omitted" &&
-		!(d.Str == "updates" && strings.Contains(s.betas, "thinking-display-updates-2026-08-18")) {
-		s.no("thinking.%s.display: Input should be 'summarized' or 'omitted'", kind)
+		!(d.Str == "updates" && strings.Contains(c.betas, "thinking-display-updates-2026-08-18")) {
+		c.no("thinking.%s.display: Input should be 'summarized' or 'omitted'", kind)
 	}
-	if !slices.Contains(s.model.thinking, kind) {
+	if !slices.Contains(c.model.thinking, kind) {
 		switch {
-		case len(s.model.thinking) == 0:
-			s.no("'%s' does not support thinking.", s.model.name)
+		case len(c.model.thinking) == 0:
+			c.no("'%s' does not support thinking.", c.model.name)
 		case kind == "enabled":
-			s.no(`"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`)
+			c.no(`"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`)
 		case kind == "adaptive":
-			s.no("adaptive thinking is not supported on this model")
+			c.no("adaptive thinking is not supported on this model")
 		default:
-			s.no(`"thinking.type.%s" is not supported for this model.`, kind)
+			c.no(`"thinking.type.%s" is not supported for this model.`, kind)
 		}
 	}
 	if kind == "enabled" {
 		budget := v.Get("budget_tokens")
-		s.number("thinking.enabled.budget_tokens", budget, leastBudget, 1<<31, true)
+		c.number("thinking.enabled.budget_tokens", budget, leastBudget, 1<<31, true)
 		if budget.Int() >= asked.Get("max_tokens").Int() {
-			s.no("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at " +
+			c.no("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at " +
 				"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size")
 		}
-		s.mustBeginWithThought(asked)
+		c.mustBeginWithThought(asked)
 	}
 	if kind == "disabled" || kind == "between_tools" {
 		if e := asked.Get("output_config.effort").Str; e == "xhigh" || e == "max" {
-			s.no("output_config.effort: '%s' requires thinking.", e)
+			c.no("output_config.effort: '%s' requires thinking.", e)
 		}
 		return
 	}
 	if forced(asked) {
-		s.no("Thinking may not be enabled when tool_choice forces tool use.")
+		c.no("Thinking may not be enabled when tool_choice forces tool use.")
 	}
 	if t := asked.Get("temperature"); t.Exists() && t.Num != 1 {
-		s.no("`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at " +
+		c.no("`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at " +
 			"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
 	}
 	if asked.Get("top_k").Exists() {
-		s.no("`top_k` must be unset when thinking is enabled. Please consult our documentation at " +
+		c.no("`top_k` must be unset when thinking is enabled. Please consult our documentation at " +
 			"https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
 	}
 	if p := asked.Get("top_p"); p.Exists() && p.Num < 0.95 {
-		s.no("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.")
+		c.no("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.")
 	}
 	if list := asked.Get("messages").Array(); len(list) > 0 && list[len(list)-1].Get("role").Str == "assistant" {
-		s.no("messages: assistant prefill is not supported when thinking is enabled")
+		c.no("messages: assistant prefill is not supported when thinking is enabled")
 	}
 }
 
 // mustBeginWithThought: with a budget, an assistant turn whose calls are being
 // answered must give its thoughts back.
-func (s *check) mustBeginWithThought(asked gjson.Result) {
+func (c *check) mustBeginWithThought(asked gjson.Result) {
 	list := asked.Get("messages").Array()
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Get("role").Str != "assistant" {
@@ -334,7 +334,7 @@ func (s *check) mustBeginWithThought(asked gjson.Result) {
 			return
 		}
 		if kind := blocks[0].Get("type").Str; kind != "thinking" && kind != "redacted_thinking" {
-			s.no("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
+			c.no("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When "+
 				"`thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the "+
 				"lastmost set of `tool_use` and `tool_result` blocks).", i, kind)
 		}
@@ -342,16 +342,16 @@ func (s *check) mustBeginWithThought(asked gjson.Result) {
 	}
 }
 
-func (s *check) sampling(asked gjson.Result) {
+func (c *check) sampling(asked gjson.Result) {
 	t, p := asked.Get("temperature"), asked.Get("top_p")
-	if s.model.noSampling {
+	if c.model.noSampling {
 		for _, name := range []string{"temperature", "top_p", "top_k"} {
 			if v := asked.Get(name); v.Exists() && !(name != "top_k" && v.Num == 1) {
-				s.no("`%s` is deprecated for this model.", name)
+				c.no("`%s` is deprecated for this model.", name)
 			}
 		}
 	}
-	if s.model.oneSampler && t.Exists() && p.Exists() {
-		s.no("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
+	if c.model.oneSampler && t.Exists() && p.Exists() {
+		c.no("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
 	}
 }

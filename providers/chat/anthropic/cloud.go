@@ -13,13 +13,13 @@ import (
 type CloudBetas map[string]string
 
 // Keep leaves what the cloud knows in a request that Native has made.
-func (known CloudBetas) Keep(r *proxy.Request, c *dialect.Chat) {
+func (cb CloudBetas) Keep(r *proxy.Request, c *dialect.Chat) {
 	if r.Further[0][0] != betaHeader {
 		return
 	}
 	var kept []string
 	for beta := range strings.SplitSeq(r.Further[0][1], ",") {
-		if name := known[beta]; name != "" {
+		if name := cb[beta]; name != "" {
 			kept = append(kept, name)
 		} else {
 			c.LeftOut.Add(betaHeader)

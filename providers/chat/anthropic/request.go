@@ -84,38 +84,38 @@ type request struct {
 	textFrom, textTo int
 }
 
-func (w *request) write(t *dialect.Target) {
-	w.b = append(w.b, `{"model":`...)
-	w.b = append(w.b, t.Quoted...)
-	w.b = append(w.b, `,"max_tokens":`...)
-	w.b = strconv.AppendInt(w.b, w.maxTokens(), 10)
-	if w.c.Stream {
-		w.b = append(w.b, `,"stream":true`...)
+func (r *request) write(t *dialect.Target) {
+	r.b = append(r.b, `{"model":`...)
+	r.b = append(r.b, t.Quoted...)
+	r.b = append(r.b, `,"max_tokens":`...)
+	r.b = strconv.AppendInt(r.b, r.maxTokens(), 10)
+	if r.c.Stream {
+		r.b = append(r.b, `,"stream":true`...)
 	}
-	w.refuse()
-	w.system()
-	w.messages()
-	w.tools()
-	w.reason()
-	w.sampling()
-	w.stop()
-	w.output()
-	w.metadata()
-	w.cacheControl(w.top(dialect.ChatCacheControl))
-	w.b = append(w.b, '}')
-	if w.cached > maxCached {
-		w.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",
-			maxCached, w.cached)
+	r.refuse()
+	r.system()
+	r.messages()
+	r.tools()
+	r.reason()
+	r.sampling()
+	r.stop()
+	r.output()
+	r.metadata()
+	r.cacheControl(r.top(dialect.ChatCacheControl))
+	r.b = append(r.b, '}')
+	if r.cached > maxCached {
+		r.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",
+			maxCached, r.cached)
 	}
 }
 
 // top is the top member with that id; -1 if absent or if the operator
 // drops it.
-func (w *request) top(id int) int32 {
-	if slices.Contains(w.drops, id) {
+func (r *request) top(id int) int32 {
+	if slices.Contains(r.drops, id) {
 		return -1
 	}
-	return w.doc.TopIndex(id)
+	return r.doc.TopIndex(id)
 }
 
 // maxCached is how many marks for caching a request of this dialect may have.
@@ -123,34 +123,34 @@ const maxCached = 4
 
 // refuse names members that change what the client gets back and that this
 // dialect has no word for.
-func (w *request) refuse() {
+func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
-	if w.c.Choices > 1 {
-		w.fail("n", "More than one choice (n) "+no)
+	if r.c.Choices > 1 {
+		r.fail("n", "More than one choice (n) "+no)
 	}
-	if w.c.True(w.top(dialect.ChatLogprobs)) {
-		w.fail("logprobs", "logprobs "+no)
+	if r.c.True(r.top(dialect.ChatLogprobs)) {
+		r.fail("logprobs", "logprobs "+no)
 	}
-	if raw := w.number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
-		w.fail("top_logprobs", "top_logprobs "+no)
+	if raw := r.number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
+		r.fail("top_logprobs", "top_logprobs "+no)
 	}
-	if i := w.top(dialect.ChatResponseFormat); i >= 0 {
-		switch kind := string(w.c.Text(w.doc.Member(i, dialect.FormatType))); {
-		case kind == "json_schema" && w.model.noSchema:
-			w.fail("response_format", "response_format json_schema "+no)
+	if i := r.top(dialect.ChatResponseFormat); i >= 0 {
+		switch kind := string(r.c.Text(r.doc.Member(i, dialect.FormatType))); {
+		case kind == "json_schema" && r.model.noSchema:
+			r.fail("response_format", "response_format json_schema "+no)
 		case kind == "json_object":
-			w.wantsJSON = true
-			w.c.LeftOut.Add("response_format")
+			r.wantsJSON = true
+			r.c.LeftOut.Add("response_format")
 		}
 	}
 }
 
-func (w *request) maxTokens() int64 {
-	switch m := w.c.Model; {
-	case w.c.MaxCompletion > 0:
-		return w.c.MaxCompletion
-	case w.c.AskedCompletion > 0:
-		return w.c.AskedCompletion
+func (r *request) maxTokens() int64 {
+	switch m := r.c.Model; {
+	case r.c.MaxCompletion > 0:
+		return r.c.MaxCompletion
+	case r.c.AskedCompletion > 0:
+		return r.c.AskedCompletion
 	case m != nil && m.Chat.MaxCompletionTokens > 0:
 		return m.Chat.MaxCompletionTokens
 	}
@@ -159,10 +159,10 @@ func (w *request) maxTokens() int64 {
 
 // sampling copies what the model takes. Values that say nothing (1, and 0 for
 // top_k) are left out where they would be refused.
-func (w *request) sampling() {
-	temperature, t := w.decimal(dialect.ChatTemperature)
-	topP, p := w.decimal(dialect.ChatTopP)
-	topK, k := w.decimal(dialect.ChatTopK)
+func (r *request) sampling() {
+	temperature, t := r.decimal(dialect.ChatTemperature)
+	topP, p := r.decimal(dialect.ChatTopP)
+	topK, k := r.decimal(dialect.ChatTopK)
 	if t > 1 {
 		temperature, t = []byte("1"), 1 // where this dialect's range ends
 	}
@@ -170,14 +170,14 @@ func (w *request) sampling() {
 		topK = nil
 	}
 	fixed := "cannot be chosen for this model; leave it out."
-	if w.think && !w.model.fixedSampling {
+	if r.think && !r.model.fixedSampling {
 		fixed = "cannot be chosen together with reasoning_effort for this model; leave one of the two out."
 	}
-	if w.think || w.model.fixedSampling {
+	if r.think || r.model.fixedSampling {
 		if t == 1 {
 			temperature = nil
 		}
-		if p >= 0.95 && !w.model.fixedSampling || p == 1 {
+		if p >= 0.95 && !r.model.fixedSampling || p == 1 {
 			topP = nil
 		}
 		for _, m := range [...]struct {
@@ -185,28 +185,28 @@ func (w *request) sampling() {
 			raw  []byte
 		}{{"temperature", temperature}, {"top_p", topP}, {"top_k", topK}} {
 			if m.raw != nil {
-				w.fail(m.name, "%s %s", m.name, fixed)
+				r.fail(m.name, "%s %s", m.name, fixed)
 			}
 		}
 	}
-	if w.model.oneSampler && temperature != nil && topP != nil {
+	if r.model.oneSampler && temperature != nil && topP != nil {
 		switch {
 		case p == 1:
 			topP = nil
 		case t == 1:
 			temperature = nil
 		default:
-			w.fail("top_p", "top_p and temperature cannot be combined for this model; leave one of the two out.")
+			r.fail("top_p", "top_p and temperature cannot be combined for this model; leave one of the two out.")
 		}
 	}
-	w.member("temperature", temperature)
-	w.member("top_p", topP)
-	w.member("top_k", topK)
+	r.member("temperature", temperature)
+	r.member("top_p", topP)
+	r.member("top_k", topK)
 }
 
 // decimal is a top member that is a number, as written and as a value.
-func (w *request) decimal(id int) (raw []byte, value float64) {
-	if raw = w.number(id); raw == nil {
+func (r *request) decimal(id int) (raw []byte, value float64) {
+	if raw = r.number(id); raw == nil {
 		return nil, 0
 	}
 	value, err := strconv.ParseFloat(string(raw), 64)
@@ -216,173 +216,173 @@ func (w *request) decimal(id int) (raw []byte, value float64) {
 	return raw, value
 }
 
-func (w *request) number(id int) []byte {
-	i := w.top(id)
-	if i < 0 || w.doc.Fields[i].Kind != scan.Number {
+func (r *request) number(id int) []byte {
+	i := r.top(id)
+	if i < 0 || r.doc.Fields[i].Kind != scan.Number {
 		return nil
 	}
-	return w.c.Raw(i)
+	return r.c.Raw(i)
 }
 
 // member appends a member of the top object; nil leaves it out.
-func (w *request) member(name string, raw []byte) {
+func (r *request) member(name string, raw []byte) {
 	if raw != nil {
-		w.b = append(append(append(w.b, `,"`...), name...), `":`...)
-		w.b = append(w.b, raw...)
+		r.b = append(append(append(r.b, `,"`...), name...), `":`...)
+		r.b = append(r.b, raw...)
 	}
 }
 
 // stop copies stop sequences. The dialect takes none of white space alone.
-func (w *request) stop() {
-	i := w.top(dialect.ChatStop)
+func (r *request) stop() {
+	i := r.top(dialect.ChatStop)
 	if i < 0 {
 		return
 	}
-	raw, list := w.c.Raw(i), w.doc.Fields[i].Kind == scan.Array
-	if !list && w.doc.Fields[i].Kind != scan.String || list && w.doc.Fields[i].Len == 0 {
+	raw, list := r.c.Raw(i), r.doc.Fields[i].Kind == scan.Array
+	if !list && r.doc.Fields[i].Kind != scan.String || list && r.doc.Fields[i].Len == 0 {
 		return
 	}
-	w.b = append(w.b, `,"stop_sequences":[`...)
+	r.b = append(r.b, `,"stop_sequences":[`...)
 	if list {
 		for one := range jsontext.Elements(raw) {
-			w.stopSequence(one)
+			r.stopSequence(one)
 		}
 	} else {
-		w.stopSequence(raw)
+		r.stopSequence(raw)
 	}
-	w.b = append(w.b, ']')
+	r.b = append(r.b, ']')
 }
 
-func (w *request) stopSequence(raw []byte) {
+func (r *request) stopSequence(raw []byte) {
 	if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
-		w.fail("stop", "stop: this model does not accept stop sequences of white space only.")
+		r.fail("stop", "stop: this model does not accept stop sequences of white space only.")
 	}
-	w.b = append(jsontext.Comma(w.b), raw...)
+	r.b = append(jsontext.Comma(r.b), raw...)
 }
 
 // schema is the JSON schema of response_format. Some clients put it under
 // json_schema itself (addendum, D7).
-func (w *request) schema() []byte {
-	i := w.top(dialect.ChatResponseFormat)
-	if i < 0 || string(w.c.Text(w.doc.Member(i, dialect.FormatType))) != "json_schema" {
+func (r *request) schema() []byte {
+	i := r.top(dialect.ChatResponseFormat)
+	if i < 0 || string(r.c.Text(r.doc.Member(i, dialect.FormatType))) != "json_schema" {
 		return nil
 	}
-	holder := w.doc.Member(i, dialect.FormatSchema)
-	if holder < 0 || w.doc.Fields[holder].Kind != scan.Object {
+	holder := r.doc.Member(i, dialect.FormatSchema)
+	if holder < 0 || r.doc.Fields[holder].Kind != scan.Object {
 		return nil
 	}
-	if at := w.doc.Member(holder, dialect.SchemaSchema); at >= 0 && w.doc.Fields[at].Kind == scan.Object {
-		return w.c.Raw(at)
+	if at := r.doc.Member(holder, dialect.SchemaSchema); at >= 0 && r.doc.Fields[at].Kind == scan.Object {
+		return r.c.Raw(at)
 	}
-	return w.c.Raw(holder)
+	return r.c.Raw(holder)
 }
 
 // tools copies function tools.
-func (w *request) tools() {
-	i := w.top(dialect.ChatTools)
-	if i < 0 || w.doc.Fields[i].Kind != scan.Array {
+func (r *request) tools() {
+	i := r.top(dialect.ChatTools)
+	if i < 0 || r.doc.Fields[i].Kind != scan.Array {
 		return
 	}
 	n := 0
-	for at := i + 1; at < w.doc.Fields[i].Next; at = w.doc.Fields[at].Next {
-		f := w.doc.Member(at, dialect.ToolTarget)
-		name := w.c.Text(w.doc.Member(f, dialect.FunctionName))
+	for at := i + 1; at < r.doc.Fields[i].Next; at = r.doc.Fields[at].Next {
+		f := r.doc.Member(at, dialect.ToolTarget)
+		name := r.c.Text(r.doc.Member(f, dialect.FunctionName))
 		if f < 0 || name == nil {
-			w.fail(w.doc.Path(at), "This model takes tools of type function only.")
+			r.fail(r.doc.Path(at), "This model takes tools of type function only.")
 			continue
 		}
 		if !dialect.IsToken(name, maxToolName) {
-			w.fail(w.doc.Path(at)+".function.name",
+			r.fail(r.doc.Path(at)+".function.name",
 				"This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
 		}
 		if n == 0 {
-			w.b = append(w.b, `,"tools":[`...)
+			r.b = append(r.b, `,"tools":[`...)
 		} else {
-			w.b = append(w.b, ',')
+			r.b = append(r.b, ',')
 		}
 		n++
-		w.tool(at, f)
+		r.tool(at, f)
 	}
 	if n > 0 {
-		w.b = append(w.b, ']')
-		w.toolChoice()
+		r.b = append(r.b, ']')
+		r.toolChoice()
 	}
 }
 
 const maxToolName = 128
 
-func (w *request) tool(at, f int32) {
-	w.b = append(w.b, `{"name":`...)
-	w.b = append(w.b, w.c.Raw(w.doc.Member(f, dialect.FunctionName))...)
-	w.member("description", w.c.Raw(w.doc.Member(f, dialect.FunctionDescription)))
-	w.parameters(f)
-	if w.c.True(w.doc.Member(f, dialect.FunctionStrict)) {
-		w.b = append(w.b, `,"strict":true`...)
+func (r *request) tool(at, f int32) {
+	r.b = append(r.b, `{"name":`...)
+	r.b = append(r.b, r.c.Raw(r.doc.Member(f, dialect.FunctionName))...)
+	r.member("description", r.c.Raw(r.doc.Member(f, dialect.FunctionDescription)))
+	r.parameters(f)
+	if r.c.True(r.doc.Member(f, dialect.FunctionStrict)) {
+		r.b = append(r.b, `,"strict":true`...)
 	}
-	w.cacheControl(w.doc.Member(at, dialect.ToolCache))
-	w.b = append(w.b, '}')
+	r.cacheControl(r.doc.Member(at, dialect.ToolCache))
+	r.b = append(r.b, '}')
 }
 
 var schemaShape = scan.NewShape(scan.Members(nil, "type")...)
 
 // parameters writes a function's schema, which must say that it is an object's.
-func (w *request) parameters(f int32) {
-	p := w.doc.Member(f, dialect.FunctionParameters)
-	if p < 0 || w.doc.Fields[p].Kind != scan.Object || w.doc.Fields[p].Len == 0 {
-		w.b = append(w.b, `,"input_schema":{"type":"object","properties":{}}`...)
+func (r *request) parameters(f int32) {
+	p := r.doc.Member(f, dialect.FunctionParameters)
+	if p < 0 || r.doc.Fields[p].Kind != scan.Object || r.doc.Fields[p].Len == 0 {
+		r.b = append(r.b, `,"input_schema":{"type":"object","properties":{}}`...)
 		return
 	}
-	raw := w.c.Raw(p)
-	if w.s.Doc.Skim(raw, schemaShape) != nil {
-		w.fail(w.doc.Path(p), "This model takes function parameters with one type, spelled type.")
+	raw := r.c.Raw(p)
+	if r.s.Doc.Skim(raw, schemaShape) != nil {
+		r.fail(r.doc.Path(p), "This model takes function parameters with one type, spelled type.")
 		return
 	}
-	if kind, ok := w.s.Doc.Top(0); ok {
+	if kind, ok := r.s.Doc.Top(0); ok {
 		if string(kind.Raw(raw)) != `"object"` {
-			w.fail(w.doc.Path(p), "This model takes function parameters of type object only.")
+			r.fail(r.doc.Path(p), "This model takes function parameters of type object only.")
 		}
-		w.member("input_schema", raw)
+		r.member("input_schema", raw)
 		return
 	}
-	w.b = append(w.b, `,"input_schema":{"type":"object",`...)
-	w.b = append(w.b, raw[1:]...)
+	r.b = append(r.b, `,"input_schema":{"type":"object",`...)
+	r.b = append(r.b, raw[1:]...)
 }
 
-func (w *request) toolChoice() {
-	kind, name := w.chosen()
-	single := w.top(dialect.ChatParallelToolCalls)
-	one := single >= 0 && w.doc.Fields[single].Kind == scan.False
+func (r *request) toolChoice() {
+	kind, name := r.chosen()
+	single := r.top(dialect.ChatParallelToolCalls)
+	one := single >= 0 && r.doc.Fields[single].Kind == scan.False
 	if kind == "" {
 		if !one {
 			return
 		}
 		kind = "auto"
 	}
-	if (kind == "any" || kind == "tool") && w.model.noForcedTool {
-		w.fail("tool_choice", "This model cannot be made to call a tool; use tool_choice auto.")
+	if (kind == "any" || kind == "tool") && r.model.noForcedTool {
+		r.fail("tool_choice", "This model cannot be made to call a tool; use tool_choice auto.")
 	}
-	w.forced = kind == "any" || kind == "tool"
-	w.b = append(append(append(w.b, `,"tool_choice":{"type":"`...), kind...), '"')
+	r.forced = kind == "any" || kind == "tool"
+	r.b = append(append(append(r.b, `,"tool_choice":{"type":"`...), kind...), '"')
 	if name != nil {
-		w.b = append(append(w.b, `,"name":`...), name...)
+		r.b = append(append(r.b, `,"name":`...), name...)
 	}
 	if one && kind != "none" {
-		w.b = append(w.b, `,"disable_parallel_tool_use":true`...)
+		r.b = append(r.b, `,"disable_parallel_tool_use":true`...)
 	}
-	w.b = append(w.b, '}')
+	r.b = append(r.b, '}')
 }
 
 // chosen is the dialect's kind of tool choice, and the name of the one tool.
-func (w *request) chosen() (kind string, name []byte) {
-	i := w.top(dialect.ChatToolChoice)
+func (r *request) chosen() (kind string, name []byte) {
+	i := r.top(dialect.ChatToolChoice)
 	if i < 0 {
 		return "", nil
 	}
-	text := w.c.Text(i)
-	if w.doc.Fields[i].Kind == scan.Object {
-		text = w.c.Text(w.doc.Member(i, dialect.ChoiceType))
-		if f := w.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
-			if name := w.c.Raw(w.doc.Member(f, dialect.ChoiceName)); name != nil {
+	text := r.c.Text(i)
+	if r.doc.Fields[i].Kind == scan.Object {
+		text = r.c.Text(r.doc.Member(i, dialect.ChoiceType))
+		if f := r.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
+			if name := r.c.Raw(r.doc.Member(f, dialect.ChoiceName)); name != nil {
 				return "tool", name
 			}
 		}
@@ -393,7 +393,7 @@ func (w *request) chosen() (kind string, name []byte) {
 	case "required":
 		return "any", nil
 	case "allowed_tools", "custom":
-		w.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
+		r.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
 	}
 	return "", nil
 }
@@ -402,15 +402,15 @@ func (w *request) chosen() (kind string, name []byte) {
 // is not worth a refusal.
 const maxUserID = 256
 
-func (w *request) metadata() {
-	i := w.top(dialect.ChatMetadata)
-	if i < 0 || w.doc.Fields[i].Kind != scan.Object {
+func (r *request) metadata() {
+	i := r.top(dialect.ChatMetadata)
+	if i < 0 || r.doc.Fields[i].Kind != scan.Object {
 		return
 	}
-	raw := w.c.Raw(i)
+	raw := r.c.Raw(i)
 	for m := range jsontext.Members(raw, 1) {
 		if string(m.Key) == "user_id" && raw[m.From] == '"' && m.To-m.From <= maxUserID {
-			w.b = append(append(append(w.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
+			r.b = append(append(append(r.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
 			return
 		}
 	}
@@ -418,9 +418,9 @@ func (w *request) metadata() {
 
 // fail keeps the first reason why the request cannot be written. path is the
 // member in the way.
-func (w *request) fail(path, format string, args ...any) {
-	if w.err == nil {
-		w.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
+func (r *request) fail(path, format string, args ...any) {
+	if r.err == nil {
+		r.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
 	}
 }
 

@@ -22,63 +22,63 @@ var budgets = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 8
 
 // reason writes thinking and decides the effort. The client's cap holds for
 // thoughts and answer together, as reasoning models count it everywhere.
-func (w *request) reason() {
-	effort := string(w.c.Effort())
+func (r *request) reason() {
+	effort := string(r.c.Effort())
 	switch {
 	case effort == "":
 		return
 	case effort == "none":
-		w.quiet()
+		r.quiet()
 		return
-	case w.forced, w.last == "assistant":
+	case r.forced, r.last == "assistant":
 		// Neither a call that must come nor a beginning that stands allows for
 		// thoughts before it; the effort still holds where it can be said.
 		return
 	}
-	switch w.model.thinking {
+	switch r.model.thinking {
 	case thinksAdaptive:
-		w.think = true
-		w.b = append(w.b, `,"thinking":{"type":"adaptive"`...)
-		if w.model.summaries {
-			w.b = append(w.b, `,"display":"summarized"`...)
+		r.think = true
+		r.b = append(r.b, `,"thinking":{"type":"adaptive"`...)
+		if r.model.summaries {
+			r.b = append(r.b, `,"display":"summarized"`...)
 		}
-		w.b = append(w.b, '}')
+		r.b = append(r.b, '}')
 	case thinksBudget:
-		most := w.maxTokens()
-		if w.bare || most < 2*leastBudget {
+		most := r.maxTokens()
+		if r.bare || most < 2*leastBudget {
 			// Calls without the thoughts that led to them cannot be thought on,
 			// and a small cap leaves no room for both.
 			return
 		}
-		w.think = true
-		w.b = append(w.b, `,"thinking":{"type":"enabled","budget_tokens":`...)
-		w.b = strconv.AppendInt(w.b, min(max(most*budgets[effort]/100, leastBudget), mostBudget), 10)
-		w.b = append(w.b, '}')
+		r.think = true
+		r.b = append(r.b, `,"thinking":{"type":"enabled","budget_tokens":`...)
+		r.b = strconv.AppendInt(r.b, min(max(most*budgets[effort]/100, leastBudget), mostBudget), 10)
+		r.b = append(r.b, '}')
 	}
 }
 
-func (w *request) quiet() {
-	switch w.model.quiet {
+func (r *request) quiet() {
+	switch r.model.quiet {
 	case quietDisabled:
-		w.b = append(w.b, `,"thinking":{"type":"disabled"}`...)
+		r.b = append(r.b, `,"thinking":{"type":"disabled"}`...)
 	case quietBetween:
-		w.b = append(w.b, `,"thinking":{"type":"between_tools"}`...)
+		r.b = append(r.b, `,"thinking":{"type":"between_tools"}`...)
 	}
 }
 
 // effort is the level to send; nil: none.
-func (w *request) effort() []byte {
-	asked := w.c.Effort()
+func (r *request) effort() []byte {
+	asked := r.c.Effort()
 	if bytes.Equal(asked, []byte("none")) {
-		if w.model.quiet == quietLow {
+		if r.model.quiet == quietLow {
 			return []byte(levels[0])
 		}
 		return nil
 	}
-	if len(asked) == 0 || w.model.efforts == 0 {
+	if len(asked) == 0 || r.model.efforts == 0 {
 		return nil
 	}
-	for _, level := range levels[:w.model.efforts] {
+	for _, level := range levels[:r.model.efforts] {
 		if level == string(asked) {
 			return asked
 		}
@@ -90,21 +90,21 @@ func (w *request) effort() []byte {
 }
 
 // output is the effort and the answer's schema.
-func (w *request) output() {
-	effort, schema := w.effort(), w.schema()
+func (r *request) output() {
+	effort, schema := r.effort(), r.schema()
 	if effort == nil && schema == nil {
 		return
 	}
-	w.b = append(w.b, `,"output_config":{`...)
+	r.b = append(r.b, `,"output_config":{`...)
 	if effort != nil {
-		w.b = append(append(append(w.b, `"effort":"`...), effort...), '"')
+		r.b = append(append(append(r.b, `"effort":"`...), effort...), '"')
 	}
 	if schema != nil {
 		if effort != nil {
-			w.b = append(w.b, ',')
+			r.b = append(r.b, ',')
 		}
-		w.b = append(w.b, `"format":{"type":"json_schema","schema":`...)
-		w.b = append(append(w.b, schema...), '}')
+		r.b = append(r.b, `"format":{"type":"json_schema","schema":`...)
+		r.b = append(append(r.b, schema...), '}')
 	}
-	w.b = append(w.b, '}')
+	r.b = append(r.b, '}')
 }

@@ -38,15 +38,15 @@ var (
 )
 
 // Error reads an error answer.
-func (d OpenAI) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+func (o OpenAI) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
-	return d.Dialect.Error(status, retryAfter, body)
+	return o.Dialect.Error(status, retryAfter, body)
 }
 
 // Error reads an error answer.
-func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+func (a Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
-	return d.Dialect.Error(status, retryAfter, body)
+	return a.Dialect.Error(status, retryAfter, body)
 }
 
 // betas are those that the endpoint knows.
@@ -67,8 +67,8 @@ var betas = anthropic.CloudBetas{
 func (Native) Takes(c *dialect.Chat) bool { return !anthropic.Instructs(c) }
 
 // Request is that of messages, with the features that the endpoint knows.
-func (d Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	if err := d.Native.Request(r, c, t, s); err != nil {
+func (n Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	if err := n.Native.Request(r, c, t, s); err != nil {
 		return err
 	}
 	betas.Keep(r, c)
@@ -76,9 +76,9 @@ func (d Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s 
 }
 
 // Error reads an error answer.
-func (d Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+func (n Native) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
-	return d.Native.Error(status, retryAfter, body)
+	return n.Native.Error(status, retryAfter, body)
 }
 
 // ownError reads the form that AWS itself answers in, before a model's endpoint

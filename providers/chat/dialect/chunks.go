@@ -38,7 +38,7 @@ func (*silent) finish(int64, string, *Think)       {}
 func (*silent) end(*Answer)                        {}
 func (*silent) done()                              {}
 func (*silent) fail([]byte)                        {}
-func (w *silent) output() *[]byte                  { return &w.out }
+func (s *silent) output() *[]byte                  { return &s.out }
 
 // chunks writes the events of an answer as chunks of a chat completion.
 type chunks struct {
@@ -47,139 +47,139 @@ type chunks struct {
 	say  []byte // …up to the text of the first choice
 }
 
-func (w *chunks) output() *[]byte { return &w.out }
+func (c *chunks) output() *[]byte { return &c.out }
 
 // begin makes the head.
-func (w *chunks) begin(id []byte, model string) {
-	w.head = append(append(w.head[:0], `data: {"id":"chatcmpl-`...), id...)
-	w.head = append(w.head, `","object":"chat.completion.chunk","created":`...)
-	w.head = strconv.AppendInt(w.head, time.Now().Unix(), 10)
-	w.head = jsontext.Object(w.head).Text("model", model)
-	w.head = append(w.head, `,"choices":[`...)
-	w.say = append(append(w.say[:0], w.head...), `{"index":0,"delta":{"content":"`...)
+func (c *chunks) begin(id []byte, model string) {
+	c.head = append(append(c.head[:0], `data: {"id":"chatcmpl-`...), id...)
+	c.head = append(c.head, `","object":"chat.completion.chunk","created":`...)
+	c.head = strconv.AppendInt(c.head, time.Now().Unix(), 10)
+	c.head = jsontext.Object(c.head).Text("model", model)
+	c.head = append(c.head, `,"choices":[`...)
+	c.say = append(append(c.say[:0], c.head...), `{"index":0,"delta":{"content":"`...)
 }
 
 // open begins a chunk's delta object, shut ends it.
-func (w *chunks) open(choice int64) {
-	w.out = append(append(w.out, w.head...), `{"index":`...)
-	w.out = append(strconv.AppendInt(w.out, choice, 10), `,"delta":{`...)
+func (c *chunks) open(choice int64) {
+	c.out = append(append(c.out, c.head...), `{"index":`...)
+	c.out = append(strconv.AppendInt(c.out, choice, 10), `,"delta":{`...)
 }
 
-func (w *chunks) shut() {
-	w.out = append(w.out, "},\"logprobs\":null,\"finish_reason\":null}]}\n\n"...)
+func (c *chunks) shut() {
+	c.out = append(c.out, "},\"logprobs\":null,\"finish_reason\":null}]}\n\n"...)
 }
 
-func (w *chunks) role(choice int64) {
-	w.open(choice)
-	w.out = append(w.out, `"role":"assistant","content":""`...)
-	w.shut()
+func (c *chunks) role(choice int64) {
+	c.open(choice)
+	c.out = append(c.out, `"role":"assistant","content":""`...)
+	c.shut()
 }
 
 // openText begins a chunk with text of the answer, shutText ends it.
-func (w *chunks) openText(choice int64) {
+func (c *chunks) openText(choice int64) {
 	if choice == 0 {
-		w.out = append(w.out, w.say...)
+		c.out = append(c.out, c.say...)
 		return
 	}
-	w.open(choice)
-	w.out = append(w.out, `"content":"`...)
+	c.open(choice)
+	c.out = append(c.out, `"content":"`...)
 }
 
-func (w *chunks) shutText(logprobs []byte) {
+func (c *chunks) shutText(logprobs []byte) {
 	if logprobs == nil {
-		w.out = append(w.out, "\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n"...)
+		c.out = append(c.out, "\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n"...)
 		return
 	}
-	w.out = append(append(w.out, `"},"logprobs":`...), logprobs...)
-	w.out = append(w.out, ",\"finish_reason\":null}]}\n\n"...)
+	c.out = append(append(c.out, `"},"logprobs":`...), logprobs...)
+	c.out = append(c.out, ",\"finish_reason\":null}]}\n\n"...)
 }
 
-func (w *chunks) text(choice int64, text, logprobs []byte, think *Think) {
-	w.openText(choice)
+func (c *chunks) text(choice int64, text, logprobs []byte, think *Think) {
+	c.openText(choice)
 	if think != nil {
-		w.out = think.Filter(w.out, text)
+		c.out = think.Filter(c.out, text)
 	} else {
-		w.out = append(w.out, text...)
+		c.out = append(c.out, text...)
 	}
-	w.shutText(logprobs)
+	c.shutText(logprobs)
 }
 
-func (w *chunks) event(e *Event) {
-	w.open(e.Choice)
+func (c *chunks) event(e *Event) {
+	c.open(e.Choice)
 	switch e.Kind {
 	case Thought:
-		w.out = append(append(append(w.out, `"reasoning_content":"`...), e.Text...), '"')
+		c.out = append(append(append(c.out, `"reasoning_content":"`...), e.Text...), '"')
 	case Signature:
-		w.sealed(e)
+		c.sealed(e)
 	case Call:
-		w.out = append(w.out, `"tool_calls":[{"index":`...)
-		w.out = append(strconv.AppendInt(w.out, e.Index, 10), `,"id":"`...)
-		w.out = append(append(append(w.out, e.ID...), `","type":"function","function":{"name":"`...), e.Name...)
-		w.out = append(append(append(w.out, `","arguments":"`...), e.Text...), `"}}]`...)
+		c.out = append(c.out, `"tool_calls":[{"index":`...)
+		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"id":"`...)
+		c.out = append(append(append(c.out, e.ID...), `","type":"function","function":{"name":"`...), e.Name...)
+		c.out = append(append(append(c.out, `","arguments":"`...), e.Text...), `"}}]`...)
 	case Arguments, NoArguments:
-		w.out = append(w.out, `"tool_calls":[{"index":`...)
-		w.out = append(strconv.AppendInt(w.out, e.Index, 10), `,"function":{"arguments":"`...)
+		c.out = append(c.out, `"tool_calls":[{"index":`...)
+		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"function":{"arguments":"`...)
 		if e.Kind == NoArguments {
-			w.out = append(w.out, "{}"...) // clients parse what they are sent
+			c.out = append(c.out, "{}"...) // clients parse what they are sent
 		}
-		w.out = append(append(w.out, e.Text...), `"}}]`...)
+		c.out = append(append(c.out, e.Text...), `"}}]`...)
 	case Image:
-		w.out = append(append(w.out, `"images":[{"type":"image_url","image_url":{"url":"data:`...), e.Name...)
-		w.out = append(append(append(w.out, ";base64,"...), e.Text...), `"}}]`...)
+		c.out = append(append(c.out, `"images":[{"type":"image_url","image_url":{"url":"data:`...), e.Name...)
+		c.out = append(append(append(c.out, ";base64,"...), e.Text...), `"}}]`...)
 	case Sources:
-		w.out = append(append(append(w.out, `"annotations":[`...), e.Raw...), ']')
+		c.out = append(append(append(c.out, `"annotations":[`...), e.Raw...), ']')
 	}
-	w.shut()
+	c.shut()
 }
 
-func (w *chunks) sealed(e *Event) {
-	w.out = append(w.out, `"reasoning_details":[{`...)
+func (c *chunks) sealed(e *Event) {
+	c.out = append(c.out, `"reasoning_details":[{`...)
 	if len(e.ID) > 0 {
-		w.out = append(append(append(w.out, `"id":"`...), e.ID...), `",`...)
+		c.out = append(append(append(c.out, `"id":"`...), e.ID...), `",`...)
 	}
 	member := `","data":"`
 	if e.Type == "reasoning.text" {
 		member = `","signature":"`
 	}
-	w.out = append(append(append(w.out, `"type":"`...), e.Type...), member...)
-	w.out = append(append(append(w.out, e.Text...), `","format":"`...), e.Format...)
-	w.out = append(strconv.AppendInt(append(w.out, `","index":`...), e.Index, 10), "}]"...)
+	c.out = append(append(append(c.out, `"type":"`...), e.Type...), member...)
+	c.out = append(append(append(c.out, e.Text...), `","format":"`...), e.Format...)
+	c.out = append(strconv.AppendInt(append(c.out, `","index":`...), e.Index, 10), "}]"...)
 	if e.Signed {
-		w.out = append(append(append(w.out, `,"thought_signature":"`...), e.Text...), '"')
+		c.out = append(append(append(c.out, `,"thought_signature":"`...), e.Text...), '"')
 	}
 }
 
-func (w *chunks) finish(choice int64, reason string, think *Think) {
+func (c *chunks) finish(choice int64, reason string, think *Think) {
 	if think.Held() {
-		w.openText(choice)
-		w.out = think.End(w.out)
-		w.shutText(nil)
+		c.openText(choice)
+		c.out = think.End(c.out)
+		c.shutText(nil)
 	}
-	w.open(choice)
-	w.out = append(append(append(w.out, `},"logprobs":null,"finish_reason":"`...), reason...), "\"}]}\n\n"...)
+	c.open(choice)
+	c.out = append(append(append(c.out, `},"logprobs":null,"finish_reason":"`...), reason...), "\"}]}\n\n"...)
 }
 
 // end writes the chunk of the usage that is charged, and [DONE].
-func (w *chunks) end(a *Answer) {
+func (c *chunks) end(a *Answer) {
 	if !a.Chat.HidesUsage() {
 		u := a.Settled(a.Reported)
-		w.out = append(append(w.out, w.head...), `],"usage":`...)
-		w.out = append(a.Chat.AppendCost(AppendUsage(w.out, &u), &u), "}\n\n"...)
+		c.out = append(append(c.out, c.head...), `],"usage":`...)
+		c.out = append(a.Chat.AppendCost(AppendUsage(c.out, &u), &u), "}\n\n"...)
 	}
-	w.done()
+	c.done()
 }
 
-func (w *chunks) done() { w.out = append(w.out, DoneEvent...) }
+func (c *chunks) done() { c.out = append(c.out, DoneEvent...) }
 
-func (w *chunks) fail(data []byte) {
+func (c *chunks) fail(data []byte) {
 	fault := FaultOf(data)
-	w.out = fault.AppendEvent(w.out)
+	c.out = fault.AppendEvent(c.out)
 }
 
 // reset readies w for the next answer.
-func (w *chunks) reset() {
-	if cap(w.out) > keepOut {
-		w.out = nil
+func (c *chunks) reset() {
+	if cap(c.out) > keepOut {
+		c.out = nil
 	}
-	w.out, w.head, w.say = w.out[:0], w.head[:0], w.say[:0]
+	c.out, c.head, c.say = c.out[:0], c.head[:0], c.say[:0]
 }

@@ -30,18 +30,18 @@ type wholeChoice struct {
 	openCall  bool // the last call may still get arguments
 }
 
-func (w *completion) output() *[]byte { return &w.out }
+func (c *completion) output() *[]byte { return &c.out }
 
-func (w *completion) begin(id []byte, model string) {
-	w.out = append(append(append(w.out, `{"id":"chatcmpl-`...), id...), `","object":"chat.completion","created":`...)
-	w.out = strconv.AppendInt(w.out, time.Now().Unix(), 10)
-	w.out = append(jsontext.Object(w.out).Text("model", model), `,"choices":[`...)
+func (c *completion) begin(id []byte, model string) {
+	c.out = append(append(append(c.out, `{"id":"chatcmpl-`...), id...), `","object":"chat.completion","created":`...)
+	c.out = strconv.AppendInt(c.out, time.Now().Unix(), 10)
+	c.out = append(jsontext.Object(c.out).Text("model", model), `,"choices":[`...)
 }
 
-func (w *completion) role(choice int64) { w.begun = int(choice) + 1 }
+func (c *completion) role(choice int64) { c.begun = int(choice) + 1 }
 
-func (w *completion) text(choice int64, text, logprobs []byte, think *Think) {
-	m := &w.choices[choice]
+func (c *completion) text(choice int64, text, logprobs []byte, think *Think) {
+	m := &c.choices[choice]
 	if logprobs != nil {
 		m.logprobs = append(m.logprobs[:0], logprobs...)
 	}
@@ -56,8 +56,8 @@ func (w *completion) text(choice int64, text, logprobs []byte, think *Think) {
 	}
 }
 
-func (w *completion) event(e *Event) {
-	m := &w.choices[e.Choice]
+func (c *completion) event(e *Event) {
+	m := &c.choices[e.Choice]
 	switch e.Kind {
 	case Thought:
 		m.thoughts = append(m.thoughts, e.Text...)
@@ -87,14 +87,14 @@ func comma(list []byte) []byte {
 	return list
 }
 
-func (m *wholeChoice) endCall() {
-	if m.openCall {
-		m.calls, m.openCall = append(m.calls, `"}}`...), false
+func (w *wholeChoice) endCall() {
+	if w.openCall {
+		w.calls, w.openCall = append(w.calls, `"}}`...), false
 	}
 }
 
-func (m *wholeChoice) detail(e *Event) {
-	b := append(append(append(comma(m.details), `{"type":"`...), e.Type...), '"')
+func (w *wholeChoice) detail(e *Event) {
+	b := append(append(append(comma(w.details), `{"type":"`...), e.Type...), '"')
 	name := `,"data":"`
 	if e.Type == "reasoning.text" {
 		b = append(append(append(b, `,"text":"`...), e.Raw...), '"')
@@ -107,34 +107,34 @@ func (m *wholeChoice) detail(e *Event) {
 		b = append(append(append(b, name...), e.Text...), '"')
 	}
 	b = append(append(b, `,"format":"`...), e.Format...)
-	m.details = append(strconv.AppendInt(append(b, `","index":`...), e.Index, 10), '}')
+	w.details = append(strconv.AppendInt(append(b, `","index":`...), e.Index, 10), '}')
 	if e.Signed {
-		m.signature = append(m.signature[:0], e.Text...)
+		w.signature = append(w.signature[:0], e.Text...)
 	}
 }
 
-func (w *completion) finish(choice int64, reason string, think *Think) {
-	m := &w.choices[choice]
+func (c *completion) finish(choice int64, reason string, think *Think) {
+	m := &c.choices[choice]
 	m.endCall()
 	m.content, m.reason = think.End(m.content), reason
 }
 
-func (w *completion) end(a *Answer) {
-	for i := range w.choices[:w.begun] {
+func (c *completion) end(a *Answer) {
+	for i := range c.choices[:c.begun] {
 		if i > 0 {
-			w.out = append(w.out, ',')
+			c.out = append(c.out, ',')
 		}
-		w.out = w.choices[i].append(w.out, int64(i))
+		c.out = c.choices[i].append(c.out, int64(i))
 	}
 	u := a.Settled(true)
-	w.out = append(AppendUsage(append(w.out, `],"usage":`...), &u), '}')
+	c.out = append(AppendUsage(append(c.out, `],"usage":`...), &u), '}')
 }
 
-func (m *wholeChoice) append(b []byte, index int64) []byte {
+func (w *wholeChoice) append(b []byte, index int64) []byte {
 	b = jsontext.Object(append(b, '{')).Int("index", index)
 	b = append(b, `,"message":{"role":"assistant","content":`...)
-	if m.said {
-		b = append(append(append(b, '"'), m.content...), '"')
+	if w.said {
+		b = append(append(append(b, '"'), w.content...), '"')
 	} else {
 		b = append(b, "null"...)
 	}
@@ -143,33 +143,33 @@ func (m *wholeChoice) append(b []byte, index int64) []byte {
 			b = append(append(append(b, name...), value...), end...)
 		}
 	}
-	member(`,"annotations":[`, m.sources, "]")
-	member(`,"reasoning_content":"`, m.thoughts, `"`)
-	member(`,"reasoning_details":[`, m.details, "]")
-	member(`,"thought_signature":"`, m.signature, `"`)
-	member(`,"tool_calls":[`, m.calls, "]")
-	member(`,"images":[`, m.images, "]")
+	member(`,"annotations":[`, w.sources, "]")
+	member(`,"reasoning_content":"`, w.thoughts, `"`)
+	member(`,"reasoning_details":[`, w.details, "]")
+	member(`,"thought_signature":"`, w.signature, `"`)
+	member(`,"tool_calls":[`, w.calls, "]")
+	member(`,"images":[`, w.images, "]")
 	b = append(b, `},"logprobs":`...)
-	if len(m.logprobs) > 0 {
-		b = append(b, m.logprobs...)
+	if len(w.logprobs) > 0 {
+		b = append(b, w.logprobs...)
 	} else {
 		b = append(b, "null"...)
 	}
-	return append(append(append(b, `,"finish_reason":"`...), m.reason...), `"}`...)
+	return append(append(append(b, `,"finish_reason":"`...), w.reason...), `"}`...)
 }
 
-func (w *completion) done()       {}
-func (w *completion) fail([]byte) {}
+func (c *completion) done()       {}
+func (c *completion) fail([]byte) {}
 
 // reset readies w for the next answer and gives back what grew large.
-func (w *completion) reset() {
-	w.out = nil
-	for i := range w.choices[:w.begun] {
-		m := &w.choices[i]
+func (c *completion) reset() {
+	c.out = nil
+	for i := range c.choices[:c.begun] {
+		m := &c.choices[i]
 		*m = wholeChoice{content: kept(m.content), thoughts: kept(m.thoughts), details: kept(m.details), calls: kept(m.calls),
 			images: kept(m.images), sources: kept(m.sources), signature: kept(m.signature), logprobs: kept(m.logprobs)}
 	}
-	w.begun = 0
+	c.begun = 0
 }
 
 func kept(b []byte) []byte {

@@ -25,187 +25,187 @@ type call struct {
 }
 
 // toolCalls writes an assistant's tool_calls as functionCall parts.
-func (w *request) toolCalls(m int32, k *keptThoughts) {
-	list := w.doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
+func (r *request) toolCalls(m int32, k *keptThoughts) {
+	list := r.doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
 		return
 	}
 	first := true
-	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
-		f := w.doc.Member(at, dialect.CallTarget)
-		id, name := w.c.Raw(w.doc.Member(at, dialect.CallID)), w.c.Raw(w.doc.Member(f, dialect.CallName))
+	for at := list + 1; at < r.doc.Fields[list].Next; at = r.doc.Fields[at].Next {
+		f := r.doc.Member(at, dialect.CallTarget)
+		id, name := r.c.Raw(r.doc.Member(at, dialect.CallID)), r.c.Raw(r.doc.Member(f, dialect.CallName))
 		if f < 0 || len(id) < 2 || id[0] != '"' || len(name) <= 2 || name[0] != '"' {
-			w.fail(w.at(at), "This model takes calls of functions only, each with an id and a function with "+
+			r.fail(r.at(at), "This model takes calls of functions only, each with an id and a function with "+
 				"a name.")
 			continue
 		}
-		w.calls = append(w.calls, call{id: id, name: name, answer: -1})
+		r.calls = append(r.calls, call{id: id, name: name, answer: -1})
 		signature := k.of(id, first)
-		if signature == nil && first && w.model.signs && m > w.last {
+		if signature == nil && first && r.model.signs && m > r.last {
 			signature = []byte(noSignature)
 		}
 		first = false
-		w.part()
-		w.b = append(w.b, `{"functionCall":{`...)
-		w.callID(id)
-		w.b = append(append(w.b, `"name":`...), name...)
-		w.b = append(w.b, `,"args":`...)
-		w.object(w.c.Text(w.doc.Member(f, dialect.CallInput)))
-		w.b = append(w.b, '}')
-		w.sign(signature)
-		w.b = append(w.b, '}')
+		r.part()
+		r.b = append(r.b, `{"functionCall":{`...)
+		r.callID(id)
+		r.b = append(append(r.b, `"name":`...), name...)
+		r.b = append(r.b, `,"args":`...)
+		r.object(r.c.Text(r.doc.Member(f, dialect.CallInput)))
+		r.b = append(r.b, '}')
+		r.sign(signature)
+		r.b = append(r.b, '}')
 	}
 }
 
-func (w *request) callID(id []byte) {
+func (r *request) callID(id []byte) {
 	if len(id) > 2 {
-		w.b = append(append(append(w.b, `"id":`...), id...), ',')
+		r.b = append(append(append(r.b, `"id":`...), id...), ',')
 	}
 }
 
 // object writes a call's arguments, JSON inside a string, as the object itself.
 // What is not an object is kept under the name arguments, so that nothing is lost.
-func (w *request) object(escaped []byte) {
-	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], escaped)
-	text := bytes.TrimSpace(w.scratch)
+func (r *request) object(escaped []byte) {
+	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
+	text := bytes.TrimSpace(r.scratch)
 	switch {
 	case len(text) == 0:
-		w.b = append(w.b, "{}"...)
+		r.b = append(r.b, "{}"...)
 	case text[0] == '{' && dialect.IsObject(text):
-		w.b = append(w.b, text...)
+		r.b = append(r.b, text...)
 	default:
-		w.b = append(append(append(w.b, `{"arguments":"`...), escaped...), `"}`...)
+		r.b = append(append(append(r.b, `{"arguments":"`...), escaped...), `"}`...)
 	}
 }
 
 // result notes a tool message for the call that it answers.
-func (w *request) result(m int32) {
-	if c := w.unanswered(w.c.Raw(w.doc.Member(m, dialect.MessageToolCallID))); c != nil {
+func (r *request) result(m int32) {
+	if c := r.unanswered(r.c.Raw(r.doc.Member(m, dialect.MessageToolCallID))); c != nil {
 		c.answer = m
-		w.next++
+		r.next++
 		return
 	}
-	w.fail(w.at(m), "A tool message must follow the assistant message with its call, and each call has one; "+
+	r.fail(r.at(m), "A tool message must follow the assistant message with its call, and each call has one; "+
 		"nothing may come between them.")
 }
 
 // unanswered finds the first call of the last assistant turn with that id that has
 // no result yet; nil if absent. Results usually come in the order of the calls;
 // in any other they may be as many as a body has room for.
-func (w *request) unanswered(id []byte) *call {
-	if w.byID == nil {
-		if i := w.waiting + w.next; i < len(w.calls) && bytes.Equal(w.calls[i].id, id) {
-			return &w.calls[i]
+func (r *request) unanswered(id []byte) *call {
+	if r.byID == nil {
+		if i := r.waiting + r.next; i < len(r.calls) && bytes.Equal(r.calls[i].id, id) {
+			return &r.calls[i]
 		}
-		w.byID = map[string][]int32{}
-		for i := w.waiting + w.next; i < len(w.calls); i++ {
-			w.byID[string(w.calls[i].id)] = append(w.byID[string(w.calls[i].id)], int32(i))
+		r.byID = map[string][]int32{}
+		for i := r.waiting + r.next; i < len(r.calls); i++ {
+			r.byID[string(r.calls[i].id)] = append(r.byID[string(r.calls[i].id)], int32(i))
 		}
 	}
-	list := w.byID[string(id)]
+	list := r.byID[string(id)]
 	if len(list) == 0 {
 		return nil
 	}
-	w.byID[string(id)] = list[1:]
-	return &w.calls[list[0]]
+	r.byID[string(id)] = list[1:]
+	return &r.calls[list[0]]
 }
 
 // results writes, before a turn that is not a tool's, the results of all calls of the
 // last assistant turn: as many as there were calls, in their order.
-func (w *request) results() {
-	calls := w.calls[w.waiting:]
+func (r *request) results() {
+	calls := r.calls[r.waiting:]
 	if len(calls) == 0 {
 		return
 	}
-	w.endTurn()
-	w.role = "user"
+	r.endTurn()
+	r.role = "user"
 	for i := range calls {
 		c := &calls[i]
 		if c.answer < 0 {
-			w.missing(c)
+			r.missing(c)
 			break
 		}
-		w.part()
-		w.b = append(w.b, `{"functionResponse":{`...)
-		w.callID(c.id)
-		w.b = append(append(w.b, `"name":`...), c.name...)
-		w.b = append(w.b, `,"response":`...)
-		w.response(c.answer)
-		w.b = append(w.b, "}}"...)
-		w.beside(c.answer)
+		r.part()
+		r.b = append(r.b, `{"functionResponse":{`...)
+		r.callID(c.id)
+		r.b = append(append(r.b, `"name":`...), c.name...)
+		r.b = append(r.b, `,"response":`...)
+		r.response(c.answer)
+		r.b = append(r.b, "}}"...)
+		r.beside(c.answer)
 	}
-	w.endTurn()
-	w.waiting, w.next, w.byID = len(w.calls), 0, nil
+	r.endTurn()
+	r.waiting, r.next, r.byID = len(r.calls), 0, nil
 }
 
-func (w *request) missing(c *call) {
-	w.fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
+func (r *request) missing(c *call) {
+	r.fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
 }
 
 // beside writes the pictures and files of a result behind it, in the same turn.
-func (w *request) beside(m int32) {
-	w.eachBeside(m, func(p int32) {
-		if i := w.doc.Member(p, dialect.PartImage); i >= 0 {
-			w.attach(i, "image")
+func (r *request) beside(m int32) {
+	r.eachBeside(m, func(p int32) {
+		if i := r.doc.Member(p, dialect.PartImage); i >= 0 {
+			r.attach(i, "image")
 		} else {
-			w.attach(w.doc.Member(p, dialect.PartFile), "file")
+			r.attach(r.doc.Member(p, dialect.PartFile), "file")
 		}
 	})
 }
 
-func (w *request) showsBeside(m int32) (shows bool) {
-	w.eachBeside(m, func(int32) { shows = true })
+func (r *request) showsBeside(m int32) (shows bool) {
+	r.eachBeside(m, func(int32) { shows = true })
 	return shows
 }
 
 // eachBeside calls f for the parts of a result that are not text.
-func (w *request) eachBeside(m int32, f func(p int32)) {
-	content := w.doc.Member(m, dialect.MessageContent)
-	if content < 0 || w.doc.Fields[content].Kind != scan.Array {
+func (r *request) eachBeside(m int32, f func(p int32)) {
+	content := r.doc.Member(m, dialect.MessageContent)
+	if content < 0 || r.doc.Fields[content].Kind != scan.Array {
 		return
 	}
-	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
-		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+	for p := content + 1; p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
+		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
 		case "text":
 		case "image_url", "file":
 			f(p)
 		default:
-			w.fail(w.at(p), "A tool message may have parts of text, images and files only.")
+			r.fail(r.at(p), "A tool message may have parts of text, images and files only.")
 		}
 	}
 }
 
 // response writes what a tool said: an object as it is, a text as the output,
 // several texts as a list of them.
-func (w *request) response(m int32) {
+func (r *request) response(m int32) {
 	n := 0
-	w.eachText(m, func([]byte) { n++ })
+	r.eachText(m, func([]byte) { n++ })
 	if n > 1 {
-		w.b = append(w.b, `{"output":[`...)
+		r.b = append(r.b, `{"output":[`...)
 		n = 0
-		w.eachText(m, func(raw []byte) {
+		r.eachText(m, func(raw []byte) {
 			if n++; n > 1 {
-				w.b = append(w.b, ',')
+				r.b = append(r.b, ',')
 			}
-			w.b = append(w.b, raw...)
+			r.b = append(r.b, raw...)
 		})
-		w.b = append(w.b, "]}"...)
+		r.b = append(r.b, "]}"...)
 		return
 	}
 	said := []byte(`""`)
-	if w.showsBeside(m) {
+	if r.showsBeside(m) {
 		said = []byte(`"` + dialect.Beside + `"`)
 	}
-	w.eachText(m, func(raw []byte) { said = raw })
-	w.scratch = jsontext.AppendUnescaped(w.scratch[:0], said[1:len(said)-1])
-	text := bytes.TrimSpace(w.scratch)
+	r.eachText(m, func(raw []byte) { said = raw })
+	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], said[1:len(said)-1])
+	text := bytes.TrimSpace(r.scratch)
 	switch {
 	case len(text) == 0 || text[0] != '{' || !dialect.IsObject(text):
-		w.b = append(append(append(w.b, `{"output":`...), said...), '}')
+		r.b = append(append(append(r.b, `{"output":`...), said...), '}')
 	case reserved(text):
-		w.b = append(append(append(w.b, `{"output":`...), text...), '}')
+		r.b = append(append(append(r.b, `{"output":`...), text...), '}')
 	default:
-		w.b = append(w.b, text...)
+		r.b = append(r.b, text...)
 	}
 }
 

@@ -12,89 +12,89 @@ import (
 )
 
 // content writes a user's content as parts.
-func (w *request) content(m int32) {
-	content := w.doc.Member(m, dialect.MessageContent)
+func (r *request) content(m int32) {
+	content := r.doc.Member(m, dialect.MessageContent)
 	if content < 0 {
 		return
 	}
-	if w.doc.Fields[content].Kind == scan.String {
-		w.eachText(m, func(raw []byte) { w.text(raw, nil) })
+	if r.doc.Fields[content].Kind == scan.String {
+		r.eachText(m, func(raw []byte) { r.text(raw, nil) })
 		return
 	}
-	if w.doc.Fields[content].Kind != scan.Array {
+	if r.doc.Fields[content].Kind != scan.Array {
 		return
 	}
-	for p := content + 1; p < w.doc.Fields[content].Next; p = w.doc.Fields[p].Next {
-		switch string(w.c.Text(w.doc.Member(p, dialect.PartType))) {
+	for p := content + 1; p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
+		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
 		case "text", "refusal":
-			if raw := w.partText(p); raw != nil {
-				w.text(raw, nil)
+			if raw := r.partText(p); raw != nil {
+				r.text(raw, nil)
 			}
 		case "image_url":
-			w.attach(w.doc.Member(p, dialect.PartImage), "image")
+			r.attach(r.doc.Member(p, dialect.PartImage), "image")
 		case "video_url":
-			w.attach(w.doc.Member(p, dialect.PartVideo), "video")
+			r.attach(r.doc.Member(p, dialect.PartVideo), "video")
 		case "file":
-			w.attach(w.doc.Member(p, dialect.PartFile), "file")
+			r.attach(r.doc.Member(p, dialect.PartFile), "file")
 		case "input_audio":
-			w.audio(w.doc.Member(p, dialect.PartAudio))
+			r.audio(r.doc.Member(p, dialect.PartAudio))
 		default:
-			w.fail(w.at(p), "This model takes parts of text, images, audio, video and files only.")
+			r.fail(r.at(p), "This model takes parts of text, images, audio, video and files only.")
 		}
 	}
 }
 
 // attach writes a data URL as inlineData and a link as fileData.
-func (w *request) attach(carrier int32, kind string) {
+func (r *request) attach(carrier int32, kind string) {
 	if carrier < 0 {
 		return
 	}
 	// The URL or data is the first member of every carrier.
-	link := w.c.Text(w.doc.Member(carrier, dialect.LinkURL))
+	link := r.c.Text(r.doc.Member(carrier, dialect.LinkURL))
 	if bytes.IndexByte(link, '\\') >= 0 {
 		// Some encoders write \/ for the slashes of a URL and of base64.
-		w.scratch = jsontext.AppendUnescaped(w.scratch[:0], link)
-		link = w.scratch
+		r.scratch = jsontext.AppendUnescaped(r.scratch[:0], link)
+		link = r.scratch
 	}
-	at := func() string { return w.at(carrier) }
+	at := func() string { return r.at(carrier) }
 	media, data, ok := dialect.DataURL(link)
 	switch {
 	case ok:
 		media, known := mediaType(kind, string(media))
 		if !known {
-			w.fail(at(), "%s", mediaTexts[kind])
+			r.fail(at(), "%s", mediaTexts[kind])
 			return
 		}
 		if !dialect.IsBase64(data) {
-			w.fail(at(), "The data of the data URL is not base64.")
+			r.fail(at(), "The data of the data URL is not base64.")
 			return
 		}
-		w.inline(media, data)
+		r.inline(media, data)
 	case bytes.HasPrefix(link, []byte("data:")):
-		w.fail(at(), "A data URL must be base64.")
+		r.fail(at(), "A data URL must be base64.")
 	default:
-		w.link(at, string(link), kind)
+		r.link(at, string(link), kind)
 	}
 }
 
-func (w *request) inline(media string, data []byte) {
-	w.part()
-	w.b = append(append(w.b, `{"inlineData":{"mimeType":"`...), media...)
-	w.b = append(append(append(w.b, `","data":"`...), data...), `"}}`...)
+func (r *request) inline(media string, data []byte) {
+	r.part()
+	r.b = append(append(r.b, `{"inlineData":{"mimeType":"`...), media...)
+	r.b = append(append(append(r.b, `","data":"`...), data...), `"}}`...)
 }
 
 // link writes a link for the model to follow. It must tell by its end what is
 // there; Google's own hosts are not named to it, since there it reads with the
 // operator's rights what other customers may have put there.
-func (w *request) link(at func() string, link, kind string) {
+func (r *request) link(at func() string, link, kind string) {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-		w.fail(at(), "This model takes data URLs and links that begin with https:// only.")
+		r.fail(at(), "This model takes data URLs and links that begin with https:// only.")
 		return
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if under(host, "googleapis.com") || under(host, "google.com") || under(host, "googleusercontent.com") {
-		w.fail(at(), "This model follows no links to %s; send a data URL.", host)
+		r.fail(at(), "This model follows no links to %s; send a data URL.", host)
 		return
 	}
 	media := ""
@@ -104,17 +104,17 @@ func (w *request) link(at func() string, link, kind string) {
 			media, known = mediaType(kind, media)
 		}
 		if !known {
-			w.fail(at(), "This model follows links only where the path ends in the kind of file, such as .png or .pdf; "+
+			r.fail(at(), "This model follows links only where the path ends in the kind of file, such as .png or .pdf; "+
 				"send a data URL.")
 			return
 		}
 	}
-	w.part()
-	w.b = append(w.b, `{"fileData":{`...)
+	r.part()
+	r.b = append(r.b, `{"fileData":{`...)
 	if media != "" {
-		w.b = append(append(append(w.b, `"mimeType":"`...), media...), `",`...)
+		r.b = append(append(append(r.b, `"mimeType":"`...), media...), `",`...)
 	}
-	w.b = append(jsontext.AppendString(append(w.b, `"fileUri":`...), link), "}}"...)
+	r.b = append(jsontext.AppendString(append(r.b, `"fileUri":`...), link), "}}"...)
 }
 
 func under(host, domain string) bool {
@@ -122,27 +122,27 @@ func under(host, domain string) bool {
 }
 
 // audio writes an input_audio part.
-func (w *request) audio(carrier int32) {
+func (r *request) audio(carrier int32) {
 	if carrier < 0 {
 		return
 	}
-	data := w.c.Text(w.doc.Member(carrier, dialect.AudioData))
+	data := r.c.Text(r.doc.Member(carrier, dialect.AudioData))
 	if bytes.IndexByte(data, '\\') >= 0 {
-		w.scratch = jsontext.AppendUnescaped(w.scratch[:0], data)
-		data = w.scratch
+		r.scratch = jsontext.AppendUnescaped(r.scratch[:0], data)
+		data = r.scratch
 	}
 	format := "wav"
-	if text := w.c.Text(w.doc.Member(carrier, dialect.AudioKind)); text != nil {
+	if text := r.c.Text(r.doc.Member(carrier, dialect.AudioKind)); text != nil {
 		format = string(text)
 	}
 	media, known := audioTypes[format]
 	switch {
 	case !known:
-		w.fail(w.at(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
+		r.fail(r.at(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
 	case !dialect.IsBase64(data):
-		w.fail(w.at(carrier)+".data", "The data is not base64.")
+		r.fail(r.at(carrier)+".data", "The data is not base64.")
 	default:
-		w.inline(media, data)
+		r.inline(media, data)
 	}
 }
 

@@ -74,23 +74,23 @@ type request struct {
 
 // path is /models/NAME:METHOD; names with a collection of their own, such as
 // tunedModels/x, keep it.
-func (w *request) path(name string) {
-	w.b = append(w.b, '/')
+func (r *request) path(name string) {
+	r.b = append(r.b, '/')
 	if strings.IndexByte(name, '/') < 0 {
-		w.b = append(w.b, "models/"...)
+		r.b = append(r.b, "models/"...)
 	}
 	for i := range len(name) {
 		c := name[i]
 		if pathByte[c] {
-			w.b = append(w.b, c)
+			r.b = append(r.b, c)
 		} else {
-			w.b = append(w.b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			r.b = append(r.b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
 		}
 	}
-	if w.c.Stream {
-		w.b = append(w.b, ":streamGenerateContent?alt=sse"...)
+	if r.c.Stream {
+		r.b = append(r.b, ":streamGenerateContent?alt=sse"...)
 	} else {
-		w.b = append(w.b, ":generateContent"...)
+		r.b = append(r.b, ":generateContent"...)
 	}
 }
 
@@ -101,47 +101,47 @@ var pathByte = func() (is [256]bool) {
 	return is
 }()
 
-func (w *request) write() {
-	w.b = append(w.b, '{')
-	w.refuse()
-	w.contents()
-	w.system()
-	w.tools()
-	w.generationConfig()
-	w.b = append(w.b, '}')
+func (r *request) write() {
+	r.b = append(r.b, '{')
+	r.refuse()
+	r.contents()
+	r.system()
+	r.tools()
+	r.generationConfig()
+	r.b = append(r.b, '}')
 }
 
 // top is the top member with that id; -1 if absent or if the operator
 // drops it.
-func (w *request) top(id int) int32 {
-	if slices.Contains(w.drops, id) {
+func (r *request) top(id int) int32 {
+	if slices.Contains(r.drops, id) {
 		return -1
 	}
-	return w.doc.TopIndex(id)
+	return r.doc.TopIndex(id)
 }
 
 // refuse names members that change what the client gets back and that this
 // dialect has no word for.
-func (w *request) refuse() {
+func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
 	switch {
-	case w.c.Choices > 1 && w.model.oneCandidate:
-		w.fail("n", "More than one choice (n) "+no)
-	case w.c.Choices > maxChoices:
-		w.fail("n", "This model gives at most %d choices (n).", maxChoices)
+	case r.c.Choices > 1 && r.model.oneCandidate:
+		r.fail("n", "More than one choice (n) "+no)
+	case r.c.Choices > maxChoices:
+		r.fail("n", "This model gives at most %d choices (n).", maxChoices)
 	}
-	if i := w.top(dialect.ChatStopTokenIDs); i >= 0 && w.doc.Fields[i].Kind == scan.Array && w.doc.Fields[i].Len > 0 {
-		w.fail("stop_token_ids", "stop_token_ids "+no)
+	if i := r.top(dialect.ChatStopTokenIDs); i >= 0 && r.doc.Fields[i].Kind == scan.Array && r.doc.Fields[i].Len > 0 {
+		r.fail("stop_token_ids", "stop_token_ids "+no)
 	}
 }
 
 // maxTokens is the cap on thoughts and answer together; 0 without one.
-func (w *request) maxTokens() int64 {
-	switch m := w.c.Model; {
-	case w.c.MaxCompletion > 0:
-		return w.c.MaxCompletion
-	case w.c.AskedCompletion > 0:
-		return w.c.AskedCompletion
+func (r *request) maxTokens() int64 {
+	switch m := r.c.Model; {
+	case r.c.MaxCompletion > 0:
+		return r.c.MaxCompletion
+	case r.c.AskedCompletion > 0:
+		return r.c.AskedCompletion
 	case m != nil && m.Chat.MaxCompletionTokens > 0:
 		return m.Chat.MaxCompletionTokens
 	}
@@ -149,59 +149,59 @@ func (w *request) maxTokens() int64 {
 }
 
 // setting begins a member of generationConfig.
-func (w *request) setting(name string) {
-	if !w.config {
-		w.b = append(w.b, `,"generationConfig":{"`...)
-		w.config = true
+func (r *request) setting(name string) {
+	if !r.config {
+		r.b = append(r.b, `,"generationConfig":{"`...)
+		r.config = true
 	} else {
-		w.b = append(w.b, `,"`...)
+		r.b = append(r.b, `,"`...)
 	}
-	w.b = append(append(w.b, name...), `":`...)
+	r.b = append(append(r.b, name...), `":`...)
 }
 
-func (w *request) generationConfig() {
-	if n := w.maxTokens(); n > 0 {
-		w.setting("maxOutputTokens")
-		w.b = strconv.AppendInt(w.b, n, 10)
+func (r *request) generationConfig() {
+	if n := r.maxTokens(); n > 0 {
+		r.setting("maxOutputTokens")
+		r.b = strconv.AppendInt(r.b, n, 10)
 	}
-	if w.c.Choices > 1 {
-		w.setting("candidateCount")
-		w.b = strconv.AppendInt(w.b, w.c.Choices, 10)
+	if r.c.Choices > 1 {
+		r.setting("candidateCount")
+		r.b = strconv.AppendInt(r.b, r.c.Choices, 10)
 	}
-	if !w.model.fixedSampling {
-		w.copied("temperature", dialect.ChatTemperature, "")
-		w.copied("topP", dialect.ChatTopP, "")
-		w.copied("topK", dialect.ChatTopK, "0")
+	if !r.model.fixedSampling {
+		r.copied("temperature", dialect.ChatTemperature, "")
+		r.copied("topP", dialect.ChatTopP, "")
+		r.copied("topK", dialect.ChatTopK, "0")
 	}
-	w.copied("presencePenalty", dialect.ChatPresencePenalty, "0")
-	w.copied("frequencyPenalty", dialect.ChatFrequencyPenalty, "0")
-	w.seed()
-	w.stop()
-	w.logprobs()
-	w.format()
-	w.thinkingConfig()
-	if w.config {
-		w.b = append(w.b, '}')
+	r.copied("presencePenalty", dialect.ChatPresencePenalty, "0")
+	r.copied("frequencyPenalty", dialect.ChatFrequencyPenalty, "0")
+	r.seed()
+	r.stop()
+	r.logprobs()
+	r.format()
+	r.thinkingConfig()
+	if r.config {
+		r.b = append(r.b, '}')
 	}
 }
 
 // number is the text of a top member that is a number; nil if it is not one.
-func (w *request) number(id int) []byte {
-	i := w.top(id)
-	if i < 0 || w.doc.Fields[i].Kind != scan.Number {
+func (r *request) number(id int) []byte {
+	i := r.top(id)
+	if i < 0 || r.doc.Fields[i].Kind != scan.Number {
 		return nil
 	}
-	return w.c.Raw(i)
+	return r.c.Raw(i)
 }
 
 // copied copies a number, but for the one that says nothing.
-func (w *request) copied(name string, id int, nothing string) {
-	raw := w.number(id)
+func (r *request) copied(name string, id int, nothing string) {
+	raw := r.number(id)
 	if raw == nil || nothing != "" && isZero(raw) {
 		return
 	}
-	w.setting(name)
-	w.b = append(w.b, raw...)
+	r.setting(name)
+	r.b = append(r.b, raw...)
 }
 
 func isZero(raw []byte) bool {
@@ -210,119 +210,119 @@ func isZero(raw []byte) bool {
 }
 
 // seed folds what has more than the dialect's 31 bits: one seed stays one seed.
-func (w *request) seed() {
-	raw := w.number(dialect.ChatSeed)
+func (r *request) seed() {
+	raw := r.number(dialect.ChatSeed)
 	if raw == nil {
 		return
 	}
 	v, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
-		w.fail("seed", "seed must be a whole number.")
+		r.fail("seed", "seed must be a whole number.")
 		return
 	}
-	w.setting("seed")
-	w.b = strconv.AppendInt(w.b, v&(1<<31-1), 10)
+	r.setting("seed")
+	r.b = strconv.AppendInt(r.b, v&(1<<31-1), 10)
 }
 
-func (w *request) stop() {
-	i := w.top(dialect.ChatStop)
+func (r *request) stop() {
+	i := r.top(dialect.ChatStop)
 	if i < 0 {
 		return
 	}
-	raw, list := w.c.Raw(i), w.doc.Fields[i].Kind == scan.Array
-	if !list && w.doc.Fields[i].Kind != scan.String || list && w.doc.Fields[i].Len == 0 {
+	raw, list := r.c.Raw(i), r.doc.Fields[i].Kind == scan.Array
+	if !list && r.doc.Fields[i].Kind != scan.String || list && r.doc.Fields[i].Len == 0 {
 		return
 	}
-	w.setting("stopSequences")
-	w.b = append(w.b, '[')
+	r.setting("stopSequences")
+	r.b = append(r.b, '[')
 	if list {
 		for one := range jsontext.Elements(raw) {
-			w.stopSequence(one)
+			r.stopSequence(one)
 		}
 	} else {
-		w.stopSequence(raw)
+		r.stopSequence(raw)
 	}
-	w.b = append(w.b, ']')
+	r.b = append(r.b, ']')
 }
 
-func (w *request) stopSequence(raw []byte) {
+func (r *request) stopSequence(raw []byte) {
 	if len(raw) <= 2 || raw[0] != '"' {
-		w.fail("stop", "stop: this model takes texts of at least one character only.")
+		r.fail("stop", "stop: this model takes texts of at least one character only.")
 	}
-	w.b = append(jsontext.Comma(w.b), raw...)
+	r.b = append(jsontext.Comma(r.b), raw...)
 }
 
-func (w *request) logprobs() {
-	top := w.number(dialect.ChatTopLogprobs)
-	asked := w.c.True(w.top(dialect.ChatLogprobs))
+func (r *request) logprobs() {
+	top := r.number(dialect.ChatTopLogprobs)
+	asked := r.c.True(r.top(dialect.ChatLogprobs))
 	if !asked && (top == nil || isZero(top)) {
 		return
 	}
-	w.setting("responseLogprobs")
-	w.b = append(w.b, "true"...)
+	r.setting("responseLogprobs")
+	r.b = append(r.b, "true"...)
 	if top != nil && !isZero(top) {
 		if n, err := strconv.ParseUint(string(top), 10, 32); err != nil || n > maxLogprobs {
-			w.fail("top_logprobs", "top_logprobs must be a whole number of 0 to %d.", maxLogprobs)
+			r.fail("top_logprobs", "top_logprobs must be a whole number of 0 to %d.", maxLogprobs)
 		}
-		w.setting("logprobs")
-		w.b = append(w.b, top...)
+		r.setting("logprobs")
+		r.b = append(r.b, top...)
 	}
 }
 
 // format asks for JSON, and for a schema. Some clients put it under json_schema
 // itself (addendum, D7).
-func (w *request) format() {
-	i := w.top(dialect.ChatResponseFormat)
+func (r *request) format() {
+	i := r.top(dialect.ChatResponseFormat)
 	if i < 0 {
 		return
 	}
-	kind := string(w.c.Text(w.doc.Member(i, dialect.FormatType)))
+	kind := string(r.c.Text(r.doc.Member(i, dialect.FormatType)))
 	if kind != "json_schema" && kind != "json_object" {
 		return
 	}
-	w.setting("responseMimeType")
-	w.b = append(w.b, `"application/json"`...)
-	holder := w.doc.Member(i, dialect.FormatSchema)
-	if kind != "json_schema" || holder < 0 || w.doc.Fields[holder].Kind != scan.Object {
+	r.setting("responseMimeType")
+	r.b = append(r.b, `"application/json"`...)
+	holder := r.doc.Member(i, dialect.FormatSchema)
+	if kind != "json_schema" || holder < 0 || r.doc.Fields[holder].Kind != scan.Object {
 		return
 	}
-	if at := w.doc.Member(holder, dialect.SchemaSchema); at >= 0 && w.doc.Fields[at].Kind == scan.Object {
+	if at := r.doc.Member(holder, dialect.SchemaSchema); at >= 0 && r.doc.Fields[at].Kind == scan.Object {
 		holder = at
 	}
-	w.setting("responseJsonSchema")
-	w.b = append(w.b, w.c.Raw(holder)...)
+	r.setting("responseJsonSchema")
+	r.b = append(r.b, r.c.Raw(holder)...)
 }
 
 // tools copies function tools.
-func (w *request) tools() {
-	i := w.top(dialect.ChatTools)
-	if i < 0 || w.doc.Fields[i].Kind != scan.Array {
+func (r *request) tools() {
+	i := r.top(dialect.ChatTools)
+	if i < 0 || r.doc.Fields[i].Kind != scan.Array {
 		return
 	}
 	n, strict := 0, false
-	for at := i + 1; at < w.doc.Fields[i].Next; at = w.doc.Fields[at].Next {
-		f := w.doc.Member(at, dialect.ToolTarget)
-		name := w.c.Text(w.doc.Member(f, dialect.FunctionName))
+	for at := i + 1; at < r.doc.Fields[i].Next; at = r.doc.Fields[at].Next {
+		f := r.doc.Member(at, dialect.ToolTarget)
+		name := r.c.Text(r.doc.Member(f, dialect.FunctionName))
 		if f < 0 || name == nil {
-			w.fail(w.at(at), "This model takes tools of type function only.")
+			r.fail(r.at(at), "This model takes tools of type function only.")
 			continue
 		}
 		if !toolName(name) {
-			w.fail(w.at(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
+			r.fail(r.at(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
 				"only, of which the first is a letter or _.", maxToolName)
 		}
 		if n == 0 {
-			w.b = append(w.b, `,"tools":[{"functionDeclarations":[`...)
+			r.b = append(r.b, `,"tools":[{"functionDeclarations":[`...)
 		} else {
-			w.b = append(w.b, ',')
+			r.b = append(r.b, ',')
 		}
 		n++
-		w.tool(f)
-		strict = strict || w.c.True(w.doc.Member(f, dialect.FunctionStrict))
+		r.tool(f)
+		strict = strict || r.c.True(r.doc.Member(f, dialect.FunctionStrict))
 	}
 	if n > 0 {
-		w.b = append(w.b, "]}]"...)
-		w.toolChoice(strict)
+		r.b = append(r.b, "]}]"...)
+		r.toolChoice(strict)
 	}
 }
 
@@ -336,47 +336,47 @@ func toolName(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxToolName
 }
 
-func (w *request) tool(f int32) {
-	w.b = append(w.b, `{"name":`...)
-	w.b = append(w.b, w.c.Raw(w.doc.Member(f, dialect.FunctionName))...)
-	if raw := w.c.Raw(w.doc.Member(f, dialect.FunctionDescription)); raw != nil {
-		w.b = append(append(w.b, `,"description":`...), raw...)
+func (r *request) tool(f int32) {
+	r.b = append(r.b, `{"name":`...)
+	r.b = append(r.b, r.c.Raw(r.doc.Member(f, dialect.FunctionName))...)
+	if raw := r.c.Raw(r.doc.Member(f, dialect.FunctionDescription)); raw != nil {
+		r.b = append(append(r.b, `,"description":`...), raw...)
 	}
-	if p := w.doc.Member(f, dialect.FunctionParameters); p >= 0 && w.doc.Fields[p].Kind == scan.Object &&
-		w.doc.Fields[p].Len > 0 {
-		w.b = append(append(w.b, `,"parametersJsonSchema":`...), w.c.Raw(p)...)
+	if p := r.doc.Member(f, dialect.FunctionParameters); p >= 0 && r.doc.Fields[p].Kind == scan.Object &&
+		r.doc.Fields[p].Len > 0 {
+		r.b = append(append(r.b, `,"parametersJsonSchema":`...), r.c.Raw(p)...)
 	}
-	w.b = append(w.b, '}')
+	r.b = append(r.b, '}')
 }
 
 // toolChoice decides the mode. Where the client leaves the choice to the model,
 // strict tools have their schemas enforced by a mode of their own.
-func (w *request) toolChoice(strict bool) {
-	mode, name := w.chosen()
+func (r *request) toolChoice(strict bool) {
+	mode, name := r.chosen()
 	switch {
 	case strict && (mode == "" || mode == "AUTO"):
 		mode = "VALIDATED"
 	case mode == "":
 		return
 	}
-	w.b = append(append(append(w.b, `,"toolConfig":{"functionCallingConfig":{"mode":"`...), mode...), '"')
+	r.b = append(append(append(r.b, `,"toolConfig":{"functionCallingConfig":{"mode":"`...), mode...), '"')
 	if name != nil {
-		w.b = append(append(append(w.b, `,"allowedFunctionNames":[`...), name...), ']')
+		r.b = append(append(append(r.b, `,"allowedFunctionNames":[`...), name...), ']')
 	}
-	w.b = append(w.b, "}}"...)
+	r.b = append(r.b, "}}"...)
 }
 
 // chosen is the dialect's mode of tool choice, and the name of the one tool.
-func (w *request) chosen() (mode string, name []byte) {
-	i := w.top(dialect.ChatToolChoice)
+func (r *request) chosen() (mode string, name []byte) {
+	i := r.top(dialect.ChatToolChoice)
 	if i < 0 {
 		return "", nil
 	}
-	text := w.c.Text(i)
-	if w.doc.Fields[i].Kind == scan.Object {
-		text = w.c.Text(w.doc.Member(i, dialect.ChoiceType))
-		if f := w.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
-			if name := w.c.Raw(w.doc.Member(f, dialect.ChoiceName)); name != nil {
+	text := r.c.Text(i)
+	if r.doc.Fields[i].Kind == scan.Object {
+		text = r.c.Text(r.doc.Member(i, dialect.ChoiceType))
+		if f := r.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
+			if name := r.c.Raw(r.doc.Member(f, dialect.ChoiceName)); name != nil {
 				return "ANY", name
 			}
 		}
@@ -389,24 +389,24 @@ func (w *request) chosen() (mode string, name []byte) {
 	case "required":
 		return "ANY", nil
 	case "allowed_tools", "custom":
-		w.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
+		r.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
 	}
 	return "", nil
 }
 
 // at is the path of a member for fail. To find it takes as long as the list in
 // which it stands, so that only the first one is looked for.
-func (w *request) at(i int32) string {
-	if w.err != nil {
+func (r *request) at(i int32) string {
+	if r.err != nil {
 		return ""
 	}
-	return w.doc.Path(i)
+	return r.doc.Path(i)
 }
 
 // fail keeps the first reason why the request cannot be written. path is the
 // member in the way.
-func (w *request) fail(path, format string, args ...any) {
-	if w.err == nil {
-		w.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
+func (r *request) fail(path, format string, args ...any) {
+	if r.err == nil {
+		r.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
 	}
 }

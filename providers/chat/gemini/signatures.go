@@ -63,9 +63,9 @@ func (k *keptThoughts) each(f func(e *entry)) {
 }
 
 // keep reads what a message kept.
-func (w *request) keep(m int32, k *keptThoughts) {
-	if i := w.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && w.doc.Fields[i].Kind == scan.Array {
-		k.details = w.c.Raw(i)
+func (r *request) keep(m int32, k *keptThoughts) {
+	if i := r.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && r.doc.Fields[i].Kind == scan.Array {
+		k.details = r.c.Raw(i)
 	}
 	entries := 0
 	k.each(func(e *entry) {
@@ -77,7 +77,7 @@ func (w *request) keep(m int32, k *keptThoughts) {
 			k.text = e.data
 		default:
 			if k.calls == nil {
-				k.calls = w.callsOf(m)
+				k.calls = r.callsOf(m)
 			}
 			if before, here := k.calls[string(e.id)]; !here && k.stray == nil {
 				k.stray = e.data
@@ -86,31 +86,31 @@ func (w *request) keep(m int32, k *keptThoughts) {
 			}
 		}
 	})
-	own := w.c.Raw(w.doc.Member(m, dialect.MessageThoughtSignature))
+	own := r.c.Raw(r.doc.Member(m, dialect.MessageThoughtSignature))
 	if entries > 0 || len(k.details) > 2 || len(own) <= 2 || own[0] != '"' {
 		return
 	}
-	if w.hasCalls(m) {
+	if r.hasCalls(m) {
 		k.stray = own
 	} else {
 		k.text = own
 	}
 }
 
-func (w *request) hasCalls(m int32) bool {
-	list := w.doc.Member(m, dialect.MessageToolCalls)
-	return list >= 0 && w.doc.Fields[list].Kind == scan.Array && w.doc.Fields[list].Len > 0
+func (r *request) hasCalls(m int32) bool {
+	list := r.doc.Member(m, dialect.MessageToolCalls)
+	return list >= 0 && r.doc.Fields[list].Kind == scan.Array && r.doc.Fields[list].Len > 0
 }
 
 // callsOf are the ids of a message's calls, as JSON strings, without a signature yet.
-func (w *request) callsOf(m int32) map[string][]byte {
+func (r *request) callsOf(m int32) map[string][]byte {
 	ids := map[string][]byte{}
-	list := w.doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || w.doc.Fields[list].Kind != scan.Array {
+	list := r.doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
 		return ids
 	}
-	for at := list + 1; at < w.doc.Fields[list].Next; at = w.doc.Fields[at].Next {
-		ids[string(w.c.Raw(w.doc.Member(at, dialect.CallID)))] = nil
+	for at := list + 1; at < r.doc.Fields[list].Next; at = r.doc.Fields[at].Next {
+		ids[string(r.c.Raw(r.doc.Member(at, dialect.CallID)))] = nil
 	}
 	return ids
 }
@@ -128,7 +128,7 @@ func (k *keptThoughts) of(id []byte, first bool) (signature []byte) {
 
 // thoughts gives the model its own thoughts back, where this dialect gave them:
 // whole ones are in the details, streamed ones in reasoning_content.
-func (w *request) thoughts(m int32, k *keptThoughts) {
+func (r *request) thoughts(m int32, k *keptThoughts) {
 	if !k.ours {
 		return
 	}
@@ -139,21 +139,21 @@ func (w *request) thoughts(m int32, k *keptThoughts) {
 			return
 		}
 		if len(e.text) > 2 {
-			w.thought(e.text, e.signature)
+			r.thought(e.text, e.signature)
 			whole = true
 		} else if len(e.signature) > 2 {
 			signature = e.signature
 		}
 	})
-	if text := w.c.Raw(w.doc.Member(m, dialect.MessageReasoningContent)); !whole && len(text) > 2 && text[0] == '"' {
-		w.thought(text, signature)
+	if text := r.c.Raw(r.doc.Member(m, dialect.MessageReasoningContent)); !whole && len(text) > 2 && text[0] == '"' {
+		r.thought(text, signature)
 	}
 }
 
-func (w *request) thought(text, signature []byte) {
-	w.part()
-	w.b = append(append(w.b, `{"text":`...), text...)
-	w.b = append(w.b, `,"thought":true`...)
-	w.sign(signature)
-	w.b = append(w.b, '}')
+func (r *request) thought(text, signature []byte) {
+	r.part()
+	r.b = append(append(r.b, `{"text":`...), text...)
+	r.b = append(r.b, `,"thought":true`...)
+	r.sign(signature)
+	r.b = append(r.b, '}')
 }

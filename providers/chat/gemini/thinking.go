@@ -11,43 +11,43 @@ var budgets = map[string]int64{"minimal": 1024, "low": 1024, "medium": 8192, "hi
 // thinkingConfig decides how the model thinks. Thoughts are asked for where the
 // client chose an effort or the catalog says that the model reasons: until they
 // come, nothing comes.
-func (w *request) thinkingConfig() {
-	effort := string(w.c.Effort())
-	if w.model.thinking == thinksNever || effort == "" &&
-		(w.c.NoReasoning || w.c.Model == nil || !w.c.Model.Chat.Capabilities.Reasons()) {
+func (r *request) thinkingConfig() {
+	effort := string(r.c.Effort())
+	if r.model.thinking == thinksNever || effort == "" &&
+		(r.c.NoReasoning || r.c.Model == nil || !r.c.Model.Chat.Capabilities.Reasons()) {
 		return
 	}
-	w.setting("thinkingConfig")
-	w.b = append(w.b, '{')
-	from := len(w.b)
+	r.setting("thinkingConfig")
+	r.b = append(r.b, '{')
+	from := len(r.b)
 	if effort != "none" {
-		w.b = append(w.b, `"includeThoughts":true`...)
+		r.b = append(r.b, `"includeThoughts":true`...)
 	}
 	if effort != "" {
-		if len(w.b) > from {
-			w.b = append(w.b, ',')
+		if len(r.b) > from {
+			r.b = append(r.b, ',')
 		}
-		if w.model.thinking == thinksLevel {
-			w.b = append(append(append(w.b, `"thinkingLevel":"`...), w.level(effort)...), '"')
+		if r.model.thinking == thinksLevel {
+			r.b = append(append(append(r.b, `"thinkingLevel":"`...), r.level(effort)...), '"')
 		} else {
-			w.b = strconv.AppendInt(append(w.b, `"thinkingBudget":`...), w.budget(effort), 10)
+			r.b = strconv.AppendInt(append(r.b, `"thinkingBudget":`...), r.budget(effort), 10)
 		}
 	}
-	w.b = append(w.b, '}')
+	r.b = append(r.b, '}')
 }
 
 // level is the nearest level that the model knows; none has no level of its own.
-func (w *request) level(effort string) string {
+func (r *request) level(effort string) string {
 	switch effort {
 	case "none", "minimal":
-		if w.model.minimal {
+		if r.model.minimal {
 			return "MINIMAL"
 		}
 		return "LOW"
 	case "low":
 		return "LOW"
 	case "medium":
-		if w.model.medium {
+		if r.model.medium {
 			return "MEDIUM"
 		}
 	}
@@ -56,19 +56,19 @@ func (w *request) level(effort string) string {
 
 // budget leaves a fifth of the request's tokens for the answer: thoughts count
 // into them.
-func (w *request) budget(effort string) int64 {
+func (r *request) budget(effort string) int64 {
 	if effort == "none" {
-		if w.model.off {
+		if r.model.off {
 			return 0
 		}
-		return w.model.least
+		return r.model.least
 	}
 	n, known := budgets[effort]
 	if !known {
-		n = w.model.most
+		n = r.model.most
 	}
-	if most := w.maxTokens(); most > 0 {
+	if most := r.maxTokens(); most > 0 {
 		n = min(n, most*4/5)
 	}
-	return min(max(n, w.model.least), w.model.most)
+	return min(max(n, r.model.least), r.model.most)
 }

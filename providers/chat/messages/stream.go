@@ -98,7 +98,7 @@ func (s *stream) read(data []byte) {
 			}
 		}
 	}
-	if k, text := s.usual.read(data); k != kindNone && k == s.block {
+	if k, text := s.usual.match(data); k != kindNone && k == s.block {
 		s.add(text)
 		return
 	}

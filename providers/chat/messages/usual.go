@@ -66,9 +66,9 @@ func onlyArguments(value []byte) bool {
 		!bytes.Contains(value, []byte(`"name":"`))
 }
 
-// read is the text of a chunk that has the same around it, and the kind of block that
+// match is the text of a chunk that has the same around it, and the kind of block that
 // it belongs to; kindNone: it is another.
-func (u *fastPathChunk) read(data []byte) (kind, []byte) {
+func (u *fastPathChunk) match(data []byte) (kind, []byte) {
 	if len(u.head) == 0 || !bytes.HasPrefix(data, u.head) {
 		return kindNone, nil
 	}

@@ -100,74 +100,74 @@ type textCollector struct {
 }
 
 // message notes the texts of an object.
-func (n *textCollector) message(object []byte) {
+func (t *textCollector) message(object []byte) {
 	if len(object) == 0 || object[0] != '{' {
 		return
 	}
 	for m := range jsontext.Members(object, 1) {
-		n.member(object, &m)
+		t.member(object, &m)
 	}
 }
 
-func (n *textCollector) add(way dialect.Way, kind, tool int64, text []byte) {
-	dialect.AddString(n.to, way, dialect.TextKey(n.choice, kind, tool), text)
+func (t *textCollector) add(way dialect.Way, kind, tool int64, text []byte) {
+	dialect.AddString(t.to, way, dialect.TextKey(t.choice, kind, tool), text)
 }
 
-func (n *textCollector) member(data []byte, m *jsontext.Member) {
+func (t *textCollector) member(data []byte, m *jsontext.Member) {
 	value := data[m.From:m.To]
 	switch value[0] {
 	case '"':
-		n.text(m.Key, value[1:len(value)-1])
+		t.text(m.Key, value[1:len(value)-1])
 	case '[', '{':
-		n.structure(m.Key, value)
+		t.structure(m.Key, value)
 	}
 }
 
-func (n *textCollector) text(name, text []byte) {
+func (t *textCollector) text(name, text []byte) {
 	switch string(name) {
 	case "content":
-		n.add(dialect.Written, dialect.KindContent, 0, text)
+		t.add(dialect.Written, dialect.KindContent, 0, text)
 	case "reasoning_content", "reasoning":
 		// Some servers send the same text under both names.
-		if !n.thought {
-			n.thought = len(text) > 0
-			n.add(dialect.Written, dialect.KindReasoning, 0, text)
+		if !t.thought {
+			t.thought = len(text) > 0
+			t.add(dialect.Written, dialect.KindReasoning, 0, text)
 		}
 	case "refusal":
-		n.add(dialect.Written, dialect.KindContent, 1, text)
+		t.add(dialect.Written, dialect.KindContent, 1, text)
 	default:
-		n.add(dialect.WayOf(name), dialect.KindContent, 2, text)
+		t.add(dialect.WayOf(name), dialect.KindContent, 2, text)
 	}
 }
 
 // structure notes what stands deeper: tool calls, and every text in members
 // that are read no further, such as content in parts (Mistral), the legacy
 // function_call and the transcript of audio.
-func (n *textCollector) structure(name, value []byte) {
+func (t *textCollector) structure(name, value []byte) {
 	switch {
 	case string(name) == "tool_calls" && value[0] == '[':
-		n.calls(value)
+		t.calls(value)
 	case dialect.WayOf(name) == dialect.Source:
-		n.to.AddSource(int64(len(value)))
+		t.to.AddSource(int64(len(value)))
 	case string(name) == "reasoning_details":
-		if !n.thought {
-			dialect.AddStrings(n.to, dialect.TextKey(n.choice, dialect.KindReasoning, 0), value)
+		if !t.thought {
+			dialect.AddStrings(t.to, dialect.TextKey(t.choice, dialect.KindReasoning, 0), value)
 		}
 	default:
-		dialect.AddStrings(n.to, dialect.TextKey(n.choice, dialect.KindContent, 2), value)
+		dialect.AddStrings(t.to, dialect.TextKey(t.choice, dialect.KindContent, 2), value)
 	}
 }
 
 // calls notes the names and arguments of a tool_calls array.
-func (n *textCollector) calls(list []byte) {
+func (t *textCollector) calls(list []byte) {
 	for one := range jsontext.Elements(list) {
 		if one[0] == '{' {
-			n.call(one)
+			t.call(one)
 		}
 	}
 }
 
-func (n *textCollector) call(call []byte) {
+func (t *textCollector) call(call []byte) {
 	var f jsontext.Member
 	index := int64(0)
 	for m := range jsontext.Members(call, 1) {
@@ -188,9 +188,9 @@ func (n *textCollector) call(call []byte) {
 		}
 		text := function[m.From+1 : m.To-1]
 		if string(m.Key) == "name" {
-			n.add(dialect.Written, dialect.KindToolName, index, text)
+			t.add(dialect.Written, dialect.KindToolName, index, text)
 		} else {
-			n.add(dialect.Written, dialect.KindToolInput, index, text)
+			t.add(dialect.Written, dialect.KindToolInput, index, text)
 		}
 	}
 }

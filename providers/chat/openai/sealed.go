@@ -41,7 +41,7 @@ func (s *stream) readSealed(data []byte) verdict {
 		return pass
 	}
 	g := guard{data: data}
-	if !g.read() {
+	if !g.readObject() {
 		s.betrayed = g.betrayed
 		return unsealed
 	}
@@ -134,9 +134,9 @@ type guard struct {
 	betrayed bool                             // a content is in the clear
 }
 
-// read says that all texts of the event are sealed. It is
+// readObject says that all texts of the event are sealed. It is
 // one object by the whole grammar, which all readers take for the same.
-func (g *guard) read() bool {
+func (g *guard) readObject() bool {
 	from := scan.Space(g.data, 0)
 	if from >= len(g.data) || g.data[from] != '{' {
 		return false

@@ -123,7 +123,7 @@ func (s *stream) Pass(p []byte) []byte {
 func (s *stream) relay(src []byte, from int) (int, bool) {
 	copying := false
 	for s.events.Next() {
-		v := s.read()
+		v := s.judge()
 		if v == pass {
 			s.dropped = false
 			continue
@@ -142,8 +142,8 @@ func (s *stream) relay(src []byte, from int) (int, bool) {
 	return from, copying
 }
 
-// read judges one event.
-func (s *stream) read() verdict {
+// judge judges one event.
+func (s *stream) judge() verdict {
 	data := s.events.Data
 	if s.Chat.Sealed && !s.bare() {
 		return unsealed
@@ -170,7 +170,7 @@ func (s *stream) read() verdict {
 	if s.Chat.Sealed {
 		return s.readSealed(data)
 	}
-	if !s.strip && s.usual.read(data, &s.Text) {
+	if !s.strip && s.usual.match(data, &s.Text) {
 		if s.rename {
 			return rewritten
 		}
@@ -304,7 +304,7 @@ func (s *stream) Finish(complete bool) []byte {
 	}
 	if complete && s.events.AtEnd() && (whole(s.events.Data) || s.Chat.Verbatim && len(s.events.Data) == 0) {
 		src := s.events.Source()
-		switch v := s.read(); v {
+		switch v := s.judge(); v {
 		case unsealed:
 			s.unsealed = true
 			return nil

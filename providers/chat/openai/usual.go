@@ -21,8 +21,8 @@ type fastPathEvent struct {
 }
 
 // learn keeps the surroundings of an event's only delta.
-func (u *fastPathEvent) learn(data []byte, d *delta) {
-	u.forget()
+func (f *fastPathEvent) learn(data []byte, d *delta) {
+	f.forget()
 	behind := data[d.end:]
 	end := bytes.IndexByte(behind, ']') + 1
 	if d.begin == 0 || end == 0 || d.begin > maxUsual || len(behind) > maxUsual ||
@@ -32,9 +32,9 @@ func (u *fastPathEvent) learn(data []byte, d *delta) {
 	if !harmless(behind) {
 		return
 	}
-	u.head = append(u.head[:0], data[:d.begin]...)
-	u.tail = append(u.tail[:0], behind[:end]...)
-	u.rest = append(u.rest[:0], behind[end:]...)
+	f.head = append(f.head[:0], data[:d.begin]...)
+	f.tail = append(f.tail[:0], behind[:end]...)
+	f.rest = append(f.rest[:0], behind[end:]...)
 }
 
 // harmless says that nothing of interest is in what follows a delta.
@@ -43,12 +43,12 @@ func harmless(behind []byte) bool {
 		!hasFinish(behind) && find(behind, 0, errorKey) < 0
 }
 
-// read notes the text of an event that has the same surroundings and a delta
+// match notes the text of an event that has the same surroundings and a delta
 // of one text; else it reports false and has noted nothing.
-func (u *fastPathEvent) read(data []byte, text *dialect.Produced) bool {
-	words, kind, rest, ok := u.find(data)
+func (f *fastPathEvent) match(data []byte, text *dialect.Produced) bool {
+	words, kind, rest, ok := f.find(data)
 	// Some upstreams end every event with a member of random length.
-	if !ok || !bytes.Equal(rest, u.rest) && (len(rest) > maxUsual || !harmless(rest)) {
+	if !ok || !bytes.Equal(rest, f.rest) && (len(rest) > maxUsual || !harmless(rest)) {
 		return false
 	}
 	if len(words) > 0 {
@@ -58,11 +58,11 @@ func (u *fastPathEvent) read(data []byte, text *dialect.Produced) bool {
 }
 
 // find is the text of such an event, and what follows its choices.
-func (u *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
-	if len(u.head) == 0 || len(data) < len(u.head)+len(u.tail) || !bytes.Equal(data[:len(u.head)], u.head) {
+func (f *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
+	if len(f.head) == 0 || len(data) < len(f.head)+len(f.tail) || !bytes.Equal(data[:len(f.head)], f.head) {
 		return nil, 0, nil, false
 	}
-	delta := data[len(u.head):]
+	delta := data[len(f.head):]
 	from := 0
 	switch {
 	case bytes.HasPrefix(delta, contentHead):
@@ -77,10 +77,10 @@ func (u *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte
 		return nil, 0, nil, false
 	}
 	behind := delta[end+1:]
-	if !bytes.HasPrefix(behind, u.tail) {
+	if !bytes.HasPrefix(behind, f.tail) {
 		return nil, 0, nil, false
 	}
-	return delta[from : end-1], kind, behind[len(u.tail):], true
+	return delta[from : end-1], kind, behind[len(f.tail):], true
 }
 
 var (
@@ -88,4 +88,4 @@ var (
 	reasoningHead = []byte(`"reasoning_content":"`)
 )
 
-func (u *fastPathEvent) forget() { u.head, u.tail, u.rest = u.head[:0], u.tail[:0], u.rest[:0] }
+func (f *fastPathEvent) forget() { f.head, f.tail, f.rest = f.head[:0], f.tail[:0], f.rest[:0] }

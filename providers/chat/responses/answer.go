@@ -77,7 +77,7 @@ type answer struct {
 	next item // the one being written
 }
 
-func (a *answer) begin(kind itemKind) *item {
+func (a *answer) beginItem(kind itemKind) *item {
 	a.next.reset(kind, a.n)
 	return &a.next
 }
@@ -99,7 +99,7 @@ func (a *answer) thoughts(message []byte) {
 		text = stringIn(message, "reasoning")
 	}
 	details := memberOf(message, "reasoning_details")
-	it := a.begin(reasoningItem)
+	it := a.beginItem(reasoningItem)
 	it.text = append(it.text, text...)
 	content := memberOf(message, "content")
 	eachObject(details, func(entry []byte) {
@@ -128,7 +128,7 @@ func (a *answer) thoughts(message []byte) {
 
 // search writes that there was a search before the model was asked.
 func (a *answer) search() {
-	it := a.begin(searchItem)
+	it := a.beginItem(searchItem)
 	var searched, failed bool
 	it.sources, searched, failed = appendSources(it.sources, a.o.params)
 	switch {
@@ -152,7 +152,7 @@ func (a *answer) calls(list []byte) {
 		if len(function) == 0 || function[0] != '{' || a.n >= maxItems {
 			return
 		}
-		it := a.begin(kind)
+		it := a.beginItem(kind)
 		id := stringIn(call, "id")
 		for _, other := range ids {
 			if bytes.Equal(other, id) {
@@ -184,7 +184,7 @@ func (a *answer) last() string {
 // message writes what the model said.
 func (a *answer) message(message, logprobs []byte) {
 	content, refusal := memberOf(message, "content"), stringIn(message, "refusal")
-	it := a.begin(messageItem)
+	it := a.beginItem(messageItem)
 	part := func(kind partKind, words []byte) {
 		if it.part != kind {
 			it.endPart(a.f.o.Spec)

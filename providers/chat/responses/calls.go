@@ -137,7 +137,7 @@ func (f *Form) outputParts(i int32, list []byte) {
 	eachPart(list, func(part, kind, words []byte) {
 		link, detail := pictureOf(part)
 		if isImage(kind) && link != nil {
-			f.begin(`"image_url","image_url":{"url":`, link)
+			f.beginPart(`"image_url","image_url":{"url":`, link)
 			if detail != nil {
 				f.b = append(append(f.b, `,"detail":`...), detail...)
 			}
@@ -150,7 +150,7 @@ func (f *Form) outputParts(i int32, list []byte) {
 		}
 		switch string(kind) {
 		case "input_text", "output_text", "text":
-			f.begin(`"text","text":`, orNull(words))
+			f.beginPart(`"text","text":`, orNull(words))
 			f.b = append(f.b, '}')
 		default:
 			f.problem(f.path(i, "output"), "the result of a call is text here; a part of type "+excerpt(kind)+

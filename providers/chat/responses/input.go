@@ -266,7 +266,7 @@ func (f *Form) part(p int32, assistant bool) {
 		if assistant && len(words) == len(`""`) {
 			return // models say nothing before they call, and clients hand that back
 		}
-		f.begin(`"text","text":`, words)
+		f.beginPart(`"text","text":`, words)
 	case "refusal":
 		words := f.raw(f.doc.Member(p, PartRefusal))
 		switch {
@@ -274,9 +274,9 @@ func (f *Form) part(p int32, assistant bool) {
 			f.problem(f.path(p, "refusal"), "is required in a part of type refusal.")
 			return
 		case f.o.Extras && assistant:
-			f.begin(`"refusal","refusal":`, words)
+			f.beginPart(`"refusal","refusal":`, words)
 		default:
-			f.begin(`"text","text":`, words)
+			f.beginPart(`"text","text":`, words)
 		}
 	case "input_image", "image_url":
 		if !f.image(p) {
@@ -317,12 +317,12 @@ func (f *Form) carrier(p int32, kind string) bool {
 		f.problem(f.path(p, kind), "is required in a part of type "+kind+".")
 		return false
 	case value[0] == '"' && kind == "video_url":
-		f.begin(`"video_url","video_url":{"url":`, value)
+		f.beginPart(`"video_url","video_url":{"url":`, value)
 	case value[0] != '{':
 		f.problem(f.path(p, kind), "must be an object.")
 		return false
 	default:
-		f.begin(`"`, []byte(kind))
+		f.beginPart(`"`, []byte(kind))
 		f.b = append(append(append(f.b, `","`...), kind...), `":{`...)
 		f.pick(at, members...)
 	}
@@ -330,8 +330,8 @@ func (f *Form) carrier(p int32, kind string) bool {
 	return true
 }
 
-// begin writes the beginning of a part, up to a value.
-func (f *Form) begin(head string, value []byte) {
+// beginPart writes the beginning of a part, up to a value.
+func (f *Form) beginPart(head string, value []byte) {
 	f.comma()
 	f.b = append(append(append(f.b, `{"type":`...), head...), value...)
 }
@@ -355,7 +355,7 @@ func (f *Form) image(p int32) bool {
 	case link[0] == '{':
 		link, detail = f.raw(f.doc.Member(at, ImageURL)), f.raw(f.doc.Member(at, ImageDetail))
 	}
-	f.begin(`"image_url","image_url":{"url":`, link)
+	f.beginPart(`"image_url","image_url":{"url":`, link)
 	if detail != nil {
 		f.b = append(append(f.b, `,"detail":`...), detail...)
 	}
@@ -378,7 +378,7 @@ func (f *Form) file(p int32) bool {
 		f.problem(f.path(at, "file_data"), "is required in a part of type input_file, or file_url.")
 		return false
 	}
-	f.begin(`"file","file":{"file_data":`, link)
+	f.beginPart(`"file","file":{"file_data":`, link)
 	if name != nil {
 		f.b = append(append(f.b, `,"filename":`...), name...)
 	}

@@ -66,8 +66,8 @@ var notes = map[string]note{
 	"response.output_text.annotation.added": annotated,
 }
 
-// read notes an event. Where one does not fit those before it, the outline is lost.
-func (o *outline) read(kind, data []byte) {
+// note notes an event. Where one does not fit those before it, the outline is lost.
+func (o *outline) note(kind, data []byte) {
 	what := notes[string(kind)]
 	if o.lost || what == 0 {
 		return

@@ -57,7 +57,7 @@ func (s *nativeStream) Pass(p []byte) []byte {
 	src, from := s.events.Feed(p), 0
 	copying := false
 	for s.events.Next() {
-		if s.read(src, from) {
+		if s.readEvent(src, from) {
 			copying, from = true, s.events.To
 		}
 	}
@@ -78,9 +78,9 @@ func (s *nativeStream) Pass(p []byte) []byte {
 	return s.out
 }
 
-// read reads an event, and says whether it was written into out, behind what of src
+// readEvent reads an event, and says whether it was written into out, behind what of src
 // precedes it.
-func (s *nativeStream) read(src []byte, from int) (written bool) {
+func (s *nativeStream) readEvent(src []byte, from int) (written bool) {
 	data := s.events.Data
 	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 && s.wrote {
@@ -95,7 +95,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 		return false
 	}
 	s.Chunks++
-	if s.usual.read(s, data) {
+	if s.usual.match(s, data) {
 		return false
 	}
 	kind := kindOf(data)
@@ -106,7 +106,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	switch {
 	case bytes.HasSuffix(kind, []byte(".delta")):
 		s.outline.usual = -1
-		s.outline.read(kind, data)
+		s.outline.note(kind, data)
 		if way := keyOf(kind); way >= 0 {
 			s.see(seenDelta, uint16(way), deltaOf(data))
 			s.usual.learn(data, kind, uint16(way))
@@ -122,7 +122,7 @@ func (s *nativeStream) read(src []byte, from int) (written bool) {
 	response := memberOf(data, "response")
 	if len(response) == 0 || response[0] != '{' {
 		s.told(kind, data)
-		s.outline.read(kind, data)
+		s.outline.note(kind, data)
 		return false
 	}
 	if !s.outline.lost {
@@ -259,7 +259,7 @@ func (s *nativeStream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
 	if complete && !s.dead && s.events.AtEnd() && jsontext.SkipValue(s.events.Data, 0) > 0 {
 		src := s.events.Source()
-		if !s.read(src, s.events.From) {
+		if !s.readEvent(src, s.events.From) {
 			s.out = append(s.out, src[s.events.From:s.events.To]...)
 		}
 		for !bytes.HasSuffix(s.out, []byte("\n\n")) {

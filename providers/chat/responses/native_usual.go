@@ -34,9 +34,9 @@ func (u *nativeUsual) learn(data, kind []byte, key uint16) {
 	}
 }
 
-// read notes a delta with the same surroundings; else it reports false and has noted
+// match notes a delta with the same surroundings; else it reports false and has noted
 // nothing.
-func (u *nativeUsual) read(s *nativeStream, data []byte) bool {
+func (u *nativeUsual) match(s *nativeStream, data []byte) bool {
 	if len(u.head) == 0 || !bytes.HasPrefix(data, u.head) {
 		return false
 	}

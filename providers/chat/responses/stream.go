@@ -114,7 +114,7 @@ func (s *stream) Release() {
 func (s *stream) read(data []byte) {
 	switch {
 	case s.ended || len(data) == 0:
-	case s.last >= 0 && s.usual.read(s, data):
+	case s.last >= 0 && s.usual.match(s, data):
 	case data[0] == '{':
 		s.chunk(data)
 	case bytes.Equal(bytes.TrimSpace(data), doneMark):

@@ -34,9 +34,9 @@ func (u *fastPathChunk) learn(data, delta []byte, it *item) {
 	u.index, u.spoke = it.index, it.kind == messageItem
 }
 
-// read sends the text of a chunk that has the same surroundings; else it reports false
+// match sends the text of a chunk that has the same surroundings; else it reports false
 // and has sent nothing.
-func (u *fastPathChunk) read(s *stream, data []byte) bool {
+func (u *fastPathChunk) match(s *stream, data []byte) bool {
 	if len(u.head) == 0 || u.index != s.last || !bytes.HasPrefix(data, u.head) || !bytes.HasSuffix(data, u.tail) {
 		return false
 	}

@@ -31,8 +31,8 @@ var _ dialect.Dialect = Anthropic{}
 
 // Request is that of messages, with the version in the place of the model. The
 // config has made sure that the model's name can be in an address.
-func (d Anthropic) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	if err := d.Dialect.Request(r, c, t, s); err != nil {
+func (a Anthropic) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
+	if err := a.Dialect.Request(r, c, t, s); err != nil {
 		return err
 	}
 	model := len(`{"model":`) + len(t.Quoted)
@@ -56,9 +56,9 @@ func address(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Sc
 }
 
 // Error reads an error answer of the model, or one of Google's in front of it.
-func (d Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
+func (a Anthropic) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	status, body = ownError(status, body)
-	return d.Dialect.Error(status, retryAfter, body)
+	return a.Dialect.Error(status, retryAfter, body)
 }
 
 func ownError(status int, body []byte) (int, []byte) {

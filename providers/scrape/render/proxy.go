@@ -212,9 +212,9 @@ type spending struct {
 	s *pass
 }
 
-func (r *spending) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	if r.s.bytes.Add(-int64(n)) < 0 {
+func (s *spending) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if s.s.bytes.Add(-int64(n)) < 0 {
 		return 0, errSpent
 	}
 	return n, err
@@ -226,11 +226,11 @@ type listening struct {
 	from, to net.Conn
 }
 
-func (r *listening) Read(b []byte) (int, error) {
+func (l *listening) Read(b []byte) (int, error) {
 	until := time.Now().Add(silence)
-	_ = r.from.SetReadDeadline(until)
-	_ = r.to.SetWriteDeadline(until)
-	return r.Reader.Read(b)
+	_ = l.from.SetReadDeadline(until)
+	_ = l.to.SetWriteDeadline(until)
+	return l.Reader.Read(b)
 }
 
 // local is an address in the form that a browser on this machine gets.

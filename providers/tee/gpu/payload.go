@@ -58,12 +58,12 @@ func Read(text []byte) (*Payload, error) {
 	}
 	p := &Payload{Evidence: make([]Evidence, 0, doc.Fields[list].Len)}
 	top := func(name string) int32 { return doc.TopIndex(shape.ID(name)) }
-	ok := read(text, &doc, top("nonce"), &p.Nonce, false) && read(text, &doc, top("arch"), &p.Arch, true)
+	ok := readText(text, &doc, top("nonce"), &p.Nonce, false) && readText(text, &doc, top("arch"), &p.Arch, true)
 	for i := list + 1; i < doc.Fields[list].Next; i = doc.Fields[i].Next {
 		var e Evidence
 		member := func(name string) int32 { return doc.Member(i, deviceShape.ID(name)) }
-		ok = ok && doc.Fields[i].Kind == scan.Object && read(text, &doc, member("certificate"), &e.Certificate, false) &&
-			read(text, &doc, member("evidence"), &e.Evidence, false) && read(text, &doc, member("arch"), &e.Arch, true)
+		ok = ok && doc.Fields[i].Kind == scan.Object && readText(text, &doc, member("certificate"), &e.Certificate, false) &&
+			readText(text, &doc, member("evidence"), &e.Evidence, false) && readText(text, &doc, member("arch"), &e.Arch, true)
 		p.Evidence = append(p.Evidence, e)
 	}
 	if !ok || len(p.Evidence) != int(doc.Fields[list].Len) {
@@ -72,8 +72,8 @@ func Read(text []byte) (*Payload, error) {
 	return p, nil
 }
 
-// read reads a text; some may be missing, or null.
-func read(text []byte, doc *scan.Document, at int32, into *string, missing bool) (ok bool) {
+// readText reads a text; some may be missing, or null.
+func readText(text []byte, doc *scan.Document, at int32, into *string, missing bool) (ok bool) {
 	if at < 0 || missing && doc.Fields[at].Kind == scan.Null {
 		return missing
 	}

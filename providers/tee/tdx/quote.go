@@ -127,7 +127,7 @@ func (q *Quote) read(raw []byte, r *reader) error {
 		return err
 	}
 	q.signed = raw[:len(raw)-len(r.rest)]
-	q.Body.read(body)
+	q.Body.readBody(body)
 	data := &reader{rest: r.size()}
 	padding := r.rest
 	if r.err != nil {
@@ -175,7 +175,7 @@ func (q *Quote) bodyOf(r *reader) ([]byte, error) {
 	return nil, fmt.Errorf("its body of type %d has %d bytes", kind, len(b))
 }
 
-func (b *Body) read(raw []byte) {
+func (b *Body) readBody(raw []byte) {
 	r := &reader{rest: raw}
 	for _, member := range [][]byte{b.TeeTCBSVN[:], b.MRSeam[:], b.MRSignerSeam[:], b.SeamAttributes[:], b.TDAttributes[:],
 		b.XFAM[:], b.MRTD[:], b.MRConfigID[:], b.MROwner[:], b.MROwnerConfig[:], b.RTMR[0][:], b.RTMR[1][:],
