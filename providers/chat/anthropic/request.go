@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -145,17 +146,7 @@ func (r *request) refuse() {
 	}
 }
 
-func (r *request) maxTokens() int64 {
-	switch m := r.c.Model; {
-	case r.c.MaxCompletion > 0:
-		return r.c.MaxCompletion
-	case r.c.AskedCompletion > 0:
-		return r.c.AskedCompletion
-	case m != nil && m.Chat.MaxCompletionTokens > 0:
-		return m.Chat.MaxCompletionTokens
-	}
-	return usualMaxTokens
-}
+func (r *request) maxTokens() int64 { return cmp.Or(r.c.CompletionCap(), usualMaxTokens) }
 
 // sampling copies what the model takes. Values that say nothing (1, and 0 for
 // top_k) are left out where they would be refused.

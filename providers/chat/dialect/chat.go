@@ -168,3 +168,17 @@ func (s *Scratch) Reset() {
 	s.Buf, s.Out, s.Cuts, s.Picks = s.Buf[:0], s.Out[:0], s.Cuts[:0], s.Picks[:0]
 	s.Doc.Reset()
 }
+
+// CompletionCap is the most tokens that a choice may have, thoughts included: the cap that
+// the gateway or the client sets, else the model's; 0: none.
+func (c *Chat) CompletionCap() int64 {
+	switch m := c.Model; {
+	case c.MaxCompletion > 0:
+		return c.MaxCompletion
+	case c.AskedCompletion > 0:
+		return c.AskedCompletion
+	case m != nil:
+		return max(m.Chat.MaxCompletionTokens, 0)
+	}
+	return 0
+}

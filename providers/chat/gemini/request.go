@@ -135,19 +135,6 @@ func (r *request) refuse() {
 	}
 }
 
-// maxTokens is the cap on thoughts and answer together; 0 without one.
-func (r *request) maxTokens() int64 {
-	switch m := r.c.Model; {
-	case r.c.MaxCompletion > 0:
-		return r.c.MaxCompletion
-	case r.c.AskedCompletion > 0:
-		return r.c.AskedCompletion
-	case m != nil && m.Chat.MaxCompletionTokens > 0:
-		return m.Chat.MaxCompletionTokens
-	}
-	return 0
-}
-
 // setting begins a member of generationConfig.
 func (r *request) setting(name string) {
 	if !r.config {
@@ -160,7 +147,7 @@ func (r *request) setting(name string) {
 }
 
 func (r *request) generationConfig() {
-	if n := r.maxTokens(); n > 0 {
+	if n := r.c.CompletionCap(); n > 0 {
 		r.setting("maxOutputTokens")
 		r.b = strconv.AppendInt(r.b, n, 10)
 	}

@@ -67,7 +67,7 @@ func (r *request) budget(effort string) int64 {
 	if !known {
 		n = r.model.most
 	}
-	if most := r.maxTokens(); most > 0 {
+	if most := r.c.CompletionCap(); most > 0 {
 		n = min(n, most*4/5)
 	}
 	return min(max(n, r.model.least), r.model.most)
