@@ -49,7 +49,7 @@ func (c *Catalog) MakesWebP() bool {
 func pictures(t *Target, options map[string]string) {
 	t.Pictures = &image.Target{
 		Upstream: t.Upstream.Name, Model: t.Name, Dialect: dialects[t.Upstream.Config.Dialect].picture,
-		Proxy: t.Upstream.Proxy, Options: options,
+		Proxy: t.Upstream.Proxy, Base: t.Upstream.Config.EndpointURL(), Options: options,
 		Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
 	}
 }

@@ -31,7 +31,7 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 	}
 	id, step, _ := strings.Cut(after, "/")
 	j := c.srv.job(id)
-	if j == nil || strings.Count(app, "/") != 1 {
+	if j == nil || app != falApp(app) {
 		return c.falRefuse(x, 404, "Request not found")
 	}
 	x.sc = &j.sc
@@ -69,6 +69,17 @@ func (c *conn) fal(x *exchange, p *painting) (int, bool, error) {
 			"The content could not be processed because it contained material flagged by a content checker.")
 	}
 	return c.falResult(x, j, id)
+}
+
+// falApp is the part of an endpoint's path that names its app: two words, three of workflows
+// and of ComfyUI's.
+func falApp(path string) string {
+	words := strings.Split(path, "/")
+	n := 2
+	if words[0] == "workflows" || words[0] == "comfy" {
+		n = 3
+	}
+	return strings.Join(words[:min(n, len(words))], "/")
 }
 
 // hit says that the scenario's status is meant for this step.
@@ -189,7 +200,7 @@ func (c *conn) falJob(x *exchange, path string, asked gjson.Result) (int, bool, 
 	}
 	id, step, _ := strings.Cut(after, "/")
 	o := c.order(x, id)
-	if o == nil || strings.Count(app, "/") != 1 {
+	if o == nil || app != falApp(app) {
 		return c.sayJob(x, 404, `{"detail":"Request not found"}`)
 	}
 	switch {
@@ -235,8 +246,7 @@ func (c *conn) falTake(x *exchange, app string, asked gjson.Result) (int, bool, 
 	if c.swallowed(x) {
 		return 0, false, nil
 	}
-	parts := strings.SplitN(app, "/", 3)
-	at := "/fal/" + parts[0] + "/" + parts[1] + "/requests/" + kept.ID
+	at := "/fal/" + falApp(app) + "/requests/" + kept.ID
 	return c.sendTaken(x, []byte(`{"status":"IN_QUEUE","request_id":"`+kept.ID+`","response_url":"`+c.addressOf(x, at)+
 		`","status_url":"`+c.addressOf(x, at+"/status")+`","cancel_url":"`+c.addressOf(x, at+"/cancel")+
 		`","logs":null,"metrics":{},"queue_position":0}`))

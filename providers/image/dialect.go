@@ -89,6 +89,7 @@ type Target struct {
 	Model    string // the model's name there
 	Dialect  Dialect
 	Proxy    *proxy.Endpoint
+	Base     string // the base URL, which addresses that the upstream names must begin with
 	// Options are the dialect's own settings as the operator wrote them, e.g.
 	// sampler for AUTOMATIC1111; each dialect lists its keys.
 	Options map[string]string

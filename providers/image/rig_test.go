@@ -124,7 +124,7 @@ func target(t testing.TB, d image.Dialect, base string, change ...func(o *proxy.
 	}
 	t.Cleanup(pt.Close)
 	return &image.Target{
-		Upstream: "test", Model: "sim-image", Dialect: d, Proxy: pt, Options: map[string]string{},
+		Upstream: "test", Model: "sim-image", Dialect: d, Proxy: pt, Base: base, Options: map[string]string{},
 		Breaker: health.NewBreaker(3, time.Hour), Weight: 1,
 	}
 }

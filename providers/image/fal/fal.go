@@ -8,8 +8,8 @@
 // for one and image_urls for several when it is not set; `scale`, the name of
 // the field for an upscale's factor, upscale_factor when it is not set.
 //
-// Nothing the queue says of addresses is followed but the images' links, and
-// those through the guard (image.Step.URL).
+// Addresses of a job are followed as package queue/fal does. The images' links
+// go through the guard (image.Step.URL).
 package fal
 
 import (
@@ -19,6 +19,8 @@ import (
 	"farebox/providers/chat/dialect"
 	"farebox/providers/image"
 	"farebox/providers/image/picture"
+	"farebox/providers/queue"
+	falqueue "farebox/providers/queue/fal"
 	"farebox/proxy"
 	"farebox/proxy/jsontext"
 )
@@ -55,17 +57,18 @@ func (Dialect) Begin(j *image.Job, t *image.Target, n int) image.Run {
 	if err != nil || wait <= 0 {
 		wait = firstPoll
 	}
-	return &run{job: j, target: t, n: n, wait: wait}
+	return &run{job: j, target: t, queue: queue.Target{Model: t.Model, Base: t.Base}, n: n, wait: wait}
 }
 
 // run is one job in the queue.
 type run struct {
 	job    *image.Job
 	target *image.Target
+	queue  queue.Target // the same one, as package queue knows it
 	n      int
 
 	at     runStage
-	id     string
+	handle queue.Handle
 	wait   time.Duration
 	asked  time.Time
 	began  bool // the queue said that it is being worked on
@@ -96,17 +99,11 @@ func (r *run) Next(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.F
 		if refusal := image.Refused(last); refusal != nil {
 			return nil, refusal
 		}
-		jsontext.Walk(last.Body, func(key, value []byte) bool {
-			if string(key) == "request_id" {
-				r.id = jsontext.Unquoted(value)
-			}
-			return true
-		})
-		if !plain(r.id) {
-			r.id = ""
+		taken, ok := falqueue.Dialect{}.Submitted(&queue.Reply{Body: last.Body}, &r.queue)
+		if !ok {
 			return nil, image.Broken()
 		}
-		r.at = polling
+		r.at, r.handle = polling, taken.Handle
 		r.poll(s)
 		return nil, nil
 	case polling:
@@ -123,31 +120,16 @@ func (r *run) Next(s *image.Step, last *image.Reply) (*image.Outcome, *dialect.F
 
 // Cancel is image.Run: a job that is no longer wanted is taken from the queue.
 func (r *run) Cancel(s *image.Step) bool {
-	if r.id == "" || r.at > polling {
+	if r.at != polling {
 		return false
 	}
-	s.Request = proxy.Request{Method: "PUT", Path: r.path("/cancel")}
+	s.Request = r.about("PUT", r.handle.Cancel, "/cancel")
 	return true
 }
 
-// path is of the job; apps have two parts, whatever endpoint of them was asked.
-func (r *run) path(rest string) []byte {
-	parts := strings.SplitN(r.target.Model, "/", 3)
-	app := strings.Join(parts[:min(2, len(parts))], "/")
-	return []byte("/" + app + "/requests/" + r.id + rest)
-}
-
-// plain request ids can be in a path.
-func plain(id string) bool {
-	if id == "" || len(id) > 128 {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
+// about is a request about the job.
+func (r *run) about(method, named, rest string) proxy.Request {
+	return proxy.Request{Method: method, Path: falqueue.Path(named, &r.handle, &r.queue, rest)}
 }
 
 func (r *run) submit(q *proxy.Request) {
@@ -231,7 +213,7 @@ func prefix(in *image.Input) string { return "data:" + in.Format.ContentType() +
 
 func (r *run) poll(s *image.Step) {
 	s.Wait, s.Repeats, s.Most = r.wait, true, maxPolled
-	s.Request = proxy.Request{Method: "GET", Path: r.path("/status")}
+	s.Request = r.about("GET", r.handle.Status, "/status")
 	r.wait = min(r.wait+r.wait/2, lastPoll)
 }
 
@@ -245,13 +227,7 @@ func (r *run) polled(s *image.Step, last *image.Reply) *dialect.Failure {
 		return nil
 	}
 	r.faults = 0
-	status := ""
-	jsontext.Walk(last.Body, func(key, value []byte) bool {
-		if string(key) == "status" {
-			status = jsontext.Unquoted(value)
-		}
-		return true
-	})
+	status := jsontext.Unquoted(queue.Members(last.Body)["status"])
 	if status != "IN_QUEUE" && !r.began {
 		r.began = true
 		r.out.Queued = time.Since(r.asked)
@@ -263,7 +239,7 @@ func (r *run) polled(s *image.Step, last *image.Reply) *dialect.Failure {
 	case "COMPLETED":
 		r.at = collecting
 		s.Repeats, s.Most = true, maxInline
-		s.Request = proxy.Request{Method: "GET", Path: r.path("")}
+		s.Request = r.about("GET", r.handle.Result, "")
 		return nil
 	}
 	return image.Broken()

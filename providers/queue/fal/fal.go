@@ -94,9 +94,9 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 	return refusal, certain
 }
 
-// path is of a job, as the queue has named it or else as it is built: status, result and
+// Path is of a job, as the queue has named it or else as it is built: status, result and
 // cancellation are asked of the app, whatever endpoint of it was asked.
-func path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
+func Path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
 	if named != "" {
 		return []byte(named)
 	}
@@ -111,7 +111,7 @@ func path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
 // Poll asks for the status.
 func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 	s.Part = partStatus
-	s.Request = proxy.Request{Method: "GET", Path: path(h.Status, h, t, "/status")}
+	s.Request = proxy.Request{Method: "GET", Path: Path(h.Status, h, t, "/status")}
 }
 
 // Polled reads {status, queue_position}, and the result of what is COMPLETED.
@@ -128,7 +128,7 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 		return &asyncjob.Status{Progress: -1, Retry: r.RetryAfter}, nil
 	case "COMPLETED":
 		s.Part, s.Most = partResult, maxInline
-		s.Request = proxy.Request{Method: "GET", Path: path(h.Result, h, t, "")}
+		s.Request = proxy.Request{Method: "GET", Path: Path(h.Result, h, t, "")}
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("the upstream's status is not known: %.40q", status)
@@ -212,6 +212,6 @@ func (Dialect) cancelling(s *queue.Step, r *queue.Reply, h *queue.Handle, t *que
 	if s.Part = partBegun; r.Status/100 == 2 && status == "IN_QUEUE" {
 		s.Part = partQueued
 	}
-	s.Request = proxy.Request{Method: "PUT", Path: path(h.Cancel, h, t, "/cancel")}
+	s.Request = proxy.Request{Method: "PUT", Path: Path(h.Cancel, h, t, "/cancel")}
 	return queue.Asking, nil
 }
