@@ -252,6 +252,30 @@ func Elements(list []byte) iter.Seq[[]byte] {
 	}
 }
 
+// MemberOf is the value of an object's member; nil if absent, or if b is not an object.
+func MemberOf(b []byte, name string) []byte {
+	if len(b) == 0 || b[0] != '{' {
+		return nil
+	}
+	for m := range Members(b, 1) {
+		if string(m.Key) == name {
+			return b[m.From:m.To]
+		}
+	}
+	return nil
+}
+
+// StringIn is the text of an object's string member, escaped as it is between its quotes; nil if
+// absent.
+func StringIn(b []byte, name string) []byte {
+	for m := range Members(b, 1) {
+		if string(m.Key) == name && b[m.From] == '"' {
+			return b[m.From+1 : m.To-1]
+		}
+	}
+	return nil
+}
+
 // Walk calls f with each member of a JSON object that an upstream sent, until f
 // says false. Both slices are in b; nothing is copied. What is not an object, or
 // broken, ends the walk.

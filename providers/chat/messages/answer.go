@@ -155,8 +155,8 @@ func (a *answer) open(head string) {
 
 // searches tells what was searched for the answer.
 func (a *answer) searches() {
-	found := a.f.found(a.body)
-	if !found.Exists() {
+	found := jsontext.MemberOf(a.f.parameters(a.body), citations)
+	if found == nil {
 		return
 	}
 	a.searched = true
@@ -167,12 +167,15 @@ func (a *answer) searches() {
 	a.b = appendFound(a.b, id, found)
 }
 
-// found are the sources that a completion or chunk tells of.
-func (f *Form) found(body []byte) gjson.Result {
-	if f.Brand == "" || !bytes.Contains(body, []byte(`"web_search_citations"`)) {
-		return gjson.Result{}
+// citations is the member of the parameters that has what was found.
+const citations = "web_search_citations"
+
+// parameters are those of a completion; nil: it has none.
+func (f *Form) parameters(body []byte) []byte {
+	if f.Brand == "" || !bytes.Contains(body, []byte(citations)) {
+		return nil
 	}
-	return gjson.GetBytes(body, f.Brand+"_parameters.web_search_citations")
+	return jsontext.MemberOf(body, f.Brand+"_parameters")
 }
 
 func appendSearchID(dst, completion []byte) []byte {
@@ -187,11 +190,11 @@ func appendSearch(dst, id []byte, query string) []byte {
 	return append(dst, `},"caller":{"type":"direct"}}`...)
 }
 
-func appendFound(dst, id []byte, found gjson.Result) []byte {
+func appendFound(dst, id, found []byte) []byte {
 	dst = append(append(dst, `{"type":"web_search_tool_result","tool_use_id":"`...), id...)
 	dst = append(dst, `","caller":{"type":"direct"},"content":[`...)
 	n := 0
-	found.ForEach(func(_, t gjson.Result) bool {
+	gjson.ParseBytes(found).ForEach(func(_, t gjson.Result) bool {
 		if n > 0 {
 			dst = append(dst, ',')
 		}
@@ -226,9 +229,11 @@ func (a *answer) content(said int32) {
 	a.open(`{"type":"text","text":"`)
 	a.b = append(append(a.b, text...), '"')
 	n := 0
-	list := a.raw(a.member(said, saidAnnotations))
-	var c citation
-	for at, ok := c.next(list, 1); ok; at, ok = c.next(list, at) {
+	for entry := range jsontext.Elements(a.raw(a.member(said, saidAnnotations))) {
+		c, ok := readCitation(entry)
+		if !ok {
+			continue
+		}
 		if n == 0 {
 			a.b = append(a.b, `,"citations":[`...)
 		} else {

@@ -15,30 +15,15 @@ func (c *citation) append(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// next reads the next source in a list of annotations at or after at.
-func (c *citation) next(list []byte, at int) (next int, ok bool) {
-	for {
-		from, to, ok := jsontext.NextElement(list, at)
-		if !ok {
-			return at, false
-		}
-		at = to
-		entry := list[from:to]
-		for m := range jsontext.Members(entry, 1) {
-			if string(m.Key) == "url_citation" && entry[m.From] == '{' {
-				*c = readCitation(entry[m.From:m.To])
-				return at, true
-			}
-		}
+// readCitation reads an entry of annotations; false: it names no source.
+func readCitation(entry []byte) (c citation, ok bool) {
+	source := jsontext.MemberOf(entry, "url_citation")
+	if len(source) == 0 || source[0] != '{' {
+		return c, false
 	}
-}
-
-func readCitation(entry []byte) (c citation) {
-	for m := range jsontext.Members(entry, 1) {
-		if entry[m.From] != '"' {
-			continue
-		}
-		switch value := entry[m.From+1 : m.To-1]; string(m.Key) {
+	for m := range jsontext.Members(source, 1) {
+		value := jsontext.Quoted(source[m.From:m.To])
+		switch string(m.Key) {
 		case "url":
 			c.url = value
 		case "title":
@@ -47,5 +32,5 @@ func readCitation(entry []byte) (c citation) {
 			c.cited = value
 		}
 	}
-	return c
+	return c, true
 }

@@ -7,17 +7,13 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// start sends message_start with the first chunk, and what was searched before it.
-func (s *stream) start(v *values) {
-	if s.started {
-		return
-	}
+// Begin is dialect.ChunkWriter's. It sends message_start, and what was searched before it.
+func (s *stream) Begin(id, model, parameters []byte) {
 	s.started = true
-	id := v.text(s.doc.TopIndex(answerID))
 	s.out = append(s.out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""...)
 	s.out = append(appendID(s.out, id), `","type":"message","role":"assistant","model":`...)
-	if name := v.raw(s.doc.TopIndex(answerModel)); len(name) > 2 {
-		s.out = append(s.out, name...)
+	if len(jsontext.Quoted(model)) > 0 {
+		s.out = append(s.out, model...)
 	} else if s.c.Model != nil {
 		s.out = jsontext.AppendString(s.out, s.c.Model.ID)
 	} else {
@@ -27,8 +23,8 @@ func (s *stream) start(v *values) {
 		`"container":null,"diagnostics":null,"usage":`...)
 	u := dialect.Usage{Prompt: s.prompt}
 	s.out = append(appendUsage(s.out, &u, false), "}}\n\n"...)
-	found := s.f.found(v.body)
-	if !found.Exists() {
+	found := jsontext.MemberOf(parameters, citations)
+	if found == nil {
 		return
 	}
 	s.searched = true
@@ -156,13 +152,6 @@ func (s *stream) redacted(data []byte) {
 	s.stopped()
 }
 
-// cite sends a source that the text cites.
-func (s *stream) cite(c *citation) {
-	s.open(kindText)
-	s.delta(`{"type":"citations_delta","citation":`)
-	s.out = append(c.append(s.out), "}}\n\n"...)
-}
-
 func (s *stream) openTool(number int64, id, name []byte) {
 	s.sendHeld()
 	s.close()
@@ -171,7 +160,7 @@ func (s *stream) openTool(number int64, id, name []byte) {
 	s.out = append(append(s.out, `","name":"`...), name...)
 	s.out = append(s.out, "\",\"input\":{},\"caller\":{\"type\":\"direct\"}}}\n\n"...)
 	s.behead(`{"type":"input_json_delta","partial_json":"`)
-	s.block, s.tool, s.input, s.called = kindTool, number, false, true
+	s.block, s.tool, s.called = kindTool, number, true
 }
 
 // close ends the open block.
@@ -181,25 +170,24 @@ func (s *stream) close() {
 	}
 }
 
-// end sends why the answer ended, what it used, and the last event.
-func (s *stream) end() {
+// End is dialect.ChunkWriter's. It sends why the answer ended, what it used, and the last event.
+func (s *stream) End() {
 	if !s.started {
-		s.doc.Reset()
-		s.start(&values{nil, &s.doc})
+		s.Begin(nil, nil, nil)
 	}
 	if s.called {
 		s.sendHeld()
 	}
 	s.close()
-	s.ended = true
+	s.Ended = true
 	s.out = s.f.appendStopped(s.out, s.finish, s.stop, s.called)
-	u := s.usage
+	u := s.Usage
 	if !u.Seen {
 		u.Prompt = max(u.Prompt, s.prompt)
 	}
 	s.out = append(appendCounts(s.out, &u, s.searched), '}')
-	if len(s.cost) > 0 {
-		s.out = append(append(s.out, `,"cost":`...), s.cost...)
+	if len(s.Cost) > 0 {
+		s.out = append(append(s.out, `,"cost":`...), s.Cost...)
 	}
 	s.out = append(s.out, "}\n\n"+MessageStop...)
 }

@@ -29,7 +29,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 			dialect.ReadUsage(value, &o.usage)
 		case string(m.Key) == "cost":
 			o.cost = value
-		case f.isParameters(m.Key) && value[0] == '{':
+		case dialect.IsParameters(m.Key, f.o.Brand) && value[0] == '{':
 			o.params, o.brand = value, m.Key
 		}
 	}
@@ -41,14 +41,14 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 		return nil, errNoAnswer
 	}
 	choice := choices[from:to]
-	message := memberOf(choice, "message")
+	message := jsontext.MemberOf(choice, "message")
 	if len(message) == 0 || message[0] != '{' {
 		return nil, errNoAnswer
 	}
 	if !o.usage.Seen {
-		dialect.ReadUsage(memberOf(choice, "usage"), &o.usage)
+		dialect.ReadUsage(jsontext.MemberOf(choice, "usage"), &o.usage)
 	}
-	switch string(memberOf(choice, "finish_reason")) {
+	switch string(jsontext.MemberOf(choice, "finish_reason")) {
 	case `"length"`:
 		o.status, o.reason = "incomplete", "max_output_tokens"
 	case `"content_filter"`:
@@ -58,8 +58,8 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	a.dst = f.appendHead(a.dst, c, &o)
 	a.thoughts(message)
 	a.search()
-	a.calls(memberOf(message, "tool_calls"))
-	a.message(message, memberOf(memberOf(choice, "logprobs"), "content"))
+	a.calls(jsontext.MemberOf(message, "tool_calls"))
+	a.message(message, jsontext.MemberOf(jsontext.MemberOf(choice, "logprobs"), "content"))
 	a.dst = f.appendTail(a.dst, &o)
 	f.keepResponse(a.dst)
 	return a.dst, nil
@@ -94,32 +94,32 @@ func (a *answer) end(status string) {
 
 // thoughts writes one reasoning item of all that the model thought.
 func (a *answer) thoughts(message []byte) {
-	text := stringIn(message, "reasoning_content")
+	text := jsontext.StringIn(message, "reasoning_content")
 	if len(text) == 0 {
-		text = stringIn(message, "reasoning")
+		text = jsontext.StringIn(message, "reasoning")
 	}
-	details := memberOf(message, "reasoning_details")
+	details := jsontext.MemberOf(message, "reasoning_details")
 	it := a.beginItem(reasoningItem)
 	it.text = append(it.text, text...)
-	content := memberOf(message, "content")
+	content := jsontext.MemberOf(message, "content")
 	eachObject(details, func(entry []byte) {
-		words := stringIn(entry, "text")
+		words := jsontext.StringIn(entry, "text")
 		if words == nil {
-			words = stringIn(entry, "summary")
+			words = jsontext.StringIn(entry, "summary")
 		}
 		if len(text) == 0 {
 			it.text = append(it.text, words...)
 		}
-		if len(stringIn(entry, "signature")) > 0 || len(stringIn(entry, "data")) > 0 {
+		if len(jsontext.StringIn(entry, "signature")) > 0 || len(jsontext.StringIn(entry, "data")) > 0 {
 			it.addDetail(entry, false)
 		}
 	})
 	eachObject(content, func(part []byte) {
-		inner := memberOf(part, "thinking")
+		inner := jsontext.MemberOf(part, "thinking")
 		if len(inner) > 0 && inner[0] == '"' {
 			it.text = append(it.text, inner[1:len(inner)-1]...)
 		}
-		eachObject(inner, func(part []byte) { it.text = append(it.text, stringIn(part, "text")...) })
+		eachObject(inner, func(part []byte) { it.text = append(it.text, jsontext.StringIn(part, "text")...) })
 	})
 	if len(it.text) > 0 || len(it.details) > 0 {
 		a.end("completed")
@@ -144,16 +144,16 @@ func (a *answer) search() {
 func (a *answer) calls(list []byte) {
 	var ids [][]byte
 	eachObject(list, func(call []byte) {
-		kind, function := callItem, memberOf(call, "function")
-		input := stringIn(function, "arguments")
-		if custom := memberOf(call, "custom"); custom != nil {
-			kind, function, input = customItem, custom, stringIn(custom, "input")
+		kind, function := callItem, jsontext.MemberOf(call, "function")
+		input := jsontext.StringIn(function, "arguments")
+		if custom := jsontext.MemberOf(call, "custom"); custom != nil {
+			kind, function, input = customItem, custom, jsontext.StringIn(custom, "input")
 		}
 		if len(function) == 0 || function[0] != '{' || a.n >= maxItems {
 			return
 		}
 		it := a.beginItem(kind)
-		id := stringIn(call, "id")
+		id := jsontext.StringIn(call, "id")
 		for _, other := range ids {
 			if bytes.Equal(other, id) {
 				id = nil
@@ -163,7 +163,7 @@ func (a *answer) calls(list []byte) {
 			ids = append(ids, id)
 		}
 		it.callID = append(it.callID, id...)
-		a.f.nameCall(it, stringIn(function, "name"))
+		a.f.nameCall(it, jsontext.StringIn(function, "name"))
 		it.text = append(it.text, input...)
 		it.unwrap()
 		a.end(a.last())
@@ -183,7 +183,7 @@ func (a *answer) last() string {
 
 // message writes what the model said.
 func (a *answer) message(message, logprobs []byte) {
-	content, refusal := memberOf(message, "content"), stringIn(message, "refusal")
+	content, refusal := jsontext.MemberOf(message, "content"), jsontext.StringIn(message, "refusal")
 	it := a.beginItem(messageItem)
 	part := func(kind partKind, words []byte) {
 		if it.part != kind {
@@ -199,9 +199,9 @@ func (a *answer) message(message, logprobs []byte) {
 		part(textPart, content[1:len(content)-1])
 	case content[0] == '[':
 		eachObject(content, func(p []byte) {
-			if words := stringIn(p, "text"); len(words) > 0 && memberOf(p, "thinking") == nil {
+			if words := jsontext.StringIn(p, "text"); len(words) > 0 && jsontext.MemberOf(p, "thinking") == nil {
 				part(textPart, words)
-			} else if words := stringIn(p, "refusal"); len(words) > 0 {
+			} else if words := jsontext.StringIn(p, "refusal"); len(words) > 0 {
 				part(refusalPart, words)
 			}
 		})
@@ -209,7 +209,7 @@ func (a *answer) message(message, logprobs []byte) {
 	if len(logprobs) > 2 && logprobs[0] == '[' && it.part == textPart {
 		it.logprobs = append(it.logprobs, bytes.TrimSpace(logprobs[1:len(logprobs)-1])...)
 	}
-	annotations := memberOf(message, "annotations")
+	annotations := jsontext.MemberOf(message, "annotations")
 	eachObject(annotations, func(annotation []byte) {
 		if it.part != textPart {
 			part(textPart, nil)

@@ -162,9 +162,9 @@ func (f *Form) outputParts(i int32, list []byte) {
 // pictureOf reads the link of a picture's part, and in how much detail it is to be seen;
 // nil if absent. Files that are kept at a provider cannot be used.
 func pictureOf(part []byte) (link, detail []byte) {
-	link, detail = memberOf(part, "image_url"), memberOf(part, "detail")
+	link, detail = jsontext.MemberOf(part, "image_url"), jsontext.MemberOf(part, "detail")
 	if len(link) > 0 && link[0] == '{' {
-		link, detail = memberOf(link, "url"), memberOf(link, "detail")
+		link, detail = jsontext.MemberOf(link, "url"), jsontext.MemberOf(link, "detail")
 	}
 	if len(link) == 0 || link[0] != '"' {
 		return nil, nil

@@ -49,7 +49,7 @@ func GoOn(body []byte, doc *scan.Document, earlier, own []byte) []byte {
 
 // Output are the items of a response's output, with commas between them.
 func Output(response []byte) []byte {
-	list := memberOf(response, "output")
+	list := jsontext.MemberOf(response, "output")
 	if len(list) < 2 || list[0] != '[' {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (f *Form) keepResponse(response []byte) {
 	if f == nil || f.whole == nil {
 		return
 	}
-	id, list := stringIn(response, "id"), memberOf(response, "output")
+	id, list := jsontext.StringIn(response, "id"), jsontext.MemberOf(response, "output")
 	if len(id) == 0 {
 		return
 	}

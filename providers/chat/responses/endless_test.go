@@ -16,7 +16,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 	for range maxKept/(60<<10) + 2 {
 		s.Pass(piece)
 	}
-	if it := s.(*stream); !it.ended || len(it.Pass(piece)) > 0 {
+	if it := s.(*stream); !it.Ended || len(it.Pass(piece)) > 0 {
 		t.Error("the stream goes on")
 	}
 	s = f.Stream(chatOf(t, f))
@@ -29,7 +29,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 		}
 		s.Pass([]byte(fmt.Sprintf(call, args...)))
 	}
-	if it := s.(*stream); !it.ended || len(it.items) > maxItems {
+	if it := s.(*stream); !it.Ended || len(it.items) > maxItems {
 		t.Error("the stream goes on")
 	}
 }

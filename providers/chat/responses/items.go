@@ -176,8 +176,8 @@ func (s *stream) thought(goesOn bool) *item {
 	return it
 }
 
-// think sends thoughts.
-func (s *stream) think(words []byte) {
+// Thought is dialect.ChunkWriter.
+func (s *stream) Thought(words []byte) {
 	it := s.thought(false)
 	if it == nil {
 		return
@@ -314,12 +314,12 @@ func (s *stream) results(it *item, params []byte) {
 	const name = "response.web_search.done"
 	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),
 		s.f.appendID(nil, it)...), `","status":"completed","results":[`...)
-	list := memberOf(params, "web_search_citations")
+	list := jsontext.MemberOf(params, "web_search_citations")
 	n := int64(0)
 	for source := range jsontext.Elements(list) {
 		s.out = jsontext.Object(append(jsontext.Comma(s.out), '{')).Int("index", n).
-			Raw("url", orEmpty(memberOf(source, "url"))).Raw("title", orEmpty(memberOf(source, "title"))).
-			Raw("snippet", orEmpty(memberOf(source, "content"))).End()
+			Raw("url", orEmpty(jsontext.MemberOf(source, "url"))).Raw("title", orEmpty(jsontext.MemberOf(source, "title"))).
+			Raw("snippet", orEmpty(jsontext.MemberOf(source, "content"))).End()
 		n++
 	}
 	s.out = append(s.out, "]"...)

@@ -19,10 +19,10 @@ const mostUpstreamID = 256
 
 // created notes the response that the first event tells.
 func (o *outline) created(f *Form, response []byte) {
-	if id := stringIn(response, "id"); len(o.id) == 0 {
+	if id := jsontext.StringIn(response, "id"); len(o.id) == 0 {
 		o.id = append(o.id, id...)
 		f.upstreamID = append(f.upstreamID[:0], id[:min(len(id), mostUpstreamID)]...)
-		if at, ok := jsontext.ReadCount(memberOf(response, "created_at")); ok {
+		if at, ok := jsontext.ReadCount(jsontext.MemberOf(response, "created_at")); ok {
 			f.created = at
 		}
 	}
@@ -72,9 +72,9 @@ func (o *outline) note(kind, data []byte) {
 	if o.lost || what == 0 {
 		return
 	}
-	at, ok := jsontext.ReadCount(memberOf(data, "output_index"))
+	at, ok := jsontext.ReadCount(jsontext.MemberOf(data, "output_index"))
 	if what == itemBegins {
-		o.add(at, memberOf(data, "item"))
+		o.add(at, jsontext.MemberOf(data, "item"))
 		return
 	}
 	if !ok || at >= int64(len(o.items)) || o.items[at].closed {
@@ -83,14 +83,14 @@ func (o *outline) note(kind, data []byte) {
 	}
 	switch it := &o.items[at]; what {
 	case itemEnds:
-		it.whole, it.closed, it.text = append(it.whole[:0], memberOf(data, "item")...), true, it.text[:0]
+		it.whole, it.closed, it.text = append(it.whole[:0], jsontext.MemberOf(data, "item")...), true, it.text[:0]
 		o.keep(len(it.whole))
 		o.lost = o.lost || len(it.whole) == 0 || it.whole[0] != '{'
 	case partBegins:
 		it.beginPart(data)
 		o.lost = it.part == noPart
 	case partEnds:
-		part := memberOf(data, "part")
+		part := jsontext.MemberOf(data, "part")
 		it.addPart(func(dst []byte) []byte { return append(dst, part...) })
 		o.keep(len(it.parts))
 		o.lost = o.lost || len(part) == 0
@@ -102,7 +102,7 @@ func (o *outline) note(kind, data []byte) {
 	case textEnds:
 		it.told = true
 		for _, name := range textNames {
-			if words := stringIn(data, name); words != nil {
+			if words := jsontext.StringIn(data, name); words != nil {
 				it.text = append(it.text[:0], words...)
 				o.keep(len(words))
 			}
@@ -111,7 +111,7 @@ func (o *outline) note(kind, data []byte) {
 		if it.notes++; it.notes > 1 {
 			it.annotations = append(it.annotations, ',')
 		}
-		annotation := memberOf(data, "annotation")
+		annotation := jsontext.MemberOf(data, "annotation")
 		it.annotations = append(it.annotations, annotation...)
 		o.keep(len(annotation))
 	}
@@ -120,11 +120,11 @@ func (o *outline) note(kind, data []byte) {
 // beginPart takes the event that begins a part; it.part is noPart where that is out of turn.
 func (i *item) beginPart(data []byte) {
 	place := "content_index"
-	part := nativeParts[string(stringIn(memberOf(data, "part"), "type"))]
+	part := nativeParts[string(jsontext.StringIn(jsontext.MemberOf(data, "part"), "type"))]
 	if i.kind == reasoningItem && part == textPart {
 		place = "summary_index"
 	}
-	at, ok := jsontext.ReadCount(memberOf(data, place))
+	at, ok := jsontext.ReadCount(jsontext.MemberOf(data, place))
 	if !ok || at != int64(i.count) || i.part != noPart || i.kind > messageItem {
 		part = noPart
 	}
@@ -134,19 +134,19 @@ func (i *item) beginPart(data []byte) {
 
 // add notes that an item has begun.
 func (o *outline) add(at int64, raw []byte) {
-	if at != int64(len(o.items)) || at == maxItems || len(stringIn(raw, "id")) == 0 {
+	if at != int64(len(o.items)) || at == maxItems || len(jsontext.StringIn(raw, "id")) == 0 {
 		o.lost = true
 		return
 	}
-	kind, known := nativeKinds[string(stringIn(raw, "type"))]
+	kind, known := nativeKinds[string(jsontext.StringIn(raw, "type"))]
 	if !known {
 		kind = otherItem
 	}
 	it := extend(&o.items, kind)
 	it.opened = true
-	it.id = append(it.id, stringIn(raw, "id")...)
-	it.callID = append(it.callID, stringIn(raw, "call_id")...)
-	it.name = append(it.name, stringIn(raw, "name")...)
+	it.id = append(it.id, jsontext.StringIn(raw, "id")...)
+	it.callID = append(it.callID, jsontext.StringIn(raw, "call_id")...)
+	it.name = append(it.name, jsontext.StringIn(raw, "name")...)
 	if kind == otherItem {
 		it.whole = append(it.whole, raw...)
 	}
@@ -176,8 +176,8 @@ func (s *nativeStream) Cut(out []byte) (short, tail []byte) {
 	s.done = true
 	end := stream{f: s.form, c: s.Chat, spec: s.form.o.Spec, last: -1, begun: true, number: s.form.number, items: o.items,
 		stop: "max_output_tokens"}
-	end.outcome.id, end.outcome.usage = o.id, s.Usage()
-	end.outcome.usage.Seen = true
-	end.complete()
+	end.outcome.id, end.ChunkReader.Usage = o.id, s.Usage()
+	end.ChunkReader.Usage.Seen = true
+	end.End()
 	return out, end.out
 }

@@ -312,7 +312,7 @@ func (p *patcher) action(i int32) {
 	p.object(i, actionPiece, func(dst []byte) []byte {
 		dst = append(dst, `{"type":"exec"`...)
 		for _, name := range []string{"command", "timeout_ms", "working_directory", "env", "user"} {
-			dst = appendMember(dst, `"`+name+`":`, memberOf(action, name))
+			dst = appendMember(dst, `"`+name+`":`, jsontext.MemberOf(action, name))
 		}
 		return append(dst, '}')
 	})

@@ -119,7 +119,7 @@ func (s *nativeStream) readEvent(src []byte, from int) (written bool) {
 		s.wrote = true
 		return true
 	}
-	response := memberOf(data, "response")
+	response := jsontext.MemberOf(data, "response")
 	if len(response) == 0 || response[0] != '{' {
 		s.told(kind, data)
 		s.outline.note(kind, data)
@@ -165,7 +165,7 @@ func kindOf(data []byte) []byte {
 			return rest[:end]
 		}
 	}
-	return stringIn(data, "type")
+	return jsontext.StringIn(data, "type")
 }
 
 // keyOf is which text the deltas of an event are of; -1: of none that a model wrote.
@@ -186,7 +186,7 @@ func keyOf(kind []byte) int {
 func deltaOf(data []byte) []byte {
 	at := bytes.Index(data, deltaKey)
 	if at < 0 {
-		return stringIn(data, "delta")
+		return jsontext.StringIn(data, "delta")
 	}
 	from := at + len(deltaKey)
 	end := jsontext.SkipString(data, from-1)
@@ -206,17 +206,17 @@ func (s *nativeStream) told(kind, data []byte) {
 		"response.reasoning_text.done", "response.function_call_arguments.done", "response.custom_tool_call_input.done":
 		key := dialect.TextKey(0, dialect.KindContent, 0)
 		for _, name := range textNames {
-			s.see(seenText, key, stringIn(data, name))
+			s.see(seenText, key, jsontext.StringIn(data, name))
 		}
 	case "response.content_part.done", "response.reasoning_summary_part.done":
-		s.part(memberOf(data, "part"), seenPart, dialect.TextKey(0, dialect.KindContent, 0))
+		s.part(jsontext.MemberOf(data, "part"), seenPart, dialect.TextKey(0, dialect.KindContent, 0))
 	case "response.output_item.done":
-		item := memberOf(data, "item")
+		item := jsontext.MemberOf(data, "item")
 		s.item(item, seenItem)
 		s.form.keep(item)
 	case "response.output_item.added":
-		item := memberOf(data, "item")
-		s.see(seenDelta, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))
+		item := jsontext.MemberOf(data, "item")
+		s.see(seenDelta, dialect.TextKey(0, dialect.KindToolName, 0), jsontext.StringIn(item, "name"))
 	}
 }
 
@@ -245,7 +245,7 @@ func (s *nativeStream) fail(words []byte) {
 // words writes an error event in words that are safe for the client.
 func (s *nativeStream) words(data []byte) {
 	f := dialect.FaultOf(data)
-	number, ok := jsontext.ReadCount(memberOf(data, "sequence_number"))
+	number, ok := jsontext.ReadCount(jsontext.MemberOf(data, "sequence_number"))
 	if !ok {
 		number = 0
 	}

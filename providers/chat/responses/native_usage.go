@@ -102,17 +102,17 @@ func (m *meter) output(list []byte, way seen) {
 // item notes the texts of an item.
 func (m *meter) item(item []byte, way seen) {
 	said := dialect.TextKey(0, dialect.KindContent, 0)
-	switch string(stringIn(item, "type")) {
+	switch string(jsontext.StringIn(item, "type")) {
 	case "message":
-		eachObject(memberOf(item, "content"), func(part []byte) { m.part(part, way, said) })
+		eachObject(jsontext.MemberOf(item, "content"), func(part []byte) { m.part(part, way, said) })
 	case "reasoning":
 		thought := dialect.TextKey(0, dialect.KindReasoning, 0)
-		eachObject(memberOf(item, "summary"), func(part []byte) { m.part(part, way, thought) })
-		eachObject(memberOf(item, "content"), func(part []byte) { m.part(part, way, thought) })
+		eachObject(jsontext.MemberOf(item, "summary"), func(part []byte) { m.part(part, way, thought) })
+		eachObject(jsontext.MemberOf(item, "content"), func(part []byte) { m.part(part, way, thought) })
 	case "function_call", "custom_tool_call":
-		m.see(way, dialect.TextKey(0, dialect.KindToolName, 0), stringIn(item, "name"))
-		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), stringIn(item, "arguments"))
-		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), stringIn(item, "input"))
+		m.see(way, dialect.TextKey(0, dialect.KindToolName, 0), jsontext.StringIn(item, "name"))
+		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "arguments"))
+		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "input"))
 	case "web_search_call":
 		// What was found is not what a model wrote.
 	default:
@@ -122,8 +122,8 @@ func (m *meter) item(item []byte, way seen) {
 
 // part notes the text of a part. Its annotations are sources that the model was given.
 func (m *meter) part(part []byte, way seen, key uint16) {
-	m.see(way, key, stringIn(part, "text"))
-	m.see(way, key, stringIn(part, "refusal"))
+	m.see(way, key, jsontext.StringIn(part, "text"))
+	m.see(way, key, jsontext.StringIn(part, "refusal"))
 }
 
 // wayOf is a meter for texts that were told in one way.

@@ -6,6 +6,9 @@ import (
 	"farebox/proxy/jsontext"
 )
 
+// maxUsual bounds what is kept of an event, in front of its text.
+const maxUsual = 512
+
 // nativeUsual knows what the last delta had around its number and its text. Nearly all
 // deltas of an item have the same, so that two comparisons say what an event is.
 type nativeUsual struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"farebox/providers/chat/dialect"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 )
 
@@ -43,7 +44,7 @@ func (f *Form) keep(item []byte) {
 	if f.keeper == nil || f.kept == maxKeptItems {
 		return
 	}
-	if id := stringIn(item, "id"); len(id) > 0 {
+	if id := jsontext.StringIn(item, "id"); len(id) > 0 {
 		f.kept++
 		f.keeper.KeepItem(id, item)
 	}

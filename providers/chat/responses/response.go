@@ -167,13 +167,6 @@ func (f *Form) appendTools(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// isParameters says that a member of a completion is a <brand>_parameters.
-func (f *Form) isParameters(name []byte) bool {
-	const tail = "_parameters"
-	n := len(name) - len(tail)
-	return n > 0 && string(name[n:]) == tail && string(name[:n]) == f.o.Brand
-}
-
 // appendSources appends the links of what was searched for, from the parameters of a
 // completion. searched says that there was a search, failed that it found nothing for
 // a failure.

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"strconv"
 	"sync"
 
@@ -21,18 +20,15 @@ const (
 	keepItems = 8 << 10
 )
 
-var (
-	streams  = sync.Pool{New: func() any { return new(stream) }}
-	doneMark = []byte("[DONE]")
-)
+var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // stream turns the chunks of a chat completion into events. Items are numbered in the
 // order in which they begin. Reasoning and messages end when something else begins;
 // calls stay open to the end, since their arguments may come in turns.
 type stream struct {
+	dialect.ChunkReader
 	f      *Form
 	c      *dialect.Chat
-	events dialect.Events
 	spec   bool
 	out    []byte
 	number int64 // of the next event
@@ -42,22 +38,14 @@ type stream struct {
 	kept  int // bytes
 
 	begun   bool
-	ended   bool
 	stop    string // why the answer is incomplete; empty: it is not
 	outcome outcome
-	cost    []byte
-	params  []byte
-	brand   []byte
-
-	usual   fastPathChunk
-	odd     bool // the chunk says more than a text
-	plainly bool // thoughts come as reasoning_content, which details may repeat
 }
 
 // Stream is dialect.Form.
 func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
 	s := streams.Get().(*stream)
-	s.f, s.c, s.spec, s.last = f, c, f.o.Spec, -1
+	s.f, s.c, s.spec, s.last, s.Brand = f, c, f.o.Spec, -1, f.o.Brand
 	f.searched = c.Searched
 	return s
 }
@@ -65,61 +53,33 @@ func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
 // Pass is dialect.FormStream.
 func (s *stream) Pass(chunks []byte) []byte {
 	s.out = s.out[:0]
-	if s.ended {
-		return s.out
-	}
-	src := s.events.Feed(chunks)
-	for s.events.Next() {
-		s.read(s.events.Data)
-	}
-	if len(src)-s.events.To > maxKept {
-		s.tooLong()
-	}
-	s.events.Keep()
+	s.ChunkReader.Pass(s, chunks)
 	return s.out
 }
 
 // Finish is dialect.FormStream.
 func (s *stream) Finish() []byte {
 	s.out = s.out[:0]
-	if !s.ended && s.events.AtEnd() {
-		s.read(s.events.Data)
-	}
-	s.complete()
+	s.ChunkReader.Finish(s)
 	return s.out
 }
 
 // Fail is dialect.FormStream.
 func (s *stream) Fail(fault *dialect.Fault) []byte {
 	s.out = s.out[:0]
-	s.fail(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
+	s.Fault(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
 	return s.out
 }
 
 // Release is dialect.FormStream.
 func (s *stream) Release() {
-	s.events.Reset()
-	s.usual.forget()
-	fresh := stream{
-		events: s.events, usual: s.usual, out: s.out[:0], items: reusable(s.items), cost: s.cost[:0],
-		params: s.params[:0], brand: s.brand[:0],
-	}
+	s.Reset()
+	fresh := stream{ChunkReader: s.ChunkReader, out: s.out[:0], items: reusable(s.items)}
 	if cap(fresh.out) > keepOut {
 		fresh.out = nil
 	}
 	*s = fresh
 	streams.Put(s)
-}
-
-func (s *stream) read(data []byte) {
-	switch {
-	case s.ended || len(data) == 0:
-	case s.last >= 0 && s.usual.match(s, data):
-	case data[0] == '{':
-		s.chunk(data)
-	case bytes.Equal(bytes.TrimSpace(data), doneMark):
-		s.complete()
-	}
 }
 
 // event begins an event.
@@ -164,7 +124,7 @@ func (s *stream) whole(name string) {
 		}
 	}
 	s.out = s.f.appendTail(s.out, &s.outcome)
-	if s.ended && s.outcome.status != "failed" {
+	if s.Ended && s.outcome.status != "failed" {
 		s.f.keepResponse(s.out[from:])
 	}
 	s.endEvent()
@@ -196,13 +156,10 @@ func (s *stream) begin() {
 	}
 }
 
-// complete ends the answer as the model did.
-func (s *stream) complete() {
-	if s.ended {
-		return
-	}
+// End is dialect.ChunkWriter: the answer ends as the model ended it.
+func (s *stream) End() {
 	s.begin()
-	s.ended = true
+	s.Ended = true
 	name := "response.completed"
 	if s.outcome.status = "completed"; s.stop != "" {
 		s.outcome.status, s.outcome.reason, name = "incomplete", s.stop, "response.incomplete"
@@ -216,10 +173,18 @@ func (s *stream) complete() {
 			s.end(it, s.outcome.status) // what was being said when the answer was cut is not whole
 		}
 	}
-	s.outcome.cost, s.outcome.params, s.outcome.brand = orNil(s.cost), orNil(s.params), s.brand
+	s.settleOutcome()
 	s.whole(name)
 	if s.spec {
 		s.out = append(s.out, dialect.DoneEvent...)
+	}
+}
+
+// settleOutcome takes what the end of a response repeats from the chunks.
+func (s *stream) settleOutcome() {
+	s.outcome.usage, s.outcome.cost = s.Usage, orNil(s.Cost)
+	if s.outcome.params = orNil(s.Parameters); s.outcome.params != nil {
+		s.outcome.brand = []byte(s.Brand + "_parameters")
 	}
 }
 
@@ -232,18 +197,17 @@ func orNil(value []byte) []byte {
 
 const textTooLong = "The model's answer is too long for this form of it."
 
-func (s *stream) tooLong() { s.fail([]byte("upstream_error"), []byte(textTooLong)) }
+func (s *stream) tooLong() { s.Fault([]byte("upstream_error"), []byte(textTooLong)) }
 
-// fail ends the answer with an error, whose words stand as between the quotes of JSON
-// strings.
-func (s *stream) fail(code, message []byte) {
-	if s.ended {
+// Fault is dialect.ChunkWriter. It ends the answer with an error.
+func (s *stream) Fault(code, message []byte) {
+	if s.Ended {
 		return
 	}
 	s.begin()
-	s.ended = true
+	s.Ended = true
 	s.outcome.status, s.outcome.code, s.outcome.message = "failed", errorCode(code), message
-	s.outcome.cost, s.outcome.params, s.outcome.brand = orNil(s.cost), orNil(s.params), s.brand
+	s.settleOutcome()
 	s.whole("response.failed")
 	if s.spec {
 		s.out = append(s.out, dialect.DoneEvent...)
@@ -280,6 +244,6 @@ func (f *Form) AppendError(dst []byte, c *dialect.Chat, fault *dialect.Fault) []
 	begun := f.number > 0 || len(f.upstreamID) > 0
 	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: begun, number: f.number, out: dst}
 	s.outcome.id = f.upstreamID
-	s.fail(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
+	s.Fault(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
 	return s.out
 }

@@ -108,20 +108,9 @@ func eachSummary(list []byte, do func(words []byte)) {
 		case '"':
 			do(part[1 : len(part)-1])
 		case '{':
-			do(stringIn(part, "text"))
+			do(jsontext.StringIn(part, "text"))
 		}
 	}
-}
-
-// stringIn is the text of an object's string member, escaped as in JSON;
-// nil if absent.
-func stringIn(object []byte, name string) []byte {
-	for m := range jsontext.Members(object, 1) {
-		if string(m.Key) == name && object[m.From] == '"' {
-			return object[m.From+1 : m.To-1]
-		}
-	}
-	return nil
 }
 
 // details writes the details of one reasoning item, and says whether any are there.
@@ -154,7 +143,7 @@ func (f *Form) details(i int32, begun bool) bool {
 		f.b, _ = dialect.AppendThought(f.b, one)
 		f.b = f.b[:len(f.b)-1]
 		// A streamed entry has no text of its own: the item's summary is that.
-		if string(stringIn(one, "type")) == "reasoning.text" && stringIn(one, "text") == nil {
+		if string(jsontext.StringIn(one, "type")) == "reasoning.text" && jsontext.StringIn(one, "text") == nil {
 			f.b = append(f.b, `,"text":"`...)
 			f.eachThought(i, func(words []byte) { f.b = append(f.b, words...) })
 			f.b = append(f.b, '"')

@@ -99,14 +99,14 @@ func (f *Form) tool(t *tool) {
 func (f *Form) describeInput(at int32) {
 	words := f.text(toolMember(f.doc, at, "custom", ToolDescription))
 	format := f.raw(toolMember(f.doc, at, "custom", ToolFormat))
-	grammar := stringIn(format, "definition")
+	grammar := jsontext.StringIn(format, "definition")
 	f.add(`"description":"`, words)
 	if len(words) > 0 {
 		f.b = append(f.b, `\n\n`...)
 	}
 	f.b = append(f.b, `The member input is the whole input of the tool as one text.`...)
 	if len(grammar) > 0 {
-		f.b = append(append(f.b, ` It follows this grammar (`...), stringIn(format, "syntax")...)
+		f.b = append(append(f.b, ` It follows this grammar (`...), jsontext.StringIn(format, "syntax")...)
 		f.b = append(append(f.b, `):\n`...), grammar...)
 	}
 	f.b = append(f.b, '"')

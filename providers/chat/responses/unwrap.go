@@ -45,7 +45,7 @@ func (i *item) unwrap() (did bool) {
 	}
 	switch i.kind {
 	case customItem:
-		if input := memberOf(object, "input"); len(input) > 1 && input[0] == '"' {
+		if input := jsontext.MemberOf(object, "input"); len(input) > 1 && input[0] == '"' {
 			i.text = append(i.text[:0], input[1:len(input)-1]...)
 		}
 	case toolSearchItem:
