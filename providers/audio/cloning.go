@@ -39,97 +39,48 @@ const (
 )
 
 // Cloning has targets take the voice of one sample until one has it. It goes on when the
-// client leaves: what is made is paid. The next target is asked only where the last did
-// not take the work.
+// client leaves: what is made is paid.
 type Cloning struct {
-	Proxy  *proxy.Proxy
+	Whole
 	Sample *Sample
-	ID     []byte // of the request
-	Limit  time.Duration
 
-	// What it came to: a Voice of By, or why it failed.
-	Voice    string
-	By       *Target
-	Failure  dialect.Failure // where Cause is none
-	Cause    proxy.Cause
-	Begun    bool // a target may have made a voice, though it did not say so
-	Attempts int
-	Tried    []attempt.Tried
-
-	ends time.Time
+	Voice string // of By; empty: it failed
 }
 
 // Do asks the targets for an account.
-func (c *Cloning) Do(targets []*Target, account uint64) {
-	c.ends, c.Cause = time.Now().Add(c.Limit), proxy.NoTarget
-	var p Picker
-	p.Begin(targets, account)
-	p.Run(c, p.Fitting(c, time.Now().UnixNano()))
-}
+func (c *Cloning) Do(targets []*Target, account uint64) { c.run(c, targets, account) }
 
 // Fits is attempt.Work.
 func (c *Cloning) Fits(t *Target, _ int64) bool { return t.Cloner != nil }
 
 // Try is attempt.Work.
 func (c *Cloning) Try(t *Target) attempt.Verdict {
-	c.By, c.Cause, c.Failure = t, proxy.None, dialect.Failure{}
-	c.Attempts++
-	r := proxy.Request{ID: c.ID, FirstByte: time.Until(c.ends)}
-	t.Cloner.Clone(&r, c.Sample, t)
-	status, body, v := c.request(t, &r, maxCloned)
-	if c.Cause == proxy.None && status >= 200 && status < 300 {
-		if c.Voice = t.Cloner.Cloned(body); c.Voice != "" && len(c.Voice) <= maxVoiceID {
-			return attempt.Judge(200, 0)
-		}
-		c.Begun = true
-		c.Voice, c.Failure = "", failed(textBroken)
-		c.Failure.Code = "INFERENCE_FAILED"
-		v = c.Failure.Verdict
+	q := question{
+		request: proxy.Request{ID: c.ID}, limit: time.Until(c.ends), most: maxCloned,
+		broken: "INFERENCE_FAILED", refused: t.Cloner.Error,
+		read: func(body []byte) bool {
+			voice := t.Cloner.Cloned(body)
+			if voice == "" || len(voice) > maxVoiceID {
+				return false
+			}
+			c.Voice = voice
+			return true
+		},
 	}
-	c.Tried = append(c.Tried, attempt.Tried{Upstream: t.Upstream, Status: status, Cause: c.Cause, Words: c.Failure.Message,
-		At: time.Now()})
-	return v
-}
-
-// request sends a request for nobody who waits, and reads the whole answer.
-func (c *Cloning) request(t *Target, r *proxy.Request, most int) (status int, body []byte, v attempt.Verdict) {
-	x := exchanges.Get().(*proxy.Exchange)
-	defer func() {
-		x.Reset()
-		exchanges.Put(x)
-	}()
-	res := c.Proxy.Ask(nil, x, max(time.Millisecond, time.Until(c.ends)), t.Proxy, r)
-	if c.Cause = res.Cause; res.Cause != proxy.None {
-		if v = attempt.Lost(res.Cause); res.Sent {
-			v.Do, c.Begun = attempt.Fail, true
-		}
-		return 0, nil, v
-	}
-	body, cause, err := x.Body(nil, most)
-	switch {
-	case err == proxy.ErrTooLarge:
-		x.Close()
-		body = nil
-	case err != nil:
-		c.Cause = cause
-		v = attempt.Lost(cause)
-		v.Do, c.Begun = attempt.Fail, true
-		return res.Status, nil, v
-	}
-	if res.Status < 200 || res.Status >= 300 {
-		c.Failure = t.Cloner.Error(res.Status, res.RetryAfter, body)
-		return res.Status, nil, c.Failure.Verdict
-	}
-	return res.Status, body, v
+	t.Cloner.Clone(&q.request, c.Sample, t)
+	return c.try(t, &q)
 }
 
 // Forget has a target delete a voice, and says whether it is gone there.
 func Forget(p *proxy.Proxy, t *Target, voice string) bool {
-	var r proxy.Request
-	if t.Cloner == nil || !t.Cloner.Forget(&r, voice) {
+	q := question{
+		limit: forgetLimit, most: maxCloned, refused: func(int, time.Duration, []byte) (f dialect.Failure) { return f },
+		read: func([]byte) bool { return true },
+	}
+	if t.Cloner == nil || !t.Cloner.Forget(&q.request, voice) {
 		return true
 	}
-	c := Cloning{Proxy: p, ends: time.Now().Add(forgetLimit)}
-	status, _, _ := c.request(t, &r, maxCloned)
+	w := Whole{Proxy: p}
+	status, _ := w.ask(t, &q)
 	return status >= 200 && status < 300 || status == 404
 }

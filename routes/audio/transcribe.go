@@ -233,8 +233,9 @@ func (t *transcription) transcribe() (e *routes.Error) {
 	}
 	c := t.call
 	l := audio.Transcribing{
-		Proxy: c.Proxy(), Hearing: &t.hearing, ID: c.ID[:], Limit: listenLimit,
-		Stay: func() bool { return c.Keeps() && c.MayFinish() },
+		Whole:   audio.Whole{Proxy: c.Proxy(), ID: c.ID[:], Limit: listenLimit},
+		Hearing: &t.hearing,
+		Stay:    func() bool { return c.Keeps() && c.MayFinish() },
 	}
 	l.Do(c.Ctx, providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
 	c.Attempts, c.Tried = l.Attempts, l.Tried
@@ -271,14 +272,14 @@ func (t *transcription) failed(l *audio.Transcribing) *routes.Error {
 	}
 	if l.Cause != proxy.None {
 		c.Cause = l.Cause.String()
-		if c.Left() && l.Took {
+		if c.Left() && l.Begun {
 			c.CutKept()
 			t.length = t.believe(0)
 			t.bill(journal.FlagAborted)
 			c.Settle()
 		}
 		e := c.Unreachable(&proxy.Result{Cause: l.Cause})
-		if e.Status == 503 && l.Took {
+		if e.Status == 503 && l.Begun {
 			return asrFailed()
 		}
 		return e

@@ -163,7 +163,7 @@ func (cl *cloning) clone() *routes.Error {
 	}
 	id := newVoice()
 	cl.sample.Label = "farebox " + id[len(config.VoiceHandle):][:8]
-	cl.made = &audio.Cloning{Proxy: c.Proxy(), Sample: &cl.sample, ID: c.ID[:], Limit: cloneLimit}
+	cl.made = &audio.Cloning{Whole: audio.Whole{Proxy: c.Proxy(), ID: c.ID[:], Limit: cloneLimit}, Sample: &cl.sample}
 	cl.made.Do(providers.SoundTargets(c.Model, nil), c.Key.Account.Number())
 	c.Attempts, c.Tried = cl.made.Attempts, cl.made.Tried
 	if cl.made.By != nil {
