@@ -158,6 +158,9 @@ type jobKills struct {
 	most    int     // µs that a process has
 }
 
+// mostOfARound is the longest that a process has on a busy machine, in µs.
+const mostOfARound = 3_000_000
+
 func jobRounds(t *testing.T, rounds, most int, shared string) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -187,6 +190,9 @@ func jobRounds(t *testing.T, rounds, most int, shared string) {
 	}
 	// A machine that is busy with something else gets little done in a round.
 	for round := 0; round < rounds || k.little() && round < 20*rounds; round++ {
+		if round >= rounds {
+			k.most = min(k.most+k.most/4, mostOfARound)
+		}
 		k.kill(seed + uint64(round))
 		if k.beside != nil {
 			k.takeOver()
