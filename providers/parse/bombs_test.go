@@ -369,7 +369,7 @@ func TestLongTruncatedAndMutatedFilesEndWithATypedError(t *testing.T) {
 	for _, kind := range []string{"docx", "pptx", "xlsx", "xls"} {
 		docs[kind] = file(t, filepath.Join(dir, "made."+kind))
 	}
-	mutate(t, 400, docs)
+	mutate(t, servers.Campaign(400), docs)
 }
 
 func mutate(t *testing.T, rounds int, docs map[string][]byte) {

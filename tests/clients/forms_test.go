@@ -82,7 +82,7 @@ func TestAnthropicPython(t *testing.T) {
 func TestEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 40) }
 
 // The same in hundreds, of other seeds each time.
-func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 400) }
+func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, servers.Campaign(400)) }
 
 // conversations has so many of each form.
 func conversations(t *testing.T, count int) {

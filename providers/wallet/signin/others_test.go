@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"farebox/bench/servers"
 )
 
 // judged is how many headers others are asked about.
@@ -29,7 +31,7 @@ type verdict struct {
 // clients sign with, of the same wallet with the same nonce; and what they take is
 // refused here for known reasons alone.
 func TestLongSignInsAreJudgedAsByOthers(t *testing.T) {
-	r := rules()
+	r, judged := rules(), servers.Campaign(judged)
 	taken, refused, stricter := 0, 0, 0
 	for _, v := range othersVerdicts(t, judged) {
 		s, no := r.Read([]byte(v.Header), at)
