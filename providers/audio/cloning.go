@@ -81,6 +81,6 @@ func Forget(p *proxy.Proxy, t *Target, voice string) bool {
 		return true
 	}
 	w := Whole{Proxy: p}
-	status, _ := w.ask(t, &q)
+	status, _ := w.exchange(t, &q)
 	return status >= 200 && status < 300 || status == 404
 }

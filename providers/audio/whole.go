@@ -68,7 +68,7 @@ type question struct {
 func (w *Whole) try(t *Target, q *question) attempt.Verdict {
 	w.By, w.Cause, w.Err, w.Failure, w.words = t, proxy.None, nil, dialect.Failure{}, ""
 	w.Attempts++
-	status, v := w.ask(t, q)
+	status, v := w.exchange(t, q)
 	if v.Do == attempt.Accept {
 		return v
 	}
@@ -83,8 +83,8 @@ func (w *Whole) try(t *Target, q *question) attempt.Verdict {
 	return v
 }
 
-// ask sends a request and reads its answer.
-func (w *Whole) ask(t *Target, q *question) (status int, v attempt.Verdict) {
+// exchange sends a request and reads its answer.
+func (w *Whole) exchange(t *Target, q *question) (status int, v attempt.Verdict) {
 	x := exchanges.Get().(*proxy.Exchange)
 	defer func() {
 		x.Reset()

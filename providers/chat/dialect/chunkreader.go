@@ -328,8 +328,8 @@ func (r *ChunkReader) thought(w ChunkWriter, text []byte) {
 	w.Thought(text)
 }
 
-// details reads entries of reasoning_details. Their texts are told where reasoning_content
-// has not told them.
+// details reads entries of reasoning_details. Their texts are thoughts, unless the answer
+// has reasoning_content.
 func (r *ChunkReader) details(w ChunkWriter, list []byte) {
 	for at, ok := r.detail.Next(list, 1); ok && !r.Ended; at, ok = r.detail.Next(list, at) {
 		r.other()

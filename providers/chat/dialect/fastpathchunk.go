@@ -40,8 +40,8 @@ var meaningful = [...][]byte{[]byte(`"usage"`), []byte(`"x_groq"`), []byte(`"cos
 	[]byte(`"content"`), []byte(`"reasoning_content"`), []byte(`"reasoning"`), []byte(`"tool_calls"`), []byte(`"refusal"`),
 	[]byte(`"choices"`)}
 
-// saysNothing says that what stands behind the choices has no word of a member that says
-// something, or null in it.
+// saysNothing reports whether the members behind the choices can be skipped: none of the
+// words is in them, or its value is null.
 func saysNothing(rest []byte) bool {
 	for _, word := range &meaningful {
 		at := bytes.Index(rest, word)
