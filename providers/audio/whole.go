@@ -25,7 +25,7 @@ type Whole struct {
 
 	// By has done the work, or failed last.
 	By       *Target
-	Failure  dialect.Failure // where Cause is none
+	Failure  dialect.Failure // of an answer; empty if Cause is set
 	Cause    proxy.Cause
 	Err      error // for the operator
 	Begun    bool  // a target may have begun to work

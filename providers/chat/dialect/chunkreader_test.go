@@ -75,7 +75,7 @@ func FuzzChunkReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, chunks []byte) {
 		for line := range bytes.Lines(chunks) {
 			if line = bytes.TrimSpace(line); len(line) > 0 && line[0] == '{' && !json.Valid(line) {
-				t.Skip("what is broken says something or nothing")
+				return // of a broken chunk either reading is right
 			}
 		}
 		if quick, slow := all(chunks, true), all(chunks, false); quick != slow {
