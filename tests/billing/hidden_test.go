@@ -114,6 +114,7 @@ func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 	t.Cleanup(sim.Close) // at the end nobody waits for the one that has the place
 	g.NewAccount("a", "10")
 	key := g.Key("a")
+	begin := time.Now()
 	for i := range 2 {
 		openAndLeave(t, g, key, rig.Ask("sim-thinker", fmt.Sprintf("[[sim id=d%d hang=1]] Go", i), `,"stream":true`),
 			1200*time.Millisecond)
@@ -123,9 +124,10 @@ func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 		spent == 0; time.Sleep(20 * time.Millisecond) {
 		spent = g.Accounts()["a"].Spent
 	}
-	// 1.2 s and a little at 60 tokens a second and 2 µUSD a token, and the prompt.
-	if spent < 140_000 || spent > 500_000 {
-		t.Errorf("charged %s", spent)
+	// At 60 tokens a second and 2 µUSD a token, and the prompt. A busy gateway may take its time to see that they left.
+	most := 100_000 + rig.Money(time.Since(begin).Microseconds())*60*2000/1_000_000
+	if spent < 140_000 || spent > most {
+		t.Errorf("charged %s, expected at most %s", spent, most)
 	}
 }
 
