@@ -130,24 +130,30 @@ func (l *loader) readHeader(b []byte) error {
 	}
 	l.insert = "INSERT INTO " + l.table.Table + "(" + strings.Join(named.Columns, ", ") + ") VALUES"
 	var err error
-	l.stmt, err = l.q.tx.Prepare(l.insert + marks(l.full(), l.width))
+	l.stmt, err = l.q.tx.Prepare(l.insert + l.marks(l.full()))
 	return err
 }
 
 // full is how many rows one statement inserts.
 func (l *loader) full() int { return loadedAtOnce / l.width }
 
-// marks are the parameters of some rows: ($1, $2), ($3, $4).
-func marks(rows, columns int) string {
+// marks are the parameters of some rows: ($1, $2), ($3, $4). SQLite compares each
+// name with all before it, so that its parameters have none: (?, ?), (?, ?).
+func (l *loader) marks(rows int) string {
 	var b strings.Builder
-	for i := range rows * columns {
+	for i := range rows * l.width {
 		switch {
 		case i == 0:
-			b.WriteString("($1")
-		case i%columns == 0:
-			b.WriteString("), ($" + strconv.Itoa(i+1))
+			b.WriteString("(")
+		case i%l.width == 0:
+			b.WriteString("), (")
 		default:
-			b.WriteString(", $" + strconv.Itoa(i+1))
+			b.WriteString(", ")
+		}
+		if l.q.s.dialect.arrays {
+			b.WriteString("$" + strconv.Itoa(i+1))
+		} else {
+			b.WriteString("?")
 		}
 	}
 	return b.String() + ")"
@@ -163,7 +169,7 @@ func (l *loader) flush() error {
 	if rows == l.full() {
 		_, err = l.stmt.Exec(l.values...)
 	} else {
-		_, err = l.q.tx.Exec(l.insert+marks(rows, l.width), l.values...)
+		_, err = l.q.tx.Exec(l.insert+l.marks(rows), l.values...)
 	}
 	clear(l.values)
 	l.values, l.bytes = l.values[:0], 0
