@@ -101,7 +101,7 @@ func (s *stage) row(id string) *store.PaymentRow {
 // becomes waits until a payment has come to a state.
 func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		row := s.row(id)
 		if row.State == want {
 			return row

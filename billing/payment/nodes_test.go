@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"farebox/bench/servers"
 	"farebox/billing/store"
@@ -62,6 +63,7 @@ func TestAnotherNodeGoesOnWithWhatADeadOneLeft(t *testing.T) {
 	m := s.machine(first, func(o *setup) {
 		o.Store, o.Client = &mortal{Store: first.Payments(), life: l}, &mortalClient{s.world, l}
 	})
+	m.t.margin = 3 * time.Second // its lease lasts until the other one was asked, also on a busy machine
 	out := m.Submit(context.Background(), payment("pay_a"), fair.Owner{})
 	s.l = ledgerOn(t, address, "node-2")
 	s.Machine = s.machine(s.l)

@@ -43,12 +43,12 @@ func scraper(t testing.TB, o Options) *Scraper {
 		o.Fetch = fetch.New(fetch.Options{Allow: loopback})
 	}
 	if o.Jail == nil {
-		p := jail.New(jail.Options{Workers: 1})
+		p := jail.New(jail.Options{Workers: 1, Limit: time.Minute})
 		t.Cleanup(func() { _ = p.Close() })
 		o.Jail = p
 	}
 	o.Allow = loopback
-	o.Limit = cmp.Or(o.Limit, 30*time.Second) // a busy machine begins a child in seconds
+	o.Limit = cmp.Or(o.Limit, 2*time.Minute) // a busy machine takes up to half a minute to begin a child
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
