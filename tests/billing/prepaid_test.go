@@ -249,7 +249,7 @@ func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	t.Parallel()
 	sim, g := rig.StartPrepaid(t, "1")
 	key := g.Key("a")
-	soon(t, func(try int) time.Duration {
+	rig.Soon(t, closing, 500*time.Millisecond, func(try int) time.Duration {
 		id := fmt.Sprint("mid-", try)
 		res := g.Open("POST", "/chat/completions", key, rig.Ask("sim-chat",
 			"[[sim id="+id+" tokens=50 hold_after=10]] Go", `,"stream":true`))
@@ -286,7 +286,7 @@ func TestLeavingBeforeTheFirstByteCostsThePrompt(t *testing.T) {
 	key := g.Key("a")
 	began := time.Now()
 	for _, stream := range []string{"false", "true"} {
-		soon(t, func(try int) time.Duration {
+		rig.Soon(t, closing, 500*time.Millisecond, func(try int) time.Duration {
 			id := fmt.Sprint("early-", stream, try)
 			g.Leave("/chat/completions", key, rig.Ask("sim-chat", "[[sim id="+id+" hang=1]] x", `,"stream":`+stream),
 				func() bool { return sim.Stats().Open > 0 })
@@ -307,19 +307,8 @@ func TestLeavingBeforeTheFirstByteCostsThePrompt(t *testing.T) {
 	}
 }
 
-// soon wants the upstream closed within 500 ms of the client's leaving. A busy
-// machine may stand still for longer than that, so one of five tries is enough.
-func soon(t *testing.T, leave func(try int) time.Duration) {
-	t.Helper()
-	var took []time.Duration
-	for try := range 5 {
-		took = append(took, leave(try))
-		if took[try] <= 500*time.Millisecond {
-			return
-		}
-	}
-	t.Errorf("the upstream was closed %v after the client left", took)
-}
+// closing is that of the upstream after its client left.
+const closing = "closing the upstream"
 
 func waitAbort(t *testing.T, sim *rig.Simulated, id string) upstream.Abort {
 	t.Helper()
