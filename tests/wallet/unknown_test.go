@@ -17,7 +17,7 @@ import (
 // What a facilitator says moves no money: the chain decides, whatever it says.
 func TestTheChainDecidesWhateverTheFacilitatorSays(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, options{facilitator: ", settle_timeout: 4s, verify_timeout: 20s"})
+	s := openShop(t, options{facilitator: ", settle_timeout: 3s, verify_timeout: 20s"})
 	for _, c := range []struct {
 		lie     chain.Lie
 		status  string // that it may be answered with
