@@ -94,6 +94,7 @@ func TestSecondSignalEndsAtOnceWithTheChargesOnDisk(t *testing.T) {
 	}
 	began := time.Now()
 	g.Signal(syscall.SIGINT)
+	g.AwaitLog("draining: no new work")
 	time.Sleep(300 * time.Millisecond)
 	if !g.Running() {
 		t.Fatal("it did not wait for the stream")
