@@ -31,7 +31,7 @@ func TestStreamsFinishDuringADrain(t *testing.T) {
 	_, _ = io.WriteString(stream, post("{}"))
 	_, _ = stream.Read(make([]byte, 10))
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	drained := make(chan error)
 	go func() { drained <- Drain(ctx, g.s, g.p) }()
@@ -122,7 +122,7 @@ func TestADrainOfAnIdleServerIsQuick(t *testing.T) {
 	_, _ = c.Read(make([]byte, 1000))
 	g.outcome()
 	start := time.Now()
-	if err := Drain(context.Background(), g.s, g.p); err != nil || time.Since(start) > 2*time.Second {
+	if err := Drain(context.Background(), g.s, g.p); err != nil || time.Since(start) > 20*time.Second {
 		t.Errorf("%v after %s", err, time.Since(start))
 	}
 }

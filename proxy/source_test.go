@@ -260,12 +260,12 @@ func TestDeliveryCutsOnlyStalledClients(t *testing.T) {
 	t.Parallel()
 	src := &made{n: 512 << 20, says: 512 << 20, piece: 1 << 20}
 	ends := make(chan error, 1)
-	g := newGateway(t, Options{ClientStall: 300 * time.Millisecond},
+	g := newGateway(t, Options{ClientStall: 3 * time.Second},
 		ServerOptions{WriteTimeout: 100 * time.Millisecond}, delivering(src, ends))
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
-	b := make([]byte, 1<<20)
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	b := make([]byte, 256<<10)
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err := c.Read(b); err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 				if len(pl.attempts) != 1 {
 					t.Fatalf("attempts %+v", pl.attempts)
 				}
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(200 * time.Millisecond)
 			}
 			if n := u.conns.Load(); n != 2 {
 				t.Errorf("%d connections", n)
@@ -49,7 +49,7 @@ func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 	// What nobody asked for would be the answer to the next client's request.
 	f("unasked bytes", func(c net.Conn) {
 		_, _ = io.WriteString(c, jsonAnswer("somebody else's"))
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 	})
 }
 

@@ -293,8 +293,9 @@ func TestKeyListPagesAndSwitches(t *testing.T) {
 	for i := 1; i < 6; i++ {
 		g.Key("a", "--description", fmt.Sprint(i))
 	}
-	expired, _ := g.NewKey("a", "--expires", time.Now().Add(1500*time.Millisecond).UTC().Format(time.RFC3339Nano))
-	time.Sleep(1600 * time.Millisecond)
+	ends := time.Now().Add(5 * time.Second) // the command may take its time
+	expired, _ := g.NewKey("a", "--expires", ends.UTC().Format(time.RFC3339Nano))
+	time.Sleep(time.Until(ends) + 100*time.Millisecond)
 	var got []string
 	for page := 1; page <= 4; page++ {
 		var list []apiKey

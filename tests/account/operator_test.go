@@ -78,7 +78,7 @@ models:
 			Name     string
 			Requests int
 		}
-		for range 40 {
+		for range 400 {
 			g.CLIJSON(&rows, "usage", "--by", "model")
 			if len(rows) == 1 && rows[0].Requests >= 4 {
 				break

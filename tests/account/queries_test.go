@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"farebox/bench/upstream"
 	"farebox/tests/rig"
@@ -102,7 +101,7 @@ func keysLimitsAndBalanceAgree(t *testing.T, store string) {
 	for range 3 {
 		g.Must(200, "POST", "/chat/completions", key, rig.Ask("sim-chat", "[[sim tokens=10]] Hello", ""), nil)
 	}
-	within(t, 60*time.Second, "the same in all answers", func() bool {
+	rig.Await(t, "all answers are the same", func() bool {
 		spent := g.Accounts()["a"].Spent
 		left, used := 10_050_000_000-spent, fmt.Sprintf("%.4f", float64(spent)/1e9)
 		var r rateLimits

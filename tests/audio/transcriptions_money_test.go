@@ -96,10 +96,15 @@ func TestLeavingATranscription(t *testing.T) {
 func TestLeavingARefusedTranscription(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
-	body, contentType := upload(sound.Bytes("wav", 7*time.Second), "prompt", "[[sim status=422 slow_body=400]]")
-	ctx, cancel := context.WithTimeout(context.Background(), 600*time.Millisecond)
-	defer cancel()
+	body, contentType := upload(sound.Bytes("wav", 7*time.Second), "prompt", "[[sim status=422 slow_body=2000]]")
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		rig.Await(t, "the upstream is asked", func() bool { return e.sim.Stats().Open > 0 })
+		time.Sleep(200 * time.Millisecond)
+		cancel()
+	}()
 	_, _, _ = e.send(ctx, body, contentType)
+	cancel()
 	if !strings.Contains(e.AwaitLog(`"status":499`), `"cause":"client_gone"`) {
 		t.Error("the client did not leave while it was refused")
 	}

@@ -261,7 +261,7 @@ func TestDocuments(t *testing.T) {
 			n, _ := s.Metric("farebox_jail_jobs")
 			return n >= 1
 		})
-		time.Sleep(20 * time.Millisecond) // the job is in the child
+		time.Sleep(300 * time.Millisecond) // the job is in the child
 		for _, id := range s.kids() {
 			pid, _ := strconv.Atoi(id)
 			if child, err := os.FindProcess(pid); err == nil && pid > 1 {

@@ -133,10 +133,13 @@ func TestResultsAreCleanText(t *testing.T) {
 			}
 		}
 		service.now(says(200, "application/json", fmt.Sprintf(answer, quoted(strings.Repeat("<b>", 40_000)), quoted(strings.Repeat("<b>x</b> ", 40_000)+"<"), `"2026"`)))
-		began := time.Now()
-		if status, _, got := s.ask(t, searching, `{"query":"heron"}`); status != 200 || len(got) > 40<<10 || time.Since(began) > 2*time.Second {
-			t.Errorf("%s: %d with %d bytes after %s", format, status, len(got), time.Since(began))
-		}
+		rig.Soon(t, format+" with many tags", 2*time.Second, func(int) time.Duration {
+			began := time.Now()
+			if status, _, got := s.ask(t, searching, `{"query":"heron"}`); status != 200 || len(got) > 40<<10 {
+				t.Errorf("%s: %d with %d bytes after %s", format, status, len(got), time.Since(began))
+			}
+			return time.Since(began)
+		})
 	}
 	s.CLI("verify")
 }
@@ -185,7 +188,7 @@ func TestLongSearchesByARealSearx(t *testing.T) {
 func TestAFailingServiceRests(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)
-	s := start(t, e.searches("    rate: { rpm: 0 }", "breaker: { failures: 2, open_for: 300ms }"), "10")
+	s := start(t, e.searches("    rate: { rpm: 0 }", "breaker: { failures: 2, open_for: 3s }"), "10")
 	e.first.now(says(500, "text/plain", "x"))
 	for range 6 {
 		if status, _, answer := s.ask(t, searching, `{"query":"heron"}`); status != 200 {
@@ -231,7 +234,7 @@ func TestSearchesThatCostNothing(t *testing.T) {
 	e := startEngines(t)
 	mute := mute(t)
 	s := start(t, strings.Replace(strings.Replace(e.searches("", quiet), fmt.Sprintf("%q", e.first.URL),
-		fmt.Sprintf("%q", "https://"+mute), 1), "timeout: 1s", "timeout: 5s", 1), "0.009")
+		fmt.Sprintf("%q", "https://"+mute), 1), "timeout: 4s", "timeout: 5s", 1), "0.009")
 	if status, _, answer := s.ask(t, searching, `{"query":"heron"}`); status != 402 ||
 		!strings.Contains(answer, "INSUFFICIENT_BALANCE") || e.second.asked() != 0 {
 		t.Errorf("without money: %d %s", status, answer)

@@ -87,7 +87,7 @@ func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 			res := make(chan struct{})
 			go func() {
 				defer close(res)
-				left := openAndLeave(t, g, key, rig.Ask("sim-thinker",
+				left := openAndLeave(t, g, sim, key, rig.Ask("sim-thinker",
 					"[[sim tokens=400 hidden=90000 gap_ms=2 delay_ms=500]] Go",
 					`,"max_completion_tokens":100000,"stream":`+stream), 300*time.Millisecond)
 				if !left {
@@ -116,7 +116,7 @@ func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 	key := g.Key("a")
 	begin := time.Now()
 	for i := range 2 {
-		openAndLeave(t, g, key, rig.Ask("sim-thinker", fmt.Sprintf("[[sim id=d%d hang=1]] Go", i), `,"stream":true`),
+		openAndLeave(t, g, sim, key, rig.Ask("sim-thinker", fmt.Sprintf("[[sim id=d%d hang=1]] Go", i), `,"stream":true`),
 			1200*time.Millisecond)
 	}
 	var spent rig.Money
@@ -131,17 +131,19 @@ func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 	}
 }
 
-// openAndLeave sends a request and closes its connection after a while.
-func openAndLeave(t *testing.T, g *rig.Gateway, key, body string, after time.Duration) bool {
+// openAndLeave sends a request and closes its connection a while after it reached its upstream.
+func openAndLeave(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, body string, after time.Duration) bool {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.Origin, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	open := sim.Stats().Open
 	_, _ = fmt.Fprintf(conn,
 		"POST /api/v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
 			"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+	rig.Await(t, "the request arrives", func() bool { return sim.Stats().Open > open })
 	_ = conn.SetReadDeadline(time.Now().Add(after))
 	_, err = io.Copy(io.Discard, conn)
 	return err != nil

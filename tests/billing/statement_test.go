@@ -25,7 +25,7 @@ func TestAnAccountReadsItsRefusalsAndStatement(t *testing.T) {
 	}
 	read := func(path string, ready func(gjson.Result) bool) gjson.Result {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			r := gjson.ParseBytes(g.Must(200, "GET", path, admin, "", nil))
 			if ready(r) {
 				return r

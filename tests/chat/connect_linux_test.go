@@ -60,22 +60,24 @@ func deafListener(t *testing.T) (addr string, accept func()) {
 			go u.Serve(c)
 		}
 	}
-	for range 4 {
+	full := false
+	for range 4 { // a machine that stands still for 50 ms does not fill it
 		c, err := net.DialTimeout("tcp", addr, 50*time.Millisecond)
-		if err != nil {
-			return addr, serve
+		if full = err != nil; !full {
+			t.Cleanup(func() { _ = c.Close() })
 		}
-		t.Cleanup(func() { _ = c.Close() })
 	}
-	t.Fatal("the queue does not fill")
-	return "", nil
+	if !full {
+		t.Fatal("the queue does not fill")
+	}
+	return addr, serve
 }
 
 // An upstream that cannot be reached is not one that is slow, and who streams is
 // not told to stream.
 func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 	t.Parallel()
-	hanging := rig.StartRaw(t, func(c net.Conn, _ string) { time.Sleep(3 * time.Second) })
+	hanging := rig.StartRaw(t, func(c net.Conn, _ string) { time.Sleep(time.Minute) })
 	for name, c := range map[string]struct {
 		url, more, want string
 		status          int
@@ -92,8 +94,9 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			connect := map[bool]string{true: "200ms", false: "10s"}[c.status == 503] // before first_byte, or not at all
 			g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, c.url,
-				", timeouts: { connect: 200ms, first_byte: 500ms }"))
+				", timeouts: { connect: "+connect+", first_byte: 3s }"))
 			g.NewAccount("a", "1")
 			status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", "Hello", c.more))
 			if status != c.status || !strings.Contains(string(answer), c.want) {
@@ -110,10 +113,11 @@ func TestAConnectionIsTriedTwice(t *testing.T) {
 	t.Parallel()
 	addr, accept := deafListener(t)
 	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, "http://"+addr+"/v1",
-		", timeouts: { connect: 1500ms }, breaker: { failures: 1, open_for: 60s }"))
+		", timeouts: { connect: 4s }, breaker: { failures: 1, open_for: 60s }"))
 	g.NewAccount("a", "1")
 	key := g.Key("a")
-	time.AfterFunc(1700*time.Millisecond, accept) // in a goroutine of its own
+	// The second one begins after 4 s, and is repeated after one more and after three.
+	time.AfterFunc(4200*time.Millisecond, accept) // in a goroutine of its own
 	if status, _, answer := g.Post("/chat/completions", key, rig.Ask("m", "Hello", "")); status != 200 {
 		t.Errorf("%d %s", status, answer)
 	}

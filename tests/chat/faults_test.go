@@ -154,9 +154,10 @@ func TestOneCustomersRefusalRestsNobodyElse(t *testing.T) {
 	t.Parallel()
 	slow := rig.HTTPAnswer(429, "application/json", `{"error":{"message":"slow down"}}`, "Retry-After: 90\r\n")
 	var everybody, hold atomic.Bool
+	probed := make(chan struct{})
 	u := rig.StartRaw(t, func(c net.Conn, body string) {
 		if hold.Load() {
-			time.Sleep(time.Second)
+			<-probed
 		}
 		if everybody.Load() || strings.Contains(body, "greedy") {
 			_, _ = io.WriteString(c, slow)
@@ -199,6 +200,7 @@ func TestOneCustomersRefusalRestsNobodyElse(t *testing.T) {
 	if wait, _ := strconv.Atoi(header.Get("Retry-After")); status != 503 || wait < 60 || wait > 90 {
 		t.Errorf("beside a probe: %d, Retry-After %q: %s", status, header.Get("Retry-After"), answer)
 	}
+	close(probed)
 	if status := <-answered; status != 429 {
 		t.Errorf("the probe: %d", status)
 	}
@@ -353,6 +355,9 @@ models:
 	status, _, answer := g.Post("/chat/completions", g.Key("a"), rig.Ask("m", "Hello", ""))
 	if took := time.Since(began); status != 504 || took > 30*time.Second {
 		t.Errorf("after %s: %d %s", took, status, answer)
+	}
+	if n := one.Asked.Load(); n != 1 {
+		t.Errorf("the first target was asked %d times", n)
 	}
 	if n := two.Asked.Load(); n != 0 {
 		t.Errorf("the second target was asked %d times when no time was left", n)

@@ -151,7 +151,10 @@ func TestKeyedChatGoesOnWithoutItsClient(t *testing.T) {
 		req.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + key},
 			"Idempotency-Key": {id}}
 		if f.after == 0 {
-			time.AfterFunc(300*time.Millisecond, cancel)
+			go func() {
+				rig.Await(t, "the request arrives", func() bool { return sim.Stats().Open > 0 })
+				cancel()
+			}()
 		}
 		if res, err := rig.Client.Do(req); err == nil {
 			_, _ = io.ReadFull(res.Body, make([]byte, f.after))

@@ -20,30 +20,20 @@ func TestRevokedKeyIsRefusedOnEveryNodeWithinASecond(t *testing.T) {
 	c := rig.StartCluster(t, 2)
 	a, b := c.Nodes[0], c.Nodes[1]
 	a.NewAccount("a", "10")
-	id, key := a.NewKey("a")
 	body := rig.Ask("sim-chat", "[[sim tokens=2]] Hello", "")
-	for _, g := range c.Nodes {
-		if status, _, answer := g.Post("/chat/completions", key, body); status != 200 {
-			t.Fatalf("answered %d: %s", status, answer)
+	rig.Soon(t, "the refusal of a revoked key on the other node", time.Second, func(int) time.Duration {
+		id, key := a.NewKey("a")
+		for _, g := range c.Nodes {
+			if status, _, answer := g.Post("/chat/completions", key, body); status != 200 {
+				t.Fatalf("answered %d: %s", status, answer)
+			}
 		}
-	}
-	limit := time.Second
-	if rig.RaceDetector() {
-		limit = 10 * time.Second
-	}
-	a.CLI("key", "revoke", id)
-	revoked := time.Now()
-	for {
-		status, _, _ := b.Post("/chat/completions", key, body)
-		if status == 401 {
-			break
-		}
-		if time.Since(revoked) > limit {
-			t.Fatalf("%s after it was revoked the key gets %d on the other node", limit, status)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Logf("refused after %v", time.Since(revoked))
+		a.CLI("key", "revoke", id)
+		return rig.Took(t, "the key is refused", func() bool {
+			status, _, _ := b.Post("/chat/completions", key, body)
+			return status == 401
+		})
+	})
 }
 
 // The last dollar is spent once, on whichever nodes it is asked for.
@@ -147,7 +137,7 @@ func load(c *rig.Cluster, key, body string, workers int) *clusterLoad {
 // goesOn says whether more is answered from here on.
 func (l *clusterLoad) goesOn() bool {
 	before := l.whole.Load()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if l.whole.Load() > before+8 { // a few were answered already, and only not yet read
 			return true
 		}

@@ -42,7 +42,7 @@ func TestARequestIsFoundOnAnotherNode(t *testing.T) {
 // requestOn finds a request on a node, within its time to be written.
 func requestOn(g *rig.Gateway, id string) gjson.Result {
 	g.T.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
 		out, err := g.TryCLI("operator", "call", "GET", "/requests/"+id)
 		if err == nil {
 			return gjson.ParseBytes(out)

@@ -93,7 +93,7 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	prompt := q.Fields["prompt"]
 	if strings.Contains(prompt, "LATE") {
-		time.Sleep(400 * time.Millisecond) // whether or not anybody waits
+		time.Sleep(2 * time.Second) // whether or not anybody waits
 	}
 	switch {
 	case strings.Contains(prompt, "HANG"):

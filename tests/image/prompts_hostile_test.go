@@ -58,7 +58,7 @@ func TestRewritingUnderLoad(t *testing.T) {
 	if rig.RaceDetector() {
 		requests = 48
 	}
-	s := startWritingStudio(t, "1000", "prompt_timeout: 1s", "prompt_timeout: 30s")
+	s := startWritingStudio(t, "1000", "prompt_timeout: 4s", "prompt_timeout: 30s")
 	kinds := []struct {
 		words string
 		price rig.Money // of a picture and its words

@@ -134,7 +134,7 @@ func startWritingStudio(t testing.TB, balance string, instead ...string) *writin
 	t.Helper()
 	e, w := startEasel(t), startScribe(t)
 	sim := rig.StartUpstream(t, upstream.Options{})
-	config := strings.Replace(imagesConfig, "upstreams:\n", `images: { prompt_model: writer, prompt_timeout: 1s }
+	config := strings.Replace(imagesConfig, "upstreams:\n", `images: { prompt_model: writer, prompt_timeout: 4s }
 upstreams:
   - { name: scribe, base_url: %[3]s, breaker: { failures: 0 } }
 `, 1) + `
@@ -287,7 +287,7 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 // picture is made.
 func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 	t.Parallel()
-	s := startWritingStudio(t, "1", "prompt_timeout: 1s", "prompt_timeout: 30s")
+	s := startWritingStudio(t, "1", "prompt_timeout: 4s", "prompt_timeout: 30s")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -316,7 +316,7 @@ func TestLeavingWhileAPromptIsRewritten(t *testing.T) {
 // that was made of the new prompt, for one price.
 func TestLeavingWhileAPromptIsRewrittenWithAKey(t *testing.T) {
 	t.Parallel()
-	s := startWritingStudio(t, "1", "prompt_timeout: 1s", "prompt_timeout: 30s")
+	s := startWritingStudio(t, "1", "prompt_timeout: 4s", "prompt_timeout: 30s")
 	const body = `{"model":"pixels","prompt":"WAITS","enhance_prompt":true,"format":"png"}`
 	ctx, cancel := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, "POST", s.Gateway.URL+"/image/generate", strings.NewReader(body))

@@ -62,7 +62,7 @@ models:
 	if truth.Wrong > 0 {
 		t.Errorf("%d of %d answers were wrong: %v", truth.Wrong, truth.Sent, truth.Examples)
 	}
-	if !sim.WaitIdle(10 * time.Second) {
+	if !sim.WaitIdle(time.Minute) {
 		t.Error("the upstream is still answering")
 	}
 	if diff := truth.Differences(sim.Stats()); len(diff) > 0 {

@@ -44,7 +44,11 @@ models:
     targets: [{ upstream: up }]
 `
 
-const jobsConfig = "jobs: { poll_min: 100ms, poll_max: 300ms, timeout: 3s }\n"
+const (
+	jobsConfig = "jobs: { poll_min: 100ms, poll_max: 300ms, timeout: 1m }\n"
+	// briefJobs is for what cannot be kept: it is tried for the whole time.
+	briefJobs = "jobs: { poll_min: 100ms, poll_max: 300ms, timeout: 8s }\n"
+)
 
 // place is a gateway that makes tracks and videos.
 type place struct {
@@ -53,11 +57,15 @@ type place struct {
 	key string // of account a
 }
 
-// start starts one; groups are those of the config that say where it keeps them.
+// start starts one; groups are those of the config that say where it keeps them, and perhaps for how
+// long it tries to.
 func start(t *testing.T, groups string) *place {
 	t.Helper()
 	p := &place{sim: rig.StartUpstream(t, upstream.Options{})}
-	p.Gateway = rig.StartGateway(t, fmt.Sprintf(mediaConfig, p.sim.URL, jobsConfig+groups))
+	if !strings.HasPrefix(groups, briefJobs) {
+		groups = jobsConfig + groups
+	}
+	p.Gateway = rig.StartGateway(t, fmt.Sprintf(mediaConfig, p.sim.URL, groups))
 	p.NewAccount("a", "100")
 	p.key = p.Key("a")
 	return p

@@ -15,7 +15,7 @@ import (
 // An account that fetches nothing cannot fill the store.
 func TestAnAccountHasSoMuchRoom(t *testing.T) {
 	t.Parallel()
-	p := start(t, fmt.Sprintf("media: { dir: %q, max_bytes: 1MB, account_bytes: 1MB, total_bytes: 2MB, free_bytes: 0, "+
+	p := start(t, briefJobs+fmt.Sprintf("media: { dir: %q, max_bytes: 1MB, account_bytes: 1MB, total_bytes: 2MB, free_bytes: 0, "+
 		"links: true }", filepath.Join(t.TempDir(), "media")))
 	order := `{"model":"song","prompt":"[[sim polls=1]] x","duration_seconds":8}`
 	var kept []job
@@ -48,7 +48,7 @@ func TestAnAccountHasSoMuchRoom(t *testing.T) {
 func TestAllResultsTogetherHaveSoMuchRoom(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "media")
-	p := start(t, fmt.Sprintf("media: { dir: %q, max_bytes: 1MB, account_bytes: 1MB, total_bytes: 1MB, free_bytes: 0, "+
+	p := start(t, briefJobs+fmt.Sprintf("media: { dir: %q, max_bytes: 1MB, account_bytes: 1MB, total_bytes: 1MB, free_bytes: 0, "+
 		"links: true }", dir))
 	var ids []string
 	for range 19 { // of 64 kB each
@@ -96,7 +96,7 @@ func TestAFullDiskGivesTheMoneyBack(t *testing.T) {
 	if disk == nil {
 		servers.Elsewhere(t, "way to mount a small disk")
 	}
-	p := start(t, fmt.Sprintf("media: { dir: %q, free_bytes: 0, links: true }", filepath.Join(disk.Dir, "media")))
+	p := start(t, briefJobs+fmt.Sprintf("media: { dir: %q, free_bytes: 0, links: true }", filepath.Join(disk.Dir, "media")))
 	p.track(t, p.key)
 	disk.Fill(t, 8<<10)
 	status, _, answer := p.Post("/audio/queue", p.key, `{"model":"song","prompt":"[[sim polls=1]] x","duration_seconds":8}`)

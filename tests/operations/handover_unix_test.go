@@ -232,7 +232,7 @@ func TestHandOverToABadConfigChangesNothing(t *testing.T) {
 func TestReadinessTurnsBeforeTheListenerCloses(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
-	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL)+"server: { drain_delay: 4s }\n")
+	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL)+"server: { drain_delay: 10s }\n")
 	g.NewAccount("a", "1")
 	key := g.Key("a")
 	ready := func() int {

@@ -109,18 +109,19 @@ func TestANodeThatStandsStillIsMissing(t *testing.T) {
 			if all := d[0].must("GET", path, ""); nodesIn(all) != "n1" || all.Get("missing").Raw != `["n2"]` {
 				t.Errorf("%s: %s", path, all)
 			}
-			if took := time.Since(began); took > 4*time.Second && !rig.RaceDetector() {
+			if took := time.Since(began); took > 15*time.Second {
 				t.Errorf("%s took %v", path, took)
 			}
 		})
 	}
 	// What does not need the other node does not wait for it.
-	if one := d[0].must("GET", "/health?node=n1", ""); nodesIn(one) != "n1" {
-		t.Errorf("%s", one)
-	}
-	if took := time.Since(began); took > 2*time.Second && !rig.RaceDetector() {
-		t.Errorf("this node alone took %v", took)
-	}
+	rig.Soon(t, "this node alone", 1500*time.Millisecond, func(int) time.Duration {
+		began := time.Now()
+		if one := d[0].must("GET", "/health?node=n1", ""); nodesIn(one) != "n1" {
+			t.Errorf("%s", one)
+		}
+		return time.Since(began)
+	})
 	calls.Wait()
 }
 
@@ -139,19 +140,20 @@ func TestADrainHoldsOnAllNodes(t *testing.T) {
 		}
 		return status == 200
 	}
-	within := time.Second
+	// A turn counts as 100 ms at most, since a busy machine may stand still in it.
+	within := 2 * time.Second
 	if rig.RaceDetector() {
 		within = 10 * time.Second
 	}
 	soon := func(what, path, body string, want bool) {
 		t.Helper()
-		began := time.Now()
+		waited := time.Duration(0)
 		for _, g := range d {
-			for served(g, path, body) != want {
-				if time.Since(began) > within {
+			for began := time.Now(); served(g, path, body) != want; began = time.Now() {
+				time.Sleep(10 * time.Millisecond)
+				if waited += min(time.Since(began), 100*time.Millisecond); waited > within {
 					t.Fatalf("%s: on %s it is not so after %v", what, g.base, within)
 				}
-				time.Sleep(10 * time.Millisecond)
 			}
 		}
 	}
@@ -263,9 +265,9 @@ func TestHealthWarns(t *testing.T) {
 // until waits for something to be so.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it is not so after 20 s: %s", what)
+			t.Fatalf("it is not so after a minute: %s", what)
 		}
 	}
 }

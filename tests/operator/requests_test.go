@@ -60,10 +60,10 @@ func (d *desk) ask(key, model, scenario, more string) (status int, id string) {
 	return status, header.Get("X-Request-Id")
 }
 
-// request finds a request by its id, within two seconds.
+// request finds a request by its id, which is there within two seconds.
 func (d *desk) request(id string) (found gjson.Result) {
 	d.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		status, _, answer := d.as("reader", "GET", "/requests/"+id, "")
 		if status == 200 {
 			return gjson.Parse(answer)

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -80,7 +81,28 @@ func (g *Gateway) Open(method, path, key, body string) *http.Response {
 func Try(c *http.Client, url, key, body string, headers ...string) (
 	status int, header http.Header, answer string, err error,
 ) {
-	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	return try(context.Background(), c, url, key, body, headers...)
+}
+
+// Leave is Try by a client that goes away once the request has arrived.
+func (g *Gateway) Leave(path, key, body string, arrived func() bool, headers ...string) {
+	g.T.Helper()
+	ctx, leave := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		_, _, _, err := try(ctx, Client, g.URL+path, key, body, headers...)
+		done <- err
+	}()
+	defer leave()
+	Await(g.T, "the request arrives", arrived)
+	leave()
+	if err := <-done; err == nil {
+		g.T.Error("the request was answered before its client left")
+	}
+}
+
+func try(ctx context.Context, c *http.Client, url, key, body string, headers ...string) (int, http.Header, string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, "", err
 	}

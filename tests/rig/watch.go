@@ -24,6 +24,30 @@ func Await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// Took is how long a condition takes to hold from here on.
+func Took(t testing.TB, what string, holds func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	Await(t, what, holds)
+	return time.Since(began)
+}
+
+// Soon wants something to take a time at most, ten times as much with the race detector. A busy machine
+// may stand still for longer than that, so one of five tries is enough.
+func Soon(t testing.TB, what string, limit time.Duration, took func(try int) time.Duration) {
+	t.Helper()
+	if RaceDetector() {
+		limit *= 10
+	}
+	var all []time.Duration
+	for try := range 5 {
+		if all = append(all, took(try)); all[try] <= limit {
+			return
+		}
+	}
+	t.Errorf("%s took %v, expected %s at most", what, all, limit)
+}
+
 // Log is everything farebox has written to standard error so far.
 func (g *Gateway) Log() string { return g.log.String() }
 

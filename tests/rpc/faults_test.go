@@ -25,7 +25,7 @@ const (
 // says so, and the client pays once.
 func TestCryptoFailover(t *testing.T) {
 	t.Parallel()
-	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 500ms }\n")
+	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 3s }\n")
 	total := int64(0)
 	faults := map[string]node.Faults{
 		"429": {Status: 429}, "503": {Status: 503}, "502": {Status: 502},
@@ -33,7 +33,7 @@ func TestCryptoFailover(t *testing.T) {
 		"infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"}, "quicknode": {Hidden: "quicknode"},
 		"public": {Hidden: "public"}, "therpc": {Hidden: "therpc"},
 		"empty": {Empty: true}, "truncated": {Truncate: true}, "trailing": {Trailing: true}, "dropped": {Drop: true},
-		"slow":    {Delay: 3 * time.Second},
+		"slow":    {Delay: 20 * time.Second},
 		"without": {Without: []string{"eth_chainId", "eth_call"}},
 	}
 	// What a node is without is remembered of it, so that comes last.
@@ -74,10 +74,10 @@ func TestCryptoSlowNode(t *testing.T) {
 // the nodes.
 func TestCryptoNoNodeAnswers(t *testing.T) {
 	t.Parallel()
-	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 300ms }\n")
+	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 3s }\n")
 	for name, f := range map[string]node.Faults{
 		"500": {Status: 500}, "infura": {Hidden: "infura"}, "alchemy": {Hidden: "alchemy"},
-		"truncated": {Truncate: true}, "slow": {Delay: 2 * time.Second},
+		"truncated": {Truncate: true}, "slow": {Delay: 20 * time.Second},
 		"429": {Status: 429, Body: "upgrade at backend-7"},
 	} {
 		for _, n := range c.nodes {

@@ -284,7 +284,8 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 				t.Errorf("the node ran %d writes, want %d", s.Calls["eth_sendUserOperation"], want)
 			}
 		}
-		c.nodes[0].Fault(node.Faults{Delay: 2 * time.Second})
+		answers := make(chan struct{})
+		c.nodes[0].Fault(node.Faults{Until: answers})
 		batch := "[" + keyedRead + "," + write + "]"
 		var all sync.WaitGroup
 		for key, body := range map[string]string{"killed": write, "batch": batch, "read": keyedRead} {
@@ -294,8 +295,9 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Second) // the node has them
+		c.asked(3)
 		c.Kill()
+		close(answers)
 		all.Wait()
 		rig.Await(t, "the node ran the writes", func() bool {
 			return c.nodes[0].Stats().Calls["eth_sendUserOperation"] == 2

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 // Transactions of a batch whose nonces were used are looked for side by side.
 func TestUsedNoncesOfABatchAreLookedUpSideBySide(t *testing.T) {
 	t.Parallel()
-	const delay, count = 50 * time.Millisecond, 100
+	const delay, count = 200 * time.Millisecond, 100
 	n, url := startSimulated(t, node.Options{})
 	c := startHostile(t, 3, "", url)
 	var calls, answers []string
@@ -50,25 +51,33 @@ func TestLookingForATransactionEndsAtTheLimit(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"nonce too low"}}`)
 	}
 	c := startHostile(t, 0, "      timeouts: { read: 1s, heavy: 1s, write: 1s, total: 2s }\n", node(), node())
+	tries := int64(0)
 	for _, body := range []string{sendRaw("0x01"), "[" + sendRaw("0x01") + "]"} {
-		began := time.Now()
-		status, _, answer := c.rpc(body)
-		if took := time.Since(began); status != 200 || !strings.Contains(answer, "nonce too low") || took > 2*limit {
-			t.Errorf("%s: %d %s after %s", body, status, answer, took)
+		var took []time.Duration // a busy machine may stand still: one of three is enough
+		for len(took) == 0 || len(took) < 3 && slices.Min(took) > 2*limit {
+			began := time.Now()
+			status, _, answer := c.rpc(body)
+			took = append(took, time.Since(began))
+			if tries++; status != 200 || !strings.Contains(answer, "nonce too low") {
+				t.Errorf("%s: %d %s after %s", body, status, answer, took)
+			}
+		}
+		if slices.Min(took) > 2*limit {
+			t.Errorf("%s took %s", body, took)
 		}
 	}
-	c.spent(2 * 5)
+	c.spent(tries * 5)
 }
 
 // A node that took a transaction and drips its answer uses up its time, and
 // what is left is enough to find the transaction at another.
 func TestATransactionIsFoundWithinTheLimit(t *testing.T) {
 	t.Parallel()
-	const limit = 4 * time.Second
+	const limit = 8 * time.Second
 	n, url := startSimulated(t, node.Options{})
 	n.Fault(node.Faults{Without: []string{"eth_sendRawTransaction"}})
 	n.Give(hashOf01)
-	c := startHostile(t, 0, "      timeouts: { read: 4s, heavy: 4s, write: 4s, total: 4s }\n",
+	c := startHostile(t, 0, "      timeouts: { read: 8s, heavy: 8s, write: 8s, total: 8s }\n",
 		startDrippingOn(t, "eth_sendRawTransaction", `{"jsonrpc":"2.0","id":1,"result":null}`), url)
 	began := time.Now()
 	status, _, answer := c.rpc(sendRaw("0x01"))

@@ -38,7 +38,8 @@ func TestCryptoTurnThatDoesNotCome(t *testing.T) {
 	c := startChainWith(t, 1, "      head_every: 0s\n      timeouts: { read: 50s }\n", "", turnRules+"50ms\n")
 	c.NewAccount("other", "1")
 	other := c.Key("other")
-	c.nodes[0].Fault(node.Faults{Delay: 5 * time.Second})
+	answers := make(chan struct{})
+	c.nodes[0].Fault(node.Faults{Until: answers})
 	var all sync.WaitGroup
 	var answered, refused atomic.Int64
 	for range 2 {
@@ -49,6 +50,7 @@ func TestCryptoTurnThatDoesNotCome(t *testing.T) {
 			case status == 429 && header.Get("Retry-After") != "" && header.Get("X-RateLimit-Limit") == "" &&
 				strings.Contains(answer, "at most 1 are served") && strings.Contains(answer, `"customMessage"`):
 				refused.Add(1)
+				close(answers)
 			default:
 				t.Errorf("answered %d %v %s", status, header, answer)
 			}

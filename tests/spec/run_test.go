@@ -27,7 +27,7 @@ import (
 )
 
 // untilLimit is how long a step is repeated until it answers as it should.
-const untilLimit = 20 * time.Second
+const untilLimit = time.Minute
 
 // runner carries out one statement.
 type runner struct {

@@ -177,7 +177,7 @@ func (w *world) encrypted(arg []string) (string, error) {
 		if w.e2ee.client, err = enclave.NewClient(); err != nil {
 			return
 		}
-		for range 100 { // until the enclave is verified
+		for range 600 { // until the enclave is verified
 			_, _, body := w.Get("/tee/attestation?model=e2ee-sim", "")
 			if w.e2ee.model = gjson.GetBytes(body, "signing_public_key").Str; w.e2ee.model != "" {
 				return

@@ -131,7 +131,7 @@ func TestOnlyTheOutcomeOfAKeyedChatIsKept(t *testing.T) {
 		}
 	}
 	again()
-	time.Sleep(time.Second) // keys are on disk by then
+	time.Sleep(4 * time.Second) // keys are on disk by then
 	s.Kill()
 	s.Start()
 	rig.Await(t, "the enclave is verified", func() bool {

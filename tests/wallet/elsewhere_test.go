@@ -112,7 +112,7 @@ func TestAPaymentThatARestoredStoreHasForgottenIsCreditedAgain(t *testing.T) {
 	s.CLI("backup", backup)
 	p, q := chain.NewPayer(), chain.NewSolanaPayer()
 	payments := []*signed{
-		s.signAuthorization(p, p.Authorization(payEVM, 7*usd, time.Now().Add(12*time.Second))), s.sign(q, 7*usd)}
+		s.signAuthorization(p, p.Authorization(payEVM, 7*usd, time.Now().Add(20*time.Second))), s.sign(q, 7*usd)}
 	for _, payment := range payments {
 		if r := s.pay(payment); r.status != 200 {
 			t.Fatalf("answered %s", r)

@@ -320,7 +320,7 @@ func (s *shop) balance(p *chain.Payer) reply {
 // has waits for a wallet to have exactly so many USD.
 func (s *shop) has(p *chain.Payer, want string) {
 	s.T.Helper()
-	s.hasWithin(30*time.Second, p, want)
+	s.hasWithin(time.Minute, p, want)
 }
 
 func (s *shop) hasWithin(limit time.Duration, p *chain.Payer, want string) {

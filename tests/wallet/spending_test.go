@@ -172,22 +172,17 @@ func TestFiveRequestsOfAWalletAreUnderWay(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	p, other := s.customer(chain.NewPayer(), 5*usd), s.customer(chain.NewPayer(), 5*usd)
-	slow := rig.Ask("sim-chat", "[[sim tokens=8 gap_ms=400]] Hello", `,"stream":true`)
+	slow := rig.Ask("sim-chat", "[[sim tokens=8 gap_ms=1000]] Hello", `,"stream":true`)
 	var all sync.WaitGroup
-	begun := make(chan struct{}, 5)
 	for range 5 {
 		all.Go(func() {
-			begun <- struct{}{}
 			r, err := tell(s.Gateway, "POST", "/chat/completions", slow, signInHeader, signIn(p))
 			if err != nil || r.status != 200 {
 				t.Errorf("one of five: %v %s", err, r)
 			}
 		})
 	}
-	for range 5 {
-		<-begun
-	}
-	time.Sleep(700 * time.Millisecond)
+	rig.Await(t, "five are under way", func() bool { return s.sim.Stats().Open == 5 })
 	if r := s.spend(p, ""); r.status != 429 || r.Get("code").Str != "X402_CONCURRENCY_LIMIT" ||
 		r.header.Get("Retry-After") == "" {
 		t.Errorf("the sixth is answered %s", r)

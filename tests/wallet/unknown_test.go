@@ -17,7 +17,7 @@ import (
 // What a facilitator says moves no money: the chain decides, whatever it says.
 func TestTheChainDecidesWhateverTheFacilitatorSays(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, options{facilitator: ", settle_timeout: 2s, verify_timeout: 2s"})
+	s := openShop(t, options{facilitator: ", settle_timeout: 3s, verify_timeout: 20s"})
 	for _, c := range []struct {
 		lie     chain.Lie
 		status  string // that it may be answered with
@@ -95,7 +95,7 @@ func TestVerifyLiesAndNobodyLosesAnything(t *testing.T) {
 // A facilitator that cannot be asked was sent nothing: 503, and the same payment later.
 func TestAFacilitatorThatIsAwayCostsNothing(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, options{facilitator: ", settle_timeout: 2s, verify_timeout: 1s"})
+	s := openShop(t, options{facilitator: ", settle_timeout: 10s, verify_timeout: 4s"})
 	for _, lie := range []chain.Lie{facilitator.Down, facilitator.Hangs} {
 		p := chain.NewPayer()
 		payment := s.sign(p, 5*usd)
