@@ -62,7 +62,7 @@ RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger me
 # SQLite, its C library and the compiler of WebAssembly take ten times as long with the detector. None has generic
 # functions that others would share.
 # The overlay lets a test shift the clock of package time; without FAREBOX_CLOCK_OFFSET the clock is right.
-RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
+RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false \
   -gcflags=github.com/tetratelabs/wazero/...=-race=false -overlay $(shell ./.ci/clocks overlay)
 # Random checks of the ledger were made by `make test`; these runs ask another question.
 race race-rooms race-binary: export FAREBOX_RAPID_CHECKS = 10
