@@ -18,7 +18,7 @@ func TestHostileTextsAreCleanedInTime(t *testing.T) {
 				clean(strings.Repeat(piece, 1<<20/len(piece)), markup, maxContent)
 			}
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: %s", name, took)
 		}
 	}
