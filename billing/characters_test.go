@@ -140,7 +140,7 @@ func TestAnAccountImportsACharacterOnce(t *testing.T) {
 			s := f.Characters().CharacterStats()
 			return s.Of("ada").Imports == 2 && s.Of("bo").Imports == 1
 		}
-		eventually(t, "two accounts with ada and one with bo", 10*time.Second, is)
+		eventually(t, "two accounts with ada and one with bo", time.Minute, is)
 		f.reopen()
 		f.Characters().ServeCharacters()
 		a = f.find(secretOf(t, f, "a"))
@@ -180,7 +180,7 @@ func TestNodesSeeReviewsOfEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, n := range nodes {
-		eventually(t, fmt.Sprintf("the review on node %d", i), 10*time.Second, func() bool {
+		eventually(t, fmt.Sprintf("the review on node %d", i), time.Minute, func() bool {
 			n.characters.readNews()
 			return n.Characters().CharacterStats().Of("ada").Ratings == 1
 		})

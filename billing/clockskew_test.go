@@ -269,7 +269,7 @@ func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
 		}
 		refused := func(i int, why string) {
 			t.Helper()
-			for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 				if _, err := l.Lookup([]byte(secrets[i])); err != nil {
 					return
 				}
@@ -326,12 +326,12 @@ func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 	}
 	charge()
 	off.Store(int64(time.Hour))
-	eventually(t, "the difference is known", 5*time.Second, func() bool {
+	eventually(t, "the difference is known", time.Minute, func() bool {
 		store, _ := l.Skew()
 		return (store-time.Hour).Abs() < time.Second && l.ahead.Load() != 0
 	})
 	charge()
-	eventually(t, "the difference is told", 5*time.Second, func() bool {
+	eventually(t, "the difference is told", time.Minute, func() bool {
 		return strings.Contains(log.String(), "the clock of this machine is 1h0m0s ahead of PostgreSQL's")
 	})
 	if err := l.Healthy(); err != nil {
@@ -347,7 +347,7 @@ func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 		}
 	}
 	off.Store(0)
-	eventually(t, "the end of it is told", 5*time.Second, func() bool {
+	eventually(t, "the end of it is told", time.Minute, func() bool {
 		return strings.Contains(log.String(), "the clocks agree again")
 	})
 	if n := strings.Count(log.String(), "the clock of this machine is"); n != 1 {

@@ -49,7 +49,7 @@ func failed(t testing.TB, l *Ledger, id string) {
 // given waits until a job is given back.
 func given(t testing.TB, l *Ledger, id string) *store.JobRow {
 	t.Helper()
-	for range 500 {
+	for range 6000 {
 		if err := l.project.drain(); err != nil {
 			t.Fatal(err)
 		}

@@ -225,7 +225,7 @@ func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
 			t.Fatalf("code %d, %s", d.Code, d.Limit)
 		}
 	}
-	eventually(t, "Redis counts no request", 5*time.Second, func() bool {
+	eventually(t, "Redis counts no request", time.Minute, func() bool {
 		day, _ := inRedis(t, server, n)
 		return day == 0
 	})
@@ -283,7 +283,7 @@ func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 		t.Fatalf("the other node admits beyond the limit: %+v", d)
 	}
 	h.Settle(Settlement{Model: "model", Status: 200, Now: At(time.Now()), Tokens: 100})
-	eventually(t, "the other node may use what was not used", 5*time.Second, func() bool {
+	eventually(t, "the other node may use what was not used", time.Minute, func() bool {
 		return nodes[1].try(&other, rate, 9000).Code == Admitted
 	})
 	var q window.Quota

@@ -294,7 +294,7 @@ func TestControlSocketIsBounded(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("open connections keep the ledger from closing")
 	}
 	for _, c := range open {

@@ -107,7 +107,7 @@ func TestTrafficGoesOnWhileTheStoreIsAway(t *testing.T) {
 	k, _ := f.key("a")
 	store.before.Store(true)
 	f.spend(k, 2000, usd/100)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for f.Healthy() == nil {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody says that the store is away")
@@ -177,7 +177,7 @@ func TestDetailIsPutOffAndNeverLost(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for f.Stats().UsageLag > 0 {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is quiet, but the detail still lags by %d records", f.Stats().UsageLag)

@@ -116,7 +116,7 @@ func TestSlowReportEndsInTime(t *testing.T) {
 		slow.Limit = 100 * time.Millisecond
 		began := time.Now()
 		_, err := slow.Sum(report.SumQuery{By: "day"}, 0)
-		if took := time.Since(began); !errors.Is(err, report.ErrTimeout) || took > 5*time.Second {
+		if took := time.Since(began); !errors.Is(err, report.ErrTimeout) || took > 20*time.Second {
 			t.Errorf("a query without end gave %v after %s", err, took)
 		}
 		if _, err := f.Reports(k.Account).List(report.ListQuery{Limit: 1, Page: 1}); err != nil {

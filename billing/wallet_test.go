@@ -172,7 +172,7 @@ func TestNodesHearOfWalletsWithinASecond(t *testing.T) {
 	becomes := func(name string) {
 		t.Helper()
 		var last string
-		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			k, err := nodes[1].WalletKey(testWallet)
 			if last = fmt.Sprint(err); err == nil {
 				last = k.Account.Name()
@@ -382,7 +382,7 @@ func TestTransactionsOfNodesAddUp(t *testing.T) {
 	payAs(t, nodes[0], "pay_a", testWallet, 50*usd)
 	var keys []*Key
 	for _, l := range nodes {
-		for end := time.Now().Add(4 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			k, err := l.WalletKey(testWallet)
 			if err == nil {
 				keys = append(keys, k)
@@ -434,7 +434,7 @@ func TestTransactionsOfNodesAddUp(t *testing.T) {
 		}
 		return len(list.List) == 601 && !list.Behind
 	}
-	for end := time.Now().Add(10 * time.Second); !whole(nodes[0], keys[0]) || !whole(nodes[1], keys[1]); {
+	for end := time.Now().Add(time.Minute); !whole(nodes[0], keys[0]) || !whole(nodes[1], keys[1]); {
 		time.Sleep(50 * time.Millisecond)
 		if time.Now().After(end) {
 			t.Fatal("the nodes do not come to have all")

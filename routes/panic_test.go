@@ -196,7 +196,7 @@ func servePanics(t *testing.T) *panicRig {
 func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 	t.Helper()
 	var found []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		found = found[:0]
 		for _, line := range g.Log.Lines() {
 			if strings.Contains(line, " panicked") {
@@ -220,7 +220,7 @@ func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 // lastRequest is the line of the request that ended last.
 func (g *panicRig) lastRequest(t *testing.T) string {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if g.Gateway.Active() == 0 {
 			break
 		}

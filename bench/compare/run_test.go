@@ -118,7 +118,7 @@ func TestNoProcessOfOursIsLeft(t *testing.T) {
 	for _, p := range append(g.processes, l.upstream) {
 		select {
 		case <-p.done:
-		case <-time.After(time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s still runs", p.name)
 		}
 	}

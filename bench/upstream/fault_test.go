@@ -45,7 +45,7 @@ func chunks(t *testing.T, url, body, sim string) [][]byte {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	req, _ := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(body))
 	req.Header.Set("X-Sim", sim)
 	_ = req.Write(nc)

@@ -189,7 +189,7 @@ func TestStrayAnswerFollowsAWholeOne(t *testing.T) {
 		req, _ := http.NewRequest("POST", url+"/v1/chat/completions",
 			strings.NewReader(chatBody("sim-chat", "[[sim echo=mine stray="+after+"]] hi")))
 		_ = req.Write(nc)
-		_ = nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		_ = nc.SetReadDeadline(time.Now().Add(3 * time.Second))
 		b, _ := io.ReadAll(nc)
 		if !bytes.Contains(b, []byte(`"content":"mine"`)) || !bytes.Contains(b, []byte(StrayText)) ||
 			bytes.Count(b, []byte("HTTP/1.1 200")) != 2 {

@@ -264,8 +264,8 @@ func TestLongClusterAndSentinelAnswer(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if time.Since(begin) > 30*time.Second {
-			t.Fatalf("30 s after the master was killed: %v", err)
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("a minute after the master was killed: %v", err)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func (r *run) drain() {
 		r.t.Fatal(err)
 	}
 	defer func() { m.stop(); m.work.Wait() }()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		left := 0
 		for _, p := range r.payments {
 			if row := r.row(p.ID); row != nil && row.State < store.PaymentFinal {

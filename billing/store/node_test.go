@@ -119,7 +119,7 @@ func TestOlderProcessCanWriteNothing(t *testing.T) {
 			booked.Store(old.b.Last)
 		}
 	}()
-	eventually(t, "the older process books", 10*time.Second, func() bool { return booked.Load() > 0 })
+	eventually(t, "the older process books", time.Minute, func() bool { return booked.Load() > 0 })
 	young := l.join("n0")
 	if err := <-end; !errors.Is(err, ErrFenced) {
 		t.Errorf("the older process ended with %v", err)

@@ -89,7 +89,7 @@ func TestAnEndlessLoopDiesAtTheDeadline(t *testing.T) {
 	if _, err := do(t, p, "loop", "", nil); !errors.Is(err, ErrTooSlow) {
 		t.Errorf("%v, want ErrTooSlow", err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	works(t, p)
@@ -183,7 +183,7 @@ func TestACallerThatLeavesFreesTheChild(t *testing.T) {
 		if job != "silence" && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want the context's", job, err)
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s took %v", job, took)
 		}
 		works(t, p)

@@ -191,7 +191,7 @@ func childOf(t *testing.T, p *Pool) int {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for range 200 {
+	for range 6000 {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(b), ") Z ") {
 			return

@@ -226,7 +226,7 @@ func TestPagesAreKept(t *testing.T) {
 		asked.Add(1)
 		fmt.Fprint(w, article(""))
 	})
-	s := scraper(t, Options{Jail: here{}, Cache: 1 << 20, TTL: 2 * time.Second})
+	s := scraper(t, Options{Jail: here{}, Cache: 1 << 20, TTL: 5 * time.Second})
 	f := func(path string, cached bool, count int32) {
 		t.Helper()
 		p, err := get(t, s, u+path)
@@ -241,7 +241,7 @@ func TestPagesAreKept(t *testing.T) {
 	f("/never", false, 3)
 	f("/fails", false, 4)
 	f("/fails", false, 5)
-	time.Sleep(2100 * time.Millisecond)
+	time.Sleep(5100 * time.Millisecond)
 	f("/to", false, 6)
 }
 

@@ -134,7 +134,7 @@ func TestDeepAnswersAreRefused(t *testing.T) {
 		if list := u.results([]byte(answer), 20); list != nil {
 			t.Errorf("%s: read as %v", name, list)
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%s: it took %s", name, took)
 		}
 	}

@@ -23,10 +23,10 @@ func TestAHangingServiceLeavesTimeForTheNext(t *testing.T) {
 			}
 		})
 	}
-	config := strings.NewReplacer("HANGS", answers(time.Minute), "WELL", answers(700*time.Millisecond)).Replace(`
+	config := strings.NewReplacer("HANGS", answers(time.Minute), "WELL", answers(time.Second)).Replace(`
 augment:
   search:
-    timeout: 2s
+    timeout: 8s
     brave:
       - { name: hangs, format: brave, base_url: "http://HANGS" }
       - { name: well, format: brave, base_url: "http://WELL", priority: 1 }
@@ -36,7 +36,7 @@ augment:
 	began := time.Now()
 	status, answer := rig.Post("/augment/search", `{"query":"x"}`, "")
 	if took := time.Since(began); status != 200 || !strings.Contains(answer, "https://a.example/") ||
-		took > 3*time.Second {
+		took > 10*time.Second {
 		t.Errorf("%d %s after %s", status, answer, took)
 	}
 }

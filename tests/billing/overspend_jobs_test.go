@@ -1,11 +1,17 @@
 package billing
 
 import (
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"farebox/bench/overspend"
 	"farebox/billing"
+	"farebox/config"
+	"farebox/tests/rig"
 )
 
 // jobsEnded waits until nothing of a job is left to do, its refund included. What never
@@ -52,4 +58,28 @@ func TestJobsLeftUnseenArePaidAndFailedOnesAreNot(t *testing.T) {
 		printCells(t, r)
 	}
 	l.verify()
+}
+
+// keyUse asks what the key itself used, where more than its limit left the
+// account: what a request cost beyond the limit is the account's debt, which it
+// pays by itself.
+func (b *overspendBooks) keyUse(cell string, f *overspend.Funds) error {
+	g := b.lab.nodes[0]
+	req, err := http.NewRequest(http.MethodGet, g.URL+"/api_keys/"+b.keys[cell][0], nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+b.keys[cell][1])
+	res, err := rig.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	used, err := config.ParseNano(gjson.GetBytes(text, "data.currentPeriodUsage.usd").String())
+	f.Key = int64(used)
+	return err
 }

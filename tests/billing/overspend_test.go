@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"farebox/bench/overspend"
 	"farebox/bench/servers"
@@ -272,30 +268,6 @@ func (b *overspendBooks) read(op billing.Operator) error {
 		b.list[a.Name] = f
 	}
 	return nil
-}
-
-// keyUse asks what the key itself used, where more than its limit left the
-// account: what a request cost beyond the limit is the account's debt, which it
-// pays by itself.
-func (b *overspendBooks) keyUse(cell string, f *overspend.Funds) error {
-	g := b.lab.nodes[0]
-	req, err := http.NewRequest(http.MethodGet, g.URL+"/api_keys/"+b.keys[cell][0], nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+b.keys[cell][1])
-	res, err := rig.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	used, err := config.ParseNano(gjson.GetBytes(text, "data.currentPeriodUsage.usd").String())
-	f.Key = int64(used)
-	return err
 }
 
 func nano(t testing.TB, text string) billing.Nano {

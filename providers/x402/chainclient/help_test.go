@@ -82,7 +82,7 @@ func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
 				Confirmations: 1, FinalDepth: 12},
 		},
 		Facilitators: []config.X402Facilitator{{Name: "f", URL: config.Secret(url), Auth: "none",
-			VerifyTimeout: time.Second, SettleTimeout: time.Second, MaxInFlight: 4}}}
+			VerifyTimeout: 3 * time.Second, SettleTimeout: 3 * time.Second, MaxInFlight: 4}}}
 	if change != nil {
 		change(c)
 	}
@@ -144,7 +144,7 @@ func (w *world) onSolana(from *chain.Payer) *onchain.Payment {
 
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

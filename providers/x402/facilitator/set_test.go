@@ -56,7 +56,7 @@ func (f *fake) says(answer func(w http.ResponseWriter, r *http.Request)) { f.ans
 
 func (f *fake) config(name string) config.X402Facilitator {
 	return config.X402Facilitator{Name: name, URL: config.Secret(f.URL + "/base/"), Auth: "none",
-		VerifyTimeout: 300 * time.Millisecond, SettleTimeout: 300 * time.Millisecond, MaxInFlight: 2}
+		VerifyTimeout: 1500 * time.Millisecond, SettleTimeout: 1500 * time.Millisecond, MaxInFlight: 2}
 }
 
 func newTestSet(t *testing.T, list ...config.X402Facilitator) *Set {
@@ -114,7 +114,7 @@ func TestNobodySettlesWhatAnotherMayHave(t *testing.T) {
 		if err == nil || !r.Unclear || r.OK || second.calls.Load() != before {
 			t.Errorf("%s: %+v %v, and the second was asked %d times", name, r, err, second.calls.Load()-before)
 		}
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 		// To verify moves nothing, so that the next is asked.
@@ -221,7 +221,7 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 			t.Error("a facilitator that hangs has answered")
 		}
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("behind a facilitator that hangs it took %v", took)
 	}
 }
@@ -325,7 +325,7 @@ func TestReloadKeepsFacilitators(t *testing.T) {
 	one, two := f.config("one"), f.config("two")
 	s := newTestSet(t, one)
 	s.Start()
-	for end := time.Now().Add(5 * time.Second); s.Offer("s:1") != "payer"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.Offer("s:1") != "payer"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("nobody pays fees: %+v", s.States())
 		}
