@@ -180,6 +180,19 @@ func TestBlankImagesAreBlack(t *testing.T) {
 			t.Errorf("%s: %x %x %x", f, r, g, b)
 		}
 	}
+	for _, size := range [][2]int{{1, 1}, {9, 4096}, {4096, 3}, {1000, 1}} {
+		b, err := c.Blank(context.Background(), size[0], size[1], WebP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, no := Read(nil, b)
+		m, _, err := pixelsOf(b)
+		if err != nil || no != nil || h.Width != size[0] || h.Height != size[1] || m.Bounds().Dx() != size[0] || m.Bounds().Dy() != size[1] {
+			t.Errorf("%v: %+v, %v, %v", size, h, no, err)
+		} else if r, g, b, a := m.At(size[0]-1, size[1]-1).RGBA(); r|g|b != 0 || a != 0xffff {
+			t.Errorf("%v: %x %x %x %x", size, r, g, b, a)
+		}
+	}
 	b, err := c.Blank(context.Background(), 1<<30, -5, PNG)
 	if h, no := Read(nil, b); err != nil || no != nil || h.Width != maxBlank || h.Height != 1 {
 		t.Errorf("%+v, %v, %v", h, err, no)
