@@ -109,11 +109,14 @@ const (
 	charactersPriced        = 1000          // that per_thousand_characters is the price of
 )
 
-var (
-	musicKind = kind{"music", "music", Rate{RPM: 40}, newMusic}
-)
-
-func newMusic() Spec { return filledSpec(&Music{}) }
+// MusicKind makes tracks.
+var MusicKind = &JobKind{
+	Name: "music", Path: "/audio", Media: "audio/",
+	Outputs: []string{"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
+		"outputs", "file", "files", "data", "result", "url"},
+	dialects: []string{"native", "fal", "replicate", "elevenlabs"}, things: "music",
+	spec: func() Spec { return filledSpec(&Music{}) },
+}
 
 // Text is false: what comes out is sound.
 func (m *Music) Text() bool { return false }
@@ -318,6 +321,6 @@ func (m *Music) checkVoices(v *validator, path string) {
 	}
 }
 
-func (m *Music) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
-	v.composes(path, t, u)
+func (m *Music) checkTarget(v *validator, path string, of *Model, t *Target, u *Upstream) {
+	v.jobTarget(path, of, t, u)
 }

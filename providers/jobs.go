@@ -8,7 +8,7 @@ import (
 )
 
 // takesJobs gives the targets of models of one kind what takes orders there.
-func takesJobs(kind queue.Kind) func(t *Target, options map[string]string) {
+func takesJobs(kind *config.JobKind) func(t *Target, options map[string]string) {
 	return func(t *Target, options map[string]string) {
 		u := t.Upstream
 		t.Jobs = &queue.Target{
@@ -33,7 +33,7 @@ func JobTargets(m *Model) []*queue.Target {
 
 // JobModel is the model that takes jobs of a kind at an upstream's model, by their names;
 // empty if absent. It is asked where an upstream recommends another of its models.
-func (c *Catalog) JobModel(upstream, name string, kind queue.Kind) string {
+func (c *Catalog) JobModel(upstream, name string, kind *config.JobKind) string {
 	for _, m := range c.models {
 		for _, t := range m.Targets {
 			if to, ok := t.Jobs.(*queue.Target); ok && to.Kind == kind && to.Upstream == upstream && to.Model == name {
@@ -60,6 +60,8 @@ func NewQueue(p *proxy.Proxy, c config.Fetch, catalog func() *Catalog, hook func
 			}
 			return nil
 		},
-		Ours: func(upstream, model string, kind queue.Kind) string { return catalog().JobModel(upstream, model, kind) },
+		Ours: func(upstream, model string, kind *config.JobKind) string {
+			return catalog().JobModel(upstream, model, kind)
+		},
 	})
 }

@@ -1,12 +1,9 @@
 package providers
 
-import (
-	"farebox/config"
-	"farebox/providers/queue"
-)
+import "farebox/config"
 
 // music is what the catalog does for models of music (addendum 7.3, 7.4).
-var music = capability{target: takesJobs(queue.Music), record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+var music = capability{target: takesJobs(config.MusicKind), record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 	spec := m.Spec.(*config.Music)
 	w.singing(spec)
 	w.voicing(spec)

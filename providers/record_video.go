@@ -1,14 +1,11 @@
 package providers
 
-import (
-	"farebox/config"
-	"farebox/providers/queue"
-)
+import "farebox/config"
 
 // filming is what the catalog does for models of videos: their records have what they
 // take and no price, which is asked for (addendum 7.4).
 var filming = capability{
-	target: takesJobs(queue.Video),
+	target: takesJobs(config.VideoKind),
 	record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		c := &m.Spec.(*config.Video).Constraints
 		w.open("constraints")

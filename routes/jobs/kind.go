@@ -8,7 +8,6 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -16,8 +15,7 @@ import (
 // kind is what one kind of jobs has of its own: its endpoints, its rules, what a job of it
 // costs, and how its answers look.
 type kind struct {
-	name      queue.Kind // also the type of its models
-	path      string     // that its endpoints begin with
+	*config.JobKind
 	operation string
 	queueBody func(*config.Config) int // the limit of a body that orders a job
 	quoteBody func(*config.Config) int
@@ -37,10 +35,10 @@ type kind struct {
 }
 
 // class is a limit of an account for what costs nothing (addendum 3.6).
-func class(name string, of queue.Kind, rpm int64) *routes.RateClass {
+func class(name string, of *config.JobKind, rpm int64) *routes.RateClass {
 	rate := &config.Rate{RPM: rpm}
 	return &routes.RateClass{Name: name, Rate: func(cfg *config.Config) (*config.Rate, bool) {
-		return rate, slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == string(of) })
+		return rate, slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == of.Name })
 	}}
 }
 
@@ -48,7 +46,7 @@ func class(name string, of queue.Kind, rpm int64) *routes.RateClass {
 // Queueing counts in the limits of its model.
 func (k *kind) rows(ca *Capability) []routes.Row {
 	row := func(name string, serve func(*routes.Call) *routes.Error) routes.Row {
-		return routes.Row{Method: "POST", Path: k.path + name, Access: routes.Bearer, Wallet: true,
+		return routes.Row{Method: "POST", Path: k.Path + name, Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Limit: routes.SmallBody, Serve: serve}
 	}
 	quote := row("/quote", func(c *routes.Call) *routes.Error { return k.serveQuote(ca, c) })
@@ -134,7 +132,7 @@ func (k *kind) find(c *routes.Call, class *routes.RateClass) (*form, *job.View, 
 	if d := c.Count(class, 1); d.Code != billing.Admitted {
 		return nil, nil, c.Overrun(class, &d, c.Row.Path)
 	}
-	v, e := c.FindJob(k.name, f.words(k.memberModel), f.words(k.memberQueueID), k.path+"/queue")
+	v, e := c.FindJob(k.JobKind, f.words(k.memberModel), f.words(k.memberQueueID), k.Path+"/queue")
 	return f, v, e
 }
 

@@ -4,21 +4,20 @@ import (
 	"math"
 
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
 // music is the kind of jobs that make tracks.
 var music = &kind{
-	name: queue.Music, path: "/audio", operation: "music_generation",
+	JobKind: config.MusicKind, operation: "music_generation",
 	queueBody: musicBody, quoteBody: routes.SmallBody,
 	shape: musicShape, memberModel: musicModel, memberQueueID: musicQueueID, memberDelete: musicDelete,
 	quoteBook: musicQuoteBook, queueBook: musicQueueBook, retrieveBook: musicRetrieveBook,
 	completeBook: musicCompleteBook,
-	quotes:       class("audio-quote", queue.Music, 120),
-	retrievals:   class("audio-retrieve", queue.Music, 120),
-	completions:  class("audio-complete", queue.Music, 120),
+	quotes:       class("audio-quote", config.MusicKind, 120),
+	retrievals:   class("audio-retrieve", config.MusicKind, 120),
+	completions:  class("audio-complete", config.MusicKind, 120),
 	check:        checkMusic, quote: quoteMusic, sell: sellMusic,
 	failed: failedMusic, link: linkToMusic, deliver: (*Capability).lookAtMusic,
 }

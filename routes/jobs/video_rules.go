@@ -4,26 +4,25 @@ import (
 	"math"
 
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
 // videos is the kind of jobs that make videos.
 var videos = &kind{
-	name: queue.Video, path: "/video", operation: "video_generation", probes: []*routes.RateClass{byProbes},
+	JobKind: config.VideoKind, operation: "video_generation", probes: []*routes.RateClass{byProbes},
 	shape: videoShape, memberModel: videoModel, memberQueueID: videoQueueID, memberDelete: videoDelete,
 	quoteBook: videoQuoteBook, queueBook: videoQueueBook, retrieveBook: videoRetrieveBook,
 	completeBook: videoCompleteBook,
-	quotes:       class("video-quote", queue.Video, 120),
-	retrievals:   class("video-retrieve", queue.Video, 120),
-	completions:  class("video-complete", queue.Video, 120),
+	quotes:       class("video-quote", config.VideoKind, 120),
+	retrievals:   class("video-retrieve", config.VideoKind, 120),
+	completions:  class("video-complete", config.VideoKind, 120),
 	check:        checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
 	failed: failedVideo, link: linkToVideo, deliver: nothingToSee,
 }
 
 // byProbes limits requests that have us follow links.
-var byProbes = class("video-probe", queue.Video, 40)
+var byProbes = class("video-probe", config.VideoKind, 40)
 
 // Ids of the members of all bodies about videos (addendum 10). One Shape names them all;
 // every member that an endpoint does not take is refused by its name.
