@@ -99,7 +99,8 @@ func kindOf(typ string) (k kind, served bool) {
 	return kinds[max(i, 0)], i >= 0
 }
 
-func servedTypes() []string {
+// ModelTypes are the types of models that are served.
+func ModelTypes() []string {
 	var names []string
 	for _, k := range kinds {
 		names = append(names, k.name)
@@ -293,7 +294,7 @@ func (v *validator) traits(taken map[string]string) {
 // kind checks the type.
 func (v *validator) kind(path string, m *Model) bool {
 	if _, served := kindOf(m.Type); !served {
-		v.oneOf(path+".type", m.Type, servedTypes()...)
+		v.oneOf(path+".type", m.Type, ModelTypes()...)
 		return false
 	}
 	return true
