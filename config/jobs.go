@@ -25,6 +25,20 @@ type Jobs struct {
 	WebhookURL string `yaml:"webhook_url"`
 }
 
+// Member is a member of a model's record in the catalog: a bool, number, text, list of texts or
+// of numbers, Decimal, price (Each) or an object ([]Member). A *bool that is nil is left out.
+type Member struct {
+	Name  string
+	Value any
+}
+
+// JobSpec is the Spec of a model that takes jobs.
+type JobSpec interface {
+	Spec
+	// Record has what only records of the type have (addendum 7.3, 7.4), in their order.
+	Record() []Member
+}
+
 // JobKind is a kind of asynchronous job, described beside the Spec of its models.
 type JobKind struct {
 	Name string // of its models' type and of their tier; stored with each job
@@ -35,9 +49,9 @@ type JobKind struct {
 	Media    string   // that the media types of its results begin with
 	Outputs  []string // members of an app's output that may have the result, in the order of the search
 
-	dialects []string // of upstreams that serve it
-	things   string   // that it makes, in messages
-	spec     func() Spec
+	dialects []string       // of upstreams that serve it
+	things   string         // that it makes, in messages
+	spec     func() JobSpec // without its defaults
 }
 
 // JobKinds are all kinds of jobs, in the order in which their types are listed.
@@ -59,6 +73,11 @@ func eachJob[T any](of func(*JobKind) T) (list []T) {
 		list = append(list, of(k))
 	}
 	return list
+}
+
+// kind is the type of the models.
+func (k *JobKind) kind() kind {
+	return kind{k.Name, k.Name, Rate{RPM: 40}, func() Spec { return filledSpec(k.spec()) }}
 }
 
 // MakesJobs says that some model takes jobs, whose results are kept.

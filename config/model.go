@@ -91,7 +91,7 @@ type kind struct {
 var kinds = slices.Concat([]kind{
 	{"text", "M", Rate{}, newChat},
 	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
-}, imageKinds, soundKinds, eachJob(func(k *JobKind) kind { return kind{k.Name, k.Name, Rate{RPM: 40}, k.spec} }))
+}, imageKinds, soundKinds, eachJob((*JobKind).kind))
 
 // kindOf is the kind of a type, or that of text for a type that is not served.
 func kindOf(typ string) (k kind, served bool) {

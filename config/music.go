@@ -115,7 +115,39 @@ var MusicKind = &JobKind{
 	Outputs: []string{"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
 		"outputs", "file", "files", "data", "result", "url"},
 	dialects: []string{"native", "fal", "replicate", "elevenlabs"}, things: "music",
-	spec: func() Spec { return filledSpec(&Music{}) },
+	spec: func() JobSpec { return &Music{} },
+}
+
+// Record has what the model can and takes, and its price (addendum 7.3).
+func (m *Music) Record() []Member {
+	can, c := &m.Capabilities, &m.Constraints
+	list := []Member{{"supports_lyrics", can.Lyrics}, {"lyrics_required", can.LyricsRequired},
+		{"supports_lyrics_optimizer", can.LyricsOptimizer}}
+	if can.Lyrics {
+		list = append(list, Member{"lyrics_character_limit", c.LyricsCharacters})
+	}
+	list = append(list, Member{"supports_force_instrumental", can.ForceInstrumental}, Member{"supports_loop", can.Loop},
+		Member{"supports_language_code", can.LanguageCode}, Member{"supports_speed", can.Speed})
+	if isOn(can.Speed) {
+		list = append(list, Member{"default_speed", *c.DefaultSpeed}, Member{"min_speed", *c.MinSpeed},
+			Member{"max_speed", *c.MaxSpeed})
+	}
+	if len(m.Voices) > 0 {
+		list = append(list, Member{"voices", m.Voices}, Member{"default_voice", m.DefaultVoice})
+	}
+	list = append(list, Member{"supports_custom_voice_id", m.CustomVoiceIDs})
+	if len(c.Durations) > 0 {
+		list = append(list, Member{"duration_options", c.Durations})
+	}
+	if c.MaxDuration > 0 {
+		list = append(list, Member{"min_duration", c.MinDuration}, Member{"max_duration", c.MaxDuration})
+	}
+	if c.Timed() {
+		list = append(list, Member{"default_duration", c.DefaultDuration})
+	}
+	return append(list, Member{"min_prompt_length", c.MinPromptCharacters},
+		Member{"prompt_character_limit", c.PromptCharacters}, Member{"supported_formats", m.Formats},
+		Member{"default_format", m.DefaultFormat}, Member{"pricing", m.Price.record()})
 }
 
 // Text is false: what comes out is sound.

@@ -157,7 +157,17 @@ var VideoKind = &JobKind{
 	Required: map[string]string{"prompt": "Enlarge this video.", "duration": "auto"},
 	Outputs:  []string{"video", "video_file", "video_url", "videos", "output", "outputs", "file", "files", "data", "result", "url"},
 	dialects: []string{"native", "fal", "replicate"}, things: "videos",
-	spec: func() Spec { return filledSpec(&Video{}) },
+	spec: func() JobSpec { return &Video{} },
+}
+
+// Record has what the model takes; its price is asked for (addendum 7.4).
+func (vi *Video) Record() []Member {
+	c := &vi.Constraints
+	return []Member{{"constraints", []Member{
+		{"aspect_ratios", c.AspectRatios}, {"resolutions", c.Resolutions}, {"durations", c.Durations},
+		{"model_type", c.ModelType}, {"audio", c.Audio}, {"audio_configurable", c.AudioConfigurable},
+		{"prompt_character_limit", c.PromptCharacters},
+	}}}
 }
 
 // Text is false: what comes out are pictures and sound.

@@ -7,14 +7,53 @@ import (
 	"farebox/proxy"
 )
 
-// takesJobs gives the targets of models of one kind what takes orders there.
-func takesJobs(kind *config.JobKind) func(t *Target, options map[string]string) {
-	return func(t *Target, options map[string]string) {
+// takesJobs is what the catalog does for models of one kind of jobs: their targets get
+// what takes orders there.
+func takesJobs(kind *config.JobKind) capability {
+	target := func(t *Target, options map[string]string) {
 		u := t.Upstream
 		t.Jobs = &queue.Target{
 			Upstream: u.Name, Model: t.Name, Kind: kind, Dialect: dialects[u.Config.Spoken()].jobs,
 			Proxy: u.Proxy, Base: u.Config.EndpointURL(), Options: options,
 			NoLinks: u.Config.Links == "none", Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+		}
+	}
+	return capability{target: target, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		w.members(m.Spec.(config.JobSpec).Record())
+	}}
+}
+
+// members writes the members of a record, but for switches of which the operator said nothing.
+func (w *writer) members(list []config.Member) {
+	for _, m := range list {
+		switch v := m.Value.(type) {
+		case bool:
+			w.flag(m.Name, v)
+		case *bool:
+			if v != nil {
+				w.flag(m.Name, *v)
+			}
+		case int64:
+			w.number(m.Name, v)
+		case string:
+			w.text(m.Name, v)
+		case config.Decimal:
+			w.raw(m.Name, string(v))
+		case config.Each:
+			w.each(m.Name, v)
+		case []string:
+			w.texts(m.Name, v)
+		case []int64:
+			w.key(m.Name)
+			w.b = append(w.b, '[')
+			for _, n := range v {
+				w.number("", n)
+			}
+			w.b = append(w.b, ']')
+		case []config.Member:
+			w.open(m.Name)
+			w.members(v)
+			w.close()
 		}
 	}
 }
