@@ -21,10 +21,9 @@ type kind struct {
 	quoteBody func(*config.Config) int
 	probes    []*routes.RateClass // that quotes and orders count in besides
 
-	shape                                            *scan.Shape
-	memberModel, memberQueueID, memberDelete         int
-	quoteBook, queueBook, retrieveBook, completeBook *routes.Rulebook
-	quotes, retrievals, completions                  *routes.RateClass
+	shape                *scan.Shape // of all its bodies
+	quoteBook, queueBook *routes.Rulebook
+	once                 *routes.Rule // of delete_media_on_completion
 
 	check   func(*form) // what the rules cannot say
 	quote   func(*Capability, *routes.Call, *form) ([]byte, *routes.Error)
@@ -32,6 +31,25 @@ type kind struct {
 	failed  func(*routes.Call, *job.View) *routes.Error
 	link    func(*routes.Call, *job.View) []byte // the answer that has a link instead of the media
 	deliver func(*Capability, *routes.Call, *job.View) routes.MediaPeek
+
+	// What newKind adds.
+	memberModel, memberQueueID, memberDelete int
+	retrieveBook, completeBook               *routes.Rulebook
+	quotes, retrievals, completions          *routes.RateClass
+}
+
+// newKind adds what all kinds have alike.
+func newKind(k kind) *kind {
+	const once = "delete_media_on_completion"
+	k.memberModel, k.memberQueueID, k.memberDelete = k.shape.ID("model"), k.shape.ID("queue_id"), k.shape.ID(once)
+	k.retrieveBook = routes.NewRulebook(k.shape, map[string]*routes.Rule{
+		"model": ruleModel, "queue_id": ruleQueueID, once: k.once,
+	})
+	k.completeBook = routes.NewRulebook(k.shape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
+	name := k.Path[1:]
+	k.quotes, k.retrievals = class(name+"-quote", k.JobKind, 120), class(name+"-retrieve", k.JobKind, 120)
+	k.completions = class(name+"-complete", k.JobKind, 120)
+	return &k
 }
 
 // class is a limit of an account for what costs nothing (addendum 3.6).

@@ -9,17 +9,12 @@ import (
 )
 
 // videos is the kind of jobs that make videos.
-var videos = &kind{
+var videos = newKind(kind{
 	JobKind: config.VideoKind, operation: "video_generation", probes: []*routes.RateClass{byProbes},
-	shape: videoShape, memberModel: videoModel, memberQueueID: videoQueueID, memberDelete: videoDelete,
-	quoteBook: videoQuoteBook, queueBook: videoQueueBook, retrieveBook: videoRetrieveBook,
-	completeBook: videoCompleteBook,
-	quotes:       class("video-quote", config.VideoKind, 120),
-	retrievals:   class("video-retrieve", config.VideoKind, 120),
-	completions:  class("video-complete", config.VideoKind, 120),
-	check:        checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
+	shape: videoShape, quoteBook: videoQuoteBook, queueBook: videoQueueBook, once: flagRule,
+	check: checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
 	failed: failedVideo, link: linkToVideo, deliver: nothingToSee,
-}
+})
 
 // byProbes limits requests that have us follow links.
 var byProbes = class("video-probe", config.VideoKind, 40)
@@ -51,8 +46,6 @@ const (
 	videoConsents
 	videoReferenceSeconds
 	videoInputHeight
-	videoQueueID
-	videoDelete
 )
 
 var videoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
@@ -124,8 +117,4 @@ var (
 			Enum: append([]string{"editing", "extension"}, config.VideoTasks...)},
 		"consents": {Kinds: routes.Object},
 	}))
-	videoRetrieveBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{
-		"model": ruleModel, "queue_id": ruleQueueID, "delete_media_on_completion": flagRule,
-	})
-	videoCompleteBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
 )
