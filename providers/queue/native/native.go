@@ -1,4 +1,4 @@
-// Package native has music and videos made at an upstream that speaks this very
+// Package native has jobs done at an upstream that speaks this very
 // specification (interface.md, Music; addendum 9 and 10): another farebox, or the service
 // whose interface it is. The base URL ends in /api/v1.
 //
