@@ -23,12 +23,10 @@ type dialect struct {
 	responses  bool // may take POST /responses
 	speaks     bool // serves models of type tts
 	clones     bool // takes the voice of a sample
-	composes   bool // serves models of type music
-	films      bool // serves models of type video
 	hears      bool // serves models of type asr
 	// options are those of targets of type text, with their values.
 	options map[string][]string
-	// jobs are the options of targets of types music and video, by jobOptions.
+	// jobs are the options of targets that take jobs, by jobOptions.
 	jobs []string
 }
 
@@ -65,20 +63,15 @@ var dialects = []dialect{
 		options: map[string][]string{"thinking": {"adaptive", "budget", "none"}},
 	},
 	{
-		name: "native", key: bearer, draws: true, speaks: true, clones: true, hears: true, composes: true, films: true,
-		jobs: []string{"idempotent"},
+		name: "native", key: bearer, draws: true, speaks: true, clones: true, hears: true, jobs: []string{"idempotent"},
 	},
 	{name: "sdapi", key: bearer, draws: true},
 	{name: "stability", key: bearer, draws: true},
-	{
-		name: "fal", key: keyHeader{"Authorization", "Key "}, draws: true, composes: true, films: true, jobs: appOptions,
-	},
-	{
-		name: "replicate", key: bearer, endpoints: []string{"/predictions"}, composes: true, films: true, jobs: appOptions,
-	},
+	{name: "fal", key: keyHeader{"Authorization", "Key "}, draws: true, jobs: appOptions},
+	{name: "replicate", key: bearer, endpoints: []string{"/predictions"}, jobs: appOptions},
 	{
 		name: "elevenlabs", key: keyHeader{header: "xi-api-key"}, endpoints: []string{"/text-to-speech", "/speech-to-text", "/music"},
-		speaks: true, clones: true, hears: true, composes: true, jobs: []string{"output_format", "lyrics"},
+		speaks: true, clones: true, hears: true, jobs: []string{"output_format", "lyrics"},
 	},
 	{name: "whisper", key: bearer, endpoints: []string{"/inference"}, hears: true},
 }

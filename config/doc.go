@@ -16,7 +16,7 @@
 //
 // Each capability has a file with its keys and rules: chat.go,
 // embedding.go, image.go, rpc.go. Models of a new type need a file with their
-// [Spec] and a line in kinds (model.go), upstreams of a new dialect a row in
+// [Spec] and a line in kinds (model.go) or JobKinds (jobs.go), upstreams of a new dialect a row in
 // dialects (dialect.go).
 //
 // What may not enter: anything that acts on a config. Connections, catalogs,

@@ -165,7 +165,7 @@ func (docs fieldDocs) describe(owner reflect.Type, k *key) described {
 	case k.rule != nil:
 		d.bounds = choice(k.rule.words)
 	case owner == reflect.TypeFor[Model]() && k.name == "type":
-		d.bounds = choice(servedTypes())
+		d.bounds = choice(ModelTypes())
 	case k.most > 0:
 		d.bounds = fmt.Sprintf("at most %d", k.most)
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,6 +23,66 @@ type Jobs struct {
 	// How upstreams reach this gateway to report that a job changed, such as https://api.example.com. Default: they
 	// are only polled.
 	WebhookURL string `yaml:"webhook_url"`
+}
+
+// Member is a member of a model's record in the catalog: a bool, number, text, list of texts or
+// of numbers, Decimal, price (Each) or an object ([]Member). A *bool that is nil is left out.
+type Member struct {
+	Name  string
+	Value any
+}
+
+// JobSpec is the Spec of a model that takes jobs.
+type JobSpec interface {
+	Spec
+	// Record has what only records of the type have (addendum 7.3, 7.4), in their order.
+	Record() []Member
+}
+
+// JobKind is a kind of asynchronous job, described beside the Spec of its models.
+type JobKind struct {
+	Name string // of its models' type and of their tier; stored with each job
+	Path string // that its endpoints begin with, here and at native upstreams
+	// Required are members that a native upstream requires, each with what an order
+	// without it sends.
+	Required map[string]string
+	Media    string   // that the media types of its results begin with
+	Outputs  []string // members of an app's output that may have the result, in the order of the search
+
+	dialects []string       // of upstreams that serve it
+	things   string         // that it makes, in messages
+	spec     func() JobSpec // without its defaults
+}
+
+// JobKinds are all kinds of jobs, in the order in which their types are listed.
+var JobKinds = []*JobKind{MusicKind, VideoKind}
+
+// JobKindOf is the kind of a name; nil: no jobs are called so.
+func JobKindOf(name string) *JobKind {
+	if i := slices.IndexFunc(JobKinds, func(k *JobKind) bool { return k.Name == name }); i >= 0 {
+		return JobKinds[i]
+	}
+	return nil
+}
+
+// JobNames are the names of all kinds of jobs.
+func JobNames() []string { return eachJob(func(k *JobKind) string { return k.Name }) }
+
+func eachJob[T any](of func(*JobKind) T) (list []T) {
+	for _, k := range JobKinds {
+		list = append(list, of(k))
+	}
+	return list
+}
+
+// kind is the type of the models.
+func (k *JobKind) kind() kind {
+	return kind{k.Name, k.Name, Rate{RPM: 40}, func() Spec { return filledSpec(k.spec()) }}
+}
+
+// MakesJobs says that some model takes jobs, whose results are kept.
+func (c *Config) MakesJobs() bool {
+	return slices.ContainsFunc(c.Models, func(m Model) bool { return JobKindOf(m.Type) != nil })
 }
 
 func (v *validator) jobs() {

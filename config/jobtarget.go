@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// jobOptions are what targets of models that make music and videos may learn of their
+// jobOptions are what targets of models that take jobs may learn of their
 // upstream's dialect, each with what its text must be. Those that name a field of an
 // order say what an app calls it, and behind a colon how it writes it; an empty text
 // leaves the field out.
@@ -53,21 +53,13 @@ func init() {
 // maxJobOption bounds the text of an option, in bytes.
 const maxJobOption = 4096
 
-// composes refuses an upstream that makes no music, and options that it does not know.
-func (v *validator) composes(path string, t *Target, u *Upstream) {
-	if d, known := u.speaks(); known && !d.composes {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no music; expected an upstream of dialect %s",
-			quote(t.Upstream), u.Dialect, choice(dialectsThat(func(d *dialect) bool { return d.composes })))
-		return
-	}
-	v.jobOptions(path+".options", t, u)
-}
-
-// films refuses an upstream that makes no videos, and options that it does not know.
-func (v *validator) films(path string, t *Target, u *Upstream) {
-	if d, known := u.speaks(); known && !d.films {
-		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no videos; "+
-			"expected an upstream of a dialect that does", quote(t.Upstream), u.Dialect)
+// jobTarget refuses an upstream that does not serve the jobs of a model, and options that
+// it does not know.
+func (v *validator) jobTarget(path string, m *Model, t *Target, u *Upstream) {
+	d, known := u.speaks()
+	if k := JobKindOf(m.Type); known && !slices.Contains(k.dialects, d.name) {
+		v.wrong(path+".upstream", "upstream %s speaks %s, which makes no %s; expected an upstream of dialect %s",
+			quote(t.Upstream), u.Dialect, k.things, choice(k.dialects))
 		return
 	}
 	v.jobOptions(path+".options", t, u)

@@ -75,7 +75,7 @@ func noWarnings(t *testing.T, c *Config) {
 // unlisted puts names in the place of lists that grow with every type of models
 // and every dialect, so that the messages beside the bad files stand for all times.
 var unlisted = strings.NewReplacer(
-	choice(servedTypes()), "{types}",
+	choice(ModelTypes()), "{types}",
 	choice((&Config{Limits: Limits{Tiers: builtinTiers()}}).TierNames()), "{tiers}",
 	choice(dialectsThat(func(*dialect) bool { return true })), "{dialects}",
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.writes })), "of dialect {dialects of text}",
@@ -87,7 +87,7 @@ var unlisted = strings.NewReplacer(
 // A list that is empty, or names nothing, would still be what unlisted expects.
 func TestListsInMessagesNameWhatThereIs(t *testing.T) {
 	for list, some := range map[string]string{
-		choice(servedTypes()): "text, embedding, image, upscale",
+		choice(ModelTypes()): "text, embedding, image, upscale",
 		choice(dialectsThat(func(*dialect) bool { return true })):       "openai, anthropic, native, fal",
 		choice(dialectsThat(func(d *dialect) bool { return d.writes })): "openai, anthropic",
 		choice(keysOf(newDecoder(nil, nil).shapes(

@@ -91,7 +91,7 @@ type kind struct {
 var kinds = slices.Concat([]kind{
 	{"text", "M", Rate{}, newChat},
 	{"embedding", "embedding", Rate{RPM: 500}, newEmbedding},
-}, imageKinds, soundKinds, []kind{musicKind, videoKind})
+}, imageKinds, soundKinds, eachJob((*JobKind).kind))
 
 // kindOf is the kind of a type, or that of text for a type that is not served.
 func kindOf(typ string) (k kind, served bool) {
@@ -99,7 +99,8 @@ func kindOf(typ string) (k kind, served bool) {
 	return kinds[max(i, 0)], i >= 0
 }
 
-func servedTypes() []string {
+// ModelTypes are the types of models that are served.
+func ModelTypes() []string {
 	var names []string
 	for _, k := range kinds {
 		names = append(names, k.name)
@@ -293,7 +294,7 @@ func (v *validator) traits(taken map[string]string) {
 // kind checks the type.
 func (v *validator) kind(path string, m *Model) bool {
 	if _, served := kindOf(m.Type); !served {
-		v.oneOf(path+".type", m.Type, servedTypes()...)
+		v.oneOf(path+".type", m.Type, ModelTypes()...)
 		return false
 	}
 	return true

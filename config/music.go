@@ -109,11 +109,46 @@ const (
 	charactersPriced        = 1000          // that per_thousand_characters is the price of
 )
 
-var (
-	musicKind = kind{"music", "music", Rate{RPM: 40}, newMusic}
-)
+// MusicKind makes tracks.
+var MusicKind = &JobKind{
+	Name: "music", Path: "/audio", Media: "audio/",
+	Outputs: []string{"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
+		"outputs", "file", "files", "data", "result", "url"},
+	dialects: []string{"native", "fal", "replicate", "elevenlabs"}, things: "music",
+	spec: func() JobSpec { return &Music{} },
+}
 
-func newMusic() Spec { return filledSpec(&Music{}) }
+// Record has what the model can and takes, and its price (addendum 7.3).
+func (m *Music) Record() []Member {
+	can, c := &m.Capabilities, &m.Constraints
+	list := []Member{{"supports_lyrics", can.Lyrics}, {"lyrics_required", can.LyricsRequired},
+		{"supports_lyrics_optimizer", can.LyricsOptimizer}}
+	if can.Lyrics {
+		list = append(list, Member{"lyrics_character_limit", c.LyricsCharacters})
+	}
+	list = append(list, Member{"supports_force_instrumental", can.ForceInstrumental}, Member{"supports_loop", can.Loop},
+		Member{"supports_language_code", can.LanguageCode}, Member{"supports_speed", can.Speed})
+	if isOn(can.Speed) {
+		list = append(list, Member{"default_speed", *c.DefaultSpeed}, Member{"min_speed", *c.MinSpeed},
+			Member{"max_speed", *c.MaxSpeed})
+	}
+	if len(m.Voices) > 0 {
+		list = append(list, Member{"voices", m.Voices}, Member{"default_voice", m.DefaultVoice})
+	}
+	list = append(list, Member{"supports_custom_voice_id", m.CustomVoiceIDs})
+	if len(c.Durations) > 0 {
+		list = append(list, Member{"duration_options", c.Durations})
+	}
+	if c.MaxDuration > 0 {
+		list = append(list, Member{"min_duration", c.MinDuration}, Member{"max_duration", c.MaxDuration})
+	}
+	if c.Timed() {
+		list = append(list, Member{"default_duration", c.DefaultDuration})
+	}
+	return append(list, Member{"min_prompt_length", c.MinPromptCharacters},
+		Member{"prompt_character_limit", c.PromptCharacters}, Member{"supported_formats", m.Formats},
+		Member{"default_format", m.DefaultFormat}, Member{"pricing", m.Price.record()})
+}
 
 // Text is false: what comes out is sound.
 func (m *Music) Text() bool { return false }
@@ -318,6 +353,6 @@ func (m *Music) checkVoices(v *validator, path string) {
 	}
 }
 
-func (m *Music) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
-	v.composes(path, t, u)
+func (m *Music) checkTarget(v *validator, path string, of *Model, t *Target, u *Upstream) {
+	v.jobTarget(path, of, t, u)
 }

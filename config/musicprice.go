@@ -143,6 +143,28 @@ func (c *MusicConstraints) span() (least, most int64) {
 	return least, most
 }
 
+// record is the price in the catalog.
+func (p *MusicPrice) record() []Member {
+	switch {
+	case p.Free:
+		return []Member{{"generation", Each(0)}}
+	case p.Generation != nil:
+		return []Member{{"generation", *p.Generation}}
+	case p.PerSecond != nil:
+		return []Member{{"per_second", *p.PerSecond}}
+	case p.PerThousandCharacters != nil:
+		return []Member{{"per_thousand_characters", *p.PerThousandCharacters}}
+	}
+	var tiers []Member
+	for _, name := range p.Tiers() {
+		tier := p.Durations[name]
+		price := Decimal(tier.Price.String())
+		tiers = append(tiers, Member{name, []Member{{"usd", price}, {"diem", price},
+			{"min_seconds", tier.MinSeconds}, {"max_seconds", tier.MaxSeconds}}})
+	}
+	return []Member{{"durations", tiers}}
+}
+
 // cost is what a job costs, in 1e-12 USD.
 func (m *Music) cost(seconds, characters int64) Each {
 	p := m.Price

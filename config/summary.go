@@ -22,7 +22,7 @@ func Summary(c *Config) string {
 		}
 	}
 	var parts []string
-	for _, t := range servedTypes() {
+	for _, t := range ModelTypes() {
 		if n := types[t]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, t))
 		}

@@ -150,9 +150,25 @@ func VideoSeconds(duration string) int64 {
 	return 0
 }
 
-var videoKind = kind{"video", "video", Rate{RPM: 40}, newVideo}
+// VideoKind makes videos. The specification requires a prompt and a duration of each
+// (addendum 10.1), also where one is enlarged, which has its length.
+var VideoKind = &JobKind{
+	Name: "video", Path: "/video", Media: "video/",
+	Required: map[string]string{"prompt": "Enlarge this video.", "duration": "auto"},
+	Outputs:  []string{"video", "video_file", "video_url", "videos", "output", "outputs", "file", "files", "data", "result", "url"},
+	dialects: []string{"native", "fal", "replicate"}, things: "videos",
+	spec: func() JobSpec { return &Video{} },
+}
 
-func newVideo() Spec { return filledSpec(&Video{}) }
+// Record has what the model takes; its price is asked for (addendum 7.4).
+func (vi *Video) Record() []Member {
+	c := &vi.Constraints
+	return []Member{{"constraints", []Member{
+		{"aspect_ratios", c.AspectRatios}, {"resolutions", c.Resolutions}, {"durations", c.Durations},
+		{"model_type", c.ModelType}, {"audio", c.Audio}, {"audio_configurable", c.AudioConfigurable},
+		{"prompt_character_limit", c.PromptCharacters},
+	}}}
+}
 
 // Text is false: what comes out are pictures and sound.
 func (vi *Video) Text() bool { return false }
@@ -190,7 +206,7 @@ func (vi *Video) check(v *validator, path string, own *Model) {
 	switch {
 	case vi.Recommend == own.ID:
 		v.wrong(at, "the model would recommend itself; expected the id of another video model")
-	case !ok || v.c.Models[i].Type != videoKind.name:
+	case !ok || v.c.Models[i].Type != own.Type:
 		v.wrong(at, "there is no video model %s; expected the id of one of this file", quote(vi.Recommend))
 	}
 }
@@ -253,6 +269,6 @@ func (vi *Video) checkConsents(v *validator, path string) {
 	}
 }
 
-func (vi *Video) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
-	v.films(path, t, u)
+func (vi *Video) checkTarget(v *validator, path string, of *Model, t *Target, u *Upstream) {
+	v.jobTarget(path, of, t, u)
 }

@@ -117,14 +117,9 @@ func askTokens(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
-// makes says that a config has models whose results are kept.
-func makes(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == "music" || m.Type == "video" })
-}
-
 // tryMedia keeps something where results are kept, and says what is wrong there.
 func tryMedia(out io.Writer, cfg *config.Config) error {
-	if !makes(cfg) && cfg.Media.S3 == nil {
+	if !cfg.MakesJobs() && cfg.Media.S3 == nil {
 		return nil
 	}
 	good, err := media.Check(context.Background(), cfg)
@@ -152,7 +147,7 @@ func tryExports(ctx context.Context, out io.Writer, cfg *config.Config) error {
 
 // checkMedia warns of nodes that could not hand out what another of them has made.
 func checkMedia(out io.Writer, cfg *config.Config) {
-	if cfg.MediaApart() && makes(cfg) {
+	if cfg.MediaApart() && cfg.MakesJobs() {
 		fmt.Fprintln(out, "  media: every node stores its own results only; for several nodes, set media.s3 or a "+
 			"media.dir that all nodes share")
 	}

@@ -7,14 +7,53 @@ import (
 	"farebox/proxy"
 )
 
-// takesJobs gives the targets of models of one kind what takes orders there.
-func takesJobs(kind queue.Kind) func(t *Target, options map[string]string) {
-	return func(t *Target, options map[string]string) {
+// takesJobs is what the catalog does for models of one kind of jobs: their targets get
+// what takes orders there.
+func takesJobs(kind *config.JobKind) capability {
+	target := func(t *Target, options map[string]string) {
 		u := t.Upstream
 		t.Jobs = &queue.Target{
 			Upstream: u.Name, Model: t.Name, Kind: kind, Dialect: dialects[u.Config.Spoken()].jobs,
 			Proxy: u.Proxy, Base: u.Config.EndpointURL(), Options: options,
 			NoLinks: u.Config.Links == "none", Breaker: t.Breaker, Weight: t.Weight, Priority: t.Priority,
+		}
+	}
+	return capability{target: target, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+		w.members(m.Spec.(config.JobSpec).Record())
+	}}
+}
+
+// members writes the members of a record, but for switches of which the operator said nothing.
+func (w *writer) members(list []config.Member) {
+	for _, m := range list {
+		switch v := m.Value.(type) {
+		case bool:
+			w.flag(m.Name, v)
+		case *bool:
+			if v != nil {
+				w.flag(m.Name, *v)
+			}
+		case int64:
+			w.number(m.Name, v)
+		case string:
+			w.text(m.Name, v)
+		case config.Decimal:
+			w.raw(m.Name, string(v))
+		case config.Each:
+			w.each(m.Name, v)
+		case []string:
+			w.texts(m.Name, v)
+		case []int64:
+			w.key(m.Name)
+			w.b = append(w.b, '[')
+			for _, n := range v {
+				w.number("", n)
+			}
+			w.b = append(w.b, ']')
+		case []config.Member:
+			w.open(m.Name)
+			w.members(v)
+			w.close()
 		}
 	}
 }
@@ -33,7 +72,7 @@ func JobTargets(m *Model) []*queue.Target {
 
 // JobModel is the model that takes jobs of a kind at an upstream's model, by their names;
 // empty if absent. It is asked where an upstream recommends another of its models.
-func (c *Catalog) JobModel(upstream, name string, kind queue.Kind) string {
+func (c *Catalog) JobModel(upstream, name string, kind *config.JobKind) string {
 	for _, m := range c.models {
 		for _, t := range m.Targets {
 			if to, ok := t.Jobs.(*queue.Target); ok && to.Kind == kind && to.Upstream == upstream && to.Model == name {
@@ -60,6 +99,8 @@ func NewQueue(p *proxy.Proxy, c config.Fetch, catalog func() *Catalog, hook func
 			}
 			return nil
 		},
-		Ours: func(upstream, model string, kind queue.Kind) string { return catalog().JobModel(upstream, model, kind) },
+		Ours: func(upstream, model string, kind *config.JobKind) string {
+			return catalog().JobModel(upstream, model, kind)
+		},
 	})
 }

@@ -51,14 +51,14 @@ models:
 	engine := NewQueue(p, config.Fetch{Allow: []string{"127.0.0.1"}, Limit: 10 * time.Second},
 		func() *Catalog { return c }, nil, 8<<20)
 	for _, m := range c.Models() {
-		o := queue.Order{Kind: queue.Music, Prompt: "a song [[sim polls=0]]", Seconds: 3}
+		o := queue.Order{Kind: config.MusicKind.Name, Prompt: "a song [[sim polls=0]]", Seconds: 3}
 		want := sound.Bytes("mp3", 3*time.Second)
 		if m.Config.Type == "video" {
-			o.Kind, o.Seconds, o.Duration = queue.Video, 0, "2s"
+			o.Kind, o.Seconds, o.Duration = config.VideoKind.Name, 0, "2s"
 			want = film.MP4(film.Film{Length: 2 * time.Second})
 		}
 		text, _ := json.Marshal(&o)
-		task := asyncjob.Task{ID: m.ID, Kind: string(o.Kind), Model: m.ID, Order: text}
+		task := asyncjob.Task{ID: m.ID, Kind: o.Kind, Model: m.ID, Order: text}
 		s, err := engine.Submit(context.Background(), task)
 		if err != nil {
 			t.Errorf("%s: %v", m.ID, err)
@@ -84,7 +84,7 @@ models:
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v", m.ID, len(got), err)
 		}
-		if u := m.Targets[0]; c.JobModel(u.Upstream.Name, u.Name, o.Kind) != m.ID {
+		if u := m.Targets[0]; c.JobModel(u.Upstream.Name, u.Name, config.JobKindOf(o.Kind)) != m.ID {
 			t.Errorf("%s is not found by what it is at %s", m.ID, u.Upstream.Name)
 		}
 	}
@@ -93,7 +93,7 @@ models:
 			t.Errorf("%+v", o)
 		}
 	}
-	if c.JobModel("fal", "a/music", queue.Video) != "" {
+	if c.JobModel("fal", "a/music", config.VideoKind) != "" {
 		t.Error("a model of music makes videos")
 	}
 }

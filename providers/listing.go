@@ -8,11 +8,9 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// types are the values of ?type= (addendum 7.1), in the order of the
-// specification and one that it has no type for. Two are views: `all`, and `code` for text models that
-// are made for code.
-var types = []string{"asr", "embedding", "image", "music", "text", "tts", "upscale", "inpaint", "video", "background_removal",
-	"all", "code"}
+// Types are the values of ?type= (addendum 7.1) in alphabetical order: all that are served,
+// and two views: `all`, and `code` for text models that are made for code.
+var Types = slices.Sorted(slices.Values(append(config.ModelTypes(), "all", "code")))
 
 // listing holds the complete bodies of the catalog's endpoints, by type.
 type listing struct {
@@ -30,7 +28,7 @@ func (c *Catalog) List(typ string, now time.Time) (body []byte, ok bool) {
 
 // ListOf is List with the models that may be seen.
 func (c *Catalog) ListOf(typ string, now time.Time, may func(*config.Model) bool) (body []byte, ok bool) {
-	if !slices.Contains(types, typ) {
+	if !slices.Contains(Types, typ) {
 		return nil, false
 	}
 	return c.listModels(typ, now, may), true
@@ -92,7 +90,7 @@ func (c *Catalog) list(now time.Time) *listing {
 			l.until = d.RemovesAt
 		}
 	}
-	for _, typ := range types {
+	for _, typ := range Types {
 		l.models[typ] = c.listModels(typ, now, nil)
 		l.traits[typ] = c.listNames(typ, now, func(m *Model) []string { return m.Config.Traits })
 		l.aliases[typ] = c.listNames(typ, now, func(m *Model) []string { return m.Config.Aliases })

@@ -24,7 +24,10 @@ type capability struct {
 
 // capabilities are those of every type of models in the config.
 var capabilities = func() map[string]capability {
-	list := map[string]capability{"text": writing, "embedding": embedding, "music": music, "video": filming}
+	list := map[string]capability{"text": writing, "embedding": embedding}
+	for _, k := range config.JobKinds {
+		list[k.Name] = takesJobs(k)
+	}
 	maps.Copy(list, imageTypes)
 	maps.Copy(list, soundTypes)
 	return list

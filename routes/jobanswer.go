@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"farebox/billing/job"
-	"farebox/providers/queue"
+	"farebox/config"
 	"farebox/proxy/jsontext"
 )
 
@@ -17,7 +17,7 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-
 // FindJob is Job for a model by any of its names: jobs know it by its id, and by the name
 // under which they were queued, whatever that means since. What is no UUID is refused by
 // its name; from says which endpoint gives one.
-func (c *Call) FindJob(kind queue.Kind, name, id, from string) (*job.View, *Error) {
+func (c *Call) FindJob(kind *config.JobKind, name, id, from string) (*job.View, *Error) {
 	wanted := bytes.ToLower([]byte(id))
 	if !uuid.Match(wanted) {
 		text := "queue_id: must be the id that " + from + " gave, a UUID."
@@ -28,7 +28,7 @@ func (c *Call) FindJob(kind queue.Kind, name, id, from string) (*job.View, *Erro
 	if e == nil || e.Status != 404 {
 		return v, e
 	}
-	if m, _ := c.Catalog().Resolve([]byte(name), string(kind)); m != nil && m.ID != name {
+	if m, _ := c.Catalog().Resolve([]byte(name), kind.Name); m != nil && m.ID != name {
 		if v, again := c.Job(kind, []byte(m.ID), wanted); again == nil {
 			return v, nil
 		}

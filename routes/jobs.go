@@ -14,6 +14,7 @@ import (
 	"farebox/billing/job"
 	"farebox/billing/replay"
 	"farebox/billing/store"
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/media"
@@ -23,7 +24,6 @@ import (
 
 // JobSale is a job on its way to be sold: the fourth ending of a sale.
 type JobSale struct {
-	Kind  queue.Kind
 	Order *queue.Order
 	// Detail is what the endpoints want to know of the job later on: JSON, at most 4 KiB.
 	Detail []byte
@@ -105,7 +105,7 @@ func (c *Call) jobRow(s *JobSale) (*store.JobRow, *Error) {
 	if err != nil {
 		panic(fmt.Errorf("an order cannot be written: %w", err)) // it has nothing that could not
 	}
-	row := &store.JobRow{ID: newJobID(), Kind: string(s.Kind), Model: c.Model.ID, Order: order, Detail: s.Detail}
+	row := &store.JobRow{ID: newJobID(), Kind: s.Order.Kind, Model: c.Model.ID, Order: order, Detail: s.Detail}
 	if s.Named != c.Model.ID {
 		row.Named = s.Named
 	}
@@ -147,7 +147,7 @@ func formatUUID(b []byte) string {
 // soldBefore answers a request whose job was sold to it before: the process died before
 // its answer could be kept. It costs nothing.
 func (c *Call) soldBefore(s *JobSale, was *store.JobRow) (string, *Error) {
-	if was.Kind != string(s.Kind) || was.Model != c.Model.ID {
+	if was.Kind != s.Order.Kind || was.Model != c.Model.ID {
 		return "", keyRefused(replay.ErrReused)
 	}
 	c.Sold = Bill{}
@@ -181,12 +181,12 @@ func refusedJob(refusal *asyncjob.Refused, paid bool) *Error {
 
 // Job is what the request's account may know of a job of a kind and a model: 404 where
 // it has none of that id, or let it go. An upstream that has it is asked soon.
-func (c *Call) Job(kind queue.Kind, model, id []byte) (*job.View, *Error) {
+func (c *Call) Job(kind *config.JobKind, model, id []byte) (*job.View, *Error) {
 	m := c.g.jobs
 	if m == nil {
 		return nil, NoMedia(id)
 	}
-	v, err := m.View(c.Key.Account.No(), string(kind), string(model), string(id))
+	v, err := m.View(c.Key.Account.No(), kind.Name, string(model), string(id))
 	switch {
 	case err != nil:
 		c.g.log.Error().Err(err).Msg("a job could not be looked up")

@@ -12,7 +12,6 @@ import (
 	"farebox/billing/job"
 	"farebox/billing/store"
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/jsontext"
 )
 
@@ -21,14 +20,8 @@ import (
 
 // byJobLists limits an account's requests for the list.
 var byJobLists = &RateClass{Name: "jobs", Rate: func(cfg *config.Config) (*config.Rate, bool) {
-	return &config.Rate{RPM: 120}, sellsJobs(cfg)
+	return &config.Rate{RPM: 120}, cfg.MakesJobs()
 }}
-
-var jobKinds = []string{string(queue.Music), string(queue.Video)}
-
-func sellsJobs(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return slices.Contains(jobKinds, m.Type) })
-}
 
 const (
 	placeBytes  = 8 + 16 // a time in microseconds, and a UUID
@@ -37,7 +30,7 @@ const (
 
 // jobsParams are those of GET /jobs.
 var jobsParams = Params{
-	"type":   {Kinds: String, Enum: jobKinds},
+	"type":   {Kinds: String, Enum: config.JobNames()},
 	"status": {Kinds: String, Enum: []string{JobProcessing, JobCompleted, JobFailed}},
 	"model":  {Kinds: String, Characters: 256},
 	"limit":  {Kinds: Number, Integer: true, Min: 1, Max: 100, Default: 50},
@@ -50,7 +43,7 @@ type jobList struct{ g *Gateway }
 // Open is Capability.
 func (l *jobList) Open(*Gateway) []Row {
 	return []Row{{Method: "GET", Path: "/jobs", Access: Bearer, Wallet: true, Rate: byJobLists, Params: jobsParams,
-		Offered: sellsJobs, Serve: l.serve}}
+		Offered: (*config.Config).MakesJobs, Serve: l.serve}}
 }
 
 // serve lists the jobs of the account, newest first. What was let go or has expired is not
@@ -114,7 +107,7 @@ func stateOf(s store.JobState) string {
 func jobFilter(c *Call, q *Query) func(*store.JobRow) bool {
 	kind, status, model := q.Choice("type"), q.Choice("status"), q.Short("model")
 	names := []string{model}
-	for _, kind := range jobKinds {
+	for _, kind := range config.JobNames() {
 		if m, _ := c.Catalog().Resolve([]byte(model), kind); m != nil {
 			names = append(names, m.ID)
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"farebox/billing/job"
-	"farebox/providers/queue"
+	"farebox/config"
 )
 
 // meterJobs makes the series of the machine. One look at it serves all of a scrape.
@@ -25,9 +25,9 @@ func (g *Gateway) meterJobs() {
 	gauge := func(name string, f func(*job.Stats) int64) {
 		g.metrics.set.NewGauge(name, func() float64 { return float64(f(stats())) })
 	}
-	for _, kind := range []queue.Kind{queue.Music, queue.Video} {
+	for _, kind := range config.JobNames() {
 		for _, state := range job.States {
-			left := job.Left{Kind: string(kind), State: state}
+			left := job.Left{Kind: kind, State: state}
 			gauge(`farebox_jobs{kind="`+left.Kind+`",state="`+state+`"}`, func(s *job.Stats) int64 { return s.Jobs[left] })
 		}
 	}

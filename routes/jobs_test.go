@@ -19,6 +19,7 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/billing/money"
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 	"farebox/routes"
@@ -46,8 +47,8 @@ func (s *songs) queue(c *routes.Call) *routes.Error {
 			Prompt string `json:"prompt"`
 		}
 		_ = json.Unmarshal(c.Ctx.PostBody(), &q)
-		id, e := c.Queue(&routes.JobSale{Kind: queue.Music, Named: "hit",
-			Order: &queue.Order{Kind: queue.Music, Prompt: q.Prompt}})
+		id, e := c.Queue(&routes.JobSale{Named: "hit",
+			Order: &queue.Order{Kind: config.MusicKind.Name, Prompt: q.Prompt}})
 		sale.Answer = routes.Answer{Type: "text/plain", Body: []byte(id)}
 		return e
 	}
@@ -62,7 +63,7 @@ func (s *songs) named(c *routes.Call) (v *job.View, release bool, e *routes.Erro
 		Delete bool   `json:"delete"`
 	}
 	_ = json.Unmarshal(c.Ctx.PostBody(), &q)
-	v, e = c.Job(queue.Music, []byte(cmp.Or(q.Model, "song")), []byte(q.ID))
+	v, e = c.Job(config.MusicKind, []byte(cmp.Or(q.Model, "song")), []byte(q.ID))
 	return v, q.Delete, e
 }
 

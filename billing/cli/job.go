@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/config"
 )
 
 func jobCommand() *cobra.Command {
 	f := &operatorFlags{}
 	cmd := &cobra.Command{Use: "job",
-		Short: "List and refund music and video jobs; the server may be running"}
+		Short: "List and refund " + strings.Join(config.JobNames(), " and ") + " jobs; the server may be running"}
 	cmd.AddCommand(f.listJobs(), f.showJob(), f.refundJob())
 	return f.register(cmd)
 }

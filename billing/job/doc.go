@@ -1,4 +1,4 @@
-// Package job is work that outlives its request: tracks and videos, which clients
+// Package job is work that outlives its request: what config.JobKinds lists, which clients
 // queue, ask after and fetch. A job is a row of the store (store.JobRow) before its
 // client hears of it, and is charged if and only if that row exists; what fails is
 // given back, once.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config"
 	"farebox/config/asyncjob"
 )
 
@@ -94,13 +95,8 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 
 // suits says that a body of a type can be what a kind makes.
 func suits(kind, contentType string) bool {
-	switch kind {
-	case "music":
-		return strings.HasPrefix(contentType, "audio/")
-	case "video":
-		return strings.HasPrefix(contentType, "video/")
-	}
-	return true
+	k := config.JobKindOf(kind)
+	return k == nil || strings.HasPrefix(contentType, k.Media)
 }
 
 // complete ends a job that can be fetched from now on.

@@ -46,7 +46,7 @@ func (s JobState) Terminal() bool { return s >= JobCompleted }
 // paid: whichever comes last.
 type JobRow struct {
 	ID      string   `db:"id"`    // queue_id: a UUID
-	Kind    string   `db:"kind"`  // music or video
+	Kind    string   `db:"kind"`  // config.JobKind.Name
 	Model   string   `db:"model"` // its id here
 	Named   string   `db:"named"` // as its client called it, where that is another name
 	Account uint32   `db:"account"`

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/providers/queue"
+	"farebox/config"
 )
 
 // A stop closes a body while a worker reads it. The worker's read ends.
@@ -27,8 +27,8 @@ func TestClosingABodyEndsItsRead(t *testing.T) {
 	}))
 	defer s.Close()
 	g := newRig(t)
-	g.targetAt(&doors[3], queue.Music, s.URL+"/v1", nil)
-	_, submitted := g.submit(order(queue.Music, ""))
+	g.targetAt(&doors[3], config.MusicKind, s.URL+"/v1", nil)
+	_, submitted := g.submit(order(config.MusicKind, ""))
 	body := submitted.Done.Body
 	if _, err := io.ReadFull(body, make([]byte, 5000)); err != nil {
 		t.Fatal(err)

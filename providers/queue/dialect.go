@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/providers/chat/dialect"
@@ -147,7 +148,7 @@ func marshalBounded(v any) []byte {
 type Target struct {
 	Upstream string // the operator's label
 	Model    string // the model's name there
-	Kind     Kind   // what the model makes
+	Kind     *config.JobKind
 	Dialect  Dialect
 	Proxy    *proxy.Endpoint
 	Base     string // the base URL, which addresses that the upstream names must begin with

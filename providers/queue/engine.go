@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/proxy"
@@ -43,7 +44,7 @@ type Options struct {
 	Hook func(id string) string
 	// Ours is the model of ours that an upstream's model is, for what it recommends;
 	// empty: none. nil: no recommendation is passed on.
-	Ours func(upstream, model string, kind Kind) string
+	Ours func(upstream, model string, kind *config.JobKind) string
 	// Tried is called with how a target failed to take a job; it may be nil.
 	Tried func(id string, t attempt.Tried)
 	// Ask is how long one exchange with a queue may take; 0: a minute.
@@ -77,7 +78,7 @@ func New(o Options) *Engine {
 		o.Hook = func(string) string { return "" }
 	}
 	if o.Ours == nil {
-		o.Ours = func(string, string, Kind) string { return "" }
+		o.Ours = func(string, string, *config.JobKind) string { return "" }
 	}
 	if o.Tried == nil {
 		o.Tried = func(string, attempt.Tried) {}

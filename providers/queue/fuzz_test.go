@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 )
@@ -39,9 +40,9 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, text string) {
 		d := doors[int(which)%len(doors)]
-		to := &queue.Target{Upstream: "u", Model: "a/b/c", Kind: queue.Music, Dialect: d.speaks, Base: "http://h/v1"}
+		to := &queue.Target{Upstream: "u", Model: "a/b/c", Kind: config.MusicKind, Dialect: d.speaks, Base: "http://h/v1"}
 		if which&0x40 != 0 {
-			to.Kind = queue.Video
+			to.Kind = config.VideoKind
 		}
 		r := &queue.Reply{Status: int(status), ContentType: "application/json", Body: []byte(text),
 			Header: func(string) []byte { return nil }}
@@ -138,7 +139,7 @@ func FuzzInput(f *testing.F) {
 		if json.Unmarshal([]byte(text), &o) != nil {
 			return
 		}
-		to := &queue.Target{Kind: o.Kind, Options: map[string]string{"seconds": name, "duration": name, "image": name,
+		to := &queue.Target{Kind: config.JobKindOf(o.Kind), Options: map[string]string{"seconds": name, "duration": name, "image": name,
 			"extra": extra}}
 		if queue.CommonNames.Reach(&o, to) != nil {
 			return

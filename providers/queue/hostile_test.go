@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/config"
 	"farebox/providers/queue"
 	"farebox/proxy/jsontext"
 )
@@ -67,7 +68,7 @@ func TestMembersAreReadInOneWay(t *testing.T) {
 // What was made is found where apps have it, and nowhere else.
 func TestResultsAreFoundInOutputs(t *testing.T) {
 	t.Parallel()
-	f := func(kind queue.Kind, path, output, want string) {
+	f := func(kind *config.JobKind, path, output, want string) {
 		t.Helper()
 		at := queue.Made([]byte(output), kind, path)
 		if want == "" {
@@ -80,24 +81,24 @@ func TestResultsAreFoundInOutputs(t *testing.T) {
 			t.Errorf("%.60s is %+v %s", output, at, at.Result)
 		}
 	}
-	f(queue.Music, "", `"https://h/a.mp3"`, "https://h/a.mp3")
-	f(queue.Music, "", `["https://h/a.mp3","https://h/b.mp3"]`, "https://h/a.mp3")
-	f(queue.Music, "", `{"audio":{"url":"https://h/a.mp3","content_type":"audio/mpeg"}}`, "audio/mpeg")
-	f(queue.Music, "", `{"audio_file":{"url":"https://h/a.wav"},"seed":1}`, "https://h/a.wav")
-	f(queue.Music, "", `{"data":{"song":["https://h/a.mp3"]}}`, "https://h/a.mp3")
-	f(queue.Video, "", `{"audio":"https://h/a.mp3","video":{"url":"https://h/v.mp4"}}`, "https://h/v.mp4")
-	f(queue.Video, "", `{"videos":[{"url":"https://h/v.mp4"}]}`, "https://h/v.mp4")
-	f(queue.Video, "files.1.href", `{"files":[{"href":"https://h/1"},{"href":"https://h/2"}]}`, "https://h/2")
-	f(queue.Video, "files.2.href", `{"files":[{"href":"https://h/1"},{"href":"https://h/2"}]}`, "")
-	f(queue.Video, "files.-1", `{"files":["https://h/1"]}`, "")
+	f(config.MusicKind, "", `"https://h/a.mp3"`, "https://h/a.mp3")
+	f(config.MusicKind, "", `["https://h/a.mp3","https://h/b.mp3"]`, "https://h/a.mp3")
+	f(config.MusicKind, "", `{"audio":{"url":"https://h/a.mp3","content_type":"audio/mpeg"}}`, "audio/mpeg")
+	f(config.MusicKind, "", `{"audio_file":{"url":"https://h/a.wav"},"seed":1}`, "https://h/a.wav")
+	f(config.MusicKind, "", `{"data":{"song":["https://h/a.mp3"]}}`, "https://h/a.mp3")
+	f(config.VideoKind, "", `{"audio":"https://h/a.mp3","video":{"url":"https://h/v.mp4"}}`, "https://h/v.mp4")
+	f(config.VideoKind, "", `{"videos":[{"url":"https://h/v.mp4"}]}`, "https://h/v.mp4")
+	f(config.VideoKind, "files.1.href", `{"files":[{"href":"https://h/1"},{"href":"https://h/2"}]}`, "https://h/2")
+	f(config.VideoKind, "files.2.href", `{"files":[{"href":"https://h/1"},{"href":"https://h/2"}]}`, "")
+	f(config.VideoKind, "files.-1", `{"files":["https://h/1"]}`, "")
 	for _, output := range []string{"", "null", "{}", "[]", "1", `"no link"`, `"file:///etc/passwd"`, `"https://"`,
 		`"http:///x"`, `{"audio":null}`, `{"thumbnail":"https://h/t.png"}`, `{"audio":{"url":7}}`,
 		`{"audio":"https://h/a","audio":"https://h/b"}`, `"https://h/` + strings.Repeat("a", 4000) + `"`,
 		`"data:audio/mpeg;base64,!!"`, `"data:audio/mpeg,text"`, `"data:;base64,"`,
 		strings.Repeat(`{"output":`, 9) + `"https://h/a"` + strings.Repeat("}", 9), `{"audio":"https://h/a"`} {
-		f(queue.Music, "", output, "")
+		f(config.MusicKind, "", output, "")
 	}
-	if at := queue.Made([]byte(`{"audio":"data:audio/mpeg;base64,SUQz"}`), queue.Music, ""); at.Body == nil ||
+	if at := queue.Made([]byte(`{"audio":"data:audio/mpeg;base64,SUQz"}`), config.MusicKind, ""); at.Body == nil ||
 		string(read(t, at.Body)) != "ID3" || at.Type != "audio/mpeg" {
 		t.Errorf("%+v", at)
 	}
@@ -107,7 +108,7 @@ func TestResultsAreFoundInOutputs(t *testing.T) {
 func TestHostileAnswersNeverEndAJobWell(t *testing.T) {
 	t.Parallel()
 	for _, d := range doors[:3] {
-		to := &queue.Target{Model: "a/b/c", Kind: queue.Music, Dialect: d.speaks, Base: "http://h/v1"}
+		to := &queue.Target{Model: "a/b/c", Kind: config.MusicKind, Dialect: d.speaks, Base: "http://h/v1"}
 		for _, text := range []string{"", "null", "[]", "{", `{"status":7}`, `{"status":null}`, `{"status":["COMPLETED"]}`,
 			`{"status":"DONE"}`, `{"status":"succeeded","status":"succeeded"}`, `{"status":"COMPLETED`, `{}`,
 			`{"status":"COMPLETED\u0000"}`, `{"status":"completed"}x`, `"COMPLETED"`, `{"Status":"COMPLETED"}`,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/proxy/jsontext"
 )
@@ -47,14 +48,6 @@ func Percent(value []byte) int {
 	return int(f)
 }
 
-// outputs are the members of an app's output that what was made is in, in the order
-// in which they are looked for.
-var outputs = map[Kind][]string{
-	Music: {"audio", "audio_file", "audio_url", "audios", "music", "song", "songs", "track", "tracks", "output",
-		"outputs", "file", "files", "data", "result", "url"},
-	Video: {"video", "video_file", "video_url", "videos", "output", "outputs", "file", "files", "data", "result", "url"},
-}
-
 const (
 	// maxDepth bounds how deep in an output what was made is looked for.
 	maxDepth = 4
@@ -64,7 +57,7 @@ const (
 
 // Made reads the output of an app: what was made is at path (audio.url, 0.url), or where
 // apps usually have it. It is a link, or a data URL. Without either the job has failed.
-func Made(output []byte, kind Kind, path string) *asyncjob.Status {
+func Made(output []byte, kind *config.JobKind, path string) *asyncjob.Status {
 	link, called := "", ""
 	if json.Valid(output) {
 		if path != "" {
@@ -142,7 +135,7 @@ func at(v []byte, path string) []byte {
 }
 
 // find is the first link in an output, and the type that is said of it.
-func find(v []byte, kind Kind, depth int) (link, called string) {
+func find(v []byte, kind *config.JobKind, depth int) (link, called string) {
 	v = bytes.TrimSpace(v)
 	if len(v) == 0 || depth > maxDepth {
 		return "", ""
@@ -160,7 +153,7 @@ func find(v []byte, kind Kind, depth int) (link, called string) {
 		})
 	case '{':
 		members := Members(v)
-		for _, name := range outputs[kind] {
+		for _, name := range kind.Outputs {
 			if link, called = find(members[name], kind, depth+1); link != "" {
 				if name == "url" {
 					called = jsontext.Unquoted(members["content_type"])

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"farebox/providers/queue"
+	"farebox/config"
 )
 
 // Addresses that an upstream names elsewhere are not asked: the job is, at its own target.
@@ -16,8 +16,8 @@ func TestAddressesOfOtherHostsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	for i := range doors[:2] {
 		g := newRig(t)
-		g.target(&doors[i], queue.Music, nil)
-		job, s := g.submit(order(queue.Music, "polls=1 job=foreign"))
+		g.target(&doors[i], config.MusicKind, nil)
+		job, s := g.submit(order(config.MusicKind, "polls=1 job=foreign"))
 		if strings.Contains(string(s.Handle), "169.254") {
 			t.Errorf("%s", s.Handle)
 		}
@@ -33,7 +33,7 @@ func TestAddressesOfOtherHostsAreNotFollowed(t *testing.T) {
 // A status that was never seen, and an answer that can be read in two ways, say nothing.
 func TestWhatIsNotUnderstoodIsNotDone(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		if d.name == "elevenlabs" {
 			t.Skip("it keeps no jobs")
 		}
@@ -61,7 +61,7 @@ func TestWhatIsNotUnderstoodIsNotDone(t *testing.T) {
 // to know it.
 func TestAForgottenJobIsLostAfterAWhile(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		if d.name == "elevenlabs" {
 			t.Skip("it keeps no jobs")
 		}
@@ -84,7 +84,7 @@ func TestAForgottenJobIsLostAfterAWhile(t *testing.T) {
 // A failed run is a failed job, in words that name nobody.
 func TestAFailedRunFails(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		if d.name == "elevenlabs" {
 			t.Skip("it keeps no jobs")
 		}
@@ -104,10 +104,10 @@ func TestResultsAreFetchedThroughTheGuard(t *testing.T) {
 	for i := range doors[:3] {
 		d := &doors[i]
 		g := newRig(t)
-		g.target(d, queue.Music, nil)
+		g.target(d, config.MusicKind, nil)
 		for _, link := range []string{"http%3A%2F%2F169.254.169.254%2Flatest", "http%3A%2F%2F10.0.0.1%2Fa",
 			"http%3A%2F%2F127.0.0.2%2Fa", "http%3A%2F%2F2130706433%2Fa"} {
-			job, _ := g.submit(order(queue.Music, "polls=0 link="+link))
+			job, _ := g.submit(order(config.MusicKind, "polls=0 link="+link))
 			at := g.wait(job)
 			if at.Failed != nil {
 				t.Fatal(at.Failed)
@@ -118,7 +118,7 @@ func TestResultsAreFetchedThroughTheGuard(t *testing.T) {
 			}
 		}
 		for _, link := range []string{"file%3A%2F%2F%2Fetc%2Fpasswd", "ftp%3A%2F%2Fx%2Fa", "gopher%3Ax"} {
-			job, _ := g.submit(order(queue.Music, "polls=0 link="+link))
+			job, _ := g.submit(order(config.MusicKind, "polls=0 link="+link))
 			if at := g.wait(job); at.Failed == nil {
 				t.Errorf("%s: %s is a result", d.name, link)
 			}
@@ -129,7 +129,7 @@ func TestResultsAreFetchedThroughTheGuard(t *testing.T) {
 // What never ends does end here, and what breaks off does not look complete.
 func TestEndlessAndBrokenResults(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		for _, how := range []string{"endless=1", "cut=fin cut_after=2000", "truncate=1"} {
 			job, s := g.submit(order(kind, "polls=0 "+how))
@@ -159,7 +159,7 @@ func TestEndlessAndBrokenResults(t *testing.T) {
 // A cancellation gives money back only where the upstream says that it takes none.
 func TestOnlyAConfirmedCancellationIsFree(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		if d.name == "elevenlabs" {
 			_, s := g.submit(order(kind, "polls=0"))

@@ -9,6 +9,7 @@ import (
 
 	"farebox/bench/upstream/film"
 	"farebox/bench/upstream/sound"
+	"farebox/config"
 	"farebox/providers/queue"
 )
 
@@ -16,7 +17,7 @@ import (
 // whoever keeps it.
 func TestWhatIsOrderedIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		job, s := g.submit(order(kind, "polls=2"))
 		at := s.Done
@@ -34,7 +35,7 @@ func TestWhatIsOrderedIsMadeOnce(t *testing.T) {
 			}
 		}
 		want, typ := sound.Bytes("mp3", 4*time.Second), "audio/mpeg"
-		if kind == queue.Video {
+		if kind == config.VideoKind {
 			want, typ = film.MP4(film.Film{Length: 2 * time.Second}), "video/mp4"
 		}
 		if got := read(t, body); !bytes.Equal(got, want) || kindOf != typ {
@@ -55,8 +56,8 @@ func TestWhatIsOrderedIsMadeOnce(t *testing.T) {
 func TestAResultAtTheUpstreamIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
-	g.target(&doors[2], queue.Music, nil)
-	job, _ := g.submit(order(queue.Music, "polls=0"))
+	g.target(&doors[2], config.MusicKind, nil)
+	job, _ := g.submit(order(config.MusicKind, "polls=0"))
 	at := g.wait(job)
 	if at.Body == nil {
 		t.Fatal("the answer did not bring it")
@@ -76,9 +77,9 @@ func TestAResultAtTheUpstreamIsFetchedAgain(t *testing.T) {
 func TestABodyOutlivesTheQuestionForIt(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
-	g.target(&doors[3], queue.Music, nil)
+	g.target(&doors[3], config.MusicKind, nil)
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := g.Submit(ctx, task(order(queue.Music, "chunk=1000 gap_ms=1")))
+	s, err := g.Submit(ctx, task(order(config.MusicKind, "chunk=1000 gap_ms=1")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func TestABodyOutlivesTheQuestionForIt(t *testing.T) {
 func TestResultsWithoutLinkOrType(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"inline", "untyped"} {
-		each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+		each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 			if d.name == "elevenlabs" || d.name == "native" && how == "inline" {
 				t.Skip("its answers have no links")
 			}
@@ -113,8 +114,8 @@ func TestResultsWithoutLinkOrType(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if len(read(t, body)) < 1000 || typ != map[queue.Kind]string{queue.Music: "audio/mpeg",
-				queue.Video: "video/mp4"}[kind] {
+			if len(read(t, body)) < 1000 || typ != map[*config.JobKind]string{config.MusicKind: "audio/mpeg",
+				config.VideoKind: "video/mp4"}[kind] {
 				t.Error(typ)
 			}
 		})
@@ -128,8 +129,8 @@ func TestUpstreamsGetTheAddressForReports(t *testing.T) {
 		g := newRig(t, func(o *queue.Options) {
 			o.Hook = func(id string) string { return "http://127.0.0.1:1/api/v1/jobs/hook/" + id + "?a=b&c" }
 		})
-		g.target(&doors[i], queue.Music, nil)
-		g.submit(order(queue.Music, "think_ms=100000"))
+		g.target(&doors[i], config.MusicKind, nil)
+		g.submit(order(config.MusicKind, "think_ms=100000"))
 		found := false
 		for _, r := range g.last() {
 			found = found || strings.Contains(r.Head+string(r.Body), "jobs")
@@ -144,9 +145,9 @@ func TestUpstreamsGetTheAddressForReports(t *testing.T) {
 func TestAppsAreAskedInTheirOwnTerms(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
-	to := g.target(&doors[0], queue.Music, map[string]string{"seconds": "music_length_ms:ms", "lyrics": "lyrics",
+	to := g.target(&doors[0], config.MusicKind, map[string]string{"seconds": "music_length_ms:ms", "lyrics": "lyrics",
 		"format": "audio_setting.format", "extra": `{"steps": 50, "audio_setting": {"rate": 44100}}`, "loop": ""})
-	o := order(queue.Music, "polls=0")
+	o := order(config.MusicKind, "polls=0")
 	o.Lyrics, o.Format, o.Loop = "la la", "mp3", true
 	if no := g.Reach("m", o); no != nil {
 		t.Fatal(no)
@@ -162,12 +163,12 @@ func TestAppsAreAskedInTheirOwnTerms(t *testing.T) {
 		t.Error(at.Failed, g.sim.Orders())
 	}
 	to.Options = map[string]string{"output": "nothing.here"}
-	job, _ = g.submit(order(queue.Music, "polls=0"))
+	job, _ = g.submit(order(config.MusicKind, "polls=0"))
 	if at := g.wait(job); at.Failed == nil {
 		t.Error("what is not where the operator says it is was found")
 	}
 	// What has no name at the target cannot be ordered there.
-	if no := g.Reach("m", &queue.Order{Kind: queue.Video, Keyframes: []queue.Frame{{Image: "x"}}}); no == nil ||
+	if no := g.Reach("m", &queue.Order{Kind: config.VideoKind.Name, Keyframes: []queue.Frame{{Image: "x"}}}); no == nil ||
 		no.Status != 400 {
 		t.Error(no)
 	}

@@ -2,20 +2,11 @@ package queue
 
 import "strconv"
 
-// Kind is what is made.
-type Kind string
-
-// The kinds. They are stored with jobs.
-const (
-	Music Kind = "music"
-	Video Kind = "video"
-)
-
 // Order is one job in our own terms, as routes has checked it: ranges hold, and what the
 // model does not support is not set. It is kept with the job as JSON until the upstream
 // has it. Zero values are what the client did not say, unless they are pointers.
 type Order struct {
-	Kind   Kind   `json:"kind"`
+	Kind   string `json:"kind"` // config.JobKind.Name
 	Prompt string `json:"prompt,omitempty"`
 
 	// Music (addendum 9.6).

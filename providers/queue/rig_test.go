@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/upstream"
 	"farebox/bench/upstream/strict"
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/attempt"
 	"farebox/providers/fetch"
@@ -71,26 +72,26 @@ type door struct {
 	speaks queue.Dialect
 	path   string // of the base URL
 	key    [2]string
-	models map[queue.Kind]string
+	models map[*config.JobKind]string
 }
 
 var doors = []door{
 	{"fal", fal.Dialect{}, "/fal", [2]string{"Authorization", "Key secret"},
-		map[queue.Kind]string{queue.Music: "sim/music/v2", queue.Video: "sim/video/text-to-video"}},
+		map[*config.JobKind]string{config.MusicKind: "sim/music/v2", config.VideoKind: "sim/video/text-to-video"}},
 	{"replicate", replicate.Dialect{}, "/replicate/v1", [2]string{"Authorization", "Bearer secret"},
-		map[queue.Kind]string{queue.Music: "sim/music", queue.Video: "sim/video"}},
+		map[*config.JobKind]string{config.MusicKind: "sim/music", config.VideoKind: "sim/video"}},
 	{"native", native.Dialect{}, "/api/v1", [2]string{"Authorization", "Bearer secret"},
-		map[queue.Kind]string{queue.Music: "sim-music", queue.Video: "sim-video"}},
+		map[*config.JobKind]string{config.MusicKind: "sim-music", config.VideoKind: "sim-video"}},
 	{"elevenlabs", elevenlabs.Dialect{}, "/v1", [2]string{"xi-api-key", "secret"},
-		map[queue.Kind]string{queue.Music: "music_v1"}},
+		map[*config.JobKind]string{config.MusicKind: "music_v1"}},
 }
 
 // target adds one of a door.
-func (g *rig) target(d *door, kind queue.Kind, options map[string]string) *queue.Target {
+func (g *rig) target(d *door, kind *config.JobKind, options map[string]string) *queue.Target {
 	return g.targetAt(d, kind, g.base+d.path, options)
 }
 
-func (g *rig) targetAt(d *door, kind queue.Kind, base string, options map[string]string) *queue.Target {
+func (g *rig) targetAt(d *door, kind *config.JobKind, base string, options map[string]string) *queue.Target {
 	g.t.Helper()
 	end, err := proxy.NewEndpoint(proxy.EndpointOptions{Name: d.name, BaseURL: base, Headers: [][2]string{d.key},
 		Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second,
@@ -106,9 +107,9 @@ func (g *rig) targetAt(d *door, kind queue.Kind, base string, options map[string
 }
 
 // order is the simplest one of a kind, with a directive for the simulated upstream.
-func order(kind queue.Kind, directive string) *queue.Order {
-	o := &queue.Order{Kind: kind, Prompt: "a song of the sea [[sim " + directive + "]]"}
-	if kind == queue.Video {
+func order(kind *config.JobKind, directive string) *queue.Order {
+	o := &queue.Order{Kind: kind.Name, Prompt: "a song of the sea [[sim " + directive + "]]"}
+	if kind == config.VideoKind {
 		o.Duration = "2s"
 	} else {
 		o.Seconds = 4
@@ -125,7 +126,7 @@ func task(o *queue.Order) asyncjob.Task {
 	if err != nil {
 		panic(err)
 	}
-	return asyncjob.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: string(o.Kind), Model: "m",
+	return asyncjob.Task{ID: fmt.Sprintf("0190e2c4-7b1e-7000-8000-%012d", ids.Add(1)), Kind: o.Kind, Model: "m",
 		Order: text, Account: account}
 }
 
@@ -180,13 +181,13 @@ func (g *rig) last() []upstream.Received {
 }
 
 // each runs a test for every dialect and kind that it makes.
-func each(t *testing.T, f func(t *testing.T, g *rig, d *door, kind queue.Kind)) {
+func each(t *testing.T, f func(t *testing.T, g *rig, d *door, kind *config.JobKind)) {
 	t.Helper()
 	for i := range doors {
 		d := &doors[i]
-		for _, kind := range []queue.Kind{queue.Music, queue.Video} {
+		for _, kind := range []*config.JobKind{config.MusicKind, config.VideoKind} {
 			if d.models[kind] != "" {
-				t.Run(d.name+" "+string(kind), func(t *testing.T) {
+				t.Run(d.name+" "+kind.Name, func(t *testing.T) {
 					t.Parallel()
 					f(t, newRig(t), d, kind)
 				})

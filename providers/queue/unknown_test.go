@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/config"
 	"farebox/config/asyncjob"
 	"farebox/providers/queue"
 )
@@ -57,9 +58,9 @@ func TestOnlyWhatWasNotTakenIsOrderedElsewhere(t *testing.T) {
 		t.Run(c.directive, func(t *testing.T) {
 			t.Parallel()
 			g := newRig(t)
-			first := g.target(&doors[0], queue.Music, nil)
+			first := g.target(&doors[0], config.MusicKind, nil)
 			second := newRig(t)
-			_, err := g.Submit(context.Background(), task(order(queue.Music, c.directive)))
+			_, err := g.Submit(context.Background(), task(order(config.MusicKind, c.directive)))
 			if c.status == 0 {
 				if no := unknown(t, err); no.Again || no.Upstream != "fal" || no.Target != first.Model {
 					t.Errorf("%+v", no)
@@ -68,9 +69,9 @@ func TestOnlyWhatWasNotTakenIsOrderedElsewhere(t *testing.T) {
 				t.Errorf("refused with %d %s; expected %d", no.Status, no.Code, c.status)
 			}
 			g.targets[0].Breaker.Succeeded()
-			to := g.targetAt(&doors[1], queue.Music, second.base+doors[1].path, nil)
+			to := g.targetAt(&doors[1], config.MusicKind, second.base+doors[1].path, nil)
 			to.Priority = 1
-			s, err := g.Submit(context.Background(), task(order(queue.Music, c.directive)))
+			s, err := g.Submit(context.Background(), task(order(config.MusicKind, c.directive)))
 			took := len(second.sim.Orders())
 			if (s != nil || len(second.last()) > 0) != c.elsewhere {
 				t.Errorf("another upstream was asked %d times, took %d: %v", len(second.last()), took, err)
@@ -92,15 +93,15 @@ func TestAnUpstreamThatIsNotThereHasNoOrder(t *testing.T) {
 	dead := "http://" + ln.Addr().String()
 	ln.Close()
 	g := newRig(t)
-	g.targetAt(&doors[0], queue.Music, dead, nil)
+	g.targetAt(&doors[0], config.MusicKind, dead, nil)
 	if no := refused(t, func() error {
-		_, err := g.Submit(context.Background(), task(order(queue.Music, "polls=0")))
+		_, err := g.Submit(context.Background(), task(order(config.MusicKind, "polls=0")))
 		return err
 	}()); no.Status != 503 {
 		t.Errorf("%+v", no)
 	}
-	g.target(&doors[1], queue.Music, nil)
-	if _, s := g.submit(order(queue.Music, "polls=0")); s.Upstream != "replicate" {
+	g.target(&doors[1], config.MusicKind, nil)
+	if _, s := g.submit(order(config.MusicKind, "polls=0")); s.Upstream != "replicate" {
 		t.Errorf("%+v", s)
 	}
 	if len(g.sim.Orders()) != 1 {
@@ -112,7 +113,7 @@ func TestAnUpstreamThatIsNotThereHasNoOrder(t *testing.T) {
 // was kept, and that the upstream then cut, is not sent again by itself.
 func TestAnOrderIsNotRepeatedOnAnotherConnection(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		if _, s := g.submit(order(kind, "polls=0")); s.Done != nil && s.Done.Body != nil {
 			read(t, s.Done.Body)
@@ -128,7 +129,7 @@ func TestAnOrderIsNotRepeatedOnAnotherConnection(t *testing.T) {
 // Whatever cannot be read as the answer to an order may be one.
 func TestAnAnswerThatCannotBeReadLeavesTheOutcomeOpen(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		for _, directive := range []string{"wrong=half", "wrong=array", "wrong=bare", "wrong=text", "wrong=html", "empty=1",
 			"job=swallow"} {
@@ -150,8 +151,8 @@ func TestAnAnswerThatCannotBeReadLeavesTheOutcomeOpen(t *testing.T) {
 func TestAnUpstreamWithKeysIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
-	to := g.target(&doors[2], queue.Music, map[string]string{"idempotent": "true"})
-	job := task(order(queue.Music, "job=swallow"))
+	to := g.target(&doors[2], config.MusicKind, map[string]string{"idempotent": "true"})
+	job := task(order(config.MusicKind, "job=swallow"))
 	_, err := g.Submit(context.Background(), job)
 	no := unknown(t, err)
 	if !no.Again {
@@ -164,20 +165,20 @@ func TestAnUpstreamWithKeysIsAskedAgain(t *testing.T) {
 	other.targets = []*queue.Target{to}
 	g.sim.Reset()
 	for _, directive := range []string{"status=429", "status=401", "status=503", "status=500"} {
-		again := task(order(queue.Music, directive))
+		again := task(order(config.MusicKind, directive))
 		again.Upstream, again.Target = job.Upstream, job.Target
 		if _, err := g.Submit(context.Background(), again); !unknown(t, err).Again {
 			t.Error(directive)
 		}
 		to.Breaker.Succeeded()
 	}
-	again := task(order(queue.Music, "status=400"))
+	again := task(order(config.MusicKind, "status=400"))
 	again.Upstream, again.Target = job.Upstream, job.Target
 	if _, err := g.Submit(context.Background(), again); refused(t, err).Status != 400 {
 		t.Error(err)
 	}
 	// The same order with the same key.
-	plain := task(order(queue.Music, "polls=0"))
+	plain := task(order(config.MusicKind, "polls=0"))
 	plain.ID = job.ID
 	plain.Upstream, plain.Target = job.Upstream, job.Target
 	s, err := g.Submit(context.Background(), plain)
@@ -202,7 +203,7 @@ func TestAnUpstreamWithKeysIsAskedAgain(t *testing.T) {
 // The time of an order is over when its context says so, at an upstream that is silent.
 func TestASilentUpstreamEndsWithItsTime(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, g *rig, d *door, kind queue.Kind) {
+	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
@@ -222,12 +223,12 @@ func TestASilentUpstreamEndsWithItsTime(t *testing.T) {
 func TestPolicyIsReported(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
-	g.target(&doors[3], queue.Music, nil)
-	_, err := g.Submit(context.Background(), task(order(queue.Music, "kind=policy")))
+	g.target(&doors[3], config.MusicKind, nil)
+	_, err := g.Submit(context.Background(), task(order(config.MusicKind, "kind=policy")))
 	if no := refused(t, err); no.Status != 422 || no.Code != "CONTENT_POLICY_VIOLATION" || no.Suggestion != "a kind song" {
 		t.Errorf("%+v", no)
 	}
-	if _, err = g.Submit(context.Background(), task(order(queue.Music, "kind=quota"))); refused(t, err).Status != 503 {
+	if _, err = g.Submit(context.Background(), task(order(config.MusicKind, "kind=quota"))); refused(t, err).Status != 503 {
 		t.Error(err)
 	}
 	for i := range doors {
@@ -235,8 +236,8 @@ func TestPolicyIsReported(t *testing.T) {
 			continue
 		}
 		g := newRig(t)
-		g.target(&doors[i], queue.Music, nil)
-		_, err := g.Submit(context.Background(), task(order(queue.Music, "status=422 kind=policy at=submit")))
+		g.target(&doors[i], config.MusicKind, nil)
+		_, err := g.Submit(context.Background(), task(order(config.MusicKind, "status=422 kind=policy at=submit")))
 		if no := refused(t, err); no.Status != 422 || no.Code != "CONTENT_POLICY_VIOLATION" || no.Suggestion != "a kind song" ||
 			strings.Contains(no.Message, "submit failed") {
 			t.Errorf("refused at once: %+v", no)
@@ -244,11 +245,11 @@ func TestPolicyIsReported(t *testing.T) {
 	}
 	for _, d := range doors[:3] {
 		g := newRig(t, func(o *queue.Options) {
-			o.Ours = func(upstream, model string, kind queue.Kind) string { return "our-" + model }
+			o.Ours = func(upstream, model string, kind *config.JobKind) string { return "our-" + model }
 		})
-		kind := queue.Music
+		kind := config.MusicKind
 		if d.name == "native" {
-			kind = queue.Video
+			kind = config.VideoKind
 		}
 		g.target(&d, kind, nil)
 		job, _ := g.submit(order(kind, "job=fail kind=policy polls=0"))

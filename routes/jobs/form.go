@@ -51,8 +51,8 @@ func (k *kind) choose(c *routes.Call) (*form, *routes.Error) {
 		return nil, e
 	}
 	name := []byte(f.words(k.memberModel))
-	model, match := c.Catalog().Resolve(name, string(k.name))
-	if e := c.UseModel(name, string(k.name), model, match, f.Issues); e != nil {
+	model, match := c.Catalog().Resolve(name, k.Name)
+	if e := c.UseModel(name, k.Name, model, match, f.Issues); e != nil {
 		return nil, e
 	}
 	f.spec, f.id = model.Config.Spec, model.ID

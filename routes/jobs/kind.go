@@ -8,7 +8,6 @@ import (
 	"farebox/billing"
 	"farebox/billing/job"
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -16,17 +15,15 @@ import (
 // kind is what one kind of jobs has of its own: its endpoints, its rules, what a job of it
 // costs, and how its answers look.
 type kind struct {
-	name      queue.Kind // also the type of its models
-	path      string     // that its endpoints begin with
+	*config.JobKind
 	operation string
 	queueBody func(*config.Config) int // the limit of a body that orders a job
 	quoteBody func(*config.Config) int
 	probes    []*routes.RateClass // that quotes and orders count in besides
 
-	shape                                            *scan.Shape
-	memberModel, memberQueueID, memberDelete         int
-	quoteBook, queueBook, retrieveBook, completeBook *routes.Rulebook
-	quotes, retrievals, completions                  *routes.RateClass
+	shape                *scan.Shape // of all its bodies
+	quoteBook, queueBook *routes.Rulebook
+	once                 *routes.Rule // of delete_media_on_completion
 
 	check   func(*form) // what the rules cannot say
 	quote   func(*Capability, *routes.Call, *form) ([]byte, *routes.Error)
@@ -34,13 +31,32 @@ type kind struct {
 	failed  func(*routes.Call, *job.View) *routes.Error
 	link    func(*routes.Call, *job.View) []byte // the answer that has a link instead of the media
 	deliver func(*Capability, *routes.Call, *job.View) routes.MediaPeek
+
+	// What newKind adds.
+	memberModel, memberQueueID, memberDelete int
+	retrieveBook, completeBook               *routes.Rulebook
+	quotes, retrievals, completions          *routes.RateClass
+}
+
+// newKind adds what all kinds have alike.
+func newKind(k kind) *kind {
+	const once = "delete_media_on_completion"
+	k.memberModel, k.memberQueueID, k.memberDelete = k.shape.ID("model"), k.shape.ID("queue_id"), k.shape.ID(once)
+	k.retrieveBook = routes.NewRulebook(k.shape, map[string]*routes.Rule{
+		"model": ruleModel, "queue_id": ruleQueueID, once: k.once,
+	})
+	k.completeBook = routes.NewRulebook(k.shape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
+	name := k.Path[1:]
+	k.quotes, k.retrievals = class(name+"-quote", k.JobKind, 120), class(name+"-retrieve", k.JobKind, 120)
+	k.completions = class(name+"-complete", k.JobKind, 120)
+	return &k
 }
 
 // class is a limit of an account for what costs nothing (addendum 3.6).
-func class(name string, of queue.Kind, rpm int64) *routes.RateClass {
+func class(name string, of *config.JobKind, rpm int64) *routes.RateClass {
 	rate := &config.Rate{RPM: rpm}
 	return &routes.RateClass{Name: name, Rate: func(cfg *config.Config) (*config.Rate, bool) {
-		return rate, slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == string(of) })
+		return rate, slices.ContainsFunc(cfg.Models, func(m config.Model) bool { return m.Type == of.Name })
 	}}
 }
 
@@ -48,7 +64,7 @@ func class(name string, of queue.Kind, rpm int64) *routes.RateClass {
 // Queueing counts in the limits of its model.
 func (k *kind) rows(ca *Capability) []routes.Row {
 	row := func(name string, serve func(*routes.Call) *routes.Error) routes.Row {
-		return routes.Row{Method: "POST", Path: k.path + name, Access: routes.Bearer, Wallet: true,
+		return routes.Row{Method: "POST", Path: k.Path + name, Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Limit: routes.SmallBody, Serve: serve}
 	}
 	quote := row("/quote", func(c *routes.Call) *routes.Error { return k.serveQuote(ca, c) })
@@ -134,7 +150,7 @@ func (k *kind) find(c *routes.Call, class *routes.RateClass) (*form, *job.View, 
 	if d := c.Count(class, 1); d.Code != billing.Admitted {
 		return nil, nil, c.Overrun(class, &d, c.Row.Path)
 	}
-	v, e := c.FindJob(k.name, f.words(k.memberModel), f.words(k.memberQueueID), k.path+"/queue")
+	v, e := c.FindJob(k.JobKind, f.words(k.memberModel), f.words(k.memberQueueID), k.Path+"/queue")
 	return f, v, e
 }
 

@@ -98,7 +98,7 @@ func (f *musicForm) wrongSeconds(seconds int64) routes.Issue {
 // order is what the upstream is to be asked for, by the rules of the model (addendum
 // 9.6), or the first of them that is broken.
 func (f *musicForm) order() (*queue.Order, *routes.Error) {
-	o := &queue.Order{Kind: queue.Music, Prompt: f.Words(-1, musicPrompt), Lyrics: f.Words(-1, musicLyrics),
+	o := &queue.Order{Kind: f.kind.Name, Prompt: f.Words(-1, musicPrompt), Lyrics: f.Words(-1, musicLyrics),
 		Format: f.of.DefaultFormat}
 	for _, check := range []func(*queue.Order) *routes.Error{
 		f.takePrompt, f.takeLyrics, f.takeSwitches, f.takeVoice, f.takeSpeed,

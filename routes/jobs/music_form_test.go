@@ -210,7 +210,7 @@ func TestOrdersAreCompletedByTheModel(t *testing.T) {
 	fast := 1.5
 	f := func(keys, body string, want queue.Order) {
 		t.Helper()
-		want.Kind, want.Format = queue.Music, "mp3"
+		want.Kind, want.Format = config.MusicKind.Name, "mp3"
 		o, e := orderOf(t, musicModelOf(t, keys), body)
 		if e != nil || !reflect.DeepEqual(*o, want) {
 			t.Errorf("%s is %+v %+v, want %+v", body, o, e, want)

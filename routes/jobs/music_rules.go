@@ -4,24 +4,18 @@ import (
 	"math"
 
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
 // music is the kind of jobs that make tracks.
-var music = &kind{
-	name: queue.Music, path: "/audio", operation: "music_generation",
+var music = newKind(kind{
+	JobKind: config.MusicKind, operation: "music_generation",
 	queueBody: musicBody, quoteBody: routes.SmallBody,
-	shape: musicShape, memberModel: musicModel, memberQueueID: musicQueueID, memberDelete: musicDelete,
-	quoteBook: musicQuoteBook, queueBook: musicQueueBook, retrieveBook: musicRetrieveBook,
-	completeBook: musicCompleteBook,
-	quotes:       class("audio-quote", queue.Music, 120),
-	retrievals:   class("audio-retrieve", queue.Music, 120),
-	completions:  class("audio-complete", queue.Music, 120),
-	check:        checkMusic, quote: quoteMusic, sell: sellMusic,
+	shape: musicShape, quoteBook: musicQuoteBook, queueBook: musicQueueBook, once: ruleFlag,
+	check: checkMusic, quote: quoteMusic, sell: sellMusic,
 	failed: failedMusic, link: linkToMusic, deliver: (*Capability).lookAtMusic,
-}
+})
 
 const (
 	// maxMusicText is how many characters a prompt or lyrics can have at most; models
@@ -51,8 +45,6 @@ const (
 	musicLanguage
 	musicSpeed
 	musicCharacterCount
-	musicQueueID
-	musicDelete
 )
 
 var musicShape = scan.NewShape(scan.Members(nil, "model", "prompt", "lyrics_prompt", "lyrics_optimizer",
@@ -81,8 +73,4 @@ var (
 		"language_code": {Kinds: routes.String, NonEmpty: true, Length: maxLanguage, Format: "BCP 47 code"},
 		"speed":         {Kinds: routes.Number, Min: 0.25, Max: 4},
 	})
-	musicRetrieveBook = routes.NewRulebook(musicShape, map[string]*routes.Rule{
-		"model": ruleModel, "queue_id": ruleQueueID, "delete_media_on_completion": ruleFlag,
-	})
-	musicCompleteBook = routes.NewRulebook(musicShape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
 )

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"farebox/billing/money"
-	"farebox/providers/queue"
 	"farebox/routes"
 )
 
@@ -25,7 +24,7 @@ func sellMusic(_ *Capability, c *routes.Call, body *form) *routes.Error {
 	sale := &routes.Flat{Held: price}
 	sale.Do = func() *routes.Error {
 		c.Sold = routes.FlatBill(price(), 0)
-		id, e := c.Queue(&routes.JobSale{Kind: queue.Music, Order: order, Detail: appendDetail(nil, &bill),
+		id, e := c.Queue(&routes.JobSale{Order: order, Detail: appendDetail(nil, &bill),
 			Named: f.words(musicModel)})
 		if e != nil {
 			return e

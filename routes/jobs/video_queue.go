@@ -54,7 +54,7 @@ func (j *videoJob) readOrder() (e *routes.Error) {
 		return e
 	}
 	ch := &j.choice
-	o := &queue.Order{Kind: queue.Video, Prompt: f.words(videoPrompt), NegativePrompt: f.words(videoNegative),
+	o := &queue.Order{Kind: f.kind.Name, Prompt: f.words(videoPrompt), NegativePrompt: f.words(videoNegative),
 		Duration: ch.Duration, AspectRatio: ch.Ratio, Resolution: ch.Resolution, UpscaleFactor: int(ch.Factor),
 		Consents: f.consented()}
 	if f.of.Constraints.AudioConfigurable {
@@ -136,7 +136,7 @@ func (j *videoJob) enqueue() *routes.Error {
 		return e
 	}
 	j.call.Sold = routes.FlatBill(lines, 0)
-	id, e := j.call.Queue(&routes.JobSale{Kind: queue.Video, Order: j.order, Detail: j.detail(),
+	id, e := j.call.Queue(&routes.JobSale{Order: j.order, Detail: j.detail(),
 		Named: j.form.words(videoModel)})
 	if e != nil {
 		return e

@@ -4,26 +4,20 @@ import (
 	"math"
 
 	"farebox/config"
-	"farebox/providers/queue"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
 // videos is the kind of jobs that make videos.
-var videos = &kind{
-	name: queue.Video, path: "/video", operation: "video_generation", probes: []*routes.RateClass{byProbes},
-	shape: videoShape, memberModel: videoModel, memberQueueID: videoQueueID, memberDelete: videoDelete,
-	quoteBook: videoQuoteBook, queueBook: videoQueueBook, retrieveBook: videoRetrieveBook,
-	completeBook: videoCompleteBook,
-	quotes:       class("video-quote", queue.Video, 120),
-	retrievals:   class("video-retrieve", queue.Video, 120),
-	completions:  class("video-complete", queue.Video, 120),
-	check:        checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
+var videos = newKind(kind{
+	JobKind: config.VideoKind, operation: "video_generation", probes: []*routes.RateClass{byProbes},
+	shape: videoShape, quoteBook: videoQuoteBook, queueBook: videoQueueBook, once: flagRule,
+	check: checkVideo, quote: (*Capability).quoteVideo, sell: (*Capability).sellVideo,
 	failed: failedVideo, link: linkToVideo, deliver: nothingToSee,
-}
+})
 
 // byProbes limits requests that have us follow links.
-var byProbes = class("video-probe", queue.Video, 40)
+var byProbes = class("video-probe", config.VideoKind, 40)
 
 // Ids of the members of all bodies about videos (addendum 10). One Shape names them all;
 // every member that an endpoint does not take is refused by its name.
@@ -52,8 +46,6 @@ const (
 	videoConsents
 	videoReferenceSeconds
 	videoInputHeight
-	videoQueueID
-	videoDelete
 )
 
 var videoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{
@@ -125,8 +117,4 @@ var (
 			Enum: append([]string{"editing", "extension"}, config.VideoTasks...)},
 		"consents": {Kinds: routes.Object},
 	}))
-	videoRetrieveBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{
-		"model": ruleModel, "queue_id": ruleQueueID, "delete_media_on_completion": flagRule,
-	})
-	videoCompleteBook = routes.NewRulebook(videoShape, map[string]*routes.Rule{"model": ruleModel, "queue_id": ruleQueueID})
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"farebox/billing/store"
+	"farebox/config"
 	"farebox/providers/media"
 	"farebox/proxy"
 	"farebox/routes"
@@ -179,7 +180,7 @@ func presented(row *store.JobRow, kind media.LinkKind) (contentType, disposition
 		how = "attachment"
 	}
 	name := "file"
-	if row.Kind == "music" || row.Kind == "video" {
+	if config.JobKindOf(row.Kind) != nil {
 		name = row.Kind
 	}
 	return contentType, how + `; filename="` + name + "-" + row.ID[:8] + "." + ending + `"`

@@ -1,10 +1,12 @@
 package models
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"farebox/billing/store"
+	"farebox/providers"
 	"farebox/routes"
 )
 
@@ -78,11 +80,7 @@ func compatibility(c *routes.Call) *routes.Error {
 	return write(c, typ, body, ok)
 }
 
-// modelTypes are the values of the `type` query.
-var modelTypes = []string{"all", "asr", "background_removal", "code", "embedding", "image", "inpaint", "music", "text",
-	"tts", "upscale", "video"}
-
-var modelParams = routes.Params{"type": {Kinds: routes.String, Enum: modelTypes, Default: "text"}}
+var modelParams = routes.Params{"type": {Kinds: routes.String, Enum: providers.Types, Default: "text"}}
 
 func modelType(c *routes.Call) (string, *routes.Error) {
 	args := c.Ctx.QueryArgs()
@@ -90,21 +88,19 @@ func modelType(c *routes.Call) (string, *routes.Error) {
 		return c.Row.Params["type"].Default.(string), nil
 	}
 	typ := args.Peek("type")
-	for _, t := range modelTypes {
-		if string(typ) == t {
-			return t, nil
-		}
+	if slices.Contains(providers.Types, string(typ)) {
+		return string(typ), nil
 	}
 	return "", routes.Invalid(routes.Issue{
-		Code: "invalid_enum_value", Path: "type", Received: routes.Excerpt(typ), Options: modelTypes,
+		Code: "invalid_enum_value", Path: "type", Received: routes.Excerpt(typ), Options: providers.Types,
 		Message: "Unknown model type " + routes.Excerpt(typ) +
-			"; expected one of " + strings.Join(modelTypes, ", ") + ".",
+			"; expected one of " + strings.Join(providers.Types, ", ") + ".",
 	})
 }
 
 func write(c *routes.Call, typ string, body []byte, ok bool) *routes.Error {
 	if !ok {
-		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: modelTypes,
+		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "type", Received: typ, Options: providers.Types,
 			Message: "This list does not exist for type " + typ + "."})
 	}
 	c.Ctx.Response.Header.SetContentType("application/json; charset=utf-8")

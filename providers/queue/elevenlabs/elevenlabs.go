@@ -52,9 +52,6 @@ func (Dialect) Reach(o *queue.Order, t *queue.Target) *dialect.Unsupported {
 			return &dialect.Unsupported{Path: f.field, Text: "The model cannot be asked for " + f.field + "."}
 		}
 	}
-	if o.Kind == queue.Video {
-		return &dialect.Unsupported{Path: "kind", Text: "The model makes no videos."}
-	}
 	if o.Seconds != 0 && (o.Seconds < minSeconds || o.Seconds > maxSeconds) {
 		return &dialect.Unsupported{Path: "seconds", Text: "The model makes tracks of " + strconv.Itoa(minSeconds) +
 			" to " + strconv.Itoa(maxSeconds) + " seconds."}

@@ -1,4 +1,4 @@
-// Package fal has music and videos made at fal's queue: submit, ask for the status,
+// Package fal has jobs done at fal's queue: submit, ask for the status,
 // fetch the result. The base URL is https://queue.fal.run, the key goes into a fixed
 // header (Authorization: Key …), the target's model name is the app with its path
 // (fal-ai/minimax-music/v2).

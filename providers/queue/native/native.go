@@ -1,4 +1,4 @@
-// Package native has music and videos made at an upstream that speaks this very
+// Package native has jobs done at an upstream that speaks this very
 // specification (interface.md, Music; addendum 9 and 10): another farebox, or the service
 // whose interface it is. The base URL ends in /api/v1.
 //
@@ -65,23 +65,14 @@ func bare(t *queue.Target) *queue.Target {
 	return &one
 }
 
-// below is where the endpoints of a kind stand.
-func below(k queue.Kind, endpoint string) []byte {
-	if k == queue.Video {
-		return []byte("/video/" + endpoint)
-	}
-	return []byte("/audio/" + endpoint)
-}
-
 // Submit posts to …/queue.
 func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.Ident) {
 	in := names.Input(o, bare(t))
 	in["model"] = t.Model
-	if t.Kind == queue.Video {
-		// The specification wants both of every video (addendum 10.1), also where one is
-		// enlarged, which has its length and is described by what it shows.
-		defaulted(in, "prompt", "Enlarge this video.")
-		defaulted(in, "duration", "auto")
+	for name, value := range t.Kind.Required {
+		if _, ordered := in[name]; !ordered {
+			in[name] = value
+		}
 	}
 	if len(o.Consents) > 0 {
 		all := map[string]any{}
@@ -92,15 +83,9 @@ func (Dialect) Submit(s *queue.Step, o *queue.Order, t *queue.Target, id queue.I
 		in["consents"] = all
 	}
 	body, _ := json.Marshal(in)
-	s.Request = proxy.Request{Path: below(t.Kind, "queue"), Body: body}
+	s.Request = proxy.Request{Path: []byte(t.Kind.Path + "/queue"), Body: body}
 	if id.Key != "" {
 		s.Request.Further = proxy.Fields{{"Idempotency-Key", id.Key}}
-	}
-}
-
-func defaulted(in map[string]any, name, value string) {
-	if _, ordered := in[name]; !ordered {
-		in[name] = value
 	}
 }
 
@@ -167,7 +152,7 @@ func identity(h *queue.Handle, t *queue.Target, retrieve bool) []byte {
 
 // Poll asks …/retrieve.
 func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
-	s.Request = proxy.Request{Path: below(t.Kind, "retrieve"), Body: identity(h, t, true)}
+	s.Request = proxy.Request{Path: []byte(t.Kind.Path + "/retrieve"), Body: identity(h, t, true)}
 	s.Media = true
 }
 
@@ -222,7 +207,7 @@ func failed(m map[string][]byte) *asyncjob.Refused {
 
 // Cancel releases the job, which ends it.
 func (Dialect) Cancel(s *queue.Step, h *queue.Handle, t *queue.Target) bool {
-	s.Request = proxy.Request{Path: below(t.Kind, "complete"), Body: identity(h, t, false)}
+	s.Request = proxy.Request{Path: []byte(t.Kind.Path + "/complete"), Body: identity(h, t, false)}
 	return true
 }
 

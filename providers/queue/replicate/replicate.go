@@ -1,4 +1,4 @@
-// Package replicate has music and videos made by predictions at Replicate. The base URL
+// Package replicate has jobs done by predictions at Replicate. The base URL
 // is https://api.replicate.com/v1; the target's model name is owner/name for models that
 // Replicate keeps warm, owner/name:version for all others, or deployments/owner/name.
 //
