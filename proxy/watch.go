@@ -31,8 +31,10 @@ type watcher struct {
 	stall  time.Duration // ClientStall
 	gone   bool          // a client that shut its sending side counts as gone
 	began  time.Time
-	nowMs  atomic.Int64 // coarse clock
+	nowMs  atomic.Int64 // coarse clock; stands still while the watcher rests
 	ended  atomic.Bool  // Shutdown cuts whatever registers from here on
+	rests  atomic.Bool  // nothing is registered: the next add wakes the watcher
+	wake   chan struct{}
 	next   atomic.Uint32
 	shards [guardShards]shard
 	poll   poller
@@ -93,8 +95,8 @@ func newWatcher(tick, stall time.Duration, halfCloseGone bool) *watcher {
 	if tick <= 0 {
 		tick = defaultTick
 	}
-	w := &watcher{tick: tick, stall: stall, gone: halfCloseGone, began: time.Now(), stop: make(chan struct{}),
-		done: make(chan struct{})}
+	w := &watcher{tick: tick, stall: stall, gone: halfCloseGone, began: time.Now(), wake: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -115,9 +117,44 @@ func (w *watcher) run() {
 			return
 		case <-ticker.C:
 		}
-		w.nowMs.Store(time.Since(w.began).Milliseconds())
+		w.setClock()
 		seats = w.sweep(seats[:0])
+		if len(seats) == 0 && !w.rest(ticker) {
+			return
+		}
 		clear(seats)
+	}
+}
+
+// setClock sets the coarse clock, which never goes back.
+func (w *watcher) setClock() {
+	now := time.Since(w.began).Milliseconds()
+	for old := w.nowMs.Load(); old < now && !w.nowMs.CompareAndSwap(old, now); old = w.nowMs.Load() {
+	}
+}
+
+// rest waits until something is registered, so that an idle process is not woken
+// to look at nothing. It reports whether to go on.
+func (w *watcher) rest(ticker *time.Ticker) bool {
+	w.rests.Store(true)
+	if w.active() > 0 { // it was registered before it could see that
+		w.resume()
+	}
+	ticker.Stop()
+	select {
+	case <-w.stop:
+		return false
+	case <-w.wake:
+	}
+	ticker.Reset(w.tick)
+	return true
+}
+
+// resume ends a rest. The clock is right before anybody can see that it ended.
+func (w *watcher) resume() {
+	w.setClock()
+	if w.rests.CompareAndSwap(true, false) {
+		w.wake <- struct{}{}
 	}
 }
 
@@ -238,6 +275,9 @@ func (w *watcher) add(g *guard, client net.Conn) {
 	g.slot = len(sh.list)
 	sh.list = append(sh.list, seat{g, gen})
 	sh.mu.Unlock()
+	if w.rests.Load() {
+		w.resume()
+	}
 }
 
 // remove unregisters; after it nothing expires the exchange's sockets. The

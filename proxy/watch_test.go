@@ -111,3 +111,37 @@ func TestDeparturesDoNotHarmOthers(t *testing.T) {
 	eventually(t, "nothing is registered", func() bool { return g.p.Active() == 0 })
 	eventually(t, "all connections are idle or closed", func() bool { open, idle := tg.Conns(); return open == idle })
 }
+
+// With nothing registered the watcher does not wake, and a phase that begins after a
+// rest of any length has its whole time.
+func TestWatcherRestsWhileNothingIsRegistered(t *testing.T) {
+	const tick, limit = time.Millisecond, 60 * time.Millisecond
+	w := newWatcher(tick, time.Second, true)
+	defer w.shut()
+	for range 20 {
+		eventually(t, "the watcher rests", w.rests.Load)
+		stood := w.nowMs.Load()
+		time.Sleep(limit + 20*tick)
+		if now := w.nowMs.Load(); now != stood {
+			t.Fatalf("the clock went from %d to %d ms though nothing was registered", stood, now)
+		}
+		var list [8]guard
+		var wg sync.WaitGroup
+		for i := range list {
+			g := &list[i]
+			wg.Go(func() {
+				began := time.Now()
+				w.add(g, nil)
+				g.beginPhase(IdleTimeout, limit)
+				for g.why() == None && time.Since(began) < 10*time.Second {
+					time.Sleep(tick)
+				}
+				if took, c := time.Since(began), g.why(); c != IdleTimeout || took < limit {
+					t.Errorf("a phase of %v ended with %v after %v", limit, c, took)
+				}
+				w.remove(g)
+			})
+		}
+		wg.Wait()
+	}
+}

@@ -22,7 +22,7 @@ type inference struct {
 	view *view
 
 	chat    dialect.Chat
-	doc     scan.Document      // of a body that was made of another form's
+	doc     *scan.Document     // of a body that was made of another form's; nil: it never had one
 	told    dialect.FormStream // the answer in that form; nil: it is the client's as it is
 	native  bool               // the target speaks the client's form
 	missing *routes.Error      // why the request can only be answered again; nil: it is whole
@@ -158,7 +158,9 @@ func (c *inference) Recycle() {
 	c.giveScratch()
 	c.x.Reset()
 	c.native, c.schema, c.missing = false, nil, nil
-	c.doc.Reset()
+	if c.doc != nil {
+		c.doc.Reset()
+	}
 	c.call, c.view = nil, nil
 	c.chat, c.want = dialect.Chat{}, billing.Admission{}
 	c.request = proxy.Request{Patches: c.request.Patches[:0]}

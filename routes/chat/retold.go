@@ -17,8 +17,11 @@ func (ca *Capability) Sell(call *routes.Call, r *routes.TranslatedChat) *routes.
 	c := ca.begin(call)
 	c.missing = r.Missing
 	c.chat.Form, c.chat.Told, c.chat.ToldDoc = r.Form, call.Body, &call.Doc
-	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, &c.doc, 1
-	v := routes.Validator{Body: r.Body, Doc: &c.doc, Book: c.view.book, Issues: r.Issues}
+	if c.doc == nil {
+		c.doc = new(scan.Document)
+	}
+	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, c.doc, 1
+	v := routes.Validator{Body: r.Body, Doc: c.doc, Book: c.view.book, Issues: r.Issues}
 	if err := c.doc.SkimStrict(r.Body, v.Book.Root); err != nil {
 		se := err.(*scan.Error)
 		return routes.InvalidBody(r.Form.Path(se.Path), se.Error())
