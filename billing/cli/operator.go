@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -180,7 +181,7 @@ func callSocket(path, method, target, body string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answers %s: %s", res.Status, answer)
 	}
-	if len(answer) > 0 && answer[len(answer)-1] != '\n' {
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") && !bytes.HasSuffix(answer, []byte("\n")) {
 		answer = append(answer, '\n')
 	}
 	return answer, nil
