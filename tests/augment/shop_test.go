@@ -72,10 +72,13 @@ func (s *shop) has() (m rig.Money) {
 	return m
 }
 
-// charged says that so many calls were charged since the last look.
+// charged says that so many calls were charged since the last look. A balance may show a charge a moment later.
 func (s *shop) charged(t testing.TB, calls int) {
 	t.Helper()
 	has := s.has()
+	for end := time.Now().Add(time.Minute); has > s.had-rig.Money(calls)*price && time.Now().Before(end); has = s.has() {
+		time.Sleep(20 * time.Millisecond)
+	}
 	if took := s.had - has; took != rig.Money(calls)*price {
 		t.Errorf("%s were charged, want %d calls of %s", took, calls, price)
 	}
