@@ -59,11 +59,10 @@ long: build           ## kills, millions, clusters, large counts, the public cli
 # Most of tests/ is the work of the binary: that has the race detector, the tests of it have not. Packages that are
 # not here take the same ways through the binary, or measure it.
 RACED := $(addprefix farebox/tests/,billing cluster account audio chat ledger media operator rpc spec video wallet)
-# SQLite, its C library and the compiler of WebAssembly take ten times as long with the detector. None compiles generic
-# functions that synchronize, which the linker would share with others: sync.Map, atomic.Pointer.
+# SQLite and its C library take ten times as long with the detector. They compile no generic functions that synchronize
+# (sync.Map), which the linker would share with others.
 # The overlay lets a test shift the clock of package time; without FAREBOX_CLOCK_OFFSET the clock is right.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false -gcflags=modernc.org/memory=-race=false \
-  -gcflags=github.com/tetratelabs/wazero/internal/engine/wazevo/...=-race=false \
   -overlay $(shell ./.ci/clocks overlay)
 # Random checks of the ledger were made by `make test`; these runs ask another question.
 race race-rooms race-binary: export FAREBOX_RAPID_CHECKS = 10
