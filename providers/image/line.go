@@ -372,7 +372,10 @@ func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 	if f != h.Format || width != h.Width {
 		text, raw := m.Text, m.Raw
 		refusal = a.remake(m, func(c context.Context) ([]byte, error) {
-			if width != h.Width {
+			switch {
+			case m.Blocked && !m.Blurred: // black, and free: nothing is decoded for it
+				return a.e.convert.Blank(c, width, height, f)
+			case width != h.Width:
 				return a.e.convert.Shrink(c, h, text, raw, width, height, f)
 			}
 			return a.e.convert.Convert(c, h, text, raw, f, a.job.Compression.V)
