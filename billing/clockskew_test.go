@@ -331,7 +331,7 @@ func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 		return (store-time.Hour).Abs() < time.Second && l.ahead.Load() != 0
 	})
 	charge()
-	eventually(t, "the difference is told", time.Minute, func() bool {
+	eventually(t, "the difference is reported", time.Minute, func() bool {
 		return strings.Contains(log.String(), "the clock of this machine is 1h0m0s ahead of PostgreSQL's")
 	})
 	if err := l.Healthy(); err != nil {
@@ -347,7 +347,7 @@ func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 		}
 	}
 	off.Store(0)
-	eventually(t, "the end of it is told", time.Minute, func() bool {
+	eventually(t, "its end is reported", time.Minute, func() bool {
 		return strings.Contains(log.String(), "the clocks agree again")
 	})
 	if n := strings.Count(log.String(), "the clock of this machine is"); n != 1 {
