@@ -132,6 +132,10 @@ func TestNoFileOfTheAccountIsTakenBesideData(t *testing.T) {
 		"messages.0.content.1.file_id")
 	f("/chat/completions", `{"role":"assistant","content":"a","audio":{"id":"audio_1"}},{"role":"user","content":"b"}`,
 		"messages.0.audio")
+	f("/messages", user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk=","url":"http://10.0.0.1/"}}`),
+		"messages.0.content.1.source.url")
+	f("/messages", user(`{"type":"document","source":{"type":"url","url":"https://x.example/","data":"aGk="}}`),
+		"messages.0.content.1.source.data")
 	f("/messages", user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk=","file_id":"f"}}`),
 		"messages.0.content.1.source.file_id")
 	f("/messages", user(`{"type":"search_result","source":"x","title":"t","content":[{"type":"image","source":{"type":`+

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/base64"
+	"strings"
 
 	"farebox/proxy/jsontext"
 )
@@ -91,6 +92,7 @@ func (r *reader) source(b int32, carrier, member string) {
 	if kind != "file" && r.member(s, SourceFile) >= 0 {
 		r.no(path+".file_id", kept)
 	}
+	r.oneSource(s, kind)
 	switch kind {
 	case "base64":
 		if len(data) == 0 || len(media) == 0 {
@@ -123,6 +125,23 @@ func (r *reader) source(b int32, carrier, member string) {
 	r.b = append(r.b, '}')
 }
 
+// oneSource refuses a source with the content of another kind. An upstream could read
+// that instead, and nobody priced it or checked where it leads.
+func (r *reader) oneSource(s int32, kind string) {
+	for _, other := range []struct {
+		member      int
+		name, kinds string
+	}{
+		{SourceURL, ".url", "url"},
+		{SourceData, ".data", "base64 or text"},
+		{SourceContent, ".content", "content"},
+	} {
+		if r.member(s, other.member) >= 0 && !strings.Contains(other.kinds, kind) {
+			r.no(r.doc.Path(s)+other.name, "is for sources of type %s; leave it out, or change type.", other.kinds)
+		}
+	}
+}
+
 // plain writes a text as a data URL.
 func (r *reader) plain(text []byte) {
 	r.b = append(r.b, "data:text/plain;base64,"...)
@@ -147,7 +166,12 @@ func (r *reader) parts(s int32, carrier string) {
 		}
 		r.untold(r.doc.Path(p), "a document with pictures in it")
 		text = append(text, r.raw(p)...) // it is priced as what it says
-		if src := r.member(p, BlockSource); r.isObject(src) && string(r.text(r.member(src, SourceType))) != "base64" {
+		src := r.member(p, BlockSource)
+		if !r.isObject(src) {
+			return
+		}
+		kind := string(r.text(r.member(src, SourceType)))
+		if r.oneSource(src, kind); kind != "base64" {
 			// A link would be neither checked nor priced, and files are those of the
 			// provider's account.
 			r.no(r.doc.Path(src)+".type", "pictures inside a document must be base64.")
