@@ -15,7 +15,7 @@ import (
 // Options of a comparison.
 type Options struct {
 	Quick    bool
-	Only     []string // scenario names, also rates, memory and abort; empty: all
+	Only     []string // scenario names, also rates, memory, abort and start; empty: all
 	Without  []string // contenders left out
 	With     []string // rivals that take part
 	Rivals   string   // the folder of their files
@@ -37,6 +37,7 @@ type Comparison struct {
 	Memory    map[string]Memory `json:"memory"`
 	Aborts    map[string]Abort  `json:"aborts"`
 	Large     map[string]Large  `json:"large"`
+	Starts    []Start           `json:"starts"` // of farebox, with ever more keys
 	Goals     []Goal            `json:"goals"`
 	Failed    []Failure         `json:"failed"`
 	Notes     []string          `json:"notes"`
@@ -133,7 +134,7 @@ func Names() []string {
 	for _, s := range scenarios(true) {
 		list = append(list, s.Name)
 	}
-	return append(list, ratesName, "abort", "memory", "rpc_100mb")
+	return append(list, ratesName, "abort", "memory", "rpc_100mb", startName)
 }
 
 const ratesName = "rates"
@@ -216,6 +217,11 @@ func (p *plan) count() {
 	if p.wants("rpc_100mb") {
 		p.all += largeSeconds * float64(len(p.but(p.notLarge()...)))
 	}
+	if p.wants(startName) && slices.Contains(p.contenders(), contender) {
+		for _, keys := range startPlan(p.o.Quick) {
+			p.all += startSeconds(keys)
+		}
+	}
 }
 
 func (p *plan) step(seconds float64, line string) {
@@ -261,7 +267,12 @@ func (p *plan) run(ctx context.Context) error {
 		}
 	}
 	if p.wants("rpc_100mb") {
-		return p.large(ctx, gateways)
+		if err := p.large(ctx, gateways); err != nil {
+			return err
+		}
+	}
+	if p.wants(startName) && slices.Contains(p.contenders(), contender) {
+		return p.starts(ctx)
 	}
 	return nil
 }

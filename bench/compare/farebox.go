@@ -66,6 +66,7 @@ models:
 	fareboxPath   = "/api/v1"
 	fareboxRPC    = "/crypto/rpc/ethereum-mainnet"
 	fareboxCredit = "1000000"
+	fareboxFile   = "farebox.yaml"
 )
 
 func startFarebox(l *lab) (*gateway, error) {
@@ -77,7 +78,7 @@ func startFarebox(l *lab) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, conf := filepath.Join(dir, "store"), filepath.Join(dir, "farebox.yaml")
+	store := filepath.Join(dir, "store")
 	text := fmt.Sprintf(fareboxHead, addr, store, l.upstreamAddr, l.upstreamAddr, upstream.BenchRPCPath)
 	for _, model := range upstream.BenchModels() {
 		hold := ""
@@ -90,19 +91,28 @@ func startFarebox(l *lab) (*gateway, error) {
 	for _, model := range []string{upstream.BenchSpeechModel, upstream.BenchPacedModel} {
 		text += fmt.Sprintf(fareboxSpeech, model)
 	}
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, fareboxFile), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := spawn("farebox", dir, l.gatewayCPU, []string{"GOMAXPROCS=1"}, l.exe, "serve", "-c", conf)
-	if err != nil {
+	g := &gateway{name: contender, url: "http://" + addr + fareboxPath, dir: dir}
+	if err := g.serve(l); err != nil {
 		return nil, err
 	}
-	g := &gateway{name: "farebox", url: "http://" + addr + fareboxPath, processes: []*process{p}}
-	if err := p.ready(addr); err != nil {
+	if err := g.processes[0].ready(addr); err != nil {
 		return g, err
 	}
 	g.key, err = fareboxKey(l.exe, dir, store)
 	return g, err
+}
+
+// serve starts farebox with the config and the store that it had.
+func (g *gateway) serve(l *lab) error {
+	p, err := spawn("farebox", g.dir, l.gatewayCPU, []string{"GOMAXPROCS=1"}, l.exe, "serve", "-c", filepath.Join(g.dir, fareboxFile))
+	if err != nil {
+		return err
+	}
+	g.processes = []*process{p}
+	return nil
 }
 
 // fareboxKey makes an account with money and a key, beside the running server.

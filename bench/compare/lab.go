@@ -29,6 +29,7 @@ type gateway struct {
 	streamURL string // when streams go elsewhere
 	key       string
 	processes []*process
+	dir       string // of farebox: its config and store
 	rival     *Rival // nil: none
 }
 

@@ -47,6 +47,7 @@ func (c *Comparison) Print(out io.Writer) {
 	c.printMemory(out)
 	c.printAborts(out)
 	c.printLarge(out)
+	c.printStarts(out)
 	c.printGoals(out)
 	for _, n := range c.Notes {
 		fmt.Fprintln(out, "note:", n)
@@ -97,6 +98,19 @@ func (c *Comparison) printAborts(out io.Writer) {
 			return fmt.Sprintf("%d of %d\t%.1f\t%.1f\t%d of %d\t%.1f\t%.1f", a.StreamSeen, a.Tries, a.StreamMedianMs,
 				a.StreamMaxMs, a.WaitSeen, a.Tries, a.WaitMedianMs, a.WaitMaxMs)
 		})
+}
+
+func (c *Comparison) printStarts(out io.Writer) {
+	if len(c.Starts) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nstart of farebox, to the answer of its first request\n")
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "keys\tms\tCPU ms\tMB\t")
+	for _, s := range c.Starts {
+		fmt.Fprintf(w, "%d\t%.0f\t%.0f\t%s\t\n", s.Keys, s.AnswerMs, s.CPUMs, megabytes(float64(s.IdleBytes)))
+	}
+	_ = w.Flush()
 }
 
 func (c *Comparison) printGoals(out io.Writer) {

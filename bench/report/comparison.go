@@ -30,7 +30,7 @@ func OfComparison(c *compare.Comparison) Page {
 	for _, s := range c.Scenarios {
 		p.Sections = append(p.Sections, scenarioSection(c, s))
 	}
-	p.Sections = append(p.Sections, abortSection(c), largeSection(c), peerSection(c),
+	p.Sections = append(p.Sections, abortSection(c), largeSection(c), startSection(c), peerSection(c),
 		Section{Title: "Notes", Text: c.Notes})
 	return p
 }
@@ -221,6 +221,14 @@ func memorySection(c *compare.Comparison) Section {
 		"Ever more streams are open at once, each with an event in 500 ms. RSS counts a page in every process that has " +
 			"it, PSS shares it among them. Open streams are those that reached the simulated upstream.",
 	}}
+}
+
+func startSection(c *compare.Comparison) Section {
+	t := &Table{Head: []string{"keys", "ms", "CPU ms", "MB"}}
+	for _, s := range c.Starts {
+		t.Rows = append(t.Rows, cells(fmt.Sprint(s.Keys), number(s.AnswerMs), number(s.CPUMs), number(float64(s.IdleBytes)/(1<<20))))
+	}
+	return Section{Title: "Start of farebox, to the answer of its first request", Table: t}
 }
 
 func abortSection(c *compare.Comparison) Section {

@@ -31,7 +31,7 @@ func TestLongTheComparisonRunsInSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	measured := map[string]bool{"abort": c.Aborts["farebox"].StreamSeen > 0, "memory": measuredMemory(t, &c, "farebox"),
-		"rpc_100mb": c.Large["farebox"].Answers > 0, "rates": measuredRates(t, &c, "farebox")}
+		"rpc_100mb": c.Large["farebox"].Answers > 0, "rates": measuredRates(t, &c, "farebox"), "start": measuredStarts(t, &c)}
 	for _, s := range c.Scenarios {
 		f := s.Figures["farebox"]
 		measured[s.Name] = f.PerSecond+f.Events > 0
@@ -57,6 +57,17 @@ func TestLongTheComparisonRunsInSmall(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
+}
+
+// measuredStarts: farebox also started with more keys than one.
+func measuredStarts(t *testing.T, c *compare.Comparison) bool {
+	t.Helper()
+	for _, s := range c.Starts {
+		if s.AnswerMs <= 0 || s.CPUMs <= 0 || s.IdleBytes <= 0 {
+			t.Errorf("start: %+v", s)
+		}
+	}
+	return len(c.Starts) == 2 && c.Starts[0].Keys == 1 && c.Starts[1].Keys >= 1000
 }
 
 // measuredMemory: more streams were open at every level, and took more memory.
