@@ -51,7 +51,9 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	m.output(r.output, seenWhole)
 	f, _ := c.Form.(*Form)
 	if f != nil {
-		eachObject(r.output, f.keep)
+		for item := range jsontext.Objects(r.output) {
+			f.keep(item)
+		}
 	}
 	u = m.Settled(true)
 	if r.changes(c, t, f) || !u.Seen {
