@@ -142,9 +142,6 @@ func newUpstream(cfg *config.Upstream, prev *Catalog, log zerolog.Logger) (*endp
 		Upstream: Upstream{Name: cfg.Name, Config: cfg, Dialect: speaks.chat, Natives: speaks.natives},
 		options:  targetOptions(cfg), spec: credential.Of(cfg), since: time.Now(),
 	}
-	if !cfg.Responses {
-		u.Natives[dialect.Responses] = nil
-	}
 	if cfg.CAFile != "" {
 		// Certificates are renewed in place, so the path alone tells nothing.
 		pem, err := os.ReadFile(cfg.CAFile)

@@ -10,6 +10,7 @@ import (
 	"farebox/providers/chat/bedrock"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/gemini"
+	"farebox/providers/chat/messages"
 	"farebox/providers/chat/openai"
 	"farebox/providers/chat/responses"
 	"farebox/providers/chat/vertex"
@@ -31,7 +32,7 @@ import (
 type spoken struct {
 	chat dialect.Dialect // nil: none
 	// natives speak the forms that such upstreams take as their clients write them.
-	natives [dialect.FormKinds]dialect.Dialect
+	natives map[dialect.FormKind]dialect.Dialect
 	picture image.Dialect  // nil: none
 	speaker audio.Speaker  // nil: none
 	jobs    queue.Dialect  // nil: none
@@ -50,12 +51,12 @@ type spoken struct {
 var dialects = map[string]spoken{
 	"openai": {
 		chat:    openai.Dialect{},
-		natives: [dialect.FormKinds]dialect.Dialect{dialect.Responses: responses.Native{}},
+		natives: map[dialect.FormKind]dialect.Dialect{responses.Kind: responses.Native{}},
 		picture: imageopenai.Dialect{}, speaker: speech.Dialect{}, listens: speech.Dialect{}, probe: "/chat/completions",
 	},
 	"anthropic": {
 		chat: anthropic.Dialect{}, probe: "/messages",
-		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: anthropic.Vendor{}},
+		natives: map[dialect.FormKind]dialect.Dialect{messages.Kind: anthropic.Vendor{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
 	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
@@ -63,13 +64,13 @@ var dialects = map[string]spoken{
 	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
 	"bedrock/anthropic": {
 		chat: bedrock.Anthropic{}, probe: "/messages",
-		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: bedrock.Native{}},
+		natives: map[dialect.FormKind]dialect.Dialect{messages.Kind: bedrock.Native{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
 	"vertex": {chat: gemini.Dialect{}, probe: "/models/farebox:countTokens", unlisted: true},
 	"vertex/anthropic": {
 		chat: vertex.Anthropic{}, probe: "/models/farebox:rawPredict", unlisted: true,
-		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: vertex.Native{}},
+		natives: map[dialect.FormKind]dialect.Dialect{messages.Kind: vertex.Native{}},
 	},
 	"native":     {picture: native.Dialect{}, speaker: speech.Native{}, listens: speech.Native{}, jobs: queuenative.Dialect{}},
 	"sdapi":      {picture: sdapi.Dialect{}},

@@ -195,7 +195,7 @@ func (c *Call) errorShape() ErrorShape {
 	if row == nil { // it was refused before its row was asked
 		row = c.g.rowOf(c.Ctx)
 	}
-	if row != nil && row.Errors != ShapeOfClient {
+	if row != nil && row.Errors != nil {
 		return row.Errors
 	}
 	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)

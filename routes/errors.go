@@ -99,19 +99,29 @@ func Unsupported(path, text string) *Error {
 	}
 }
 
-// ErrorShape is how the `error` member is written.
-type ErrorShape uint8
+// Text is the message as bodies have it.
+func (e *Error) Text() string { return clip(e.Message, maxMessage) }
 
-const (
-	// ShapeOfClient is one of the others, as the client understands it (shapeFor).
-	ShapeOfClient ErrorShape = iota
+// ErrorShape writes errors as the clients of an endpoint read them.
+type ErrorShape interface {
+	// Append appends the body of an error.
+	Append(b []byte, e *Error, requestID []byte) []byte
+	// IDHeader is a header that repeats the request's id; nil if absent.
+	IDHeader() []byte
+}
+
+// openAIShape has the error as a text or as an object.
+type openAIShape struct{ object bool }
+
+// IDHeader is ErrorShape's.
+func (openAIShape) IDHeader() []byte { return nil }
+
+var (
 	// ShapeString is the specification's: error text plus top-level code.
-	ShapeString
+	ShapeString ErrorShape = openAIShape{}
 	// ShapeObject is OpenAI's {"error":{message,type,param,code}}; some typed
 	// clients cannot decode anything else.
-	ShapeObject
-	// ShapeMessages is Anthropic's {"type":"error","error":{type,message},"request_id"}.
-	ShapeMessages
+	ShapeObject ErrorShape = openAIShape{object: true}
 )
 
 // shapeFor picks the shape for one request. OpenAI's own packages, and those
@@ -189,8 +199,8 @@ func writeError(ctx *fasthttp.RequestCtx, e *Error, shape ErrorShape, requestID 
 	if e.Status == fasthttp.StatusUnauthorized {
 		r.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	if shape == ShapeMessages {
-		r.Header.SetCanonical(headerMessagesID, requestID)
+	if header := shape.IDHeader(); header != nil {
+		r.Header.SetCanonical(header, requestID)
 	}
 	if e.Close {
 		r.SetConnectionClose()
@@ -203,12 +213,14 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 	if e.Body != nil {
 		return append(b, e.Body...)
 	}
-	if shape == ShapeMessages {
-		return appendMessagesError(b, e, requestID)
-	}
+	return shape.Append(b, e, requestID)
+}
+
+// Append is ErrorShape's.
+func (s openAIShape) Append(b []byte, e *Error, requestID []byte) []byte {
 	b = append(b, `{"error":`...)
-	if shape == ShapeObject || e.Param != "" {
-		b = jsontext.Object(append(b, '{')).Text("message", clip(e.Message, maxMessage)).
+	if s.object || e.Param != "" {
+		b = jsontext.Object(append(b, '{')).Text("message", e.Text()).
 			Text("type", openAIType(e.Status))
 		b = append(b, `,"param":`...)
 		switch {
@@ -221,7 +233,7 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 		}
 		b = jsontext.Object(b).Text("code", e.Code).End()
 	} else {
-		b = jsontext.AppendString(b, clip(e.Message, maxMessage))
+		b = jsontext.AppendString(b, e.Text())
 	}
 	if e.Code != "" && e.Param == "" {
 		b = jsontext.Object(b).Text("code", e.Code)
@@ -242,44 +254,6 @@ func AppendError(b []byte, e *Error, shape ErrorShape, requestID []byte) []byte 
 		b = jsontext.Object(b).Text("request_id", string(requestID))
 	}
 	return append(b, '}')
-}
-
-// appendMessagesError appends the body that Anthropic's packages read.
-func appendMessagesError(b []byte, e *Error, requestID []byte) []byte {
-	b = append(append(b, `{"type":"error","error":{"type":"`...), messagesType(e)...)
-	b = jsontext.AppendString(append(b, `","message":`...), clip(e.Message, maxMessage))
-	if e.Refused != "" {
-		b = jsontext.AppendString(append(b, `,"details":{"error_code":`...), e.Refused)
-		b = jsontext.AppendString(append(b, `,"unsupported":[`...), clip(e.Issues[0].Path, maxIssueText))
-		b = append(b, `]}`...)
-	}
-	b = jsontext.AppendString(append(b, `},"request_id":`...), string(requestID))
-	return append(b, '}')
-}
-
-// messagesType is Anthropic's word for an error.
-func messagesType(e *Error) string {
-	switch {
-	case e.Status == 401:
-		return "authentication_error"
-	case e.Status == 402:
-		return "billing_error"
-	case e.Status == 403:
-		return "permission_error"
-	case e.Status == 404, e.Status == 410:
-		return "not_found_error"
-	case e.Status == 413:
-		return "request_too_large"
-	case e.Code == "MODEL_OVERLOADED", e.Status == 503:
-		return "overloaded_error"
-	case e.Status == 429:
-		return "rate_limit_error"
-	case e.Status == 504:
-		return "timeout_error"
-	case e.Status >= 500:
-		return "api_error"
-	}
-	return "invalid_request_error"
 }
 
 func openAIType(status int) string {

@@ -39,7 +39,6 @@ func canonical(name string) []byte { return fasthttp.AppendNormalizedHeaderKey(n
 // Headers whose names do not depend on the brand.
 var (
 	headerRequestID         = canonical("x-request-id")
-	headerMessagesID        = canonical("request-id") // where Anthropic's packages look
 	headerRay               = canonical("cf-ray")
 	headerLimitRequests     = canonical("x-ratelimit-limit-requests")
 	headerRemainingRequests = canonical("x-ratelimit-remaining-requests")

@@ -85,6 +85,7 @@ type Row struct {
 	Rate      *RateClass
 	// Counts are further classes that some of its requests count in (Call.Count).
 	Counts []*RateClass
+	// Errors is how its errors are written; nil: as the client understands them.
 	Errors ErrorShape
 	// KeyHeader is where the key may stand instead of in Authorization; empty: nowhere.
 	KeyHeader string

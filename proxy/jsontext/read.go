@@ -252,6 +252,20 @@ func Elements(list []byte) iter.Seq[[]byte] {
 	}
 }
 
+// Objects are the objects of an array; what is not an array has none.
+func Objects(list []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if len(list) == 0 || list[0] != '[' {
+			return
+		}
+		for one := range Elements(list) {
+			if one[0] == '{' && !yield(one) {
+				return
+			}
+		}
+	}
+}
+
 // MemberOf is the value of an object's member; nil if absent, or if b is not an object.
 func MemberOf(b []byte, name string) []byte {
 	if len(b) == 0 || b[0] != '{' {

@@ -164,7 +164,7 @@ func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 		return e
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
-		if c.asksMessages() {
+		if c.adapts().Cap != "" {
 			// Its clients ask for what they know of the name, or for a fixed number.
 			c.clamped, c.chat.Model = true, model
 			return nil

@@ -196,7 +196,7 @@ func (c *inference) gateEffort(v *routes.Validator) *routes.Error {
 	if effort == nil || len(options) == 0 || slices.Contains(options, string(effort)) {
 		return nil
 	}
-	if near := nearest(string(effort), options); near != "" && c.asksMessages() {
+	if near := nearest(string(effort), options); near != "" && c.adapts().Effort != "" {
 		// Its clients ask for an effort whatever the model knows.
 		c.chat.ReasoningEffort, c.noEffort = []byte(near), string(effort) == "none"
 		c.otherEffort = !c.noEffort
@@ -231,8 +231,8 @@ func nearest(effort string, options []string) string {
 	return ""
 }
 
-// gateReasoning refuses to make a model reason that does not, but for clients of Messages,
-// which always ask for it. That it shall not is said already, in words that such models do
+// gateReasoning refuses to make a model reason that does not, but for clients of forms that
+// always ask for it. That it shall not is said already, in words that such models do
 // not know.
 func (c *inference) gateReasoning(v *routes.Validator, path string, effort []byte) *routes.Error {
 	if i := v.Doc.TopIndex(dialect.ChatReasoning); i >= 0 && effort == nil {
@@ -242,7 +242,7 @@ func (c *inference) gateReasoning(v *routes.Validator, path string, effort []byt
 		}
 	}
 	if effort != nil && string(effort) != "none" {
-		if c.asksMessages() {
+		if c.adapts().Thinking != "" {
 			c.chat.NoReasoning, c.unreasoned = true, true
 			return nil
 		}

@@ -75,7 +75,7 @@ type inference struct {
 	shows      bool        // its first delta is to have what was found as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
 
-	// What a client of Messages asks beyond the model, and goes without (retold.go).
+	// What a client asks beyond the model, and goes without (retold.go).
 	forgotten   int  // pictures of earlier messages that the model is not shown
 	clamped     bool // the cap is what the model can, less than was asked
 	unreasoned  bool // it asked for thoughts, and the model has none

@@ -74,7 +74,7 @@ func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
 		return nil
 	}
 	d := t.Upstream.Natives[c.chat.Form.Kind()]
-	if choosy, ok := d.(dialect.Choosy); ok && !choosy.Takes(&c.chat) {
+	if choosy, ok := d.(dialect.Choosy); ok && !choosy.Takes(&c.chat, t) {
 		return nil
 	}
 	return d
@@ -97,9 +97,15 @@ func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	return nil
 }
 
-// asksMessages says that the client asked in Anthropic's form.
-func (c *inference) asksMessages() bool {
-	return c.chat.Form != nil && c.chat.Form.Kind() == dialect.Messages
+// nothing is adapted of requests for chat completions.
+var nothing dialect.Adapted
+
+// adapts says what of the request is fitted to the model instead of refused.
+func (c *inference) adapts() *dialect.Adapted {
+	if c.chat.Form == nil {
+		return &nothing
+	}
+	return c.chat.Form.Adapts()
 }
 
 // abridged is what the chat body leaves out of what the client asked in its own form.
@@ -116,24 +122,20 @@ func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
 			left.Add(name)
 		}
 	}
+	names := c.adapts()
 	for _, changed := range []struct {
 		is   bool
 		name dialect.Omission
 	}{
-		{c.clamped, "max_tokens"}, {c.otherEffort, "output_config.effort"}, {c.unreasoned, "thinking"},
-		{c.noEffort && translated, "thinking"},
-		{c.chat.Unseen > 0, hiddenNames[c.chat.Form.Kind()]},
+		{c.clamped, names.Cap}, {c.otherEffort, names.Effort}, {c.unreasoned, names.Thinking},
+		{c.noEffort && translated, names.Thinking},
+		{c.chat.Unseen > 0, names.ToolImage},
 	} {
 		if changed.is {
 			left.Add(changed.name)
 		}
 	}
 	return left
-}
-
-// hiddenNames are how clients of each form name a picture in a result of a tool.
-var hiddenNames = [dialect.FormKinds]dialect.Omission{
-	dialect.Responses: "input.output.image", dialect.Messages: "messages.content.content.image",
 }
 
 // hide takes those pictures out of results of tools that the model cannot be shown: all of

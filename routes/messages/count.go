@@ -87,7 +87,7 @@ func (ca *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok b
 		return 0, false
 	}
 	for _, t := range call.Model.Targets {
-		counter, ok := t.Upstream.Natives[dialect.Messages].(dialect.Counter)
+		counter, ok := t.Upstream.Natives[form.Kind].(dialect.Counter)
 		if !ok {
 			continue
 		}

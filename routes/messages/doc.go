@@ -3,8 +3,8 @@
 // packages know.
 //
 // Capability is what main registers; rules.go is what a body must be, count.go the
-// estimate of a prompt. The body becomes that of a chat completion in package
-// providers/chat/messages, and routes.TextModels sells it.
+// estimate of a prompt, errors.go how errors are written. The body becomes that of a
+// chat completion in package providers/chat/messages, and routes.TextModels sells it.
 //
 // What may not enter: prices, targets and streams; chats have them.
 package messages

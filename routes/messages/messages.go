@@ -31,13 +31,13 @@ func (c *Capability) Open(*routes.Gateway) []routes.Row {
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/messages", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Rate: routes.ByModel,
-			Operation: "chat", Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(askBook),
+			Operation: "chat", Errors: shape{}, KeyHeader: keyHeader, Rules: routes.Always(askBook),
 			Offered: offered, Serve: c.serve,
 		},
 		{
 			Method: "POST", Path: "/messages/count_tokens", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Rate: byCounts,
-			Errors: routes.ShapeMessages, KeyHeader: keyHeader, Rules: routes.Always(countBook), Offered: offered,
+			Errors: shape{}, KeyHeader: keyHeader, Rules: routes.Always(countBook), Offered: offered,
 			Serve: c.count,
 		},
 	}

@@ -125,64 +125,36 @@ func (r *ChunkReader) other() { r.facts += 2 }
 
 func (r *ChunkReader) chunk(w ChunkWriter, data []byte) {
 	r.facts = 0
-	var id, model, choices, fault, parameters []byte
-	for m := range jsontext.Members(data, 1) {
-		value := data[m.From:m.To]
-		switch string(m.Key) {
-		case "id":
-			id = jsontext.Quoted(value)
-		case "model":
-			model = value
-		case "choices":
-			choices = value
-		case "usage":
-			r.usage(value)
-		case "x_groq":
-			r.usage(jsontext.MemberOf(value, "usage"))
-		case "error":
-			if value[0] == '{' || value[0] == '"' {
-				fault = value
-			}
-		case "cost":
-			r.Cost = append(r.Cost[:0], value...)
-			r.other()
-		default:
-			if IsParameters(m.Key, r.Brand) && value[0] == '{' {
-				r.Parameters = append(r.Parameters[:0], value...)
-				parameters = r.Parameters
-				r.other()
-			}
-		}
+	t := readTop(data, r.Brand)
+	r.usage(t.usage)
+	r.usage(t.groq)
+	if t.cost != nil {
+		r.Cost = append(r.Cost[:0], t.cost...)
+		r.other()
 	}
-	if fault != nil {
-		if fault[0] == '"' {
-			w.Fault([]byte(faultCode), fault[1:len(fault)-1])
-		} else {
-			w.Fault(jsontext.StringIn(fault, "code"), jsontext.StringIn(fault, "message"))
-		}
+	if t.parameters != nil {
+		r.Parameters = append(r.Parameters[:0], t.parameters...)
+		t.parameters = r.Parameters
+		r.other()
+	}
+	if len(t.fault) > 0 && t.fault[0] == '"' {
+		w.Fault([]byte(faultCode), t.fault[1:len(t.fault)-1])
+		return
+	}
+	if len(t.fault) > 0 && t.fault[0] == '{' {
+		w.Fault(jsontext.StringIn(t.fault, "code"), jsontext.StringIn(t.fault, "message"))
 		return
 	}
 	if !r.begun {
 		r.begun = true
-		w.Begin(id, model, parameters)
+		w.Begin(t.id, t.model, t.parameters)
 	}
-	if len(choices) > 0 && choices[0] == '[' {
-		for one := range jsontext.Elements(choices) {
-			if one[0] == '{' {
-				r.choice(w, one)
-			}
-		}
+	for one := range jsontext.Objects(t.choices) {
+		r.choice(w, one)
 	}
 	if r.facts == 1 && r.only.kind != factOther && !r.Ended {
 		r.usual.learn(data, &r.only)
 	}
-}
-
-// IsParameters says that a member of a completion is the parameters of a brand.
-func IsParameters(name []byte, brand string) bool {
-	const tail = "_parameters"
-	n := len(name) - len(tail)
-	return n > 0 && string(name[n:]) == tail && string(name[:n]) == brand
 }
 
 // usage keeps the last usage that says something.
@@ -194,92 +166,51 @@ func (r *ChunkReader) usage(value []byte) {
 }
 
 func (r *ChunkReader) choice(w ChunkWriter, choice []byte) {
-	var delta, logprobs, reason, sequence []byte
-	for m := range jsontext.Members(choice, 1) {
-		value := choice[m.From:m.To]
-		switch string(m.Key) {
-		case "index":
-			if n, _ := jsontext.ReadCount(value); n != 0 {
-				r.other()
-				return // one answer was asked for
-			}
-		case "delta":
-			delta = value
-		case "logprobs":
-			logprobs = jsontext.MemberOf(value, "content")
-		case "usage":
-			r.usage(value)
-		case "finish_reason":
-			reason = jsontext.Quoted(value)
-		case "stop_reason":
-			sequence = jsontext.Quoted(value)
-		}
-	}
-	if len(logprobs) > 2 && logprobs[0] == '[' {
+	var c Choice
+	if c.readChoice(choice, "delta"); c.index != 0 {
 		r.other()
-		logprobs = bytes.TrimSpace(logprobs[1 : len(logprobs)-1])
-	} else {
-		logprobs = nil
+		return // one answer was asked for
 	}
-	if len(delta) > 0 && delta[0] == '{' {
-		r.delta(w, delta, logprobs)
-	}
-	if len(reason) > 0 && !r.Ended {
+	r.usage(c.usage)
+	if c.Logprobs != nil {
 		r.other()
-		w.Stop(reason, sequence)
+	}
+	if c.Said {
+		r.delta(w, &c)
+	}
+	if len(c.Reason) > 0 && !r.Ended {
+		r.other()
+		w.Stop(c.Reason, c.Sequence)
 	}
 }
 
-func (r *ChunkReader) delta(w ChunkWriter, delta, logprobs []byte) {
-	var thought, details, content, refusal, annotations, calls []byte
-	for m := range jsontext.Members(delta, 1) {
-		value := delta[m.From:m.To]
-		switch string(m.Key) {
-		case "content":
-			content = value
-		case "reasoning_content", "reasoning":
-			// Some servers send the same text under both names.
-			if text := jsontext.Quoted(value); len(text) > 0 {
-				thought = text
-			}
-		case "reasoning_details":
-			details = value
-		case "refusal":
-			refusal = jsontext.Quoted(value)
-		case "annotations":
-			annotations = value
-		case "tool_calls":
-			calls = value
-		}
+func (r *ChunkReader) delta(w ChunkWriter, c *Choice) {
+	r.reasoned = r.reasoned || c.Thought != nil
+	r.thought(w, c.Thought)
+	if c.Details != nil {
+		r.details(w, c.Details)
 	}
-	r.reasoned = r.reasoned || thought != nil
-	r.thought(w, thought)
-	if len(details) > 0 && details[0] == '[' {
-		r.details(w, details)
-	}
-	r.content(w, content, logprobs)
-	if len(refusal) > 0 && !r.Ended {
+	r.content(w, c.Content, c.Logprobs)
+	if len(c.Refusal) > 0 && !r.Ended {
 		r.other()
-		w.Refusal(refusal)
+		w.Refusal(c.Refusal)
 	}
-	r.each(annotations, w.Source)
-	r.each(calls, func(entry []byte) { r.call(w, entry) })
-}
-
-// each calls f with the objects of a list until the answer has Ended.
-func (r *ChunkReader) each(list []byte, f func(entry []byte)) {
-	if len(list) == 0 || list[0] != '[' {
-		return
-	}
-	for entry := range jsontext.Elements(list) {
+	for entry := range jsontext.Objects(c.Annotations) {
 		if r.Ended {
 			return
 		}
-		if entry[0] == '{' {
-			r.only = fact{}
-			r.facts++
-			f(entry)
+		r.other()
+		w.Source(entry)
+	}
+	for call := range c.ToolCalls() {
+		if r.Ended {
+			return
 		}
+		r.facts, r.only = r.facts+1, fact{}
+		if len(call.ID) == 0 && len(call.Name) == 0 && len(call.Input) > 0 {
+			r.only = fact{kind: factInput, text: call.Input, index: call.Index}
+		}
+		w.Call(call.Index, call.Custom, call.ID, call.Name, call.Input)
 	}
 }
 
@@ -292,19 +223,14 @@ func (r *ChunkReader) content(w ChunkWriter, content, logprobs []byte) {
 		return
 	}
 	r.other()
-	for part := range jsontext.Elements(content) {
-		if part[0] != '{' {
-			continue
-		}
+	for part := range jsontext.Objects(content) {
 		inner := jsontext.MemberOf(part, "thinking")
 		switch {
 		case len(inner) == 0:
 			r.text(w, jsontext.StringIn(part, "text"), logprobs)
 		case inner[0] == '[':
-			for one := range jsontext.Elements(inner) {
-				if one[0] == '{' {
-					r.thought(w, jsontext.StringIn(one, "text"))
-				}
+			for one := range jsontext.Objects(inner) {
+				r.thought(w, jsontext.StringIn(one, "text"))
 			}
 		default:
 			r.thought(w, jsontext.Quoted(inner))
@@ -342,33 +268,4 @@ func (r *ChunkReader) details(w ChunkWriter, list []byte) {
 			}
 		}
 	}
-}
-
-// call reads an entry of tool_calls.
-func (r *ChunkReader) call(w ChunkWriter, entry []byte) {
-	var id, function []byte
-	index, custom, input := int64(-1), false, "arguments"
-	for m := range jsontext.Members(entry, 1) {
-		value := entry[m.From:m.To]
-		switch string(m.Key) {
-		case "index":
-			if n, ok := jsontext.ReadCount(value); ok {
-				index = n
-			}
-		case "id":
-			id = jsontext.Quoted(value)
-		case "function":
-			function = value
-		case "custom":
-			function, custom, input = value, true, "input"
-		}
-	}
-	if len(function) == 0 || function[0] != '{' {
-		return
-	}
-	name, text := jsontext.StringIn(function, "name"), jsontext.StringIn(function, input)
-	if len(id) == 0 && len(name) == 0 && len(text) > 0 {
-		r.only = fact{kind: factInput, text: text, index: index}
-	}
-	w.Call(index, custom, id, name, text)
 }

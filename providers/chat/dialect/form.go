@@ -2,17 +2,9 @@ package dialect
 
 import "farebox/proxy"
 
-// FormKind is a form of asking for a chat completion beside that of chat completions.
-type FormKind uint8
-
-const (
-	// Responses is OpenAI's POST /responses (addendum 6).
-	Responses FormKind = iota
-	// Messages is Anthropic's POST /messages.
-	Messages
-	// FormKinds is how many there are.
-	FormKinds
-)
+// FormKind is a form of asking for a chat completion beside that of chat completions. Each
+// package of a form has its own.
+type FormKind string
 
 // Form is how one client asks for a chat completion where it does so in another form
 // than that of chat completions. Its own body has become a chat body before anything
@@ -20,6 +12,8 @@ const (
 // A Form belongs to one request.
 type Form interface {
 	Kind() FormKind
+	// Adapts says what of its requests is fitted to the model.
+	Adapts() *Adapted
 	// Path is where in the client's own body stands what a member of the chat body
 	// was made of, such as input.2.content for messages.3.content.
 	Path(chat string) string
@@ -34,6 +28,15 @@ type Form interface {
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
+// Adapted has the names in a form of what the gateway fits to a model that cannot do it.
+// What has no name is refused.
+type Adapted struct {
+	// ToolImage is a picture in a result of a tool.
+	ToolImage Omission
+	// Cap is on completion tokens, Effort and Thinking are of reasoning.
+	Cap, Effort, Thinking Omission
+}
+
 // Partial is a Form whose chat body may lack what its client asked.
 type Partial interface {
 	// Untold is what no chat body has a word for; nil: nothing. A target that does not
@@ -43,7 +46,9 @@ type Partial interface {
 
 // Choosy is a dialect of a form whose upstreams do not take all that clients write in it.
 // They are asked for a chat completion then.
-type Choosy interface{ Takes(c *Chat) bool }
+type Choosy interface {
+	Takes(c *Chat, t *Target) bool
+}
 
 // Overflowing is a Form whose clients read the figures out of the text of the error that a
 // prompt is too long, and shorten it by them.

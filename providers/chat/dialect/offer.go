@@ -88,8 +88,8 @@ type Upstream struct {
 	Config  *config.Upstream
 	Dialect Dialect
 	// Natives speak to an upstream that takes the bodies of a form as its clients write
-	// them, by FormKind; nil: what they ask for is asked as a chat completion.
-	Natives [FormKinds]Dialect
+	// them. Bodies of the others are asked as chat completions.
+	Natives map[FormKind]Dialect
 	Proxy   *proxy.Endpoint
 	// Drops are the members of a chat body, by their ids, that are not sent here;
 	// CutsTTL says that the lifetimes of cached prompts are not.

@@ -9,137 +9,45 @@ import (
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
-	"farebox/proxy/scan"
-)
-
-var (
-	functionShape = names("name", "arguments")
-	callShape     = nested(below{"function": functionShape}, "index", "id", "type", "function")
-	saidShape     = nested(below{"tool_calls": callShape}, "role", "content", "reasoning_content", "reasoning",
-		"reasoning_details", "tool_calls", "annotations", "refusal")
-	choiceShape = nested(below{"message": saidShape, "delta": saidShape}, "index", "message", "delta", "finish_reason",
-		"stop_reason")
-	completionShape = nested(below{"choices": choiceShape}, "id", "model", "choices", "usage", "error", "cost")
-)
-
-const (
-	answerID = iota
-	answerModel
-	answerChoices
-	answerUsage
-	answerError
-	answerCost
-)
-
-const (
-	choiceIndex = iota
-	choiceMessage
-	choiceDelta
-	choiceFinish
-	choiceStop
-)
-
-const (
-	_ = iota // role
-	saidContent
-	saidReasoning
-	saidReason // its other name
-	saidDetails
-	saidCalls
-	saidAnnotations
-	saidRefusal
-)
-
-const (
-	callIndex = iota
-	callID
-	_ // type
-	callFunction
 )
 
 var errNoCompletion = errors.New("the answer is not a chat completion")
 
-// values reads the fields of one completion or chunk.
-type values struct {
-	body []byte
-	doc  *scan.Document
-}
-
-func (v *values) raw(i int32) []byte {
-	if i < 0 || v.doc.Fields[i].Kind == scan.Null {
-		return nil
-	}
-	return v.doc.Fields[i].Raw(v.body)
-}
-
-func (v *values) text(i int32) []byte {
-	if i < 0 || v.doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &v.doc.Fields[i]
-	return v.body[f.From+1 : f.To-1]
-}
-
-// member is a member of the field i; -1 when there is no such field.
-func (v *values) member(i int32, id int) int32 {
-	if i < 0 {
-		return -1
-	}
-	return v.doc.Member(i, id)
-}
-
-// choice is the first choice; -1 if absent.
-func (v *values) choice() int32 {
-	list := v.doc.TopIndex(answerChoices)
-	if list < 0 || v.doc.Fields[list].Kind != scan.Array || v.doc.Fields[list].Next == list+1 {
-		return -1
-	}
-	return list + 1
-}
-
 // Answer is dialect.Form's.
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
-	var doc scan.Document
-	completion, err := dialect.SkimLoose(&doc, completion, completionShape)
-	if err != nil {
-		return nil, err
-	}
-	a := answer{values: values{completion, &doc}, f: f, c: c, b: make([]byte, 0, len(completion)+512)}
-	choice := a.choice()
-	if choice < 0 {
+	said, ok := dialect.ReadCompletion(completion, f.Brand)
+	if !ok {
 		return nil, errNoCompletion
 	}
-	said := a.member(choice, choiceMessage)
+	a := answer{f: f, c: c, said: &said, b: make([]byte, 0, len(completion)+512)}
 	a.b = append(a.b, `{"id":"`...)
-	a.b = appendID(a.b, a.text(doc.TopIndex(answerID)))
+	a.b = appendID(a.b, said.ID)
 	a.b = append(a.b, `","type":"message","role":"assistant","model":`...)
-	if name := a.raw(doc.TopIndex(answerModel)); len(name) > 2 {
-		a.b = append(a.b, name...)
+	if len(said.Model) > 2 {
+		a.b = append(a.b, said.Model...)
 	} else {
 		a.b = jsontext.AppendString(a.b, c.Model.ID)
 	}
 	a.b = append(a.b, `,"content":[`...)
 	a.searches()
-	a.thoughts(said, a.hasCalls(said))
-	a.content(said)
-	called := a.calls(said)
+	a.thoughts()
+	a.content()
+	called := a.calls()
 	a.b = append(a.b, "],"...)
-	a.b = f.appendStop(a.b, a.text(a.member(choice, choiceFinish)), a.text(a.member(choice, choiceStop)), called)
+	a.b = f.appendStop(a.b, said.Reason, said.Sequence, called)
 	a.b = append(a.b, `,"container":null,"diagnostics":null,"usage":`...)
-	var u dialect.Usage
-	dialect.ReadUsage(a.raw(doc.TopIndex(answerUsage)), &u)
-	a.b = appendUsage(a.b, &u, a.searched)
-	if cost := a.raw(doc.TopIndex(answerCost)); cost != nil {
-		a.b = append(append(a.b, `,"cost":`...), cost...)
+	a.b = appendUsage(a.b, &said.Usage, a.searched)
+	if said.Cost != nil {
+		a.b = append(append(a.b, `,"cost":`...), said.Cost...)
 	}
 	return append(a.b, '}'), nil
 }
 
 // answer is a completion becoming a message.
 type answer struct {
-	values
 	f        *Form
 	c        *dialect.Chat
+	said     *dialect.Completion
 	b        []byte
 	blocks   int
 	searched bool
@@ -155,12 +63,12 @@ func (a *answer) open(head string) {
 
 // searches tells what was searched for the answer.
 func (a *answer) searches() {
-	found := jsontext.MemberOf(a.f.parameters(a.body), citations)
+	found := jsontext.MemberOf(a.said.Parameters, citations)
 	if found == nil {
 		return
 	}
 	a.searched = true
-	id := appendSearchID(nil, a.text(a.doc.TopIndex(answerID)))
+	id := appendSearchID(nil, a.said.ID)
 	a.open("")
 	a.b = appendSearch(a.b, id, a.c.Searched)
 	a.open("")
@@ -169,14 +77,6 @@ func (a *answer) searches() {
 
 // citations is the member of the parameters that has what was found.
 const citations = "web_search_citations"
-
-// parameters are those of a completion; nil: it has none.
-func (f *Form) parameters(body []byte) []byte {
-	if f.Brand == "" || !bytes.Contains(body, []byte(citations)) {
-		return nil
-	}
-	return jsontext.MemberOf(body, f.Brand+"_parameters")
-}
 
 func appendSearchID(dst, completion []byte) []byte {
 	return append(append(dst, SearchID...), bytes.TrimPrefix(completion, []byte("chatcmpl-"))...)
@@ -214,14 +114,13 @@ func appendFound(dst, id, found []byte) []byte {
 }
 
 // content writes the text, with the sources that it cites.
-func (a *answer) content(said int32) {
-	i := a.member(said, saidContent)
-	text := a.text(i)
-	if text == nil && i >= 0 && a.doc.Fields[i].Kind == scan.Array {
-		text = joined(a.raw(i))
+func (a *answer) content() {
+	text := jsontext.Quoted(a.said.Content)
+	for part := range jsontext.Objects(a.said.Content) {
+		text = append(text, jsontext.StringIn(part, "text")...)
 	}
 	if len(text) == 0 {
-		text = a.text(a.member(said, saidRefusal))
+		text = a.said.Refusal
 	}
 	if len(text) == 0 {
 		return
@@ -229,7 +128,7 @@ func (a *answer) content(said int32) {
 	a.open(`{"type":"text","text":"`)
 	a.b = append(append(a.b, text...), '"')
 	n := 0
-	for entry := range jsontext.Elements(a.raw(a.member(said, saidAnnotations))) {
+	for entry := range jsontext.Objects(a.said.Annotations) {
 		c, ok := readCitation(entry)
 		if !ok {
 			continue
@@ -248,34 +147,17 @@ func (a *answer) content(said int32) {
 	a.b = append(a.b, '}')
 }
 
-// joined is the texts of an answer's parts, escaped as in JSON.
-func joined(parts []byte) (text []byte) {
-	gjson.ParseBytes(parts).ForEach(func(_, p gjson.Result) bool {
-		if t := p.Get("text"); t.Type == gjson.String && len(t.Raw) >= 2 {
-			text = append(text, t.Raw[1:len(t.Raw)-1]...)
-		}
-		return true
-	})
-	return text
-}
-
 // calls writes the calls of tools.
-func (a *answer) calls(said int32) (called bool) {
-	list := a.member(said, saidCalls)
-	if list < 0 || a.doc.Fields[list].Kind != scan.Array {
-		return false
-	}
-	for i := list + 1; i < a.doc.Fields[list].Next; i = a.doc.Fields[i].Next {
-		function := a.member(i, callFunction)
-		if function < 0 {
+func (a *answer) calls() (called bool) {
+	for call := range a.said.ToolCalls() {
+		if call.Custom {
 			continue
 		}
 		called = true
 		a.open(`{"type":"tool_use","id":"`)
-		a.b = append(append(a.b, a.text(a.member(i, callID))...), `","name":"`...)
-		a.b = append(append(a.b, a.text(a.member(function, 0))...), `","caller":{"type":"direct"},"input":`...)
-		a.b = appendInput(a.b, a.text(a.member(function, 1)))
-		a.b = append(a.b, '}')
+		a.b = append(append(a.b, call.ID...), `","name":"`...)
+		a.b = append(append(a.b, call.Name...), `","caller":{"type":"direct"},"input":`...)
+		a.b = append(appendInput(a.b, call.Input), '}')
 	}
 	return called
 }

@@ -33,8 +33,20 @@ type Form struct {
 
 var _ dialect.Form = (*Form)(nil)
 
+// Kind is that of Anthropic's POST /messages.
+const Kind dialect.FormKind = "messages"
+
 // Kind is dialect.Form's.
-func (*Form) Kind() dialect.FormKind { return dialect.Messages }
+func (*Form) Kind() dialect.FormKind { return Kind }
+
+// adapted is for clients that ask for thoughts, an effort and a number of tokens whatever
+// the model can do.
+var adapted = dialect.Adapted{
+	ToolImage: "messages.content.content.image", Cap: "max_tokens", Effort: "output_config.effort", Thinking: "thinking",
+}
+
+// Adapts is dialect.Form's.
+func (*Form) Adapts() *dialect.Adapted { return &adapted }
 
 // Untold is dialect.Partial's.
 func (f *Form) Untold() *dialect.Unsupported { return f.untold }

@@ -1,15 +1,6 @@
 package messages
 
-import (
-	"farebox/providers/chat/dialect"
-	"farebox/proxy/scan"
-)
-
-// hasCalls says that the model calls tools.
-func (a *answer) hasCalls(said int32) bool {
-	list := a.member(said, saidCalls)
-	return list >= 0 && a.doc.Fields[list].Kind == scan.Array && a.doc.Fields[list].Len > 0
-}
+import "farebox/providers/chat/dialect"
 
 // needed writes the sealed thoughts alone: a client that did not ask for thoughts gets
 // those that a model wants back with its calls.
@@ -24,21 +15,16 @@ func (a *answer) needed(details []byte) {
 }
 
 // thoughts writes the reasoning, each piece with what makes it valid.
-func (a *answer) thoughts(said int32, called bool) {
-	text := a.text(a.member(said, saidReasoning))
-	if text == nil {
-		text = a.text(a.member(said, saidReason))
-	}
-	details := a.raw(a.member(said, saidDetails))
-	listed := len(details) > 0 && details[0] == '['
+func (a *answer) thoughts() {
+	text, details := a.said.Thought, a.said.Details
 	if !a.f.thinks {
-		if listed && called {
+		called := false
+		for range a.said.ToolCalls() {
+			called = true
+		}
+		if called {
 			a.needed(details)
 		}
-		return
-	}
-	if !listed {
-		a.thought(text, nil)
 		return
 	}
 	reported := false

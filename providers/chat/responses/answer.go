@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
@@ -15,51 +16,23 @@ var errNoAnswer = errors.New("the completion has no message")
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
-	var choices []byte
-	start := jsontext.SkipSpace(completion, 0)
-	if start >= len(completion) || completion[start] != '{' {
+	said, ok := dialect.ReadCompletion(completion, f.o.Brand)
+	if !ok || !said.Said {
 		return nil, errNoAnswer
 	}
-	for m := range jsontext.Members(completion, start+1) {
-		value := completion[m.From:m.To]
-		switch {
-		case string(m.Key) == "choices":
-			choices = value
-		case string(m.Key) == "usage":
-			dialect.ReadUsage(value, &o.usage)
-		case string(m.Key) == "cost":
-			o.cost = value
-		case dialect.IsParameters(m.Key, f.o.Brand) && value[0] == '{':
-			o.params, o.brand = value, m.Key
-		}
-	}
-	if len(choices) == 0 || choices[0] != '[' {
-		return nil, errNoAnswer
-	}
-	from, to, ok := jsontext.NextElement(choices, 1)
-	if !ok || choices[from] != '{' {
-		return nil, errNoAnswer
-	}
-	choice := choices[from:to]
-	message := jsontext.MemberOf(choice, "message")
-	if len(message) == 0 || message[0] != '{' {
-		return nil, errNoAnswer
-	}
-	if !o.usage.Seen {
-		dialect.ReadUsage(jsontext.MemberOf(choice, "usage"), &o.usage)
-	}
-	switch string(jsontext.MemberOf(choice, "finish_reason")) {
-	case `"length"`:
+	o.usage, o.cost, o.params = said.Usage, said.Cost, said.Parameters
+	switch string(said.Reason) {
+	case "length":
 		o.status, o.reason = "incomplete", "max_output_tokens"
-	case `"content_filter"`:
+	case "content_filter":
 		o.status, o.reason = "incomplete", "content_filter"
 	}
 	a := answer{f: f, o: &o, dst: make([]byte, 0, len(completion)+answerRoom)}
 	a.dst = f.appendHead(a.dst, c, &o)
-	a.thoughts(message)
+	a.thoughts(&said)
 	a.search()
-	a.calls(jsontext.MemberOf(message, "tool_calls"))
-	a.message(message, jsontext.MemberOf(jsontext.MemberOf(choice, "logprobs"), "content"))
+	a.calls(&said)
+	a.message(&said)
 	a.dst = f.appendTail(a.dst, &o)
 	f.keepResponse(a.dst)
 	return a.dst, nil
@@ -93,34 +66,25 @@ func (a *answer) end(status string) {
 }
 
 // thoughts writes one reasoning item of all that the model thought.
-func (a *answer) thoughts(message []byte) {
-	text := jsontext.StringIn(message, "reasoning_content")
-	if len(text) == 0 {
-		text = jsontext.StringIn(message, "reasoning")
-	}
-	details := jsontext.MemberOf(message, "reasoning_details")
+func (a *answer) thoughts(said *dialect.Completion) {
 	it := a.beginItem(reasoningItem)
-	it.text = append(it.text, text...)
-	content := jsontext.MemberOf(message, "content")
-	eachObject(details, func(entry []byte) {
-		words := jsontext.StringIn(entry, "text")
-		if words == nil {
-			words = jsontext.StringIn(entry, "summary")
+	it.text = append(it.text, said.Thought...)
+	var d dialect.Detail
+	for at, ok := d.Next(said.Details, 1); ok; at, ok = d.Next(said.Details, at) {
+		if len(said.Thought) == 0 {
+			it.text = append(it.text, d.Text...)
 		}
-		if len(text) == 0 {
-			it.text = append(it.text, words...)
+		if len(d.Signature) > 0 || len(d.Data) > 0 {
+			it.addDetail(d.Entry, false)
 		}
-		if len(jsontext.StringIn(entry, "signature")) > 0 || len(jsontext.StringIn(entry, "data")) > 0 {
-			it.addDetail(entry, false)
-		}
-	})
-	eachObject(content, func(part []byte) {
+	}
+	for part := range jsontext.Objects(said.Content) {
 		inner := jsontext.MemberOf(part, "thinking")
-		if len(inner) > 0 && inner[0] == '"' {
-			it.text = append(it.text, inner[1:len(inner)-1]...)
+		it.text = append(it.text, jsontext.Quoted(inner)...)
+		for part := range jsontext.Objects(inner) {
+			it.text = append(it.text, jsontext.StringIn(part, "text")...)
 		}
-		eachObject(inner, func(part []byte) { it.text = append(it.text, jsontext.StringIn(part, "text")...) })
-	})
+	}
 	if len(it.text) > 0 || len(it.details) > 0 {
 		a.end("completed")
 	}
@@ -141,33 +105,26 @@ func (a *answer) search() {
 }
 
 // calls writes the calls, each under an id of its own.
-func (a *answer) calls(list []byte) {
+func (a *answer) calls(said *dialect.Completion) {
 	var ids [][]byte
-	eachObject(list, func(call []byte) {
-		kind, function := callItem, jsontext.MemberOf(call, "function")
-		input := jsontext.StringIn(function, "arguments")
-		if custom := jsontext.MemberOf(call, "custom"); custom != nil {
-			kind, function, input = customItem, custom, jsontext.StringIn(custom, "input")
-		}
-		if len(function) == 0 || function[0] != '{' || a.n >= maxItems {
+	for call := range said.ToolCalls() {
+		if a.n >= maxItems {
 			return
 		}
+		kind := callItem
+		if call.Custom {
+			kind = customItem
+		}
 		it := a.beginItem(kind)
-		id := jsontext.StringIn(call, "id")
-		for _, other := range ids {
-			if bytes.Equal(other, id) {
-				id = nil
-			}
+		if !slices.ContainsFunc(ids, func(id []byte) bool { return bytes.Equal(id, call.ID) }) {
+			it.callID = append(it.callID, call.ID...)
+			ids = append(ids, call.ID)
 		}
-		if id != nil {
-			ids = append(ids, id)
-		}
-		it.callID = append(it.callID, id...)
-		a.f.nameCall(it, jsontext.StringIn(function, "name"))
-		it.text = append(it.text, input...)
+		a.f.nameCall(it, call.Name)
+		it.text = append(it.text, call.Input...)
 		it.unwrap()
 		a.end(a.last())
-	})
+	}
 }
 
 // last is the status of what may have been cut.
@@ -182,8 +139,8 @@ func (a *answer) last() string {
 }
 
 // message writes what the model said.
-func (a *answer) message(message, logprobs []byte) {
-	content, refusal := jsontext.MemberOf(message, "content"), jsontext.StringIn(message, "refusal")
+func (a *answer) message(said *dialect.Completion) {
+	content, refusal := said.Content, said.Refusal
 	it := a.beginItem(messageItem)
 	part := func(kind partKind, words []byte) {
 		if it.part != kind {
@@ -198,19 +155,18 @@ func (a *answer) message(message, logprobs []byte) {
 	case content[0] == '"' && (len(content) > 2 || a.n == 0 && len(refusal) == 0):
 		part(textPart, content[1:len(content)-1])
 	case content[0] == '[':
-		eachObject(content, func(p []byte) {
+		for p := range jsontext.Objects(content) {
 			if words := jsontext.StringIn(p, "text"); len(words) > 0 && jsontext.MemberOf(p, "thinking") == nil {
 				part(textPart, words)
 			} else if words := jsontext.StringIn(p, "refusal"); len(words) > 0 {
 				part(refusalPart, words)
 			}
-		})
+		}
 	}
-	if len(logprobs) > 2 && logprobs[0] == '[' && it.part == textPart {
-		it.logprobs = append(it.logprobs, bytes.TrimSpace(logprobs[1:len(logprobs)-1])...)
+	if it.part == textPart {
+		it.logprobs = append(it.logprobs, said.Logprobs...)
 	}
-	annotations := jsontext.MemberOf(message, "annotations")
-	eachObject(annotations, func(annotation []byte) {
+	for annotation := range jsontext.Objects(said.Annotations) {
 		if it.part != textPart {
 			part(textPart, nil)
 		}
@@ -218,23 +174,11 @@ func (a *answer) message(message, logprobs []byte) {
 			it.annotations = append(it.annotations, ',')
 		}
 		it.annotations = appendAnnotation(it.annotations, annotation)
-	})
+	}
 	if len(refusal) > 0 {
 		part(refusalPart, refusal)
 	}
 	if it.part != noPart || len(it.parts) > 0 {
 		a.end(a.last())
-	}
-}
-
-// eachObject calls do with the objects of a list; what is not a list has none.
-func eachObject(list []byte, do func(object []byte)) {
-	if len(list) == 0 || list[0] != '[' {
-		return
-	}
-	for one := range jsontext.Elements(list) {
-		if one[0] == '{' {
-			do(one)
-		}
 	}
 }

@@ -149,8 +149,16 @@ func (f *Form) leaveUnread() {
 	}
 }
 
+// Kind is that of OpenAI's POST /responses (addendum 6).
+const Kind dialect.FormKind = "responses"
+
 // Kind is dialect.Form.
-func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
+func (f *Form) Kind() dialect.FormKind { return Kind }
+
+var adapted = dialect.Adapted{ToolImage: "input.output.image"}
+
+// Adapts is dialect.Form.
+func (f *Form) Adapts() *dialect.Adapted { return &adapted }
 
 // Problems are what keeps the body from becoming a chat body, by the client's names.
 func (f *Form) Problems() []dialect.Unsupported { return f.problems }

@@ -17,6 +17,9 @@ type Native struct{}
 
 var _ dialect.Dialect = Native{}
 
+// Takes is dialect.Choosy: an upstream takes responses where the operator says so.
+func (Native) Takes(_ *dialect.Chat, t *dialect.Target) bool { return t.Upstream.Config.Responses }
+
 // Translates is true: whole answers are looked into, and held until they are there.
 func (Native) Translates() bool { return true }
 
@@ -48,7 +51,9 @@ func (Native) Answer(body []byte, c *dialect.Chat, t *dialect.Target,
 	m.output(r.output, seenWhole)
 	f, _ := c.Form.(*Form)
 	if f != nil {
-		eachObject(r.output, f.keep)
+		for item := range jsontext.Objects(r.output) {
+			f.keep(item)
+		}
 	}
 	u = m.Settled(true)
 	if r.changes(c, t, f) || !u.Seen {

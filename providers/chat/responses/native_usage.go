@@ -96,7 +96,9 @@ func (m *meter) see(way seen, key uint16, words []byte) {
 
 // output notes the texts of all items.
 func (m *meter) output(list []byte, way seen) {
-	eachObject(list, func(item []byte) { m.item(item, way) })
+	for item := range jsontext.Objects(list) {
+		m.item(item, way)
+	}
 }
 
 // item notes the texts of an item.
@@ -104,11 +106,11 @@ func (m *meter) item(item []byte, way seen) {
 	said := dialect.TextKey(0, dialect.KindContent, 0)
 	switch string(jsontext.StringIn(item, "type")) {
 	case "message":
-		eachObject(jsontext.MemberOf(item, "content"), func(part []byte) { m.part(part, way, said) })
+		m.parts(item, "content", way, said)
 	case "reasoning":
 		thought := dialect.TextKey(0, dialect.KindReasoning, 0)
-		eachObject(jsontext.MemberOf(item, "summary"), func(part []byte) { m.part(part, way, thought) })
-		eachObject(jsontext.MemberOf(item, "content"), func(part []byte) { m.part(part, way, thought) })
+		m.parts(item, "summary", way, thought)
+		m.parts(item, "content", way, thought)
 	case "function_call", "custom_tool_call":
 		m.see(way, dialect.TextKey(0, dialect.KindToolName, 0), jsontext.StringIn(item, "name"))
 		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "arguments"))
@@ -117,6 +119,13 @@ func (m *meter) item(item []byte, way seen) {
 		// What was found is not what a model wrote.
 	default:
 		dialect.AddStrings(wayOf{m, way}, said, item)
+	}
+}
+
+// parts notes the texts of a list in an item.
+func (m *meter) parts(item []byte, list string, way seen, key uint16) {
+	for part := range jsontext.Objects(jsontext.MemberOf(item, list)) {
+		m.part(part, way, key)
 	}
 }
 

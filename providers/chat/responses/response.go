@@ -18,7 +18,6 @@ type outcome struct {
 	code, message []byte
 	usage         dialect.Usage
 	cost, params  []byte // members of the completion that are in the response, too
-	brand         []byte // the name of params
 }
 
 // appendHead appends a response up to its output.
@@ -70,7 +69,7 @@ func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 		dst = append(append(dst, `,"cost":`...), o.cost...)
 	}
 	if o.params != nil {
-		dst = append(append(append(dst, `,"`...), o.brand...), `":`...)
+		dst = append(append(append(dst, `,"`...), f.o.Brand...), `_parameters":`...)
 		dst = append(dst, o.params...)
 	}
 	if !f.o.Spec {

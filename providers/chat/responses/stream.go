@@ -183,9 +183,7 @@ func (s *stream) End() {
 // settleOutcome takes what the end of a response repeats from the chunks.
 func (s *stream) settleOutcome() {
 	s.outcome.usage, s.outcome.cost = s.Usage, orNil(s.Cost)
-	if s.outcome.params = orNil(s.Parameters); s.outcome.params != nil {
-		s.outcome.brand = []byte(s.Brand + "_parameters")
-	}
+	s.outcome.params = orNil(s.Parameters)
 }
 
 func orNil(value []byte) []byte {

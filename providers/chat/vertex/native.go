@@ -25,7 +25,7 @@ var betas = anthropic.CloudBetas{
 }
 
 // Takes is dialect.Choosy's.
-func (Native) Takes(c *dialect.Chat) bool { return !anthropic.Instructs(c) }
+func (Native) Takes(c *dialect.Chat, _ *dialect.Target) bool { return !anthropic.Instructs(c) }
 
 // Request is that of messages, with the version in the place of the model.
 func (n Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
