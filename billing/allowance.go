@@ -8,10 +8,10 @@ import (
 )
 
 // The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
-// day, from 00:00, and what it does not use of them is lost. In memory a new
+// day, from 00:00, and the unused rest is lost. In memory a new
 // day begins with the allowance (AccountState.roll). In the store the bucket of
 // a day is made at its first charge, once, under a reference that names the
-// day: after a restart it is found made, with what is left in it. So it is
+// day: after a restart it is found made, with the rest in it. So it is
 // when the clock was ahead and is not any more (AccountState.later).
 
 const (
@@ -104,7 +104,7 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 	a.mu.Lock()
 	a.lease.newDay = true
 	a.mu.Unlock()
-	// What is in the store now: another node may have changed it again.
+	// The store's value now: another node may have changed it again.
 	if err := l.node.changed(&store.Change{Kind: store.ChangeAllowance, Account: a.no}); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 	return nil
 }
 
-// Allowance is what the account gets each UTC day, in DIEM; 0 is none.
+// Allowance is the account's DIEM of each UTC day; 0: no allowance.
 func (a *AccountState) Allowance() Nano {
 	a.mu.Lock()
 	defer a.mu.Unlock()

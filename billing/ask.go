@@ -43,7 +43,7 @@ type Reply struct {
 	Body   []byte // JSON
 }
 
-// asked is what this process answers to others.
+// asked answers the questions of other processes.
 type asked struct {
 	answer func(context.Context, Question) ([]byte, error)
 	seats  chan struct{}

@@ -26,7 +26,7 @@ type archive interface {
 	Engine() string // for people
 }
 
-// BackupInfo says what a backup holds.
+// BackupInfo describes the content of a backup.
 type BackupInfo struct {
 	Path      string    `json:"path"`
 	CreatedAt time.Time `json:"created_at"`
@@ -129,7 +129,7 @@ func dump(l *Ledger, db archive, w io.Writer, head store.DumpHead) (rows int64, 
 	return db.Dump(w, head, p.mu.Unlock)
 }
 
-// pepperOf is what this store's keys are hashed with.
+// pepperOf is the secret that this store's keys are hashed with.
 func pepperOf(l *Ledger) ([]byte, error) {
 	fresh := newPepper()
 	if _, shared := l.store.(store.Shared); !shared {
@@ -142,7 +142,7 @@ func pepperOf(l *Ledger) ([]byte, error) {
 }
 
 // Restore fills an empty store, of whichever engine, from a backup, recounts it
-// and gives what the backup held. A directory must not have a ledger yet.
+// and describes the backup. A directory must not have a ledger yet.
 func Restore(path string, o Options) (info BackupInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -170,7 +170,7 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 		Bytes: size}, err
 }
 
-// emptyStore opens the store to restore into. undo removes what it made.
+// emptyStore opens the store to restore into. undo removes the new files.
 func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if o.Shared != "" {
 		db, err := store.OpenPostgres(o.Shared, o.storeAhead)

@@ -100,7 +100,7 @@ func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err e
 	return list, nil
 }
 
-// Revenue is what was charged and not given back, by account, model, upstream, key or day.
+// Revenue is charges less refunds, by account, model, upstream, key or day.
 type Revenue struct {
 	Page
 	By      string    `json:"by"`
@@ -150,7 +150,7 @@ func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error)
 const rotateMost = 30 * 24
 
 // RotateKey makes a key with the settings of another one, which is valid for some hours more.
-// What the old one used of its limits does not count for the new one.
+// The old one's use of its limits does not count for the new one.
 type RotateKey struct {
 	ID    string `json:"id"`
 	Hours int    `json:"hours"` // 0: the old one is revoked now

@@ -31,7 +31,7 @@ type budgetKey struct {
 	user uint64 // or address
 }
 
-// budgetKind is what is counted.
+// budgetKind is the counted event.
 type budgetKind uint8
 
 const (

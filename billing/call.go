@@ -52,7 +52,7 @@ type call struct {
 	entry *store.AuditEntry // nil: the operation changes nothing
 }
 
-// by is who decides: what an authenticated operator is called, or what the query says.
+// by is the deciding operator: an authenticated operator's name, or the name in the query.
 func (c *call) by(query string) string {
 	if c.named || query == "" {
 		return c.By.Name
@@ -149,7 +149,7 @@ func kept[A any](l *Ledger, c *call, answer A) (A, error) {
 	return answer, l.store.SetAnswer(c.entry.ID, string(text))
 }
 
-// merged is an answer as it is stored. What is not stored stays: the secret of a new key.
+// merged is an answer as it is stored. Members that are not stored stay: the secret of a new key.
 func merged[A any](answer A, text string) (A, error) {
 	return answer, json.Unmarshal([]byte(text), &answer)
 }
@@ -192,8 +192,8 @@ func (c *call) secretOf(l *Ledger) (b [32]byte) {
 	return b
 }
 
-// answers has the audit entry keep the answer that state gives, and state itself as what was
-// changed. Both are read in the transaction of the change.
+// answers has the audit entry keep the answer that state gives, and state itself as the
+// changed state. Both are read in the transaction of the change.
 func (c *call) answers(state func(*store.Query) (any, error)) {
 	c.entry.AnswerFunc = jsonOf(state)
 	c.entry.AfterFunc = jsonOf(state)
@@ -211,7 +211,7 @@ func jsonOf(state func(*store.Query) (any, error)) func(*store.Query) (string, e
 	}
 }
 
-// account has the audit entry tell what the store says of an account before and after.
+// account puts the store's state of an account before and after into the audit entry.
 func (c *call) account(l *Ledger, a *AccountState) {
 	c.entry.Account, c.entry.Subject = a.no, a.ID
 	state := jsonOf(func(q *store.Query) (any, error) {

@@ -403,8 +403,8 @@ func (c *Characters) reviewer(r *store.ReviewRow) string {
 	return "user-" + c.Pseudonym("reviewers", who)
 }
 
-// Pseudonym is a short name for somebody, the same on all nodes, from which nobody can
-// tell who it is. Different purposes give different names.
+// Pseudonym is a short name for somebody, the same on all nodes, which does not reveal
+// the person. Different purposes give different names.
 func (c *Characters) Pseudonym(purpose, who string) string {
 	mac := hmac.New(sha256.New, c.l.DeriveSecret("pseudonyms of "+purpose))
 	mac.Write([]byte(who))

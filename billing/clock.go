@@ -38,7 +38,7 @@ func (l *Ledger) at() window.Instant { return At(l.clock()) }
 func (l *Ledger) now() int64 { return l.written(l.at()) }
 
 // written is the time to write down for an instant of this machine. A node reckons
-// the store's clock from the monotonic one, so that what it writes keeps the
+// the store's clock from the monotonic one, so that its rows keep the
 // store's time whoever sets the clock here.
 func (l *Ledger) written(t window.Instant) int64 {
 	if l.node != nil {

@@ -22,7 +22,7 @@ import (
 
 // The control socket lets the command line work on the ledger of a running
 // server: one JSON object a line and direction, answers in order. It lies in
-// the data directory with mode 0600; who can open it can also read the
+// the data directory with mode 0600; whoever opens it can also read the
 // database, so it asks for no credential of its own.
 const (
 	controlName  = "control.sock"

@@ -34,7 +34,7 @@ type Filled struct {
 	Took              time.Duration
 }
 
-// Limits of what is made up.
+// Limits of the made-up data.
 const (
 	fillKeysMost   = 500
 	fillModelsMost = 1000
@@ -118,7 +118,7 @@ func (f *filler) open() error {
 	return f.credit()
 }
 
-// fillRich is what each currency gets, DIEM each day.
+// fillRich is the credit of each currency, DIEM each day.
 const fillRich = Nano(1_000_000_000_000_000)
 
 func (f *filler) credit() error {

@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// Banner says where the gateway listens, from what it runs, how to make the first call,
+// Banner says where the gateway listens, from which config it runs, how to make the first call,
 // and where to read on: eleven lines at most.
 func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, operators, node string, keys *DemoKeys) {
 	base := baseURL(cfg, addr)

@@ -3,10 +3,10 @@
 // client hears of it, and is charged if and only if that row exists; what fails is
 // given back, once.
 //
-// [Machine] drives the jobs that its node owns: it has upstreams asked ([Maker]) in
-// the rhythm of one wheel, has what they made kept ([Keeper]), and takes over the jobs
+// [Machine] drives the jobs that its node owns: it polls upstreams ([Maker]) in the
+// rhythm of one wheel, has their media kept ([Keeper]), and takes over the jobs
 // of nodes that died. Every step is written down before the next one is taken, so that
 // a process may die between any two of them.
 //
-// What may not enter: endpoints, the form of answers, and what upstreams speak.
+// Not allowed here: endpoints, the form of answers, and dialects of upstreams.
 package job

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// counters are what a machine did since it began.
+// counters count a machine's work since it began.
 type counters struct {
 	submits, again, polls, pollErrors, cancels, cancelsLost atomic.Int64
 	completed, failed, lost, taken, expired                 atomic.Int64
@@ -31,7 +31,7 @@ var Reasons = []string{"unknown", "interrupted", "timeout", "fetch", "unfit", "f
 // States are what jobs need next, for the metrics.
 var States = []string{ask: "running", submit: "submitting", fetch: "storing", cancel: "cancelling", discard: "discarding"}
 
-// Left is a kind of jobs, and what they need next.
+// Left is a kind of jobs, and their next step.
 type Left struct{ Kind, State string }
 
 // Stats is a machine's view of itself, for metrics.

@@ -17,7 +17,7 @@ type Saturated struct{ Why string }
 
 func (s *Saturated) Error() string { return s.Why }
 
-// Reservation is what one more job takes, until it is in the store or will not be.
+// Reservation is the room for one more job, until it is in the store or will not be.
 type Reservation struct {
 	m       *Machine
 	account uint32
@@ -96,7 +96,7 @@ func (m *Machine) Sell(row *store.JobRow, sinceUs int64) (existing *store.JobRow
 	return m.o.Store.AddJob(row, sinceUs)
 }
 
-// atOnce says that the upstreams of a job answer with what they made.
+// atOnce says that the upstreams of a job answer with the media.
 func (m *Machine) atOnce(row *store.JobRow) bool {
 	return m.o.Maker.AtOnce(row.Kind, row.Model)
 }
@@ -206,9 +206,9 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *initialSubmit) {
 	next, out = m.submitted(e, sub, err)
 }
 
-// asking is what the Maker calls before it hands an order over: the row names the
-// upstream then, if that takes it once, so that whoever goes on with the job hands it
-// over again. Else it names none, and what was under way is of unknown outcome.
+// asking is the function that the Maker calls before it hands an order over: the row names the
+// upstream then, if that takes it once, so that the next owner of the job hands it
+// over again. Else it names none, and an order under way is of unknown outcome.
 func (m *Machine) asking(e *entry) func(upstream, target string, again bool) bool {
 	return func(upstream, target string, again bool) bool {
 		if !again {
@@ -293,7 +293,7 @@ func unknown(err error) failure {
 	return failure{why: "unknown", alarm: true, err: err, message: messageUnknown}
 }
 
-// submitted acts on what came of an order.
+// submitted acts on the result of an order.
 func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.Duration, Outcome) {
 	var vague *asyncjob.Unknown
 	rejection := refusedWith(err)
@@ -394,7 +394,7 @@ func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	}
 }
 
-// refusedWith is the refusal that an error is; nil if it is not one. What an Unknown has in it
+// refusedWith is the refusal that an error is; nil if it is not one. A refusal within an Unknown
 // says nothing of the order as a whole.
 func refusedWith(err error) *asyncjob.Refused {
 	var refusal *asyncjob.Refused

@@ -47,25 +47,25 @@ func (i id) String() string {
 // targetKey is where jobs are made: a model of ours at a target. Jobs share theirs.
 type targetKey struct{ kind, model, upstream, target string }
 
-// nextStep is what a job needs next.
+// nextStep is the next step of a job.
 type nextStep uint8
 
 const (
 	ask     nextStep = iota // its state at its upstream
 	submit                  // that its upstream is asked for it
-	fetch                   // that what was made is fetched
+	fetch                   // its media are fetched
 	cancel                  // the upstream is to stop
-	discard                 // that what was made is deleted
+	discard                 // its media are deleted
 )
 
-// entry is what the machine remembers of a job: a few hundred bytes, whatever its
-// order has. Machine.mu guards it; but who takes a step of it reads what does not
-// change meanwhile.
+// entry is the machine's memory of a job: a few hundred bytes, whatever the size
+// of its order. Machine.mu guards it; but the taker of its step reads the fields
+// that do not change meanwhile.
 type entry struct {
 	id       id
 	place    *targetKey
 	handle   []byte
-	result   []byte // where what was made is, while it is fetched
+	result   []byte // where the media are, while they are fetched
 	epoch    int64
 	account  uint32
 	errand   nextStep
@@ -85,7 +85,7 @@ type entry struct {
 	every time.Duration
 }
 
-// timerHeap is what is due, the soonest first.
+// timerHeap has the entries by their due times, the soonest first.
 type timerHeap []*entry
 
 func (t timerHeap) Len() int           { return len(t) }
@@ -157,7 +157,7 @@ func (m *Machine) together(wait time.Duration) time.Duration {
 	return wait + at.Truncate(every).Add(every).Sub(at)
 }
 
-// dispatch starts what is due and says how long nothing else is.
+// dispatch starts the due steps and returns the time until the next one.
 func (m *Machine) dispatch() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +243,7 @@ func (m *Machine) work(e *entry, l *stepLimiter) {
 	next = m.step(e)
 }
 
-// retire is what a step says after which nothing is left to do.
+// retire is the result of a step that leaves nothing to do.
 const retire time.Duration = -1
 
 // after puts an entry back, or forgets it. The caller has mu.

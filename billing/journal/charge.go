@@ -6,16 +6,16 @@ import (
 	"farebox/billing/money"
 )
 
-// The body of a settlement or progress has two versions. What is written is
-// version 2: what was sold, line by line. Version 1 knew four classes of tokens
-// and had everything else in their places; it is read for ever, and what its
-// lines were follows from the type that the model had then (SoldBefore).
+// The body of a settlement or progress has two versions. Version 2 is written:
+// the sold lines. Version 1 knew four classes of tokens and had everything else
+// in their places; it is read for ever, and its lines follow from the type that
+// the model had then (SoldBefore).
 //
 //	0 bits, what follows    1 flags, and the version    2 request id
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
-//	amounts by currency, shortfall, debt, what it is if it is not a charge,
+//	amounts by currency, shortfall, debt, the kind of a record that is not a charge,
 //	the upstream: the last number of version 2, if there is one
 const (
 	hasDIEM = 1 << iota
@@ -35,7 +35,7 @@ const (
 	lastLine = 1 << 7
 )
 
-// appendCharge appends a charge: what is zero in most has no bytes.
+// appendCharge appends a charge: fields that are zero in most have no bytes.
 func (r *Record) appendCharge(d []byte) []byte {
 	bits := byte(0)
 	for i, v := range r.Amounts {

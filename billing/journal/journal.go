@@ -57,7 +57,7 @@ const (
 	// 10,000 requests a second a segment lasts about 7 s.
 	DefaultSize = 16 << 20
 	// A record is put on disk syncSoon after it was written, but syncs are
-	// syncApart from each other: together they bound what a power cut takes
+	// syncApart from each other: together they bound the loss in a power cut
 	// (design.md, promise P2). A sync takes 100 to 150 µs of CPU here, so that
 	// one every 2 ms would cost a twentieth of a core, or 1.4 µs a request at
 	// 40,000 requests a second; every 10 ms it is 0.3 µs.
@@ -128,7 +128,7 @@ func (j *Journal) Append(r *Record, heldBy money.Nano) error {
 	return nil
 }
 
-// Unhold corrects the sum of what is held when a hold loses part of it.
+// Unhold corrects the sum of the held money when a hold loses part of it.
 func (j *Journal) Unhold(n money.Nano) {
 	j.mu.Lock()
 	j.held -= n
@@ -334,7 +334,7 @@ func (j *Journal) Healthy() error {
 	return errors.Join(j.failed, j.unnamed)
 }
 
-// Figures are how many holds are open, what they hold, and the last record.
+// Figures are how many holds are open, the sum they hold, and the last record.
 func (j *Journal) Figures() (open int, held money.Nano, last uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -385,8 +385,8 @@ func (j *Journal) recycle(ref Ref) error {
 	return os.Remove(ref.Path)
 }
 
-// Seal lets no further record in: what the store is brought up to after it is
-// all there will be.
+// Seal lets no further record in: once the store has caught up with the
+// journal, it has every record.
 func (j *Journal) Seal() {
 	j.mu.Lock()
 	j.closed = true
