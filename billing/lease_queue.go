@@ -29,7 +29,7 @@ type leaseQueue struct {
 	looking []*AccountState
 	calling []*AccountState
 	active  []*AccountState // admitted something of late
-	round   *round          // that will try what is queued now
+	round   *round          // that will try the accounts queued now
 	woken   chan struct{}
 }
 
@@ -47,7 +47,7 @@ type operation struct {
 	owners  []*AccountState // of wants
 	recalls []uint64        // that it answers
 	tried   bool            // and without an answer
-	// applied is what had come to the store before it was asked the first time.
+	// applied is the last record in the store before its first question.
 	applied uint64
 }
 
@@ -109,7 +109,7 @@ func (q *leaseQueue) run() {
 	}
 }
 
-// step does what is queued. false: the store did not answer and there is more.
+// step does the queued work. false: the store did not answer and there is more.
 func (q *leaseQueue) step() (answered bool) {
 	q.ops.Lock()
 	defer q.ops.Unlock()
@@ -134,7 +134,7 @@ func (q *leaseQueue) step() (answered bool) {
 	return q.lookAll() && q.giveAll() && q.recallAll() && q.askAll()
 }
 
-// take empties a list of what is queued, or takes the first of it.
+// take empties a list of queued accounts, or takes its first.
 func (q *leaseQueue) take(list *[]*AccountState) []*AccountState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,8 +165,8 @@ func (q *leaseQueue) askAll() bool {
 	})
 }
 
-// sweep begins an operation for the accounts of a list; collect adds what one of
-// them wants, under its lock.
+// sweep begins an operation for the accounts of a list; collect adds the wants
+// of one account, under its lock.
 func (q *leaseQueue) sweep(o *operation, list *[]*AccountState, collect func(*AccountState)) bool {
 	for _, a := range q.take(list) {
 		a.mu.Lock()

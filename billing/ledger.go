@@ -40,7 +40,7 @@ type Ledger struct {
 	items    *replay.Values // nil: no items of answers are kept
 
 	responses *replay.Values   // nil: no answers are kept
-	unopened  []replay.Options // of an operator's command: what it opens to erase only
+	unopened  []replay.Options // of an operator's command: stores that it opens to erase only
 	redis     *limits.Limits   // the limits of all nodes; nil: limits are this node's own
 	node      *node            // on a shared store
 	asked     atomic.Pointer[asked]
@@ -95,7 +95,7 @@ type Ledger struct {
 	looking        atomic.Bool // Condition waits for the store
 }
 
-// Options are what a Ledger needs.
+// Options are the settings and parts of a Ledger.
 type Options struct {
 	Dir        string // of this process alone; made if missing
 	Shared     string // postgres://… of a store that several nodes share; empty: the store is in Dir
@@ -432,7 +432,7 @@ func (l *Ledger) unrecorded(err error) {
 // records up to seq.
 func (l *Ledger) pastDay(account uint32, day int32, seq uint64) bool {
 	if l.node != nil {
-		return true // what is left in a shared store is held by nobody
+		return true // the rest in a shared store has no holder
 	}
 	a := l.loaded(account)
 	if a == nil {

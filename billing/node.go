@@ -64,7 +64,7 @@ type nodeTimes struct {
 	ttl    time.Duration // of the session
 	poll   time.Duration // between looks at the feed
 	keep   time.Duration // between looks at the leases in use
-	idle   time.Duration // what was not needed for so long goes back
+	idle   time.Duration // money unused for so long goes back
 	ask    time.Duration // how long a request waits for the store's answer
 	recall time.Duration // how long a request waits for the answers of other nodes at most
 	rivals time.Duration // how long it asks them again, since their requests may take the same money
@@ -152,9 +152,9 @@ func (n *node) owns(dir string) error {
 		"start with an empty node.dir, and keep this one until its charges are settled manually", n.l.dir)
 }
 
-// adopt takes over what an earlier process of this node had leased, after its
+// adopt takes over the leases of an earlier process of this node, after its
 // charges are applied and its holds are resolved. It is all free then, and
-// goes back: accounts that are used again fetch what they need.
+// goes back: accounts that are used again fetch it as needed.
 func (n *node) adopt() error {
 	list, err := n.store.Funds(nil, n.day.Load())
 	if err != nil {
@@ -192,7 +192,7 @@ func (n *node) start() {
 	n.work.Go(n.queue.run)
 }
 
-// shutdown ends the node in order. What it had leased goes back.
+// shutdown ends the node in order. Its leases go back.
 func (n *node) shutdown() error {
 	if n.state.Load() == nodeFenced {
 		return store.ErrFenced
@@ -238,7 +238,7 @@ func (n *node) compare(way int64) {
 	}
 	at, now := n.l.at(), n.now()
 	skew := at.Wall - now
-	// What is written must not step with each reading.
+	// Written times must not step with each reading.
 	if off := at.Mono + n.l.ahead.Load() - now; off > way+readingLeast || off < -way-readingLeast {
 		n.l.ahead.Store(now - at.Mono)
 	}
@@ -342,8 +342,8 @@ func (n *node) sleep(d time.Duration) {
 // applied is up to which record of this node's journal the store has all.
 func (n *node) applied() uint64 { return n.l.project.ledgerSeq.Load() }
 
-// lease begins the lease of an account that comes into memory. What this node
-// has of it in the store is free: it was given back or never used since.
+// lease begins the lease of an account that comes into memory. This node's
+// lease of it in the store is free: it was given back or never used since.
 func (n *node) lease(a *AccountState) error {
 	applied := n.applied()
 	list, err := n.store.Funds([]uint32{a.no}, a.day)
@@ -366,7 +366,7 @@ func (n *node) lease(a *AccountState) error {
 	return nil
 }
 
-// identityFile holds who the node of a ledger directory is. The journal beside
+// identityFile holds the identity of a ledger directory's node. The journal beside
 // it and the leases in the store belong to this identity.
 const identityFile = "node"
 

@@ -8,11 +8,11 @@ import (
 	"farebox/billing/store"
 )
 
-// When the leases of a node were taken back while it was away, what it holds
-// in memory is not its own any more. It stands still, brings the store up to
-// date, and takes the store's word for each account: what is leased there less
-// what is held here is free. Holds that the leases do not cover any more are
-// made smaller; what their requests cost beyond that is the house's.
+// When the leases of a node were taken back while it was away, the money in its
+// memory is not its own any more. It stops, brings the store up to date, and
+// adopts the store's word for each account: leased money less held money is
+// free. Holds that the leases do not cover any more are made smaller; the house
+// pays the cost of their requests beyond that.
 
 // recount does so for all accounts in memory. The lease queue calls it: no lease
 // operation is under way.
@@ -56,7 +56,7 @@ func (n *node) recountAccount(a *AccountState) error {
 		o := &operation{no: n.queue.op, wants: missing}
 		o.takeAccount(a)
 		if _, err := n.store.Grant(o.no, o.wants); err != nil {
-			n.queue.pending = o // what it grants is counted with the next recount
+			n.queue.pending = o // its grants are counted with the next recount
 			return fmt.Errorf("cannot cover open holds: %w", err)
 		}
 		if list, err = n.store.Funds([]uint32{a.no}, a.day); err != nil {

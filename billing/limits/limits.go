@@ -17,7 +17,7 @@ import (
 // Limits make the throughput limits hold over all nodes, through Redis.
 //
 // Every request that has limits passes three places: the node's own windows (in
-// the ledger), which refuse without a call what this node alone has used up;
+// the ledger), which refuse requests without a call when this node alone has used up a limit;
 // these here; and then the money. Large limits are taken in slices of 100 ms
 // and spent in memory, small ones cost one call a request, in which all limits
 // of the request are checked and taken together. Without Redis a request never
@@ -131,8 +131,8 @@ func Open(o *Options) (*Limits, error) {
 	return s, nil
 }
 
-// SetNodes says how many nodes live: what each may let through alone while
-// Redis is away is the limit divided by it.
+// SetNodes says how many nodes live: while Redis is away, each may pass the
+// limit divided by this number.
 func (s *Limits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
 
 // Skew is how far this machine's clock is ahead of Redis's, as last seen.
@@ -150,7 +150,7 @@ func (s *Limits) Stats() Stats {
 	}
 }
 
-// Request is what a request asks of the windows over all nodes: that of its
+// Request is the demand of a request on the windows over all nodes: that of its
 // account and model, and that of its key.
 type Request struct {
 	Account        uint32

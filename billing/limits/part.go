@@ -7,7 +7,7 @@ import (
 	"farebox/config"
 )
 
-// part is what a node lets through of a window by itself while it cannot ask
+// part is the share of a window that a node lets through while it cannot ask
 // Redis: the limit divided by the nodes that live.
 //
 // It begins with no more than 1/nodes of that part, whatever was used before:
@@ -55,7 +55,7 @@ func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, token
 		if l.limit <= 0 || l.n <= 0 {
 			continue
 		}
-		// What is larger than the whole part passes alone, or it never would.
+		// A request larger than the whole part passes alone, or it never would.
 		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
 		if at := max(p.from(l, enteredNs, nodes), now.Mono); at+take-now.Mono > l.aheadNs {
 			return refusal.After(l.name, l.limit, now, at+take-l.aheadNs, at)
@@ -73,7 +73,7 @@ func (p *part) commit(r *config.Rate, now, enteredNs, nodes, tokens int64) {
 	}
 }
 
-// correct replaces an estimate of tokens by what was used.
+// correct replaces an estimate of tokens by the real use.
 func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 	if r.TPM <= 0 || p.at[partTokens] <= now {
 		return

@@ -46,7 +46,7 @@ const (
 )
 
 const (
-	redisPool      = 4               // connections for what is not pipelined
+	redisPool      = 4               // connections for commands that are not pipelined
 	redisQueue     = 20_000          // commands; the next ones fail at once
 	redisLoad      = 2 * time.Second // of the function, into every master
 	redisRedirects = 3

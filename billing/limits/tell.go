@@ -8,9 +8,9 @@ import (
 	"farebox/config"
 )
 
-// What happens beside the requests: slices are renewed before they run out and
-// returned when nobody wants them, Redis gets what it does not know, and is asked
-// for when it is away.
+// Work beside the requests: slices are renewed before they run out and returned
+// when nobody wants them, Redis gets unreported use, and is pinged while it is
+// away.
 
 const (
 	flushEvery = 100 * time.Millisecond
@@ -39,7 +39,7 @@ func (s *Limits) run() {
 	}
 }
 
-// Close returns what is left of slices and ends the connections.
+// Close returns the rest of slices and ends the connections.
 func (s *Limits) Close() {
 	s.work.Close()
 	_ = s.client.close() // nothing is lost with it

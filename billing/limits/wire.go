@@ -9,7 +9,7 @@ import (
 	"farebox/config"
 )
 
-// ask is what one window is asked in a call: permits and tokens to take, and
+// ask is the demand on one window in a call: permits and tokens to take, and
 // corrections that come along. The zero value only reads.
 type ask struct {
 	want                  int64 // permits, as many as there are, but one at least; 0: none needed
@@ -31,7 +31,7 @@ type owed struct {
 	inDay, inMonth       int64
 }
 
-// answer is what a call gives.
+// answer is the result of a call.
 type answer struct {
 	status  int // 0 taken, else the number of the window that refuses
 	nowUs   int64

@@ -6,12 +6,12 @@ import (
 	"farebox/config"
 )
 
-// Kind is what a line sells. The numbers are stored in journals and stores:
+// Kind is the kind of units that a line sells. The numbers are stored in journals and stores:
 // new ones are appended, none is ever changed or used again. They stay below
 // 128, since a record uses the highest bit.
 type Kind uint8
 
-// The kinds of what is sold. Those of a prompt are disjoint: tokens that were
+// The kinds of sold units. Those of a prompt are disjoint: tokens that were
 // read from a cache or written to one are not input tokens, too.
 const (
 	InputTokens           Kind = 1
@@ -46,7 +46,7 @@ const (
 
 // kind is what reports say of a kind.
 type kind struct {
-	// what it is sold by and how it is counted; an entry's SKU is
+	// the product and the unit it is sold in; an entry's SKU is
 	// <model>-<what>-<sku>, or the model alone where sku is empty.
 	what, sku string
 	unit      string // the units of reports
@@ -56,7 +56,7 @@ type kind struct {
 	beside bool
 }
 
-// kinds is the one table of what is written about kinds.
+// kinds is the one table of the kinds' names and units.
 var kinds = [kindsEnd]kind{
 	InputTokens:           {what: "llm", sku: "input-mtoken", unit: "tokens", millions: true},
 	CacheReadTokens:       {what: "llm", sku: "cache-read-mtoken", unit: "tokens", millions: true},
@@ -96,7 +96,7 @@ func (k Kind) in() *kind {
 	return &kinds[k]
 }
 
-// What is what the kind is a part of: llm, embedding, image, rpc and so on.
+// What is the product that the kind is a part of: llm, embedding, image, rpc and so on.
 // Reports add up the kinds of the same.
 func (k Kind) What() string { return k.in().what }
 
@@ -110,7 +110,7 @@ func (k Kind) OfTokens() bool { return k.in().unit == "tokens" }
 // whose units reports count.
 func (k Kind) Beside() bool { return k.in().beside }
 
-// SKU is the name of what was sold of a model: <model>-<what>-<unit>.
+// SKU is the name of a kind of a model's sold units: <model>-<what>-<unit>.
 func (k Kind) SKU(model string) string {
 	t := k.in()
 	if t.sku == "" {

@@ -36,7 +36,7 @@ const (
 	nanoDigits   = 9
 )
 
-// ParseLimit reads a JSON number, exactly: what is finer than a nano is cut
+// ParseLimit reads a JSON number, exactly: digits finer than a nano are cut
 // off, which makes the limit smaller and never larger.
 func ParseLimit(number string) (Limit, error) { return parseLimit(number, 0) }
 

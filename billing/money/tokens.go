@@ -7,7 +7,7 @@ import (
 	"farebox/config"
 )
 
-// Usage is what a request for text used, in tokens. Cached and CacheWrite are
+// Usage is the use of a request for text, in tokens. Cached and CacheWrite are
 // parts of Prompt.
 type Usage struct {
 	Prompt, Cached, CacheWrite, Completion int64
