@@ -110,7 +110,7 @@ var (
 	ErrStale   = errors.New("somebody else has changed it meanwhile: read it again")
 )
 
-// ChangeAccount changes the profile of an account. What the query does not have stays; an
+// ChangeAccount changes the profile of an account. Members that the query lacks stay; an
 // empty text or object removes.
 type ChangeAccount struct {
 	Account    string             `json:"account"` // id or name

@@ -28,8 +28,8 @@ var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 // store does not know are remembered for a while in an evicting cache, which may
 // forget.
 //
-// No lock is held while the store is read, so that nobody who tries secrets
-// delays anybody else: mu is for publication alone. What was read is only
+// No lock is held while the store is read, so that a client that tries secrets
+// delays no other: mu is for publication alone. A row is only
 // published when epoch says that no key has changed meanwhile without being in
 // memory; otherwise it is read again.
 type registry struct {
@@ -139,13 +139,13 @@ func (r *registry) isUnknown(d *store.Digest) error {
 	return nil
 }
 
-// setUnknown remembers what the store said at an epoch.
+// setUnknown remembers the store's answer at an epoch.
 func (r *registry) setUnknown(d *store.Digest, epoch uint64, err error) {
 	r.unknown.SetWithTTL(cacheKey(d)+epoch, &unknownKey{*d, err}, 1, unknownFor)
 }
 
-// changed is for when a key that is not in memory was made or changed: what was
-// read of it before means nothing. The caller holds mu, so that nothing that
+// changed is for when a key that is not in memory was made or changed: earlier
+// reads of it mean nothing. The caller holds mu, so that nothing that
 // was read before is published afterwards.
 func (r *registry) changed() { r.epoch.Add(1) }
 
@@ -309,7 +309,7 @@ func (l *Ledger) adoptKey(row *store.KeyRow, epoch uint64) (*Key, error) {
 	var later map[int32]quota
 	day := l.Today()
 	if limited := row.LimitUSD != nil || row.LimitDIEM != nil; limited && l.node == nil {
-		// What was held or charged before it was in memory is all in the store.
+		// All earlier holds and charges, from before it was in memory, are in the store.
 		used, err = l.store.KeyUsed(row.Account, row.No, row.Period, day)
 		if err == nil {
 			later, err = l.keyUsedLater(row.Account, row.No, row.Period, day)

@@ -98,7 +98,7 @@ func (s reportSource) Sign(text []byte) [sha256.Size]byte { return s.hasher.dige
 
 func (s reportSource) Floor() Nano { return Nano(s.floor.Load()) }
 
-// newest is what this node settled last for an account.
+// newest is this node's latest settlement for an account.
 type newest struct {
 	l *Ledger
 	a *AccountState
@@ -116,8 +116,8 @@ const (
 	// freshApart is how often that is done at most, so that a client that asks
 	// all the time does not take the processor from requests.
 	freshApart = 100 * time.Millisecond
-	// freshFor bounds it together with the wait for one's turn. What is behind by
-	// more than can be written then is shown later, and the answer says so.
+	// freshFor bounds it together with the wait for one's turn. A backlog of
+	// more than can be written in that time is shown later, and the answer says so.
 	freshFor = time.Second
 )
 

@@ -5,10 +5,10 @@ import "farebox/billing/store"
 // Shortage is what there was when an account or its key could not pay: the sums of a
 // refusal, of all currencies together.
 type Shortage struct {
-	Had    Nano // what the account could spend, on all nodes
+	Had    Nano // the account's spendable money, on all nodes
 	Held   Nano // what open requests hold here; not part of Had
 	Needed Nano // the least that the request had to hold, or the account to have
-	Left   Nano // of KeyLimitUSD and KeyLimitDIEM: what the limit leaves in its period
+	Left   Nano // of KeyLimitUSD and KeyLimitDIEM: the rest of the limit in its period
 	Period store.Period
 }
 

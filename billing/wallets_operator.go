@@ -266,7 +266,7 @@ type ProvenPayment struct {
 	Payer       string `json:"payer"`
 	Units       int64  `json:"units"`
 	Amount      Nano   `json:"amount"`
-	Order       []byte `json:"order"` // what it is found by again
+	Order       []byte `json:"order"` // for finding it again
 	Transaction string `json:"transaction"`
 	Final       bool   `json:"final"` // the chain cannot lose it any more
 }

@@ -1,5 +1,5 @@
-// Package replay remembers requests that carry an Idempotency-Key, so that what
-// is asked twice is carried out and charged once.
+// Package replay remembers requests that carry an Idempotency-Key, so that a
+// repeated request is carried out and charged once.
 //
 // [Keys.Begin] takes a [Claim] and gives the [Answer] of the first request with
 // this key, or a [Lead]. It writes nothing, since the request may yet be refused.
@@ -16,10 +16,10 @@
 // [Values] keeps small texts in stores of the same kind, which clients may name later:
 // for a window, with files and shares of their own, sealed for one account.
 //
-// It knows nothing of what is asked, so that any endpoint can use it, and of
+// It knows nothing of a request's meaning, so that any endpoint can use it, and of
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).
 //
-// What may not enter: endpoints, HTTP, accounts and prices. It imports config,
+// Not allowed here: endpoints, HTTP, accounts and prices. It imports config,
 // config/fair, billing/dial and billing/disk.
 package replay

@@ -28,11 +28,11 @@ const (
 	flagUnknown                // whether it was carried out is not known; there is no answer
 )
 
-// record is what is known of a key: in files and in Redis a head of fixed
+// record is the state of a key: in files and in Redis a head of fixed
 // size, and of a kept answer its headers and body behind it.
 //
 //	0 crc32c of [4:96]   4 kind   5 flags   6 status   8 id   24 fingerprint
-//	56 Unix ms   64 token   72 node   76 size and 80 crc32c of what follows
+//	56 Unix ms   64 token   72 node   76 size and 80 crc32c of the rest
 //	84 patience in ms   88 boot; of a kept answer its account
 //
 // With flagOwned the head goes on, and the sum of [4:112] covers that, too:
@@ -149,7 +149,7 @@ func (r *record) parse(b []byte) bool {
 	return crc32.Checksum(r.rest, castagnoli) == r.sum
 }
 
-// Answer is what a client got, to be given again under the same key.
+// Answer is a client's answer, to be given again under the same key.
 type Answer struct {
 	Status int
 	Header []Header // at most 64; without those that every answer has

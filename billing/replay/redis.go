@@ -15,7 +15,7 @@ import (
 )
 
 // redisStore keeps keyed requests in Redis, for all nodes of a store together.
-// Time is Redis's own: how old a record is follows from what is left of its
+// Time is Redis's own: how old a record is follows from the rest of its
 // life.
 //
 // While Redis does not answer no keyed request is begun, so that none is
@@ -54,7 +54,7 @@ const (
 	redisPool  = 32
 	redisCall  = 2 * time.Second // an answer may have megabytes
 	redisAgain = 100 * time.Millisecond
-	// redisKeep is how long an answer waits for what is kept of it and nobody has asked for.
+	// redisKeep is how long an answer waits for kept data that nobody has asked for.
 	redisKeep = 200 * time.Millisecond
 	// finishFor is how long a request waits for its answer to be kept.
 	finishFor = time.Second
@@ -82,7 +82,7 @@ return {v, redis.call('PTTL', KEYS[1])}`)
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
-	// What is gone was lost by Redis: the answer is kept again.
+	// A missing record was lost by Redis: the answer is kept again.
 	finishScript = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 if v and v ~= ARGV[1] and v ~= ARGV[2] then return 0 end
@@ -324,7 +324,7 @@ func (r *redisStore) later(e ending) {
 	}
 }
 
-// run sends what is late.
+// run sends late records.
 func (r *redisStore) run() {
 	for {
 		select {

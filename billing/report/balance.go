@@ -11,13 +11,13 @@ import (
 
 const sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1"
 
-// Balance is what an account has, held or leased to nodes or not (addendum 17.1).
+// Balance is an account's money, held or leased to nodes or not (addendum 17.1).
 type Balance struct {
 	USD, DIEM, Bundled money.Nano
 	DIEMAllocation     money.Nano // granted for this UTC day
 	HasDIEM            bool
 	CanConsume         bool           // it is enough to be admitted
-	Debt               money.Nano     // what it owes for earlier requests; until that is paid it cannot consume
+	Debt               money.Nano     // for earlier requests; until that is paid it cannot consume
 	Next               money.Currency // that the next request draws on; 0: none
 }
 

@@ -63,8 +63,8 @@ func (a Account) makeCursor(c *cursor) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, mac[:cursorMAC]...))
 }
 
-// cursorMAC also covers the account, which is not in the cursor. What it hashes
-// can be no key's secret.
+// cursorMAC also covers the account, which is not in the cursor. Its input
+// cannot be a key's secret.
 func (a Account) cursorMAC(b []byte) [sha256.Size]byte {
 	text := append([]byte("usage-history cursor\x00"+a.ID+"\x00"), b...)
 	return a.source.Sign(text)

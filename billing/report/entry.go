@@ -7,18 +7,18 @@ import (
 	"farebox/billing/money"
 )
 
-// Entry is one line of a bill: what one line of one request, as it was sold,
-// cost in one currency (addendum 17.2).
+// Entry is one line of a bill: the cost of one line of one request, as it was
+// sold, in one currency (addendum 17.2).
 type Entry struct {
 	AtUs     int64 // when the request ended, Unix µs
 	Model    string
 	Kind     money.Kind
 	Units    int64
 	Price    money.Pico // a unit
-	Amount   money.Nano // what was taken; negative: what was given back
+	Amount   money.Nano // taken; negative: given back
 	Currency money.Currency
 	Moved    journal.Moved
-	Debt     money.Nano // what the whole request left owed
+	Debt     money.Nano // the debt from the whole request
 
 	RequestID          [16]byte // all 0: it is not known
 	TookMs             uint32

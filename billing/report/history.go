@@ -31,7 +31,7 @@ const (
 	// however many requests arrive.
 	historySkew = 2 * time.Second
 	// historySettled is the age from which a request is in the store with its
-	// detail, or is not the last of what is there.
+	// detail, or is not the last one there.
 	historySettled = 3 * time.Second
 	// othersWrite is how long after a request another node has its detail in the
 	// store, with a margin: it writes each second, or puts it off when busy.
@@ -66,7 +66,7 @@ func (a Account) history(c *cursor, first bool) (h History, err error) {
 		return h, nil
 	}
 	more, err := a.historyPage(place, c, first, &h)
-	// Only what came last can be missing; earlier pages need not wait for it.
+	// Only the last requests can be missing; earlier pages need not wait for them.
 	if err == nil && (!more || h.Entries[len(h.Entries)-1].AtUs > a.source.Now()/1000-historySettled.Microseconds()) {
 		upTo := c.ToUs
 		if more {

@@ -43,7 +43,7 @@ type Account struct {
 	Newest Newest
 }
 
-// Newest brings what this node settled last for an account into the store.
+// Newest brings this node's latest settlements of an account into the store.
 type Newest interface {
 	// Detailed says whether there is nothing for Detail to do.
 	Detailed() bool

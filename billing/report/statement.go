@@ -26,8 +26,8 @@ type StatementQuery struct {
 
 // Statement is a part of what moved a balance, in the order in which the store has booked
 // it. A charge or refund counts at its own time, so that at the ends of a period a line may
-// be missing that was booked in it, or the other way round: Opening is what was left by all
-// lines before From, and with the lines of all parts it gives what was left at To.
+// be missing that was booked in it, or the other way round: Opening is the balance after
+// all lines before From, and with the lines of all parts it gives the balance at To.
 type Statement struct {
 	Opening money.Nano      `json:"opening"` // only of the first part
 	Lines   []StatementLine `json:"lines"`
@@ -41,8 +41,8 @@ type StatementLine struct {
 	At      time.Time  `json:"at"`
 	Kind    string     `json:"kind"`
 	Amount  money.Nano `json:"amount"`         // signed
-	Balance money.Nano `json:"balance"`        // after it; what is held or leased to nodes included
-	Owed    money.Nano `json:"owed,omitempty"` // what it adds to the debt of the account, or takes off it
+	Balance money.Nano `json:"balance"`        // after it; with money held or leased to nodes
+	Owed    money.Nano `json:"owed,omitempty"` // its change of the account's debt
 	Request string     `json:"request,omitempty"`
 	Model   string     `json:"model,omitempty"`
 	Key     string     `json:"key,omitempty"` // its id
@@ -59,13 +59,13 @@ const (
 	LineWaived     = "WAIVED" // of charges that came too late: the house has paid
 	LineRefund     = "REFUND"
 	LineDebt       = "DEBT"       // that was paid
-	LineCorrection = "CORRECTION" // what a debit or reversal left owed, and was paid
+	LineCorrection = "CORRECTION" // debt from a debit or reversal, paid
 	LineCredit     = "CREDIT"
 	LineTopUp      = "TOP_UP"
 	LineReverse    = "REVERSAL" // of a payment that the chain has lost
 	LineDebit      = "DEBIT"
 	LineGrant      = "GRANT"  // of DIEM for a day
-	LineExpire     = "EXPIRE" // what a day has left
+	LineExpire     = "EXPIRE" // the rest of a day
 )
 
 // Consumption says whether usage and its reports have the line, too.

@@ -179,8 +179,8 @@ func (t *tx) sameCredit(c *Credit, kind string) error {
 	return err
 }
 
-// Booking is what a reference has booked for an account: money in, or with the kind ADJUST
-// out. Balance is what the account had in the currency then.
+// Booking is the booking of a reference for an account: money in, or with the kind ADJUST
+// out. Balance is the account's balance in the currency then.
 type Booking struct {
 	Entry           int64
 	AtUs            int64
@@ -215,7 +215,7 @@ func scanBooking(scan func(...any) error) (*Booking, error) {
 	return b, noRow(err)
 }
 
-// Booking finds what a reference has booked, or gives ErrNoRow.
+// Booking finds the booking of a reference, or returns ErrNoRow.
 func (q *Query) Booking(ref string) (*Booking, error) {
 	return scanBooking(q.Row(selectBooking+"e.ref = $1", ref).Scan)
 }

@@ -18,7 +18,7 @@ type AuditRow struct {
 	Origin    string     `db:"origin"` // address, control socket or command line
 	Operation string     `db:"operation"`
 	Account   uint32     `db:"account"` // 0: of none
-	Subject   string     `db:"subject"` // id of what was changed
+	Subject   string     `db:"subject"` // id of the changed object
 	Reason    string     `db:"reason"`
 	Idem      string     `db:"idem"`   // idempotency key; unique for each Who
 	Digest    Digest     `db:"digest"` // of operation and query

@@ -263,8 +263,8 @@ type ShortError struct{ Free money.Nano }
 
 func (e *ShortError) Error() string { return "only " + e.Free.String() + " is free" }
 
-// Debit books a correction: less was granted, and what the bucket does not have
-// becomes debt.
+// Debit books a correction: less was granted, and the part that the bucket
+// lacks becomes debt.
 func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
 	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {

@@ -41,8 +41,8 @@ func (s JobState) Terminal() bool { return s >= JobCompleted }
 //
 // A job is charged if and only if its row exists: it is added while the hold of its
 // request is open and has its charge prepared in the journal (Hold is its sequence
-// there, of Node), and dropped before the hold is voided. The projector notes what was
-// charged (Paid) when it applies the settlement. What failed is refunded once it is
+// there, of Node), and dropped before the hold is voided. The projector notes the
+// charge (Paid) when it applies the settlement. A failed job is refunded once it is
 // paid: whichever comes last.
 type JobRow struct {
 	ID      string   `db:"id"`    // queue_id: a UUID
@@ -117,7 +117,7 @@ type JobStore interface {
 	// UpdateJob changes a job that is in one of the given states and still has the owner
 	// and the epoch of r; else it changes nothing and says false. From a state that is
 	// terminal it stays in that. It changes everything but what tells it from others
-	// (Account, Request, Node, Hold and so on), what was paid and given back, Owner,
+	// (Account, Request, Node, Hold and so on), the payment and refund, Owner,
 	// Epoch, CreatedUs, LinksUs, Links, PokedUs, and ReleasedUs, which it reads into r. Owed stays once it is set.
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)

@@ -203,9 +203,9 @@ type jobAt struct {
 	hold uint64
 }
 
-// countJobs checks that jobs say what their requests were charged, without what came
-// too late, and gave back at most that, by an entry in each currency; that keys have
-// back what jobs gave back; and that states and times fit together.
+// countJobs checks that jobs have the charges of their requests, without those that
+// came too late, and gave back at most that, by an entry in each currency; that keys
+// have back the refunds of jobs; and that states and times fit together.
 func (r *Recount) countJobs(q *Query) error {
 	err := jobs.each(q, func(j *JobRow) {
 		r.Jobs++

@@ -267,7 +267,7 @@ func (l *loader) finish() error {
 		}
 	}
 	statements := []string{
-		// Whoever was at a payment is not there any more.
+		// The process that had a payment's lease is not there any more.
 		"UPDATE payment SET lease_us = 0, next_us = CASE WHEN " + paymentLeft + " THEN 0 ELSE next_us END",
 		// Where a charge was still in a journal, which is not in a backup, nothing was paid;
 		// and the number of that hold may come again.

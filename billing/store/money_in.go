@@ -64,7 +64,7 @@ const (
 		WHERE id = $1 ON CONFLICT(day, currency) DO UPDATE SET amount = balance_day.amount + excluded.amount`
 )
 
-// dayMove is what an entry moves all balances of a currency by.
+// dayMove is the amount by which an entry moves all balances of a currency.
 type dayMove struct {
 	currency money.Currency
 	entry    int64

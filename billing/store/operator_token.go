@@ -19,7 +19,7 @@ var (
 	addToken = tokens.statement("INSERT INTO operator_token{INSERT} ON CONFLICT(id) DO NOTHING")
 )
 
-// OperatorStore has the operators' tokens and what they did.
+// OperatorStore has the operators' tokens and their actions.
 type OperatorStore interface {
 	// As is a view of the store for one operation, whose first change writes the entry, too.
 	As(e *AuditEntry) Store

@@ -328,7 +328,7 @@ type (
 	}
 )
 
-// countHours compares the figures of hours with what was found.
+// countHours compares the figures of hours with the recounted ones.
 func (r *Recount) countHours(q *Query, hours map[recountHour]journal.Entries) error {
 	err := q.Each(func(rows *sql.Rows) error {
 		var id recountHour

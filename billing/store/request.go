@@ -46,7 +46,7 @@ type RequestRow struct {
 	Code      string     `db:"code"`
 	Cause     string     `db:"cause"` // why it ended early
 	TookMs    int64      `db:"took_ms"`
-	Flags     int64      `db:"flags"` // journal.Flags of what it was charged
+	Flags     int64      `db:"flags"` // journal.Flags of its charge
 	Refused   bool       `db:"refused"`
 	LimitBy   string     `db:"limit_by"`  // the limit that refused it
 	Hold      money.Nano `db:"hold"`      // set aside for it

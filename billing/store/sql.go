@@ -66,7 +66,7 @@ const (
 	attemptMost  = 200 * time.Millisecond
 )
 
-// try runs do until it succeeds or fails for good. What do did in an attempt
+// try runs do until it succeeds or fails for good. The work of do in an attempt
 // that failed is undone, or does no harm when done again.
 func (s *sqlStore) try(timeout time.Duration, do func(context.Context) error) error {
 	pause := attemptPause

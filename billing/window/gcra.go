@@ -19,12 +19,12 @@ const (
 // absurd token count neither overflows nor blocks a key for years.
 const maxDebtNs = 24 * HourNs
 
-// Window is what one account used of one model, or one key of all models.
+// Window is one account's use of one model, or one key of all models.
 //
 // Minutes and hours are GCRA with a burst of the whole limit, unless the config
 // says less for a minute: the state is the theoretical arrival time, "used up
 // to then". A caller that used nothing for a period gets its whole limit at once and
-// what becomes free meanwhile, twice the limit within the first period at most.
+// the part that becomes free meanwhile, twice the limit within the first period at most.
 // Days and months are counters that begin again with the UTC calendar.
 type Window struct {
 	Minute, Hour, Tokens int64 // theoretical arrival times, Instant.Mono
