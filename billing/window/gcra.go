@@ -95,7 +95,7 @@ func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	}
 }
 
-// Correct replaces an estimate of tokens by what was used. More may go past
+// Correct replaces an estimate of tokens by the real use. More may go past
 // the burst; less is given back, but never below now, which is of Instant.Mono.
 func (w *Window) Correct(r *config.Rate, now, estimate, actual int64) {
 	if r.TPM <= 0 {

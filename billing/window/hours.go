@@ -1,9 +1,8 @@
 package window
 
 // Hours count the blockchain credits of an account over the last 24 hours
-// (addendum 13, 429; D47). What open holds may cost counts from their admission;
-// what they did not cost in the end is taken off the hour in which they were
-// admitted.
+// (addendum 13, 429; D47). The highest cost of open holds counts from their admission;
+// the unused part is taken off the hour of their admission.
 //
 // They count by the hour, and the hour that began 24 hours ago counts whole: no
 // 24 hours ever have more than the cap, and credits come back within 25.
@@ -63,7 +62,7 @@ func (ho *Hours) Commit(n int64) (hour int64) {
 	return ho.newest
 }
 
-// Correct replaces what was taken in an hour by what was used.
+// Correct replaces the credits taken in an hour by those used.
 func (ho *Hours) Correct(hour, taken, used, nowNs int64) {
 	ho.roll(nowNs)
 	if at := min(hour, ho.newest); ho.newest-at < hoursSpan {

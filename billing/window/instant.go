@@ -13,5 +13,5 @@ func (t Instant) Add(d time.Duration) Instant {
 	return Instant{Wall: t.Wall + int64(d), Mono: t.Mono + int64(d)}
 }
 
-// WallAt is what the wall clock shows at a point of Mono, unless it is set again.
+// WallAt is the wall clock's time at a point of Mono, unless it is set again.
 func (t Instant) WallAt(mono int64) int64 { return mono + t.Wall - t.Mono }

@@ -27,7 +27,7 @@ const (
 	quietLow                   // it always thinks: the lowest effort
 )
 
-// generation is what one model takes, as the dialect's documentation says of
+// generation has the parameters of one model, as the dialect's documentation says of
 // its family and version. Parameters that a model does not take are a 400 of
 // the whole request there, so a guess is not an option.
 type generation struct {

@@ -52,7 +52,7 @@ func (r *relay) Pass(p []byte) []byte {
 		r.rewrite()
 	}
 	if r.Events.TooLarge() {
-		// No event of this dialect is as large; what it said is lost, which the client
+		// No event of this dialect is as large; its text is lost, which the client
 		// must not take for a whole answer.
 		end := r.Events.To
 		r.out, copying = append(r.out, src[from:end]...), true
@@ -111,7 +111,7 @@ func (r *relay) plain(data []byte) bool {
 	return ok
 }
 
-// rewrite appends what an event becomes that does not go on as it is.
+// rewrite appends the new form of an event that does not go on as it is.
 func (r *relay) rewrite() {
 	data := r.Events.Data
 	switch {
@@ -149,7 +149,7 @@ func modelIn(data []byte) (from, to int) {
 	return model.Index, model.Index + len(model.Raw)
 }
 
-// fault sends what the upstream reported, in words that name nothing of the operator's.
+// fault sends the upstream's error, in words that name nothing of the operator's.
 func (r *relay) fault() {
 	if r.told {
 		return

@@ -8,7 +8,7 @@ import (
 const (
 	// leastBudget is the smallest number of tokens a model can be given to think.
 	leastBudget = 1024
-	// mostBudget bounds what one request thinks; above it models gain little.
+	// mostBudget bounds the thinking of one request; above it models gain little.
 	mostBudget = 64_000
 )
 

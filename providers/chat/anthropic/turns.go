@@ -215,7 +215,7 @@ func (r *request) cacheControl(i int32) {
 }
 
 // input writes a call's arguments, JSON inside a string, as the object itself.
-// What is not an object is kept under the name arguments, so that nothing is lost.
+// Any other value is kept under the name arguments, so that nothing is lost.
 func (r *request) input(escaped []byte) {
 	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
 	text := bytes.TrimSpace(r.scratch)

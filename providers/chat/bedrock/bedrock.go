@@ -5,7 +5,7 @@
 // Who asks is proven by the endpoint (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.
 //
-// What may not enter: Bedrock's own bodies (Converse, InvokeModel) and its binary
+// Not allowed here: Bedrock's own bodies (Converse, InvokeModel) and its binary
 // event streams: these endpoints answer with server-sent events, whose bytes can
 // go on as they come.
 package bedrock
@@ -83,8 +83,8 @@ func (n Native) Error(status int, retryAfter time.Duration, body []byte) dialect
 
 // ownError reads the form that AWS itself answers in, before a model's endpoint
 // sees a request: {"message":…}, with the kind of error in __type or code. Its
-// texts name accounts, roles and addresses of models, so that only what is about
-// the request's own values is kept.
+// texts name accounts, roles and addresses of models, so that only texts about
+// the request's own values are kept.
 func ownError(status int, body []byte) (int, []byte) {
 	if len(body) > maxErrorBody || !gjson.ValidBytes(body) {
 		return status, body

@@ -24,7 +24,7 @@ type Chat struct {
 
 	Embedding bool
 	Stream    bool
-	// IncludeUsage is what the client said in stream_options; nil: nothing.
+	// IncludeUsage is the client's value in stream_options; nil: nothing.
 	IncludeUsage *bool
 	// Choices is n, at least 1.
 	Choices int64
@@ -44,8 +44,8 @@ type Chat struct {
 
 	// ReasoningEffort is the effort to send instead of the body's; nil: the body's.
 	ReasoningEffort []byte
-	// NoReasoning says that the model's record denies reasoning: what the body
-	// says of it is not sent.
+	// NoReasoning says that the model's record denies reasoning: the body's
+	// settings for it are not sent.
 	NoReasoning bool
 	// DropThinking removes <think> blocks from the answer.
 	DropThinking bool

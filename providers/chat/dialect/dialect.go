@@ -7,7 +7,7 @@ import (
 	"farebox/proxy"
 )
 
-// Dialect translates between chat completions and what an upstream speaks.
+// Dialect translates between chat completions and an upstream's format.
 // Implementations hold no state.
 type Dialect interface {
 	// Request fills path, body and patches of r for the model's name at t. s is
@@ -17,7 +17,7 @@ type Dialect interface {
 	// and is valid until s is reused.
 	Answer(body []byte, c *Chat, t *Target, s *Scratch) (out []byte, u Usage, err error)
 	// Error reads an upstream's error answer and judges it. Where the vendor
-	// hides in a body what has a status of its own, that status counts.
+	// hides in a body an error with a status of its own, that status counts.
 	Error(status int, retryAfter time.Duration, body []byte) Failure
 	// Stream starts reading one streaming answer.
 	Stream(c *Chat, t *Target) Stream
@@ -34,7 +34,7 @@ type Stream interface {
 	// Finish ends the answer and returns the client's last bytes. complete says
 	// that the upstream ended it properly, as far as transport goes.
 	Finish(complete bool) []byte
-	// Usage is what the answer used; to be asked after Finish. Seen is false
+	// Usage is the answer's use; to be called after Finish. Seen is false
 	// and Estimated true when the upstream did not say and we counted.
 	Usage() Usage
 	// Produced is about how many completion tokens there were so far, at least
@@ -51,8 +51,8 @@ type Stream interface {
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.
 	Done() bool
-	// Finished says that the model came to the end of its answer: what may
-	// follow is its usage.
+	// Finished says that the model came to the end of its answer: the rest may
+	// only have its usage.
 	Finished() bool
 	// Failed says that the upstream reported a failure inside the answer, and
 	// FailedWith in which JSON; nil: in none that can be read.

@@ -19,7 +19,7 @@ var bom = []byte("\xef\xbb\xbf")
 // its way. Lines end in LF, CR LF or CR; an event ends with an empty line. The
 // zero value is ready.
 //
-// What was not yet a whole event is held and comes in front of the next bytes;
+// The rest that is not yet a whole event is held and comes in front of the next bytes;
 // in between nothing is copied.
 type Events struct {
 	// From and To enclose, in what Feed returned, the event that Next found,
@@ -74,7 +74,7 @@ func (e *Events) Feed(p []byte) []byte {
 	return e.src
 }
 
-// Keep must be called after the last Next of every Feed: it copies what must
+// Keep must be called after the last Next of every Feed: it copies the bytes that must
 // outlive p.
 func (e *Events) Keep() {
 	if e.carry || e.To == len(e.src) {
@@ -304,7 +304,7 @@ func (e *Events) LetOn(p []byte) int {
 	return len(p)
 }
 
-// AtEnd reads what is held as a last event, which lacks its empty line, as
+// AtEnd reads the held bytes as a last event, which lacks its empty line, as
 // some servers end theirs. It reports false when nothing is held.
 func (e *Events) AtEnd() bool {
 	if e.large || e.To == len(e.src) {

@@ -35,7 +35,7 @@ const (
 // overloadRest is how long a client is asked to wait when nobody said.
 const overloadRest = 30 * time.Second
 
-// FailureOf is what an upstream's error answer is for the client, by its status
+// FailureOf is the failure of an upstream's error answer for the client, by its status
 // and text, and for the target, by its status alone.
 func FailureOf(status int, retryAfter time.Duration, body []byte) Failure {
 	e := readError(body)
@@ -113,7 +113,7 @@ var (
 )
 
 // ErrorCode and ErrorMessage are those of an upstream's error answer, for
-// dialects whose vendors hide in them what has a status of its own.
+// dialects whose vendors hide in them errors with a status of their own.
 func ErrorCode(body []byte) string { e := readError(body); return e.code }
 
 // ErrorNames are the code and the type of an upstream's error answer.
@@ -151,7 +151,7 @@ var errorStatuses = map[string]int{
 }
 
 // FirstWords are the first words of an upstream's error answer for the
-// operator's log: clipped, and without what is secret.
+// operator's log: clipped, and without secrets.
 // Words that the upstream repeats from the request end them: no prompt reaches
 // a log.
 // So do those of prompt, which was put before the request.
@@ -240,7 +240,7 @@ const longEcho = 16
 // maxWords is how much of an upstream's error the log shows, in bytes.
 const maxWords = 160
 
-// upstreamError is what the field's error bodies have in common.
+// upstreamError has the common members of the field's error bodies.
 type upstreamError struct{ message, kind, code string }
 
 // readError knows {"error":{message,type,code}} (OpenAI, Anthropic, vLLM),
@@ -277,7 +277,7 @@ func readError(body []byte) (e upstreamError) {
 	return e
 }
 
-// maxErrorBody bounds what is parsed of an error body; gjson's check recurses.
+// maxErrorBody bounds the parsed part of an error body; gjson's check recurses.
 const maxErrorBody = 64 << 10
 
 func clip(body []byte) []byte {

@@ -20,23 +20,23 @@ const (
 // A Form belongs to one request.
 type Form interface {
 	Kind() FormKind
-	// Path is where in the client's own body stands what a member of the chat body
-	// was made of, such as input.2.content for messages.3.content.
+	// Path is the place in the client's own body of a member of the chat body,
+	// such as input.2.content for messages.3.content.
 	Path(chat string) string
 	// Answer turns a whole chat completion into the client's answer. The cost and the
 	// <brand>_parameters of the completion are in it where the client is to have them.
 	Answer(completion []byte, c *Chat) ([]byte, error)
 	// Stream starts turning the chunks of a chat completion into the client's events.
 	Stream(c *Chat) FormStream
-	// AppendError appends the event that ends a stream which failed, and what must
+	// AppendError appends the event that ends a stream which failed, and the bytes that must
 	// follow it. It is for the streams of upstreams that speak the form
 	// themselves.
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
-// Partial is a Form whose chat body may lack what its client asked.
+// Partial is a Form whose chat body may lack a part of its client's request.
 type Partial interface {
-	// Untold is what no chat body has a word for; nil: nothing. A target that does not
+	// Untold is a request that no chat body has a word for; nil: none. A target that does not
 	// speak the form is not asked then.
 	Untold() *Unsupported
 }
@@ -69,7 +69,7 @@ type FormStream interface {
 	// Finish returns the client's last events, where Pass has not given them yet: the
 	// chunks came to their end.
 	Finish() []byte
-	// Fail ends the events with an error in the place of Finish. What was not yet a
+	// Fail ends the events with an error in the place of Finish. A rest that is not yet a
 	// whole chunk is dropped.
 	Fail(f *Fault) []byte
 	// Release gives the FormStream back; it must not be used afterwards.

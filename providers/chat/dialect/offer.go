@@ -37,7 +37,7 @@ type Model struct {
 	// a comma after it.
 	SystemPrompt  string
 	SystemMessage []byte
-	// ImageTokens is what an attachment counts as in a prompt.
+	// ImageTokens is the weight of an attachment in a prompt.
 	ImageTokens int64
 	// Doubts bounds the work for usages that cannot be true.
 	Doubts Doubts
@@ -88,7 +88,7 @@ type Upstream struct {
 	Config  *config.Upstream
 	Dialect Dialect
 	// Natives speak to an upstream that takes the bodies of a form as its clients write
-	// them, by FormKind; nil: what they ask for is asked as a chat completion.
+	// them, by FormKind; nil: their requests are sent as chat completions.
 	Natives [FormKinds]Dialect
 	Proxy   *proxy.Endpoint
 	// Drops are the members of a chat body, by their ids, that are not sent here;

@@ -43,7 +43,7 @@ var (
 	largeTexts = sync.Pool{New: func() any { return new([largeText]byte) }}
 )
 
-// Produced remembers what an answer's text was, so that its tokens can be
+// Produced remembers an answer's text, so that its tokens can be
 // counted when the upstream does not say how many there were: it has no usage,
 // or the answer was cut off before it came.
 //
@@ -54,7 +54,7 @@ var (
 // otherwise the rest has as many tokens a byte. The zero value is ready.
 type Produced struct {
 	deltas, bytes         int64
-	keptDeltas, keptBytes int64 // of what is in text
+	keptDeltas, keptBytes int64 // of the bytes in text
 
 	text  []byte // runs: key, length, bytes; the last run's length is not written yet
 	small *[smallText]byte
@@ -64,14 +64,14 @@ type Produced struct {
 	full  bool
 	doubt doubt // how it is counted where a usage was reported
 
-	sources int32  // bytes of what the model was given, at most sourceBytes
+	sources int32  // bytes of the model's input, at most sourceBytes
 	around  uint32 // checksum of what stood around the last texts
 
 	looked int64 // no need to count before the estimate is above this
 	hidden int64 // bytes of reasoning that was sealed
 
 	unknown int64 // bytes of text that may be none
-	worth   int64 // of what is not text, in 1/mediaBytes tokens, where no usage was reported
+	worth   int64 // of data other than text, in 1/mediaBytes tokens, where no usage was reported
 }
 
 // Add notes one delta; escaped is the escaped text.
@@ -102,7 +102,7 @@ func (p *Produced) AddUnknown(key uint16, escaped []byte) {
 	p.Add(key, escaped)
 }
 
-// known is how many of counted tokens are of what is known to be text.
+// known is how many of counted tokens are of known text.
 func (p *Produced) known(tokens int64) int64 {
 	if p.unknown == 0 || p.bytes == 0 {
 		return tokens
@@ -125,15 +125,15 @@ func (p *Produced) AddSource(n int64) {
 }
 
 // Event takes an event of so many bytes and its data: its name, its id and comments count
-// as sources do, beyond what is usual.
+// as sources do, beyond the usual size.
 func (p *Produced) Event(size int, data []byte) {
 	if rest := size - len(data); rest > aroundBytes || len(data) == 0 && rest > 2 {
 		p.AddSource(int64(rest - min(len(data), aroundBytes)))
 	}
 }
 
-// Around takes what surrounds the texts of an event. What is more than
-// usual counts as sources do, unless it is that of the event before.
+// Around takes the bytes around the texts of an event. More than the usual size
+// counts as sources do, unless it is that of the event before.
 func (p *Produced) Around(before, behind []byte) {
 	n := len(before) + len(behind)
 	if n <= aroundBytes {
@@ -153,13 +153,13 @@ func (p *Produced) beside(n int64) {
 	p.unknown += n
 }
 
-// Worth is how many tokens what is not text stands for where no usage was reported.
+// Worth is how many tokens data other than text stands for where no usage was reported.
 func (p *Produced) Worth() int64 { return p.worth / mediaBytes }
 
 // IsReasoning says whether a key is that of reasoning.
 func IsReasoning(key uint16) bool { return key>>6&3 == KindReasoning }
 
-// Exceeds says whether what is known to be text had more than most tokens. It counts exactly
+// Exceeds says whether the known text had more than most tokens. It counts exactly
 // where the estimate says so, at most once for each eighth of most.
 func (p *Produced) Exceeds(most int64, vocabulary string) bool {
 	estimate := p.known(p.texts())
