@@ -16,7 +16,7 @@ import (
 // Native gives an upstream the bodies of Messages as clients wrote them, and clients
 // its answers as they come. The gateway changes the parts that it is responsible for: the model's name, the
 // cap, a way to think that the model does not know, the operator's prompt, the operator's drops, lifetimes in
-// the
+// the cache that the price is not for, and thoughts that are not Anthropic's own.
 type Native struct{}
 
 var _ dialect.Dialect = Native{}

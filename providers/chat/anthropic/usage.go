@@ -86,5 +86,5 @@ func completionID(id []byte) []byte {
 	return id
 }
 
-// thoughtFormat names the format of thoughts, for the models that can read them again (addendum 5.2).
+// thoughtFormat names the models that can read a thought again (addendum 5.2).
 const thoughtFormat = dialect.AnthropicThoughts

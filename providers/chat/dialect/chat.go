@@ -52,15 +52,15 @@ type Chat struct {
 	// SystemPrompt goes before the messages; nil: none.
 	SystemPrompt []byte
 	// Verbatim says that the model runs in an enclave, which signs for the bytes: of the
-	// request only what must be is changed, of the answer nothing.
+	// request only the necessary parts are changed, of the answer none.
 	Verbatim bool
 	// Unseen is how many pictures in results of tools, the oldest first, the model is not
 	// shown. They are gone from Body.
 	Unseen int
-	// LeftOut is what the request that was made for the target leaves out. Every
+	// LeftOut has the members that the target's request leaves out. Every
 	// translator adds to it.
 	LeftOut LeftOut
-	// Searched is what was searched for before the model is asked; empty: nothing was.
+	// Searched is the query searched for before the model is asked; empty: no search.
 	Searched string
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.

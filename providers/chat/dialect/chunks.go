@@ -120,7 +120,7 @@ func (c *chunks) event(e *Event) {
 		c.out = append(c.out, `"tool_calls":[{"index":`...)
 		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"function":{"arguments":"`...)
 		if e.Kind == NoArguments {
-			c.out = append(c.out, "{}"...) // clients parse what they are sent
+			c.out = append(c.out, "{}"...) // clients parse the arguments
 		}
 		c.out = append(append(c.out, e.Text...), `"}}]`...)
 	case Image:

@@ -1,6 +1,6 @@
 package dialect
 
-// Meter is the use of an answer so far: its text, the events that it came in, and what
+// Meter is the use of an answer so far: its text, the events that it came in, and the usage that
 // its upstream reports. It is a part of every Stream.
 type Meter struct {
 	Chat   *Chat // that is answered

@@ -227,7 +227,7 @@ func (p *Produced) endRun() {
 // Estimate is about how many tokens there were so far, without tokenising.
 func (p *Produced) Estimate() int64 { return p.texts() + p.Worth() }
 
-// texts is Estimate without what is not text.
+// texts is Estimate for text only.
 func (p *Produced) texts() int64 {
 	if p.bytes <= wordBytes*p.deltas {
 		return p.deltas
@@ -253,7 +253,7 @@ func (p *Produced) plain() int64 {
 	return p.bytes * plain / int64(len(p.text))
 }
 
-// Count tokenises what was kept, and has tokenBytes stand for a token of what was sealed.
+// Count tokenises the kept text, and has tokenBytes stand for a token of sealed text.
 // exact says that this was all of it.
 func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool) {
 	if p.deltas == 0 {

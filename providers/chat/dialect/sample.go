@@ -52,7 +52,7 @@ const (
 	sampled
 )
 
-// count is what an answer's text is settled for. doubted says that a usage was reported. It is
+// count is the settled number of tokens of an answer's text. doubted says that a usage was reported. It is
 // decided once for an answer, so that the usage the client sees is the usage charged.
 func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	if doubted && p.doubt == undecided && p.keptBytes > windows*windowBytes {
@@ -67,7 +67,7 @@ func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	return tokens, reasoning
 }
 
-// sample is Count for bounded work: it tokenises windows of what was kept, evenly spread, and
+// sample is Count for bounded work: it tokenises windows of the kept text, evenly spread, and
 // has them stand for all, less one part in sampleLess. It depends on the text alone.
 func (p *Produced) sample(vocabulary string) (tokens, reasoning int64) {
 	p.endRun()

@@ -92,7 +92,7 @@ func (t *Think) write(dst []byte, c byte, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// End appends what was held back as the possible beginning of a block.
+// End appends the text held back as the possible beginning of a block.
 func (t *Think) End(dst []byte) []byte {
 	if t.inside {
 		return dst
@@ -102,7 +102,7 @@ func (t *Think) End(dst []byte) []byte {
 	return dst
 }
 
-// Held says that the last piece ended in what may be the beginning of a tag.
+// Held says that the last piece ended in a possible beginning of a tag.
 func (t *Think) Held() bool { return len(t.pending) > 0 }
 
 // unit is the first character of an escaped text, 0 for any that no tag and no

@@ -8,13 +8,13 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Usage is what one answer used, in tokens. Cached and CacheWrite are parts of
+// Usage is the use of one answer, in tokens. Cached and CacheWrite are parts of
 // Prompt, Reasoning is a part of Completion.
 type Usage struct {
 	Prompt, Cached, CacheWrite, Completion, Reasoning int64
 	// Total is the upstream's total_tokens, 0: it told none.
 	Total int64
-	// Claimed is how many tokens the upstream reported beyond what the request
+	// Claimed is how many tokens the upstream reported beyond those that the request
 	// allowed; they are in no other count.
 	Claimed   int64
 	Sources   int64 // that the upstream found for the answer

@@ -10,7 +10,7 @@ import (
 )
 
 // The functions of this file judge what clients wrote where a dialect writes
-// requests anew: only what they let pass is put into the upstream's JSON.
+// requests anew: only texts that they let pass are put into the upstream's JSON.
 
 // IsToken says that a text has letters, digits, _ and - only.
 func IsToken(text []byte, most int) bool {

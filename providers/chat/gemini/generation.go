@@ -17,8 +17,8 @@ const (
 // Thinking modes as a target's option `thinking` writes them.
 var thinkingModes = map[string]thinkingMode{"none": thinksNever, "budget": thinksBudget, "level": thinksLevel}
 
-// generation is what one model takes, as the documentation says of its family
-// and version. What a model does not take is a 400 of the whole request there.
+// generation has the parameters of one model, as the documentation says of its family
+// and version. A parameter that a model does not take is a 400 of the whole request there.
 type generation struct {
 	thinking    thinkingMode
 	least, most int64 // tokens that can be thought with a budget

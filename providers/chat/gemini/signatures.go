@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// thoughtFormat names who can read a thought again (addendum 5.2). Those of other
+// thoughtFormat names the models that can read a thought again (addendum 5.2). Those of other
 // makers' models are never sent: they are a 400 of the whole request.
 const thoughtFormat = "google-gemini-v1"
 
@@ -14,7 +14,7 @@ const thoughtFormat = "google-gemini-v1"
 // model: the vendor's documented word for "do not check this one".
 const noSignature = `"skip_thought_signature_validator"`
 
-// keptThoughts is what an assistant's message kept of what the model thought: JSON strings
+// keptThoughts has the model's thoughts that an assistant's message kept: JSON strings
 // out of its reasoning_details and thought_signature.
 type keptThoughts struct {
 	details []byte            // the list; nil if absent
@@ -62,7 +62,7 @@ func (k *keptThoughts) each(f func(e *entry)) {
 	}
 }
 
-// keep reads what a message kept.
+// keep reads the thoughts that a message kept.
 func (r *request) keep(m int32, k *keptThoughts) {
 	if i := r.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && r.doc.Fields[i].Kind == scan.Array {
 		k.details = r.c.Raw(i)

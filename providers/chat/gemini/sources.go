@@ -62,7 +62,7 @@ func characters(b []byte) (n int64) {
 	return n
 }
 
-// source is what a place in a text comes from.
+// source is the source of a place in a text.
 type source struct{ uri, title string }
 
 func sourceOf(v gjson.Result) source {

@@ -192,7 +192,7 @@ func (r *request) assistant(m int32) {
 	r.toolCalls(m, &k)
 }
 
-// said writes what the assistant said. The signature of a text is at its end.
+// said writes the assistant's text. The signature of a text is at its end.
 func (r *request) said(m int32, k *keptThoughts) {
 	last := 0
 	r.eachText(m, func([]byte) { last++ })

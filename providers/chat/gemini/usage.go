@@ -59,7 +59,7 @@ func (n *counts) usage() dialect.Usage {
 	return u
 }
 
-// ending is what a finishReason means.
+// ending is the meaning of a finishReason.
 type ending struct {
 	finish string // finish_reason
 	failed bool   // the model made no answer that can be used

@@ -38,7 +38,7 @@ type eventTemplate struct {
 	behind  []byte // the usage
 }
 
-// maxMold bounds what is kept of each; longer ones are read anew every time.
+// maxMold bounds the kept part of each; longer ones are read anew every time.
 const maxMold = 512
 
 // fits finds text and usage in an event of the mold.

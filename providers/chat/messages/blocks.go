@@ -165,7 +165,7 @@ func (r *reader) parts(s int32, carrier string) {
 			return
 		}
 		r.untold(r.doc.Path(p), "a document with pictures in it")
-		text = append(text, r.raw(p)...) // it is priced as what it says
+		text = append(text, r.raw(p)...) // it is priced as its text
 		src := r.member(p, BlockSource)
 		if !r.isObject(src) {
 			return

@@ -244,7 +244,7 @@ func (r *reader) output() {
 	r.b = append(append(r.b, r.raw(r.member(format, FormatSchema))...), "}}"...)
 }
 
-// thoughts writes what the model thought before: as text for servers that read it so,
+// thoughts writes the model's earlier thoughts: as text for servers that read it so,
 // and one by one with what makes them valid.
 func (r *reader) thoughts(blocks []int32) {
 	texts := 0
@@ -270,7 +270,7 @@ func (r *reader) thoughts(blocks []int32) {
 	}
 }
 
-// detail writes one thought with its signature, or what was sealed in it.
+// detail writes one thought with its signature, or the entry that was sealed in it.
 func (r *reader) detail(b int32, n *int) {
 	open := func() {
 		if *n == 0 {

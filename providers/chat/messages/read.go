@@ -130,8 +130,8 @@ func (r *reader) no(path, format string, args ...any) {
 	}
 }
 
-// untold notes what a chat body has no word for. The first of them is what a client
-// hears whose model has no upstream that speaks Messages.
+// untold notes a member that no chat body has a word for. A client gets the first
+// of them as an error where its model has no upstream that speaks Messages.
 func (r *reader) untold(path, what string) {
 	if r.f.untold == nil {
 		r.f.untold = &dialect.Unsupported{Path: path, Own: true, Text: path + ": " + what +
@@ -213,7 +213,7 @@ func (r *reader) edits(context int32) {
 	})
 }
 
-// unknown refuses top members that are not known here: what they would cost is not.
+// unknown refuses top members that are not known here: their cost is not either.
 func (r *reader) unknown() {
 	if int(r.doc.Named(-1)) == r.doc.Members {
 		return

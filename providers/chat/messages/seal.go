@@ -13,7 +13,7 @@ const Seal = "fbx1."
 // SearchID begins the ids of searches that this service did for an answer.
 const SearchID = "srvtoolu_fbx"
 
-// maxSealed bounds what is taken out of a seal.
+// maxSealed bounds the size of an opened seal.
 const maxSealed = 1 << 20
 
 // seal appends an entry of reasoning_details as a signature.

@@ -302,8 +302,8 @@ func (r *reader) assistant(m, content int32) {
 	r.calls(calls)
 }
 
-// searched takes the blocks of searches that were done for earlier answers. What they
-// found is in the text behind them.
+// searched takes the blocks of searches that were done for earlier answers. Their
+// results are in the text behind them.
 func (r *reader) searched(b int32, kind string) {
 	id := r.text(r.member(b, BlockID))
 	if kind == "web_search_tool_result" {

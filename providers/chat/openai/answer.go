@@ -78,7 +78,7 @@ func saysSomething(f *scan.Field) bool {
 	return f.Kind == scan.True || f.Kind == scan.Number
 }
 
-// settle is what a whole answer is charged for (dialect.Settle). Its text is
+// settle is the charged usage of a whole answer (dialect.Settle). Its text is
 // only looked at when its length says that the usage may not be true.
 func settle(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
 	length := int64(0)
@@ -122,7 +122,7 @@ func nextChoice(doc *scan.Document, i int32) int32 {
 }
 
 // unusual reads an answer that two decoders could read differently. It was
-// made by the upstream for the client, so it is passed on; only what is no JSON
+// made by the upstream for the client, so it is passed on; only an answer that is not a JSON
 // object is refused.
 func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, error) {
 	var u dialect.Usage
@@ -177,7 +177,7 @@ func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch
 	for i := range s.Doc.Fields {
 		f := &s.Doc.Fields[i]
 		if f.From < at {
-			continue // within what was written anew
+			continue // within the part written anew
 		}
 		switch {
 		case int32(i) == usage:

@@ -31,7 +31,7 @@ const (
 	acceptStream = "text/event-stream"
 )
 
-// Request names what must change of the body: the model's name, members that
+// Request names the necessary changes of the body: the model's name, members that
 // are ours or that this upstream does not know, the cap on tokens, and that a
 // stream reports its usage. All else goes out byte for byte.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
@@ -107,7 +107,7 @@ func (p *patcher) brands() {
 	}
 }
 
-// drop cuts what the operator does not send to this upstream.
+// drop cuts the members that the operator does not send to this upstream.
 func (p *patcher) drop(t *dialect.Target) {
 	for _, id := range t.Upstream.Drops {
 		if p.c.Doc.TopIndex(id) >= 0 {

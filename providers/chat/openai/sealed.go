@@ -11,7 +11,7 @@ import (
 
 // An enclave seals every text of an answer to the client. One that does not, or a host
 // that answers in its place, is found out here, event by event and before any of the
-// event is passed on. What is let through is what is known to be sealed or to be no text:
+// event is passed on. An event passes only if it is known to be sealed or to have no text:
 // an event that could be read in two ways is as good as one in the clear.
 
 const (
@@ -127,7 +127,7 @@ func isField(line []byte) bool {
 // guard goes over one event of a sealed answer.
 type guard struct {
 	data     []byte
-	lengths  [dialect.KindReasoning + 1]int64 // of what is sealed in the choices, by kind
+	lengths  [dialect.KindReasoning + 1]int64 // of the sealed texts in the choices, by kind
 	choices  bool                             // they were seen
 	finished bool                             // a choice has a finish_reason
 	failed   bool                             // it reports a failure
@@ -153,7 +153,7 @@ func (g *guard) readObject() bool {
 	return true
 }
 
-// member judges what is next to the choices, and them.
+// member judges the members beside the choices, and the choices.
 func (g *guard) member(m *jsontext.Member) bool {
 	value := g.data[m.From:m.To]
 	switch string(m.Key) {
@@ -206,8 +206,8 @@ const (
 )
 
 // closed says that a value, which is valid JSON, has no text that is not sealed. Numbers
-// in a list are text, too: those of tokens or of bytes. So is what is in the place of
-// a text and needs no quotes: 42 is an answer.
+// in a list are text, too: those of tokens or of bytes. So is a value in the place of
+// a text that needs no quotes: 42 is an answer.
 func (g *guard) closed(value []byte, in zone) bool {
 	var objects uint64 // a bit for each open bracket
 	var seen [maxSealedDepth + 1]names

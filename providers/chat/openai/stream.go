@@ -105,7 +105,7 @@ func (s *stream) Pass(p []byte) []byte {
 	case s.unsealed:
 		end = s.events.From
 	case s.events.TooLarge() && s.Chat.Sealed:
-		s.unsealed = true // who knows what it will be
+		s.unsealed = true // its content is unknown
 	case s.events.TooLarge():
 		return s.flushLarge(src, from, copying)
 	default:
@@ -118,7 +118,7 @@ func (s *stream) Pass(p []byte) []byte {
 	return s.out
 }
 
-// relay reads the whole events of src. What must not go out as it is makes it
+// relay reads the whole events of src. An event that must not go out as it is makes it
 // copy: everything before from is then in out.
 func (s *stream) relay(src []byte, from int) (int, bool) {
 	copying := false
@@ -182,7 +182,7 @@ func (s *stream) judge() verdict {
 // maxUntold is how many events may come before one has the completion's id.
 const maxUntold = 4
 
-// note counts an event, and keeps of the first one what the usage's will need.
+// note counts an event, and keeps the members of the first one that the usage's will need.
 func (s *stream) note(data []byte) {
 	s.Chunks++
 	if s.Chat.Verbatim && len(s.id) == 0 && s.Chunks <= maxUntold {
@@ -208,7 +208,7 @@ func (s *stream) writeUsageEvent() {
 	s.out = append(s.Chat.AppendCost(s.out, &u), "}\n\n"...)
 }
 
-// identify begins an event of ours with what the first one of the answer had.
+// identify begins an event of ours with the members of the answer's first one.
 func (s *stream) identify() {
 	s.spans, s.priced = s.spans[:0], false // those of the event before
 	s.out = append(s.out, "data: "...)
@@ -295,7 +295,7 @@ func (s *stream) passLarge(p []byte) []byte {
 	return s.out
 }
 
-// Finish reads what an upstream left without its empty line, and writes the
+// Finish reads a last event without its empty line, and writes the
 // [DONE] that some servers forget.
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]

@@ -7,16 +7,16 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// maxUsual bounds what is kept of an event, on each side of its delta.
+// maxUsual bounds the kept part of an event, on each side of its delta.
 const maxUsual = 512
 
-// fastPathEvent knows what the last plain event had around its delta: id, time and
+// fastPathEvent knows the bytes around the delta of the last plain event: id, time and
 // model before it, closed brackets behind. Nearly all events of an answer have
 // the same, so that two comparisons say that there is neither usage nor an end
 // nor an error in them (20 ns instead of 100 for the searches).
 type fastPathEvent struct {
 	head []byte // up to the delta's opening brace
-	tail []byte // what follows the delta, up to the choices' end
+	tail []byte // the bytes behind the delta, up to the choices' end
 	rest []byte // …and behind that
 }
 

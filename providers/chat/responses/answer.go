@@ -10,8 +10,8 @@ import (
 
 var errNoAnswer = errors.New("the completion has no message")
 
-// Answer is dialect.Form. The output has the order of addendum 6.3: what was thought,
-// searched for, called and said.
+// Answer is dialect.Form. The output has the order of addendum 6.3: thoughts,
+// searches, calls and text.
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
@@ -65,7 +65,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	return a.dst, nil
 }
 
-// answerRoom is about what a response has beside the words of a completion.
+// answerRoom is about the size of a response beside the words of a completion.
 const answerRoom = 2 << 10
 
 // answer is a response being written.
@@ -170,7 +170,7 @@ func (a *answer) calls(list []byte) {
 	})
 }
 
-// last is the status of what may have been cut.
+// last is the status of an item that may have been cut.
 func (a *answer) last() string {
 	switch {
 	case a.o.status == "completed":
@@ -181,7 +181,7 @@ func (a *answer) last() string {
 	return "incomplete"
 }
 
-// message writes what the model said.
+// message writes the model's text.
 func (a *answer) message(message, logprobs []byte) {
 	content, refusal := jsontext.MemberOf(message, "content"), jsontext.StringIn(message, "refusal")
 	it := a.beginItem(messageItem)
@@ -227,7 +227,7 @@ func (a *answer) message(message, logprobs []byte) {
 	}
 }
 
-// eachObject calls do with the objects of a list; what is not a list has none.
+// eachObject calls do with the objects of a list; any other value has none.
 func eachObject(list []byte, do func(object []byte)) {
 	if len(list) == 0 || list[0] != '[' {
 		return

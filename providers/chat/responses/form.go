@@ -10,7 +10,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Options is what an operator's config says of the form. Immutable.
+// Options is the part of an operator's config for the form. Immutable.
 type Options struct {
 	// Brand is the word of the parameter object, Aliases others that are taken for it.
 	Brand   string

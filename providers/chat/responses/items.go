@@ -55,7 +55,7 @@ func (s *stream) open(it *item) {
 }
 
 // deltaHead makes the beginning of an item's delta events, which are alike but for
-// their numbers and what they add.
+// their numbers and additions.
 func (s *stream) deltaHead(it *item, name, part string) {
 	out := s.out
 	s.out = append(append(it.head[:0], "event: "...), name...)
@@ -67,7 +67,7 @@ func (s *stream) deltaHead(it *item, name, part string) {
 	it.head, s.out = s.out, out
 }
 
-// delta sends what an item has more, which stands as between the quotes of a string.
+// delta sends an addition to an item, written as between the quotes of a string.
 func (s *stream) delta(it *item, words []byte, tail string) {
 	if s.kept += len(words); s.kept > maxKept {
 		s.tooLong()
@@ -309,7 +309,7 @@ func (s *stream) note(index int, annotation []byte) {
 	s.out = append(append(s.out, `,"annotation":`...), annotation...)
 }
 
-// results writes the event of addendum 6.4 with what was found, which has no number.
+// results writes the event of addendum 6.4 with the results; it has no number.
 func (s *stream) results(it *item, params []byte) {
 	const name = "response.web_search.done"
 	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),

@@ -103,7 +103,7 @@ func failureOf(object []byte) []byte {
 
 // appendPatched appends a response with the client's name of the model and instructions,
 // safe words of a failure, and the usage that is charged where the upstream told none;
-// nil: as the upstream wrote them. f says what is kept here; nil: nothing.
+// nil: as the upstream wrote them. f tells what is kept here; nil: nothing.
 func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, fault *dialect.Fault,
 	u *dialect.Usage) []byte {
 	at, reported := 0, u == nil || u.Seen

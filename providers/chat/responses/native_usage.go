@@ -114,7 +114,7 @@ func (m *meter) item(item []byte, way seen) {
 		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "arguments"))
 		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "input"))
 	case "web_search_call":
-		// What was found is not what a model wrote.
+		// Search results are not a model's text.
 	default:
 		dialect.AddStrings(wayOf{m, way}, said, item)
 	}

@@ -123,7 +123,7 @@ func (f *Form) includes(name string) bool {
 }
 
 // brands writes the parameter objects with the members that have an effect here, and
-// what web_search says, which a parameter overrides.
+// the setting web_search, which a parameter overrides.
 func (f *Form) brands() {
 	search := f.raw(f.doc.TopIndex(TopWebSearch))
 	word, words := "", 1+len(f.o.Aliases)

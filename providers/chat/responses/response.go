@@ -79,7 +79,7 @@ func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	return append(dst, '}')
 }
 
-// appendEcho repeats what was asked, which the types of OpenAI's packages require.
+// appendEcho repeats the request, which the types of OpenAI's packages require.
 func (f *Form) appendEcho(dst []byte, o *outcome) []byte {
 	member := func(name string, id int, otherwise string) {
 		dst = append(dst, name...)
@@ -167,7 +167,7 @@ func (f *Form) appendTools(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendSources appends the links of what was searched for, from the parameters of a
+// appendSources appends the links of search results, from the parameters of a
 // completion. searched says that there was a search, failed that it found nothing for
 // a failure.
 func appendSources(dst, params []byte) (sources []byte, searched, failed bool) {

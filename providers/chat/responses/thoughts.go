@@ -53,7 +53,7 @@ func (f *Form) sealed(data []byte) []byte {
 	return out
 }
 
-// thoughts writes what the assistant thought before a message.
+// thoughts writes the assistant's thoughts before a message.
 func (f *Form) thoughts() {
 	texts, details := false, false
 	for _, i := range f.run {

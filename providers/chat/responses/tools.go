@@ -8,7 +8,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// tools writes the tools, who may choose among them and how many at once. Without
+// tools writes the tools, the choice among them and how many at once. Without
 // tools there is nothing to choose, and chat completions want none of it said.
 func (f *Form) tools() {
 	f.wrote = f.wrote[:0]
@@ -62,7 +62,7 @@ func (f *Form) search(i int32, kind string) {
 	f.b = append(f.b, '}')
 }
 
-// shellSchema is what a model says of a command, as members of local_shell_call's action.
+// shellSchema is the schema of a command, as members of local_shell_call's action.
 const shellSchema = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},` +
 	`"description":"The program and its arguments."},"timeout_ms":{"type":"integer"},` +
 	`"working_directory":{"type":"string"},"env":{"type":"object","additionalProperties":{"type":"string"}}},` +

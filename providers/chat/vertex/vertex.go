@@ -5,7 +5,7 @@
 //
 // Who asks is proven by the endpoint (package credential).
 //
-// What may not enter: anything that the Messages dialect does too.
+// Not allowed here: anything that the Messages dialect does too.
 package vertex
 
 import (
