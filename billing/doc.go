@@ -37,6 +37,6 @@
 // The cost of a request beyond its possible charge is debt of its account
 // (debt.go): outside of balances, limits and usage, paid before anything else.
 //
-// Not allowed here: endpoints, HTTP, the form of requests and answers, and
+// Out of scope: endpoints, HTTP, the form of requests and answers, and
 // anything about upstreams. This room imports config and the rooms below it.
 package billing

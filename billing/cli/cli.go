@@ -1,7 +1,7 @@
 // Package cli is the operator's commands on a ledger.
 // They work through a [billing.Operator]: on the ledger itself, through the
 // control socket of the server that has it open, or on a shared store beside its
-// nodes. Not allowed here: anything that a request needs.
+// nodes. Out of scope: anything that a request needs.
 package cli
 
 import (

@@ -8,5 +8,5 @@
 // of nodes that died. Every step is written down before the next one is taken, so that
 // a process may die between any two of them.
 //
-// Not allowed here: endpoints, the form of answers, and dialects of upstreams.
+// Out of scope: endpoints, the form of answers, and dialects of upstreams.
 package job

@@ -8,6 +8,6 @@
 // [Page] packs the charges of one account for the store. [Record.Spread] divides
 // a charge among the currencies that paid it.
 //
-// Not allowed here: balances, limits and SQL. This package imports money and
+// Out of scope: balances, limits and SQL. This package imports money and
 // disk; others decide who applies the records, and when a segment may go.
 package journal

@@ -8,6 +8,6 @@
 // a few times a second and not request by request. Without Redis the policy of
 // the config decides: a part of the limit for each node, no limit, or nothing.
 //
-// Not allowed here: the ledger, its accounts and its locks, money, HTTP. It
+// Out of scope: the ledger, its accounts and its locks, money, HTTP. It
 // imports calendar, config, dial and window, and nothing else of ours.
 package limits

@@ -7,7 +7,7 @@
 // Everything here is a value and integers: nothing allocates, nothing is
 // rounded but the cost of a line, up to 1 nano.
 //
-// Not allowed here: balances, accounts, models and their names. This
+// Out of scope: balances, accounts, models and their names. This
 // package imports config, for the prices that operators write, and nothing else
 // of ours.
 package money

@@ -20,6 +20,6 @@
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).
 //
-// Not allowed here: endpoints, HTTP, accounts and prices. It imports config,
+// Out of scope: endpoints, HTTP, accounts and prices. It imports config,
 // config/fair, billing/dial and billing/disk.
 package replay

@@ -6,6 +6,6 @@
 // operators. All that a report shows is one state of the store; [Newest] brings
 // there first the latest settlements.
 //
-// Not allowed here: anything that writes, HTTP, and a model's present state:
+// Out of scope: anything that writes, HTTP, and a model's present state:
 // reports go by the bookings. It imports calendar, money, journal and store.
 package report

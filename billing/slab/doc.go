@@ -5,5 +5,5 @@
 // [Of] hands them out. Its memory is asked for in blocks that can have pages of
 // 2 MB where the system has them.
 //
-// Not allowed here: giving values back, and anything about their meaning.
+// Out of scope: giving values back, and anything about their meaning.
 package slab

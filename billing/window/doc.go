@@ -9,7 +9,7 @@
 // counts for a report. [Refusal] says which limit refuses and until when, [Quota]
 // the rest, for an answer's headers.
 //
-// Not allowed here: a clock, a lock, a store, Redis (package limits has the
+// Out of scope: a clock, a lock, a store, Redis (package limits has the
 // same windows over all nodes), money, and the window's owner. It imports config
 // and calendar, and nothing else of ours.
 package window

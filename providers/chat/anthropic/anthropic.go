@@ -5,7 +5,7 @@
 // Nothing is decoded into structures: texts are copied as they are between
 // their quotes, so that the model's text reaches the client unchanged.
 //
-// Not allowed here: anything the Messages dialect does not have.
+// Out of scope: anything the Messages dialect does not have.
 package anthropic
 
 import (

@@ -6,7 +6,7 @@
 // Who asks is proven by the endpoint (package credential, or the key in the
 // header api-key), and the version of the API is in its query.
 //
-// Not allowed here: anything that OpenAI's dialect does too.
+// Out of scope: anything that OpenAI's dialect does too.
 package azure
 
 import (

@@ -5,7 +5,7 @@
 // Who asks is proven by the endpoint (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.
 //
-// Not allowed here: Bedrock's own bodies (Converse, InvokeModel) and its binary
+// Out of scope: Bedrock's own bodies (Converse, InvokeModel) and its binary
 // event streams: these endpoints answer with server-sent events, whose bytes can
 // go on as they come.
 package bedrock

@@ -8,6 +8,6 @@
 // a request into its upstream's, and the upstream's answer or [Stream] into
 // the form that a client of chat completions expects.
 //
-// Not allowed here: money, connections, the choice of a target, and anything
+// Out of scope: money, connections, the choice of a target, and anything
 // that only one dialect needs.
 package dialect

@@ -7,7 +7,7 @@
 // Nothing is decoded into structures: texts are copied as they are between
 // their quotes, so that the model's text reaches the client unchanged.
 //
-// Not allowed here: anything that generateContent does not have, and the source of
+// Out of scope: anything that generateContent does not have, and the source of
 // keys and tokens.
 package gemini
 

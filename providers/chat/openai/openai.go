@@ -7,7 +7,7 @@
 // whole (answer.go), as a stream of events ([stream]), or as one large
 // document that is never held ([BodyMeter]).
 //
-// Not allowed here: re-encoding of bodies, and anything that depends on the
+// Out of scope: re-encoding of bodies, and anything that depends on the
 // client.
 package openai
 

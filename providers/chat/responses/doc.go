@@ -7,6 +7,6 @@
 // client's own body to an upstream, without members that would reach into the operator's
 // account there, and meters the answer.
 //
-// Not allowed here: prices, the choice of a target, and anything that only one
+// Out of scope: prices, the choice of a target, and anything that only one
 // upstream needs.
 package responses

@@ -6,5 +6,5 @@
 // is the work of such a child. References lead within the schema only: nothing is loaded from
 // anywhere.
 //
-// Not allowed here: the price of a violation, its report, and streams.
+// Out of scope: the price of a violation, its report, and streams.
 package schema

@@ -5,7 +5,7 @@
 //
 // Who asks is proven by the endpoint (package credential).
 //
-// Not allowed here: anything that the Messages dialect does too.
+// Out of scope: anything that the Messages dialect does too.
 package vertex
 
 import (
