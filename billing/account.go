@@ -23,7 +23,7 @@ type AccountState struct {
 	avail   money.Parts // spendable now
 	held    money.Parts // by open holds
 	spent   money.Parts // since the account exists
-	stale   Nano        // what open holds still hold of DIEM of past days
+	stale   Nano        // DIEM of past days in open holds
 	lastSeq uint64      // of its last settlement in the journal
 	open    *Hold       // ring of open holds, see link
 	lease   *lease      // on a shared store: where the rest of the money is
@@ -33,7 +33,7 @@ type AccountState struct {
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go
 
-	loose   Nano                    // what open holds hold for prompts that were bounded, not counted
+	loose   Nano                    // money in open holds for prompts that were bounded, not counted
 	refill  Nano                    // DIEM that a new day begins with
 	later   map[int32]store.DayDIEM // days that have begun before, when the clock was ahead; mostly nil
 	slots   []int32                 // of the further models, same index as windows
@@ -55,7 +55,7 @@ func (a *AccountState) No() uint32 { return a.no }
 func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }
 
 // Paid says that the account was ever credited, in any currency, or has an allowance
-// of DIEM. A paid account has a share of its own in what all customers use
+// of DIEM. A paid account has a share of its own in shared resources
 // (config/fair). It never becomes unpaid.
 func (a *AccountState) Paid() bool {
 	a.mu.Lock()
@@ -131,7 +131,7 @@ func (a *AccountState) give(h *Hold, p *money.Parts) {
 	h.key.use.count(p, 1, h)
 }
 
-// giveBack returns what h still holds. DIEM of a past day are not spendable any
+// giveBack returns the rest of h. DIEM of a past day are not spendable any
 // more and expire.
 func (a *AccountState) giveBack(h *Hold) {
 	p := h.parts

@@ -46,7 +46,7 @@ const (
 	NodeFenced                     // another process goes on as this node
 	RateCredits                    // too many blockchain credits in 24 hours
 	InDebt                         // the account owes for earlier requests
-	CountFirst                     // Loose is a noticeable part of what there is: count and ask again
+	CountFirst                     // Loose is a noticeable part of the balance: count and ask again
 	BelowMinimum                   // the account has less than the operator's minimum
 )
 
@@ -98,8 +98,8 @@ func (l *Ledger) admitOverall(h *Hold, a *Admission) Denial {
 	return l.admitWith(one[:], h, a, keyRate)
 }
 
-// admitSeveral is admitOverall for a request that counts as several; what that
-// takes on the stack the others need not pay for.
+// admitSeveral is admitOverall for a request that counts as several; a function
+// of its own, so that others do not pay for its stack.
 func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denial {
 	var list [mostRequests]limits.Permit
 	return l.admitWith(list[:], h, a, keyRate)
@@ -284,7 +284,7 @@ func (l *Ledger) creditCap(most int64) int64 {
 	return most
 }
 
-// allot finds what a hold of up to want can take, in spend order. It changes
+// allot finds the amounts that a hold of up to want can take, in spend order. It changes
 // nothing. A key's limit never makes a request change its currency: money that
 // the limit keeps back ends the hold there (design.md 7), unless the operator
 // lets DIEM fall through to the others.
@@ -394,8 +394,8 @@ func (k *Key) Quota(slot int, r *config.Rate, now window.Instant, q *window.Quot
 	}
 }
 
-// HasRoom says that the limits of the key leave it something to spend of what
-// the account has.
+// HasRoom says that the limits of the key leave a part of the account's money
+// to spend.
 func (k *Key) HasRoom(nowNs int64) bool {
 	a := k.Account
 	day := a.ledger.day(nowNs)

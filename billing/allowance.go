@@ -53,8 +53,8 @@ func (s SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 }
 
 // setAllowance changes the allowance while the account stands still. Days that
-// have begun in memory had the old one, so they are booked with it first: what
-// was charged to them, and those that open holds will still be charged to.
+// have begun in memory had the old one, so they are booked with it first: the
+// days with charges, and the days of open holds.
 func (a *AccountState) setAllowance(daily Nano, db store.Store) error {
 	l := a.ledger
 	a.mu.Lock()

@@ -186,7 +186,7 @@ func (l *Ledger) askOthers(ctx context.Context, to uint32, others []store.NodeRo
 	}
 }
 
-// question answers what another node asks, in the background.
+// question answers the question of another node, in the background.
 func (n *node) question(c *store.Change) {
 	a := n.l.asked.Load()
 	if a == nil || c.Account != 0 && c.Account != n.no {

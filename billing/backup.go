@@ -37,7 +37,7 @@ type BackupInfo struct {
 }
 
 // BackUp writes the store as it is now to a new file, compressed, beside the
-// traffic: accounts, keys with what their secrets are checked with, money,
+// traffic: accounts, keys with the hashes of their secrets, money,
 // double entry and usage. The file is as secret as the store. Charges of this
 // process are all in it up to the moment of the call; those that other nodes
 // have not applied yet are not.

@@ -12,7 +12,7 @@ import (
 )
 
 // MoneyIn lists credits over all accounts in the order of time, or refunds, debits or grants
-// of DIEM. Payments of wallets and what operators credit are credits.
+// of DIEM. Payments of wallets and operators' credits are credits.
 type MoneyIn struct {
 	Page
 	Kind     string    `json:"kind,omitempty"`    // credit (default), refund, debit or grant
@@ -58,14 +58,14 @@ func (m MoneyIn) carryOut(l *Ledger, _ *call) (list List[Booking], err error) {
 // liabilityMost is how many days a list of liabilities has at most.
 const liabilityMost = 366
 
-// Liability is what all accounts had at the end of each UTC day, the latest first. Debt is not
+// Liability is the balance of all accounts at the end of each UTC day, the latest first. Debt is not
 // in it.
 type Liability struct {
 	From time.Time `json:"from,omitzero"` // default: 30 days before to
 	To   time.Time `json:"to,omitzero"`   // included; default: today
 }
 
-// LiabilityDay is what all accounts had at the end of a day.
+// LiabilityDay is the balance of all accounts at the end of a day.
 type LiabilityDay struct {
 	Day     string `json:"day"`
 	USD     Nano   `json:"usd"`

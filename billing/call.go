@@ -83,7 +83,7 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 		defer l.operating.Unlock()
 	}
 	if err := c.ctx.Err(); err != nil {
-		return answer, err // nobody waits for it any more
+		return answer, err // no caller waits for it any more
 	}
 	c.store = l.store
 	if o.mode&change == 0 {
@@ -199,7 +199,7 @@ func (c *call) answers(state func(*store.Query) (any, error)) {
 	c.entry.AfterFunc = jsonOf(state)
 }
 
-// jsonOf is the JSON text of what state gives.
+// jsonOf is the JSON text of the result of state.
 func jsonOf(state func(*store.Query) (any, error)) func(*store.Query) (string, error) {
 	return func(q *store.Query) (string, error) {
 		v, err := state(q)

@@ -394,7 +394,7 @@ func (c *Characters) info(r *store.ReviewRow) ReviewInfo {
 }
 
 // reviewer is the name that clients see of the author of a review. An account has the same
-// one everywhere, and nobody can tell from it which account that is.
+// one everywhere, which does not reveal the account.
 func (c *Characters) reviewer(r *store.ReviewRow) string {
 	who := "account " + strconv.FormatUint(uint64(r.Account), 10)
 	if r.Account == 0 {

@@ -13,8 +13,8 @@ import (
 
 // Two clocks count. Days, periods, expiry and all that is written down go by the
 // calendar: a machine that slept must not lag behind it. The windows of this node
-// measure how long something is ago, by the monotonic clock: whoever sets the
-// clock of a machine blocks nobody with it, and lets no limit begin anew.
+// measure how long something is ago, by the monotonic clock: setting the
+// clock of a machine blocks no client, and lets no limit begin anew.
 
 var (
 	processStart   = time.Now()
@@ -39,7 +39,7 @@ func (l *Ledger) now() int64 { return l.written(l.at()) }
 
 // written is the time to write down for an instant of this machine. A node reckons
 // the store's clock from the monotonic one, so that its rows keep the
-// store's time whoever sets the clock here.
+// store's time even if the clock here is set.
 func (l *Ledger) written(t window.Instant) int64 {
 	if l.node != nil {
 		return t.Mono + l.ahead.Load()
@@ -79,7 +79,7 @@ const (
 	// has to change to be reported again.
 	skewQuiet = 2 * time.Second
 	skewNews  = 10 * time.Second
-	// readingLeast is what two readings of a clock differ by for no reason, ns.
+	// readingLeast is the usual difference of two readings of a clock, ns.
 	readingLeast = int64(20 * time.Millisecond)
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// debitTries x debitPause is how long a debit waits for what nodes have
+	// debitTries x debitPause is how long a debit waits for money that nodes have
 	// leased and do not need.
 	debitTries = 10
 	debitPause = 200 * time.Millisecond

@@ -13,13 +13,13 @@ import (
 // listing has the charge of a request at its end, never later payments for it.
 //
 // It is paid before anything else: from the account's free money when the debt
-// comes up, and from a credit, a refund, the DIEM of a new day, what other holds
+// comes up, and from a credit, a refund, the DIEM of a new day, the rest that other holds
 // give back. Until it is paid, requests that cost something are denied (InDebt).
 //
 // In the books a debt is one of its own: a charge books revenue against the book
 // "debt" of the account (negative: it owes), in USD. A payment is an entry of
 // kind DEBT: off the customer's balance, whatever the currency, and onto "debt";
-// what DIEM or BUNDLED_CREDITS pay moves revenue from USD to that currency. So
+// the part that DIEM or BUNDLED_CREDITS pay moves revenue from USD to that currency. So
 // credits = balance + usage + debt paid, and nothing is charged twice.
 //
 // On an embedded store this process knows the debt, and pays by a record in

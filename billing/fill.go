@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// FillOptions say what usage to make up.
+// FillOptions describe the usage to make up.
 type FillOptions struct {
 	Entries int64 // about so many
 	Keys    int
@@ -25,7 +25,7 @@ type FillOptions struct {
 	Show    func(entries int64) // told of the progress
 }
 
-// Filled is what Fill has written.
+// Filled is the result of Fill.
 type Filled struct {
 	Account           string
 	Secret            string `json:"-"` // of an ADMIN key of the account

@@ -34,7 +34,7 @@ type Hold struct {
 	keyRate    *config.Rate
 	tokens     int64
 	ended      Nano  // that it held when it was resolved
-	reach      Nano  // of Admission.Reach, what could be paid for
+	reach      Nano  // the part of Admission.Reach that could be paid for
 	loose      Nano  // part of AccountState.loose
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
@@ -173,7 +173,7 @@ func (a *AccountState) allotMore(h *Hold, more, least Nano) (take money.Parts) {
 	return free.Take(more)
 }
 
-// Progress records what to charge should this process die before the request
+// Progress records the charge for the case that this process dies before the request
 // is settled. Nothing is charged now.
 func (h *Hold) Progress(sold *money.Lines) {
 	if !h.Open() {
@@ -192,7 +192,7 @@ func (h *Hold) Progress(sold *money.Lines) {
 	_ = h.ledger.journal.Append(&rec, 0)
 }
 
-// foresee puts what would be charged and owed now into a record.
+// foresee puts the charge and debt of this moment into a record.
 func (h *Hold) foresee(r *journal.Record, cost Nano) {
 	r.Amounts = h.chargeable(cost)
 	r.Debt = max(0, min(cost-r.Amounts.Total(), maxDebt-h.key.Account.owed()))

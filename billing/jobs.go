@@ -41,7 +41,7 @@ func (l *Ledger) NodeNo() uint32 {
 // errDeciding is a store that does not answer whether a job was sold.
 var errDeciding = errors.New("the store does not say whether the job was sold")
 
-// PrepareJob records what a job is charged, before it is sold, and writes into its row
+// PrepareJob records the charge of a job, before it is sold, and writes into its row
 // whose it is, where its charge stands and that this node is its first owner. From
 // here on the hold is one of a job: its charge is s, and at most the amount it
 // holds, so that all of it can be given back.

@@ -48,7 +48,7 @@ func (k *keeper) keep(round int) {
 	}
 }
 
-// refund gives back what failed jobs cost.
+// refund refunds failed jobs.
 func (k *keeper) refund() {
 	if k.l.idle {
 		return // the server does

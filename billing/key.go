@@ -35,10 +35,10 @@ type Key struct {
 	use       *keyUse
 	*keyRecord
 	outdated atomic.Bool
-	first    keyUse // what use points to in this and all later versions
+	first    keyUse // the target of use in this and all later versions
 }
 
-// keyRecord is what requests seldom ask about a key.
+// keyRecord has the members of a key that requests seldom need.
 type keyRecord struct {
 	ID          string // UUID
 	Type        store.KeyType
@@ -66,7 +66,7 @@ type keyUse struct {
 	tally             window.Tally
 	kind              store.Period // of the limits that are enforced now
 	quota             quota
-	mostUSD, mostDIEM Nano // what quota may reach in its period; maxCredit: no limit
+	mostUSD, mostDIEM Nano // the most of quota in its period; maxCredit: no limit
 	*keyRest
 }
 
@@ -112,7 +112,7 @@ func (u *keyUse) roll(day int32) {
 	}
 }
 
-// count adds what h now uses, or with a negative sign uses no longer. Amounts
+// count adds the use of h, or subtracts it with a negative sign. Amounts
 // of a hold from an earlier period belong to that one.
 func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 	if !u.counts(h) {
@@ -125,7 +125,7 @@ func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 	u.quota.usd += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
-// counts says whether what h takes counts in the period and under the limits
+// counts says whether the use of h counts in the period and under the limits
 // that are in force now.
 func (u *keyUse) counts(h *Hold) bool {
 	return u.kind.Number(h.day) == u.quota.period && h.regime == u.regime

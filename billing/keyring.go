@@ -86,8 +86,8 @@ func (ac Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 	return list[0], nil
 }
 
-// keyRecords adds the use of the keys: all of this node's requests, and what
-// other nodes have reported.
+// keyRecords adds the use of the keys: all of this node's requests, and those
+// that other nodes have reported.
 func (ac Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {

@@ -39,7 +39,7 @@ type lease struct {
 	largest  Nano // hold of late
 	spent    Nano // of the account at the last look
 	rate     Nano // charged a second, smoothed
-	target   Nano // what should be free here
+	target   Nano // money that should be free here
 }
 
 // quotaLease is the same about the limits of a key. keyUse.mostUSD and
@@ -216,7 +216,7 @@ func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 	}
 	for i := range w.Amounts {
 		if i == money.InDIEM && s.newDay {
-			w.Amounts[i] = need + ahead // the answer tells what there is
+			w.Amounts[i] = need + ahead // the answer has the available money
 			continue
 		}
 		here, known := a.avail[i], s.unleased[i]
@@ -296,7 +296,7 @@ func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 	return list
 }
 
-// giveRoom takes back what of the key's leased limits is not used.
+// giveRoom takes back the unused part of the key's leased limits.
 func (u *keyUse) giveRoom() store.Want {
 	diem, usd := u.room()
 	w := store.Want{Account: u.lease.account.no, Key: u.lease.key, Period: u.quota.period}

@@ -10,7 +10,7 @@ import (
 )
 
 // leaseQueue carries out a node's lease operations, one after the other: requests
-// that wait at the same time share one Grant, and what several accounts do not
+// that wait at the same time share one Grant, and money that several accounts do not
 // need goes back in one Return. An operation whose outcome is not known is
 // repeated under its number until it is; nothing else happens meanwhile.
 type leaseQueue struct {
@@ -33,7 +33,7 @@ type leaseQueue struct {
 	woken   chan struct{}
 }
 
-// round is one step of the queue, for those who wait for it.
+// round is one step of the queue, for the requests that wait for it.
 type round struct {
 	tried    chan struct{} // closed at its end
 	answered bool          // by the store; written before that
@@ -130,7 +130,7 @@ func (q *leaseQueue) step() (answered bool) {
 	if q.n.state.Load() == nodeSuspended {
 		return q.n.recount()
 	}
-	// What others wait for goes first.
+	// Money that other nodes wait for goes first.
 	return q.lookAll() && q.giveAll() && q.recallAll() && q.askAll()
 }
 

@@ -81,7 +81,7 @@ type Ledger struct {
 	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this process's, see written
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys
-	addressBudgets budgets      // of those who try secrets
+	addressBudgets budgets      // of clients that try secrets
 	tokens         *tokenRoom
 	failures       atomic.Bool  // some failure has been noted; until then no budget needs a look
 	shortfall      atomic.Int64 // Nano that became debt, since the ledger exists
@@ -124,7 +124,7 @@ type Options struct {
 	wrapStore   func(store.Store) store.Store
 	limits      func(*limits.Options)
 	openShared  func() (store.Store, error) // instead of Shared
-	storeAhead  time.Duration               // what Shared adds to its server's clock, beside Clock
+	storeAhead  time.Duration               // that Shared adds to its server's clock, beside Clock
 	times       nodeTimes
 }
 
@@ -264,7 +264,7 @@ func (l *Ledger) open(o *Options) error {
 	return l.openJournal(o)
 }
 
-// openStore opens the store and what keys are hashed with.
+// openStore opens the store and the secret that keys are hashed with.
 func (l *Ledger) openStore(o *Options) (err error) {
 	var pepper []byte
 	if o.openShared == nil && o.Shared == "" {
@@ -319,7 +319,7 @@ func (l *Ledger) takeLock(tries int) (err error) {
 	}
 }
 
-// abandon closes what open has opened.
+// abandon closes everything that open has opened.
 func (l *Ledger) abandon() (err error) {
 	if l.project != nil {
 		l.project.closeReaders()

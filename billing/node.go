@@ -22,7 +22,7 @@ import (
 
 // node is this process as one of several on a shared store. It spends from
 // leases (lease.go), which its queue fetches and gives back (lease_queue.go); it keeps
-// its session alive, follows the store's clock and what other nodes change
+// its session alive, follows the store's clock and the changes by other nodes
 // (feed.go), and stops selling when it may not be this node any more.
 type node struct {
 	l        *Ledger
@@ -39,7 +39,7 @@ type node struct {
 	day         atomic.Int32 // UTC day by the store's clock; never goes back
 	clock       atomic.Pointer[clockReading]
 	away        atomic.Bool  // the store did not answer the last time
-	debt        atomic.Int64 // Nano: what all accounts owe, as of the last heartbeat
+	debt        atomic.Int64 // Nano: the debt of all accounts, as of the last heartbeat
 	compares    bool         // the clock of this process is a machine's, not a test's
 	skewNs      atomic.Int64 // of this machine's clock to the store's, at the last heartbeat
 	skews       skewLog
@@ -88,8 +88,8 @@ const relaxedShare = 0.9
 // clockReading is the store's clock at a point of the monotonic one.
 type clockReading struct{ storeNs, monoNs int64 }
 
-// newNode joins the store. Nothing may have been read of it before: what
-// changes from here on comes through the feed.
+// newNode joins the store. Nothing may have been read of it before: the
+// changes from here on come through the feed.
 func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed",
 		compares: o.compares, grace: o.Leases.Grace}
@@ -314,7 +314,7 @@ func (n *node) healthy() error {
 	return nil
 }
 
-// reclaim takes back what nodes have that are gone for long.
+// reclaim takes back the leases of nodes that are gone for long.
 func (n *node) reclaim() {
 	if n.t.mono() >= n.until.Load() {
 		return // its own session may have ended; it would take its own leases back

@@ -28,7 +28,7 @@ func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 		return !short
 	})
 	if !answered && (d.Code.OfMoney() || d.Code == InDebt) {
-		// There may be money, but nobody can say.
+		// Whether there is money is unknown.
 		return Denial{Code: StoreAway, RetryAfter: time.Second}
 	}
 	if d.Code == InsufficientBalance {
@@ -153,7 +153,7 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, u := a.lease, k.use
-	var quota money.Parts // of the key, what no node has: in the store, or on its way there
+	var quota money.Parts // of the key, the part that no node has: in the store, or on its way there
 	if u.lease != nil {
 		quota = s.restsOf(u)
 		quota.Add(&u.lease.unleased)
@@ -207,7 +207,7 @@ func (a *AccountState) everywhere(u *keyUse) (all money.Parts, diem, usd Nano) {
 	return all, diem, usd
 }
 
-// wait counts what requests wait for.
+// wait counts the money that requests wait for.
 func (a *AccountState) wait(k *Key, want Nano) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -67,7 +67,7 @@ func (n *node) recountAccount(a *AccountState) error {
 	return nil
 }
 
-// uncovered is what open holds have and the leases do not.
+// uncovered is the money of open holds that the leases do not cover.
 func (s *lease) uncovered(a *AccountState, list []store.Funds) (missing []store.Want) {
 	w := store.Want{Account: a.no, Day: a.day, Amounts: a.held}
 	quotas := s.heldQuotas(a)
@@ -93,7 +93,7 @@ func (s *lease) uncovered(a *AccountState, list []store.Funds) (missing []store.
 	return missing
 }
 
-// heldQuotas is what open holds use of the limits of keys in their period.
+// heldQuotas is the use by open holds of the limits of keys in their period.
 func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 	for _, u := range s.limited {
 		w := store.Want{Account: a.no, Key: u.lease.key, Period: u.quota.period}
@@ -170,7 +170,7 @@ func (s *lease) restateQuota(a *AccountState, f *store.Funds) {
 	s.rest(store.Want{Account: a.no, Key: f.Key, Period: f.Period, Amounts: f.Lease})
 }
 
-// heldOf is what open holds have of the DIEM of a day.
+// heldOf is the DIEM of a day in open holds.
 func (a *AccountState) heldOf(day int32) (sum Nano) {
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		if h.day == day {

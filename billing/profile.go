@@ -14,14 +14,14 @@ import (
 	"farebox/config"
 )
 
-// Limits of what operators write down about an account.
+// Limits of an operator's notes about an account.
 const (
 	metadataMost      = 32
 	metadataNameMost  = 40
 	metadataValueMost = 256
 )
 
-// Profile is what operators write down about an account. farebox itself uses only LowBalance.
+// Profile has an operator's notes about an account. farebox itself uses only LowBalance.
 type Profile struct {
 	ExternalID string            `json:"external_id,omitempty"` // in another system; unique
 	Email      string            `json:"email,omitempty"`

@@ -39,7 +39,7 @@ type registry struct {
 	strangers *strangers
 	replacing sync.Mutex // one key is changed at a time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the members below
 	byNo     map[int64]*Key
 	accounts map[uint32]*AccountState
 	finding  map[store.Digest]*keyFlight
@@ -191,7 +191,7 @@ func (e *RefusedKey) Error() string { return e.why.Error() }
 
 func (e *RefusedKey) Unwrap() error { return e.why }
 
-// By names what refused it, as limits have names.
+// By names the cause of the refusal, as limits have names.
 func (e *RefusedKey) By() string {
 	switch e.why {
 	case ErrSuspended:
@@ -218,10 +218,10 @@ func (l *Ledger) valid(k *Key) bool {
 	return k.use.gate.Load() == 0 && (k.expiresNs == 0 || l.now() < k.expiresNs)
 }
 
-// Live says whether a key that Lookup gave is what Lookup would give again.
+// Live says whether Lookup would return this key again.
 func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 
-// loadKey reads a key at its first use: once for all who ask at the same time.
+// loadKey reads a key at its first use: once for all concurrent requests.
 func (l *Ledger) loadKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
 	if err := r.isUnknown(d); err != nil {
@@ -365,7 +365,7 @@ func keyOf(k *Key, r *store.KeyRow, acct *AccountState) *Key {
 	return k
 }
 
-// expiryNs is when a key expires, in Unix ns; 0: never. What lies beyond 2262
+// expiryNs is when a key expires, in Unix ns; 0: never. A time beyond 2262
 // has no such number, and never comes.
 func expiryNs(us int64) int64 {
 	if us > math.MaxInt64/1000 {
@@ -383,8 +383,8 @@ func (k *Key) limitedLike(other *Key) bool {
 }
 
 // replaceKey makes the row the current version of its key: from its return on,
-// lookups find it and its limits hold, also for holds that are extended. What
-// the key has used so far, its rate windows and its revocation stay. A key
+// lookups find it and its limits hold, also for holds that are extended. The
+// key's use so far, its rate windows and its revocation stay. A key
 // that is not in memory needs nothing: nil. The caller has written the row to
 // the store or read it there.
 func (l *Ledger) replaceKey(row *store.KeyRow) (*Key, error) {

@@ -17,7 +17,7 @@ func (l *Ledger) relimit(k, old *Key) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u.lease != nil {
-		// What else changed of a key, and the feed's echo of a change of our own,
+		// Other changes of a key, and the feed's echo of a change of our own,
 		// must not send its leased limits away: requests would miss them.
 		if !k.limitedLike(old) {
 			u.relimit(k)
@@ -79,7 +79,7 @@ func (l *Ledger) keyUsedLater(account uint32, key int64, p store.Period, day int
 }
 
 // account gives the one AccountState of an account, from the store at its first
-// use: read once for all who ask at the same time.
+// use: read once for all concurrent requests.
 func (l *Ledger) account(number uint32) (*AccountState, error) {
 	r := l.registry
 	for {

@@ -16,8 +16,8 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 	return report.Account{Reports: l.reports, No: a.no, ID: a.ID, Newest: newest{l, a}}
 }
 
-// ReportUsage adds up what accounts used. All charges of this process are in it, and
-// what other nodes have reported.
+// ReportUsage adds up the usage of accounts. All charges of this process are in it, and
+// all that other nodes have reported.
 type ReportUsage struct{ report.SumQuery }
 
 func (r ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
@@ -83,7 +83,7 @@ func (a *AccountState) chargeNamed(ref string) (r *journal.Record, err error) {
 	return r, err
 }
 
-// reportSource is what reports need of a ledger.
+// reportSource is the part of a ledger that reports need.
 type reportSource struct{ *Ledger }
 
 func (s reportSource) Report(ctx context.Context, do func(*store.Query) error) error {
@@ -105,7 +105,7 @@ type newest struct {
 }
 
 // freshener brings the detail of requests into the store ahead of its time,
-// for somebody who asks to see it.
+// for a client that asks for it.
 type freshener struct {
 	recovered uint64        // end of the journal of earlier processes
 	turn      chan struct{} // one at a time
@@ -137,8 +137,8 @@ func (n newest) Detail() bool {
 // Detailed says whether there is nothing for Detail to do.
 func (n newest) Detailed() bool { return n.hasDetail(n.lastSeq()) }
 
-// lastSeq is up to where the journal can have charges of an account. What an
-// earlier process recorded of it is not known by account.
+// lastSeq is up to where the journal can have charges of an account. Charges that an
+// earlier process recorded are not known by account.
 func (n newest) lastSeq() uint64 {
 	n.a.mu.Lock()
 	defer n.a.mu.Unlock()

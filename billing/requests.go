@@ -55,7 +55,7 @@ type tally struct {
 	last *store.RequestRow
 }
 
-// requestKind is what requests have in common that count as alike.
+// requestKind has the common members of requests that count as alike.
 type requestKind struct {
 	key                      int64
 	route, model, code, from string
@@ -63,7 +63,7 @@ type requestKind struct {
 }
 
 // TakesRequest says whether details of a request are to be given to NoteRequest. Otherwise it is
-// counted with those that are like it. r has what makes it alike: route, model, status, code, cause.
+// counted with those that are like it. r has the members of its kind: route, model, status, code, cause.
 func (l *Ledger) TakesRequest(k *Key, r *store.RequestRow) bool {
 	return l.takesRequest(k.Account.no, k.No, r)
 }

@@ -243,7 +243,7 @@ func (q GetRequest) carryOut(l *Ledger, _ *call) (d RequestDetail, err error) {
 	return l.requestDetail(r, charge)
 }
 
-// requestDetail puts together what two tables have. One of them is nil where it has nothing.
+// requestDetail joins the rows of two tables. One of them is nil where it has no row.
 func (l *Ledger) requestDetail(r *store.RequestRow, charge *journal.Record) (d RequestDetail, err error) {
 	nodes, err := l.nodeNames()
 	if err != nil {

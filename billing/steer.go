@@ -67,7 +67,7 @@ func (l *Ledger) OnSteering(known func(upstream, model string) bool, apply func(
 	l.steering.on.Store(&steered{known, apply})
 }
 
-// Steering is what operators keep requests from.
+// Steering lists the upstreams that operators keep requests from.
 func (l *Ledger) Steering() []Steering {
 	if list := l.steering.list.Load(); list != nil {
 		return *list

@@ -70,7 +70,7 @@ const (
 	// strangerSeats leaves connections of the store's readers to others.
 	strangerSeats = 2
 	// strangerLine is how many may wait; a read takes about 0.1 ms embedded and
-	// 1 ms on a shared store, so that nobody waits for longer than 0.2 s.
+	// 1 ms on a shared store, so that no request waits for longer than 0.2 s.
 	strangerLine = 256
 	// announcedMost is how many keys made of late are remembered.
 	announcedMost = 4096

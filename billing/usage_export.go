@@ -24,8 +24,8 @@ import (
 	"farebox/config"
 )
 
-// ExportedRequest is a line of an export: a request that was charged, or what moved its account
-// besides. It has no secret and no text of a client.
+// ExportedRequest is a line of an export: a request that was charged, or another movement of its
+// account. It has no secret and no text of a client.
 type ExportedRequest struct {
 	At        time.Time      `json:"at"`   // its end
 	Type      string         `json:"type"` // charge, refund, debt (that was paid) or waiver

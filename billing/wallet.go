@@ -230,8 +230,8 @@ func (lw LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 	return made, nil
 }
 
-// UnlinkWallet ends the link of a wallet: its credit goes to its own account again. What
-// was credited before stays where it is.
+// UnlinkWallet ends the link of a wallet: its credit goes to its own account again. Earlier
+// credit stays where it is.
 type UnlinkWallet struct {
 	Address string `json:"address"`
 }

@@ -46,7 +46,7 @@ func amount(text, currency string) (n billing.Nano, unit billing.Currency, err e
 }
 
 // Explain notes when a command line was understood, so that one that was not is
-// answered with the usage; and makes a group such as `farebox key` refuse what
+// answered with the usage; and makes a group such as `farebox key` refuse commands that
 // it does not have, which would otherwise end with success.
 func Explain(cmd *cobra.Command, begun *bool) {
 	if run := cmd.RunE; run != nil {

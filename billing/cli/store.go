@@ -34,7 +34,7 @@ func (f *operatorFlags) register(cmd *cobra.Command) *cobra.Command {
 }
 
 // open reaches the running server's ledger, or opens the store itself. Only who
-// makes something, and says where, makes a ledger that was not there: whoever
+// makes something, and says where, makes a ledger that was not there: an operator who
 // forgot -c would otherwise work on an empty one without noticing.
 func (f *operatorFlags) open(makes bool) (billing.Operator, error) {
 	cfg, err := f.config()

@@ -14,7 +14,7 @@ import (
 
 const connectWithin = time.Second
 
-// silence is the library's log: what matters comes back as an error, and the
+// silence is the library's log: real failures come back as errors, and the
 // rest is a line for every dial while Redis is away.
 type silence struct{}
 

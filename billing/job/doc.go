@@ -1,7 +1,7 @@
-// Package job is work that outlives its request: what config.JobKinds lists, which clients
+// Package job is work that outlives its request: the kinds of config.JobKinds, which clients
 // queue, ask after and fetch. A job is a row of the store (store.JobRow) before its
-// client hears of it, and is charged if and only if that row exists; what fails is
-// given back, once.
+// client hears of it, and is charged if and only if that row exists; a failed job is
+// refunded, once.
 //
 // [Machine] drives the jobs that its node owns: it polls upstreams ([Maker]) in the
 // rhythm of one wheel, has their media kept ([Keeper]), and takes over the jobs

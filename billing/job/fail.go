@@ -9,7 +9,7 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// What customers read about failures that no upstream explains.
+// Customers' messages for failures that no upstream explains.
 const (
 	codeFailed = "INFERENCE_FAILED"
 

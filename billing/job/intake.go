@@ -8,7 +8,7 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// intake counts what is being kept, so that results that come at the same time do not
+// intake counts media being kept, so that results that come at the same time do not
 // pass the quota of all together: the store counts a job's media only once the job
 // is completed. Other nodes count their own.
 type intake struct {

@@ -37,7 +37,7 @@ type Terms struct {
 	Timeout          time.Duration // of a job, from its sale
 	PerAccount       int           // jobs of an account that may wait
 	Total            int           // jobs of all accounts
-	Keep             time.Duration // what nobody fetches
+	Keep             time.Duration // of media that nobody fetches
 	AccountBytes     int64         // media of an account, above which it queues nothing more
 	TotalBytes       int64         // and of all
 	MaxBytes         int64         // of one result
@@ -182,7 +182,7 @@ func (m *Machine) chores() {
 // now is the clock of everything in memory; times in the store are in its microseconds.
 func now() time.Time { return time.Now() }
 
-// jitter spreads what would be due at the same time over a fifth of d.
+// jitter spreads entries due at the same time over a fifth of d.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(max(d/5, 1))
 }

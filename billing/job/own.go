@@ -11,7 +11,7 @@ import (
 const (
 	takeEvery   = 5 * time.Second // jobs of nodes that died are looked for
 	lookEvery   = time.Second     // and those that clients of other nodes ask after
-	reloadEvery = time.Minute     // what other nodes did to our jobs
+	reloadEvery = time.Minute     // for changes by other nodes to our jobs
 	expireEvery = 30 * time.Second
 	purgeEvery  = 10 * time.Minute
 	purgeAfter  = 7 * 24 * time.Hour // rows of jobs that ended
@@ -121,7 +121,7 @@ func (m *Machine) take() {
 	m.note(m.count(0)) // their jobs are ours
 }
 
-// readRequests finds what clients of other nodes want of jobs of this one: to know how they
+// readRequests finds requests by clients of other nodes for jobs of this one: to know how they
 // stand, or to let them go.
 func (m *Machine) readRequests() {
 	rows, err := m.o.Store.PokedJobs(m.o.Node)
@@ -159,7 +159,7 @@ func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	m.rearm(e)
 }
 
-// expire deletes what nobody has fetched in time.
+// expire deletes media that no client has fetched in time.
 func (m *Machine) expire() {
 	for {
 		rows, err := m.o.Store.ExpiredJobs(m.o.Node, now().UnixMicro(), batch)
@@ -224,7 +224,7 @@ func (m *Machine) dropOnce(key id, account uint32, drop func() (size int64, done
 	}
 }
 
-// purge removes rows that nobody asks after any more.
+// purge removes rows of jobs that ended long ago.
 func (m *Machine) purge() {
 	for m.ctx.Err() == nil {
 		n, err := m.o.Store.PurgeJobs(now().Add(-purgeAfter).UnixMicro(), batch)

@@ -28,7 +28,7 @@ func (c *counters) alarm(why string) {
 // Reasons of alarms, for the metrics.
 var Reasons = []string{"unknown", "interrupted", "timeout", "fetch", "unfit", "full"}
 
-// States are what jobs need next, for the metrics.
+// States are the names of jobs' next steps, for the metrics.
 var States = []string{ask: "running", submit: "submitting", fetch: "storing", cancel: "cancelling", discard: "discarding"}
 
 // Left is a kind of jobs, and their next step.

@@ -111,7 +111,7 @@ func closeBody(at *asyncjob.Status) {
 // long, however many those are.
 const crowdPolls = 100
 
-// longest is what bounds the time between two questions about one of n jobs that wait.
+// longest bounds the time between two questions about one of n jobs that wait.
 func (t *Terms) longest(n int64) time.Duration {
 	return max(t.PollMax, time.Duration(n)*time.Second/crowdPolls)
 }

@@ -59,7 +59,7 @@ func (m *Machine) Reserve(account uint32) (*Reservation, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// What other sales have come to meanwhile is seen here, all at the same moment.
+	// The results of other sales are seen here, all at the same moment.
 	waiting := m.tally.mine[account] + m.tally.theirs[account] + int64(m.selling[account])
 	switch {
 	case waiting >= int64(t.PerAccount):
@@ -101,7 +101,7 @@ func (m *Machine) atOnce(row *store.JobRow) bool {
 	return m.o.Maker.AtOnce(row.Kind, row.Model)
 }
 
-// Outcome is what became of a job that was sold.
+// Outcome is the outcome of a sold job.
 type Outcome struct {
 	// Dropped says that it was not sold after all: its upstream refused it.
 	Dropped bool
@@ -109,7 +109,7 @@ type Outcome struct {
 	Upstream string
 	// Refused is why; also of a job that stays, and is given back.
 	Refused *asyncjob.Refused
-	// Undecided says that its upstream refused it, and that nobody can say whether its
+	// Undecided says that its upstream refused it, and that it is unknown whether its
 	// row is there still: it is neither to be charged nor to be forgotten; the next start
 	// does the one or the other.
 	Undecided bool
@@ -229,7 +229,7 @@ func (m *Machine) asking(e *entry) func(upstream, target string, again bool) boo
 	}
 }
 
-// submit asks the Maker, whose panics are answers that nobody can read.
+// submit asks the Maker, whose panics count as unreadable answers.
 func (m *Machine) submit(t asyncjob.Task) (sub *asyncjob.Submitted, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -288,7 +288,7 @@ func (m *Machine) resubmit(e *entry) time.Duration {
 	return next
 }
 
-// unknown is the end of an order of which nobody can say whether its upstream has it.
+// unknown is the end of an order whose arrival at its upstream is uncertain.
 func unknown(err error) failure {
 	return failure{why: "unknown", alarm: true, err: err, message: messageUnknown}
 }
@@ -337,7 +337,7 @@ func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 		r.Upstream, r.Target, r.Handle = sub.Upstream, sub.Target, sub.Handle
 		r.SubmittedUs, r.Order = now().UnixMicro(), []byte{}
 		if to == store.JobStoring {
-			r.SubmittedUs = r.CreatedUs // what was made took until now
+			r.SubmittedUs = r.CreatedUs // making the media took until now
 		}
 	}, store.JobSubmitting)
 	if !ok {

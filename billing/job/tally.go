@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// tallyEvery is how often the store counts what other nodes do, while jobs are sold
+	// tallyEvery is how often the store counts jobs of other nodes, while jobs are sold
 	// here; tallyAlone how often it does where there are no others.
 	tallyEvery = 2 * time.Second
 	tallyAlone = time.Minute

@@ -20,7 +20,7 @@ type View struct {
 	Progress int
 	Began    time.Time
 	Took     time.Duration // until it ended, or until now
-	Average  time.Duration // what four of five jobs of its model stay below
+	Average  time.Duration // four of five jobs of its model stay below it
 
 	// Of a failed one. Code is machine-readable, Message for people; Suggestion is a
 	// prompt that would be taken, Recommend another model. Refunded says that its price

@@ -144,7 +144,7 @@ func (m *Machine) turn() {
 
 // gather is how far apart the wheel's turns are, where the operator's least interval is not
 // shorter than ten of them: steps of many jobs are taken together then. To wake an idle
-// process for each of ten thousand jobs took more than half of what asking after them did.
+// process for each of ten thousand jobs took more than half of the CPU time of polling.
 const gather = 100 * time.Millisecond
 
 // together puts a wait off to the next turn of the wheel.
@@ -188,7 +188,7 @@ func (m *Machine) start(e *entry) {
 	go m.work(e, l)
 }
 
-// laneOf is whose bound a step counts in. What concerns no upstream has a lane of its
+// laneOf is the limiter that a step counts in. A step without an upstream has one of its
 // own. The caller has mu.
 func (m *Machine) laneOf(e *entry) *stepLimiter {
 	name, most := "", placeWorking

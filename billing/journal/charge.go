@@ -11,7 +11,7 @@ import (
 // in their places; it is read for ever, and its lines follow from the type that
 // the model had then (SoldBefore).
 //
-//	0 bits, what follows    1 flags, and the version    2 request id
+//	0 bits of the fields below    1 flags, and the version    2 request id
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
@@ -140,7 +140,7 @@ func (r *Record) readCharge(d *numbers, before SoldBefore) {
 	}
 }
 
-// readLines reads what version 2 says was sold.
+// readLines reads the sold lines of version 2.
 func (r *Record) readLines(d *numbers, bits byte) {
 	for more := bits&hasLines != 0; more && !d.bad; {
 		k := d.byte()
@@ -176,7 +176,7 @@ var ClassesByType = map[string]classes{
 	"image": imageClasses, "inpaint": imageClasses, "upscale": imageClasses, "background_removal": imageClasses,
 }
 
-// SoldBefore is what models sold in records of version 1; of all others it was
+// SoldBefore is the types of models in records of version 1; the type of all others was
 // text. It is in the store and does not change any more.
 type SoldBefore map[uint32]classes
 
@@ -187,7 +187,7 @@ func (s SoldBefore) of(model uint32) *classes {
 	return &TextClasses
 }
 
-// readClasses reads what version 1 says was used, as lines: always all four, so
+// readClasses reads the usage of version 1 as lines: always all four, so
 // that entries keep their positions.
 func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 	prompt, completion := d.int(), d.int()

@@ -53,7 +53,7 @@ type Journal struct {
 }
 
 const (
-	// DefaultSize keeps what the mapping adds to resident memory small; at
+	// DefaultSize keeps the mapping's part of resident memory small; at
 	// 10,000 requests a second a segment lasts about 7 s.
 	DefaultSize = 16 << 20
 	// A record is put on disk syncSoon after it was written, but syncs are
@@ -150,7 +150,7 @@ func (j *Journal) room(kind uint8) error {
 	return err
 }
 
-// space makes sure that there is room for a record, and for what open holds still need.
+// space makes sure that there is room for a record, and for the later records of open holds.
 func (j *Journal) space(kind uint8) error {
 	if j.closed {
 		return errFull
@@ -186,7 +186,7 @@ func (j *Journal) free() (n int) {
 	return n
 }
 
-// rotate goes on in the next segment. Where that cannot be given its name, what
+// rotate goes on in the next segment. Where that cannot be given its name, a record that
 // was promised room goes in all the same: readers know the segment that follows
 // the last one by its head. Nothing new is admitted until it has its name.
 func (j *Journal) rotate() error {

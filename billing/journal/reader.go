@@ -116,7 +116,7 @@ func (r *Reader) refill() error {
 }
 
 // openSegment opens the segment that begins with sequence first; false when there is
-// none, or when its first record is what could not be read.
+// none, or when its first record is the one that could not be read.
 func (r *Reader) openSegment(first uint64) (bool, error) {
 	if r.file != nil && r.from == first {
 		return false, nil

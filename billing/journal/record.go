@@ -12,7 +12,7 @@ import (
 const (
 	Hold     = 1 + iota // money was set aside
 	Extend              // more of it
-	Progress            // what to charge should this process die now
+	Progress            // the charge if this process dies now
 	Settle              // the charge
 	Void                // nothing was charged
 	Pay                 // debt was paid

@@ -2,7 +2,7 @@ package journal
 
 import "os"
 
-// Halt ends what runs beside the appends. Nothing else is done: with that alone a
+// Halt ends the work beside the appends. Nothing else is done: with that alone a
 // test leaves the journal as a process does that is killed.
 func (j *Journal) Halt() { j.work.Close() }
 

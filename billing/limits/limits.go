@@ -86,7 +86,7 @@ const (
 	greetings  = 3 // further tries to reach Redis at the start
 )
 
-// Options are what limits over Redis need.
+// Options are the settings of limits over Redis.
 type Options struct {
 	Redis  config.Redis
 	Prefix string // of all names in Redis: those of one store
@@ -166,7 +166,7 @@ func (q *Request) model() windowID { return windowID{account: q.Account, slot: i
 
 func (q *Request) key() windowID { return windowID{account: q.Account, slot: -1, key: q.Key} }
 
-// Quota narrows left to what all nodes together have left of the limits of q.
+// Quota narrows left to the rest of the limits of q over all nodes.
 func (s *Limits) Quota(q *Request, left *window.Quota) {
 	now := q.Now
 	narrow := func(id windowID, r *config.Rate) {
@@ -216,9 +216,9 @@ func (s *Limits) window(id windowID) *Window {
 	return w
 }
 
-// Key gives the window of a key over all nodes: what Redis says now, with what
+// Key gives the window of a key over all nodes: Redis's present state, with the use that
 // this node has yet to tell it, in Instant.Mono. ok is false when nothing of it is known here,
-// because Redis is away; then the node's own window is all there is.
+// because Redis is away; then only the node's own window is left.
 func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
 	w, r, now := s.window(q.key()), q.KeyRate, q.Now
 	if !s.breaker.open.Load() {

@@ -11,7 +11,7 @@ import (
 // Redis: the limit divided by the nodes that live.
 //
 // It begins with no more than 1/nodes of that part, whatever was used before:
-// all nodes together then go at most limit/nodes beyond what Redis would have
+// all nodes together then go at most limit/nodes beyond the use that Redis would have
 // let through (nodes x limit/nodes²), however unevenly they used the limit so
 // far. From there on it refills at limit/nodes a period. Days and months refill
 // the same way, evenly over their length.
@@ -64,7 +64,7 @@ func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, token
 	return true
 }
 
-// commit takes what check allowed.
+// commit takes the use that check allowed.
 func (p *part) commit(r *config.Rate, now, enteredNs, nodes, tokens int64) {
 	for _, l := range partsOf(r, tokens) {
 		if l.limit > 0 && l.n > 0 {
@@ -85,7 +85,7 @@ func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 	p.at[partTokens] = max(now, p.at[partTokens]-partCost(-tokens, r.TPM, window.MinuteNs, nodes))
 }
 
-// from is the time of arrival, not below what leaves 1/nodes of the part when
+// from is the time of arrival, not below the time that leaves 1/nodes of the part when
 // Redis was lost.
 func (p *part) from(l partLimit, enteredNs, nodes int64) int64 {
 	return max(p.at[l.index], enteredNs+l.aheadNs-l.aheadNs/nodes)

@@ -60,8 +60,8 @@ const (
 
 // Take takes a permit for each request that q counts as, at most for len(list),
 // or none, and gives how many it took; no says why it did not. The tokens are all
-// the first one's. As in memory, what counts as more than may ever come at once
-// passes when there is room for as much as may, and the rest is owed by those who
+// the first one's. As in memory, a request that counts as more than the limit
+// passes when there is room for the whole limit, and the rest is owed by those that
 // come after: see OweRest.
 func (s *Limits) Take(list []Permit, q *Request, refusal *window.Refusal) (taken int, v Verdict) {
 	one := *q

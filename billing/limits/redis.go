@@ -21,7 +21,7 @@ import (
 
 // redisClient runs limits.lua on a single server, behind Sentinels or in
 // a cluster. It never sends anything twice that may have been executed: an
-// error means that nobody knows, and whoever asked takes it as executed.
+// error means that this is unknown, and the caller takes it as executed.
 type redisClient struct {
 	client  redis.UniversalClient
 	pipe    *redis.AutoPipeliner
@@ -32,7 +32,7 @@ type redisClient struct {
 	loading *loading // nil: none under way
 }
 
-// loading brings the script to Redis once for all who miss it.
+// loading brings the script to Redis once for all calls that miss it.
 type loading struct {
 	done chan struct{}
 	err  error

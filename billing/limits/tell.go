@@ -121,7 +121,7 @@ type scriptCall struct {
 	err    error
 }
 
-// sync sends what Redis does not know; at the end all slices go back.
+// sync sends use that Redis does not know; at the end all slices go back.
 func (s *Limits) sync(end bool) {
 	s.flush.Lock()
 	list := s.flush.list

@@ -118,7 +118,7 @@ func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
 // asks says whether Redis has to be asked.
 func (a *ask) asks() bool { return a.want > 0 || a.tokenTake > 0 || a.tokenMore > 0 }
 
-// undo gives back what prepare took from the slice.
+// undo gives back the permits that prepare took from the slice.
 func (w *Window) undo(a *ask, tokens int64) {
 	if a.permit {
 		w.permits++
@@ -128,8 +128,8 @@ func (w *Window) undo(a *ask, tokens int64) {
 	}
 }
 
-// correct adds to an ask what Redis does not know yet. From here on it counts
-// as told, whatever becomes of the call: told twice is worse than not at all.
+// correct adds to an ask the use that Redis does not know yet. From here on it counts
+// as told, whatever the result of the call: told twice is worse than not at all.
 func (w *Window) correct(a *ask) {
 	a.owed, w.owed = w.owed, owed{}
 }
@@ -164,7 +164,7 @@ func (w *Window) day(now window.Instant) int32 {
 	return calendar.DayOf(w.seenU*1000 + now.Mono - w.seenN)
 }
 
-// saw takes over what Redis answered. Answers may overtake each other; the
+// saw takes over Redis's answer. Answers may overtake each other; the
 // latest state stays.
 func (w *Window) saw(a *answer, i int, nowNs int64) {
 	if a.nowUs < w.seenU {

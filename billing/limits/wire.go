@@ -21,10 +21,10 @@ type ask struct {
 	tokenTake             int64 // ns taken then
 	tokenMore             int64 // ns taken beyond, if there are
 	owed                  owed
-	permit, tokens, slice bool // what of it this request needs; is a slice
+	permit, tokens, slice bool // the parts of it that this request needs; is a slice
 }
 
-// owed is what Redis has not been told yet, positive for more use.
+// owed is the use that Redis does not know yet, positive for more use.
 type owed struct {
 	minute, hour, tokens int64 // ns
 	day                  int32 // whose counters the next two are for

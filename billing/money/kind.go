@@ -44,7 +44,7 @@ const (
 	kindsEnd = 27
 )
 
-// kind is what reports say of a kind.
+// kind has the names of a kind in reports.
 type kind struct {
 	// the product and the unit it is sold in; an entry's SKU is
 	// <model>-<what>-<sku>, or the model alone where sku is empty.
@@ -100,7 +100,7 @@ func (k Kind) in() *kind {
 // Reports add up the kinds of the same.
 func (k Kind) What() string { return k.in().what }
 
-// Unit is what reports count the kind in, such as tokens.
+// Unit is the unit of the kind in reports, such as tokens.
 func (k Kind) Unit() string { return k.in().unit }
 
 // OfTokens says whether tokens are sold.

@@ -17,7 +17,7 @@ type Limit struct {
 	Set    bool
 	Amount Nano
 	// Text is the number as written where Amount had to be clamped to the
-	// integer range (design.md 7); nobody can spend as much, so it holds all
+	// integer range (design.md 7); no account can spend as much, so it holds all
 	// the same. Empty for all others.
 	Text string
 }

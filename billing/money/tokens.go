@@ -18,8 +18,8 @@ type tiered struct{ input, cacheRead, cacheWrite, output Pico }
 
 // Text are the lines of a usage (addendum 19.2): disjoint classes of tokens,
 // each with its own price. There is one of output at least, even where there was
-// none. Impossible usage (negative, parts larger than the whole) is cut to what
-// is possible.
+// none. Impossible usage (negative, parts larger than the whole) is cut to the
+// possible range.
 func Text(p *config.Price, u Usage) (l Lines) {
 	t := pricesFor(p, u.Prompt)
 	input, cached, written := u.prompt()

@@ -11,7 +11,7 @@
 // The files are our own, not bbolt: a record is one write without an fsync of its
 // own, the expiry of an hour is an unlink, and the index has no pointers for the
 // garbage collector to follow. bbolt writes pages and an fsync for each
-// transaction, and has to delete what expires key by key.
+// transaction, and has to delete expired keys one by one.
 //
 // [Values] keeps small texts in stores of the same kind, which clients may name later:
 // for a window, with files and shares of their own, sealed for one account.

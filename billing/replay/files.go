@@ -134,7 +134,7 @@ func (f *fileStore) past(hour uint32, nowMs int64) bool {
 
 func (f *fileStore) find(p *record) (*record, error) {
 	found, err := f.read(p.id)
-	if found != nil && found.yields(p) { // whoever led it here is dead: otherwise nobody would ask
+	if found != nil && found.yields(p) { // its leader here is dead: otherwise p would not come this far
 		return nil, err
 	}
 	return found, err
@@ -255,7 +255,7 @@ func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 	}
 	b := r.bytes()
 	if _, err := k.file.WriteAt(b, k.end); err != nil {
-		// What follows the end is not read; the next record overwrites it.
+		// Bytes behind the end are not read; the next record overwrites them.
 		return nil, 0, errors.Join(err, k.file.Truncate(k.end))
 	}
 	f.put(r, k.end, k)

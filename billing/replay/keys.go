@@ -110,7 +110,7 @@ type Stats struct {
 	Free     int64 // carried out but not charged, since the answer could not be kept
 }
 
-// Options are what Keys needs.
+// Options are the settings of Keys.
 type Options struct {
 	Config config.Idempotency // zero: the defaults
 	Dir    string             // of the node's data

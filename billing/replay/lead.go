@@ -59,7 +59,7 @@ func (l *Lead) Claim() error {
 }
 
 // Follow waits for the answer of the node that was faster, and ends the lead. ErrBusy
-// says that it has none in time, or that it failed.
+// says that this node has no answer in time, or that it failed.
 func (l *Lead) Follow() (*Answer, error) {
 	defer l.abandon()
 	deadline := time.NewTimer(max(0, time.Until(l.until)))
@@ -112,7 +112,7 @@ func (k *Keys) away(err error) error {
 	return ErrAway
 }
 
-// abandon ends the lead without a word to the store. Those who wait in this process go on.
+// abandon ends the lead without a word to the store. Requests that wait in this process go on.
 func (l *Lead) abandon() {
 	l.ended = true
 	l.drop()

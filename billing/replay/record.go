@@ -48,14 +48,14 @@ type record struct {
 	fingerprint [32]byte
 	atMs        int64  // when the request began
 	token       uint64 // of a pending record: random; of a kept answer: the hold's sequence
-	node        uint32 // who leads or led the request
+	node        uint32 // the leader of the request
 	size        uint32
 	sum         uint32
 	patienceMs  uint32
 	boot        uint64     // of a kept answer the number of its account
 	owner       fair.Owner // stored with flagOwned
 
-	rest   []byte // what follows the head; nil when it was not read
+	rest   []byte // the bytes behind the head; nil when they were not read
 	ageMs  int64  // since it was written, where the store knows
 	orphan bool   // it is pending, writes, and its process is dead
 }
@@ -192,7 +192,7 @@ func appendText(b []byte, text string) []byte {
 
 var errUnreadable = errors.New("a kept answer cannot be read")
 
-// answer is what r keeps, with a body of at most so many bytes. The result has
+// answer is the kept answer of r, with a body of at most so many bytes. The result has
 // memory of its own or that of r.
 func (r *record) answer(most int) (*Answer, error) {
 	switch {
@@ -228,7 +228,7 @@ func (r *record) answer(most int) (*Answer, error) {
 	return a, nil
 }
 
-// number reads a number from the begin of b, and gives what follows it: nil when
+// number reads a number from the begin of b, and returns the bytes behind it: nil when
 // absent.
 func number(b []byte) (uint64, []byte) {
 	v, n := binary.Uvarint(b)

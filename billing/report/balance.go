@@ -22,7 +22,7 @@ type Balance struct {
 }
 
 // Balance reads the balance of the account, with every charge of this node
-// and what other nodes have reported.
+// and all charges that other nodes have reported.
 func (a Account) Balance() (Balance, error) {
 	a.Newest.Days()
 	var have money.Parts

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// cache keeps answers for cacheFor, and lets those who ask for the
+// cache keeps answers for cacheFor, and lets requests for the
 // same at the same time wait for one query.
 type cache struct {
 	mu sync.Mutex

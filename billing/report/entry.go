@@ -32,7 +32,7 @@ type Entry struct {
 }
 
 // Position is where an entry stands among all of its account: by time,
-// and what happened in the same microsecond by node and sequence there.
+// and within the same microsecond by node and sequence there.
 type Position struct {
 	Us   int64
 	Node uint32

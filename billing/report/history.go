@@ -92,9 +92,9 @@ func (a Account) history(c *cursor, first bool) (h History, err error) {
 	return h, nil
 }
 
-// awaitOthers waits until what other nodes served up to a time (Unix µs) is in
+// awaitOthers waits until requests at other nodes up to a time (Unix µs) are in
 // the store. A page that went beyond it would hide those requests for ever:
-// whoever reads on begins after its last entry.
+// the next page begins after its last entry.
 func (a Account) awaitOthers(upToUs int64) (waited bool) {
 	if !a.source.SeveralNodes() {
 		return false

@@ -30,7 +30,7 @@ type Source interface {
 	Now() int64         // Unix ns
 	Today() int32       // UTC day, counted from 1970-01-01
 	SeveralNodes() bool // other nodes write to the store, too
-	// Sign gives what only the nodes of this store can make of a text.
+	// Sign returns a signature of a text that only the nodes of this store can make.
 	Sign(text []byte) [sha256.Size]byte
 	Floor() money.Nano // an account with less is not admitted
 }

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// SumQuery says what usage an operator wants to see.
+// SumQuery selects the usage that an operator wants to see.
 type SumQuery struct {
 	Account string    `json:"account,omitempty"` // id or name; empty: all
 	From    time.Time `json:"from,omitzero"`     // UTC days, both included

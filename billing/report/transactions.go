@@ -164,7 +164,7 @@ func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) 
 // charges whose requests are not written yet.
 const unseenMost = 4096
 
-// unseen is what requests took that the balance has and the detail does not: of other
+// unseen is the sum of charges that the balance has and the detail does not: of other
 // nodes, or while this one writes. whole is false where that is not known.
 func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 	seen, err := detailed(x.Query)
@@ -206,7 +206,7 @@ func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 	return sum, whole, err
 }
 
-// takenSince is what requests of a node took from a record on.
+// takenSince is the sum of a node's charges from a record on.
 func (x *index) takenSince(node uint32, from uint64) (sum money.Nano, err error) {
 	pages, err := x.pagesSince(node, from)
 	if err != nil {

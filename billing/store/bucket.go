@@ -408,7 +408,7 @@ func (t *tx) moveQuotas(list []moveQuota) error {
 	return t.flush(add, take, end)
 }
 
-// spendQuotas takes what keys were charged out of this node's leases of their
+// spendQuotas takes the charges of keys out of this node's leases of their
 // limits. The part that a lease lacks counts as spent all the same.
 func (t *tx) spendQuotas(charges []keyCharge) error {
 	limited, err := values[int64](&t.Query, "SELECT DISTINCT api_key FROM quota WHERE node = $1 ORDER BY api_key", t.s.node)

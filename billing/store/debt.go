@@ -255,7 +255,7 @@ type Debit struct {
 	Ref, Memo string
 	Reason    string
 	NowUs     int64
-	Booked    *Booking // what Debit has booked, now or before
+	Booked    *Booking // the booking by Debit, now or before
 }
 
 // ShortError is a debit of more than is free.

@@ -70,7 +70,7 @@ type JobRow struct {
 	Handle   []byte   `db:"handle"`    // the id of the job at the upstream; at most 4 KiB
 	Order    []byte   `db:"ord,large"` // the request to the upstream, until it has it; empty: too large to keep
 	Tries    int32    `db:"tries"`     // how often it was submitted
-	Cancel   bool     `db:"cancel"`    // its upstream is to be told to stop, even when the job has ended already
+	Cancel   bool     `db:"cancel"`    // its upstream must be asked to stop, even when the job has ended already
 
 	Code       string `db:"code"` // of a failure, for the customer
 	Error      string `db:"error"`
@@ -116,12 +116,12 @@ type JobStore interface {
 	JobsOf(owner uint32) ([]*JobRow, error)
 	// UpdateJob changes a job that is in one of the given states and still has the owner
 	// and the epoch of r; else it changes nothing and says false. From a state that is
-	// terminal it stays in that. It changes everything but what tells it from others
+	// terminal it stays in that. It changes everything but its identity
 	// (Account, Request, Node, Hold and so on), the payment and refund, Owner,
 	// Epoch, CreatedUs, LinksUs, Links, PokedUs, and ReleasedUs, which it reads into r. Owed stays once it is set.
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
-	// ReleaseJob notes that its customer let a job go, whoever owns it, once. On a shared
+	// ReleaseJob notes that its customer let a job go, whichever node owns it, once. On a shared
 	// store its owner is notified, as by PokeJob.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
 	// PokeJob notifies the owner of a job that a client asks for its state.

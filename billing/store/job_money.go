@@ -73,7 +73,7 @@ func (c *charged) takeLate(j *jobCharge, place int, amount money.Nano) (late mon
 
 func (s *sqlStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
 	err = s.write(func(t *tx) error {
-		// A commit of a process that has died may be on its way still: who adds a row in
+		// A commit of a process that has died may be on its way still: an insert in
 		// the same place waits for it.
 		id := fmt.Sprintf("%d:%d", node, hold)
 		added, err := addJob.exec(t, &JobRow{ID: id, Node: node, Hold: hold})

@@ -17,7 +17,7 @@ const (
 	Inference KeyType = 1
 	Admin     KeyType = 2
 	// Wallet is the key that a wallet spends with that signed in: it has no secret, is
-	// not among the keys that its account's owner sees, and may do what Inference may.
+	// not among the keys that its account's owner sees, and has the rights of Inference.
 	Wallet KeyType = 3
 )
 

@@ -251,8 +251,8 @@ func keysOf(wants []Want) []int64 {
 	return slices.Compact(keys)
 }
 
-// placesOf are the buckets of wants. DIEM that nobody asked for are left out:
-// asking is what makes the bucket of a day.
+// placesOf are the buckets of wants. DIEM that no want asks for are left out:
+// asking makes the bucket of a day.
 func placesOf(wants []Want) (ids []placeID) {
 	for i := range wants {
 		if wants[i].Key != 0 {

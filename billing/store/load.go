@@ -95,7 +95,7 @@ func (l *loader) line(b []byte) error {
 	return l.readHeader(b)
 }
 
-// readHeader prepares for the rows of a table. Only what Dump writes is taken: names
+// readHeader prepares for the rows of a table. Only the names that Dump writes are taken: names
 // from a file do not get into statements.
 func (l *loader) readHeader(b []byte) error {
 	var named dumpTable

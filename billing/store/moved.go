@@ -11,7 +11,7 @@ import (
 	"farebox/billing/money"
 )
 
-// What moves a balance besides charges. Refunds, debt that is paid and charges that the
+// Movements of a balance besides charges. Refunds, debt that is paid and charges that the
 // house waives count as consumption, too: each has a record of its request, where that is
 // known, in pages of node 0 and in usage_moved. The records are written when their
 // transaction ends, under the cursor of node 0, which numbers them in the order of commits.

@@ -133,8 +133,8 @@ type PaymentStore interface {
 	// the row has changed since r was read. It does not credit: CreditPayment does. The
 	// order of a payment that ends is removed.
 	UpdatePayment(r *PaymentRow) (ok bool, err error)
-	// DuePayments gives payments that have not ended, at which nobody is, and which are
-	// to be looked at, those that have waited longest first.
+	// DuePayments gives payments that have not ended, that no process works on, and that are
+	// due, those that have waited longest first.
 	DuePayments(nowUs int64, most int) ([]*PaymentRow, error)
 	// FreePayments ends the leases of an earlier process of a node.
 	FreePayments(owner uint32, nowUs int64) error
@@ -148,7 +148,7 @@ type PaymentStore interface {
 	// wallet if it has none yet, in one transaction. It gives the row as it is
 	// afterwards; applied is false where it was credited before, or cannot be any more.
 	CreditPayment(c *PaymentCredit) (row *PaymentRow, applied bool, err error)
-	// ReversePayment takes back what CreditPayment booked in an epoch, once; what the
+	// ReversePayment takes back the booking of CreditPayment in an epoch, once; money that the
 	// account does not have becomes debt. The payment is submitted again, in the next
 	// epoch.
 	ReversePayment(c *PaymentReversal) (row *PaymentRow, applied bool, err error)
@@ -337,8 +337,8 @@ func (t *tx) payment(id string) (*PaymentRow, error) {
 	return payments.one(&t.Query, "id = $1 {LOCK}", id)
 }
 
-// paymentRef is the reference of the credit of a payment in an epoch; what takes it
-// back has more behind it.
+// paymentRef is the reference of the credit of a payment in an epoch; that of its
+// reversal has more behind it.
 func paymentRef(id string, epoch int64) string { return fmt.Sprintf("payment:%s:%d", id, epoch) }
 
 const paymentBack = ":reversed"

@@ -140,7 +140,7 @@ func (s *sqlStore) Requests(f RequestFilter, most int) (found []*RequestRow, nex
 		l.add("r.model = ", f.Model, true)
 	}
 	// PostgreSQL takes refusals and accounts to be independent. With both it would read all
-	// refusals for an account that has none.
+	// refusals for an account without refusals.
 	if f.Refused && len(l.args) == 0 {
 		l.terms = append(l.terms, "r.refused = 1")
 	}

@@ -214,8 +214,8 @@ CREATE INDEX voice_account ON voice(account, created_us);
 CREATE INDEX voice_expires ON voice(expires_us);
 `
 
-// schema8 is what version 8 added: what wallets pay, whose their credit is, and what
-// moved the balance of an account besides charges.
+// schema8 was added in version 8: payments of wallets, the accounts of their credit, and
+// movements of a balance besides charges.
 const schema8 = `
 -- Signed payments of wallets (PaymentRow). A row is there before anybody else hears of
 -- the payment. state: 1 submitted, 2 refused, 3 credited, 4 final, 5 dead. epoch counts

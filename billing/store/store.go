@@ -116,7 +116,7 @@ type AccountRow struct {
 	DIEMDaily money.Nano  // allowance of each UTC day
 	LastDIEM  int32       // the latest day that has DIEM in the store; 0: none
 	Avail     money.Parts // leased to nobody; DIEM: of the asked day
-	Leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
+	Leased    money.Parts // to nodes, the money in their open holds included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
 	Refunded  money.Nano  // of that, in all currencies
 	Debt      money.Nano  // of the account, still unpaid
@@ -160,7 +160,7 @@ type Credit struct {
 	Refund    bool            // of the cost of a request: kind REFUND, from the book refunds
 	Charge    *journal.Record // of that request; nil: it is not known
 	NowUs     int64
-	Booked    *Booking // what Credit has booked, now or before
+	Booked    *Booking // the booking by Credit, now or before
 }
 
 // StaleDIEM are allowances of a day that is over.
@@ -228,7 +228,7 @@ type Shared interface {
 	ReleaseNode(nameOrID string) error
 	Nodes() ([]NodeRow, error)
 
-	// Changes gives what changed after a number, in order and without gaps; a
+	// Changes returns the changes after a number, in order and without gaps; a
 	// change is there as soon as its transaction has committed.
 	Changes(after uint64) ([]Change, error)
 	// Recall asks all nodes but one for money of accounts that they do not need: a change
@@ -309,7 +309,7 @@ const (
 	ChangeAccount   ChangeKind = 1 + iota // made or changed
 	ChangeKey                             // made, changed or revoked
 	ChangeCredit                          // money came in
-	ChangeRecall                          // a node, which Key names, needs what others do not
+	ChangeRecall                          // a node, which Key names, needs money that others do not need
 	ChangeAllowance                       // of DIEM
 	changePepper
 	ChangeDebt     // the account owes more or less

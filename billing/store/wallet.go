@@ -135,7 +135,7 @@ func (t *tx) retireKey(digest Digest, nowUs int64) (number int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// No secret and no wallet has it: nobody can choose the text that it is of.
+	// No secret and no wallet has it: no client can choose its text.
 	other := sha256.Sum256([]byte("retired key " + id))
 	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", number, nowUs,
 		other[:])

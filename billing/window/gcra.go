@@ -42,7 +42,7 @@ type Refusal struct {
 }
 
 // Check says whether something that counts as n requests may pass; it changes
-// nothing. Like tokens, what counts as more than the whole limit passes when
+// nothing. As with tokens, a request for more than the whole limit passes when
 // nothing else is in the window: refusing it would refuse it for ever.
 func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, refusal *Refusal) bool {
 	most, ahead := Burst(r)
@@ -70,7 +70,7 @@ func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, 
 	return true
 }
 
-// Commit takes what check allowed; now is of Instant.Mono.
+// Commit takes the use that Check allowed; now is of Instant.Mono.
 func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	if r.RPM > 0 {
 		w.Minute = max(w.Minute, now) + Span(n, r.RPM, MinuteNs)

@@ -27,7 +27,7 @@ func (ho *Hours) roll(nowNs int64) {
 	ho.newest = hour
 }
 
-// Used is what counts now.
+// Used is the sum that counts now.
 func (ho *Hours) Used() (sum int64) {
 	for _, n := range ho.taken {
 		sum += n
@@ -42,7 +42,7 @@ func (ho *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
 	if over <= 0 {
 		return true
 	}
-	// The first hour after which enough has gone. What alone is more than the
+	// The first hour after which enough has gone. A request that alone is more than the
 	// cap never passes, and gets the time at which all else has gone.
 	back := ho.newest + hoursSpan
 	for h := ho.newest - hoursSpan + 1; h <= ho.newest; h++ {
@@ -56,7 +56,7 @@ func (ho *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
 	return false
 }
 
-// Commit takes what check allowed and gives the hour in which it counts.
+// Commit takes the credits that Check allowed and gives the hour in which it counts.
 func (ho *Hours) Commit(n int64) (hour int64) {
 	ho.taken[ho.newest%hoursSpan] += n
 	return ho.newest
