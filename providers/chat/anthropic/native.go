@@ -309,7 +309,7 @@ func (p *patcher) finish() []proxy.Patch {
 		}
 		return a.To - b.To
 	})
-	// What lies inside a range that goes need not be changed.
+	// A part of a removed range need not be changed.
 	kept := p.patches[:0]
 	for _, next := range p.patches {
 		if n := len(kept); n > 0 && next.From < kept[n-1].To {

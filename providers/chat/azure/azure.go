@@ -1,9 +1,9 @@
 // Package azure speaks to Azure OpenAI: bodies and answers are OpenAI's own, so
-// that they go out and come back untouched. What differs is where a model
-// stands, at the address of its deployment where the API has a dated version,
+// that they go out and come back untouched. The differences are the address of a model,
+// which is that of its deployment where the API has a dated version,
 // and the form of errors.
 //
-// Who asks is proven by the endpoint (package credential, or the key in the
+// The endpoint adds the credential (package credential, or the key in the
 // header api-key), and the version of the API is in its query.
 //
 // Out of scope: anything that OpenAI's dialect does too.

@@ -2,7 +2,7 @@
 // OpenAI's and Anthropic's own bodies: [OpenAI] and [Anthropic] differ from
 // these dialects only in the form of errors.
 //
-// Who asks is proven by the endpoint (package credential): a key as bearer
+// The endpoint adds the credential (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.
 //
 // Out of scope: Bedrock's own bodies (Converse, InvokeModel) and its binary

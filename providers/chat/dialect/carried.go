@@ -15,11 +15,11 @@ const (
 	// URLs and for base64 that begins as a file of a known kind does.
 	Unknown Way = iota
 	// Written is text of the model. A large data URL in it counts as such only where no
-	// usage was reported: a model that draws into its text reports what that took.
+	// usage was reported: a model that draws into its text reports its usage.
 	Written
 	// Media is base64, a data URL, or a link. All else in such a member counts as text.
 	Media
-	// Sealed is what nobody here can read: signatures and encrypted thoughts. It counts as
+	// Sealed is data that we cannot read: signatures and encrypted thoughts. It counts as
 	// media do.
 	Sealed
 	// Label names something. Up to labelBytes it does not count; a longer one counts as text.
@@ -95,7 +95,7 @@ const (
 type Texts interface {
 	// Add takes text, escaped as in JSON.
 	Add(key uint16, escaped []byte)
-	// AddUnknown takes what counts as text but may be none.
+	// AddUnknown takes data that counts as text but may be something else.
 	AddUnknown(key uint16, escaped []byte)
 	// AddMedia takes so many bytes that are not text, each worth that many 1/1024 tokens.
 	AddMedia(bytes, worth int64)

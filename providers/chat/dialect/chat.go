@@ -6,8 +6,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Chat is what routes has learnt of a chat or embeddings request; a dialect
-// makes the upstream's request of it. Body and what points into it are valid
+// Chat is a chat or embeddings request as routes has read it; a dialect
+// makes the upstream's request of it. Body and references to it are valid
 // until the request ends.
 type Chat struct {
 	Body  []byte
@@ -74,7 +74,7 @@ type Chat struct {
 // result for an empty one.
 const NotShown = "(An image, which is not shown to this model.)"
 
-// Beside stands for the text of a result that has none: pictures follow.
+// Beside stands for the text of a result without text: pictures follow.
 const Beside = "(The result is shown beside this text.)"
 
 var effortNone = []byte("none")
@@ -132,7 +132,7 @@ func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == sca
 // a word of the client it is shown (addendum 5.7).
 func (c *Chat) HidesUsage() bool { return c.IncludeUsage != nil && !*c.IncludeUsage }
 
-// AppendCost appends what follows the usage in a stream.
+// AppendCost appends the members behind the usage in a stream.
 func (c *Chat) AppendCost(dst []byte, u *Usage) []byte {
 	if c.Cost == nil {
 		return dst
@@ -146,7 +146,7 @@ const keepScratch = 64 << 10
 // Scratch is memory that one request's translation uses and the next one
 // reuses. The zero value is ready.
 type Scratch struct {
-	// Buf holds what patches insert or the body that was written anew.
+	// Buf holds the bytes that patches insert or the rewritten body.
 	Buf []byte
 	// Cuts and Picks are working lists of request patches.
 	Cuts  []scan.Span
@@ -157,7 +157,7 @@ type Scratch struct {
 	Out []byte
 }
 
-// Reset readies s for the next request and gives back what grew large.
+// Reset readies s for the next request and gives back large buffers.
 func (s *Scratch) Reset() {
 	if cap(s.Buf) > keepScratch {
 		s.Buf = nil

@@ -10,7 +10,7 @@ import (
 // escaped as they are between their quotes. All slices are valid during the call.
 type ChunkWriter interface {
 	// Begin comes once, before all else of the first chunk. The model and the parameters
-	// are JSON values; nil: the chunk has none.
+	// are JSON values; nil if absent.
 	Begin(id, model, parameters []byte)
 	// Thought adds to the model's thoughts.
 	Thought(text []byte)
@@ -22,7 +22,7 @@ type ChunkWriter interface {
 	Refusal(text []byte)
 	// Source is an entry of annotations.
 	Source(entry []byte)
-	// Call begins a call or adds to one. The index is -1 where the upstream has none.
+	// Call begins a call or adds to one. The index is -1 where the upstream sends no index.
 	Call(index int64, custom bool, id, name, input []byte)
 	// Stop is a finish_reason, and the stop sequence where the upstream names it.
 	Stop(reason, sequence []byte)

@@ -17,7 +17,7 @@ type writer interface {
 	// absent. think filters the text; nil: nothing is left out.
 	text(choice int64, text, logprobs []byte, think *Think)
 	event(e *Event)
-	// finish ends a choice with what think still holds.
+	// finish ends a choice with the text that think still holds.
 	finish(choice int64, reason string, think *Think)
 	// end ends the answer, done ends one that failed.
 	end(a *Answer)

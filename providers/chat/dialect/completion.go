@@ -161,7 +161,7 @@ func (w *wholeChoice) append(b []byte, index int64) []byte {
 func (c *completion) done()       {}
 func (c *completion) fail([]byte) {}
 
-// reset readies w for the next answer and gives back what grew large.
+// reset readies w for the next answer and gives back large buffers.
 func (c *completion) reset() {
 	c.out = nil
 	for i := range c.choices[:c.begun] {

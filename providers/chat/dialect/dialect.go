@@ -44,10 +44,10 @@ type Stream interface {
 	// were delivered.
 	Exceeds(most int64) bool
 	// Cut ends an answer that goes on beyond its cap as the model should have: with the
-	// finish_reason length. short is what stays of what Pass just returned, tail stands
+	// finish_reason length. short is the remaining part of the last result of Pass, tail goes
 	// behind it and ends the answer; nil: it cannot be ended here.
 	Cut(out []byte) (short, tail []byte)
-	// AtBoundary says that an event may be written after what Pass returned.
+	// AtBoundary says that an event may be written after the result of Pass.
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.
 	Done() bool
@@ -71,7 +71,7 @@ type Failure struct {
 	Message    string
 	Param      string // only with context_length_exceeded
 	RetryAfter time.Duration
-	// Verdict is what follows for the request and for the target's health.
+	// Verdict is the consequence for the request and for the target's health.
 	Verdict attempt.Verdict
 }
 

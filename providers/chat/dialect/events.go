@@ -7,7 +7,7 @@ import (
 
 const (
 	// MaxEvent is the largest event that is held until it is whole, where a dialect
-	// has none larger. A larger one goes out as it comes.
+	// has no larger one. A larger one goes out as it comes.
 	MaxEvent = 64 << 10
 	// keepHeld is how much memory for held bytes a reused Events keeps.
 	keepHeld = 4 << 10
@@ -22,14 +22,14 @@ var bom = []byte("\xef\xbb\xbf")
 // The rest that is not yet a whole event is held and comes in front of the next bytes;
 // in between nothing is copied.
 type Events struct {
-	// From and To enclose, in what Feed returned, the event that Next found,
+	// From and To enclose, in the result of Feed, the event that Next found,
 	// with its lines' ends and the empty line.
 	From, To int
 	// Data is its data: without the field name, several lines joined by a space,
 	// which between JSON's tokens means the same as their ends, and which breaks no
 	// event where a line ended inside a string.
 	Data []byte
-	// DataFrom is where Data begins in what Feed returned; -1 when it was joined.
+	// DataFrom is where Data begins in the result of Feed; -1 when it was joined.
 	DataFrom int
 	// Name is its event field.
 	Name []byte
@@ -87,7 +87,7 @@ func (e *Events) Keep() {
 	e.From, e.To = 0, 0
 }
 
-// Source is what From and To refer to.
+// Source is the buffer that From and To refer to.
 func (e *Events) Source() []byte { return e.src }
 
 // Next finds the next whole event. An event can be without data: a comment, an

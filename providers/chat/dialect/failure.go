@@ -206,7 +206,7 @@ func repeats(text string, prompt []byte) bool {
 // notation of a text.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`, `\'`, "'")
 
-// plainWords are the words of a text in lower case, without what stands around them.
+// plainWords are the words of a text in lower case, without the punctuation around them.
 func plainWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(unescaped.Replace(text)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

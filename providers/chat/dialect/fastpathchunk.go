@@ -19,7 +19,7 @@ type fastPathChunk struct {
 	call int64
 }
 
-// learn keeps what stands around the only text of a chunk, which is a piece of data.
+// learn keeps the bytes around the only text of a chunk, which is a piece of data.
 func (f *fastPathChunk) learn(data []byte, only *fact) {
 	f.forget()
 	from := cap(data) - cap(only.text)

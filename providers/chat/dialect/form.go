@@ -16,7 +16,7 @@ const (
 
 // Form is how one client asks for a chat completion where it does so in another form
 // than that of chat completions. Its own body has become a chat body before anything
-// else is done with it; what chat completions say is turned back as the last step.
+// else is done with it; the chat completion is turned back as the last step.
 // A Form belongs to one request.
 type Form interface {
 	Kind() FormKind

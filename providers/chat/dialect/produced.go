@@ -65,7 +65,7 @@ type Produced struct {
 	doubt doubt // how it is counted where a usage was reported
 
 	sources int32  // bytes of the model's input, at most sourceBytes
-	around  uint32 // checksum of what stood around the last texts
+	around  uint32 // checksum of the bytes around the last texts
 
 	looked int64 // no need to count before the estimate is above this
 	hidden int64 // bytes of reasoning that was sealed

@@ -8,7 +8,7 @@ const usageSlack = 64
 // upstream told, perhaps none; final says that it told it of the whole answer.
 //
 // A usage is believed as far as the bytes that were delivered do not contradict
-// it. It is counted instead if the answer has none, when the answer did not come to
+// it. It is counted instead if the answer has no usage, when the answer did not come to
 // its end (some upstreams send zeros until then), when it names no completion
 // beside a text, or less than half of the text and more than usageSlack tokens
 // short of it. Whatever the count, it stays within the request's limits.
@@ -51,7 +51,7 @@ func prompt(u Usage, c *Chat) Usage {
 	return u
 }
 
-// count takes our count of the text, and what all else is worth, where the usage is
+// count takes our count of the text, and the worth of all else, where the usage is
 // missing or cannot be true.
 func (u *Usage) count(tokens, worth, reasoning int64, final bool) {
 	if u.Seen && (final && (u.Completion > 0 || worth == 0) || tokens+worth <= u.Completion) &&

@@ -20,7 +20,7 @@ type Think struct {
 	cutLen  int
 }
 
-// Filter appends what remains of a piece.
+// Filter appends the rest of a piece.
 func (t *Think) Filter(dst, escaped []byte) []byte {
 	for t.cutLen > 0 && len(escaped) > 0 {
 		t.cut[t.cutLen] = escaped[0]
@@ -74,7 +74,7 @@ func (t *Think) filter(dst, escaped []byte) []byte {
 	return dst
 }
 
-// giveUp lets go what looked like the beginning of a tag and is none.
+// giveUp releases text that looked like the beginning of a tag.
 func (t *Think) giveUp(dst []byte) []byte {
 	t.matched = 0
 	if len(t.pending) > 0 {

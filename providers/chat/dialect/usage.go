@@ -66,7 +66,7 @@ const (
 var usageDocs = sync.Pool{New: func() any { return new(scan.Document) }}
 
 // ReadUsage reads a usage object. It reports false, and leaves u alone, when
-// raw is none: null, not an object, or without any count.
+// raw is not a usage: null, not an object, or without any count.
 func ReadUsage(raw []byte, u *Usage) bool {
 	doc := usageDocs.Get().(*scan.Document)
 	defer usageDocs.Put(doc)

@@ -9,7 +9,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// The functions of this file judge what clients wrote where a dialect writes
+// The functions of this file judge clients' texts where a dialect writes
 // requests anew: only texts that they let pass are put into the upstream's JSON.
 
 // IsToken says that a text has letters, digits, _ and - only.

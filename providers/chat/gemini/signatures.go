@@ -21,7 +21,7 @@ type keptThoughts struct {
 	ours    bool              // some entry is of this dialect
 	text    []byte            // signature of the text
 	calls   map[string][]byte // signatures of this message's calls by their ids
-	stray   []byte            // signature of a call that nobody knows, for the first one
+	stray   []byte            // signature of an unknown call, for the first one
 }
 
 // entry is one of reasoning_details.

@@ -17,7 +17,7 @@ const (
 	// maxAddress and maxTitle bound one source's; many places may name it.
 	maxAddress = 8 << 10
 	maxTitle   = 1 << 10
-	// maxSourced bounds what all places together may be long.
+	// maxSourced bounds the length of all places together.
 	maxSourced = 256 << 10
 )
 

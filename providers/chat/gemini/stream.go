@@ -28,7 +28,7 @@ type stream struct {
 	scanned scan.Document
 	single  bool // one call of a tool is wanted
 
-	id, callID, pieces []byte // what events point into
+	id, callID, pieces []byte // buffers that events point into
 	calls              [maxChoices]choice
 }
 

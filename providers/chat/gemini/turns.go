@@ -168,7 +168,7 @@ func (r *request) endTurn() {
 	r.open, r.parts = "", 0
 }
 
-// text writes a text part; signature is what belongs to it, nil: nothing.
+// text writes a text part; signature is its own, nil if absent.
 func (r *request) text(raw, signature []byte) {
 	r.part()
 	r.b = append(append(r.b, `{"text":`...), raw...)

@@ -148,8 +148,8 @@ func (r *reader) plain(text []byte) {
 	r.b = base64.StdEncoding.AppendEncode(r.b, text)
 }
 
-// parts writes a document that was given in parts. Pictures among them are for those
-// who know such documents.
+// parts writes a document that was given in parts. Pictures among them are for
+// upstreams that know such documents.
 func (r *reader) parts(s int32, carrier string) {
 	if carrier != "file" {
 		r.no(r.doc.Path(s)+".type", "a picture cannot be of parts.")

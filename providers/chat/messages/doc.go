@@ -5,7 +5,7 @@
 // thoughts.go, chunks in stream.go and emit.go. Members that no chat body has a word for are left
 // out and reported (Form.LeftOut), unless they change the price or the rights of a tool.
 //
-// Thoughts go both ways with what makes them valid: those of other makers than
+// Thoughts go both ways with their signatures: those of other makers than
 // Anthropic travel sealed in a signature (seal.go).
 //
 // Out of scope: upstreams, prices, and requests to an upstream

@@ -89,7 +89,7 @@ func (s *stream) add(text []byte) {
 	s.out = append(append(append(s.out, s.head...), text...), "\"}}\n\n"...)
 }
 
-// delta sends what else may be added to the open block.
+// delta sends another addition to the open block.
 func (s *stream) delta(head string) {
 	s.out = append(s.out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"delta":`...)

@@ -245,7 +245,7 @@ func (r *reader) output() {
 }
 
 // thoughts writes the model's earlier thoughts: as text for servers that read it so,
-// and one by one with what makes them valid.
+// and one by one with their signatures.
 func (r *reader) thoughts(blocks []int32) {
 	texts := 0
 	for _, b := range blocks {

@@ -6,7 +6,7 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// Seal begins the signatures of thoughts that are not Anthropic's own: what follows is
+// Seal begins the signatures of thoughts that are not Anthropic's own: the rest is
 // the entry of reasoning_details, which its maker wants back as it was.
 const Seal = "fbx1."
 

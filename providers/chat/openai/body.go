@@ -461,7 +461,7 @@ func (m *BodyMeter) Unsealed() bool { return false }
 // Betrayed is false, as Unsealed is.
 func (m *BodyMeter) Betrayed() bool { return false }
 
-// FailedWith is nil: who takes an answer of 2xx at its word.
+// FailedWith is nil: an answer of 2xx counts as a success.
 func (m *BodyMeter) FailedWith() []byte { return nil }
 
 // AtBoundary is false: nothing can be written behind a part of a document.

@@ -338,7 +338,7 @@ func (p *patcher) finish() []proxy.Patch {
 			p.patches[k], p.patches[k-1] = p.patches[k-1], p.patches[k]
 		}
 	}
-	// What lies in a value that is replaced need not be changed.
+	// A part of a replaced value need not be changed.
 	kept := p.patches[:0]
 	for _, next := range p.patches {
 		if n := len(kept); n == 0 || next.From >= kept[n-1].To {

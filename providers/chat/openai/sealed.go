@@ -19,8 +19,8 @@ const (
 	maxSealedEvent = 1 << 20
 	// maxSealedDepth is how deep its brackets may nest; usual ones have six.
 	maxSealedDepth = 32
-	// maxWord is the longest name of a role, a reason or an id; maxLabel that of what
-	// is next to the choices.
+	// maxWord is the longest name of a role, a reason or an id; maxLabel that of a member
+	// beside the choices.
 	maxWord  = 64
 	maxLabel = 256
 	// maxStop is the longest of the client's own stop sequences.
@@ -76,7 +76,7 @@ func (s *stream) learnSealed(data []byte) {
 }
 
 // bare says that an event has one line of data at most, and beside it lines of the other
-// fields and comments. A line that is none by the specification of event streams may be
+// fields and comments. A line that is not one by the specification of event streams may be
 // one of data to readers that are less exact.
 func (s *stream) bare() bool {
 	e := &s.events

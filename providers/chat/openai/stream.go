@@ -31,7 +31,7 @@ type stream struct {
 	hide   bool // drop the event that has nothing but usage
 
 	usual    fastPathEvent
-	ident    []byte // of the first event, what precedes its choices
+	ident    []byte // of the first event, the part before its choices
 	id       []byte // of the completion; only enclaves' are kept
 	final    bool   // the last usage came with or after a finish_reason
 	finished bool   // a choice has a finish_reason
@@ -64,7 +64,7 @@ type span struct {
 	insert   bool // it is absent; an object's members begin at from
 }
 
-// verdict is what becomes of an event.
+// verdict is the treatment of an event.
 type verdict uint8
 
 const (
@@ -151,7 +151,7 @@ func (s *stream) judge() verdict {
 	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
-		// lines behind what did not go out are part of it.
+		// lines behind a dropped event are part of it.
 		if first := s.events.Source()[s.events.From]; s.dropped && (first == '\n' || first == '\r') {
 			return drop
 		}

@@ -37,7 +37,7 @@ func (f *fastPathEvent) learn(data []byte, d *delta) {
 	f.rest = append(f.rest[:0], behind[end:]...)
 }
 
-// harmless says that nothing of interest is in what follows a delta.
+// harmless says that nothing of interest is behind a delta.
 func harmless(behind []byte) bool {
 	return usageAt(behind, find(behind, 0, usageKey)) < 0 && find(behind, 0, deltaKey) < 0 &&
 		!hasFinish(behind) && find(behind, 0, errorKey) < 0
@@ -57,7 +57,7 @@ func (f *fastPathEvent) match(data []byte, text *dialect.Produced) bool {
 	return true
 }
 
-// find is the text of such an event, and what follows its choices.
+// find is the text of such an event, and the rest behind its choices.
 func (f *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
 	if len(f.head) == 0 || len(data) < len(f.head)+len(f.tail) || !bytes.Equal(data[:len(f.head)], f.head) {
 		return nil, 0, nil, false

@@ -18,8 +18,8 @@ type Options struct {
 	// Spec writes responses and events as addendum 6.3 and 6.4 have them, instead of as
 	// OpenAI's own packages parse them.
 	Spec bool
-	// Extras keeps what OpenAI's packages send beyond the specification, where chat
-	// completions have a name for it.
+	// Extras keeps members that OpenAI's packages send beyond the specification, where chat
+	// completions have a name for them.
 	Extras bool
 }
 
@@ -36,7 +36,7 @@ type Form struct {
 	o       *Options
 	body    []byte
 	doc     *scan.Document // of body, with Shape
-	id      []byte         // what ids are made of
+	id      []byte         // the base of ids
 	created int64          // Unix seconds
 
 	b       []byte       // the chat body
@@ -152,7 +152,7 @@ func (f *Form) leaveUnread() {
 // Kind is dialect.Form.
 func (f *Form) Kind() dialect.FormKind { return dialect.Responses }
 
-// Problems are what keeps the body from becoming a chat body, by the client's names.
+// Problems are the reasons why the body cannot become a chat body, by the client's names.
 func (f *Form) Problems() []dialect.Unsupported { return f.problems }
 
 // maxProblems bounds the answer to a body that is wrong in many places.

@@ -137,7 +137,7 @@ items:
 			said = true
 		case "reasoning":
 			if said && !called {
-				break items // it was thought before what follows
+				break items // it was thought before the next items
 			}
 		case "function_call", "custom_tool_call", "tool_search_call", "local_shell_call":
 			called = true

@@ -160,7 +160,7 @@ func (s *stream) endPart(it *item) {
 	it.endPart(s.spec)
 }
 
-// thought is the reasoning that is open. Where a block of it is over, what follows is
+// thought is the reasoning that is open. Where a block of it is over, the next text is
 // another's.
 func (s *stream) thought(goesOn bool) *item {
 	if s.last >= 0 && s.items[s.last].kind == reasoningItem && (goesOn || !s.items[s.last].sealed) {

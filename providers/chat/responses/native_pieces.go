@@ -157,7 +157,7 @@ func (p *patcher) appendTools(dst []byte, list int32, spaces bool) []byte {
 	return append(dst, ']')
 }
 
-// choice writes who chooses among the tools.
+// choice writes the choice among the tools.
 func (p *patcher) choice() {
 	at := p.doc.TopIndex(TopToolChoice)
 	if at < 0 || p.doc.Fields[at].Kind != scan.Object {

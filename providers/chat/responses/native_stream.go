@@ -78,8 +78,8 @@ func (s *nativeStream) Pass(p []byte) []byte {
 	return s.out
 }
 
-// readEvent reads an event, and says whether it was written into out, behind what of src
-// precedes it.
+// readEvent reads an event, and says whether it was written into out, behind the part of src
+// before it.
 func (s *nativeStream) readEvent(src []byte, from int) (written bool) {
 	data := s.events.Data
 	s.Text.Event(s.events.To-s.events.From, data)

@@ -7,7 +7,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// readNativeUsage reads the usage of a response. It leaves u alone when raw is none.
+// readNativeUsage reads the usage of a response. It leaves u alone when raw is not a usage.
 func readNativeUsage(raw []byte, u *dialect.Usage) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return

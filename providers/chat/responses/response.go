@@ -50,7 +50,7 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 	return append(dst, `,"output":[`...)
 }
 
-// appendTail appends what follows the output.
+// appendTail appends the members behind the output.
 func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	dst = append(dst, `],"usage":`...)
 	if u := &o.usage; u.Seen {
@@ -126,7 +126,7 @@ func (f *Form) appendEcho(dst []byte, o *outcome) []byte {
 	return dst
 }
 
-// appendTools repeats the tools, functions with all their members, and who chooses.
+// appendTools repeats the tools, functions with all their members, and the choice.
 func (f *Form) appendTools(dst []byte) []byte {
 	dst = append(dst, `,"tool_choice":`...)
 	switch at := f.doc.TopIndex(TopToolChoice); {

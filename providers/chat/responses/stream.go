@@ -218,7 +218,7 @@ func (s *stream) Fault(code, message []byte) {
 	s.endEvent()
 }
 
-// appendErrorMembers appends what follows an error event's type and number.
+// appendErrorMembers appends the members behind an error event's type and number.
 func appendErrorMembers(dst, code, message []byte) []byte {
 	dst = append(append(append(dst, `,"code":"`...), code...), '"')
 	dst = append(append(append(dst, `,"message":"`...), message...), '"')

@@ -10,8 +10,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What models thought goes through chat completions as reasoning_content and, for
-// going on with it, as reasoning_details. A reasoning item has a summary and one
+// Models' thoughts go through chat completions as reasoning_content and, for
+// going on with them, as reasoning_details. A reasoning item has a summary and one
 // opaque string. That string is the details as they are, in base64 behind sealHead, so
 // that nothing of them is lost on the way through a client.
 const sealHead = "rd1_"

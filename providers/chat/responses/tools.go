@@ -149,7 +149,7 @@ func isWebSearch(kind []byte) bool {
 	return bytes.Equal(kind, []byte("web_search")) || bytes.HasPrefix(kind, []byte("web_search_"))
 }
 
-// toolChoice writes who chooses.
+// toolChoice writes the choice among the tools.
 func (f *Form) toolChoice() {
 	at := f.doc.TopIndex(TopToolChoice)
 	if at < 0 || f.doc.Fields[at].Kind == scan.Null {

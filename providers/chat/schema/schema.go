@@ -40,7 +40,7 @@ type Bad struct{ Text string }
 
 func (b *Bad) Error() string { return b.Text }
 
-// ErrUnchecked says that nobody knows whether an answer follows its schema: there was no
+// ErrUnchecked says that it is unknown whether an answer follows its schema: there was no
 // place for the check, or it took too much time or memory.
 var ErrUnchecked = errors.New("the answer could not be checked against its schema")
 

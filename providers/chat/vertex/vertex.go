@@ -3,7 +3,7 @@
 // which is in the body. Gemini models are spoken to as on Google's own API,
 // below another address.
 //
-// Who asks is proven by the endpoint (package credential).
+// The endpoint adds the credential (package credential).
 //
 // Out of scope: anything that the Messages dialect does too.
 package vertex
