@@ -99,7 +99,7 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 		return err
 	}
 	if l.node == nil {
-		return nil // an operator's; the nodes hear of it
+		return nil // an operator's; the feed notifies the nodes
 	}
 	a.mu.Lock()
 	a.lease.newDay = true

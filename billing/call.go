@@ -177,7 +177,7 @@ func repeated[A any](l *Ledger, c *call, q Operation[A], row *store.AuditRow) (a
 const secretUs = int64(24 * 3600 * 1e6)
 
 // secretOf is the randomness of a secret. With an idempotency key it is always the same, and
-// nobody without the pepper of the store can tell it.
+// unpredictable without the pepper of the store.
 func (c *call) secretOf(l *Ledger) (b [32]byte) {
 	if c == nil || c.Key == "" {
 		_, _ = rand.Read(b[:])

@@ -256,7 +256,7 @@ func (c *Characters) read(slug string, version int64) (*reviewList, error) {
 // NewReview is a review that an operator adds.
 type NewReview struct {
 	Slug      string    `json:"slug"`
-	Account   string    `json:"account,omitempty"` // id or name; empty: somebody without one
+	Account   string    `json:"account,omitempty"` // id or name; empty: a client without one
 	Rating    int       `json:"rating"`
 	Locale    string    `json:"locale,omitempty"`
 	Message   string    `json:"message,omitempty"`
@@ -403,7 +403,7 @@ func (c *Characters) reviewer(r *store.ReviewRow) string {
 	return "user-" + c.Pseudonym("reviewers", who)
 }
 
-// Pseudonym is a short name for somebody, the same on all nodes, which does not reveal
+// Pseudonym is a short name for a person, the same on all nodes, which does not reveal
 // the person. Different purposes give different names.
 func (c *Characters) Pseudonym(purpose, who string) string {
 	mac := hmac.New(sha256.New, c.l.DeriveSecret("pseudonyms of "+purpose))

@@ -24,7 +24,7 @@ var (
 func monotonic() int64 { return int64(time.Since(processStart)) }
 
 // At is a reading of the clock on both. One without a monotonic part is of a
-// clock that nobody sets.
+// clock that is never set.
 func At(t time.Time) window.Instant {
 	return window.Instant{Wall: t.UnixNano(), Mono: processStartNs + int64(t.Sub(processStart))}
 }
@@ -67,7 +67,7 @@ func (l *Ledger) Today() int32 { return l.day(l.now()) }
 // clock decides the windows that it keeps (package limits). A node's own clock
 // only measures how long something takes, and its own rate windows. So clocks
 // that differ by some minutes cost no limit and no money. A difference of more
-// than that is somebody's mistake that sessions, certificates and logs would
+// than that is a mistake that sessions, certificates and logs would
 // suffer from too: a node refuses to start with it. One that comes later, while
 // requests are served, stops none of them: it is an error in the log and in the
 // metrics.

@@ -80,7 +80,7 @@ func (a *AccountState) owe(r *journal.Record) {
 }
 
 // handedIn is the money handed in for debt that the store does not have yet.
-// Where somebody else has paid that, too, it comes back.
+// Where another node has paid that, too, it comes back.
 func (s *lease) handedIn() (sum Nano) {
 	for _, m := range s.marks {
 		sum += max(0, -m.net)

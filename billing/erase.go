@@ -76,7 +76,7 @@ func (l *Ledger) eraseRequests(account uint32) (int64, error) {
 }
 
 // eraseKept removes the kept answers of an account, and their items: those of this node, or in
-// Redis. Other nodes with files do so when they hear of the account.
+// Redis. Other nodes with files do so at the change in the feed.
 func (l *Ledger) eraseKept(account uint32) (n int64, err error) {
 	for _, erase := range []func(uint32) (int64, error){l.keyed.Erase, l.items.Erase, l.responses.Erase} {
 		erased, failed := erase(account)

@@ -42,7 +42,7 @@ func (l *Ledger) NodeNo() uint32 {
 var errDeciding = errors.New("the store does not say whether the job was sold")
 
 // PrepareJob records the charge of a job, before it is sold, and writes into its row
-// whose it is, where its charge stands and that this node is its first owner. From
+// its account, where its charge is and that this node is its first owner. From
 // here on the hold is one of a job: its charge is s, and at most the amount it
 // holds, so that all of it can be given back.
 func (h *Hold) PrepareJob(s Settlement, row *store.JobRow) error {
@@ -88,7 +88,7 @@ func (j *Jobs) AddJob(row *store.JobRow, sinceUs int64) (existing *store.JobRow,
 const decideEvery = 250 * time.Millisecond
 
 // DropJob takes back a job that was not sold. gone says that its row is not there and
-// never will be: the hold is to be voided; else somebody drives it, and the hold is to
+// never will be: the hold is to be voided; else a node drives it, and the hold is to
 // be settled. It returns once this is known, or when the ledger is closed: the hold
 // stays open then, and the next start decides.
 func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {

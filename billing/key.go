@@ -209,7 +209,7 @@ type KeyInfo struct {
 
 	LimitUSD  *Nano     `json:"limit_usd"`
 	LimitDIEM *Nano     `json:"limit_diem"`
-	Used      *KeyUsage `json:"used_in_period,omitempty"` // of the limits in their period; nil: there are none
+	Used      *KeyUsage `json:"used_in_period,omitempty"` // of the limits in their period; nil: no limits
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.

@@ -281,7 +281,7 @@ func (c *KeyChange) apply(row *store.KeyRow) error {
 	return nil
 }
 
-// DeleteKey revokes a key of the account: from its return on nobody gets in
+// DeleteKey revokes a key of the account: from its return on no request gets in
 // with it.
 func (ac Accounts) DeleteKey(a *AccountState, id string) error {
 	if _, err := ac.ownKey(a, id); err != nil {

@@ -16,7 +16,7 @@ import (
 // not applied yet, at any time but within a lease operation.
 type lease struct {
 	node     *node
-	unleased money.Parts // left in the store, as last heard
+	unleased money.Parts // left in the store, as last read
 	others   money.Parts // leased to other nodes
 	heardNs  int64       // when, by the monotonic clock
 	newDay   bool        // nothing is known about the DIEM of this day
@@ -29,7 +29,7 @@ type lease struct {
 	giveAmount Nano // how much goes back; giveAll: the free money
 	looking    bool // in the node's queue for a look
 	recalls    recalls
-	debt       Nano       // of the account in the store, as last heard
+	debt       Nano       // of the account in the store, as last read
 	marks      []debtMark // oldest first
 
 	listed   bool // in node.queue.active

@@ -209,7 +209,7 @@ func (q *leaseQueue) finish() bool {
 	}
 	q.n.heard(err)
 	if errors.Is(err, store.ErrReclaimed) {
-		_, _ = q.n.beat() // it says the same, and lets the node go on
+		_, _ = q.n.beat() // it says the same, and allows the node to go on
 		return false
 	}
 	if err != nil {

@@ -133,7 +133,7 @@ func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 }
 
 // owns refuses a journal that belongs to another store: a store that has never
-// heard of this node was restored from a backup or is a new one, and would make
+// known this node was restored from a backup or is a new one, and would make
 // all its charges again.
 func (n *node) owns(dir string) error {
 	segments, err := disk.List(dir, journal.Suffix)

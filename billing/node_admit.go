@@ -143,7 +143,7 @@ func (n *node) fetch(k *Key, want, least Nano, try func(final bool) (done bool))
 
 // sources says where more for a hold could come from.
 type sources struct {
-	left   bool       // leased to nobody
+	left   bool       // in no lease
 	others bool       // leased to other nodes
 	reach  Nano       // the most it could take if everything free came here
 	reason DenialCode // why it could not even then; InsufficientBalance when it could

@@ -113,7 +113,7 @@ func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 	return list
 }
 
-// restate takes the leases from the store: everything is applied, and nobody
+// restate takes the leases from the store: everything is applied, and none
 // but the caller holds the account.
 func (s *lease) restate(a *AccountState, list []store.Funds) {
 	s.rests = nil

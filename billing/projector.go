@@ -127,7 +127,7 @@ func (p *projector) run() {
 }
 
 // hurry lets the next projection come at once: there is something in the journal
-// that other nodes should hear of.
+// that other nodes need in the store.
 func (p *projector) hurry() {
 	select {
 	case p.soon <- struct{}{}:

@@ -162,7 +162,7 @@ func (q *leaseQueue) readAnswers(open []*recall, byNo map[uint32]*AccountState) 
 }
 
 // heard judges an answer of the store. A node that had no lease when the others
-// were asked may not have heard of it.
+// were asked may not know of it.
 func (r *recall) heard(f *store.Recalled) {
 	r.done, r.more = true, false
 	for _, number := range f.Nodes {

@@ -131,7 +131,7 @@ type unknownKey struct {
 	err    error
 }
 
-// isUnknown says why nobody gets in with a secret; nil: that is not remembered.
+// isUnknown returns the remembered refusal of a secret; nil if absent.
 func (r *registry) isUnknown(d *store.Digest) error {
 	if known, ok := r.unknown.Get(cacheKey(d) + r.epoch.Load()); ok && known.digest == *d {
 		return known.err
@@ -202,7 +202,7 @@ func (e *RefusedKey) By() string {
 	return "key_revoked"
 }
 
-// usable says why nobody may use a key.
+// usable returns the reason why a key may not be used; nil: it may.
 func (l *Ledger) usable(k *Key) error {
 	err := k.use.barred()
 	if err == nil && !l.valid(k) {
@@ -282,7 +282,7 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 		if reading != nil {
 			return nil, fmt.Errorf("cannot look up a key: %w", reading)
 		}
-		leave() // it is not a stranger
+		leave() // the key is known
 		var k *Key
 		if k, err = l.adoptKey(row, epoch); !errors.Is(err, errMoved) {
 			return k, err
@@ -291,7 +291,7 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	return nil, fmt.Errorf("cannot look up a key: %w", err)
 }
 
-// dead says that nobody gets in with the key of a row any more.
+// dead says that the key of a row is revoked or has expired.
 func (l *Ledger) dead(row *store.KeyRow) bool {
 	expires := expiryNs(row.ExpiresUs)
 	return row.RevokedUs != 0 || expires != 0 && l.now() >= expires

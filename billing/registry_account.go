@@ -176,7 +176,7 @@ func (l *Ledger) allLoaded() []*AccountState {
 	return list
 }
 
-// Keys that nobody gets in with any more leave memory. Requests that were
+// Revoked and expired keys leave memory. Requests that were
 // admitted with one run on: they have the Key, and with the last of them it is
 // gone. A secret that is tried afterwards is read from the store and refused.
 

@@ -55,8 +55,8 @@ var ErrManyStrangers = errors.New("too many unknown keys are being tried")
 
 // strangers bounds how many reads of the store secrets can cause that are not in
 // memory: few at once, few that wait, by client address, and all others are refused
-// without a read. Keys that were made here of late are not strangers: their first
-// use waits for nobody.
+// without a read. Keys that were made here of late do not count: their first
+// use does not wait.
 type strangers struct {
 	turns *fair.Turns
 

@@ -11,7 +11,7 @@ import (
 
 // violations are the refusals by limits that the store does not have yet: a
 // short ring for each account, since only the last ones are ever shown. Memory
-// and writes stay bounded however hard somebody knocks: an account has at most
+// and writes stay bounded at any rate of refusals: an account has at most
 // maxViolations in a flush, and a flush at most flushViolations.
 type violations struct {
 	writing  sync.RWMutex // held while a flush moves refusals to the store; before mu

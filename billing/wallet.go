@@ -27,7 +27,7 @@ var (
 )
 
 // walletRest bounds the own account of a wallet when it is linked: less than
-// a request needs by default (x402.min_balance), so that nobody could spend it anyway.
+// a request needs by default (x402.min_balance), so that it could not be spent anyway.
 const walletRest = Nano(100_000_000)
 
 // WalletLink is a wallet that is linked to an account.
@@ -158,7 +158,7 @@ func (l Wallets) keyRow(address string, account uint32) *store.KeyRow {
 		Privacy: store.AnyModel, CreatedUs: l.now() / 1000}
 }
 
-// expectKey makes a key that was just written known here at once: somebody may
+// expectKey makes a key that was just written known here at once: a request may
 // have asked for it before.
 func (l Wallets) expectKey(key *store.KeyRow) {
 	r := l.registry

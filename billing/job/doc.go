@@ -1,6 +1,6 @@
 // Package job is work that outlives its request: the kinds of config.JobKinds, which clients
 // queue, ask after and fetch. A job is a row of the store (store.JobRow) before its
-// client hears of it, and is charged if and only if that row exists; a failed job is
+// client gets its id, and is charged if and only if that row exists; a failed job is
 // refunded, once.
 //
 // [Machine] drives the jobs that its node owns: it polls upstreams ([Maker]) in the

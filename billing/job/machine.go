@@ -37,7 +37,7 @@ type Terms struct {
 	Timeout          time.Duration // of a job, from its sale
 	PerAccount       int           // jobs of an account that may wait
 	Total            int           // jobs of all accounts
-	Keep             time.Duration // of media that nobody fetches
+	Keep             time.Duration // of media that are not fetched
 	AccountBytes     int64         // media of an account, above which it queues nothing more
 	TotalBytes       int64         // and of all
 	MaxBytes         int64         // of one result
@@ -67,8 +67,8 @@ const (
 	fetchWorking = 8
 	// askLimit is how long one question to an upstream may take.
 	askLimit = 2 * time.Minute
-	// patience is how long a client waits to hear that an upstream has its job. The answer
-	// is true then, too: the job is sold, and fails or not later on.
+	// patience is how long a client waits until an upstream has its job. A later answer
+	// says only that: the job is sold, and may still fail.
 	patience = 30 * time.Second
 	// maxSubmits is how often a job is handed over again, maxFetches how often media
 	// are fetched, and maxCancels how often an upstream is told to stop.

@@ -146,7 +146,7 @@ func (m *Machine) readRequests() {
 	}
 }
 
-// discardReleased has the media of a job deleted that its customer let go. The caller has mu.
+// discardReleased has the media of a job deleted that its customer released. The caller has mu.
 func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	if r.ReleasedUs == 0 || r.Owner != m.o.Node || r.State != store.JobCompleted || r.MediaType == "" || m.closed ||
 		m.entries[key] != nil {
@@ -193,7 +193,7 @@ func (m *Machine) expire() {
 }
 
 // dropMedia writes down that a job's media are deleted, and counts them no longer. false:
-// it could not, or somebody else is about it.
+// it could not, or another step is doing it.
 func (m *Machine) dropMedia(e *entry, state store.JobState) (ok bool) {
 	m.dropOnce(e.id, e.account, func() (size int64, done bool) {
 		_, ok = m.change(e, state, func(r *store.JobRow) {

@@ -273,7 +273,7 @@ func (m *Machine) cancel(e *entry) time.Duration {
 	return retire
 }
 
-// discard deletes the media of a job that its customer let go.
+// discard deletes the media of a job that its customer released.
 func (m *Machine) discard(e *entry) time.Duration {
 	if err := m.o.Keeper.Delete(m.ctx, e.id.String()); err != nil {
 		if m.ctx.Err() != nil {

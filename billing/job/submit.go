@@ -183,7 +183,7 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *initialSubmit) {
 	t.Order, t.Asking = row.Order, m.asking(e)
 	sub, err := m.submit(t)
 	if vague := new(asyncjob.Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
-		vague.Again = false // nobody will have the order any more
+		vague.Again = false // the order is not kept
 	}
 	refusal := refusedWith(err)
 	if refusal != nil && f.answered.CompareAndSwap(false, true) {
@@ -327,7 +327,7 @@ func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.
 	return m.fail(e, unknown(err)), Outcome{Unknown: err}
 }
 
-// accepted writes down that an upstream has a job, before anybody hears of it.
+// accepted writes down that an upstream has a job, before its client gets an answer.
 func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 	to := store.JobRunning
 	if sub.Done != nil && sub.Done.Done && sub.Done.Body != nil {
@@ -374,7 +374,7 @@ func (m *Machine) settle(e *entry, row *store.JobRow) {
 	e.place, e.handle, e.begun = m.placeOf(row), row.Handle, now()
 }
 
-// abandon stops a job at an upstream whose row went elsewhere meanwhile: nobody will ask
+// abandon stops a job at an upstream whose row went elsewhere meanwhile: no node will ask
 // after it. It is tried a few times.
 func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	t := e.task()

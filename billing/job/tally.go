@@ -93,7 +93,7 @@ func (m *Machine) count(fresh time.Duration) error {
 	m.counting.Lock()
 	defer m.counting.Unlock()
 	m.mu.Lock()
-	if fresh > 0 && now().Sub(m.tally.at) <= fresh { // somebody else had it count meanwhile
+	if fresh > 0 && now().Sub(m.tally.at) <= fresh { // another caller counted meanwhile
 		m.mu.Unlock()
 		return nil
 	}

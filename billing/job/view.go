@@ -74,7 +74,7 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	return v, nil
 }
 
-// known says that the customer of a job still has it: it was not let go, and is not over.
+// known says that the customer of a job still has it: it was not released, and is not over.
 func known(r *store.JobRow) bool {
 	over := r.State == store.JobCompleted && r.MediaType == "" ||
 		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro()
@@ -149,7 +149,7 @@ func (m *Machine) progress(key id, v *View) int {
 	return int(min(99, 100*v.Took/max(v.Average, 1)))
 }
 
-// Release lets a job go. ok is false where its media cannot be deleted now: then it is
+// Release drops a job for its customer. ok is false where its media cannot be deleted now: then it is
 // as before. found is false where it was gone already.
 func (m *Machine) Release(ctx context.Context, v *View) (ok, found bool, err error) {
 	if v.Completed() {
@@ -181,7 +181,7 @@ func (m *Machine) vacate(queueID string) {
 	})
 }
 
-// Forget lets a job go, and has its media deleted soon.
+// Forget drops a job for its customer, and has its media deleted soon.
 func (m *Machine) Forget(queueID string) (found bool, err error) {
 	found, err = m.o.Store.ReleaseJob(queueID, now().UnixMicro())
 	if err != nil || !found {

@@ -73,7 +73,7 @@ type entry struct {
 	busy     bool // a step is being taken, or waits for room
 	released bool // its customer let it go
 	waiting  bool // it has not ended, and counts in the tally
-	poked    bool // somebody wants to know, while a step was being taken
+	poked    bool // a client asked for its state while a step was under way
 	failures uint16
 	created  time.Time // when it was sold
 	begun    time.Time // when its upstream took it
@@ -297,7 +297,7 @@ func (m *Machine) rearm(e *entry) {
 	}
 }
 
-// pokeEvery is how often a job's upstream is asked at most since somebody wants to know.
+// pokeEvery is how often a job's upstream is asked at most for the sake of clients.
 const pokeEvery = time.Second
 
 // Poke has an upstream asked soon how a job stands, by the node that owns the job.

@@ -92,8 +92,8 @@ type Options struct {
 	Prefix string // of all names in Redis: those of one store
 	Log    *zerolog.Logger
 	Clock  func() window.Instant // of this machine
-	// Skewed gets how far that clock is ahead of Redis's, as often as they are
-	// compared; nil: nobody is.
+	// Skewed gets how far that clock is ahead of Redis's, at each
+	// comparison; nil: no callback.
 	Skewed func(time.Duration)
 }
 

@@ -246,7 +246,7 @@ func (s *Limits) send(keys []any, blob []byte, a *answer) error {
 	return err
 }
 
-// await waits for a slice that somebody else asks for.
+// await waits for a slice that another request asks for.
 func (s *Limits) await(wait chan struct{}) {
 	t := time.NewTimer(s.client.timeout)
 	defer t.Stop()

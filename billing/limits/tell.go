@@ -9,7 +9,7 @@ import (
 )
 
 // Work beside the requests: slices are renewed before they run out and returned
-// when nobody wants them, Redis gets unreported use, and is pinged while it is
+// when unused, Redis gets unreported use, and is pinged while it is
 // away.
 
 const (
@@ -101,7 +101,7 @@ func (s *Limits) greet() error {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// later puts a window on the list of those that Redis must hear of; the window
+// later puts a window on the list of those with unreported use; the window
 // is locked.
 func (s *Limits) later(w *Window) {
 	if w.listed {

@@ -323,7 +323,7 @@ func (f *fileStore) tend() {
 		f.dropExpired()
 	}
 	for _, k := range gone {
-		for o, has := range k.shares { // nobody else has the file any more
+		for o, has := range k.shares { // no other code uses the file any more
 			f.keys.Give(o, has.keys)
 			f.bytes.Give(o, has.bytes)
 		}

@@ -44,7 +44,7 @@ type store interface {
 	// says that the owner of p has its share of the store.
 	begin(p *record, durable bool) (found *record, err error)
 	// finish replaces p by done, or by nothing when done is nil. errTaken says
-	// that somebody else has taken the request over. With errLater the store
+	// that another process has taken the request over. With errLater the store
 	// cannot say now, and calls ended once it has an answer.
 	finish(p, done *record, ended func()) error
 	// load returns the records of ids, each nil for none.

@@ -13,7 +13,7 @@ import (
 
 // Kinds of records. The numbers are stored.
 const (
-	kindPending   = 1 + iota // somebody carries the request out
+	kindPending   = 1 + iota // the request is being carried out
 	kindDone                 // its answer
 	kindForgotten            // as if it had not been
 	kindErased               // nothing: its account was erased

@@ -20,7 +20,7 @@ import (
 //
 // While Redis does not answer no keyed request is begun, so that none is
 // carried out twice. One that was under way then is answered but not charged;
-// its end is sent until Redis takes it, and meanwhile nobody else may lead it:
+// its end is sent until Redis takes it, and meanwhile no other node may lead it:
 // other nodes wait for the leader's patience, and after Redis was away for
 // awayGrace more.
 type redisStore struct {
@@ -54,7 +54,7 @@ const (
 	redisPool  = 32
 	redisCall  = 2 * time.Second // an answer may have megabytes
 	redisAgain = 100 * time.Millisecond
-	// redisKeep is how long an answer waits for kept data that nobody has asked for.
+	// redisKeep bounds keep and drop, which an answer waits for.
 	redisKeep = 200 * time.Millisecond
 	// finishFor is how long a request waits for its answer to be kept.
 	finishFor = time.Second
@@ -198,7 +198,7 @@ func (r *redisStore) begin(p *record, _ bool) (*record, error) {
 	}
 }
 
-// dead says whether the leader of a pending request is gone.
+// dead says whether the leader of a pending request is dead.
 func (r *redisStore) dead(p *record) bool {
 	if p.node == r.node && p.boot != r.boot {
 		return true // an earlier process of this node

@@ -57,7 +57,7 @@ func (p Position) Compare(q Position) int {
 func byPosition(a, b Entry) int { return a.At.Compare(b.At) }
 
 // AppendEntries appends a record's entries that a currency paid (journal.AnyPlace:
-// all), in the order of their positions. Lines without units have none.
+// all), in the order of their positions. Lines without units have no entries.
 func AppendEntries(to []Entry, r *journal.Record, node uint32, place int) []Entry {
 	var s journal.Shares
 	r.Spread(&s)

@@ -77,7 +77,7 @@ func (q *Query) buckets(ids []placeID) (map[placeID]*bucketRow, error) {
 	}, sqlFunds, append(places(ids), q.s.node)...)
 }
 
-// lock is buckets for those that t is about to change: nobody else moves money
+// lock is buckets for those that t is about to change: no other transaction moves money
 // in them before t ends. The leases are read when the buckets are locked: a
 // statement that waits for a lock returns its earlier state of other rows.
 func (t *tx) lock(ids []placeID) (map[placeID]*bucketRow, error) {
@@ -307,7 +307,7 @@ const (
 )
 
 // keyLimits reads the limits of keys; with lock they stay as they are, and
-// nobody else grants of them, before t ends.
+// no other transaction grants of them, before t ends.
 func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) {
 	found := map[int64]*keyLimit{}
 	if len(keys) == 0 {

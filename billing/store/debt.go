@@ -172,7 +172,7 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 	if err != nil {
 		return err
 	}
-	// Read the debts again, now that nobody else can pay them.
+	// Read the debts again, now that no other transaction can pay them.
 	if owing, err = t.owing(accounts, " FOR UPDATE"); err != nil {
 		return err
 	}

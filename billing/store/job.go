@@ -85,7 +85,7 @@ type JobRow struct {
 	SubmittedUs int64  `db:"submitted_us"`
 	EndedUs     int64  `db:"ended_us"`
 	ExpiresUs   int64  `db:"expires_us"`       // when it is forgotten with its media
-	ReleasedUs  int64  `db:"released_us,late"` // when its customer deleted it: nobody outside sees it any more; 0: not
+	ReleasedUs  int64  `db:"released_us,late"` // when its customer deleted it: hidden from clients; 0: not
 	LinksUs     int64  `db:"links_us,late"`    // when one of its links was used up or revoked, which ends all; 0: not
 	Links       []byte `db:"links,late"`       // uses of the links for one download, written by the endpoint of links
 	PokedUs     int64  `db:"poked_us,late"`    // when another node asked its owner to look at it; 0: it has looked
@@ -104,9 +104,9 @@ type JobStore interface {
 	// given. The same row may be added again: after an error it is not known whether it
 	// is there.
 	AddJob(r *JobRow, sinceUs int64) (existing *JobRow, err error)
-	// DropJob removes a job that was not sold, and that nobody but its first owner has
+	// DropJob removes a job that was not sold, and that only its first owner has
 	// had. gone says that it is not there and will not come, not even by an AddJob
-	// whose answer was lost; else somebody has taken it over, and it was sold.
+	// whose answer was lost; else another node has taken it over, and it was sold.
 	DropJob(r *JobRow) (gone bool, err error)
 	// Job gives a job, or ErrNoRow.
 	Job(id string) (*JobRow, error)
@@ -195,7 +195,7 @@ type JobCounts struct {
 }
 
 const (
-	// jobLeft are the jobs that somebody has to do something for, now or when their time
+	// jobLeft are the jobs that need another step, now or when their time
 	// is over; jobDue those that are owed. Indexes are made of both.
 	jobLeft = "(state < 4 OR cancel <> 0 OR media_type <> '')"
 	jobDue  = "owed <> 0 AND back_us = 0"

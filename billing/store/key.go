@@ -106,7 +106,7 @@ func (s *sqlStore) RevokeKey(number, nowUs int64) error {
 	})
 }
 
-// UpdateKey writes the columns that the owner of a key may change, unless somebody else
+// UpdateKey writes the columns that the owner of a key may change, unless another call
 // has changed the key since row was read. When only the answer was lost, the next
 // try finds its own change and says that, too.
 func (s *sqlStore) UpdateKey(r *KeyRow) error {

@@ -220,7 +220,7 @@ func (d DayDIEM) Left(refill money.Nano) money.Nano {
 	return d.avail + refill
 }
 
-// ErrStale is a row that somebody else changed since it was read.
+// ErrStale is a row that changed since it was read.
 var ErrStale = errors.New("changed meanwhile")
 
 // KeySum is the use of a key over some days.

@@ -191,7 +191,7 @@ func (t *tx) leaseQuotas(wants []Want, moved []money.Parts, keys map[int64]*keyL
 	for i := range wants {
 		w := &wants[i]
 		k := keys[w.Key]
-		// A period of another kind than the key has now: the node will hear of it.
+		// A period of another kind than the key has now: the feed notifies the node.
 		if w.Key == 0 || grant && (k == nil || k.kind != kindOfPeriod(w.Period)) {
 			continue
 		}

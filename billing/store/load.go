@@ -138,7 +138,7 @@ func (l *loader) readHeader(b []byte) error {
 func (l *loader) full() int { return loadedAtOnce / l.width }
 
 // marks are the parameters of some rows: ($1, $2), ($3, $4). SQLite compares each
-// name with all before it, so that its parameters have none: (?, ?), (?, ?).
+// name with all before it, so that its parameters have no names: (?, ?), (?, ?).
 func (l *loader) marks(rows int) string {
 	var b strings.Builder
 	for i := range rows * l.width {
@@ -293,7 +293,7 @@ func (l *loader) finish() error {
 			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))",
 			"SELECT setval(pg_get_serial_sequence('audit', 'no'), (SELECT coalesce(max(no), 1) FROM audit))")
 	} else {
-		// Streams of other nodes that were under way can be settled by nobody here.
+		// Streams of other nodes that were under way cannot be settled here.
 		statements = append(statements, "DELETE FROM open_progress WHERE node <> 1")
 	}
 	for _, text := range statements {

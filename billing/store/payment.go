@@ -36,7 +36,7 @@ func (s PaymentState) Open() bool { return s == PaymentSubmitted || s == Payment
 // Paid says that the credit of a payment is in its account.
 func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentFinal }
 
-// PaymentRow is a signed payment of a wallet. It is there before anybody else hears of
+// PaymentRow is a signed payment of a wallet. It is stored before a facilitator gets
 // the payment, and stays for ever: the same payment is never credited again.
 type PaymentRow struct {
 	ID          string       `db:"id"`
@@ -53,7 +53,7 @@ type PaymentRow struct {
 	Epoch       int64        `db:"epoch,late"`              // counts credits from 1, the one to come included
 	Version     int64        `db:"version,late"`            // counts changes from 1; guards updates
 	Owner       uint32       `db:"owner"`                   // the node that works on it
-	LeaseUs     int64        `db:"lease_us"`                // and until when nobody else may
+	LeaseUs     int64        `db:"lease_us"`                // and until when it is the only one
 	Tries       int32        `db:"tries,late"`              // how often a facilitator was asked to settle it
 	Looks       int32        `db:"looks,late"`              // how often the chain was asked since its state changed
 	NextUs      int64        `db:"next_us"`                 // when it is to be asked again
@@ -126,8 +126,8 @@ type PaymentStore interface {
 	OpenPayments(wallet string) (int, error)
 	// PaymentFits says whether AddPayment would take a payment of a wallet and an owner.
 	PaymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (bool, error)
-	// TakePayment makes a node the only one that is at a payment until a time, unless the
-	// row has changed, or has ended, or somebody else is at it. It writes that into r.
+	// TakePayment makes a node the only one that works on a payment until a time, unless the
+	// row has changed, or has ended, or another node works on it. It writes that into r.
 	TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)
 	// UpdatePayment writes the state of r, without its identity, account and epoch, unless
 	// the row has changed since r was read. It does not credit: CreditPayment does. The
@@ -227,7 +227,7 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		}
 		tried = true
 		n, err := addPayment.exec(t, &added)
-		if err == nil && n == 0 { // somebody was faster, and has committed
+		if err == nil && n == 0 { // another node was faster, and has committed
 			existing, err = payments.one(&t.Query, "id = $1", r.ID)
 		}
 		return err
@@ -326,7 +326,7 @@ func (f *PaymentFilter) matches(r *PaymentRow) bool {
 	return (f.Account == 0 || r.Account == f.Account) && (f.State == 0 || r.State == f.State) && (!f.Open || r.State.Open())
 }
 
-// alonePayments lets nobody else credit payments, or link wallets, until t ends.
+// alonePayments keeps other transactions from crediting payments and linking wallets until t ends.
 func (t *tx) alonePayments() error {
 	var value int64
 	return t.Row("SELECT value FROM counter WHERE name = 'wallet' {LOCK}").Scan(&value)

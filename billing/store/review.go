@@ -35,7 +35,7 @@ type reviewStore interface {
 type ReviewRow struct {
 	ID          string `db:"id"`
 	Slug        string `db:"slug"`
-	Account     uint32 `db:"account"` // 0: somebody without one
+	Account     uint32 `db:"account"` // 0: a client without one
 	AccountName string `db:"name" from:"coalesce(a.name, '')"`
 	Rating      int    `db:"rating"`
 	Locale      string `db:"locale"` // empty: none

@@ -115,7 +115,7 @@ type AccountRow struct {
 	CreatedUs int64
 	DIEMDaily money.Nano  // allowance of each UTC day
 	LastDIEM  int32       // the latest day that has DIEM in the store; 0: none
-	Avail     money.Parts // leased to nobody; DIEM: of the asked day
+	Avail     money.Parts // in no lease; DIEM: of the asked day
 	Leased    money.Parts // to nodes, the money in their open holds included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
 	Refunded  money.Nano  // of that, in all currencies
@@ -267,7 +267,7 @@ type Funds struct {
 	Day, Period int32
 	Granted     money.Parts // moved by this operation
 	Lease       money.Parts // money that this node may still spend
-	Avail       money.Parts // left: leased to nobody
+	Avail       money.Parts // left: in no lease
 	Others      money.Parts // leased to other nodes
 	Debt        money.Nano  // of the account; with key 0
 }

@@ -3,7 +3,7 @@ package window
 import "time"
 
 // Instant is one point in time on both clocks of a machine, in ns. Wall is since
-// 1970, and steps when somebody sets the clock: calendars and clients go by it.
+// 1970, and steps when the clock is set: calendars and clients go by it.
 // Mono never steps, and was Wall when the process started: code that measures how long
 // something is ago goes by it, so that a clock that is set moves no limit.
 type Instant struct{ Wall, Mono int64 }

@@ -275,10 +275,10 @@ func (e *Events) Let() []byte {
 	return tail
 }
 
-// Large says that an event that was let go has not ended.
+// Large says that a passed large event has not ended.
 func (e *Events) Large() bool { return e.large }
 
-// LetOn is how many bytes of p belong to the event that was let go; it has
+// LetOn is how many bytes of p belong to the passed large event; it has
 // ended if that is not all of p, or if Large is now false.
 func (e *Events) LetOn(p []byte) int {
 	for i, c := range p {

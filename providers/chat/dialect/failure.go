@@ -32,7 +32,7 @@ const (
 	textTooLarge   = "The request is larger than the model accepts."
 )
 
-// overloadRest is how long a client is asked to wait when nobody said.
+// overloadRest is how long a client is asked to wait without a Retry-After.
 const overloadRest = 30 * time.Second
 
 // FailureOf is the failure of an upstream's error answer for the client, by its status

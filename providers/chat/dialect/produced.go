@@ -47,7 +47,7 @@ var (
 // counted when the upstream does not say how many there were: it has no usage,
 // or the answer was cut off before it came.
 //
-// Counting costs 400 ns a token and is nearly always in vain, so the text is
+// Counting costs 400 ns a token and is rarely needed, so the text is
 // only kept, escaped as in JSON: 10 ns a delta. Of long answers
 // the first 8 KB (2,000 tokens) are kept, and the rest is counted in deltas and
 // bytes: when the beginning had exactly one token a delta, so has the rest;
@@ -87,7 +87,7 @@ func (p *Produced) Add(key uint16, escaped []byte) {
 	p.keep(key, escaped)
 }
 
-// AddSealed notes one delta that nobody here can read, of so many bytes in the clear.
+// AddSealed notes one delta that we cannot read, of so many bytes in the clear.
 func (p *Produced) AddSealed(key uint16, bytes int64) {
 	p.deltas++
 	p.bytes += bytes

@@ -175,7 +175,7 @@ type counter struct {
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left
 	raw         int64 // bytes of the body that were tokenised, as written there
-	sealed      int64 // bytes that nobody here can read
+	sealed      int64 // bytes that we cannot read
 }
 
 func (n *counter) total() int64 {

@@ -16,7 +16,7 @@ const (
 	// programs, Chinese and figures they were 11 % above the whole count at most, 18 % below.
 	windows     = 12
 	windowBytes = 64
-	// sampleLess is the part of a sampled count that is left out, so that nobody pays more than
+	// sampleLess is the part of a sampled count that is left out, so that no client pays more than
 	// by the whole count. The rest is the operator's, whose upstream told less than half of it.
 	sampleLess = 8
 )

@@ -8,7 +8,7 @@ import (
 func (s *stream) candidate(at int32) {
 	index := s.index(at)
 	if index >= maxChoices || index >= max(1, s.Chat.Choices) {
-		return // nobody asked for it
+		return // it was not requested
 	}
 	if s.IsWhole() && s.Reason(index) != "" {
 		return // the choice is there already

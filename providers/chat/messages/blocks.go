@@ -41,7 +41,7 @@ func (r *reader) block(b int32) {
 }
 
 // strangeBlock notes a block of a kind that only upstreams of the form itself take,
-// or that nobody may be asked for.
+// or that no upstream may get.
 func (r *reader) strangeBlock(b int32, kind string) {
 	switch kind {
 	case "search_result":
@@ -126,7 +126,7 @@ func (r *reader) source(b int32, carrier, member string) {
 }
 
 // oneSource refuses a source with the content of another kind. An upstream could read
-// that instead, and nobody priced it or checked where it leads.
+// that instead, and it was neither priced nor checked.
 func (r *reader) oneSource(s int32, kind string) {
 	for _, other := range []struct {
 		member      int

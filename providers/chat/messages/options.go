@@ -154,7 +154,7 @@ const (
 	mediumShare = 65
 )
 
-// reasoning writes the effort: as it was said, else as the budget for thinking comes
+// reasoning writes the effort: as the client set it, else as the budget for thinking comes
 // to, else the usual one of models that decide for themselves.
 func (r *reader) reasoning() {
 	r.f.effort = "thinking"

@@ -12,7 +12,7 @@ import (
 )
 
 // Members of answers and of stream events that we read. A name that is in
-// another case is somebody else's and of no interest, so only the exact
+// another case is not ours, so only the exact
 // spelling counts; the scan refuses variants, see unusual.
 var (
 	hasUsage     = scan.Member{Name: "usage", Child: dialect.UsageShape}

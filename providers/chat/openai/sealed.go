@@ -111,7 +111,7 @@ var (
 )
 
 // isField says that a line is one of data, which is judged by itself, or a short one that
-// nobody takes for an object.
+// cannot be taken for an object.
 func isField(line []byte) bool {
 	if bytes.HasPrefix(line, dataName) || string(line) == "data" {
 		return true

@@ -273,7 +273,7 @@ func (s *stream) flushLarge(src []byte, from int, copying bool) []byte {
 	return s.out
 }
 
-// passLarge goes on with an event that was let go.
+// passLarge passes on the rest of a large event.
 func (s *stream) passLarge(p []byte) []byte {
 	n := s.events.LetOn(p)
 	head := s.large.Pass(p[:n])

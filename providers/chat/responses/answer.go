@@ -227,7 +227,7 @@ func (a *answer) message(message, logprobs []byte) {
 	}
 }
 
-// eachObject calls do with the objects of a list; any other value has none.
+// eachObject calls do with the objects of a list; any other value has no objects.
 func eachObject(list []byte, do func(object []byte)) {
 	if len(list) == 0 || list[0] != '[' {
 		return
