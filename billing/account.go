@@ -28,7 +28,7 @@ type AccountState struct {
 	open    *Hold       // ring of open holds, see link
 	lease   *lease      // on a shared store: where the rest of the money is
 	opened  int32
-	slot    int32 // of the first model that it used, whose window stands here
+	slot    int32 // of the first model that it used, whose window is here
 	first   window.Window
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go

@@ -407,7 +407,7 @@ func (k *Key) HasRoom(nowNs int64) bool {
 	return have[money.InDIEM] > 0 && diem > 0 || have[money.InBundled]+have[money.InUSD] > 0 && usd > 0
 }
 
-// Count checks and counts n requests, at most 8, in a window of an account beside that
+// Count checks and counts n requests, at most 8, in a window of an account other than that
 // of a request that was admitted: of the request's further work. Nothing is held,
 // and the limits of the key have counted the request already. One that is refused has
 // used nothing.

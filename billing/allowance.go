@@ -52,7 +52,7 @@ func (s SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	return account, nil
 }
 
-// setAllowance changes the allowance while the account stands still. Days that
+// setAllowance changes the allowance while the account is locked. Days that
 // have begun in memory had the old one, so they are booked with it first: the
 // days with charges, and the days of open holds.
 func (a *AccountState) setAllowance(daily Nano, db store.Store) error {

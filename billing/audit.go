@@ -14,7 +14,7 @@ import (
 
 // Audit recounts the money: the invariants of the notes (5.2) that apply to
 // one node, in memory, in the journal and in the store. All accounts that are
-// in memory stand still meanwhile.
+// in memory are locked meanwhile.
 func (l *Ledger) Audit() (store.Report, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
@@ -82,7 +82,7 @@ func (l *Ledger) Audit() (store.Report, error) {
 
 // Verify recounts the books of the store, each by itself, and compares them.
 // With nothing else going on, memory and the journal are compared
-// with them, too; beside traffic that would stop every account meanwhile.
+// with them, too; during traffic that would stop every account meanwhile.
 type Verify struct{}
 
 func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {
@@ -103,7 +103,7 @@ func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {
 	return report, err
 }
 
-// ErrVerifying refuses a second recount beside the first.
+// ErrVerifying refuses a second recount during the first.
 var ErrVerifying = errors.New("a recount is running; GET /verify shows how far it is")
 
 // Verification is the recount that runs on this node, or the last one.

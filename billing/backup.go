@@ -36,7 +36,7 @@ type BackupInfo struct {
 	Bytes     int64     `json:"bytes"`
 }
 
-// BackUp writes the store as it is now to a new file, compressed, beside the
+// BackUp writes the store as it is now to a new file, compressed, during
 // traffic: accounts, keys with the hashes of their secrets, money,
 // double entry and usage. The file is as secret as the store. Charges of this
 // process are all in it up to the moment of the call; those that other nodes

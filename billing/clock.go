@@ -83,7 +83,7 @@ const (
 	readingLeast = int64(20 * time.Millisecond)
 )
 
-// farApart refuses to start with a clock that is off by skew beside a server's.
+// farApart refuses to start with a clock that differs by skew from a server's.
 func farApart(server string, skew time.Duration) error {
 	if skew.Abs() <= skewStart {
 		return nil

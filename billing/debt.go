@@ -8,7 +8,7 @@ import (
 // Debt is money that an account owes for requests that cost more than could be
 // charged. [Hold.Settle] charges the hold, then the account's free money within
 // the key's limit; the rest of the cost is debt, so that charge and debt are
-// always the whole cost. Debt stands outside of every bucket of money
+// always the whole cost. Debt is outside of every bucket of money
 // (bucket.granted), of the limits of keys and of the daily usage: a usage
 // listing has the charge of a request at its end, never later payments for it.
 //
@@ -97,7 +97,7 @@ func (a *AccountState) pay(now window.Instant) {
 		return
 	}
 	if a.ledger.journal == nil {
-		return // an operator's, beside nodes
+		return // an operator's, with nodes running
 	}
 	rec := journal.Record{Kind: journal.Pay, TimeNs: a.ledger.written(now), Account: a.no, Day: a.day, Amounts: take}
 	if a.ledger.journal.Append(&rec, 0) != nil {

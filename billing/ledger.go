@@ -124,7 +124,7 @@ type Options struct {
 	wrapStore   func(store.Store) store.Store
 	limits      func(*limits.Options)
 	openShared  func() (store.Store, error) // instead of Shared
-	storeAhead  time.Duration               // that Shared adds to its server's clock, beside Clock
+	storeAhead  time.Duration               // that Shared adds to its server's clock, besides Clock
 	times       nodeTimes
 }
 

@@ -223,7 +223,7 @@ func (ca CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, e
 		p := a.elsewhere()
 		done.Balance = a.avail[place] + a.held[place] + p[place]
 	case l.journal == nil:
-		// Nothing is kept in memory beside nodes; the store has paid the debt.
+		// An operator's process on a shared store keeps nothing in memory; the store has paid the debt.
 		row, err := l.store.Account(a.no, day)
 		if err != nil {
 			return done, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)

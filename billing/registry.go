@@ -344,7 +344,7 @@ func (l *Ledger) adoptKey(row *store.KeyRow, epoch uint64) (*Key, error) {
 	return k, nil
 }
 
-// room is where a new key goes: beside the others, or, where an account deletes
+// room is where a new key goes: next to the others, or, where an account deletes
 // its keys again, by itself, so that its memory comes back alone. The caller
 // holds mu.
 func (r *registry) room(a *AccountState) *Key {

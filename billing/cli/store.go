@@ -83,7 +83,7 @@ func (f *operatorFlags) options() (billing.Options, error) {
 		Idempotency: cfg.Idempotency}, nil
 }
 
-// openShared opens a shared store beside the nodes that run on it.
+// openShared opens a shared store while nodes run on it.
 func openShared(cfg *config.Config) (*billing.Ledger, error) {
 	l, err := billing.OperateShared(cfg.Store, cfg.Brand)
 	if err != nil {

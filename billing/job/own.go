@@ -121,8 +121,8 @@ func (m *Machine) take() {
 	m.note(m.count(0)) // their jobs are ours
 }
 
-// readRequests finds requests by clients of other nodes for jobs of this one: to know how they
-// stand, or to let them go.
+// readRequests finds requests by clients of other nodes for jobs of this one: to know
+// their state, or to drop them.
 func (m *Machine) readRequests() {
 	rows, err := m.o.Store.PokedJobs(m.o.Node)
 	if !m.note(err) {

@@ -45,7 +45,7 @@ type Stats struct {
 	Alarms                                                  map[string]int64
 }
 
-// Stats is how the machine stands.
+// Stats returns the state of the machine.
 func (m *Machine) Stats() Stats {
 	c := &m.stats
 	s := Stats{Submits: c.submits.Load(), Again: c.again.Load(), Polls: c.polls.Load(), PollErrors: c.pollErrors.Load(),

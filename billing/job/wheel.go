@@ -300,7 +300,7 @@ func (m *Machine) rearm(e *entry) {
 // pokeEvery is how often a job's upstream is asked at most for the sake of clients.
 const pokeEvery = time.Second
 
-// Poke has an upstream asked soon how a job stands, by the node that owns the job.
+// Poke has an upstream asked soon for the state of a job, by the node that owns the job.
 func (m *Machine) Poke(queueID string) {
 	key, ok := parseID(queueID)
 	if !ok || m.notify(key) || !m.o.Shared {

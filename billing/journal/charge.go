@@ -155,7 +155,7 @@ func (r *Record) readLines(d *numbers, bits byte) {
 	}
 }
 
-// classes are the kinds that the four classes of version 1 stand for: input,
+// classes are the kinds that the four classes of version 1 mean: input,
 // read from the cache, written to it, output.
 type classes [4]money.Kind
 
@@ -205,7 +205,7 @@ func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 	r.Lines.Add(c[3], completion, money.Pico(out))
 }
 
-// orInput reads a price of version 1: 0 stands for the input price, n+1 for n.
+// orInput reads a price of version 1: 0 means the input price, n+1 means n.
 func (nu *numbers) orInput(input int64) int64 {
 	v := nu.uint()
 	if v == 0 {

@@ -84,7 +84,7 @@ func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.
 	return j
 }
 
-// Start begins to sync, and to prepare segments, beside the appends.
+// Start begins to sync, and to prepare segments, in the background.
 func (j *Journal) Start() {
 	j.work.Go(j.syncer)
 	j.work.Go(j.preparer)

@@ -62,7 +62,7 @@ func HourOf(us int64) int64 { return us / HourUs }
 // pageSize is where a page is closed: about 300 requests.
 const pageSize = 16 << 10
 
-// longRecord stands for the size of a request whose size follows in two bytes.
+// longRecord replaces the size of a request whose size follows in two bytes.
 const longRecord = 255
 
 // Add appends a settlement: size, sequences since the one before, time, and

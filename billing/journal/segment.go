@@ -40,7 +40,7 @@ type segment struct {
 // fault before the syncer has seen how many are needed.
 const readyAtFirst = 128 << 10
 
-// Head of a segment: magic, first sequence, crc of both; the watermark stands
+// Head of a segment: magic, first sequence, crc of both; the watermark is
 // in a cache line of its own and is not covered, since it changes all the time.
 const (
 	segmentHead   = 128

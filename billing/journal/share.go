@@ -35,7 +35,7 @@ func (s *Shares) add(line, place int, kind money.Kind, units int64, amount money
 	s.n++
 }
 
-// nothing stands for the lines of a charge without lines.
+// nothing replaces the lines of a charge without lines.
 var nothing = []money.Line{{Kind: money.OutputTokens}}
 
 // Sold are the lines of a charge, at least one.

@@ -91,7 +91,7 @@ func (p *part) from(l partLimit, enteredNs, nodes int64) int64 {
 	return max(p.at[l.index], enteredNs+l.aheadNs-l.aheadNs/nodes)
 }
 
-// partCost is the time that n units of limit/nodes a period stand for.
+// partCost is the time for n units of limit/nodes a period.
 func partCost(n, limit, period, nodes int64) int64 {
 	most := 4 * period
 	hi, lo := bits.Mul64(uint64(n)*uint64(nodes), uint64(period))

@@ -8,7 +8,7 @@ import (
 	"farebox/config"
 )
 
-// Work beside the requests: slices are renewed before they run out and returned
+// Background work: slices are renewed before they run out and returned
 // when unused, Redis gets unreported use, and is pinged while it is
 // away.
 

@@ -53,7 +53,7 @@ const (
 	sliceLeast = 10
 	slicesHour = 36_000 // slices of 100 ms in an hour
 	slicesMin  = 600    // in a minute
-	// slicesBurst bounds the idle permits of slices, which pass beside a burst.
+	// slicesBurst bounds the idle permits of slices, which pass in addition to a burst.
 	slicesBurst = 10
 	// slicesLong bounds the idle permits of a limit of a day or a month.
 	slicesLong = 10_000

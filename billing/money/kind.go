@@ -86,7 +86,7 @@ var kinds = [kindsEnd]kind{
 	ReferenceSeconds:      {what: "video", sku: "reference-second", unit: "seconds", beside: true},
 }
 
-// unknown stands for kinds that a later farebox has sold.
+// unknown describes kinds that a later farebox has sold.
 var unknown = kind{what: "other", sku: "unit", unit: "units"}
 
 func (k Kind) in() *kind {
@@ -106,7 +106,7 @@ func (k Kind) Unit() string { return k.in().unit }
 // OfTokens says whether tokens are sold.
 func (k Kind) OfTokens() bool { return k.in().unit == "tokens" }
 
-// Beside says whether the kind is sold beside another one of the same What, in
+// Beside says whether the kind is sold along with another one of the same What, in
 // whose units reports count.
 func (k Kind) Beside() bool { return k.in().beside }
 

@@ -52,7 +52,7 @@ func Embedding(p *config.Price, u Usage) (l Lines) {
 
 // Worst is the most that a request with up to prompt prompt tokens and up to
 // completion completion tokens can cost, whichever classes and tier apply. A
-// prompt of 0 stands for one whose size is not known: more completion tokens
+// prompt of 0 means an unknown size: more completion tokens
 // of a request that has been held for already.
 func Worst(p *config.Price, prompt, completion int64) Nano {
 	if p == nil || p.Free {

@@ -101,7 +101,7 @@ func (f *fileStore) eraseFile(k *hourFile, end int64, account uint32) (n int64, 
 	return n, err
 }
 
-// erased is a record of the same size without a text. It stands for nothing.
+// erased is a record of the same size without a text. It answers nothing.
 func (r record) erased() []byte {
 	r.kind, r.fingerprint = kindErased, [32]byte{}
 	r.rest = make([]byte, r.size)

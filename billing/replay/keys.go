@@ -169,7 +169,7 @@ func ValidKey(text []byte) bool {
 	return true
 }
 
-// requestID stands for an account and its key.
+// requestID identifies an account and its key.
 type requestID = [16]byte
 
 // Claim is a request with a key.

@@ -134,7 +134,7 @@ func (v *Values) Find(account uint32, names [][]byte) ([][]byte, error) {
 	return texts, nil
 }
 
-// lock gives the id of a name, the cipher that seals its text, and the data that the seal covers beside that.
+// lock gives the id of a name, the cipher that seals its text, and the data that the seal also covers.
 func (v *Values) lock(account uint32, name []byte) (id requestID, lock cipher.AEAD, context []byte) {
 	context = append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(name)), account), name...)
 	mac := hmac.New(sha512.New, v.secret)

@@ -37,7 +37,7 @@ func (s *Spend) Add(n Spend) {
 
 // ModelSpend is the usage of one model, as one What: a model that sold text and
 // then pictures has two. Its units are those of the kinds that are not sold
-// beside others.
+// along with others.
 type ModelSpend struct {
 	Name, What, Unit string
 	Spend

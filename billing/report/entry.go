@@ -31,7 +31,7 @@ type Entry struct {
 	At             Position
 }
 
-// Position is where an entry stands among all of its account: by time,
+// Position is the place of an entry among all of its account: by time,
 // and within the same microsecond by node and sequence there.
 type Position struct {
 	Us   int64

@@ -50,7 +50,7 @@ func (a Account) History(q HistoryQuery) (History, error) {
 	return a.history(&cursor{HistoryQuery: q, from: Position{Us: q.FromUs}}, true)
 }
 
-// HistoryAfter gives the page that a cursor stands for; it refuses with
+// HistoryAfter returns the page of a cursor; it refuses with
 // ErrCursor one that is not good.
 func (a Account) HistoryAfter(text string) (History, error) {
 	c, err := a.readCursor(text)

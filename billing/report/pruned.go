@@ -84,7 +84,7 @@ func (x *index) openSums(p *pageRef) (list []Entry, err error) {
 	return list, err
 }
 
-// sumReason is the reason of lines that stand for pruned requests.
+// sumReason is the reason of lines that replace pruned requests.
 const sumReason = "a sum of requests; single ones are not kept any more"
 
 // sum adds a line for pruned requests to the one before it, if that is of the same day and

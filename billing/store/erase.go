@@ -72,7 +72,7 @@ func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 // eraseRequests is how many details of requests one transaction erases.
 const eraseRequests = 1000
 
-// EraseRequests removes the details of an account's requests, in steps beside the traffic.
+// EraseRequests removes the details of an account's requests, in steps during traffic.
 func (s *sqlStore) EraseRequests(account uint32) (removed int64, err error) {
 	for n := int64(eraseRequests); err == nil && n == eraseRequests; removed += n {
 		err = s.write(func(t *tx) error {

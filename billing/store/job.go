@@ -12,7 +12,7 @@ import (
 	"farebox/billing/money"
 )
 
-// JobState is where a job stands. The numbers are stored; Completed and Failed are
+// JobState is the state of a job. The numbers are stored; Completed and Failed are
 // terminal: nothing leaves them.
 type JobState uint8
 
@@ -53,7 +53,7 @@ type JobRow struct {
 	Key     int64    `db:"api_key"`      // its number
 	Request [16]byte `db:"request,null"` // of the request that queued it; a repeat with an idempotency key has the same
 
-	Node   uint32      `db:"node"` // in whose journal the charge stands
+	Node   uint32      `db:"node"` // in whose journal the charge is
 	Hold   uint64      `db:"hold"` // and where
 	Paid   money.Parts `db:"paid_diem paid_bundled paid_usd,late"`
 	PaidUs int64       `db:"paid_us,late"`                         // when the charge was applied; 0: not yet

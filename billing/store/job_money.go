@@ -197,7 +197,7 @@ func (t *tx) chargeOfJob(r *JobRow) (*journal.Record, error) {
 	return charge, err
 }
 
-// jobAt is where the charge of a job stands.
+// jobAt is the place of a job's charge.
 type jobAt struct {
 	node uint32
 	hold uint64

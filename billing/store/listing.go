@@ -60,7 +60,7 @@ const (
 	// rowsLooked is how many rows a page looks at. A filter without an index of its own may leave
 	// a page short; the next page goes on behind it.
 	rowsLooked = 2000
-	// pageless stands for a list without pages, of a command.
+	// pageless means a list without pages, of a command.
 	pageless = math.MaxInt32
 	// rowsGrow is how many times as many rows as before are read next, where few of them match.
 	rowsGrow = 4

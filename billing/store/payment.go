@@ -9,7 +9,7 @@ import (
 	"farebox/config/fair"
 )
 
-// PaymentState is where a payment of a wallet stands. The numbers are stored.
+// PaymentState is the state of a wallet's payment. The numbers are stored.
 type PaymentState uint8
 
 // The states of a payment. They are named in paymentStates. Nothing leaves the last two.

@@ -43,7 +43,7 @@ CREATE TABLE usage_export(
 CREATE INDEX entry_charge ON entry(node, seq_last) WHERE kind = 'CHARGE';
 `
 
-// SumNode stands for the sums of pruned requests where others stand for nodes. The sums of a
+// SumNode is the node number of the sums of pruned requests. The sums of a
 // day are at its end.
 const SumNode = math.MaxUint32
 

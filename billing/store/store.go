@@ -169,7 +169,7 @@ type StaleDIEM struct {
 	Day     int32
 }
 
-// Digest stands for a key's secret everywhere: HMAC-SHA256 under the pepper of
+// Digest replaces a key's secret everywhere: HMAC-SHA256 under the pepper of
 // this store. A copy of the database alone is of no use to a thief.
 type Digest [sha256.Size]byte
 

@@ -136,7 +136,7 @@ func fits(tat, now, n, limit, period, ahead int64) bool {
 	return max(tat, now)+Span(n, limit, period)-now <= ahead
 }
 
-// Span is the time that n units of a limit of limit a period stand for.
+// Span is the time for n units of a limit of limit a period.
 func Span(n, limit, period int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(period))
 	if hi >= uint64(limit) {
@@ -158,7 +158,7 @@ func Left(tat, now, limit, period, ahead int64) int64 {
 	return int64(q)
 }
 
-// Units is how many units of a limit a time stands for.
+// Units is how many units of a limit a time is worth.
 func Units(ns, limit, period int64) int64 {
 	hi, lo := bits.Mul64(uint64(ns), uint64(limit))
 	if hi >= uint64(period) {

@@ -67,7 +67,7 @@ func (c *cited) append(dst []byte, from, to int64) []byte {
 	return append(dst, "}}"...)
 }
 
-// places appends where in the document the text stands, as the model said it.
+// places appends where in the document the text is, by the model's word.
 func (c *cited) places(dst []byte) []byte {
 	for m := range jsontext.Members(c.raw, 1) {
 		switch string(m.Key) {

@@ -66,7 +66,7 @@ type request struct {
 	cached    int // blocks that are marked for caching
 
 	// Turns (turns.go).
-	role    string // of the blocks to come, empty: they stand outside of turns
+	role    string // of the blocks to come, empty: they are outside of turns
 	open    string // role of the open turn, empty: none is open
 	blocks  int    // in the open turn
 	turns   int

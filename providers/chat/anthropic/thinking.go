@@ -31,8 +31,8 @@ func (r *request) reason() {
 		r.quiet()
 		return
 	case r.forced, r.last == "assistant":
-		// Neither a call that must come nor a beginning that stands allows for
-		// thoughts before it; the effort still holds where it can be said.
+		// Neither a forced call nor a given beginning of the answer allows for
+		// thoughts before it; the effort still holds where it can be sent.
 		return
 	}
 	switch r.model.thinking {

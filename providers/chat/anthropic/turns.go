@@ -8,7 +8,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// system joins system and developer messages, wherever they stand, into the
+// system joins system and developer messages, wherever they are, into the
 // top-level prompt. Where they are all there is, they are the user's turn:
 // the dialect has no conversation without one.
 func (r *request) system() {

@@ -109,7 +109,7 @@ func ownError(status int, body []byte) (int, []byte) {
 	return status, body
 }
 
-// kinds are AWS's names of errors, with the statuses that they stand for here.
+// kinds are AWS's names of errors, with their statuses here.
 // Those that a request cannot cause are of the operator's account or keys.
 var kinds = map[string]int{
 	"AccessDeniedException": 401, "UnrecognizedClientException": 401, "InvalidSignatureException": 401,

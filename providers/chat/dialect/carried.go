@@ -75,7 +75,7 @@ const (
 	linkBytes  = 2 << 10
 	// sourceBytes of a model's input do not count in an answer.
 	sourceBytes = 256 << 10
-	// aroundBytes of an event stand around its texts in usual streams.
+	// aroundBytes is the usual size of an event without its texts.
 	aroundBytes = 512
 	// quotedBytes is the shortest base64 in a text that is taken for a drawing: a model that
 	// writes it token by token writes less at once.

@@ -70,11 +70,11 @@ type Chat struct {
 	Cost func(dst []byte, u *Usage) []byte
 }
 
-// NotShown stands for a picture that the model is not shown, so that it does not take a
+// NotShown replaces a picture that the model is not shown, so that it does not take a
 // result for an empty one.
 const NotShown = "(An image, which is not shown to this model.)"
 
-// Beside stands for the text of a result without text: pictures follow.
+// Beside replaces the text of a result without text: pictures follow.
 const Beside = "(The result is shown beside this text.)"
 
 var effortNone = []byte("none")

@@ -80,7 +80,7 @@ type Failed struct{ JSON []byte }
 
 func (f *Failed) Error() string { return "the upstream reports an error in an answer of status 200" }
 
-// Status is the one that the error stands for.
+// Status is the status of the error.
 func (f *Failed) Status() int { return ErrorStatus(f.JSON) }
 
 // Unsupported is a request that a dialect cannot express. Path names the

@@ -4,7 +4,7 @@
 // the answer's [Usage], failures, and the machinery of streaming answers:
 // server-sent events, produced text, tokens.
 //
-// Each dialect is a folder beside this one and implements [Dialect]: it turns
+// Each dialect is a folder next to this one and implements [Dialect]: it turns
 // a request into its upstream's, and the upstream's answer or [Stream] into
 // the form that a client of chat completions expects.
 //

@@ -71,9 +71,9 @@ func (e *upstreamError) failure(status int) Failure {
 	return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: e.safe(textRejected)}
 }
 
-// OperatorStatus is the status that a refusal stands for which is about the operator's key,
+// OperatorStatus is the status of a refusal about the operator's key,
 // money or model. Vendors of OpenAI's API send those with 400, too. Only codes count, and
-// sentences at the very start of a message, where no words of a client can stand.
+// sentences at the very start of a message, where no words of a client can be.
 func OperatorStatus(status int, body []byte) int {
 	if status != 400 && status != 429 {
 		return status
@@ -125,7 +125,7 @@ func ErrorNames(body []byte) [2]string {
 // ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
 func ErrorMessage(body []byte) string { e := readError(body); return e.message }
 
-// ErrorStatus is the status that an error stands for which an upstream reports
+// ErrorStatus is the status of an error that an upstream reports
 // inside an answer of 2xx: the one that it names, else that of its code or type,
 // else 500.
 func ErrorStatus(body []byte) int {

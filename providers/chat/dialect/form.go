@@ -2,7 +2,7 @@ package dialect
 
 import "farebox/proxy"
 
-// FormKind is a form of asking for a chat completion beside that of chat completions.
+// FormKind is a form of asking for a chat completion besides that of chat completions.
 type FormKind uint8
 
 const (

@@ -146,14 +146,14 @@ func (p *Produced) Around(before, behind []byte) {
 	}
 }
 
-// beside notes text of so many bytes that is not kept.
+// beside counts text of so many bytes that is not kept.
 func (p *Produced) beside(n int64) {
 	p.deltas++
 	p.bytes += n
 	p.unknown += n
 }
 
-// Worth is how many tokens data other than text stands for where no usage was reported.
+// Worth is how many tokens data other than text is worth where no usage was reported.
 func (p *Produced) Worth() int64 { return p.worth / mediaBytes }
 
 // IsReasoning says whether a key is that of reasoning.
@@ -183,7 +183,7 @@ func (p *Produced) keep(key uint16, escaped []byte) {
 			len(p.text)+runHead >= largeText {
 			return
 		}
-		// The beginning of a long delta stands for it all.
+		// The beginning of a long delta represents all of it.
 		escaped = escaped[:largeText-runHead-len(p.text)]
 		p.keptDeltas--
 	}
@@ -253,7 +253,7 @@ func (p *Produced) plain() int64 {
 	return p.bytes * plain / int64(len(p.text))
 }
 
-// Count tokenises the kept text, and has tokenBytes stand for a token of sealed text.
+// Count tokenises the kept text, and counts a token for each tokenBytes of sealed text.
 // exact says that this was all of it.
 func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool) {
 	if p.deltas == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Tokens of a chat prompt beside its text (OpenAI cookbook).
+	// Tokens of a chat prompt besides its text (OpenAI cookbook).
 	messageTokens = 3
 	roleTokens    = 1
 	nameTokens    = 1

@@ -12,7 +12,7 @@ const (
 	// wholeCounts is how many long texts of a model are counted whole in a second although a
 	// usage was reported: 8 KB take 50 µs, of senseless letters 400 µs.
 	wholeCounts = 8
-	// windows of a text, each of windowBytes, stand for a longer one. Of 250 pieces of prose,
+	// windows of a text, each of windowBytes, represent a longer one. Of 250 pieces of prose,
 	// programs, Chinese and figures they were 11 % above the whole count at most, 18 % below.
 	windows     = 12
 	windowBytes = 64
@@ -68,7 +68,7 @@ func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 }
 
 // sample is Count for bounded work: it tokenises windows of the kept text, evenly spread, and
-// has them stand for all, less one part in sampleLess. It depends on the text alone.
+// has them represent all, less one part in sampleLess. It depends on the text alone.
 func (p *Produced) sample(vocabulary string) (tokens, reasoning int64) {
 	p.endRun()
 	buf := textBuffers.Get().(*textBuffer)

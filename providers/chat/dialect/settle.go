@@ -1,6 +1,6 @@
 package dialect
 
-// usageSlack is how many tokens an upstream's count may lack beside ours before
+// usageSlack is how many tokens an upstream's count may be below ours before
 // it is not believed: tokenizers differ, and short answers differ most.
 const usageSlack = 64
 
@@ -10,11 +10,11 @@ const usageSlack = 64
 // A usage is believed as far as the bytes that were delivered do not contradict
 // it. It is counted instead if the answer has no usage, when the answer did not come to
 // its end (some upstreams send zeros until then), when it names no completion
-// beside a text, or less than half of the text and more than usageSlack tokens
+// next to a text, or less than half of the text and more than usageSlack tokens
 // short of it. Whatever the count, it stays within the request's limits.
 //
 // An upstream whose usage cannot be true may tell such a one for every answer. Above
-// Doubts.mayCount a sample of a long text stands for all of it (Produced.sample).
+// Doubts.mayCount a sample of a long text represents all of it (Produced.sample).
 //
 // Data other than text contradicts no usage, unless that names no completion at all; it is
 // priced by its size where no usage tells. Of an answer that we broke off ourselves

@@ -73,7 +73,7 @@ func ReadUsage(raw []byte, u *Usage) bool {
 	return doc.Skim(raw, UsageShape) == nil && UsageIn(raw, doc, -1, u)
 }
 
-// UsageIn is ReadUsage for the object Fields[at] of a scan in which it stands
+// UsageIn is ReadUsage for the object Fields[at] of a scan in which it is
 // under UsageShape; at is -1 when it is the whole body.
 func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 	var n Usage
@@ -125,7 +125,7 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 	}
 	n.Total, n.Seen = max(0, total), true
 	if n.Prompt > 0 {
-		// xAI reports reasoning beside the completion, Google thoughts in the
+		// xAI reports reasoning besides the completion, Google thoughts in the
 		// total alone.
 		n.Completion = max(n.Completion, n.Total-n.Prompt)
 	}

@@ -65,7 +65,7 @@ func envelope(body []byte) []byte {
 	return body
 }
 
-// statusOf is the status that a 400 stands for.
+// statusOf is the status that a 400 means.
 func statusOf(body []byte) int {
 	if len(body) > maxErrorBody || !gjson.ValidBytes(body) {
 		return 400

@@ -24,7 +24,7 @@ type generation struct {
 	least, most int64 // tokens that can be thought with a budget
 	off         bool  // a budget of 0 turns thinking off
 	minimal     bool  // knows the levels MINIMAL
-	medium      bool  // …and MEDIUM beside LOW and HIGH
+	medium      bool  // …and MEDIUM besides LOW and HIGH
 
 	signs         bool // calls that come back without their signature are refused
 	fixedSampling bool // ignores temperature, topP and topK, and will refuse them

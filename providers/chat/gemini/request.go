@@ -382,7 +382,7 @@ func (r *request) chosen() (mode string, name []byte) {
 }
 
 // at is the path of a member for fail. To find it takes as long as the list in
-// which it stands, so that only the first one is looked for.
+// which it is, so that only the first one is looked for.
 func (r *request) at(i int32) string {
 	if r.err != nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 // makers' models are never sent: they are a 400 of the whole request.
 const thoughtFormat = "google-gemini-v1"
 
-// noSignature stands where a call's own is lost, as in the history of another
+// noSignature replaces a call's own that is lost, as in the history of another
 // model: the vendor's documented word for "do not check this one".
 const noSignature = `"skip_thought_signature_validator"`
 

@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// system joins system and developer messages, wherever they stand, into the
+// system joins system and developer messages, wherever they are, into the
 // systemInstruction. Where they are all there is, they are the user's turn.
 func (r *request) system() {
 	n := 0

@@ -7,7 +7,7 @@ import (
 )
 
 // counts are the token counts of this dialect. Thoughts are next to the
-// candidates' tokens, those added by tools beside the prompt's; the cached ones are
+// candidates' tokens, those added by tools next to the prompt's; the cached ones are
 // part of the prompt.
 type counts struct {
 	prompt, tools, cached, output, thoughts, total int64

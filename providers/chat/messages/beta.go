@@ -6,7 +6,7 @@ import (
 )
 
 // betas are the features in anthropic-beta that are passed on to upstreams that speak Messages:
-// they cost nothing beside the tokens, and reach nothing of the operator's account.
+// they cost nothing besides the tokens, and reach nothing of the operator's account.
 // Others are left out: a body's members for them are refused where they are not known.
 var betas = []string{
 	"advanced-tool-use-2025-11-20", "claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24",

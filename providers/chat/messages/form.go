@@ -16,7 +16,7 @@ type Form struct {
 
 	turns          []turn
 	parts, tools   []int32 // blocks that parts and calls were made of, and tools
-	effort, format string  // where the effort and the schema stand
+	effort, format string  // where the effort and the schema are
 	stops          []byte
 	thinks         bool // thoughts were asked for
 	hides          bool // …but not their texts

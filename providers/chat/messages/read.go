@@ -199,7 +199,7 @@ func (r *reader) rejectCostly() {
 }
 
 // edits takes those that clear a prompt. A chat body goes on without them: its prompt is
-// sent whole. Compaction asks a model beside the one that is paid for.
+// sent whole. Compaction uses a second model, which is not paid for.
 func (r *reader) edits(context int32) {
 	list := r.member(context, EditList)
 	r.each(list, func(e int32) {

@@ -31,7 +31,7 @@ func (r *reader) messages() {
 }
 
 // instruction writes a message of the system's. It may have changes of the tools
-// beside its texts.
+// besides its texts.
 func (r *reader) instruction(m, content int32) {
 	texts, changes := []int32(nil), 0
 	r.each(content, func(b int32) {

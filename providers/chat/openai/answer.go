@@ -145,7 +145,7 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 	return body, dialect.Settle(u, true, &text, c), nil
 }
 
-// usageOf reads the usage, wherever it stands: at the top, in a choice
+// usageOf reads the usage, wherever it is: at the top, in a choice
 // (Moonshot) or in x_groq.
 func usageOf(body []byte, doc *scan.Document, u *dialect.Usage) bool {
 	if i := doc.TopIndex(answerUsage); i >= 0 && dialect.UsageIn(body, doc, i, u) {

@@ -182,7 +182,7 @@ func (m *BodyMeter) object() bool {
 
 func (m *BodyMeter) open(object bool) {
 	if m.depth == 0 && !object || m.depth >= maxDepth {
-		// Before an event's JSON stands its field name; a bracket is not part of that.
+		// The field name of an event precedes its JSON; a bracket is not part of that name.
 		m.broken = true
 		return
 	}

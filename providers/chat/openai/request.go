@@ -100,7 +100,7 @@ func (p *patcher) brands() {
 	if len(p.c.Doc.Fields) == 0 {
 		return
 	}
-	// Behind them stand the members of drop lists, which have no members of their own.
+	// Behind them are the members of drop lists, which have no members of their own.
 	top := p.c.Doc.Fields[0].Shape
 	for id := dialect.ChatBrand; id < top.Len() && top.Child(id) != nil; id++ {
 		p.cut(id)

@@ -20,7 +20,7 @@ const (
 	// maxSealedDepth is how deep its brackets may nest; usual ones have six.
 	maxSealedDepth = 32
 	// maxWord is the longest name of a role, a reason or an id; maxLabel that of a member
-	// beside the choices.
+	// next to the choices.
 	maxWord  = 64
 	maxLabel = 256
 	// maxStop is the longest of the client's own stop sequences.
@@ -75,7 +75,7 @@ func (s *stream) learnSealed(data []byte) {
 	}
 }
 
-// bare says that an event has one line of data at most, and beside it lines of the other
+// bare says that an event has one line of data at most, and otherwise lines of the other
 // fields and comments. A line that is not one by the specification of event streams may be
 // one of data to readers that are less exact.
 func (s *stream) bare() bool {
@@ -153,7 +153,7 @@ func (g *guard) readObject() bool {
 	return true
 }
 
-// member judges the members beside the choices, and the choices.
+// member judges the members next to the choices, and the choices.
 func (g *guard) member(m *jsontext.Member) bool {
 	value := g.data[m.From:m.To]
 	switch string(m.Key) {
@@ -196,7 +196,7 @@ func likeText(name []byte) bool {
 	return false
 }
 
-// zone is where in an event something stands.
+// zone is a place in an event.
 type zone uint8
 
 const (
@@ -320,7 +320,7 @@ const (
 	thoughts = nameReasoning | nameReasoningContent
 )
 
-// nameOf is the bit of a member that must not stand twice in its object; 0: it may.
+// nameOf is the bit of a member that must not be twice in its object; 0: it may.
 func nameOf(name []byte) names {
 	switch string(name) {
 	case "content":

@@ -65,7 +65,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	return a.dst, nil
 }
 
-// answerRoom is about the size of a response beside the words of a completion.
+// answerRoom is about the size of a response without the words of a completion.
 const answerRoom = 2 << 10
 
 // answer is a response being written.

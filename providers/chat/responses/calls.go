@@ -15,7 +15,7 @@ func isCall(kind string) bool {
 	return false
 }
 
-// calls writes the calls of a run of items, each as one of the function that stands for its
+// calls writes the calls of a run of items, each as one of the function that represents its
 // tool.
 func (f *Form) calls() {
 	f.b = append(f.b, `,"tool_calls":[`...)

@@ -33,7 +33,7 @@ const (
 	thoughtPart // reasoning sent as content
 )
 
-// item is one item of the output as far as it has come. Texts stand as between the
+// item is one item of the output as far as it has come. Texts are as between the
 // quotes of a JSON string.
 type item struct {
 	kind   itemKind
@@ -61,7 +61,7 @@ type item struct {
 	call         int64 // of a call: its index in the completion
 	callID, name []byte
 	space        []byte // the namespace of the tool
-	wrapped      bool   // text is the arguments of a function that stands for another tool
+	wrapped      bool   // text is the arguments of a function that represents another tool
 
 	sources []byte // of a search, with commas between
 	failed  bool

@@ -250,7 +250,7 @@ func (p *patcher) input() {
 	}
 }
 
-// thoughtAlone are the members of a thought that is there as text: its id stands for
+// thoughtAlone are the members of a thought that is there as text: its id refers to
 // nothing but a copy that an upstream may have kept.
 var thoughtAlone = []int{ItemType, ItemStatus, ItemSummary, ItemContent}
 

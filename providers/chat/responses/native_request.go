@@ -29,7 +29,7 @@ var cutHere = []int{
 
 // keptHere are the members that hold our promise to an upstream's operator: the limit
 // of the output, and that nothing is kept. A list of members not to be sent is one
-// for chat completions, which may not have max_output_tokens beside their own cap;
+// for chat completions, which may not have max_output_tokens besides their own cap;
 // here it is the cap.
 var keptHere = []int{TopModel, TopInput, TopStream, TopMaxOutputTokens, TopStore, TopTools}
 

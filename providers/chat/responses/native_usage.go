@@ -83,7 +83,7 @@ type meter struct {
 	drawn   int64           // the most of media
 }
 
-// see notes a text, which stands as between its quotes.
+// see notes a text, as between its quotes.
 func (m *meter) see(way seen, key uint16, words []byte) {
 	m.told[way] += int64(len(words))
 	more := m.told[way] - m.counted

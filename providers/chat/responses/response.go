@@ -9,7 +9,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// outcome is how a response stands.
+// outcome is the state of a response.
 type outcome struct {
 	id     []byte // of an upstream that speaks the form itself; empty: it is made here
 	status string

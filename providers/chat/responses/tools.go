@@ -72,7 +72,7 @@ const shellSchema = `{"type":"object","properties":{"command":{"type":"array","i
 const inputSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],` +
 	`"additionalProperties":false}`
 
-// tool writes the function that stands for a tool.
+// tool writes the function that represents a tool.
 func (f *Form) tool(t *tool) {
 	f.b = jsontext.AppendString(append(f.b, `{"type":"function","function":{"name":`...), t.flat)
 	switch t.kind {
@@ -112,7 +112,7 @@ func (f *Form) describeInput(at int32) {
 	f.b = append(f.b, '"')
 }
 
-// toolMembers are those of a tool of the client's own beside its name, by its kind.
+// toolMembers are those of a tool of the client's own besides its name, by its kind.
 var toolMembers = map[string][]named{
 	"function": {{`"description":`, ToolDescription}, {`"parameters":`, ToolParameters}, {`"strict":`, ToolStrict}},
 	"custom":   {{`"description":`, ToolDescription}, {`"format":`, ToolFormat}},
@@ -195,7 +195,7 @@ func chosenName(doc *scan.Document, at int32, kind string) int32 {
 	return doc.Member(at, ChoiceName)
 }
 
-// chosen writes the function that stands for a chosen tool.
+// chosen writes the function that represents a chosen tool.
 func (f *Form) chosen(kind string, space, name []byte) {
 	of := functionTool
 	switch kind {

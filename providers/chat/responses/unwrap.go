@@ -8,7 +8,7 @@ import (
 )
 
 // nameCall gives a call its name, and makes it one of the client's tool that the function
-// stands for. flat stands as between the quotes of a JSON string.
+// represents. flat is as between the quotes of a JSON string.
 func (f *Form) nameCall(it *item, flat []byte) {
 	t := f.toolOf(flat)
 	if t == nil || it.kind != callItem {
