@@ -59,7 +59,7 @@ type RequestCharge struct {
 	USD     Nano          `json:"usd"`
 	DIEM    Nano          `json:"diem"`
 	Bundled Nano          `json:"bundled"`
-	Debt    Nano          `json:"debt"` // its cost beyond that
+	Debt    Nano          `json:"debt"` // what it cost beyond that
 	Lines   []RequestLine `json:"lines"`
 }
 

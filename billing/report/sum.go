@@ -24,12 +24,12 @@ type SumQuery struct {
 // Sum is one row of a report: charges less refunds, and payments of debt.
 type Sum struct {
 	ID       string     `json:"id"`   // of the account, key, model or upstream, or the day
-	Name     string     `json:"name"` // of the account, model or upstream, or the key's description
+	Name     string     `json:"name"` // of the account, model or upstream, or what the key is for
 	Account  string     `json:"account,omitempty"`
 	Requests int64      `json:"requests"`
 	Input    int64      `json:"input_tokens"`
 	Output   int64      `json:"output_tokens"`
-	Units    int64      `json:"units"` // sold singly: pictures, credits
+	Units    int64      `json:"units"` // of what is sold singly: pictures, credits
 	USD      money.Nano `json:"usd"`
 	DIEM     money.Nano `json:"diem"`
 	Bundled  money.Nano `json:"bundled"`

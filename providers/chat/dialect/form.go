@@ -2,7 +2,7 @@ package dialect
 
 import "farebox/proxy"
 
-// FormKind is a form of asking for a chat completion besides that of chat completions.
+// FormKind is a form of asking for a chat completion beside that of chat completions.
 type FormKind uint8
 
 const (
@@ -20,8 +20,8 @@ const (
 // A Form belongs to one request.
 type Form interface {
 	Kind() FormKind
-	// Path is the place in the client's own body of a member of the chat body,
-	// such as input.2.content for messages.3.content.
+	// Path is where in the client's own body stands what a member of the chat body
+	// was made of, such as input.2.content for messages.3.content.
 	Path(chat string) string
 	// Answer turns a whole chat completion into the client's answer. The cost and the
 	// <brand>_parameters of the completion are in it where the client is to have them.
@@ -34,7 +34,7 @@ type Form interface {
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
-// Partial is a Form whose chat body may lack a part of its client's request.
+// Partial is a Form whose chat body may lack what its client asked.
 type Partial interface {
 	// Untold is a request that no chat body has a word for; nil: none. A target that does not
 	// speak the form is not asked then.

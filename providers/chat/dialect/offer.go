@@ -88,7 +88,7 @@ type Upstream struct {
 	Config  *config.Upstream
 	Dialect Dialect
 	// Natives speak to an upstream that takes the bodies of a form as its clients write
-	// them, by FormKind; nil: their requests are sent as chat completions.
+	// them, by FormKind; nil: what they ask for is asked as a chat completion.
 	Natives [FormKinds]Dialect
 	Proxy   *proxy.Endpoint
 	// Drops are the members of a chat body, by their ids, that are not sent here;

@@ -8,8 +8,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// SkimLoose scans an upstream's answer. Some servers write a member twice: the last one
-// holds then, as with most readers of JSON, and the result is data written anew.
+// SkimLoose scans what an upstream says. Some servers write a member twice: the last one
+// holds then, as with most readers of JSON, and what is returned is data written anew.
 func SkimLoose(doc *scan.Document, data []byte, shape *scan.Shape) ([]byte, error) {
 	err := doc.Skim(data, shape)
 	if e, ok := err.(*scan.Error); !ok || e.Reason != scan.Duplicate {
@@ -28,7 +28,7 @@ func SkimLoose(doc *scan.Document, data []byte, shape *scan.Shape) ([]byte, erro
 	return once, doc.Skim(once, shape)
 }
 
-// Reread scans a body written for an upstream as strictly as clients' bodies. Each
+// Reread scans what was written for an upstream as strictly as what clients write. Each
 // object in it must have members that the Shape names only, each once: an upstream's
 // parser could take another one of two than the priced one.
 func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {

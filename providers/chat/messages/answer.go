@@ -170,7 +170,7 @@ func (a *answer) searches() {
 // citations is the member of the parameters that has the search results.
 const citations = "web_search_citations"
 
-// parameters are those of a completion; nil if absent.
+// parameters are those of a completion; nil: it has none.
 func (f *Form) parameters(body []byte) []byte {
 	if f.Brand == "" || !bytes.Contains(body, []byte(citations)) {
 		return nil

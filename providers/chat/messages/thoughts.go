@@ -23,7 +23,7 @@ func (a *answer) needed(details []byte) {
 	}
 }
 
-// thoughts writes the reasoning, each piece with its signature.
+// thoughts writes the reasoning, each piece with what makes it valid.
 func (a *answer) thoughts(said int32, called bool) {
 	text := a.text(a.member(said, saidReasoning))
 	if text == nil {

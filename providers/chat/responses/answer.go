@@ -181,7 +181,7 @@ func (a *answer) last() string {
 	return "incomplete"
 }
 
-// message writes the model's text.
+// message writes what the model said.
 func (a *answer) message(message, logprobs []byte) {
 	content, refusal := jsontext.MemberOf(message, "content"), jsontext.StringIn(message, "refusal")
 	it := a.beginItem(messageItem)
@@ -227,7 +227,7 @@ func (a *answer) message(message, logprobs []byte) {
 	}
 }
 
-// eachObject calls do with the objects of a list; any other value has no objects.
+// eachObject calls do with the objects of a list; what is not a list has none.
 func eachObject(list []byte, do func(object []byte)) {
 	if len(list) == 0 || list[0] != '[' {
 		return
