@@ -43,7 +43,7 @@ const (
 	JournalFull                    // nothing can be recorded, so nothing may be sold
 	LimitsAway                     // Redis is away, and the policy is to let nothing through
 	StoreAway                      // the shared store does not answer, and this node has leased too little
-	NodeFenced                     // another process goes on as this node
+	NodeFenced                     // another process has become this node
 	RateCredits                    // too many blockchain credits in 24 hours
 	InDebt                         // the account owes for earlier requests
 	CountFirst                     // Loose is a noticeable part of the balance: count and ask again

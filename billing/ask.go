@@ -19,7 +19,7 @@ const (
 	askedAtOnce = 4 // questions that a node answers at a time
 	// nodeTakes is how long a node has to take a question. One that did not is missing.
 	nodeTakes = 2 * time.Second
-	// goneMost is how long a node that ended without a word is named as missing.
+	// goneMost is how long a node that ended without notice is named as missing.
 	goneMost  = 10 * time.Minute
 	askPause  = 20 * time.Millisecond
 	replyMost = 4 << 20 // bytes

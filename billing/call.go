@@ -68,7 +68,7 @@ func local() Act {
 	return Act{By: Actor{Name: "uid " + strconv.Itoa(os.Getuid()), Role: MayOwn, From: "command line"}}
 }
 
-// perform carries an operation out on the ledger itself. Every operation passes here,
+// perform executes an operation on the ledger itself. Every operation passes here,
 // whichever way it came. A change is made in one transaction with its entry in the audit log.
 func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 	o := operationOf[reflect.TypeOf(q)]
@@ -137,7 +137,7 @@ func (l *Ledger) Note(act Act, operation, subject string, query, after any) erro
 	return s.Note()
 }
 
-// kept sees to it that the answer is stored for the next time, and gives it as it is stored.
+// kept ensures that the answer is stored for the next time, and gives it as it is stored.
 func kept[A any](l *Ledger, c *call, answer A) (A, error) {
 	if c.entry.AnswerFunc != nil {
 		return merged(answer, c.entry.Answer)
@@ -250,7 +250,7 @@ func (o *operationRow) allow(by Actor) error {
 	return fmt.Errorf("%w: %s needs the role %s, and %q has the role %q", ErrNotAllowed, o.name, o.right, by.Name, by.Role)
 }
 
-// Perform carries an operation out by its name, for an authenticated operator.
+// Perform executes an operation by its name, for an authenticated operator.
 func (l *Ledger) Perform(ctx context.Context, act Act, name string, query []byte) (answer any, err error) {
 	o := operationNamed[name]
 	if o == nil {

@@ -75,7 +75,7 @@ const (
 	// skewStart is how far a clock may be off at the start: two minutes, and some
 	// seconds for reading it.
 	skewStart = 2*time.Minute + 5*time.Second
-	// skewQuiet is how far it may be off without a word, skewNews by how much it
+	// skewQuiet is how far it may be off without a log entry, skewNews by how much it
 	// has to change to be reported again.
 	skewQuiet = 2 * time.Second
 	skewNews  = 10 * time.Second

@@ -158,7 +158,7 @@ func onSocket(conn net.Conn) Act {
 	return act
 }
 
-// answerControl carries out one request.
+// answerControl executes one request.
 func answerControl(l *Ledger, by Act, line []byte) *controlResponse {
 	var q controlRequest
 	answer, err := any(nil), json.Unmarshal(line, &q)

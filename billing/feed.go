@@ -8,7 +8,7 @@ import (
 
 // feed follows the changes by other nodes and operators in the shared store. The
 // store numbers changes in the order in which they are committed, so a reader
-// that goes on after the last number misses none.
+// that continues after the last number misses none.
 type feed struct {
 	last uint64
 }

@@ -36,7 +36,7 @@ type lease struct {
 	touched  bool // since windowNs
 	windowNs int64
 	low      Nano // least that was free since windowNs
-	largest  Nano // hold of late
+	largest  Nano // recent hold
 	spent    Nano // of the account at the last look
 	rate     Nano // charged a second, smoothed
 	target   Nano // money that should be free here
@@ -57,7 +57,7 @@ type quotaLease struct {
 // limited says which limits a key has.
 type limited struct{ usd, diem bool }
 
-// beginDay is called before the account goes on to a new day: the free rest of the
+// beginDay is called before the account switches to a new day: the free rest of the
 // old day's DIEM goes back, so that the store can let it expire.
 func (s *lease) beginDay(a *AccountState) {
 	s.rest(store.Want{Account: a.no, Day: a.day, Amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
@@ -84,7 +84,7 @@ func (u *keyUse) empty() {
 	u.lease.unleased, u.lease.others = money.Parts{}, money.Parts{}
 }
 
-// beginPeriod goes on to another period. The lease of the old one goes back.
+// beginPeriod switches to another period. The lease of the old one goes back.
 func (u *keyUse) beginPeriod(period int32) {
 	u.lease.account.lease.rest(u.giveRoom())
 	u.quota = quota{period: period}
@@ -135,9 +135,9 @@ const giveAll = money.MaxCredit
 const (
 	// sliceLeast is the smallest slice where there is plenty.
 	sliceLeast = Nano(100_000_000)
-	// sliceSeconds is how long a slice lasts at the rate of late.
+	// sliceSeconds is how long a slice lasts at the recent rate.
 	sliceSeconds = 10
-	// sliceHolds is how many of the largest holds of late a slice covers.
+	// sliceHolds is how many of the largest recent holds a slice covers.
 	sliceHolds = 4
 	// wantMost bounds the weight of one request, so that sums stay in int64.
 	wantMost = Nano(1_000_000_000_000_000)
@@ -312,7 +312,7 @@ func (u *keyUse) giveRoom() store.Want {
 }
 
 // granted puts money that the store leased where it can be spent. Money for
-// a day or period that is over goes back.
+// a past day or period goes back.
 func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds, applied uint64) {
 	if w.Key != 0 {
 		for _, u := range s.limited {

@@ -28,7 +28,7 @@ type leaseQueue struct {
 	giving  []*AccountState
 	looking []*AccountState
 	calling []*AccountState
-	active  []*AccountState // admitted something of late
+	active  []*AccountState // admitted something recently
 	round   *round          // that will try the accounts queued now
 	woken   chan struct{}
 }
@@ -266,7 +266,7 @@ func (q *leaseQueue) lookAll() bool {
 		f := &found[i]
 		a := byNo[f.Account]
 		if a == nil || f.Key == 0 && f.Day != q.n.day.Load() {
-			continue // DIEM of a day that is over
+			continue // DIEM of a past day
 		}
 		a.mu.Lock()
 		a.roll(q.n.day.Load())

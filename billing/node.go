@@ -54,8 +54,8 @@ type node struct {
 // States of a node.
 const (
 	nodeOpen      uint32 = iota
-	nodeSuspended        // leases were taken back; they are counted anew
-	nodeFenced           // another process goes on as this node
+	nodeSuspended        // leases were taken back; they are counted again
+	nodeFenced           // another process has become this node
 )
 
 // nodeTimes are the paces of a node; tests set their own.

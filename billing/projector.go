@@ -30,7 +30,7 @@ type projector struct {
 	usageSeq  atomic.Uint64
 	failed    atomic.Pointer[error]
 
-	rate     float64 // records a second of late
+	rate     float64 // recent records a second
 	lastSeq  uint64
 	lastLook time.Time
 
@@ -135,7 +135,7 @@ func (p *projector) hurry() {
 	}
 }
 
-// note keeps and logs the error of a projection; the traffic goes on, the
+// note keeps and logs the error of a projection; traffic continues, the
 // journal holds the records that the store does not have yet.
 func (p *projector) note(err error) {
 	if err == nil {
@@ -189,7 +189,7 @@ func (p *projector) project() error {
 	}
 }
 
-// quiet says whether the rate of late is low.
+// quiet says whether the recent rate is low.
 func (p *projector) quiet() bool {
 	now, seq := time.Now(), p.l.journal.Synced()
 	if since := now.Sub(p.lastLook); since >= rateWindow {
@@ -280,7 +280,7 @@ func (p *projector) drain() error {
 	return nil
 }
 
-// expire books the DIEM of days that are over, once a day. An account that is
+// expire books the DIEM of past days, once a day. An account that is
 // in memory must have gone on to the new day and have no hold on the old one;
 // its charges of the old day are then all in the store, since this follows a
 // projection of the synced records (and a later charge would need such a hold).

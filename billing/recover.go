@@ -44,7 +44,7 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 	return err
 }
 
-// openJournal surveys the last process's journal and goes on behind it.
+// openJournal surveys the last process's journal and continues behind it.
 func (l *Ledger) openJournal(o *Options) error {
 	refs, last, err := journal.Survey(l.journalDir())
 	if err != nil {

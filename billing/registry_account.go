@@ -10,7 +10,7 @@ import (
 
 // relimit brings k's limits into force. Where the use of the new period is not
 // in memory, because the key had no limits or another kind of period, it is
-// counted anew while the account is locked: everything that was recorded is
+// counted again while the account is locked: everything that was recorded is
 // projected first.
 func (l *Ledger) relimit(k, old *Key) error {
 	a, u := k.Account, k.use

@@ -121,7 +121,7 @@ const (
 	freshFor = time.Second
 )
 
-// Detail sees to it that the account's settled requests of this node are in the
+// Detail ensures that the account's settled requests of this node are in the
 // store with their detail; false when they could not be written in time.
 func (n newest) Detail() bool {
 	p := n.l.project

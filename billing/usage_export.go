@@ -140,7 +140,7 @@ func (r *retention) exportsTo(ctx context.Context, usage *config.Usage) (exports
 	return &exportBucket{b, ctx, r.l.dir}, nil
 }
 
-// export sees to it that the requests of a day are in a file, which was read back.
+// export ensures that the requests of a day are in a file, which was read back.
 func (r *retention) export(day int32, to exports) (*store.ExportRow, error) {
 	row, err := r.l.store.Export(day)
 	if err != nil {

@@ -4,5 +4,5 @@
 // writes a small file whole or not at all, and [Advise] adds an operator's remedy
 // to an error of the disk.
 //
-// Out of scope: the purposes of the files. It imports nothing of ours.
+// Out of scope: the purposes of the files. It imports none of our packages.
 package disk

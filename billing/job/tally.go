@@ -19,7 +19,7 @@ const (
 )
 
 // tally is how many jobs wait and how much media is kept. This node's jobs are counted
-// at once; the rest the store has counted lately: it takes some ten milliseconds
+// at once; the rest the store has counted recently: it takes some ten milliseconds
 // for ten thousand jobs, which no sale can wait for. Machine.mu guards it.
 type tally struct {
 	// Jobs that wait: those that have entries here, and those of other nodes.

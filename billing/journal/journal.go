@@ -72,7 +72,7 @@ const (
 // errFull says that the journal cannot promise room for one more hold.
 var errFull = errors.New("the journal cannot grow")
 
-// New goes on after sequence last in dir; refs are the segments that
+// New continues after sequence last in dir; refs are the segments that
 // are still there.
 func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.Logger) *Journal {
 	j := &Journal{
@@ -186,7 +186,7 @@ func (j *Journal) free() (n int) {
 	return n
 }
 
-// rotate goes on in the next segment. Where that cannot be given its name, a record that
+// rotate continues in the next segment. Where that cannot be given its name, a record that
 // was promised room goes in all the same: readers know the segment that follows
 // the last one by its head. Nothing new is admitted until it has its name.
 func (j *Journal) rotate() error {

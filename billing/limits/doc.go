@@ -9,5 +9,5 @@
 // the config decides: a part of the limit for each node, no limit, or nothing.
 //
 // Out of scope: the ledger, its accounts and its locks, money, HTTP. It
-// imports calendar, config, dial and window, and nothing else of ours.
+// imports calendar, config, dial and window, and none of our other packages.
 package limits

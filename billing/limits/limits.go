@@ -131,7 +131,7 @@ func Open(o *Options) (*Limits, error) {
 	return s, nil
 }
 
-// SetNodes says how many nodes live: while Redis is away, each may pass the
+// SetNodes sets the number of live nodes: while Redis is away, each may pass the
 // limit divided by this number.
 func (s *Limits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
 

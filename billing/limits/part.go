@@ -8,7 +8,7 @@ import (
 )
 
 // part is the share of a window that a node lets through while it cannot ask
-// Redis: the limit divided by the nodes that live.
+// Redis: the limit divided by the number of live nodes.
 //
 // It begins with no more than 1/nodes of that part, whatever was used before:
 // all nodes together then go at most limit/nodes beyond the use that Redis would have

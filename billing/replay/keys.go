@@ -86,7 +86,7 @@ type flight struct {
 const (
 	// pollEvery is how often a request that another node leads is looked at.
 	pollEvery = 50 * time.Millisecond
-	// patienceSlack is added to a leader's patience before others take it for dead.
+	// patienceSlack is added to a leader's patience before others count it as dead.
 	patienceSlack = 2 * time.Second
 	// recordingMost bounds the answers that are recorded on their way, all
 	// together: beyond it an answer counts as too large to be kept.
@@ -181,7 +181,7 @@ type Claim struct {
 	// Fingerprint is a hash of the request's path and body.
 	Fingerprint [32]byte
 	// Patience is how long carrying it out can take at most; a leader on
-	// another node that takes longer is taken for dead.
+	// another node that takes longer counts as dead.
 	Patience time.Duration
 	// Wait is how long to wait for a leader.
 	Wait time.Duration

@@ -112,7 +112,7 @@ func (k *Keys) away(err error) error {
 	return ErrAway
 }
 
-// abandon ends the lead without a word to the store. Requests that wait in this process go on.
+// abandon ends the lead without a write to the store. Requests that wait in this process go on.
 func (l *Lead) abandon() {
 	l.ended = true
 	l.drop()

@@ -35,7 +35,7 @@ const (
 //	56 Unix ms   64 token   72 node   76 size and 80 crc32c of the rest
 //	84 patience in ms   88 boot; of a kept answer its account
 //
-// With flagOwned the head goes on, and the sum of [4:112] covers that, too:
+// With flagOwned the head continues, and the sum of [4:112] covers that, too:
 //
 //	96 account   104 net
 //

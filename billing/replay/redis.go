@@ -58,8 +58,8 @@ const (
 	redisKeep = 200 * time.Millisecond
 	// finishFor is how long a request waits for its answer to be kept.
 	finishFor = time.Second
-	// awayGrace is how long after it was away no leader is taken for dead: the
-	// nodes that live send their ends first.
+	// awayGrace is how long after it was away no leader counts as dead: the
+	// live nodes send their ends first.
 	awayGrace = 5 * time.Second
 	// Ends that wait for Redis; beyond the bytes they lose their bodies, beyond
 	// the number the keys stay in use until they expire.

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// cursor is where a history goes on and with which filters. Clients get it
+// cursor is where a history continues and with which filters. Clients get it
 // as text that only the nodes of its store can make, good for one account and a while.
 type cursor struct {
 	HistoryQuery

@@ -194,7 +194,7 @@ type AuditFilter struct {
 // AuditPlace is a place in the audit log.
 type AuditPlace struct{ AtUs, No int64 }
 
-// Audit lists audit rows, the latest first. next is where the list goes on; nil: nowhere.
+// Audit lists audit rows, the latest first. next is where the list continues; nil: at its end.
 func (s *sqlStore) Audit(f AuditFilter, most int) (rows []*AuditRow, next *AuditRow, err error) {
 	l := listing[AuditRow]{text: audits.brief, order: "at_us, no", down: true, scan: audits.scan,
 		place: func(r *AuditRow) []any { return []any{r.AtUs, r.No} }, matches: f.matches}

@@ -133,7 +133,7 @@ type JobStore interface {
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
 	// UseLinks changes how far the links to the result of a job were used, one at a time,
 	// whichever node does it. use is not called once they have ended; it may be called
-	// again. alive says whether a node's session goes on.
+	// again. alive says whether a node's session continues.
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error
 	// TakeJobs makes owner the owner of all jobs with something left to do, or with media,
 	// whose owner's session has ended, and gives their number. With own it takes its own,

@@ -227,7 +227,7 @@ func (l *loader) row(b []byte) error {
 	return nil
 }
 
-// keeps says of which progress p the journal goes on in the restored store.
+// keeps says of which progress p the journal continues in the restored store.
 func (l *loader) keeps() string {
 	if l.q.s.shared {
 		return "false"

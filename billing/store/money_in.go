@@ -23,7 +23,7 @@ type MoneyFilter struct {
 type MoneyPlace struct{ AtUs, Entry int64 }
 
 // MoneyIn lists the bookings of entries of a kind for customers, in the order of time; for one
-// customer, in the order of booking. next is where the list goes on; nil: nowhere.
+// customer, in the order of booking. next is where the list continues; nil: at its end.
 func (s *sqlStore) MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Booking, err error) {
 	l := listing[Booking]{text: selectBooking, order: "e.ts_us, e.id", scan: scanBooking, matches: f.matches,
 		place: func(b *Booking) []any { return []any{b.AtUs, b.Entry} }}

@@ -163,7 +163,7 @@ type Credit struct {
 	Booked    *Booking // the booking by Credit, now or before
 }
 
-// StaleDIEM are allowances of a day that is over.
+// StaleDIEM are allowances of a past day.
 type StaleDIEM struct {
 	Account uint32
 	Day     int32
@@ -238,7 +238,7 @@ type Shared interface {
 	Recalled(list []Recall) ([]Recalled, error)
 }
 
-// ErrFenced says that another process goes on as this node.
+// ErrFenced says that another process has become this node.
 var ErrFenced = errors.New("another farebox has taken over this node")
 
 // Beat is the answer to a heartbeat.

@@ -35,7 +35,7 @@ type WalletStore interface {
 	// own, key becomes one of that.
 	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
 	// WalletKeys gives the live keys of wallets, those that were made last first; before: with smaller
-	// numbers. next is where the list goes on; nil: nowhere.
+	// numbers. next is where the list continues; nil: at its end.
 	WalletKeys(before int64, most int) (rows []*KeyRow, next *KeyRow, err error)
 	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
 	AddWalletKey(key *KeyRow) error

@@ -11,5 +11,5 @@
 //
 // Out of scope: a clock, a lock, a store, Redis (package limits has the
 // same windows over all nodes), money, and the window's owner. It imports config
-// and calendar, and nothing else of ours.
+// and calendar, and none of our other packages.
 package window

@@ -9,7 +9,7 @@ package window
 //
 // They are in memory of this node alone: a restart begins with nothing counted,
 // and each of several nodes of a shared store lets through the cap divided by
-// the nodes that live.
+// the number of live nodes.
 type Hours struct {
 	newest int64 // the hour of the last request, of Instant.Mono
 	taken  [hoursSpan]int64

@@ -14,7 +14,7 @@ import (
 var relays = sync.Pool{New: func() any { return new(relay) }}
 
 // relay gives the events of a message on as they come, and has them metered by a
-// stream that writes nothing. Two kinds of events are written anew: the first,
+// stream that writes nothing. Two kinds of events are rewritten: the first,
 // where the model has another name, and errors, whose words are not for clients.
 type relay struct {
 	stream
@@ -22,7 +22,7 @@ type relay struct {
 	out   []byte
 	ended bool // message_stop went out
 	told  bool // the failure did
-	anew  bool // the last event was written anew, or dropped
+	anew  bool // the last event was rewritten, or dropped
 }
 
 // Stream starts relaying one streaming answer.
@@ -75,7 +75,7 @@ func (r *relay) Pass(p []byte) []byte {
 	return r.out
 }
 
-// relayed reads an event and says that it goes on as it is.
+// relayed reads an event and says that it is passed on unchanged.
 func (r *relay) relayed() bool {
 	data := r.Events.Data
 	r.Text.Event(r.Events.To-r.Events.From, data)

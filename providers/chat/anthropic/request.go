@@ -24,7 +24,7 @@ const (
 	usualMaxTokens = 4096
 )
 
-// Request writes the body anew. Hints that the dialect does not have are left
+// Request rewrites the body. Hints that the dialect does not have are left
 // out: penalties, seed, metadata but for user_id. A member that a client would miss in
 // the answer (n, logprobs) is refused, and so is any member that the
 // model's generation would refuse, in our words and naming the member.

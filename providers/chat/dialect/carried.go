@@ -211,7 +211,7 @@ func (s *Sorter) End(to Texts, key uint16) {
 	s.rest(to, key, s.head[:s.begun])
 }
 
-// judge finds the kind of a string that begins with head; more says that it goes on.
+// judge finds the kind of a string that begins with head; more says that it continues.
 func (s *Sorter) judge(head []byte, more bool) {
 	s.is = isText
 	switch {

@@ -43,7 +43,7 @@ type Stream interface {
 	// Exceeds says that more than most completion tokens of known text, or more events,
 	// were delivered.
 	Exceeds(most int64) bool
-	// Cut ends an answer that goes on beyond its cap as the model should have: with the
+	// Cut ends an answer that continues beyond its cap as the model should have: with the
 	// finish_reason length. short is the remaining part of the last result of Pass, tail goes
 	// behind it and ends the answer; nil: it cannot be ended here.
 	Cut(out []byte) (short, tail []byte)

@@ -21,7 +21,7 @@ const (
 	maxToolName = 128
 )
 
-// Request writes the body anew; the model is named in the path. Hints that the
+// Request rewrites the body; the model is named in the path. Hints that the
 // dialect does not have are left out: min_p, repetition_penalty, metadata, marks
 // for caching. A member that a client would miss in the answer is refused, naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {

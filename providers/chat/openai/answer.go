@@ -177,7 +177,7 @@ func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch
 	for i := range s.Doc.Fields {
 		f := &s.Doc.Fields[i]
 		if f.From < at {
-			continue // within the part written anew
+			continue // within the rewritten part
 		}
 		switch {
 		case int32(i) == usage:
