@@ -8,11 +8,11 @@ import (
 )
 
 // The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
-// day, from 00:00, and the unused rest is lost. In memory a new
-// day begins with the allowance (AccountState.roll). In the store the bucket of
-// a day is made at its first charge, once, under a reference that names the
-// day: after a restart it is found made, with the rest in it. So it is
-// when the clock was ahead and is not any more (AccountState.later).
+// day, from 00:00, and the unused rest is lost. In memory a new day begins with
+// the allowance (AccountState.roll). In the store the bucket of a day is made
+// at its first charge, once, under a reference that names the day: after a
+// restart it is found made, with the rest in it. So it is when the clock was
+// ahead and is not any more (AccountState.later).
 
 const (
 	// leastAllowance is the smallest allowance but none (addendum 19.1).

@@ -81,8 +81,8 @@ func (l *Ledger) Audit() (store.Report, error) {
 }
 
 // Verify recounts the books of the store, each by itself, and compares them.
-// With nothing else going on, memory and the journal are compared
-// with them, too; during traffic that would stop every account meanwhile.
+// With nothing else going on, memory and the journal are compared with them,
+// too; during traffic that would stop every account meanwhile.
 type Verify struct{}
 
 func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {

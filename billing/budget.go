@@ -31,7 +31,7 @@ type budgetKey struct {
 	user uint64 // or address
 }
 
-// budgetKind is the counted event.
+// budgetKind is the kind of counted events.
 type budgetKind uint8
 
 const (

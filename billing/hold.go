@@ -143,8 +143,8 @@ func (h *Hold) extend(more, least Nano) (got Nano) {
 	}
 	a.give(h, &take)
 	if u := h.key.use; !u.counts(h) && u.mostUSD != money.MaxCredit {
-		// It belongs to a past period, and the rest of that
-		// is unknown: the cost it pays is charged as debt, which no limit counts.
+		// It belongs to a past period, and the rest of that is unknown: the cost
+		// it pays is charged as debt, which no limit counts.
 		h.beyond += got
 	}
 	if a.lease != nil {

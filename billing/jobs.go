@@ -112,9 +112,9 @@ func (j *Jobs) sold(h *Hold) (sold bool, err error) {
 }
 
 // RefundJob refunds a job whose row says that it is owed, once, in the currency that paid
-// it; the debt of the account is paid first. DIEM of a past day
-// are gone. Its use of its key's limits is given back, too. nil: there is nothing
-// to give back, or not yet, or it was given back before.
+// it; the debt of the account is paid first. DIEM of a past day are gone. Its use
+// of its key's limits is given back, too. nil: there is nothing to give back, or
+// not yet, or it was given back before.
 func (j *Jobs) RefundJob(id string) (*store.JobRow, error) {
 	l := j.l
 	l.operating.Lock()

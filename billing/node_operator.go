@@ -10,8 +10,8 @@ import (
 )
 
 // OperateShared opens a shared store for an operator. It needs no server and
-// disturbs none: changes reach the nodes through their feed. The
-// Ledger is not a node and admits nothing.
+// disturbs none: changes reach the nodes through their feed. The Ledger is not
+// a node and admits nothing.
 func OperateShared(address, brand string) (*Ledger, error) {
 	return Open(Options{Shared: address, Brand: brand, idle: true})
 }

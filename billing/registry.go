@@ -29,9 +29,9 @@ var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 // forget.
 //
 // No lock is held while the store is read, so that a client that tries secrets
-// delays no other: mu is for publication alone. A row is only
-// published when epoch says that no key has changed meanwhile without being in
-// memory; otherwise it is read again.
+// delays no other: mu is for publication alone. A row is only published when
+// epoch says that no key has changed meanwhile without being in memory;
+// otherwise it is read again.
 type registry struct {
 	shards    [registryShards]registryShard
 	unknown   *ristretto.Cache[uint64, *unknownKey]

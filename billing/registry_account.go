@@ -176,9 +176,9 @@ func (l *Ledger) allLoaded() []*AccountState {
 	return list
 }
 
-// Revoked and expired keys leave memory. Requests that were
-// admitted with one run on: they have the Key, and with the last of them it is
-// gone. A secret that is tried afterwards is read from the store and refused.
+// Revoked and expired keys leave memory. Requests that were admitted with one
+// run on: they have the Key, and with the last of them it is gone. A secret
+// that is tried afterwards is read from the store and refused.
 
 // forgetAfter is how long after a key expired it leaves memory, ns: its owner may
 // prolong it, and its use must be in the store by then.

@@ -67,8 +67,8 @@ const (
 	fetchWorking = 8
 	// askLimit is how long one question to an upstream may take.
 	askLimit = 2 * time.Minute
-	// patience is how long a client waits until an upstream has its job. A later answer
-	// says only that: the job is sold, and may still fail.
+	// patience is how long a client waits for an upstream to take its job. Then the client
+	// gets the job anyway: it is sold, and may still fail.
 	patience = 30 * time.Second
 	// maxSubmits is how often a job is handed over again, maxFetches how often media
 	// are fetched, and maxCancels how often an upstream is told to stop.

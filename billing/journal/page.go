@@ -9,9 +9,9 @@ import (
 )
 
 // Page is the detail of consecutive requests of one account, packed: one
-// row in the store instead of one to six a request, which makes a
-// detail cost a fraction of a microsecond. Pages are found by account and
-// sequence or time; [Page.Each] takes them apart.
+// row in the store instead of one to six a request, which makes a detail cost a
+// fraction of a microsecond. Pages are found by account and sequence or time;
+// [Page.Each] takes them apart.
 //
 // All requests of a page ended in the same hour, so that counters by hour
 // (usage_hour) are exact and requests that overlap a moment are found within its hour.

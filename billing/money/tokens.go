@@ -52,8 +52,8 @@ func Embedding(p *config.Price, u Usage) (l Lines) {
 
 // Worst is the most that a request with up to prompt prompt tokens and up to
 // completion completion tokens can cost, whichever classes and tier apply. A
-// prompt of 0 means an unknown size: more completion tokens
-// of a request that has been held for already.
+// prompt of 0 has an unknown size: it is for more completion tokens of a request
+// that is held already.
 func Worst(p *config.Price, prompt, completion int64) Nano {
 	if p == nil || p.Free {
 		return 0

@@ -50,8 +50,8 @@ func (a Account) History(q HistoryQuery) (History, error) {
 	return a.history(&cursor{HistoryQuery: q, from: Position{Us: q.FromUs}}, true)
 }
 
-// HistoryAfter returns the page of a cursor; it refuses with
-// ErrCursor one that is not good.
+// HistoryAfter returns the page of a cursor; it refuses with ErrCursor one that
+// is not good.
 func (a Account) HistoryAfter(text string) (History, error) {
 	c, err := a.readCursor(text)
 	if err != nil {

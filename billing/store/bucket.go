@@ -216,9 +216,9 @@ func (t *tx) spendLeases(c *charged, nowUs int64) error {
 
 func (c *charge) id() placeID { return placeID{c.account, money.SpendOrder[c.place], c.date()} }
 
-// Limits of keys on a shared store. A key's limit in a period is
-// divided like money: into the spent part (the sum of usage_day without key_back, so
-// that it cannot drift), the leases of nodes (quota) and the room that is left.
+// Limits of keys on a shared store. A key's limit in a period is divided like money:
+// into the spent part (the sum of usage_day without key_back, so that it cannot
+// drift), the leases of nodes (quota) and the room that is left.
 
 // quotaID is one limit of a key in a period: USD (with BUNDLED_CREDITS) or DIEM.
 type quotaID struct {

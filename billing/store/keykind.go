@@ -9,7 +9,7 @@ import (
 	"farebox/billing/money"
 )
 
-// KeyType is the kind of rights of a key. The numbers are stored.
+// KeyType says which rights a key has. The numbers are stored.
 type KeyType uint8
 
 // The types of keys (addendum 3.2).

@@ -109,8 +109,8 @@ func ownError(status int, body []byte) (int, []byte) {
 	return status, body
 }
 
-// kinds are AWS's names of errors, with their statuses here.
-// Those that a request cannot cause are of the operator's account or keys.
+// kinds are AWS's names of errors, with their statuses here. Those that a
+// request cannot cause are of the operator's account or keys.
 var kinds = map[string]int{
 	"AccessDeniedException": 401, "UnrecognizedClientException": 401, "InvalidSignatureException": 401,
 	"ExpiredTokenException": 401, "IncompleteSignatureException": 401, "MissingAuthenticationTokenException": 401,

@@ -125,9 +125,8 @@ func ErrorNames(body []byte) [2]string {
 // ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
 func ErrorMessage(body []byte) string { e := readError(body); return e.message }
 
-// ErrorStatus is the status of an error that an upstream reports
-// inside an answer of 2xx: the one that it names, else that of its code or type,
-// else 500.
+// ErrorStatus is the status of an error that an upstream reports inside an
+// answer of 2xx: the one that it names, else that of its code or type, else 500.
 func ErrorStatus(body []byte) int {
 	e := readError(body)
 	if n, err := strconv.Atoi(e.code); err == nil && n >= 400 && n < 600 {
@@ -151,10 +150,9 @@ var errorStatuses = map[string]int{
 }
 
 // FirstWords are the first words of an upstream's error answer for the
-// operator's log: clipped, and without secrets.
-// Words that the upstream repeats from the request end them: no prompt reaches
-// a log.
-// So do those of prompt, which was put before the request.
+// operator's log: clipped, and without secrets. Words that the upstream repeats
+// from the request end them: no prompt reaches a log. So do those of prompt,
+// which was put before the request.
 func FirstWords(body, request, prompt []byte) string {
 	e := readError(body)
 	text := e.message

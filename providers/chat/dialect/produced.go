@@ -43,9 +43,9 @@ var (
 	largeTexts = sync.Pool{New: func() any { return new([largeText]byte) }}
 )
 
-// Produced remembers an answer's text, so that its tokens can be
-// counted when the upstream does not say how many there were: it has no usage,
-// or the answer was cut off before it came.
+// Produced remembers an answer's text, so that its tokens can be counted when
+// the upstream does not say how many there were: it has no usage, or the answer
+// was cut off before it came.
 //
 // Counting costs 400 ns a token and is rarely needed, so the text is
 // only kept, escaped as in JSON: 10 ns a delta. Of long answers

@@ -120,8 +120,8 @@ func (r *request) top(id int) int32 {
 	return r.doc.TopIndex(id)
 }
 
-// refuse names members that change the answer and that this
-// dialect has no word for.
+// refuse names members that change the answer and that this dialect has no word
+// for.
 func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
 	switch {

@@ -8,6 +8,6 @@
 // Thoughts go both ways with their signatures: those of other makers than
 // Anthropic travel sealed in a signature (seal.go).
 //
-// Out of scope: upstreams, prices, and requests to an upstream
-// that speaks Messages itself; that is package anthropic.
+// Out of scope: upstreams, prices, and requests to an upstream that speaks
+// Messages itself; that is package anthropic.
 package messages

@@ -12,8 +12,8 @@ import (
 )
 
 // Members of answers and of stream events that we read. A name that is in
-// another case is not ours, so only the exact
-// spelling counts; the scan refuses variants, see unusual.
+// another case is not ours, so only the exact spelling counts; the scan refuses
+// variants, see unusual.
 var (
 	hasUsage     = scan.Member{Name: "usage", Child: dialect.UsageShape}
 	messageShape = scan.NewShape(scan.Member{Name: "content"})

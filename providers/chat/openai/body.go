@@ -109,8 +109,7 @@ func (m *BodyMeter) begin(c *dialect.Chat, t *dialect.Target, text *dialect.Prod
 // rewrites says that Pass may return other bytes than it was given.
 func (m *BodyMeter) rewrites() bool { return m.rename || m.strip }
 
-// Identity says that Pass returns its input, so that the answer's
-// length stays.
+// Identity says that Pass returns its input, so that the answer's length stays.
 func (m *BodyMeter) Identity() bool { return !m.rewrites() }
 
 // Pass reads the next piece. Only with a model to rename or <think> blocks to
