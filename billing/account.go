@@ -9,13 +9,13 @@ import (
 	"farebox/billing/window"
 )
 
-// AccountState is an account in memory: its balances, what is held of them and
-// its rate windows. There is exactly one for each account that has been used
-// since the start, and it never leaves memory, so nothing that is decided here
-// can be decided on an old copy. Its mutex guards its keys' counters, too: all
-// limits of a request are checked and committed under this one lock.
+// AccountState is an account in memory: its balances, its held money and its
+// rate windows. There is exactly one for each account that has been used since
+// the start, and it never leaves memory, so no decision here uses an old copy.
+// Its mutex guards its keys' counters, too: all limits of a request are checked
+// and committed under this one lock.
 type AccountState struct {
-	// What every request touches comes first, in three cache lines: with many
+	// The fields that every request touches come first, in three cache lines: with many
 	// accounts a request mostly waits for those.
 	mu      sync.Mutex
 	day     int32 // the UTC day that avail[inDIEM] belongs to; never goes back
@@ -23,17 +23,17 @@ type AccountState struct {
 	avail   money.Parts // spendable now
 	held    money.Parts // by open holds
 	spent   money.Parts // since the account exists
-	stale   Nano        // what open holds still hold of DIEM of past days
+	stale   Nano        // DIEM of past days in open holds
 	lastSeq uint64      // of its last settlement in the journal
 	open    *Hold       // ring of open holds, see link
 	lease   *lease      // on a shared store: where the rest of the money is
 	opened  int32
-	slot    int32 // of the first model that it used, whose window stands here
+	slot    int32 // of the first model that it used, whose window is here
 	first   window.Window
 	ledger  *Ledger
 	debt    Nano // owed, on an embedded store; see debt.go
 
-	loose   Nano                    // what open holds hold for prompts that were bounded, not counted
+	loose   Nano                    // money in open holds for prompts that were bounded, not counted
 	refill  Nano                    // DIEM that a new day begins with
 	later   map[int32]store.DayDIEM // days that have begun before, when the clock was ahead; mostly nil
 	slots   []int32                 // of the further models, same index as windows
@@ -55,7 +55,7 @@ func (a *AccountState) No() uint32 { return a.no }
 func (a *AccountState) Number() uint64 { return uint64(a.no) + 1 }
 
 // Paid says that the account was ever credited, in any currency, or has an allowance
-// of DIEM. A paid account has a share of its own in what all customers use
+// of DIEM. A paid account has a share of its own in shared resources
 // (config/fair). It never becomes unpaid.
 func (a *AccountState) Paid() bool {
 	a.mu.Lock()
@@ -66,7 +66,7 @@ func (a *AccountState) Paid() bool {
 	return a.paid
 }
 
-// balance is what the account has, what is held included.
+// balance is the account's money, held money included.
 func (a *AccountState) balance() Nano {
 	n := a.avail.Total() + a.held.Total()
 	if a.lease != nil {
@@ -131,7 +131,7 @@ func (a *AccountState) give(h *Hold, p *money.Parts) {
 	h.key.use.count(p, 1, h)
 }
 
-// giveBack returns what h still holds. DIEM of a past day are not spendable any
+// giveBack returns the rest of h. DIEM of a past day are not spendable any
 // more and expire.
 func (a *AccountState) giveBack(h *Hold) {
 	p := h.parts
@@ -149,8 +149,8 @@ func (a *AccountState) giveBack(h *Hold) {
 	a.avail.Add(&p)
 }
 
-// charge takes cost out of what h holds, and what it holds too little from the
-// balance, as far as the key's limits go. What that does not cover is owed.
+// charge takes cost from the money of h, and the rest from the balance, as far
+// as the key's limits go. The uncovered part is owed.
 func (a *AccountState) charge(h *Hold, cost Nano) (charged money.Parts, owed Nano) {
 	charged = h.chargeable(cost)
 	h.parts.Sub(&charged)
@@ -229,13 +229,13 @@ type Account struct {
 	Name string `json:"name"`
 }
 
-// AccountInfo is an account with its money. Balances are what is spendable
-// now, Held what open holds have set aside, Spent what was charged since the
-// account exists, in all currencies together, what was paid of its debt included.
+// AccountInfo is an account with its money. Balances are spendable now, Held is
+// set aside by open holds, Spent is all charges since the account exists, in all
+// currencies together, payments of its debt included.
 //
-// On a shared store balances are what is leased to no node, and Leased is what
-// nodes have taken to spend from: what their open holds set aside and what they
-// have charged but not yet reported is in it. Held is 0 then.
+// On a shared store balances are the money that is leased to no node, and
+// Leased is the money of nodes: the amounts of their open holds and of their
+// unreported charges are in it. Held is 0 then.
 type AccountInfo struct {
 	Account
 	CreatedAt time.Time           `json:"created_at"`

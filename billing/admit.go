@@ -10,20 +10,20 @@ import (
 	"farebox/config"
 )
 
-// Admission is what a request asks for before it may be sent upstream.
+// Admission has the demands of a request that is not yet sent upstream.
 type Admission struct {
 	Key          *Key
 	Slot         int          // of the model, from Ledger.ModelNumber
 	Rate         *config.Rate // of the model's tier; nil: none
-	Hold         Nano         // what the request may cost
+	Hold         Nano         // the expected cost of the request
 	Min          Nano         // the smallest hold that is still of use; equal to Hold: all or nothing
-	Reach        Nano         // what it could cost at most, where Hold grows with what is seen; 0: Hold
+	Reach        Nano         // its highest possible cost, where Hold grows with the answer; 0: Hold
 	Loose        Nano         // part of Hold that counting exactly would lower; 0: it was counted
 	Tokens       int64        // estimate for the limit of tokens a minute
 	Requests     int64        // how many requests it counts as, at most 8; 0: 1
 	Credits      int64        // blockchain credits that it may cost; they count where DailyCredits is not 0
 	DailyCredits int64        // credits of the account in 24 hours; 0: any number
-	Floor        Nano         // what it must have, where that is more than the operator's minimum
+	Floor        Nano         // the balance it needs, where that is more than the operator's minimum
 	Now          window.Instant
 	RequestID    [16]byte
 	Stream       bool
@@ -43,10 +43,10 @@ const (
 	JournalFull                    // nothing can be recorded, so nothing may be sold
 	LimitsAway                     // Redis is away, and the policy is to let nothing through
 	StoreAway                      // the shared store does not answer, and this node has leased too little
-	NodeFenced                     // another process goes on as this node
+	NodeFenced                     // another process has become this node
 	RateCredits                    // too many blockchain credits in 24 hours
 	InDebt                         // the account owes for earlier requests
-	CountFirst                     // Loose is a noticeable part of what there is: count and ask again
+	CountFirst                     // Loose is a noticeable part of the balance: count and ask again
 	BelowMinimum                   // the account has less than the operator's minimum
 )
 
@@ -85,7 +85,7 @@ func (l *Ledger) Admit(h *Hold, a *Admission) Denial {
 }
 
 // admitOverall is Admit where Redis has the limits of all nodes. The node's own
-// windows refuse first, without a call, what this node alone has used up.
+// windows refuse first, without a call, requests beyond this node's own use.
 func (l *Ledger) admitOverall(h *Hold, a *Admission) Denial {
 	keyRate := l.keyRate.Load()
 	if d := l.refusesHere(a, keyRate); d.Code != Admitted {
@@ -98,8 +98,8 @@ func (l *Ledger) admitOverall(h *Hold, a *Admission) Denial {
 	return l.admitWith(one[:], h, a, keyRate)
 }
 
-// admitSeveral is admitOverall for a request that counts as several; what that
-// takes on the stack the others need not pay for.
+// admitSeveral is admitOverall for a request that counts as several; a function
+// of its own, so that others do not pay for its stack.
 func (l *Ledger) admitSeveral(h *Hold, a *Admission, keyRate *config.Rate) Denial {
 	var list [mostRequests]limits.Permit
 	return l.admitWith(list[:], h, a, keyRate)
@@ -128,7 +128,7 @@ func (l *Ledger) admitWith(permits []limits.Permit, h *Hold, a *Admission, keyRa
 	return d
 }
 
-// overall is what a request asks of the windows of all nodes.
+// overall is the demand of a request on the windows of all nodes.
 func (l *Ledger) overall(k *Key, slot int, r, keyRate *config.Rate, now window.Instant) limits.Request {
 	return limits.Request{Account: k.Account.no, Slot: slot, Key: k.No, Model: r, KeyRate: keyRate, Now: now}
 }
@@ -156,7 +156,7 @@ const mostRequests = 8
 
 func (a *Admission) requests() int64 { return min(max(a.Requests, 1), mostRequests) }
 
-// admit is Admit with what this node knows.
+// admit is Admit on this node's own state.
 func (l *Ledger) admit(h *Hold, a *Admission) Denial {
 	if h.state.Load() == holdOpen {
 		l.leak(h)
@@ -168,7 +168,7 @@ func (l *Ledger) admit(h *Hold, a *Admission) Denial {
 	return d
 }
 
-// admitHere is admit with what is in memory. On a shared store it may be short of
+// admitHere is admit on the state in memory. On a shared store it may be short of
 // money that is elsewhere, and has then done nothing, unless it is final.
 func (l *Ledger) admitHere(h *Hold, a *Admission, final bool) (d Denial, short bool) {
 	k := a.Key
@@ -284,7 +284,7 @@ func (l *Ledger) creditCap(most int64) int64 {
 	return most
 }
 
-// allot finds what a hold of up to want can take, in spend order. It changes
+// allot finds the amounts that a hold of up to want can take, in spend order. It changes
 // nothing. A key's limit never makes a request change its currency: money that
 // the limit keeps back ends the hold there (design.md 7), unless the operator
 // lets DIEM fall through to the others.
@@ -296,12 +296,12 @@ func (a *AccountState) allot(k *Key, want, least, floor Nano) (take money.Parts,
 	return a.divide(&a.avail, diem, usd, want, least)
 }
 
-// looseShare of what an account has free may be held for prompts that were
-// bounded and not counted: all of it together, so that of a balance that is
-// used up no more than this part is ever refused while it is there.
+// looseShare of an account's free money may be held for prompts that were
+// bounded and not counted: all of them together, so that at most this part of a
+// spent balance is ever refused while it is there.
 const looseShare = 64
 
-// free is what this node may count on of what the account has free.
+// free is the part of the account's free money that this node may count on.
 func (a *AccountState) free(nodes int64) Nano {
 	elsewhere := a.elsewhere()
 	return (a.avail.Total() + elsewhere.Total()) / Nano(nodes)
@@ -314,7 +314,7 @@ func (a *AccountState) affordable(k *Key, want Nano) Nano {
 	return take.Total()
 }
 
-// divide is allot for given money and what the key's limits leave.
+// divide is allot for given money and the rest of the key's limits.
 func (a *AccountState) divide(from *money.Parts, diem, usd, want, least Nano) (take money.Parts, code DenialCode) {
 	least = min(max(least, 1), want)
 	code = InsufficientBalance
@@ -351,8 +351,8 @@ func denied(refusal *window.Refusal, scope string) Denial {
 	}
 }
 
-// Balance is what the key's account can spend now. On a shared store it has
-// what is elsewhere as of a second ago at most while the account is in use.
+// Balance is the spendable money of the key's account. On a shared store it has
+// the money elsewhere as of a second ago at most while the account is in use.
 func (k *Key) Balance() (usd, diem, bundled Nano) { return k.balanceOn(k.Account.ledger.Today()) }
 
 // BalanceAt is Balance for a request that began at a time (Unix ns).
@@ -394,8 +394,8 @@ func (k *Key) Quota(slot int, r *config.Rate, now window.Instant, q *window.Quot
 	}
 }
 
-// HasRoom says that the limits of the key leave it something to spend of what
-// the account has.
+// HasRoom says that the limits of the key leave a part of the account's money
+// to spend.
 func (k *Key) HasRoom(nowNs int64) bool {
 	a := k.Account
 	day := a.ledger.day(nowNs)
@@ -407,8 +407,8 @@ func (k *Key) HasRoom(nowNs int64) bool {
 	return have[money.InDIEM] > 0 && diem > 0 || have[money.InBundled]+have[money.InUSD] > 0 && usd > 0
 }
 
-// Count checks and counts n requests, at most 8, in a window of an account beside that
-// of a request that was admitted: of what the request has done besides. Nothing is held,
+// Count checks and counts n requests, at most 8, in a window of an account other than that
+// of a request that was admitted: of the request's further work. Nothing is held,
 // and the limits of the key have counted the request already. One that is refused has
 // used nothing.
 func (l *Ledger) Count(k *Key, slot int, r *config.Rate, n int64, now window.Instant) Denial {
@@ -442,7 +442,7 @@ func (l *Ledger) Count(k *Key, slot int, r *config.Rate, n int64, now window.Ins
 	return d
 }
 
-// count is Count with what this node knows.
+// count is Count on this node's own state.
 func (l *Ledger) count(a *Admission) Denial {
 	acct := a.Key.Account
 	acct.mu.Lock()

@@ -8,11 +8,11 @@ import (
 )
 
 // The daily allowance of DIEM (addendum 19.1): an account has so many each UTC
-// day, from 00:00, and what it does not use of them is lost. In memory a new
-// day begins with the allowance (AccountState.roll). In the store the bucket of
-// a day is made at its first charge, once, under a reference that names the
-// day: after a restart it is found made, with what is left in it. So it is
-// when the clock was ahead and is not any more (AccountState.later).
+// day, from 00:00, and the unused rest is lost. In memory a new day begins with
+// the allowance (AccountState.roll). In the store the bucket of a day is made
+// at its first charge, once, under a reference that names the day: after a
+// restart it is found made, with the rest in it. So it is when the clock was
+// ahead and is not any more (AccountState.later).
 
 const (
 	// leastAllowance is the smallest allowance but none (addendum 19.1).
@@ -52,9 +52,9 @@ func (s SetAllowance) carryOut(l *Ledger, c *call) (Account, error) {
 	return account, nil
 }
 
-// setAllowance changes the allowance while the account stands still. Days that
-// have begun in memory had the old one, so they are booked with it first: what
-// was charged to them, and those that open holds will still be charged to.
+// setAllowance changes the allowance while the account is locked. Days that
+// have begun in memory had the old one, so they are booked with it first: the
+// days with charges, and the days of open holds.
 func (a *AccountState) setAllowance(daily Nano, db store.Store) error {
 	l := a.ledger
 	a.mu.Lock()
@@ -99,12 +99,12 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 		return err
 	}
 	if l.node == nil {
-		return nil // an operator's; the nodes hear of it
+		return nil // an operator's; the feed notifies the nodes
 	}
 	a.mu.Lock()
 	a.lease.newDay = true
 	a.mu.Unlock()
-	// What is in the store now: another node may have changed it again.
+	// The store's value now: another node may have changed it again.
 	if err := l.node.changed(&store.Change{Kind: store.ChangeAllowance, Account: a.no}); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *AccountState) setSharedAllowance(daily Nano, db store.Store) error {
 	return nil
 }
 
-// Allowance is what the account gets each UTC day, in DIEM; 0 is none.
+// Allowance is the account's DIEM of each UTC day; 0: no allowance.
 func (a *AccountState) Allowance() Nano {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	askedAtOnce = 4 // questions that a node answers at a time
 	// nodeTakes is how long a node has to take a question. One that did not is missing.
 	nodeTakes = 2 * time.Second
-	// goneMost is how long a node that ended without a word is named as missing.
+	// goneMost is how long a node that ended without notice is named as missing.
 	goneMost  = 10 * time.Minute
 	askPause  = 20 * time.Millisecond
 	replyMost = 4 << 20 // bytes
@@ -43,7 +43,7 @@ type Reply struct {
 	Body   []byte // JSON
 }
 
-// asked is what this process answers to others.
+// asked answers the questions of other processes.
 type asked struct {
 	answer func(context.Context, Question) ([]byte, error)
 	seats  chan struct{}
@@ -186,7 +186,7 @@ func (l *Ledger) askOthers(ctx context.Context, to uint32, others []store.NodeRo
 	}
 }
 
-// question answers what another node asks, in the background.
+// question answers the question of another node, in the background.
 func (n *node) question(c *store.Change) {
 	a := n.l.asked.Load()
 	if a == nil || c.Account != 0 && c.Account != n.no {

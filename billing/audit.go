@@ -14,7 +14,7 @@ import (
 
 // Audit recounts the money: the invariants of the notes (5.2) that apply to
 // one node, in memory, in the journal and in the store. All accounts that are
-// in memory stand still meanwhile.
+// in memory are locked meanwhile.
 func (l *Ledger) Audit() (store.Report, error) {
 	l.operating.Lock()
 	defer l.operating.Unlock()
@@ -81,8 +81,8 @@ func (l *Ledger) Audit() (store.Report, error) {
 }
 
 // Verify recounts the books of the store, each by itself, and compares them.
-// With nothing else going on, what is in memory and in the journal is compared
-// with them, too; beside traffic that would stop every account meanwhile.
+// With nothing else going on, memory and the journal are compared with them,
+// too; during traffic that would stop every account meanwhile.
 type Verify struct{}
 
 func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {
@@ -103,7 +103,7 @@ func (Verify) carryOut(l *Ledger, c *call) (report store.Report, err error) {
 	return report, err
 }
 
-// ErrVerifying refuses a second recount beside the first.
+// ErrVerifying refuses a second recount during the first.
 var ErrVerifying = errors.New("a recount is running; GET /verify shows how far it is")
 
 // Verification is the recount that runs on this node, or the last one.
@@ -158,8 +158,8 @@ func (l *Ledger) countStore() (*store.Recount, error) {
 	return l.store.Recount(release)
 }
 
-// audit compares memory with the store: what is spendable or held in memory is
-// what the store has. The caller holds the account's lock.
+// audit compares memory with the store: spendable and held money in memory is
+// the store's. The caller holds the account's lock.
 func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, held Nano) {
 	if c == nil {
 		r.Fault("account %d: in memory but not in the store", a.no)
@@ -201,7 +201,7 @@ func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, 
 	return open, held
 }
 
-// auditKey compares what a key has used of its limits with the store (I11).
+// auditKey compares the used part of a key's limits with the store (I11).
 // The caller holds its account's lock.
 func (l *Ledger) auditKey(k *Key, r *store.Report) error {
 	if k.LimitUSD == nil && k.LimitDIEM == nil {

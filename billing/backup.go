@@ -26,7 +26,7 @@ type archive interface {
 	Engine() string // for people
 }
 
-// BackupInfo says what a backup holds.
+// BackupInfo describes the content of a backup.
 type BackupInfo struct {
 	Path      string    `json:"path"`
 	CreatedAt time.Time `json:"created_at"`
@@ -36,8 +36,8 @@ type BackupInfo struct {
 	Bytes     int64     `json:"bytes"`
 }
 
-// BackUp writes the store as it is now to a new file, compressed, beside the
-// traffic: accounts, keys with what their secrets are checked with, money,
+// BackUp writes the store as it is now to a new file, compressed, during
+// traffic: accounts, keys with the hashes of their secrets, money,
 // double entry and usage. The file is as secret as the store. Charges of this
 // process are all in it up to the moment of the call; those that other nodes
 // have not applied yet are not.
@@ -129,7 +129,7 @@ func dump(l *Ledger, db archive, w io.Writer, head store.DumpHead) (rows int64, 
 	return db.Dump(w, head, p.mu.Unlock)
 }
 
-// pepperOf is what this store's keys are hashed with.
+// pepperOf is the secret that this store's keys are hashed with.
 func pepperOf(l *Ledger) ([]byte, error) {
 	fresh := newPepper()
 	if _, shared := l.store.(store.Shared); !shared {
@@ -142,7 +142,7 @@ func pepperOf(l *Ledger) ([]byte, error) {
 }
 
 // Restore fills an empty store, of whichever engine, from a backup, recounts it
-// and gives what the backup held. A directory must not have a ledger yet.
+// and describes the backup. A directory must not have a ledger yet.
 func Restore(path string, o Options) (info BackupInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -170,7 +170,7 @@ func Restore(path string, o Options) (info BackupInfo, err error) {
 		Bytes: size}, err
 }
 
-// emptyStore opens the store to restore into. undo removes what it made.
+// emptyStore opens the store to restore into. undo removes the new files.
 func emptyStore(o *Options) (_ archive, undo func(), err error) {
 	if o.Shared != "" {
 		db, err := store.OpenPostgres(o.Shared, o.storeAhead)

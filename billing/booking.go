@@ -9,7 +9,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Booking is what a reference has booked. It is the same however often it is asked for.
+// Booking is the booking of a reference. It is the same at each request.
 type Booking struct {
 	Kind     string    `json:"kind"`    // credit, debit or refund
 	Account  string    `json:"account"` // name
@@ -35,7 +35,7 @@ func bookingOf(b *store.Booking, account string) *Booking {
 // ErrRef is a reference that has booked something else.
 var ErrRef = errors.New("the reference belongs to another entry")
 
-// RefError is ErrRef with what the reference has booked.
+// RefError is ErrRef with the booking of the reference.
 type RefError struct {
 	Booking *Booking
 	text    string

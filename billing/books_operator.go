@@ -12,7 +12,7 @@ import (
 )
 
 // MoneyIn lists credits over all accounts in the order of time, or refunds, debits or grants
-// of DIEM. Payments of wallets and what operators credit are credits.
+// of DIEM. Payments of wallets and operators' credits are credits.
 type MoneyIn struct {
 	Page
 	Kind     string    `json:"kind,omitempty"`    // credit (default), refund, debit or grant
@@ -58,14 +58,14 @@ func (m MoneyIn) carryOut(l *Ledger, _ *call) (list List[Booking], err error) {
 // liabilityMost is how many days a list of liabilities has at most.
 const liabilityMost = 366
 
-// Liability is what all accounts had at the end of each UTC day, the latest first. Debt is not
+// Liability is the balance of all accounts at the end of each UTC day, the latest first. Debt is not
 // in it.
 type Liability struct {
 	From time.Time `json:"from,omitzero"` // default: 30 days before to
 	To   time.Time `json:"to,omitzero"`   // included; default: today
 }
 
-// LiabilityDay is what all accounts had at the end of a day.
+// LiabilityDay is the balance of all accounts at the end of a day.
 type LiabilityDay struct {
 	Day     string `json:"day"`
 	USD     Nano   `json:"usd"`
@@ -100,7 +100,7 @@ func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err e
 	return list, nil
 }
 
-// Revenue is what was charged and not given back, by account, model, upstream, key or day.
+// Revenue is charges less refunds, by account, model, upstream, key or day.
 type Revenue struct {
 	Page
 	By      string    `json:"by"`
@@ -150,7 +150,7 @@ func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error)
 const rotateMost = 30 * 24
 
 // RotateKey makes a key with the settings of another one, which is valid for some hours more.
-// What the old one used of its limits does not count for the new one.
+// The old one's use of its limits does not count for the new one.
 type RotateKey struct {
 	ID    string `json:"id"`
 	Hours int    `json:"hours"` // 0: the old one is revoked now

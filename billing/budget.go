@@ -31,7 +31,7 @@ type budgetKey struct {
 	user uint64 // or address
 }
 
-// budgetKind is what is counted.
+// budgetKind is the kind of counted events.
 type budgetKind uint8
 
 const (
@@ -105,7 +105,7 @@ func (b *budgets) blocked(k budgetKey, now int64) int64 {
 
 // whoFails is the number of a key, or a number below 0 that stands for a client's address.
 // Requests of wallets count for their address, since wallets cost nothing (addendum 3.6);
-// those over a Unix socket have none and count for the key.
+// those over a Unix socket have no address and count for the key.
 func whoFails(from netip.Addr, k *Key) int64 {
 	if !from.IsValid() {
 		return k.No

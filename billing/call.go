@@ -52,7 +52,7 @@ type call struct {
 	entry *store.AuditEntry // nil: the operation changes nothing
 }
 
-// by is who decides: what an authenticated operator is called, or what the query says.
+// by is the deciding operator: an authenticated operator's name, or the name in the query.
 func (c *call) by(query string) string {
 	if c.named || query == "" {
 		return c.By.Name
@@ -68,7 +68,7 @@ func local() Act {
 	return Act{By: Actor{Name: "uid " + strconv.Itoa(os.Getuid()), Role: MayOwn, From: "command line"}}
 }
 
-// perform carries an operation out on the ledger itself. Every operation passes here,
+// perform executes an operation on the ledger itself. Every operation passes here,
 // whichever way it came. A change is made in one transaction with its entry in the audit log.
 func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 	o := operationOf[reflect.TypeOf(q)]
@@ -83,7 +83,7 @@ func perform[A any](l *Ledger, c *call, q Operation[A]) (answer A, err error) {
 		defer l.operating.Unlock()
 	}
 	if err := c.ctx.Err(); err != nil {
-		return answer, err // nobody waits for it any more
+		return answer, err // no caller waits for it any more
 	}
 	c.store = l.store
 	if o.mode&change == 0 {
@@ -137,7 +137,7 @@ func (l *Ledger) Note(act Act, operation, subject string, query, after any) erro
 	return s.Note()
 }
 
-// kept sees to it that the answer is stored for the next time, and gives it as it is stored.
+// kept ensures that the answer is stored for the next time, and gives it as it is stored.
 func kept[A any](l *Ledger, c *call, answer A) (A, error) {
 	if c.entry.AnswerFunc != nil {
 		return merged(answer, c.entry.Answer)
@@ -149,7 +149,7 @@ func kept[A any](l *Ledger, c *call, answer A) (A, error) {
 	return answer, l.store.SetAnswer(c.entry.ID, string(text))
 }
 
-// merged is an answer as it is stored. What is not stored stays: the secret of a new key.
+// merged is an answer as it is stored. Members that are not stored stay: the secret of a new key.
 func merged[A any](answer A, text string) (A, error) {
 	return answer, json.Unmarshal([]byte(text), &answer)
 }
@@ -177,7 +177,7 @@ func repeated[A any](l *Ledger, c *call, q Operation[A], row *store.AuditRow) (a
 const secretUs = int64(24 * 3600 * 1e6)
 
 // secretOf is the randomness of a secret. With an idempotency key it is always the same, and
-// nobody without the pepper of the store can tell it.
+// unpredictable without the pepper of the store.
 func (c *call) secretOf(l *Ledger) (b [32]byte) {
 	if c == nil || c.Key == "" {
 		_, _ = rand.Read(b[:])
@@ -192,14 +192,14 @@ func (c *call) secretOf(l *Ledger) (b [32]byte) {
 	return b
 }
 
-// answers has the audit entry keep the answer that state gives, and state itself as what was
-// changed. Both are read in the transaction of the change.
+// answers has the audit entry keep the answer that state gives, and state itself as the
+// changed state. Both are read in the transaction of the change.
 func (c *call) answers(state func(*store.Query) (any, error)) {
 	c.entry.AnswerFunc = jsonOf(state)
 	c.entry.AfterFunc = jsonOf(state)
 }
 
-// jsonOf is the JSON text of what state gives.
+// jsonOf is the JSON text of the result of state.
 func jsonOf(state func(*store.Query) (any, error)) func(*store.Query) (string, error) {
 	return func(q *store.Query) (string, error) {
 		v, err := state(q)
@@ -211,7 +211,7 @@ func jsonOf(state func(*store.Query) (any, error)) func(*store.Query) (string, e
 	}
 }
 
-// account has the audit entry tell what the store says of an account before and after.
+// account puts the store's state of an account before and after into the audit entry.
 func (c *call) account(l *Ledger, a *AccountState) {
 	c.entry.Account, c.entry.Subject = a.no, a.ID
 	state := jsonOf(func(q *store.Query) (any, error) {
@@ -250,7 +250,7 @@ func (o *operationRow) allow(by Actor) error {
 	return fmt.Errorf("%w: %s needs the role %s, and %q has the role %q", ErrNotAllowed, o.name, o.right, by.Name, by.Role)
 }
 
-// Perform carries an operation out by its name, for an authenticated operator.
+// Perform executes an operation by its name, for an authenticated operator.
 func (l *Ledger) Perform(ctx context.Context, act Act, name string, query []byte) (answer any, err error) {
 	o := operationNamed[name]
 	if o == nil {

@@ -256,7 +256,7 @@ func (c *Characters) read(slug string, version int64) (*reviewList, error) {
 // NewReview is a review that an operator adds.
 type NewReview struct {
 	Slug      string    `json:"slug"`
-	Account   string    `json:"account,omitempty"` // id or name; empty: somebody without one
+	Account   string    `json:"account,omitempty"` // id or name; empty: a client without one
 	Rating    int       `json:"rating"`
 	Locale    string    `json:"locale,omitempty"`
 	Message   string    `json:"message,omitempty"`
@@ -394,7 +394,7 @@ func (c *Characters) info(r *store.ReviewRow) ReviewInfo {
 }
 
 // reviewer is the name that clients see of the author of a review. An account has the same
-// one everywhere, and nobody can tell from it which account that is.
+// one everywhere, which does not reveal the account.
 func (c *Characters) reviewer(r *store.ReviewRow) string {
 	who := "account " + strconv.FormatUint(uint64(r.Account), 10)
 	if r.Account == 0 {
@@ -403,8 +403,8 @@ func (c *Characters) reviewer(r *store.ReviewRow) string {
 	return "user-" + c.Pseudonym("reviewers", who)
 }
 
-// Pseudonym is a short name for somebody, the same on all nodes, from which nobody can
-// tell who it is. Different purposes give different names.
+// Pseudonym is a short name for a person, the same on all nodes, which does not reveal
+// the person. Different purposes give different names.
 func (c *Characters) Pseudonym(purpose, who string) string {
 	mac := hmac.New(sha256.New, c.l.DeriveSecret("pseudonyms of "+purpose))
 	mac.Write([]byte(who))

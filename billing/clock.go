@@ -13,8 +13,8 @@ import (
 
 // Two clocks count. Days, periods, expiry and all that is written down go by the
 // calendar: a machine that slept must not lag behind it. The windows of this node
-// measure how long something is ago, by the monotonic clock: whoever sets the
-// clock of a machine blocks nobody with it, and lets no limit begin anew.
+// measure how long something is ago, by the monotonic clock: setting the
+// clock of a machine blocks no client, and lets no limit begin anew.
 
 var (
 	processStart   = time.Now()
@@ -24,7 +24,7 @@ var (
 func monotonic() int64 { return int64(time.Since(processStart)) }
 
 // At is a reading of the clock on both. One without a monotonic part is of a
-// clock that nobody sets.
+// clock that is never set.
 func At(t time.Time) window.Instant {
 	return window.Instant{Wall: t.UnixNano(), Mono: processStartNs + int64(t.Sub(processStart))}
 }
@@ -38,8 +38,8 @@ func (l *Ledger) at() window.Instant { return At(l.clock()) }
 func (l *Ledger) now() int64 { return l.written(l.at()) }
 
 // written is the time to write down for an instant of this machine. A node reckons
-// the store's clock from the monotonic one, so that what it writes keeps the
-// store's time whoever sets the clock here.
+// the store's clock from the monotonic one, so that its rows keep the
+// store's time even if the clock here is set.
 func (l *Ledger) written(t window.Instant) int64 {
 	if l.node != nil {
 		return t.Mono + l.ahead.Load()
@@ -67,7 +67,7 @@ func (l *Ledger) Today() int32 { return l.day(l.now()) }
 // clock decides the windows that it keeps (package limits). A node's own clock
 // only measures how long something takes, and its own rate windows. So clocks
 // that differ by some minutes cost no limit and no money. A difference of more
-// than that is somebody's mistake that sessions, certificates and logs would
+// than that is a mistake that sessions, certificates and logs would
 // suffer from too: a node refuses to start with it. One that comes later, while
 // requests are served, stops none of them: it is an error in the log and in the
 // metrics.
@@ -75,15 +75,15 @@ const (
 	// skewStart is how far a clock may be off at the start: two minutes, and some
 	// seconds for reading it.
 	skewStart = 2*time.Minute + 5*time.Second
-	// skewQuiet is how far it may be off without a word, skewNews by how much it
+	// skewQuiet is how far it may be off without a log entry, skewNews by how much it
 	// has to change to be reported again.
 	skewQuiet = 2 * time.Second
 	skewNews  = 10 * time.Second
-	// readingLeast is what two readings of a clock differ by for no reason, ns.
+	// readingLeast is the usual difference of two readings of a clock, ns.
 	readingLeast = int64(20 * time.Millisecond)
 )
 
-// farApart refuses to start with a clock that is off by skew beside a server's.
+// farApart refuses to start with a clock that differs by skew from a server's.
 func farApart(server string, skew time.Duration) error {
 	if skew.Abs() <= skewStart {
 		return nil

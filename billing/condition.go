@@ -12,7 +12,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Condition is what a ledger stands on, for operators.
+// Condition is the state of a ledger's store and disks, for operators.
 type Condition struct {
 	Latency   time.Duration // of a read of the store
 	Bytes     int64         // of the store
@@ -119,7 +119,7 @@ func (l *Ledger) noteBackup(by string, bytes int64) error {
 	return s.ChangeSetting(backupName, 0, func([]byte) ([]byte, error) { return text, nil })
 }
 
-// counted counts what is written.
+// counted counts the written bytes.
 type counted struct {
 	w io.Writer
 	n int64

@@ -22,7 +22,7 @@ import (
 
 // The control socket lets the command line work on the ledger of a running
 // server: one JSON object a line and direction, answers in order. It lies in
-// the data directory with mode 0600; who can open it can also read the
+// the data directory with mode 0600; whoever opens it can also read the
 // database, so it asks for no credential of its own.
 const (
 	controlName  = "control.sock"
@@ -148,7 +148,7 @@ func writeLine(w *bufio.Writer, v any) error {
 	return w.Flush()
 }
 
-// onSocket is an operator at the control socket: whoever opened it can read the store.
+// onSocket is an operator at the control socket, who can read the store anyway.
 func onSocket(conn net.Conn) Act {
 	act := local()
 	act.By.From = "control socket"
@@ -158,7 +158,7 @@ func onSocket(conn net.Conn) Act {
 	return act
 }
 
-// answerControl carries out one request.
+// answerControl executes one request.
 func answerControl(l *Ledger, by Act, line []byte) *controlResponse {
 	var q controlRequest
 	answer, err := any(nil), json.Unmarshal(line, &q)

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// debitTries x debitPause is how long a debit waits for what nodes have
+	// debitTries x debitPause is how long a debit waits for money that nodes have
 	// leased and do not need.
 	debitTries = 10
 	debitPause = 200 * time.Millisecond
 )
 
 // DebitAccount takes money out of an account: a correction, not a charge, so it is in no
-// usage and in no key's limit. The memo says why. The balance never goes below zero: what is
-// not there is refused, or with MayOwe becomes debt. A ref that was used before for the same
-// debit changes nothing.
+// usage and in no key's limit. The memo says why. The balance never goes below zero: the rest
+// is refused, or with MayOwe becomes debt. A ref that was used before for the same debit
+// changes nothing.
 type DebitAccount struct {
 	CreditAccount
 	MayOwe bool `json:"may_owe,omitempty"` // the account may owe afterwards

@@ -5,34 +5,33 @@ import (
 	"farebox/billing/window"
 )
 
-// Debt is what an account owes for requests that cost more than could be
-// charged. [Hold.Settle] charges what the hold has, then what the account has
-// free within the key's limit; the rest of the cost is debt, so that what was
-// charged and what is owed are always the whole cost. Debt stands outside of
-// every bucket of money (bucket.granted), of the limits of keys and of the daily
-// usage: a usage listing has what a request was charged when it ended, never
-// what was paid for it later.
+// Debt is money that an account owes for requests that cost more than could be
+// charged. [Hold.Settle] charges the hold, then the account's free money within
+// the key's limit; the rest of the cost is debt, so that charge and debt are
+// always the whole cost. Debt is outside of every bucket of money
+// (bucket.granted), of the limits of keys and of the daily usage: a usage
+// listing has the charge of a request at its end, never later payments for it.
 //
-// It is paid before anything else: from what the account has free when the debt
-// comes up, and from a credit, a refund, the DIEM of a new day, what other holds
+// It is paid before anything else: from the account's free money when the debt
+// comes up, and from a credit, a refund, the DIEM of a new day, the rest that other holds
 // give back. Until it is paid, requests that cost something are denied (InDebt).
 //
 // In the books a debt is one of its own: a charge books revenue against the book
 // "debt" of the account (negative: it owes), in USD. A payment is an entry of
 // kind DEBT: off the customer's balance, whatever the currency, and onto "debt";
-// what DIEM or BUNDLED_CREDITS pay moves revenue from USD to that currency. So
+// the part that DIEM or BUNDLED_CREDITS pay moves revenue from USD to that currency. So
 // credits = balance + usage + debt paid, and nothing is charged twice.
 //
-// On an embedded store this process knows what is owed, and pays by a record in
+// On an embedded store this process knows the debt, and pays by a record in
 // its journal (recPay). On a shared one the store knows: the row of the account
 // in the table debt, which nodes read with the account's funds. There a node
 // hands in part of its lease by that record, the projection brings it to the
 // store, and the store pays, in one transaction, from whatever the account has
 // there (tx.collect): two nodes that hand in for the same debt both get back
-// what is too much, as money of the account.
+// the excess, as money of the account.
 
-// maxDebt bounds what an account can owe, so that sums stay in int64. What
-// would be beyond a hundred million USD is a mistake in a price.
+// maxDebt bounds the debt of an account, so that sums stay in int64. Anything
+// beyond a hundred million USD is a mistake in a price.
 const maxDebt = Nano(100_000_000_000_000_000)
 
 // debtMark is debt that this node made, or handed something in for (negative),
@@ -47,7 +46,7 @@ func (a *AccountState) owes() bool {
 	return a.debt > 0 || a.lease != nil && (a.lease.debt > 0 || len(a.lease.marks) > 0)
 }
 
-// owed is what the account owes, as far as this process knows.
+// owed is the account's debt, as far as this process knows.
 func (a *AccountState) owed() Nano {
 	s := a.lease
 	if s == nil {
@@ -55,7 +54,7 @@ func (a *AccountState) owed() Nano {
 	}
 	applied := s.node.applied()
 	for len(s.marks) > 0 && s.marks[0].seq <= applied {
-		// The store has it now; until it is asked, this is what it should say.
+		// The store has it now; until the next read, this is the expected debt.
 		s.debt = max(0, s.debt+s.marks[0].net)
 		s.marks = s.marks[1:]
 		s.node.queue.queueVisit(a)
@@ -67,7 +66,7 @@ func (a *AccountState) owed() Nano {
 	return max(0, owed)
 }
 
-// owe adds what the settlement of a record could not charge.
+// owe adds the part that the settlement of a record could not charge.
 func (a *AccountState) owe(r *journal.Record) {
 	l := a.ledger
 	if s := a.lease; s != nil {
@@ -80,8 +79,8 @@ func (a *AccountState) owe(r *journal.Record) {
 	l.shortfall.Add(int64(r.Debt))
 }
 
-// handedIn is what the store does not have yet of what was handed in for debt.
-// Where somebody else has paid that, too, it comes back.
+// handedIn is the money handed in for debt that the store does not have yet.
+// Where another node has paid that, too, it comes back.
 func (s *lease) handedIn() (sum Nano) {
 	for _, m := range s.marks {
 		sum += max(0, -m.net)
@@ -89,7 +88,7 @@ func (s *lease) handedIn() (sum Nano) {
 	return sum
 }
 
-// pay pays what is owed from what is free, in spend order, and records it.
+// pay pays the debt from free money, in spend order, and records it.
 func (a *AccountState) pay(now window.Instant) {
 	free := a.avail
 	take := free.Take(a.owed())
@@ -98,7 +97,7 @@ func (a *AccountState) pay(now window.Instant) {
 		return
 	}
 	if a.ledger.journal == nil {
-		return // an operator's, beside nodes
+		return // an operator's, with nodes running
 	}
 	rec := journal.Record{Kind: journal.Pay, TimeNs: a.ledger.written(now), Account: a.no, Day: a.day, Amounts: take}
 	if a.ledger.journal.Append(&rec, 0) != nil {
@@ -116,7 +115,7 @@ func (a *AccountState) pay(now window.Instant) {
 	a.ledger.debt.Add(-int64(paid))
 }
 
-// Owed is what the key's account owes for earlier requests. On a shared store it
+// Owed is the debt of the key's account for earlier requests. On a shared store it
 // is as of a second ago at most while the account is in use.
 func (k *Key) Owed() Nano {
 	a := k.Account

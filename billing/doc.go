@@ -8,7 +8,7 @@
 // sold; no report depends on the present type of a model.
 //
 // Everything that an operator does is an operation with a query of its own, such as
-// [CreditAccount]; operation.go has the table. [Do] carries one out on a Ledger, or through
+// [CreditAccount]; operation.go has the table. [Do] executes one on a Ledger, or through
 // the control socket on that of a running server. [Accounts] is for the owners of accounts,
 // [Wallets], [Payments], [Jobs], [Enclaves] and [Characters] are for the capabilities of
 // those names: they hold the Ledger, which itself admits, holds, settles and closes.
@@ -37,6 +37,6 @@
 // The cost of a request beyond its possible charge is debt of its account
 // (debt.go): outside of balances, limits and usage, paid before anything else.
 //
-// What may not enter: endpoints, HTTP, the form of requests and answers, and
+// Out of scope: endpoints, HTTP, the form of requests and answers, and
 // anything about upstreams. This room imports config and the rooms below it.
 package billing

@@ -8,14 +8,14 @@ import (
 	"farebox/billing/store"
 )
 
-// EraseAccount removes what tells who a closed account was, and what it wrote: its name, profile,
+// EraseAccount removes a closed account's identity and texts: its name, profile,
 // wallets, the descriptions of its keys, memos, texts of reviews and jobs, details of requests, kept
 // answers, media and cloned voices. The books stay. It can be repeated at any time.
 type EraseAccount struct {
 	Account string `json:"account"` // id or name
 }
 
-// ErasedAccount is an account that was erased, and what was removed of it this time.
+// ErasedAccount is an account that was erased, and the number of its rows removed this time.
 type ErasedAccount struct {
 	AccountProfile
 	Removed store.Erased `json:"removed"`
@@ -67,7 +67,7 @@ func (e EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err er
 }
 
 // eraseRequests removes the details of an account's requests, also those that wait to be written.
-// Other nodes write what they have within a second.
+// Other nodes write theirs within a second.
 func (l *Ledger) eraseRequests(account uint32) (int64, error) {
 	if err := l.flushRequests(); err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (l *Ledger) eraseRequests(account uint32) (int64, error) {
 }
 
 // eraseKept removes the kept answers of an account, and their items: those of this node, or in
-// Redis. Other nodes with files do so when they hear of the account.
+// Redis. Other nodes with files do so at the change in the feed.
 func (l *Ledger) eraseKept(account uint32) (n int64, err error) {
 	for _, erase := range []func(uint32) (int64, error){l.keyed.Erase, l.items.Erase, l.responses.Erase} {
 		erased, failed := erase(account)
@@ -92,7 +92,7 @@ func (l *Ledger) eraseKept(account uint32) (n int64, err error) {
 	return n, err
 }
 
-// eraseHere removes what this node keeps of an account that was erased on another. A failure
+// eraseHere removes this node's data of an account that was erased on another. A failure
 // holds up no other change: erasing is repeated by the operator.
 func (n *node) eraseHere(account uint32) error {
 	row, err := n.l.store.Profile(account)

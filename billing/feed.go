@@ -6,14 +6,14 @@ import (
 	"farebox/billing/store"
 )
 
-// feed follows what other nodes and operators change in the shared store. The
+// feed follows the changes by other nodes and operators in the shared store. The
 // store numbers changes in the order in which they are committed, so a reader
-// that goes on after the last number misses none.
+// that continues after the last number misses none.
 type feed struct {
 	last uint64
 }
 
-// poll takes over what changed since the last time.
+// poll takes over the changes since the last time.
 func (n *node) poll() {
 	list, err := n.store.Changes(n.feed.last)
 	if errors.Is(err, store.ErrFeedGap) {

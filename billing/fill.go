@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// FillOptions say what usage to make up.
+// FillOptions describe the usage to make up.
 type FillOptions struct {
 	Entries int64 // about so many
 	Keys    int
@@ -25,7 +25,7 @@ type FillOptions struct {
 	Show    func(entries int64) // told of the progress
 }
 
-// Filled is what Fill has written.
+// Filled is the result of Fill.
 type Filled struct {
 	Account           string
 	Secret            string `json:"-"` // of an ADMIN key of the account
@@ -34,7 +34,7 @@ type Filled struct {
 	Took              time.Duration
 }
 
-// Limits of what is made up.
+// Limits of the made-up data.
 const (
 	fillKeysMost   = 500
 	fillModelsMost = 1000
@@ -118,7 +118,7 @@ func (f *filler) open() error {
 	return f.credit()
 }
 
-// fillRich is what each currency gets, DIEM each day.
+// fillRich is the credit of each currency, DIEM each day.
 const fillRich = Nano(1_000_000_000_000_000)
 
 func (f *filler) credit() error {

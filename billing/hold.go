@@ -22,11 +22,11 @@ type Hold struct {
 	ledger     *Ledger
 	key        *Key
 	id         uint64       // sequence of its record in the journal
-	parts      money.Parts  // what it holds; guarded by the account's mutex
+	parts      money.Parts  // the held money; guarded by the account's mutex
 	day        int32        // whose DIEM and period it draws on
 	regime     uint32       // of the key when it was admitted
 	period     int32        // of the key's limits then
-	beyond     Nano         // of parts, what the key's limits were not asked for, see extend
+	beyond     Nano         // of parts, the amount not counted in the key's limits, see extend
 	slot       int          // of the rate windows
 	booked     int          // whose usage it becomes
 	upstream   uint32       // that answers
@@ -34,7 +34,7 @@ type Hold struct {
 	keyRate    *config.Rate
 	tokens     int64
 	ended      Nano  // that it held when it was resolved
-	reach      Nano  // of Admission.Reach, what could be paid for
+	reach      Nano  // the part of Admission.Reach that could be paid for
 	loose      Nano  // part of AccountState.loose
 	credits    int64 // that count in the account's 24 hours; 0: none do
 	creditHour int64 // in which they count
@@ -56,7 +56,7 @@ const (
 // Settlement is how a request ended.
 type Settlement struct {
 	Cost      Nano
-	Lines     money.Lines // what was sold; Cost is less where not all of it is charged
+	Lines     money.Lines // the sold lines; Cost is less where not all of it is charged
 	Reasoning int64       // tokens of the output that were not shown
 	Model     string
 	Flags     journal.Flags
@@ -77,7 +77,7 @@ func (h *Hold) Book(slot int) { h.booked = slot }
 // From says which upstream answers, by its UpstreamNumber.
 func (h *Hold) From(upstream uint32) { h.upstream = upstream }
 
-// Granted is what is held.
+// Granted is the held amount.
 func (h *Hold) Granted() Nano {
 	if !h.Open() {
 		return 0
@@ -89,11 +89,11 @@ func (h *Hold) Granted() Nano {
 	return n
 }
 
-// Ended is what it held when it was resolved.
+// Ended is the amount it held when it was resolved.
 func (h *Hold) Ended() Nano { return h.ended }
 
-// Reach is how much of what the request could cost at most the account and the
-// key could pay for when it was admitted.
+// Reach is the part of the request's highest possible cost that the account and
+// the key could pay for at its admission.
 func (h *Hold) Reach() Nano { return h.reach }
 
 // Extend holds more for the same request, all or nothing.
@@ -143,8 +143,8 @@ func (h *Hold) extend(more, least Nano) (got Nano) {
 	}
 	a.give(h, &take)
 	if u := h.key.use; !u.counts(h) && u.mostUSD != money.MaxCredit {
-		// It belongs to a period that is over, and nobody knows what is left of
-		// that: what this pays for is charged as debt, which no limit counts.
+		// It belongs to a past period, and the rest of that is unknown: the cost
+		// it pays is charged as debt, which no limit counts.
 		h.beyond += got
 	}
 	if a.lease != nil {
@@ -173,7 +173,7 @@ func (a *AccountState) allotMore(h *Hold, more, least Nano) (take money.Parts) {
 	return free.Take(more)
 }
 
-// Progress records what to charge should this process die before the request
+// Progress records the charge for the case that this process dies before the request
 // is settled. Nothing is charged now.
 func (h *Hold) Progress(sold *money.Lines) {
 	if !h.Open() {
@@ -192,22 +192,22 @@ func (h *Hold) Progress(sold *money.Lines) {
 	_ = h.ledger.journal.Append(&rec, 0)
 }
 
-// foresee puts what would be charged and owed now into a record.
+// foresee puts the charge and debt of this moment into a record.
 func (h *Hold) foresee(r *journal.Record, cost Nano) {
 	r.Amounts = h.chargeable(cost)
 	r.Debt = max(0, min(cost-r.Amounts.Total(), maxDebt-h.key.Account.owed()))
 }
 
-// chargeable is what of cost is paid by what is held.
+// chargeable is the part of cost that the held money pays.
 func (h *Hold) chargeable(cost Nano) money.Parts {
 	held := h.parts
 	return held.Take(min(cost, h.most()))
 }
 
-// most is what what is held can pay.
+// most is the highest cost that the held money can pay.
 func (h *Hold) most() Nano { return h.parts.Total() - h.beyond }
 
-// limited is the part of what is held that was taken from the key's limits.
+// limited is the part of the held money that was taken from the key's limits.
 func (h *Hold) limited() money.Parts {
 	p, rest := h.parts, h.beyond
 	for i := len(p) - 1; i >= 0 && rest > 0; i-- {
@@ -219,7 +219,7 @@ func (h *Hold) limited() money.Parts {
 }
 
 // Foresee says how a charge of cost would be divided: USD, bundled credits among
-// them, and DIEM. ok is false where it goes beyond what is held: what pays the
+// them, and DIEM. ok is false where it goes beyond the held money: the currency of the
 // rest is known once it is settled.
 func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
 	if !h.Open() {
@@ -274,10 +274,9 @@ func (h *Hold) prepare(s *Settlement) {
 	}
 }
 
-// Settle charges the request. What it cost beyond its hold comes from the
-// account's balance, as far as the key's limits go; what that does not cover
-// the account owes from now on (debt.go). A hold that is resolved already stays
-// as it is.
+// Settle charges the request. Its cost beyond the hold comes from the account's
+// balance, as far as the key's limits go; the account owes the uncovered
+// part from now on (debt.go). A hold that is resolved already stays as it is.
 func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 	if !h.state.CompareAndSwap(holdOpen, holdSettled) {
 		h.again()
@@ -323,8 +322,8 @@ func (h *Hold) Settle(s Settlement) (charged, owed Nano) {
 }
 
 // Void ends the hold without a charge. One whose job is there all the same is settled
-// as it was prepared: whoever drives the job goes on with it. What is not known when the
-// ledger is closed the next start decides.
+// as it was prepared: the owner of the job goes on with it. Where the ledger is closed
+// before this is known, its next start decides.
 func (h *Hold) Void(now window.Instant) {
 	undecided := false
 	if h.prepared != nil && h.Open() {

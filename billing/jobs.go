@@ -20,9 +20,8 @@ import (
 //	Jobs().DropJob(row)         it is not sold after all, and
 //	h.Void(now)                 nothing is charged
 //
-// A hold whose DropJob did not find its row to be its own any more is settled: who has
-// taken the job over goes on with it. Void looks for itself, so that whatever ends a
-// request ends it rightly.
+// A hold is settled where DropJob finds that its row has another owner, which goes on
+// with the job. Void checks this itself, so that every end of a request is right.
 type Jobs struct {
 	store.JobStore
 	l *Ledger
@@ -42,9 +41,9 @@ func (l *Ledger) NodeNo() uint32 {
 // errDeciding is a store that does not answer whether a job was sold.
 var errDeciding = errors.New("the store does not say whether the job was sold")
 
-// PrepareJob records what a job is charged, before it is sold, and writes into its row
-// whose it is, where its charge stands and that this node is its first owner. From
-// here on the hold is one of a job: what is charged for it is s, and at most what it
+// PrepareJob records the charge of a job, before it is sold, and writes into its row
+// its account, where its charge is and that this node is its first owner. From
+// here on the hold is one of a job: its charge is s, and at most the amount it
 // holds, so that all of it can be given back.
 func (h *Hold) PrepareJob(s Settlement, row *store.JobRow) error {
 	if !h.Open() {
@@ -89,7 +88,7 @@ func (j *Jobs) AddJob(row *store.JobRow, sinceUs int64) (existing *store.JobRow,
 const decideEvery = 250 * time.Millisecond
 
 // DropJob takes back a job that was not sold. gone says that its row is not there and
-// never will be: the hold is to be voided; else somebody drives it, and the hold is to
+// never will be: the hold is to be voided; else a node drives it, and the hold is to
 // be settled. It returns once this is known, or when the ledger is closed: the hold
 // stays open then, and the next start decides.
 func (j *Jobs) DropJob(row *store.JobRow) (gone bool, err error) {
@@ -113,9 +112,9 @@ func (j *Jobs) sold(h *Hold) (sold bool, err error) {
 }
 
 // RefundJob refunds a job whose row says that it is owed, once, in the currency that paid
-// it; the debt of the account is paid first. DIEM of a day that is over
-// are gone. What it took of its key's limits is given back, too. nil: there is nothing
-// to give back, or not yet, or it was given back before.
+// it; the debt of the account is paid first. DIEM of a past day are gone. Its use
+// of its key's limits is given back, too. nil: there is nothing to give back, or
+// not yet, or it was given back before.
 func (j *Jobs) RefundJob(id string) (*store.JobRow, error) {
 	l := j.l
 	l.operating.Lock()
@@ -147,7 +146,7 @@ func (a *AccountState) followRefund(before *Key, row *store.JobRow) {
 	l := a.ledger
 	if a.lease != nil {
 		l.node.see(a)
-		return // what is left of limits only the store knows
+		return // only the store knows the rest of the limits
 	}
 	if l.journal == nil {
 		return
@@ -156,7 +155,7 @@ func (a *AccountState) followRefund(before *Key, row *store.JobRow) {
 	r.mu.Lock()
 	after := r.byNo[row.Key]
 	if after == nil {
-		r.changed() // whoever is reading what it has used reads it again
+		r.changed() // concurrent readers of its use read it again
 	}
 	r.mu.Unlock()
 	a.mu.Lock()
@@ -174,7 +173,7 @@ func (a *AccountState) followRefund(before *Key, row *store.JobRow) {
 	case before != nil && after.use == before.use:
 		after.use.uncount(row.Day, &row.Paid)
 	default:
-		// It came into memory meanwhile, and may have read what it used before or after.
+		// It came into memory meanwhile, and may have read its use before or after.
 		if l.project.catchUp() == nil {
 			if used, err := l.keyUsed(after, after.use.kind, a.day); err == nil {
 				after.use.quota = quotaOf(after.use.kind.Number(a.day), &used)

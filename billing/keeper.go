@@ -6,9 +6,8 @@ import (
 	"farebox/config/background"
 )
 
-// keeper writes at its own pace what may wait and may be lost: when keys were
-// last used, refusals by limits, and details of failed requests. It forgets keys that have expired, and gives back
-// what failed jobs cost.
+// keeper writes at its own pace the data that may wait and may be lost: when keys were last used, refusals by
+// limits, and details of failed requests. It forgets keys that have expired, and refunds failed jobs.
 type keeper struct {
 	l       *Ledger
 	work    background.Work
@@ -49,7 +48,7 @@ func (k *keeper) keep(round int) {
 	}
 }
 
-// refund gives back what failed jobs cost.
+// refund refunds failed jobs.
 func (k *keeper) refund() {
 	if k.l.idle {
 		return // the server does
@@ -72,7 +71,7 @@ func (k *keeper) note(err error) {
 	k.failing = err != nil
 }
 
-// close writes what is left.
+// close writes the rest.
 func (k *keeper) close() {
 	k.work.Close()
 	k.note(k.l.violations.flush(k.l.store))

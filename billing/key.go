@@ -13,7 +13,7 @@ import (
 	"farebox/billing/window"
 )
 
-// Limits of what an operator may write.
+// Limits of texts that an operator may write.
 const (
 	maxDescription = 64 // addendum 16.1
 	maxName        = 128
@@ -23,10 +23,10 @@ const (
 // Key is one version of a key's record and never changes, but for outdated,
 // which says that there is a newer one: a key that is
 // updated gets a new Key (registry.replaceKey), while requests that found the
-// old one go on. What does change, and what limits are enforced on, is in
+// old one go on. The changing state, on which limits are enforced, is in
 // the one keyUse that all versions share.
 type Key struct {
-	// What every request touches stands here, in one pair of cache lines, and
+	// The fields that every request touches are here, in one pair of cache lines, and
 	// all else elsewhere: with 100,000 keys a request mostly waits for memory,
 	// and less so when the keys' part of it is small.
 	expiresNs int64
@@ -35,10 +35,10 @@ type Key struct {
 	use       *keyUse
 	*keyRecord
 	outdated atomic.Bool
-	first    keyUse // what use points to in this and all later versions
+	first    keyUse // the target of use in this and all later versions
 }
 
-// keyRecord is what requests seldom ask about a key.
+// keyRecord has the members of a key that requests seldom need.
 type keyRecord struct {
 	ID          string // UUID
 	Type        store.KeyType
@@ -57,7 +57,7 @@ type keyRecord struct {
 }
 
 // keyUse is the state of a key: one for all versions of its record, so that a
-// new limit finds what was used before. Guarded by Account.mu but for gate
+// new limit finds the earlier use. Guarded by Account.mu but for gate
 // and touch.
 type keyUse struct {
 	gate              atomic.Uint32 // whether it is refused, see status.go
@@ -66,7 +66,7 @@ type keyUse struct {
 	tally             window.Tally
 	kind              store.Period // of the limits that are enforced now
 	quota             quota
-	mostUSD, mostDIEM Nano // what quota may reach in its period; maxCredit: no limit
+	mostUSD, mostDIEM Nano // the most of quota in its period; maxCredit: no limit
 	*keyRest
 }
 
@@ -74,13 +74,13 @@ type keyUse struct {
 type keyRest struct {
 	lease  *quotaLease   // on a shared store
 	window window.Window // of all models together
-	// later is what was used in periods that have begun before, when the clock
+	// later is the use of periods that have begun before, when the clock
 	// was ahead and this process did not run yet; mostly nil.
 	later map[int32]quota
 }
 
-// quota is what a key has used of its limits in the current period, what is
-// held included: a limit that only counted charges would let concurrent
+// quota is the use of a key's limits in the current period, held money
+// included: a limit that only counted charges would let concurrent
 // requests through together.
 type quota struct {
 	period int32
@@ -112,7 +112,7 @@ func (u *keyUse) roll(day int32) {
 	}
 }
 
-// count adds what h now uses, or with a negative sign uses no longer. Amounts
+// count adds the use of h, or subtracts it with a negative sign. Amounts
 // of a hold from an earlier period belong to that one.
 func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 	if !u.counts(h) {
@@ -125,14 +125,14 @@ func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 	u.quota.usd += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
-// counts says whether what h takes counts in the period and under the limits
+// counts says whether the use of h counts in the period and under the limits
 // that are in force now.
 func (u *keyUse) counts(h *Hold) bool {
 	return u.kind.Number(h.day) == u.quota.period && h.regime == u.regime
 }
 
-// roomFor is what the limits leave for what h costs beyond what it holds.
-// Nobody knows what is left of those of a period that is over: nothing, then.
+// roomFor is the room in the limits for the cost of h beyond its hold.
+// The rest of an earlier period's limits is unknown: nothing, then.
 func (u *keyUse) roomFor(h *Hold) (diem, usd Nano) {
 	if u.counts(h) {
 		return u.room()
@@ -147,12 +147,12 @@ func (u *keyUse) roomFor(h *Hold) (diem, usd Nano) {
 	return diem, usd
 }
 
-// room is what the limits leave in this period.
+// room is the rest of the limits in this period.
 func (u *keyUse) room() (diem, usd Nano) {
 	return max(0, u.mostDIEM-u.quota.diem), max(0, u.mostUSD-u.quota.usd)
 }
 
-// NewKey is what an operator asks for.
+// NewKey is an operator's order for a key.
 type NewKey struct {
 	Account     string        `json:"account"` // id or name
 	Type        store.KeyType `json:"type,omitzero"`
@@ -167,7 +167,7 @@ type NewKey struct {
 	Privacy  store.ModelPrivacy `json:"model_privacy,omitzero"`
 }
 
-// SetLimits takes over limits; what is not set is none.
+// SetLimits takes over limits; one that is not set is no limit.
 func (n *NewKey) SetLimits(usd, diem money.Limit) {
 	n.LimitUSD, n.TextUSD = usd.Enforced(), usd.Text
 	n.LimitDIEM, n.TextDIEM = diem.Enforced(), diem.Text
@@ -209,7 +209,7 @@ type KeyInfo struct {
 
 	LimitUSD  *Nano     `json:"limit_usd"`
 	LimitDIEM *Nano     `json:"limit_diem"`
-	Used      *KeyUsage `json:"used_in_period,omitempty"` // of the limits in their period; nil: there are none
+	Used      *KeyUsage `json:"used_in_period,omitempty"` // of the limits in their period; nil: no limits
 }
 
 // USD is the limit of USD and bundled credits, DIEM that of DIEM.
@@ -270,7 +270,7 @@ func (k *Key) Touch(nowNs int64) {
 // lastUsed is when the key was last used in this process, in Unix µs.
 func (u *keyUse) lastUsed() int64 { return int64(u.touch.second.Load()) * 1e6 }
 
-// flush writes what is listed. What cannot be written is tried again.
+// flush writes the listed keys. Failed writes are tried again.
 func (t *touched) flush(store store.Store) error {
 	t.mu.Lock()
 	list := t.keys

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/window"
 )
 
-// What the owner of an account does with its keys (addendum 16). An operator's
+// The operations of an account's owner on its keys (addendum 16). An operator's
 // calls take any account; these see the keys of one account alone: of others
 // they know as little as of keys that do not exist.
 
@@ -86,8 +86,8 @@ func (ac Accounts) KeyOf(a *AccountState, id string) (KeyRecord, error) {
 	return list[0], nil
 }
 
-// keyRecords adds what the keys used: all of this node's requests, and what
-// other nodes have reported.
+// keyRecords adds the use of the keys: all of this node's requests, and those
+// that other nodes have reported.
 func (ac Accounts) keyRecords(a *AccountState, rows []*store.KeyRow) ([]KeyRecord, error) {
 	list := make([]KeyRecord, len(rows))
 	if len(rows) == 0 {
@@ -158,7 +158,7 @@ func (ac Accounts) ownKey(a *AccountState, id string) (*store.KeyRow, error) {
 	return row, nil
 }
 
-// MakeKey makes a key for the owner of its account, who has a bounded number a
+// MakeKey makes a key for the owner of its account, with a bounded number a
 // minute (TooSoon) and in all (ErrManyKeys).
 func (ac Accounts) MakeKey(n NewKey) (KeyInfo, string, error) {
 	ac.operating.Lock()
@@ -184,7 +184,7 @@ func (ac Accounts) mayMakeKey(a *AccountState, perMinute int) error {
 }
 
 // UpdateKey changes a key of the account. When it returns, the change is in the
-// store and in force in this process; what the key has used so far stays.
+// store and in force in this process; the key's use so far stays.
 func (ac Accounts) UpdateKey(a *AccountState, id string, c KeyChange) (KeyInfo, error) {
 	return ac.updateKey(ac.store, a, id, c)
 }
@@ -218,7 +218,7 @@ func (ac Accounts) updateKey(db store.Store, a *AccountState, id string, c KeyCh
 	return KeyInfo{}, fmt.Errorf("cannot change the key %q: somebody else keeps changing it", id)
 }
 
-// ChangeKey is UpdateKey for an operator, who may change the keys of any account.
+// ChangeKey is UpdateKey for an operator, for keys of any account.
 type ChangeKey struct {
 	ID string `json:"id"`
 	KeyChange
@@ -242,7 +242,7 @@ func (ck ChangeKey) carryOut(l *Ledger, c *call) (KeyInfo, error) {
 
 // enforceKey brings a row that was just written into force in this process. On
 // a shared store another node may have changed the key again meanwhile, and the
-// feed may have told of that already: what is in the store now counts.
+// feed may have told of that already: the store's present value counts.
 func (ac Accounts) enforceKey(row *store.KeyRow) error {
 	if ac.node != nil {
 		return ac.node.reloadKey(row.No)
@@ -281,7 +281,7 @@ func (c *KeyChange) apply(row *store.KeyRow) error {
 	return nil
 }
 
-// DeleteKey revokes a key of the account: from its return on nobody gets in
+// DeleteKey revokes a key of the account: from its return on no request gets in
 // with it.
 func (ac Accounts) DeleteKey(a *AccountState, id string) error {
 	if _, err := ac.ownKey(a, id); err != nil {

@@ -7,16 +7,16 @@ import (
 	"farebox/billing/store"
 )
 
-// lease is what a node knows about the money of one account on a shared store:
-// AccountState.avail and held are what it has leased and may spend without
-// asking, less what is charged; the rest is elsewhere. Guarded by the account's
-// mutex. Accounts of an embedded store have none.
+// lease is a node's view of the money of one account on a shared store:
+// AccountState.avail and held are the leased money that the node may spend
+// unasked, less charges; the rest is elsewhere. Guarded by the account's mutex.
+// Accounts of an embedded store have no lease.
 //
 // The row of the lease in the store is avail + held + rests + charges that are
 // not applied yet, at any time but within a lease operation.
 type lease struct {
 	node     *node
-	unleased money.Parts // left in the store, as last heard
+	unleased money.Parts // left in the store, as last read
 	others   money.Parts // leased to other nodes
 	heardNs  int64       // when, by the monotonic clock
 	newDay   bool        // nothing is known about the DIEM of this day
@@ -26,24 +26,24 @@ type lease struct {
 	need       Nano // of requests that wait
 	asking     bool // in the node's queue for a grant
 	giving     bool // in the node's queue for a return
-	giveAmount Nano // how much goes back; giveAll: what is free
+	giveAmount Nano // how much goes back; giveAll: the free money
 	looking    bool // in the node's queue for a look
 	recalls    recalls
-	debt       Nano       // of the account in the store, as last heard
+	debt       Nano       // of the account in the store, as last read
 	marks      []debtMark // oldest first
 
 	listed   bool // in node.queue.active
 	touched  bool // since windowNs
 	windowNs int64
 	low      Nano // least that was free since windowNs
-	largest  Nano // hold of late
+	largest  Nano // recent hold
 	spent    Nano // of the account at the last look
 	rate     Nano // charged a second, smoothed
-	target   Nano // what should be free here
+	target   Nano // money that should be free here
 }
 
 // quotaLease is the same about the limits of a key. keyUse.mostUSD and
-// mostDIEM are what was leased of them in this period.
+// mostDIEM are the leased parts of them in this period.
 type quotaLease struct {
 	account          *AccountState
 	key              int64
@@ -57,7 +57,7 @@ type quotaLease struct {
 // limited says which limits a key has.
 type limited struct{ usd, diem bool }
 
-// beginDay is called before the account goes on to a new day: what is free of the
+// beginDay is called before the account switches to a new day: the free rest of the
 // old day's DIEM goes back, so that the store can let it expire.
 func (s *lease) beginDay(a *AccountState) {
 	s.rest(store.Want{Account: a.no, Day: a.day, Amounts: money.Parts{money.InDIEM: a.avail[money.InDIEM]}})
@@ -84,14 +84,14 @@ func (u *keyUse) empty() {
 	u.lease.unleased, u.lease.others = money.Parts{}, money.Parts{}
 }
 
-// beginPeriod goes on to another period. What was leased of the old one goes back.
+// beginPeriod switches to another period. The lease of the old one goes back.
 func (u *keyUse) beginPeriod(period int32) {
 	u.lease.account.lease.rest(u.giveRoom())
 	u.quota = quota{period: period}
 	u.empty()
 }
 
-// relimit brings changed limits into force. What is free of the old ones goes
+// relimit brings changed limits into force. The free rest of the old ones goes
 // back, so that a lower limit holds for all nodes together at once. Holds from
 // before count on as long as the limits are of the same kind.
 func (u *keyUse) relimit(k *Key) {
@@ -104,7 +104,7 @@ func (u *keyUse) relimit(k *Key) {
 	}
 }
 
-// restsOf is what is on its way back of the key's limits of this period: with
+// restsOf is the part of the key's limits of this period on its way back: with
 // neither the node nor the store, and yet not gone.
 func (s *lease) restsOf(u *keyUse) (p money.Parts) {
 	for i := range s.rests {
@@ -115,8 +115,8 @@ func (s *lease) restsOf(u *keyUse) (p money.Parts) {
 	return p
 }
 
-// late gives back what a hold of another period or of former limits did not
-// use of the limits that there were when it was opened.
+// late gives back the unused part of a hold of another period or of former
+// limits, to the limits as they were when it was opened.
 func (q *quotaLease) late(p *money.Parts, h *Hold) {
 	w := store.Want{Account: q.account.no, Key: q.key, Period: h.period}
 	was := q.was[h.regime]
@@ -135,15 +135,15 @@ const giveAll = money.MaxCredit
 const (
 	// sliceLeast is the smallest slice where there is plenty.
 	sliceLeast = Nano(100_000_000)
-	// sliceSeconds is how long a slice lasts at the rate of late.
+	// sliceSeconds is how long a slice lasts at the recent rate.
 	sliceSeconds = 10
-	// sliceHolds is how many of the largest holds of late a slice covers.
+	// sliceHolds is how many of the largest recent holds a slice covers.
 	sliceHolds = 4
-	// wantMost bounds what one request counts for, so that sums stay in int64.
+	// wantMost bounds the weight of one request, so that sums stay in int64.
 	wantMost = Nano(1_000_000_000_000_000)
 )
 
-// elsewhere is what the account has besides this node's lease.
+// elsewhere is the account's money outside of this node's lease.
 func (a *AccountState) elsewhere() (p money.Parts) {
 	if a.lease != nil {
 		p = a.lease.unleased
@@ -153,7 +153,7 @@ func (a *AccountState) elsewhere() (p money.Parts) {
 }
 
 // short says whether the store should be asked before a hold of want takes
-// what is here: there is too little, or more of a currency that comes first.
+// the money here: there is too little, or more of a currency that comes first.
 func (a *AccountState) short(k *Key, take *money.Parts, want Nano) bool {
 	rest := want
 	for i := range take {
@@ -193,8 +193,8 @@ func (s *lease) took(a *AccountState, want Nano) {
 	}
 }
 
-// aim is how much should be free here: what the account's requests of late
-// need, but no more than this node's share of what is free at all, and nothing
+// aim is how much should be free here: the need of the account's recent
+// requests, but no more than this node's share of all free money, and nothing
 // that other nodes ask for.
 func (s *lease) aim(free Nano) Nano {
 	if s.contended() {
@@ -203,7 +203,7 @@ func (s *lease) aim(free Nano) Nano {
 	return min(s.target, (free+s.unleased.Total())/Nano(2*max(1, s.node.live.Load())))
 }
 
-// wants is what the account should lease now: what requests wait for, and a
+// wants is the money that the account should lease now: the need of waiting requests, and a
 // slice to go on with where no other node is short of it. Earlier currencies
 // first, as they are spent.
 func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
@@ -216,7 +216,7 @@ func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 	}
 	for i := range w.Amounts {
 		if i == money.InDIEM && s.newDay {
-			w.Amounts[i] = need + ahead // the answer tells what there is
+			w.Amounts[i] = need + ahead // the answer has the available money
 			continue
 		}
 		here, known := a.avail[i], s.unleased[i]
@@ -233,7 +233,7 @@ func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 		w.Amounts[i] = get
 	}
 	if need > 0 {
-		// What is known does not suffice; there may be more by now.
+		// The known money does not suffice; there may be more by now.
 		for i := range w.Amounts {
 			w.Amounts[i] += need
 		}
@@ -262,7 +262,7 @@ func (s *lease) wants(a *AccountState, list []store.Want) []store.Want {
 	return list
 }
 
-// gives takes what goes back off the account.
+// gives takes the returned money off the account.
 func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 	for _, u := range s.limited {
 		back := s.restsOf(u)
@@ -277,7 +277,7 @@ func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 		left -= w.Amounts[i]
 	}
 	a.avail.Sub(&w.Amounts)
-	// Until the store has told what is there then. A request that looks for
+	// Until the store has answered with the money there. A request that looks for
 	// money meanwhile must not believe that there is less.
 	s.unleased.Add(&w.Amounts)
 	if w.Amounts != (money.Parts{}) {
@@ -296,7 +296,7 @@ func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 	return list
 }
 
-// giveRoom takes back what of the key's leased limits is not used.
+// giveRoom takes back the unused part of the key's leased limits.
 func (u *keyUse) giveRoom() store.Want {
 	diem, usd := u.room()
 	w := store.Want{Account: u.lease.account.no, Key: u.lease.key, Period: u.quota.period}
@@ -311,8 +311,8 @@ func (u *keyUse) giveRoom() store.Want {
 	return w
 }
 
-// granted puts what the store leased where it can be spent. What it leased for
-// a day or period that is over goes back.
+// granted puts money that the store leased where it can be spent. Money for
+// a past day or period goes back.
 func (s *lease) granted(a *AccountState, w *store.Want, f *store.Funds, applied uint64) {
 	if w.Key != 0 {
 		for _, u := range s.limited {
@@ -352,7 +352,7 @@ func (u *keyUse) granted(f *store.Funds) {
 	}
 }
 
-// know takes over what the store says about the rest. applied is what had come
+// know takes over the store's answer about the rest. applied is the last record that had come
 // to it when it was asked: the marks up to there are in its answer.
 func (s *lease) know(a *AccountState, f *store.Funds, applied uint64) {
 	if f.Key == 0 {
@@ -397,8 +397,8 @@ func (s *lease) limit(u *keyUse) {
 	}
 }
 
-// maintain is the keeper's visit: it learns the rate, gives back what was not
-// needed for a while, and fetches what will be.
+// maintain is the keeper's visit: it learns the rate, gives back money not
+// needed for a while, and fetches the expected need.
 func (s *lease) maintain(a *AccountState, now int64) (idle bool) {
 	t := &s.node.t
 	spent := a.spent.Total()
@@ -434,7 +434,7 @@ func (s *lease) maintain(a *AccountState, now int64) (idle bool) {
 	return idle
 }
 
-// give sends amount back, or what is free if that is less.
+// give sends amount back, or the free money if that is less.
 func (s *lease) give(a *AccountState, amount Nano) {
 	if amount == 0 && len(s.rests) == 0 {
 		return

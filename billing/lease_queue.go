@@ -10,7 +10,7 @@ import (
 )
 
 // leaseQueue carries out a node's lease operations, one after the other: requests
-// that wait at the same time share one Grant, and what several accounts do not
+// that wait at the same time share one Grant, and money that several accounts do not
 // need goes back in one Return. An operation whose outcome is not known is
 // repeated under its number until it is; nothing else happens meanwhile.
 type leaseQueue struct {
@@ -28,12 +28,12 @@ type leaseQueue struct {
 	giving  []*AccountState
 	looking []*AccountState
 	calling []*AccountState
-	active  []*AccountState // admitted something of late
-	round   *round          // that will try what is queued now
+	active  []*AccountState // admitted something recently
+	round   *round          // that will try the accounts queued now
 	woken   chan struct{}
 }
 
-// round is one step of the queue, for those who wait for it.
+// round is one step of the queue, for the requests that wait for it.
 type round struct {
 	tried    chan struct{} // closed at its end
 	answered bool          // by the store; written before that
@@ -47,7 +47,7 @@ type operation struct {
 	owners  []*AccountState // of wants
 	recalls []uint64        // that it answers
 	tried   bool            // and without an answer
-	// applied is what had come to the store before it was asked the first time.
+	// applied is the last record in the store before its first question.
 	applied uint64
 }
 
@@ -109,7 +109,7 @@ func (q *leaseQueue) run() {
 	}
 }
 
-// step does what is queued. false: the store did not answer and there is more.
+// step does the queued work. false: the store did not answer and there is more.
 func (q *leaseQueue) step() (answered bool) {
 	q.ops.Lock()
 	defer q.ops.Unlock()
@@ -130,11 +130,11 @@ func (q *leaseQueue) step() (answered bool) {
 	if q.n.state.Load() == nodeSuspended {
 		return q.n.recount()
 	}
-	// What others wait for goes first.
+	// Money that other nodes wait for goes first.
 	return q.lookAll() && q.giveAll() && q.recallAll() && q.askAll()
 }
 
-// take empties a list of what is queued, or takes the first of it.
+// take empties a list of queued accounts, or takes its first.
 func (q *leaseQueue) take(list *[]*AccountState) []*AccountState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,8 +165,8 @@ func (q *leaseQueue) askAll() bool {
 	})
 }
 
-// sweep begins an operation for the accounts of a list; collect adds what one of
-// them wants, under its lock.
+// sweep begins an operation for the accounts of a list; collect adds the wants
+// of one account, under its lock.
 func (q *leaseQueue) sweep(o *operation, list *[]*AccountState, collect func(*AccountState)) bool {
 	for _, a := range q.take(list) {
 		a.mu.Lock()
@@ -209,7 +209,7 @@ func (q *leaseQueue) finish() bool {
 	}
 	q.n.heard(err)
 	if errors.Is(err, store.ErrReclaimed) {
-		_, _ = q.n.beat() // it says the same, and lets the node go on
+		_, _ = q.n.beat() // it says the same, and allows the node to go on
 		return false
 	}
 	if err != nil {
@@ -266,7 +266,7 @@ func (q *leaseQueue) lookAll() bool {
 		f := &found[i]
 		a := byNo[f.Account]
 		if a == nil || f.Key == 0 && f.Day != q.n.day.Load() {
-			continue // DIEM of a day that is over
+			continue // DIEM of a past day
 		}
 		a.mu.Lock()
 		a.roll(q.n.day.Load())

@@ -40,7 +40,7 @@ type Ledger struct {
 	items    *replay.Values // nil: no items of answers are kept
 
 	responses *replay.Values   // nil: no answers are kept
-	unopened  []replay.Options // of an operator's command: what it opens to erase only
+	unopened  []replay.Options // of an operator's command: stores that it opens to erase only
 	redis     *limits.Limits   // the limits of all nodes; nil: limits are this node's own
 	node      *node            // on a shared store
 	asked     atomic.Pointer[asked]
@@ -81,7 +81,7 @@ type Ledger struct {
 	ahead          atomic.Int64 // ns that the clock of a shared store is ahead of this process's, see written
 	budgets        budgets      // of keys by model and user
 	keyBudgets     budgets      // of keys
-	addressBudgets budgets      // of those who try secrets
+	addressBudgets budgets      // of clients that try secrets
 	tokens         *tokenRoom
 	failures       atomic.Bool  // some failure has been noted; until then no budget needs a look
 	shortfall      atomic.Int64 // Nano that became debt, since the ledger exists
@@ -95,7 +95,7 @@ type Ledger struct {
 	looking        atomic.Bool // Condition waits for the store
 }
 
-// Options are what a Ledger needs.
+// Options are the settings and parts of a Ledger.
 type Options struct {
 	Dir        string // of this process alone; made if missing
 	Shared     string // postgres://… of a store that several nodes share; empty: the store is in Dir
@@ -124,7 +124,7 @@ type Options struct {
 	wrapStore   func(store.Store) store.Store
 	limits      func(*limits.Options)
 	openShared  func() (store.Store, error) // instead of Shared
-	storeAhead  time.Duration               // what Shared adds to its server's clock, beside Clock
+	storeAhead  time.Duration               // that Shared adds to its server's clock, besides Clock
 	times       nodeTimes
 }
 
@@ -264,7 +264,7 @@ func (l *Ledger) open(o *Options) error {
 	return l.openJournal(o)
 }
 
-// openStore opens the store and what keys are hashed with.
+// openStore opens the store and the secret that keys are hashed with.
 func (l *Ledger) openStore(o *Options) (err error) {
 	var pepper []byte
 	if o.openShared == nil && o.Shared == "" {
@@ -319,7 +319,7 @@ func (l *Ledger) takeLock(tries int) (err error) {
 	}
 }
 
-// abandon closes what open has opened.
+// abandon closes everything that open has opened.
 func (l *Ledger) abandon() (err error) {
 	if l.project != nil {
 		l.project.closeReaders()
@@ -432,7 +432,7 @@ func (l *Ledger) unrecorded(err error) {
 // records up to seq.
 func (l *Ledger) pastDay(account uint32, day int32, seq uint64) bool {
 	if l.node != nil {
-		return true // what is left in a shared store is held by nobody
+		return true // the rest in a shared store has no holder
 	}
 	a := l.loaded(account)
 	if a == nil {

@@ -22,7 +22,7 @@ import (
 
 // node is this process as one of several on a shared store. It spends from
 // leases (lease.go), which its queue fetches and gives back (lease_queue.go); it keeps
-// its session alive, follows the store's clock and what other nodes change
+// its session alive, follows the store's clock and the changes by other nodes
 // (feed.go), and stops selling when it may not be this node any more.
 type node struct {
 	l        *Ledger
@@ -39,7 +39,7 @@ type node struct {
 	day         atomic.Int32 // UTC day by the store's clock; never goes back
 	clock       atomic.Pointer[clockReading]
 	away        atomic.Bool  // the store did not answer the last time
-	debt        atomic.Int64 // Nano: what all accounts owe, as of the last heartbeat
+	debt        atomic.Int64 // Nano: the debt of all accounts, as of the last heartbeat
 	compares    bool         // the clock of this process is a machine's, not a test's
 	skewNs      atomic.Int64 // of this machine's clock to the store's, at the last heartbeat
 	skews       skewLog
@@ -54,8 +54,8 @@ type node struct {
 // States of a node.
 const (
 	nodeOpen      uint32 = iota
-	nodeSuspended        // leases were taken back; they are counted anew
-	nodeFenced           // another process goes on as this node
+	nodeSuspended        // leases were taken back; they are counted again
+	nodeFenced           // another process has become this node
 )
 
 // nodeTimes are the paces of a node; tests set their own.
@@ -64,7 +64,7 @@ type nodeTimes struct {
 	ttl    time.Duration // of the session
 	poll   time.Duration // between looks at the feed
 	keep   time.Duration // between looks at the leases in use
-	idle   time.Duration // what was not needed for so long goes back
+	idle   time.Duration // money unused for so long goes back
 	ask    time.Duration // how long a request waits for the store's answer
 	recall time.Duration // how long a request waits for the answers of other nodes at most
 	rivals time.Duration // how long it asks them again, since their requests may take the same money
@@ -88,8 +88,8 @@ const relaxedShare = 0.9
 // clockReading is the store's clock at a point of the monotonic one.
 type clockReading struct{ storeNs, monoNs int64 }
 
-// newNode joins the store. Nothing may have been read of it before: what
-// changes from here on comes through the feed.
+// newNode joins the store. Nothing may have been read of it before: the
+// changes from here on come through the feed.
 func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 	n := &node{l: l, store: store, name: o.NodeName, t: o.times, relaxed: o.Leases.Reclaim == "relaxed",
 		compares: o.compares, grace: o.Leases.Grace}
@@ -133,7 +133,7 @@ func newNode(l *Ledger, store store.Shared, o *Options) (*node, error) {
 }
 
 // owns refuses a journal that belongs to another store: a store that has never
-// heard of this node was restored from a backup or is a new one, and would make
+// known this node was restored from a backup or is a new one, and would make
 // all its charges again.
 func (n *node) owns(dir string) error {
 	segments, err := disk.List(dir, journal.Suffix)
@@ -152,9 +152,9 @@ func (n *node) owns(dir string) error {
 		"start with an empty node.dir, and keep this one until its charges are settled manually", n.l.dir)
 }
 
-// adopt takes over what an earlier process of this node had leased, after its
+// adopt takes over the leases of an earlier process of this node, after its
 // charges are applied and its holds are resolved. It is all free then, and
-// goes back: accounts that are used again fetch what they need.
+// goes back: accounts that are used again fetch it as needed.
 func (n *node) adopt() error {
 	list, err := n.store.Funds(nil, n.day.Load())
 	if err != nil {
@@ -192,7 +192,7 @@ func (n *node) start() {
 	n.work.Go(n.queue.run)
 }
 
-// shutdown ends the node in order. What it had leased goes back.
+// shutdown ends the node in order. Its leases go back.
 func (n *node) shutdown() error {
 	if n.state.Load() == nodeFenced {
 		return store.ErrFenced
@@ -238,7 +238,7 @@ func (n *node) compare(way int64) {
 	}
 	at, now := n.l.at(), n.now()
 	skew := at.Wall - now
-	// What is written must not step with each reading.
+	// Written times must not step with each reading.
 	if off := at.Mono + n.l.ahead.Load() - now; off > way+readingLeast || off < -way-readingLeast {
 		n.l.ahead.Store(now - at.Mono)
 	}
@@ -314,7 +314,7 @@ func (n *node) healthy() error {
 	return nil
 }
 
-// reclaim takes back what nodes have that are gone for long.
+// reclaim takes back the leases of nodes that are gone for long.
 func (n *node) reclaim() {
 	if n.t.mono() >= n.until.Load() {
 		return // its own session may have ended; it would take its own leases back
@@ -342,8 +342,8 @@ func (n *node) sleep(d time.Duration) {
 // applied is up to which record of this node's journal the store has all.
 func (n *node) applied() uint64 { return n.l.project.ledgerSeq.Load() }
 
-// lease begins the lease of an account that comes into memory. What this node
-// has of it in the store is free: it was given back or never used since.
+// lease begins the lease of an account that comes into memory. This node's
+// lease of it in the store is free: it was given back or never used since.
 func (n *node) lease(a *AccountState) error {
 	applied := n.applied()
 	list, err := n.store.Funds([]uint32{a.no}, a.day)
@@ -366,7 +366,7 @@ func (n *node) lease(a *AccountState) error {
 	return nil
 }
 
-// identityFile holds who the node of a ledger directory is. The journal beside
+// identityFile holds the identity of a ledger directory's node. The journal beside
 // it and the leases in the store belong to this identity.
 const identityFile = "node"
 

@@ -7,20 +7,20 @@ import (
 	"farebox/billing/money"
 )
 
-// What a request does when this node has too little for it. Nothing here runs
+// The steps of a request when this node has too little for it. Nothing here runs
 // while a node has enough.
 
 const (
 	// lookApart is how often a request looks whether something came back.
 	lookApart = 20 * time.Millisecond
-	// asksAtOnce is how often it asks for what it has heard is leased to nobody
-	// before it waits as for what others have: somebody else may take it each
-	// time, or what it has heard may be wrong.
+	// asksAtOnce is how often it asks for money that it believes unleased
+	// before it waits as for the money of other nodes: another may take it each
+	// time, or that belief may be wrong.
 	asksAtOnce = 8
 )
 
-// admit fetches what is missing for a hold, first from what is leased to
-// nobody, then from what other nodes do not need.
+// admit fetches the money that a hold lacks, first from unleased money, then
+// from money that other nodes do not need.
 func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 	answered := n.seek(a.Key, a.Hold, a.Min, func(final bool) bool {
 		var short bool
@@ -28,7 +28,7 @@ func (n *node) admit(h *Hold, a *Admission) (d Denial) {
 		return !short
 	})
 	if !answered && (d.Code.OfMoney() || d.Code == InDebt) {
-		// There may be money, but nobody can say.
+		// Whether there is money is unknown.
 		return Denial{Code: StoreAway, RetryAfter: time.Second}
 	}
 	if d.Code == InsufficientBalance {
@@ -54,8 +54,8 @@ func (n *node) extend(h *Hold, more, least Nano) (got Nano) {
 	return got
 }
 
-// cover fetches what a request cost beyond its hold, before it is charged: all
-// of it, or else what there is. The account waits for covered until the caller
+// cover fetches a request's cost beyond its hold, before it is charged: all
+// of it, or else the available part. The account waits for covered until the caller
 // has charged the request: before that, this node must not give the money back.
 func (n *node) cover(h *Hold, cost Nano) (covered Nano) {
 	a := h.key.Account
@@ -71,8 +71,8 @@ func (n *node) cover(h *Hold, cost Nano) (covered Nano) {
 	return covered
 }
 
-// missing is what neither the hold nor what is free here pays of cost. What it
-// holds beyond a past limit counts as there: the charge leaves it out and makes
+// missing is the part of cost that neither the hold nor free money here pays. Money
+// held beyond a past limit counts as available: the charge leaves it out and makes
 // a debt of as much, but the hold gives it back before Settle pays that debt.
 // To fetch it again would take money from other nodes for nothing.
 func (h *Hold) missing(cost Nano) Nano {
@@ -88,8 +88,8 @@ func (h *Hold) missing(cost Nano) Nano {
 }
 
 // seek tries again after each answer of the store until try says that it is
-// done, for as long as more can come: from what is leased to nobody, then from
-// other nodes. The last try is final: it takes what is there. false: the store,
+// done, for as long as more can come: from unleased money, then from other
+// nodes. The last try is final: it takes the money there is. false: the store,
 // or a node that has leases, did not answer.
 func (n *node) seek(k *Key, want, least Nano, try func(final bool) (done bool)) (answered bool) {
 	want = min(want, wantMost)
@@ -127,7 +127,7 @@ func (n *node) fetch(k *Key, want, least Nano, try func(final bool) (done bool))
 			rivals, end = now+int64(n.t.rivals), now+int64(n.t.recall)
 			r, recalls = a.recall(), 1
 		} else if done, more := a.over(r); done && (now < rivals || more && now < end) {
-			// Requests of other nodes may have taken what came back, and not used it.
+			// Requests of other nodes may have taken the returned money, and not used it.
 			r, recalls = a.recall(), recalls+1
 		} else if done || now >= end {
 			try(true)
@@ -143,7 +143,7 @@ func (n *node) fetch(k *Key, want, least Nano, try func(final bool) (done bool))
 
 // sources says where more for a hold could come from.
 type sources struct {
-	left   bool       // leased to nobody
+	left   bool       // in no lease
 	others bool       // leased to other nodes
 	reach  Nano       // the most it could take if everything free came here
 	reason DenialCode // why it could not even then; InsufficientBalance when it could
@@ -153,7 +153,7 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s, u := a.lease, k.use
-	var quota money.Parts // of the key, what no node has: in the store, or on its way there
+	var quota money.Parts // of the key, the part that no node has: in the store, or on its way there
 	if u.lease != nil {
 		quota = s.restsOf(u)
 		quota.Add(&u.lease.unleased)
@@ -186,7 +186,7 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	return f
 }
 
-// everywhere is what the account has free, here or elsewhere, and what the limits
+// everywhere is the account's free money, here or elsewhere, and the part that the limits
 // of a key leave of it. The caller holds the account's mutex.
 func (a *AccountState) everywhere(u *keyUse) (all money.Parts, diem, usd Nano) {
 	all = a.avail
@@ -207,13 +207,13 @@ func (a *AccountState) everywhere(u *keyUse) (all money.Parts, diem, usd Nano) {
 	return all, diem, usd
 }
 
-// wait counts what requests wait for.
+// wait counts the money that requests wait for.
 func (a *AccountState) wait(k *Key, want Nano) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.lease
 	if s.need += want; s.need == 0 {
-		s.freed(a) // what was fetched and is too little
+		s.freed(a) // fetched money that is too little
 	}
 	if u := k.use; u.lease != nil {
 		u.lease.need += want
@@ -229,7 +229,7 @@ var errNoAnswer = errors.New("no answer in time")
 func (n *node) awaitGrant(a *AccountState) bool {
 	return n.await(func() {
 		if n.t.mono()-a.lease.heardNs >= int64(n.t.poll) {
-			n.queue.queueVisit(a) // what is known decides what is asked for
+			n.queue.queueVisit(a) // the known state decides the next question
 		}
 		n.queue.queueRequest(a)
 	}, a)

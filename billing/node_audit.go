@@ -5,7 +5,7 @@ import (
 	"farebox/billing/store"
 )
 
-// audit compares what this node has in memory with its leases: every nano is
+// audit compares this node's memory with its leases: every nano is
 // free, held, on its way back, or charged. The caller holds all accounts, and
 // everything is applied.
 func (n *node) audit(loaded []*AccountState, count *store.Recount) (store.Report, error) {

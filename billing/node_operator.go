@@ -10,8 +10,8 @@ import (
 )
 
 // OperateShared opens a shared store for an operator. It needs no server and
-// disturbs none: what is changed reaches the nodes through their feed. The
-// Ledger is not a node and admits nothing.
+// disturbs none: changes reach the nodes through their feed. The Ledger is not
+// a node and admits nothing.
 func OperateShared(address, brand string) (*Ledger, error) {
 	return Open(Options{Shared: address, Brand: brand, idle: true})
 }
@@ -54,7 +54,7 @@ func (l *Ledger) useStoreClock(o *Options) error {
 	return nil
 }
 
-// mayChange refuses what an operator's command must not do with a wrong clock.
+// mayChange refuses operations that an operator's command must not do with a wrong clock.
 func (l *Ledger) mayChange(m mode) error {
 	if m&change == 0 || m&urgent != 0 {
 		return nil

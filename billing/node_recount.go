@@ -8,11 +8,11 @@ import (
 	"farebox/billing/store"
 )
 
-// When the leases of a node were taken back while it was away, what it holds
-// in memory is not its own any more. It stands still, brings the store up to
-// date, and takes the store's word for each account: what is leased there less
-// what is held here is free. Holds that the leases do not cover any more are
-// made smaller; what their requests cost beyond that is the house's.
+// When the leases of a node were taken back while it was away, the money in its
+// memory is not its own any more. It stops, brings the store up to date, and
+// adopts the store's word for each account: leased money less held money is
+// free. Holds that the leases do not cover any more are made smaller; the house
+// pays the cost of their requests beyond that.
 
 // recount does so for all accounts in memory. The lease queue calls it: no lease
 // operation is under way.
@@ -56,7 +56,7 @@ func (n *node) recountAccount(a *AccountState) error {
 		o := &operation{no: n.queue.op, wants: missing}
 		o.takeAccount(a)
 		if _, err := n.store.Grant(o.no, o.wants); err != nil {
-			n.queue.pending = o // what it grants is counted with the next recount
+			n.queue.pending = o // its grants are counted with the next recount
 			return fmt.Errorf("cannot cover open holds: %w", err)
 		}
 		if list, err = n.store.Funds([]uint32{a.no}, a.day); err != nil {
@@ -67,7 +67,7 @@ func (n *node) recountAccount(a *AccountState) error {
 	return nil
 }
 
-// uncovered is what open holds have and the leases do not.
+// uncovered is the money of open holds that the leases do not cover.
 func (s *lease) uncovered(a *AccountState, list []store.Funds) (missing []store.Want) {
 	w := store.Want{Account: a.no, Day: a.day, Amounts: a.held}
 	quotas := s.heldQuotas(a)
@@ -93,7 +93,7 @@ func (s *lease) uncovered(a *AccountState, list []store.Funds) (missing []store.
 	return missing
 }
 
-// heldQuotas is what open holds use of the limits of keys in their period.
+// heldQuotas is the use by open holds of the limits of keys in their period.
 func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 	for _, u := range s.limited {
 		w := store.Want{Account: a.no, Key: u.lease.key, Period: u.quota.period}
@@ -113,7 +113,7 @@ func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 	return list
 }
 
-// restate takes the leases from the store: everything is applied, and nobody
+// restate takes the leases from the store: everything is applied, and none
 // but the caller holds the account.
 func (s *lease) restate(a *AccountState, list []store.Funds) {
 	s.rests = nil
@@ -170,7 +170,7 @@ func (s *lease) restateQuota(a *AccountState, f *store.Funds) {
 	s.rest(store.Want{Account: a.no, Key: f.Key, Period: f.Period, Amounts: f.Lease})
 }
 
-// heldOf is what open holds have of the DIEM of a day.
+// heldOf is the DIEM of a day in open holds.
 func (a *AccountState) heldOf(day int32) (sum Nano) {
 	for h, n := a.open, a.opened; n > 0; h, n = h.next, n-1 {
 		if h.day == day {

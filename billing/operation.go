@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Operator is a ledger that operations are carried out on: a [Ledger], or a client of the
+// Operator is a ledger that executes operations: a [Ledger], or a client of the
 // server that has it open. A Ledger that another process has open refuses to be opened.
 type Operator interface {
 	Close() error
@@ -31,7 +31,7 @@ type Operation[A any] interface {
 // Nothing is the answer of operations that only succeed or fail.
 type Nothing struct{}
 
-// Do carries an operation out. Errors keep their identity through the control socket.
+// Do executes an operation. Errors keep their identity through the control socket.
 func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 	switch at := op.(type) {
 	case *Ledger:
@@ -43,7 +43,7 @@ func Do[A any](op Operator, q Operation[A]) (answer A, err error) {
 	return answer, errors.New("this is not an operator of a ledger")
 }
 
-// Beside gives an operator that answers while op carries an operation out, and its end.
+// Beside gives an operator that answers while op executes an operation, and its end.
 func Beside(op Operator) (beside Operator, end func() error, err error) {
 	c, ok := op.(*controlClient)
 	if !ok {

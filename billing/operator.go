@@ -130,7 +130,7 @@ func storedInfo(row *store.AccountRow) AccountInfo {
 	}
 }
 
-// CreditAccount adds money, which first pays what the account owes. A ref that was used
+// CreditAccount adds money, which first pays the account's debt. A ref that was used
 // before for the same credit changes nothing; an empty ref is always a new credit. DIEM are
 // for the current UTC day.
 type CreditAccount struct {
@@ -223,7 +223,7 @@ func (ca CreditAccount) book(l *Ledger, on *call, refund bool) (done Credited, e
 		p := a.elsewhere()
 		done.Balance = a.avail[place] + a.held[place] + p[place]
 	case l.journal == nil:
-		// Nothing is kept in memory beside nodes; the store has paid what was owed.
+		// An operator's process on a shared store keeps nothing in memory; the store has paid the debt.
 		row, err := l.store.Account(a.no, day)
 		if err != nil {
 			return done, fmt.Errorf("the credit is booked, but the balance cannot be read: %w", err)

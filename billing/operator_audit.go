@@ -17,7 +17,7 @@ type AuditInfo struct {
 	From      string          `json:"from"` // address, control socket or command line
 	Operation string          `json:"operation"`
 	Account   string          `json:"account,omitempty"` // name
-	Subject   string          `json:"subject,omitempty"` // id of what was changed
+	Subject   string          `json:"subject,omitempty"` // id of the changed object
 	Reason    string          `json:"reason,omitempty"`
 	Key       string          `json:"idempotency_key,omitempty"`
 	Before    json.RawMessage `json:"before,omitempty"`

@@ -77,7 +77,7 @@ func cursorAt(place ...any) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// page makes a page of rows. next is the row behind which the list goes on, and at names its place.
+// page makes a page of rows. next is the row behind which the list continues, and at names its place.
 func page[R, I any](rows []*R, next *R, at func(*R) string, describe func([]*R) ([]I, error)) (list List[I], err error) {
 	if next != nil {
 		list.Next = at(next)

@@ -115,9 +115,9 @@ func (l *Ledger) alone() bool {
 	return !shared
 }
 
-// ReversePayment takes back the credit of a payment that the chain has lost; what the
+// ReversePayment takes back the credit of a payment that the chain has lost; the part that the
 // account does not have any more becomes debt. applied is false where it was taken back
-// before, or is none.
+// before, or is not a credited one.
 func (p *Payments) ReversePayment(c *store.PaymentReversal) (row *store.PaymentRow, applied bool, err error) {
 	l := p.l
 	l.operating.Lock()

@@ -14,14 +14,14 @@ import (
 	"farebox/config"
 )
 
-// Limits of what operators write down about an account.
+// Limits of an operator's notes about an account.
 const (
 	metadataMost      = 32
 	metadataNameMost  = 40
 	metadataValueMost = 256
 )
 
-// Profile is what operators write down about an account. farebox itself uses only LowBalance.
+// Profile has an operator's notes about an account. farebox itself uses only LowBalance.
 type Profile struct {
 	ExternalID string            `json:"external_id,omitempty"` // in another system; unique
 	Email      string            `json:"email,omitempty"`
@@ -110,7 +110,7 @@ var (
 	ErrStale   = errors.New("somebody else has changed it meanwhile: read it again")
 )
 
-// ChangeAccount changes the profile of an account. What the query does not have stays; an
+// ChangeAccount changes the profile of an account. Members that the query lacks stay; an
 // empty text or object removes.
 type ChangeAccount struct {
 	Account    string             `json:"account"` // id or name

@@ -30,7 +30,7 @@ type projector struct {
 	usageSeq  atomic.Uint64
 	failed    atomic.Pointer[error]
 
-	rate     float64 // records a second of late
+	rate     float64 // recent records a second
 	lastSeq  uint64
 	lastLook time.Time
 
@@ -114,7 +114,7 @@ func (p *projector) run() {
 			lastProject = time.Now()
 			nextProject = lastProject.Add(min(max(projectEvery, projectShare*took), projectLatest))
 		}
-		// When the traffic ends, what it left does not wait for its turn.
+		// When the traffic ends, its last records do not wait for their turn.
 		next := min(time.Until(nextProject), projectEvery)
 		if p.mayDetail() {
 			began := time.Now()
@@ -127,7 +127,7 @@ func (p *projector) run() {
 }
 
 // hurry lets the next projection come at once: there is something in the journal
-// that other nodes should hear of.
+// that other nodes need in the store.
 func (p *projector) hurry() {
 	select {
 	case p.soon <- struct{}{}:
@@ -135,8 +135,8 @@ func (p *projector) hurry() {
 	}
 }
 
-// note keeps and logs the error of a projection; the traffic goes on, the
-// journal holds what the store does not have yet.
+// note keeps and logs the error of a projection; traffic continues, the
+// journal holds the records that the store does not have yet.
 func (p *projector) note(err error) {
 	if err == nil {
 		if p.failed.Swap(nil) != nil {
@@ -150,7 +150,7 @@ func (p *projector) note(err error) {
 	}
 }
 
-// project applies what is synced to balances, double entry and daily usage.
+// project applies synced records to balances, double entry and daily usage.
 func (p *projector) project() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *projector) project() error {
 	}
 }
 
-// quiet says whether the rate of late is low.
+// quiet says whether the recent rate is low.
 func (p *projector) quiet() bool {
 	now, seq := time.Now(), p.l.journal.Synced()
 	if since := now.Sub(p.lastLook); since >= rateWindow {
@@ -280,10 +280,10 @@ func (p *projector) drain() error {
 	return nil
 }
 
-// expire books the DIEM of days that are over, once a day. An account that is
+// expire books the DIEM of past days, once a day. An account that is
 // in memory must have gone on to the new day and have no hold on the old one;
 // its charges of the old day are then all in the store, since this follows a
-// projection of what was synced (and a later charge would need such a hold).
+// projection of the synced records (and a later charge would need such a hold).
 func (p *projector) expire() error {
 	day := p.l.Today()
 	if p.sweptDay.Load() >= day {

@@ -8,8 +8,8 @@ import (
 	"farebox/billing/store"
 )
 
-// A recall asks the other nodes for what they do not need of an account. Each of
-// them gives back what is free there and answers in the same transaction. A
+// A recall asks the other nodes for an account's money that they do not need. Each of
+// them gives back its free money and answers in the same transaction. A
 // request is refused, or gets less, when all have answered, and not after a time:
 // only then is it known that the money is spent or held.
 
@@ -23,7 +23,7 @@ const (
 	contendedFor = 2 * time.Second
 )
 
-// recalls is what a lease knows about them.
+// recalls is a lease's state of them.
 type recalls struct {
 	next    *recall // is sent as soon as it is due
 	sent    *recall // the last one
@@ -38,22 +38,22 @@ type recalls struct {
 type recall struct {
 	store.Recall // No is 0 while it is not sent
 	sentNs       int64
-	done         bool // all who were asked have answered, have no lease any more, or no session
-	more         bool // somebody has a lease who was not asked
+	done         bool // all asked nodes have answered, have no lease any more, or no session
+	more         bool // a node that was not asked has a lease
 	found        bool // it helped a request
 }
 
 // contended says whether nodes are short of the account.
 func (s *lease) contended() bool { return s.recalls.until != 0 && s.node.t.mono() < s.recalls.until }
 
-// freed gives back at once what a hold of a contended account did not use.
+// freed gives back at once the unused rest of a hold of a contended account.
 func (s *lease) freed(a *AccountState) {
 	if s.contended() {
 		s.give(a, giveAll)
 	}
 }
 
-// recalled gives back what is free here of an account that another node is
+// recalled gives back the money free here of an account that another node is
 // short of. Requests that wait here for the same money do not keep it: too
 // little on each of two nodes would help neither; together it goes to the first
 // that asks.
@@ -70,8 +70,8 @@ func (n *node) recalled(c *store.Change) {
 	s.give(a, giveAll)
 }
 
-// recall joins the next recall of an account. What one that is sent already
-// brings may be older than the request.
+// recall joins the next recall of an account. The money from a recall that is sent already
+// may be older than the request.
 func (a *AccountState) recall() *recall {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +162,7 @@ func (q *leaseQueue) readAnswers(open []*recall, byNo map[uint32]*AccountState) 
 }
 
 // heard judges an answer of the store. A node that had no lease when the others
-// were asked may not have heard of it.
+// were asked may not know of it.
 func (r *recall) heard(f *store.Recalled) {
 	r.done, r.more = true, false
 	for _, number := range f.Nodes {
@@ -175,14 +175,14 @@ func (r *recall) heard(f *store.Recalled) {
 	}
 }
 
-// over says whether a recall is done, and whether one more may bring what it did not.
+// over says whether a recall is done, and whether one more may bring more.
 func (a *AccountState) over(r *recall) (done, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return r.done, r.more
 }
 
-// helped notes that a request found what it needs with r.
+// helped notes that a request found enough money with r.
 func (a *AccountState) helped(r *recall) {
 	if r != nil {
 		a.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"farebox/config"
 )
 
-// openReplay opens what is known of requests with an idempotency key, and the items of
+// openReplay opens the records of requests with an idempotency key, and the items of
 // answers that requests may refer to.
 func (l *Ledger) openReplay(o *Options) (err error) {
 	// All nodes of a store have its pepper, and no other store has.
@@ -44,7 +44,7 @@ func (l *Ledger) openReplay(o *Options) (err error) {
 	return err
 }
 
-// openJournal surveys what the last process left and goes on behind it.
+// openJournal surveys the last process's journal and continues behind it.
 func (l *Ledger) openJournal(o *Options) error {
 	refs, last, err := journal.Survey(l.journalDir())
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Ledger) openJournal(o *Options) error {
 		return fmt.Errorf("%w: the store has records up to %d, what follows it is missing in %s", journal.ErrDamaged,
 			applied, l.journalDir())
 	}
-	// A journal that ends below the cursor lost only what is in the store. Its
+	// A journal that ends below the cursor lost only records that are in the store. Its
 	// numbers must not come again.
 	end := max(last, ledgerSeq, usageSeq)
 	l.journal = journal.New(l.journalDir(), o.segmentSize, o.Durability == "power", end, refs, l.log)
@@ -71,7 +71,7 @@ func (l *Ledger) openJournal(o *Options) error {
 	return err
 }
 
-// recoverHolds applies what the last process recorded and then settles the
+// recoverHolds applies the records of the last process and then settles the
 // requests that were under way when it died: at their last progress, or, when
 // they had made none, not at all. One with an idempotency key is charged if and
 // only if its answer was kept, one that sold a job if and only if that is there.

@@ -28,10 +28,10 @@ var ErrUnknownKey = errors.New("the key is unknown, revoked or expired")
 // store does not know are remembered for a while in an evicting cache, which may
 // forget.
 //
-// No lock is held while the store is read, so that nobody who tries secrets
-// delays anybody else: mu is for publication alone. What was read is only
-// published when epoch says that no key has changed meanwhile without being in
-// memory; otherwise it is read again.
+// No lock is held while the store is read, so that a client that tries secrets
+// delays no other: mu is for publication alone. A row is only published when
+// epoch says that no key has changed meanwhile without being in memory;
+// otherwise it is read again.
 type registry struct {
 	shards    [registryShards]registryShard
 	unknown   *ristretto.Cache[uint64, *unknownKey]
@@ -39,7 +39,7 @@ type registry struct {
 	strangers *strangers
 	replacing sync.Mutex // one key is changed at a time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the members below
 	byNo     map[int64]*Key
 	accounts map[uint32]*AccountState
 	finding  map[store.Digest]*keyFlight
@@ -131,7 +131,7 @@ type unknownKey struct {
 	err    error
 }
 
-// isUnknown says why nobody gets in with a secret; nil: that is not remembered.
+// isUnknown returns the remembered refusal of a secret; nil if absent.
 func (r *registry) isUnknown(d *store.Digest) error {
 	if known, ok := r.unknown.Get(cacheKey(d) + r.epoch.Load()); ok && known.digest == *d {
 		return known.err
@@ -139,13 +139,13 @@ func (r *registry) isUnknown(d *store.Digest) error {
 	return nil
 }
 
-// setUnknown remembers what the store said at an epoch.
+// setUnknown remembers the store's answer at an epoch.
 func (r *registry) setUnknown(d *store.Digest, epoch uint64, err error) {
 	r.unknown.SetWithTTL(cacheKey(d)+epoch, &unknownKey{*d, err}, 1, unknownFor)
 }
 
-// changed is for when a key that is not in memory was made or changed: what was
-// read of it before means nothing. The caller holds mu, so that nothing that
+// changed is for when a key that is not in memory was made or changed: earlier
+// reads of it mean nothing. The caller holds mu, so that nothing that
 // was read before is published afterwards.
 func (r *registry) changed() { r.epoch.Add(1) }
 
@@ -191,7 +191,7 @@ func (e *RefusedKey) Error() string { return e.why.Error() }
 
 func (e *RefusedKey) Unwrap() error { return e.why }
 
-// By names what refused it, as limits have names.
+// By names the cause of the refusal, as limits have names.
 func (e *RefusedKey) By() string {
 	switch e.why {
 	case ErrSuspended:
@@ -202,7 +202,7 @@ func (e *RefusedKey) By() string {
 	return "key_revoked"
 }
 
-// usable says why nobody may use a key.
+// usable returns the reason why a key may not be used; nil: it may.
 func (l *Ledger) usable(k *Key) error {
 	err := k.use.barred()
 	if err == nil && !l.valid(k) {
@@ -218,10 +218,10 @@ func (l *Ledger) valid(k *Key) bool {
 	return k.use.gate.Load() == 0 && (k.expiresNs == 0 || l.now() < k.expiresNs)
 }
 
-// Live says whether a key that Lookup gave is what Lookup would give again.
+// Live says whether Lookup would return this key again.
 func (l *Ledger) Live(k *Key) bool { return !k.outdated.Load() && l.valid(k) }
 
-// loadKey reads a key at its first use: once for all who ask at the same time.
+// loadKey reads a key at its first use: once for all concurrent requests.
 func (l *Ledger) loadKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
 	if err := r.isUnknown(d); err != nil {
@@ -282,7 +282,7 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 		if reading != nil {
 			return nil, fmt.Errorf("cannot look up a key: %w", reading)
 		}
-		leave() // it is not a stranger
+		leave() // the key is known
 		var k *Key
 		if k, err = l.adoptKey(row, epoch); !errors.Is(err, errMoved) {
 			return k, err
@@ -291,7 +291,7 @@ func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	return nil, fmt.Errorf("cannot look up a key: %w", err)
 }
 
-// dead says that nobody gets in with the key of a row any more.
+// dead says that the key of a row is revoked or has expired.
 func (l *Ledger) dead(row *store.KeyRow) bool {
 	expires := expiryNs(row.ExpiresUs)
 	return row.RevokedUs != 0 || expires != 0 && l.now() >= expires
@@ -309,7 +309,7 @@ func (l *Ledger) adoptKey(row *store.KeyRow, epoch uint64) (*Key, error) {
 	var later map[int32]quota
 	day := l.Today()
 	if limited := row.LimitUSD != nil || row.LimitDIEM != nil; limited && l.node == nil {
-		// What was held or charged before it was in memory is all in the store.
+		// All earlier holds and charges, from before it was in memory, are in the store.
 		used, err = l.store.KeyUsed(row.Account, row.No, row.Period, day)
 		if err == nil {
 			later, err = l.keyUsedLater(row.Account, row.No, row.Period, day)
@@ -344,7 +344,7 @@ func (l *Ledger) adoptKey(row *store.KeyRow, epoch uint64) (*Key, error) {
 	return k, nil
 }
 
-// room is where a new key goes: beside the others, or, where an account deletes
+// room is where a new key goes: next to the others, or, where an account deletes
 // its keys again, by itself, so that its memory comes back alone. The caller
 // holds mu.
 func (r *registry) room(a *AccountState) *Key {
@@ -365,7 +365,7 @@ func keyOf(k *Key, r *store.KeyRow, acct *AccountState) *Key {
 	return k
 }
 
-// expiryNs is when a key expires, in Unix ns; 0: never. What lies beyond 2262
+// expiryNs is when a key expires, in Unix ns; 0: never. A time beyond 2262
 // has no such number, and never comes.
 func expiryNs(us int64) int64 {
 	if us > math.MaxInt64/1000 {
@@ -383,8 +383,8 @@ func (k *Key) limitedLike(other *Key) bool {
 }
 
 // replaceKey makes the row the current version of its key: from its return on,
-// lookups find it and its limits hold, also for holds that are extended. What
-// the key has used so far, its rate windows and its revocation stay. A key
+// lookups find it and its limits hold, also for holds that are extended. The
+// key's use so far, its rate windows and its revocation stay. A key
 // that is not in memory needs nothing: nil. The caller has written the row to
 // the store or read it there.
 func (l *Ledger) replaceKey(row *store.KeyRow) (*Key, error) {

@@ -10,14 +10,14 @@ import (
 
 // relimit brings k's limits into force. Where the use of the new period is not
 // in memory, because the key had no limits or another kind of period, it is
-// counted anew while the account stands still: everything that was recorded is
+// counted again while the account is locked: everything that was recorded is
 // projected first.
 func (l *Ledger) relimit(k, old *Key) error {
 	a, u := k.Account, k.use
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u.lease != nil {
-		// What else changed of a key, and the feed's echo of a change of our own,
+		// Other changes of a key, and the feed's echo of a change of our own,
 		// must not send its leased limits away: requests would miss them.
 		if !k.limitedLike(old) {
 			u.relimit(k)
@@ -41,8 +41,8 @@ func (l *Ledger) relimit(k, old *Key) error {
 	return nil
 }
 
-// keyUsed is what a key has used in the period that day lies in, by the store
-// and by its open holds. The caller holds the account's lock.
+// keyUsed is a key's use in the period that day lies in, by the store and by
+// its open holds. The caller holds the account's lock.
 func (l *Ledger) keyUsed(k *Key, p store.Period, day int32) (money.Parts, error) {
 	a := k.Account
 	used, err := l.store.KeyUsed(a.no, k.No, p, day)
@@ -54,9 +54,9 @@ func (l *Ledger) keyUsed(k *Key, p store.Period, day int32) (money.Parts, error)
 	return used, err
 }
 
-// keyUsedLater is what a key has used in periods after the one that day lies in:
-// of a time when the clock was ahead. What those begin with, or a limit would
-// hold twice in each of them.
+// keyUsedLater is a key's use in periods after the one that day lies in: of a
+// time when the clock was ahead. Those begin with it, or a limit would hold
+// twice in each of them.
 func (l *Ledger) keyUsedLater(account uint32, key int64, p store.Period, day int32) (map[int32]quota, error) {
 	days, err := l.store.KeyUsedLater(account, key, day)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Ledger) keyUsedLater(account uint32, key int64, p store.Period, day int
 }
 
 // account gives the one AccountState of an account, from the store at its first
-// use: read once for all who ask at the same time.
+// use: read once for all concurrent requests.
 func (l *Ledger) account(number uint32) (*AccountState, error) {
 	r := l.registry
 	for {
@@ -98,7 +98,7 @@ func (l *Ledger) account(number uint32) (*AccountState, error) {
 	}
 }
 
-// openAccount reads an account and publishes it. The caller is the one who was
+// openAccount reads an account and publishes it. The caller is the one that was
 // let in by opening.
 func (l *Ledger) openAccount(number uint32) (a *AccountState, err error) {
 	r := l.registry
@@ -133,7 +133,7 @@ func (l *Ledger) openAccount(number uint32) (a *AccountState, err error) {
 		}
 	}
 	if l.journal != nil && read.owes() {
-		// What it owes since a crash, or since another process credited it.
+		// Its debt since a crash, or since another process credited it.
 		read.pay(l.at())
 	}
 	return read, nil
@@ -176,12 +176,12 @@ func (l *Ledger) allLoaded() []*AccountState {
 	return list
 }
 
-// Keys that nobody gets in with any more leave memory. Requests that were
-// admitted with one run on: they have the Key, and with the last of them it is
-// gone. A secret that is tried afterwards is read from the store and refused.
+// Revoked and expired keys leave memory. Requests that were admitted with one
+// run on: they have the Key, and with the last of them it is gone. A secret
+// that is tried afterwards is read from the store and refused.
 
 // forgetAfter is how long after a key expired it leaves memory, ns: its owner may
-// prolong it, and what it has used must be in the store by then.
+// prolong it, and its use must be in the store by then.
 const forgetAfter = int64(3600 * 1e9)
 
 // forgetKey refuses a key from now on, and takes it out of memory.
@@ -240,7 +240,7 @@ func (a *AccountState) holds(u *keyUse) bool {
 	return false
 }
 
-// forget gives back what is leased of the limits of keys that are refused, and
+// forget gives back the leases of the limits of keys that are refused, and
 // forgets them when nothing is held for them any more. The caller holds a.mu.
 func (s *lease) forget(a *AccountState) {
 	s.limited = slices.DeleteFunc(s.limited, func(u *keyUse) bool {

@@ -16,8 +16,8 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 	return report.Account{Reports: l.reports, No: a.no, ID: a.ID, Newest: newest{l, a}}
 }
 
-// ReportUsage adds up what accounts used. All charges of this process are in it, and
-// what other nodes have reported.
+// ReportUsage adds up the usage of accounts. All charges of this process are in it, and
+// all that other nodes have reported.
 type ReportUsage struct{ report.SumQuery }
 
 func (r ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
@@ -83,7 +83,7 @@ func (a *AccountState) chargeNamed(ref string) (r *journal.Record, err error) {
 	return r, err
 }
 
-// reportSource is what reports need of a ledger.
+// reportSource is the part of a ledger that reports need.
 type reportSource struct{ *Ledger }
 
 func (s reportSource) Report(ctx context.Context, do func(*store.Query) error) error {
@@ -98,14 +98,14 @@ func (s reportSource) Sign(text []byte) [sha256.Size]byte { return s.hasher.dige
 
 func (s reportSource) Floor() Nano { return Nano(s.floor.Load()) }
 
-// newest is what this node settled last for an account.
+// newest is this node's latest settlement for an account.
 type newest struct {
 	l *Ledger
 	a *AccountState
 }
 
 // freshener brings the detail of requests into the store ahead of its time,
-// for somebody who asks to see it.
+// for a client that asks for it.
 type freshener struct {
 	recovered uint64        // end of the journal of earlier processes
 	turn      chan struct{} // one at a time
@@ -116,12 +116,12 @@ const (
 	// freshApart is how often that is done at most, so that a client that asks
 	// all the time does not take the processor from requests.
 	freshApart = 100 * time.Millisecond
-	// freshFor bounds it together with the wait for one's turn. What is behind by
-	// more than can be written then is shown later, and the answer says so.
+	// freshFor bounds it together with the wait for one's turn. A backlog of
+	// more than can be written in that time is shown later, and the answer says so.
 	freshFor = time.Second
 )
 
-// Detail sees to it that the account's settled requests of this node are in the
+// Detail ensures that the account's settled requests of this node are in the
 // store with their detail; false when they could not be written in time.
 func (n newest) Detail() bool {
 	p := n.l.project
@@ -137,8 +137,8 @@ func (n newest) Detail() bool {
 // Detailed says whether there is nothing for Detail to do.
 func (n newest) Detailed() bool { return n.hasDetail(n.lastSeq()) }
 
-// lastSeq is up to where the journal can have charges of an account. What an
-// earlier process recorded of it is not known by account.
+// lastSeq is up to where the journal can have charges of an account. Charges that an
+// earlier process recorded are not known by account.
 func (n newest) lastSeq() uint64 {
 	n.a.mu.Lock()
 	defer n.a.mu.Unlock()

@@ -43,11 +43,11 @@ const (
 	codeMost = 64
 )
 
-// requestShare is what one account has waiting.
+// requestShare has the waiting rows of one account.
 type requestShare struct {
 	rows  []*store.RequestRow
 	kinds map[requestKind]*tally
-	more  *store.RequestRow // counts what has no row of its kind; the last of rows
+	more  *store.RequestRow // counts requests that have no row of their kind; the last of rows
 }
 
 type tally struct {
@@ -55,7 +55,7 @@ type tally struct {
 	last *store.RequestRow
 }
 
-// requestKind is what requests have in common that count as alike.
+// requestKind has the common members of requests that count as alike.
 type requestKind struct {
 	key                      int64
 	route, model, code, from string
@@ -63,7 +63,7 @@ type requestKind struct {
 }
 
 // TakesRequest says whether details of a request are to be given to NoteRequest. Otherwise it is
-// counted with those that are like it. r has what makes it alike: route, model, status, code, cause.
+// counted with those that are like it. r has the members of its kind: route, model, status, code, cause.
 func (l *Ledger) TakesRequest(k *Key, r *store.RequestRow) bool {
 	return l.takesRequest(k.Account.no, k.No, r)
 }
@@ -178,8 +178,8 @@ func (q *requestLog) configure(c *config.Requests) {
 	q.maxRows.Store(int64(c.MaxRows))
 }
 
-// flush writes what is waiting, accounts in turn until the transaction has its rows. What cannot
-// be written waits for the next flush.
+// flush writes waiting rows, accounts in turn until the transaction is full. Rows that cannot
+// be written wait for the next flush.
 func (q *requestLog) flush(db store.Store) error {
 	q.writing.Lock()
 	defer q.writing.Unlock()
@@ -206,7 +206,7 @@ func (q *requestLog) flush(db store.Store) error {
 	return err
 }
 
-// putBack returns what was not written. What has come in since counts in the older share.
+// putBack returns unwritten rows. Rows that arrived since count in the older share.
 func (q *requestLog) putBack(shares map[uint32]*requestShare) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -53,7 +53,7 @@ type Sums struct {
 	Period    string `json:"period,omitempty"`    // of the key's limit
 }
 
-// RequestCharge is what a request was charged.
+// RequestCharge is the charge of a request.
 type RequestCharge struct {
 	At      time.Time     `json:"at"`
 	USD     Nano          `json:"usd"`
@@ -74,7 +74,7 @@ type RequestLine struct {
 // RequestDetail is all that is known of a request.
 type RequestDetail struct {
 	RequestInfo
-	Hold Nano `json:"hold"` // what was set aside for it; 0 for one that simply succeeded
+	Hold Nano `json:"hold"` // the money held for it; 0 for one that simply succeeded
 	Sums
 	Tries  []RequestAttempt `json:"tries"`
 	Charge *RequestCharge   `json:"charge,omitempty"`
@@ -172,7 +172,7 @@ func requestInfo(r *store.RequestRow, nodes map[uint32]string) RequestInfo {
 		Limit: r.LimitBy, Flags: flagsOf(r), Alike: r.Alike}
 }
 
-// requestFlags are what a list selects by.
+// requestFlags are the flags that a list selects by.
 var requestFlags = []string{"failed", "refused", "retried", "estimated", "incomplete", "aborted", "cut", "recovered"}
 
 // flagsOf are the flags of a row.
@@ -243,7 +243,7 @@ func (q GetRequest) carryOut(l *Ledger, _ *call) (d RequestDetail, err error) {
 	return l.requestDetail(r, charge)
 }
 
-// requestDetail puts together what two tables have. One of them is nil where it has nothing.
+// requestDetail joins the rows of two tables. One of them is nil where it has no row.
 func (l *Ledger) requestDetail(r *store.RequestRow, charge *journal.Record) (d RequestDetail, err error) {
 	nodes, err := l.nodeNames()
 	if err != nil {
@@ -275,7 +275,7 @@ func (l *Ledger) requestDetail(r *store.RequestRow, charge *journal.Record) (d R
 	return d, nil
 }
 
-// rowOf is what the charge of a request that simply succeeded tells of it.
+// rowOf is the row of a request that simply succeeded, made from its charge.
 func (l *Ledger) rowOf(c *journal.Record) (*store.RequestRow, error) {
 	r := &store.RequestRow{ID: c.RequestID, AtUs: c.TimeNs/1000 - int64(c.TookMs)*1000, Account: c.Account, Key: int64(c.Key),
 		Status: int(c.Status), TookMs: int64(c.TookMs), Flags: int64(c.Flags), Attempts: 1}
@@ -333,7 +333,7 @@ func (l *Ledger) findCharge(id [16]byte, account uint32, at time.Time) (*journal
 	return r, err
 }
 
-// freshDetail brings what this process has charged into the store, for a second at most.
+// freshDetail brings this process's charges into the store, for a second at most.
 func (l *Ledger) freshDetail() error {
 	if err := l.catchUp(); err != nil || l.journal == nil {
 		return err

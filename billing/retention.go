@@ -12,7 +12,7 @@ import (
 )
 
 // retention prunes single requests that are older than the config keeps them, in small steps
-// beside the traffic. On a shared store one node does it at a time.
+// during traffic. On a shared store one node does it at a time.
 type retention struct {
 	l       *Ledger
 	work    background.Work

@@ -75,7 +75,7 @@ func newPepper() []byte {
 	return b
 }
 
-// secretPrefix is what a secret of this brand starts with (addendum 0).
+// secretPrefix is the prefix of a secret of this brand (addendum 0).
 func secretPrefix(brand string, t store.KeyType) string {
 	return strings.ToUpper(brand) + "_" + t.String() + "_KEY_"
 }

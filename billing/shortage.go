@@ -2,13 +2,13 @@ package billing
 
 import "farebox/billing/store"
 
-// Shortage is what there was when an account or its key could not pay: the sums of a
+// Shortage is the money at the time an account or its key could not pay: the sums of a
 // refusal, of all currencies together.
 type Shortage struct {
-	Had    Nano // what the account could spend, on all nodes
-	Held   Nano // what open requests hold here; not part of Had
+	Had    Nano // the account's spendable money, on all nodes
+	Held   Nano // by open requests here; not part of Had
 	Needed Nano // the least that the request had to hold, or the account to have
-	Left   Nano // of KeyLimitUSD and KeyLimitDIEM: what the limit leaves in its period
+	Left   Nano // of KeyLimitUSD and KeyLimitDIEM: the rest of the limit in its period
 	Period store.Period
 }
 
@@ -40,7 +40,7 @@ func (k *Key) Shortage(needed Nano, nowNs int64) Denial {
 	return d
 }
 
-// Limiter names what refused for want of money; empty: it was something else.
+// Limiter names the limit that refused for want of money; empty: another cause.
 func (d *Denial) Limiter() string {
 	switch d.Code {
 	case InsufficientBalance:

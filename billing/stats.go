@@ -7,7 +7,7 @@ type Stats struct {
 	OpenHolds  int
 	Held       Nano  // by open holds
 	Shortfall  Nano  // delivered and not charged, but owed, since the ledger exists
-	Debt       Nano  // of it, what is owed still
+	Debt       Nano  // the part of it that is owed still
 	JournalLag int64 // records that balances in the store do not have yet
 	UsageLag   int64 // records whose detail is not written yet
 	Twice      int64 // second resolves of a hold, which changed nothing

@@ -84,7 +84,7 @@ type ResumeAccount struct {
 }
 
 // CloseAccount closes an account for good. One with a balance or debt is closed only with
-// WithBalance: what it has stays in the books.
+// WithBalance: its money stays in the books.
 type CloseAccount struct {
 	Account     string `json:"account"`
 	WithBalance bool   `json:"with_balance,omitempty"`

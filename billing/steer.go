@@ -37,7 +37,7 @@ const (
 // ErrNoUpstream is an upstream that no config names.
 var ErrNoUpstream = errors.New("there is no such upstream")
 
-// steering is the state of all upstreams, and who must know of it.
+// steering is the state of all upstreams, and the functions that check and apply it.
 type steering struct {
 	reading sync.Mutex
 	list    atomic.Pointer[[]Steering]
@@ -49,7 +49,7 @@ type steered struct {
 	apply func()
 }
 
-// SteeredOf is the state of what an upstream serves under a list: the stricter one of its entries.
+// SteeredOf is the state of an upstream's model under a list: the stricter one of its entries.
 func SteeredOf(list []Steering, upstream, model string) Steering {
 	found := Steering{Upstream: upstream, Model: model, State: Serving}
 	for _, s := range list {
@@ -67,7 +67,7 @@ func (l *Ledger) OnSteering(known func(upstream, model string) bool, apply func(
 	l.steering.on.Store(&steered{known, apply})
 }
 
-// Steering is what operators keep requests from.
+// Steering lists the upstreams that operators keep requests from.
 func (l *Ledger) Steering() []Steering {
 	if list := l.steering.list.Load(); list != nil {
 		return *list
@@ -75,7 +75,7 @@ func (l *Ledger) Steering() []Steering {
 	return nil
 }
 
-// readSteering takes over what the store has.
+// readSteering takes over the store's state.
 func (l *Ledger) readSteering() error {
 	s, ok := l.store.(store.Settings)
 	if !ok {
@@ -146,7 +146,7 @@ func (l *Ledger) steer(c *call, upstream, model, state string) (Steering, error)
 	}
 	on, list := l.steering.on.Load(), l.Steering()
 	isThere := func(s Steering) bool { return s.Upstream == upstream && (model == "" || s.Model == model) }
-	// What a config does not name any more can still be resumed.
+	// An upstream that the config does not name any more can still be resumed.
 	if on != nil && !on.known(upstream, model) && !(state == Serving && slices.ContainsFunc(list, isThere)) {
 		return Steering{}, fmt.Errorf("%w: %q, or it does not serve the model %q; GET /upstreams lists them", ErrNoUpstream, upstream, model)
 	}

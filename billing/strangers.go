@@ -55,8 +55,8 @@ var ErrManyStrangers = errors.New("too many unknown keys are being tried")
 
 // strangers bounds how many reads of the store secrets can cause that are not in
 // memory: few at once, few that wait, by client address, and all others are refused
-// without a read. Keys that were made here of late are not strangers: their first
-// use waits for nobody.
+// without a read. Keys that were made here recently do not count: their first
+// use does not wait.
 type strangers struct {
 	turns *fair.Turns
 
@@ -70,9 +70,9 @@ const (
 	// strangerSeats leaves connections of the store's readers to others.
 	strangerSeats = 2
 	// strangerLine is how many may wait; a read takes about 0.1 ms embedded and
-	// 1 ms on a shared store, so that nobody waits for longer than 0.2 s.
+	// 1 ms on a shared store, so that no request waits for longer than 0.2 s.
 	strangerLine = 256
-	// announcedMost is how many keys made of late are remembered.
+	// announcedMost is how many keys made recently are remembered.
 	announcedMost = 4096
 )
 

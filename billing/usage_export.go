@@ -24,8 +24,8 @@ import (
 	"farebox/config"
 )
 
-// ExportedRequest is a line of an export: a request that was charged, or what moved its account
-// besides. It has no secret and no text of a client.
+// ExportedRequest is a line of an export: a request that was charged, or another movement of its
+// account. It has no secret and no text of a client.
 type ExportedRequest struct {
 	At        time.Time      `json:"at"`   // its end
 	Type      string         `json:"type"` // charge, refund, debt (that was paid) or waiver
@@ -37,11 +37,11 @@ type ExportedRequest struct {
 	Status    uint16         `json:"status,omitempty"`
 	TookMs    uint32         `json:"took_ms,omitempty"`
 	Lines     []ExportedLine `json:"lines"`
-	Debt      Nano           `json:"debt,omitzero"`      // what it left owed
-	Shortfall Nano           `json:"shortfall,omitzero"` // what was delivered and not charged
+	Debt      Nano           `json:"debt,omitzero"`      // the debt from it
+	Shortfall Nano           `json:"shortfall,omitzero"` // cost delivered and not charged
 }
 
-// ExportedLine is what one line cost in one currency. Price is that of a million where Kind is
+// ExportedLine is the cost of one line in one currency. Price is that of a million where Kind is
 // counted by the million.
 type ExportedLine struct {
 	SKU      string      `json:"sku"`
@@ -76,7 +76,7 @@ func exported(n *store.UsageNames, r *journal.Record) *ExportedRequest {
 type Bucket interface {
 	// Name is the place, for operators.
 	Name() string
-	// Add copies a file to a name, and replaces what is there.
+	// Add copies a file to a name, and replaces a file of that name.
 	Add(ctx context.Context, path, name string) error
 	// Open reads a file; [fs.ErrNotExist]: it is not there.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
@@ -140,7 +140,7 @@ func (r *retention) exportsTo(ctx context.Context, usage *config.Usage) (exports
 	return &exportBucket{b, ctx, r.l.dir}, nil
 }
 
-// export sees to it that the requests of a day are in a file, which was read back.
+// export ensures that the requests of a day are in a file, which was read back.
 func (r *retention) export(day int32, to exports) (*store.ExportRow, error) {
 	row, err := r.l.store.Export(day)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *retention) there(row *store.ExportRow, to exports) error {
 // exportPace is after how many requests an export pauses.
 const exportPace = 1000
 
-// write writes a file under a name of its own, and fills in what the row says of it.
+// write writes a file under a name of its own, and fills in its fields of the row.
 func (r *retention) write(row *store.ExportRow, to exports) (draft string, err error) {
 	folder, err := to.drafts()
 	if err != nil {
@@ -240,7 +240,7 @@ func place(row *store.ExportRow, draft string, to exports) error {
 	return fmt.Errorf("%s has %d files of %s that differ", to.name(), exportMost, calendar.DateText(row.Day))
 }
 
-// readBack compares a file with what was written.
+// readBack compares a file with the written rows.
 func readBack(row *store.ExportRow, to exports) error {
 	f, err := to.open(row.Name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // violations are the refusals by limits that the store does not have yet: a
 // short ring for each account, since only the last ones are ever shown. Memory
-// and writes stay bounded however hard somebody knocks: an account has at most
+// and writes stay bounded at any rate of refusals: an account has at most
 // maxViolations in a flush, and a flush at most flushViolations.
 type violations struct {
 	writing  sync.RWMutex // held while a flush moves refusals to the store; before mu
@@ -23,7 +23,7 @@ const (
 	// violationAccounts is how many accounts may wait for a flush; further ones
 	// are not logged.
 	violationAccounts = 4096
-	// flushViolations is how many rows a flush writes; what is beyond waits.
+	// flushViolations is how many rows a flush writes; the rest waits.
 	flushViolations = 2000
 )
 
@@ -37,7 +37,7 @@ func (r *violationRing) put(v store.Violation) {
 	r.n++
 }
 
-// all gives what is in the ring, oldest first.
+// all returns the rows in the ring, oldest first.
 func (r *violationRing) all() []store.Violation {
 	if r.n <= store.MaxViolations {
 		return slices.Clone(r.list[:r.n])
@@ -49,7 +49,7 @@ func (r *violationRing) all() []store.Violation {
 // Violation is a refusal by a limit, as the owner of the account sees it.
 type Violation struct {
 	KeyID string
-	Model string // or what the limit is for
+	Model string // or the subject of the limit
 	Tier  string
 	Kind  string // RPM RPH RPD RPMON TPM FAILED_REQUESTS UNSUPPORTED_FEATURE_REQUESTS ABORTED_REQUESTS
 	At    time.Time
@@ -109,8 +109,8 @@ func (ac Accounts) Violations(a *AccountState) ([]Violation, error) {
 
 func earlier(x, y store.Violation) int { return cmp.Compare(x.TimeUs, y.TimeUs) }
 
-// flush writes what has come in. What cannot be written stays, unless newer
-// refusals of the account take its place.
+// flush writes new rows. Rows that cannot be written stay, unless newer
+// refusals of the account take their place.
 func (v *violations) flush(db store.Store) error {
 	v.writing.Lock()
 	defer v.writing.Unlock()
@@ -134,7 +134,7 @@ func (v *violations) flush(db store.Store) error {
 	return err
 }
 
-// putBack returns what was not written, before what has come in since.
+// putBack returns unwritten rows, before the rows that came in since.
 func (v *violations) putBack(batch []store.Violation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

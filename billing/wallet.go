@@ -15,7 +15,7 @@ import (
 // A wallet is an account that has its address for a name, as wallet.Address writes it.
 // It spends with a key like everybody ([Wallets.Key]), which has no secret: its
 // digest is of the address, under a key that no secret is hashed with. A link sends the
-// credit and the spending of a wallet to another account; what its own account has left
+// credit and the spending of a wallet to another account; the rest of its own account
 // then stays there, until the link ends.
 
 // Mistakes about wallets that a caller may want to tell apart.
@@ -26,8 +26,8 @@ var (
 	ErrWalletKey = errors.New("it is the key that a wallet signs in with: suspend its account, or unlink the wallet")
 )
 
-// walletRest is what the own account of a wallet may have when it is linked: less than
-// a request needs by default (x402.min_balance), so that nobody could spend it anyway.
+// walletRest bounds the own account of a wallet when it is linked: less than
+// a request needs by default (x402.min_balance), so that it could not be spent anyway.
 const walletRest = Nano(100_000_000)
 
 // WalletLink is a wallet that is linked to an account.
@@ -158,7 +158,7 @@ func (l Wallets) keyRow(address string, account uint32) *store.KeyRow {
 		Privacy: store.AnyModel, CreatedUs: l.now() / 1000}
 }
 
-// expectKey makes a key that was just written known here at once: somebody may
+// expectKey makes a key that was just written known here at once: a request may
 // have asked for it before.
 func (l Wallets) expectKey(key *store.KeyRow) {
 	r := l.registry
@@ -205,7 +205,7 @@ func (lw LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 		return fail(ErrClosed)
 	}
 	if l.journal != nil {
-		// What its own account has spent must be seen to be spent.
+		// The spending of its own account must be in the store.
 		if err := l.project.catchUp(); err != nil {
 			return fail(err)
 		}
@@ -230,8 +230,8 @@ func (lw LinkWallet) carryOut(l *Ledger, c *call) (WalletLink, error) {
 	return made, nil
 }
 
-// UnlinkWallet ends the link of a wallet: its credit goes to its own account again. What
-// was credited before stays where it is.
+// UnlinkWallet ends the link of a wallet: its credit goes to its own account again. Earlier
+// credit stays where it is.
 type UnlinkWallet struct {
 	Address string `json:"address"`
 }

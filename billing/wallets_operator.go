@@ -129,7 +129,7 @@ func (r ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 		return fail(ErrDecided)
 	}
 	c.entry.Account, c.entry.Subject = row.Account, row.ID
-	// For a moment nobody else is at it, whatever the chain says meanwhile.
+	// For a moment no node works on it, whatever the chain's state.
 	if ok, err := l.store.TakePayment(row, 0, p.NowUs()+decisionUs, p.NowUs()); err != nil || !ok {
 		return fail(errors.Join(err, ErrPaymentBusy))
 	}
@@ -156,7 +156,7 @@ func (r ResolvePayment) carryOut(l *Ledger, c *call) (PaymentInfo, error) {
 	return GetPayment{r.ID}.carryOut(l, c)
 }
 
-// decisionUs is how long nobody else is at a payment that an operator decides.
+// decisionUs is how long no node works on a payment that an operator decides.
 const decisionUs = int64(60 * 1e6)
 
 // checkDecision checks who decides a payment, and why.
@@ -266,7 +266,7 @@ type ProvenPayment struct {
 	Payer       string `json:"payer"`
 	Units       int64  `json:"units"`
 	Amount      Nano   `json:"amount"`
-	Order       []byte `json:"order"` // what it is found by again
+	Order       []byte `json:"order"` // for finding it again
 	Transaction string `json:"transaction"`
 	Final       bool   `json:"final"` // the chain cannot lose it any more
 }

@@ -6,7 +6,7 @@
 // begins; [Date] is a day as the store writes it, such as 20261121, and
 // [DayOfDate] reads that; [DateText] is a day as people write it.
 //
-// What may not enter: clocks, windows of limits, and what happens when a day is
-// over. Everything here is a pure function, and the package imports nothing of
+// Out of scope: clocks, windows of limits, and the work at the end of
+// a day. Everything here is a pure function, and the package imports nothing of
 // ours.
 package calendar

@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// Banner says where the gateway listens, from what it runs, how to make the first call,
+// Banner says where the gateway listens, from which config it runs, how to make the first call,
 // and where to read on: eleven lines at most.
 func Banner(w io.Writer, version string, cfg *config.Config, addr net.Addr, metrics, operators, node string, keys *DemoKeys) {
 	base := baseURL(cfg, addr)
@@ -88,10 +88,10 @@ func newKey(cfg *config.Config) string {
 // FirstTopUp is a payment that a wallet of the demonstration signed.
 type FirstTopUp struct{ Key, Address, Header string }
 
-// demoFile holds what `farebox demo` prints while the demonstration runs.
+// demoFile holds the output of `farebox demo` while the demonstration runs.
 const demoFile = "demo.txt"
 
-// WriteDemo writes down what to try beside the first call. done removes it.
+// WriteDemo writes down calls to try after the first one. done removes it.
 func WriteDemo(cfg *config.Config, addr net.Addr, pay *FirstTopUp) (done func(), err error) {
 	var b strings.Builder
 	base := baseURL(cfg, addr)

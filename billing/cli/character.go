@@ -49,7 +49,7 @@ func (f *operatorFlags) characters(directory string) (*config.Characters, error)
 	return cfg.Characters, nil
 }
 
-// characterInfo is a character for operators; its prompt is shown to nobody.
+// characterInfo is a character for operators; without its prompt.
 type characterInfo struct {
 	Slug     string    `json:"slug"`
 	Name     string    `json:"name"`

@@ -1,7 +1,7 @@
 // Package cli is the operator's commands on a ledger.
 // They work through a [billing.Operator]: on the ledger itself, through the
 // control socket of the server that has it open, or on a shared store beside its
-// nodes. What may not enter: anything that a request needs.
+// nodes. Out of scope: anything that a request needs.
 package cli
 
 import (
@@ -46,7 +46,7 @@ func amount(text, currency string) (n billing.Nano, unit billing.Currency, err e
 }
 
 // Explain notes when a command line was understood, so that one that was not is
-// answered with the usage; and makes a group such as `farebox key` refuse what
+// answered with the usage; and makes a group such as `farebox key` refuse commands that
 // it does not have, which would otherwise end with success.
 func Explain(cmd *cobra.Command, begun *bool) {
 	if run := cmd.RunE; run != nil {

@@ -97,7 +97,7 @@ func (f *operatorFlags) printJob(cmd *cobra.Command, j billing.JobInfo) error {
 	return f.print(cmd, j, "", rows)
 }
 
-// amounts writes out what is not nothing.
+// amounts writes out the amounts that are not zero.
 func amounts(a billing.JobAmount) string {
 	var list []string
 	for _, part := range []struct {

@@ -57,7 +57,7 @@ func showVerifying(cmd *cobra.Command, op billing.Operator) (stop func()) {
 	}
 	beside, end, err := billing.Beside(op)
 	if err != nil {
-		return func() {} // the recount itself says what is wrong
+		return func() {} // the recount itself reports the error
 	}
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"farebox/billing/report"
 )
 
-// statement is what moved one balance of an account in a period.
+// statement has the movements of one balance of an account in a period.
 type statement struct {
 	Account  string                 `json:"account"`
 	Currency string                 `json:"currency"`

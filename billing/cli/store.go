@@ -34,7 +34,7 @@ func (f *operatorFlags) register(cmd *cobra.Command) *cobra.Command {
 }
 
 // open reaches the running server's ledger, or opens the store itself. Only who
-// makes something, and says where, makes a ledger that was not there: whoever
+// makes something, and says where, makes a ledger that was not there: an operator who
 // forgot -c would otherwise work on an empty one without noticing.
 func (f *operatorFlags) open(makes bool) (billing.Operator, error) {
 	cfg, err := f.config()
@@ -58,7 +58,7 @@ func (f *operatorFlags) open(makes bool) (billing.Operator, error) {
 	return op, nil
 }
 
-// config is what the operator wrote, or what holds without a file.
+// config is the operator's file, or the defaults without a file.
 func (f *operatorFlags) config() (*config.Config, error) {
 	cfg := &config.Config{Store: DefaultStore, Brand: "svc"}
 	if f.file != "" {
@@ -83,7 +83,7 @@ func (f *operatorFlags) options() (billing.Options, error) {
 		Idempotency: cfg.Idempotency}, nil
 }
 
-// openShared opens a shared store beside the nodes that run on it.
+// openShared opens a shared store while nodes run on it.
 func openShared(cfg *config.Config) (*billing.Ledger, error) {
 	l, err := billing.OperateShared(cfg.Store, cfg.Brand)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *operatorFlags) given() (flags string) {
 	return flags
 }
 
-// on makes what a command does of what it does on the store.
+// on makes a command's function from its work on the store.
 func (f *operatorFlags) on(do func(*cobra.Command, billing.Operator, []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -115,7 +115,7 @@ func (f *operatorFlags) on(do func(*cobra.Command, billing.Operator, []string) e
 // with runs do on the store and closes it.
 func (f *operatorFlags) with(do func(billing.Operator) error) error { return f.run(false, do) }
 
-// making is with for what may make the ledger.
+// making is with for commands that may make the ledger.
 func (f *operatorFlags) making(do func(billing.Operator) error) error { return f.run(true, do) }
 
 func (f *operatorFlags) run(makes bool, do func(billing.Operator) error) (err error) {
@@ -153,7 +153,7 @@ func printList[T any](f *operatorFlags, cmd *cobra.Command, list []T, head strin
 	return f.print(cmd, list, head, rows)
 }
 
-// Program is what the operator typed to start this, so that what is told to be
+// Program is the command that the operator typed, so that commands to be
 // typed next works, too: `make run` leaves ./farebox outside of the PATH.
 func Program() string { return filepath.ToSlash(os.Args[0]) }
 

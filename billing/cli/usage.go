@@ -95,7 +95,7 @@ func usageRow(s *report.Sum, by string) []string {
 		s.USD.String(), s.DIEM.String(), s.Bundled.String())
 }
 
-// harmless keeps a spreadsheet from running what an account is called.
+// harmless keeps a spreadsheet from running an account's name as a formula.
 func harmless(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text

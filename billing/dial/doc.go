@@ -5,5 +5,5 @@
 // its passwords, and turns the library's own retries and its log off: a command
 // that was sent twice would count twice.
 //
-// What may not enter: what is asked of Redis, keys and scripts. It imports config.
+// Out of scope: commands for Redis, keys and scripts. It imports config.
 package dial

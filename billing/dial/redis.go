@@ -14,7 +14,7 @@ import (
 
 const connectWithin = time.Second
 
-// silence is the library's log: what matters comes back as an error, and the
+// silence is the library's log: real failures come back as errors, and the
 // rest is a line for every dial while Redis is away.
 type silence struct{}
 
@@ -24,7 +24,7 @@ var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 // Redis connects to the Redis of the config, and does not wait for it. wait
 // bounds each reading, each writing and the way to a free connection; adjust
-// sets what the callers want differently.
+// makes the callers' own settings.
 func Redis(c *config.Redis, wait time.Duration, adjust func(*redis.UniversalOptions)) redis.UniversalClient {
 	quiet()
 	o := &redis.UniversalOptions{

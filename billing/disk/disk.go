@@ -14,11 +14,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// leastRoom is what a start needs at most: a segment of the journal, and what the
-// database writes to take over the last one.
+// leastRoom is the most that a start needs: a segment of the journal, and the room that the
+// database needs to take over the last one.
 const leastRoom = 48 << 20
 
-// Advise adds to an error of a data directory what an operator can do about
+// Advise adds to an error of a data directory an operator's remedy for
 // it. SQLite's own words for a full disk are "disk I/O error (4874)".
 func Advise(dir string, err error) error {
 	is := func(list ...error) bool {

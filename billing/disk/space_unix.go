@@ -4,7 +4,7 @@ package disk
 
 import "golang.org/x/sys/unix"
 
-// Space is what is free for us on the disk of a folder, and its size, in bytes.
+// Space is our free room on the disk of a folder, and its size, in bytes.
 func Space(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

@@ -1,12 +1,12 @@
-// Package job is work that outlives its request: what config.JobKinds lists, which clients
+// Package job is work that outlives its request: the kinds of config.JobKinds, which clients
 // queue, ask after and fetch. A job is a row of the store (store.JobRow) before its
-// client hears of it, and is charged if and only if that row exists; what fails is
-// given back, once.
+// client gets its id, and is charged if and only if that row exists; a failed job is
+// refunded, once.
 //
-// [Machine] drives the jobs that its node owns: it has upstreams asked ([Maker]) in
-// the rhythm of one wheel, has what they made kept ([Keeper]), and takes over the jobs
+// [Machine] drives the jobs that its node owns: it polls upstreams ([Maker]) in the
+// rhythm of one wheel, has their media kept ([Keeper]), and takes over the jobs
 // of nodes that died. Every step is written down before the next one is taken, so that
 // a process may die between any two of them.
 //
-// What may not enter: endpoints, the form of answers, and what upstreams speak.
+// Out of scope: endpoints, the form of answers, and dialects of upstreams.
 package job

@@ -9,7 +9,7 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// What customers read about failures that no upstream explains.
+// Customers' messages for failures that no upstream explains.
 const (
 	codeFailed = "INFERENCE_FAILED"
 
@@ -21,7 +21,7 @@ const (
 	messageReleased = "The job was released before it was completed."
 )
 
-// failure is how a job comes to nothing.
+// failure is the cause of a job's failure.
 type failure struct {
 	why     string // for operators: the reason in metrics
 	alarm   bool   // the upstream may charge for it: an operator should know

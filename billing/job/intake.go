@@ -8,8 +8,8 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// intake counts what is being kept, so that results that come at the same time do not
-// pass the quota of all together: what the store of jobs counts is there only once a job
+// intake counts media being kept, so that results that come at the same time do not
+// pass the quota of all together: the store counts a job's media only once the job
 // is completed. Other nodes count their own.
 type intake struct {
 	under atomic.Int64 // bytes of bodies that are under way
@@ -40,7 +40,7 @@ func (a *arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done is called once a job has what was kept, or where nothing was.
+// done is called once a job has its kept media, or where none were kept.
 func (a *arrival) done(kept bool) {
 	if kept {
 		a.of.kept.Add(a.n)

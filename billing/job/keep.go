@@ -12,7 +12,7 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// fetch has what was made brought here.
+// fetch brings a job's media here.
 func (m *Machine) fetch(e *entry) time.Duration {
 	if m.isReleased(e) {
 		return m.schedule(e, cancel, 0)
@@ -26,7 +26,7 @@ func (m *Machine) fetch(e *entry) time.Duration {
 	return m.keep(e, body, contentType)
 }
 
-// fetchAgain tries once more to get what was made, or gives it up.
+// fetchAgain tries once more to get the media, or gives them up.
 func (m *Machine) fetchAgain(e *entry, f failure) time.Duration {
 	if m.ctx.Err() != nil {
 		return retire // the next process asks again
@@ -93,7 +93,7 @@ func (m *Machine) keep(e *entry, body io.ReadCloser, contentType string) time.Du
 	return m.complete(e, contentType, size)
 }
 
-// suits says that a body of a type can be what a kind makes.
+// suits says that a body of a type can be the media of a kind.
 func suits(kind, contentType string) bool {
 	k := config.JobKindOf(kind)
 	return k == nil || strings.HasPrefix(contentType, k.Media)

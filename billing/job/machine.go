@@ -31,19 +31,19 @@ type Store interface {
 	PurgeJobs(beforeUs int64, most int) (n int, err error)
 }
 
-// Terms are what an operator may change while jobs run.
+// Terms are the settings that an operator may change while jobs run.
 type Terms struct {
 	PollMin, PollMax time.Duration
 	Timeout          time.Duration // of a job, from its sale
 	PerAccount       int           // jobs of an account that may wait
 	Total            int           // jobs of all accounts
-	Keep             time.Duration // what nobody fetches
+	Keep             time.Duration // of media that are not fetched
 	AccountBytes     int64         // media of an account, above which it queues nothing more
 	TotalBytes       int64         // and of all
 	MaxBytes         int64         // of one result
 }
 
-// Options are what a Machine works with.
+// Options are the parts and settings of a Machine.
 type Options struct {
 	Store  Store
 	Maker  Maker
@@ -54,24 +54,24 @@ type Options struct {
 	Log    zerolog.Logger
 }
 
-// FetchLimit is how long what was made may take to come, and to be kept.
+// FetchLimit bounds the time to fetch media and to keep them.
 const FetchLimit = 30 * time.Minute
 
 // Bounds of a machine.
 const (
 	// maxWorking bounds the steps that are taken at the same time, placeWorking those at
-	// one upstream, and makeWorking and fetchWorking those that move what was made.
+	// one upstream, and makeWorking and fetchWorking those that move media.
 	maxWorking   = 128
 	placeWorking = 16
 	makeWorking  = 32
 	fetchWorking = 8
 	// askLimit is how long one question to an upstream may take.
 	askLimit = 2 * time.Minute
-	// patience is how long a client waits to hear that an upstream has its job. What it
-	// hears then is true all the same: the job is sold, and fails or not later on.
+	// patience is how long a client waits for an upstream to take its job. Then the client
+	// gets the job anyway: it is sold, and may still fail.
 	patience = 30 * time.Second
-	// maxSubmits is how often a job is handed over again, maxFetches how often what was
-	// made is fetched, and maxCancels how often an upstream is told to stop.
+	// maxSubmits is how often a job is handed over again, maxFetches how often media
+	// are fetched, and maxCancels how often an upstream is told to stop.
 	maxSubmits = 6
 	maxFetches = 6
 	maxCancels = 10
@@ -79,7 +79,7 @@ const (
 	closeLimit = 10 * time.Second
 )
 
-// Machine drives the jobs of one node. One goroutine, the wheel, knows what is due
+// Machine drives the jobs of one node. One goroutine, the wheel, knows the steps due
 // next; steps are taken by others, at most one at a time for a job.
 type Machine struct {
 	o     Options
@@ -101,7 +101,7 @@ type Machine struct {
 	timing   map[string]*timing
 	closed   bool
 
-	counting sync.Mutex // who has the store count
+	counting sync.Mutex // held while the store counts
 	intake   intake
 
 	wake  chan struct{}
@@ -144,7 +144,7 @@ func (m *Machine) Begin() error {
 	return nil
 }
 
-// Close ends what is under way and waits until it is written down how far that came;
+// Close ends the steps under way and waits until their progress is written down;
 // the next machine goes on there. An order whose upstream has not answered is treated
 // as one of unknown outcome.
 func (m *Machine) Close() {
@@ -163,7 +163,7 @@ func (m *Machine) Close() {
 	}
 }
 
-// chores are what a machine does for no single job. The caller has mu.
+// chores are the machine's work for no single job. The caller has mu.
 func (m *Machine) chores() {
 	chore := func(every time.Duration, do func()) {
 		e := &entry{chore: do, every: every, due: now().Add(every)}
@@ -179,10 +179,10 @@ func (m *Machine) chores() {
 	chore(purgeEvery, m.purge)
 }
 
-// now is the clock of everything in memory; what the store has is in its microseconds.
+// now is the clock of everything in memory; times in the store are in its microseconds.
 func now() time.Time { return time.Now() }
 
-// jitter spreads what would be due at the same time over a fifth of d.
+// jitter spreads entries due at the same time over a fifth of d.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(max(d/5, 1))
 }

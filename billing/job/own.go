@@ -11,7 +11,7 @@ import (
 const (
 	takeEvery   = 5 * time.Second // jobs of nodes that died are looked for
 	lookEvery   = time.Second     // and those that clients of other nodes ask after
-	reloadEvery = time.Minute     // what other nodes did to our jobs
+	reloadEvery = time.Minute     // for changes by other nodes to our jobs
 	expireEvery = 30 * time.Second
 	purgeEvery  = 10 * time.Minute
 	purgeAfter  = 7 * 24 * time.Hour // rows of jobs that ended
@@ -31,7 +31,7 @@ func (e *ending) Close() error {
 	return e.ReadCloser.Close()
 }
 
-// newEntry is what is remembered of a row. The caller has mu.
+// newEntry is the entry of a row. The caller has mu.
 func (m *Machine) newEntry(key id, r *store.JobRow) *entry {
 	e := &entry{id: key, place: m.placeOf(r), handle: r.Handle, epoch: r.Epoch, account: r.Account, progress: -1,
 		created: time.UnixMicro(r.CreatedUs), released: r.ReleasedUs != 0, waiting: !r.State.Terminal(), slot: -1}
@@ -91,7 +91,7 @@ func (m *Machine) load() error {
 	return nil
 }
 
-// forget drops an entry; one that is busy ends by what its step finds. The caller has mu.
+// forget drops an entry; one that is busy ends by the result of its step. The caller has mu.
 func (m *Machine) forget(e *entry) {
 	m.wheel.remove(e)
 	m.dropEntry(e)
@@ -118,11 +118,11 @@ func (m *Machine) take() {
 	m.stats.taken.Add(int64(n))
 	m.o.Log.Warn().Int("jobs", n).Msg("jobs: those of a node that ended are taken over")
 	m.note(m.load())
-	m.note(m.count(0)) // what was theirs is ours
+	m.note(m.count(0)) // their jobs are ours
 }
 
-// readRequests finds what clients of other nodes want of jobs of this one: to know how they
-// stand, or to let them go.
+// readRequests finds requests by clients of other nodes for jobs of this one: to know
+// their state, or to drop them.
 func (m *Machine) readRequests() {
 	rows, err := m.o.Store.PokedJobs(m.o.Node)
 	if !m.note(err) {
@@ -146,7 +146,7 @@ func (m *Machine) readRequests() {
 	}
 }
 
-// discardReleased has what a job made deleted that its customer let go. The caller has mu.
+// discardReleased has the media of a job deleted that its customer released. The caller has mu.
 func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	if r.ReleasedUs == 0 || r.Owner != m.o.Node || r.State != store.JobCompleted || r.MediaType == "" || m.closed ||
 		m.entries[key] != nil {
@@ -159,7 +159,7 @@ func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	m.rearm(e)
 }
 
-// expire deletes what nobody has fetched in time.
+// expire deletes media that no client has fetched in time.
 func (m *Machine) expire() {
 	for {
 		rows, err := m.o.Store.ExpiredJobs(m.o.Node, now().UnixMicro(), batch)
@@ -192,8 +192,8 @@ func (m *Machine) expire() {
 	}
 }
 
-// dropMedia writes down that what a job made is deleted, and counts it no longer. false:
-// it could not, or somebody else is about it.
+// dropMedia writes down that a job's media are deleted, and counts them no longer. false:
+// it could not, or another step is doing it.
 func (m *Machine) dropMedia(e *entry, state store.JobState) (ok bool) {
 	m.dropOnce(e.id, e.account, func() (size int64, done bool) {
 		_, ok = m.change(e, state, func(r *store.JobRow) {
@@ -224,7 +224,7 @@ func (m *Machine) dropOnce(key id, account uint32, drop func() (size int64, done
 	}
 }
 
-// purge removes rows that nobody asks after any more.
+// purge removes rows of jobs that ended long ago.
 func (m *Machine) purge() {
 	for m.ctx.Err() == nil {
 		n, err := m.o.Store.PurgeJobs(now().Add(-purgeAfter).UnixMicro(), batch)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// counters are what a machine did since it began.
+// counters count a machine's work since it began.
 type counters struct {
 	submits, again, polls, pollErrors, cancels, cancelsLost atomic.Int64
 	completed, failed, lost, taken, expired                 atomic.Int64
@@ -28,10 +28,10 @@ func (c *counters) alarm(why string) {
 // Reasons of alarms, for the metrics.
 var Reasons = []string{"unknown", "interrupted", "timeout", "fetch", "unfit", "full"}
 
-// States are what jobs need next, for the metrics.
+// States are the names of jobs' next steps, for the metrics.
 var States = []string{ask: "running", submit: "submitting", fetch: "storing", cancel: "cancelling", discard: "discarding"}
 
-// Left is a kind of jobs, and what they need next.
+// Left is a kind of jobs, and their next step.
 type Left struct{ Kind, State string }
 
 // Stats is a machine's view of itself, for metrics.
@@ -45,7 +45,7 @@ type Stats struct {
 	Alarms                                                  map[string]int64
 }
 
-// Stats is how the machine stands.
+// Stats returns the state of the machine.
 func (m *Machine) Stats() Stats {
 	c := &m.stats
 	s := Stats{Submits: c.submits.Load(), Again: c.again.Load(), Polls: c.polls.Load(), PollErrors: c.pollErrors.Load(),

@@ -25,7 +25,7 @@ func (m *Machine) step(e *entry) time.Duration {
 	return m.pollUpstream(e)
 }
 
-// task is what the Maker gets about a job.
+// task is the Maker's view of a job.
 func (e *entry) task() asyncjob.Task {
 	return asyncjob.Task{ID: e.id.String(), Kind: e.place.kind, Model: e.place.model, Upstream: e.place.upstream,
 		Target: e.place.target, Handle: e.handle, Account: uint64(e.account)}
@@ -40,7 +40,7 @@ func (m *Machine) pollUpstream(e *entry) time.Duration {
 	case now().Sub(e.created) > t.Timeout:
 		return m.timeOut(e)
 	case len(e.handle) == 0:
-		// An upstream that answers with what it makes was asked, and the process died.
+		// An upstream that answers with the media was asked, and the process died.
 		return m.fail(e, failure{why: "interrupted", alarm: true, message: messageUnknown})
 	}
 	ctx, done := context.WithTimeout(m.ctx, askLimit)
@@ -62,7 +62,7 @@ func (m *Machine) pollUpstream(e *entry) time.Duration {
 	return m.applyStatus(e, at, t)
 }
 
-// applyStatus acts on what an upstream says of a job that it has.
+// applyStatus acts on an upstream's status of a job.
 func (m *Machine) applyStatus(e *entry, at *asyncjob.Status, t *Terms) time.Duration {
 	switch {
 	case at.Failed != nil:
@@ -111,7 +111,7 @@ func closeBody(at *asyncjob.Status) {
 // long, however many those are.
 const crowdPolls = 100
 
-// longest is what bounds the time between two questions about one of n jobs that wait.
+// longest bounds the time between two questions about one of n jobs that wait.
 func (t *Terms) longest(n int64) time.Duration {
 	return max(t.PollMax, time.Duration(n)*time.Second/crowdPolls)
 }
@@ -157,7 +157,7 @@ func (m *Machine) isReleased(e *entry) bool {
 const (
 	changeEvery = 100 * time.Millisecond // a store is asked again that does not answer
 	changeMost  = 5 * time.Second
-	changeLast  = 3 * time.Second // for what is to be written down when the process ends
+	changeLast  = 3 * time.Second // for the rows that are written when the process ends
 )
 
 // change writes down that a job that is in one of some states goes over to another one,
@@ -235,7 +235,7 @@ func (m *Machine) dropForeign(e *entry) {
 }
 
 // cancel tells an upstream to stop: for a customer who let the job go, or for a job that
-// took too long. Only what an upstream confirms not to charge is given back to the
+// took too long. Only a cost that an upstream confirms not to charge is given back to the
 // first; the second is given back in any case.
 func (m *Machine) cancel(e *entry) time.Duration {
 	free := false
@@ -273,7 +273,7 @@ func (m *Machine) cancel(e *entry) time.Duration {
 	return retire
 }
 
-// discard deletes what was made of a job that its customer let go.
+// discard deletes the media of a job that its customer released.
 func (m *Machine) discard(e *entry) time.Duration {
 	if err := m.o.Keeper.Delete(m.ctx, e.id.String()); err != nil {
 		if m.ctx.Err() != nil {
@@ -298,5 +298,5 @@ func (m *Machine) timeOut(e *entry) time.Duration {
 func (m *Machine) end(r *store.JobRow) {
 	r.EndedUs = now().UnixMicro()
 	r.ExpiresUs = now().Add(m.terms.Load().Keep).UnixMicro()
-	r.Order = []byte{} // what was ordered is nobody's concern any more
+	r.Order = []byte{} // the order is not needed any more
 }

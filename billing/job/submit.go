@@ -17,7 +17,7 @@ type Saturated struct{ Why string }
 
 func (s *Saturated) Error() string { return s.Why }
 
-// Reservation is what one more job takes, until it is in the store or will not be.
+// Reservation is the room for one more job, until it is in the store or will not be.
 type Reservation struct {
 	m       *Machine
 	account uint32
@@ -59,7 +59,7 @@ func (m *Machine) Reserve(account uint32) (*Reservation, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// What other sales have come to meanwhile is seen here, all at the same moment.
+	// The results of other sales are seen here, all at the same moment.
 	waiting := m.tally.mine[account] + m.tally.theirs[account] + int64(m.selling[account])
 	switch {
 	case waiting >= int64(t.PerAccount):
@@ -96,12 +96,12 @@ func (m *Machine) Sell(row *store.JobRow, sinceUs int64) (existing *store.JobRow
 	return m.o.Store.AddJob(row, sinceUs)
 }
 
-// atOnce says that the upstreams of a job answer with what they made.
+// atOnce says that the upstreams of a job answer with the media.
 func (m *Machine) atOnce(row *store.JobRow) bool {
 	return m.o.Maker.AtOnce(row.Kind, row.Model)
 }
 
-// Outcome is what became of a job that was sold.
+// Outcome is the outcome of a sold job.
 type Outcome struct {
 	// Dropped says that it was not sold after all: its upstream refused it.
 	Dropped bool
@@ -109,7 +109,7 @@ type Outcome struct {
 	Upstream string
 	// Refused is why; also of a job that stays, and is given back.
 	Refused *asyncjob.Refused
-	// Undecided says that its upstream refused it, and that nobody can say whether its
+	// Undecided says that its upstream refused it, and that it is unknown whether its
 	// row is there still: it is neither to be charged nor to be forgotten; the next start
 	// does the one or the other.
 	Undecided bool
@@ -183,7 +183,7 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *initialSubmit) {
 	t.Order, t.Asking = row.Order, m.asking(e)
 	sub, err := m.submit(t)
 	if vague := new(asyncjob.Unknown); len(t.Order) > maxKeptOrder && errors.As(err, &vague) {
-		vague.Again = false // nobody will have the order any more
+		vague.Again = false // the order is not kept
 	}
 	refusal := refusedWith(err)
 	if refusal != nil && f.answered.CompareAndSwap(false, true) {
@@ -206,9 +206,9 @@ func (m *Machine) submitFirst(e *entry, row *store.JobRow, f *initialSubmit) {
 	next, out = m.submitted(e, sub, err)
 }
 
-// asking is what the Maker calls before it hands an order over: the row names the
-// upstream then, if that takes it once, so that whoever goes on with the job hands it
-// over again. Else it names none, and what was under way is of unknown outcome.
+// asking is the function that the Maker calls before it hands an order over: the row names the
+// upstream then, if that takes it once, so that the next owner of the job hands it
+// over again. Else it names none, and an order under way is of unknown outcome.
 func (m *Machine) asking(e *entry) func(upstream, target string, again bool) bool {
 	return func(upstream, target string, again bool) bool {
 		if !again {
@@ -229,7 +229,7 @@ func (m *Machine) asking(e *entry) func(upstream, target string, again bool) boo
 	}
 }
 
-// submit asks the Maker, whose panics are answers that nobody can read.
+// submit asks the Maker, whose panics count as unreadable answers.
 func (m *Machine) submit(t asyncjob.Task) (sub *asyncjob.Submitted, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -288,12 +288,12 @@ func (m *Machine) resubmit(e *entry) time.Duration {
 	return next
 }
 
-// unknown is the end of an order of which nobody can say whether its upstream has it.
+// unknown is the end of an order whose arrival at its upstream is uncertain.
 func unknown(err error) failure {
 	return failure{why: "unknown", alarm: true, err: err, message: messageUnknown}
 }
 
-// submitted acts on what came of an order.
+// submitted acts on the result of an order.
 func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.Duration, Outcome) {
 	var vague *asyncjob.Unknown
 	rejection := refusedWith(err)
@@ -327,7 +327,7 @@ func (m *Machine) submitted(e *entry, sub *asyncjob.Submitted, err error) (time.
 	return m.fail(e, unknown(err)), Outcome{Unknown: err}
 }
 
-// accepted writes down that an upstream has a job, before anybody hears of it.
+// accepted writes down that an upstream has a job, before its client gets an answer.
 func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 	to := store.JobRunning
 	if sub.Done != nil && sub.Done.Done && sub.Done.Body != nil {
@@ -337,7 +337,7 @@ func (m *Machine) accepted(e *entry, sub *asyncjob.Submitted) time.Duration {
 		r.Upstream, r.Target, r.Handle = sub.Upstream, sub.Target, sub.Handle
 		r.SubmittedUs, r.Order = now().UnixMicro(), []byte{}
 		if to == store.JobStoring {
-			r.SubmittedUs = r.CreatedUs // what was made took until now
+			r.SubmittedUs = r.CreatedUs // making the media took until now
 		}
 	}, store.JobSubmitting)
 	if !ok {
@@ -374,7 +374,7 @@ func (m *Machine) settle(e *entry, row *store.JobRow) {
 	e.place, e.handle, e.begun = m.placeOf(row), row.Handle, now()
 }
 
-// abandon stops a job at an upstream whose row went elsewhere meanwhile: nobody will ask
+// abandon stops a job at an upstream whose row went elsewhere meanwhile: no node will ask
 // after it. It is tried a few times.
 func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	t := e.task()
@@ -394,7 +394,7 @@ func (m *Machine) abandon(e *entry, sub *asyncjob.Submitted) {
 	}
 }
 
-// refusedWith is the refusal that an error is; nil if it is not one. What an Unknown has in it
+// refusedWith is the refusal that an error is; nil if it is not one. A refusal within an Unknown
 // says nothing of the order as a whole.
 func refusedWith(err error) *asyncjob.Refused {
 	var refusal *asyncjob.Refused

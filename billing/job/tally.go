@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// tallyEvery is how often the store counts what other nodes do, while jobs are sold
+	// tallyEvery is how often the store counts jobs of other nodes, while jobs are sold
 	// here; tallyAlone how often it does where there are no others.
 	tallyEvery = 2 * time.Second
 	tallyAlone = time.Minute
@@ -18,8 +18,8 @@ const (
 	tallyWanted = 30 * time.Second
 )
 
-// tally is how many jobs wait and how much media is kept. What this node does is counted
-// as it is done; the rest the store has counted lately: it takes some ten milliseconds
+// tally is how many jobs wait and how much media is kept. This node's jobs are counted
+// at once; the rest the store has counted recently: it takes some ten milliseconds
 // for ten thousand jobs, which no sale can wait for. Machine.mu guards it.
 type tally struct {
 	// Jobs that wait: those that have entries here, and those of other nodes.
@@ -28,7 +28,7 @@ type tally struct {
 
 	bytes    map[uint32]int64 // of media
 	allBytes int64
-	since    map[uint32]int64 // what came and went while the store counts; nil: it does not
+	since    map[uint32]int64 // changes while the store counts; nil: it does not
 
 	at     time.Time // when the store began to count
 	wanted time.Time // by the last sale
@@ -93,7 +93,7 @@ func (m *Machine) count(fresh time.Duration) error {
 	m.counting.Lock()
 	defer m.counting.Unlock()
 	m.mu.Lock()
-	if fresh > 0 && now().Sub(m.tally.at) <= fresh { // somebody else had it count meanwhile
+	if fresh > 0 && now().Sub(m.tally.at) <= fresh { // another caller counted meanwhile
 		m.mu.Unlock()
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 const (
 	// remembered is how many jobs of a model its average is made of.
 	remembered = 64
-	// unmeasured is what stands for it before there are any.
+	// unmeasured is its value before there are any.
 	unmeasured = time.Minute
 )
 
@@ -34,7 +34,7 @@ func (t *timing) add(d time.Duration) {
 	t.p80 = sorted[(len(sorted)*4+4)/5-1]
 }
 
-// Average is what four of five jobs of a model took no longer than, of the last ones.
+// Average is the time within which four of five recent jobs of a model ended.
 func (m *Machine) Average(model string) time.Duration {
 	m.mu.Lock()
 	t := m.timing[model]
@@ -50,7 +50,7 @@ func (m *Machine) Average(model string) time.Duration {
 	return t.p80
 }
 
-// measure takes from the store what jobs of a model took before this process.
+// measure reads from the store the times of a model's jobs from before this process.
 func (m *Machine) measure(model string) *timing {
 	t := &timing{}
 	took, err := m.o.Store.FinishedTimes(model, remembered)

@@ -9,18 +9,18 @@ import (
 	"farebox/billing/store"
 )
 
-// View is what the customer of a job may know of it.
+// View is a job as its customer may see it.
 type View struct {
 	ID, Kind, Model string
 	// State is one of the store's; its customer knows three: a job that is not terminal
 	// is processing.
 	State store.JobState
 	// Progress is in percent, 0 to 99 until the job is completed: its upstream's word, or
-	// what the time says.
+	// an estimate from the time.
 	Progress int
 	Began    time.Time
 	Took     time.Duration // until it ended, or until now
-	Average  time.Duration // what four of five jobs of its model stay below
+	Average  time.Duration // four of five jobs of its model stay below it
 
 	// Of a failed one. Code is machine-readable, Message for people; Suggestion is a
 	// prompt that would be taken, Recommend another model. Refunded says that its price
@@ -29,7 +29,7 @@ type View struct {
 	Suggestion, Recommend string
 	Refunded              bool
 
-	// Price is what it cost, once that is in the books.
+	// Price is its cost, once that is in the books.
 	Price  money.Nano
 	Priced bool
 
@@ -40,18 +40,18 @@ type View struct {
 	ExpiresAt  time.Time
 	Revoked    bool // links to it are good no more
 
-	Detail []byte // what its kind's endpoints noted when it was queued
+	Detail []byte // notes of its kind's endpoints from when it was queued
 }
 
 // Failed says that nothing was made.
 func (v *View) Failed() bool { return v.State == store.JobFailed }
 
-// Completed says that what was made can be fetched.
+// Completed says that the media can be fetched.
 func (v *View) Completed() bool { return v.State == store.JobCompleted }
 
-// View is what an account may know of a job of a kind and a model, which may have the name
-// by which it was queued: nil if absent
-// of that id, or let it go, or where it has expired. Its upstream is asked soon.
+// View is an account's view of a job of a kind and a model, which may have the name by
+// which it was queued: nil if the account has no job of that id, let it go, or where it
+// has expired. Its upstream is asked soon.
 func (m *Machine) View(account uint32, kind, model, queueID string) (*View, error) {
 	key, ok := parseID(queueID)
 	if !ok {
@@ -74,14 +74,14 @@ func (m *Machine) View(account uint32, kind, model, queueID string) (*View, erro
 	return v, nil
 }
 
-// known says that the customer of a job still has it: it was not let go, and is not over.
+// known says that the customer of a job still has it: it was not released, and is not over.
 func known(r *store.JobRow) bool {
 	over := r.State == store.JobCompleted && r.MediaType == "" ||
 		r.State.Terminal() && r.ExpiresUs != 0 && r.ExpiresUs <= now().UnixMicro()
 	return r.ReleasedUs == 0 && !over
 }
 
-// view is what may be known of a row.
+// view is the customer's view of a row.
 func (m *Machine) view(key id, r *store.JobRow) *View {
 	v := &View{ID: r.ID, Kind: r.Kind, Model: r.Model, State: r.State, Began: time.UnixMicro(r.CreatedUs),
 		Code: r.Code, Message: r.Error, Suggestion: r.Suggestion, Recommend: r.Recommend, Refunded: refunded(r),
@@ -134,7 +134,7 @@ func (m *Machine) List(account uint32, behind store.JobPlace, most int, wanted f
 	return list, behind, nil
 }
 
-// progress is what an upstream says of a job, or what the time does.
+// progress is an upstream's word about a job, or an estimate from the time.
 func (m *Machine) progress(key id, v *View) int {
 	m.mu.Lock()
 	e := m.entries[key]
@@ -149,7 +149,7 @@ func (m *Machine) progress(key id, v *View) int {
 	return int(min(99, 100*v.Took/max(v.Average, 1)))
 }
 
-// Release lets a job go. ok is false where what it made cannot be deleted now: then it is
+// Release drops a job for its customer. ok is false where its media cannot be deleted now: then it is
 // as before. found is false where it was gone already.
 func (m *Machine) Release(ctx context.Context, v *View) (ok, found bool, err error) {
 	if v.Completed() {
@@ -164,7 +164,7 @@ func (m *Machine) Release(ctx context.Context, v *View) (ok, found bool, err err
 	return err == nil && found, found, err
 }
 
-// vacate gives an account its room back for what was just deleted, before its next order
+// vacate gives an account its room for the deleted media back, before its next order
 // asks for it. Jobs of other nodes they count themselves; where the store does not answer,
 // the chores that follow do it.
 func (m *Machine) vacate(queueID string) {
@@ -181,7 +181,7 @@ func (m *Machine) vacate(queueID string) {
 	})
 }
 
-// Forget lets a job go, and has what it made deleted soon.
+// Forget drops a job for its customer, and has its media deleted soon.
 func (m *Machine) Forget(queueID string) (found bool, err error) {
 	found, err = m.o.Store.ReleaseJob(queueID, now().UnixMicro())
 	if err != nil || !found {
@@ -208,7 +208,7 @@ func (m *Machine) Forget(queueID string) (found bool, err error) {
 	return true, nil
 }
 
-// refunded says that what a job cost is, or will be, given back. DIEM of a day that is
+// refunded says that a job's cost is, or will be, given back. DIEM of a day that is
 // over are not.
 func refunded(r *store.JobRow) bool {
 	return r.Owed && (r.BackUs == 0 || r.Back.Total() > 0 || r.Paid.Total() == 0)

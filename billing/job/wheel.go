@@ -47,25 +47,25 @@ func (i id) String() string {
 // targetKey is where jobs are made: a model of ours at a target. Jobs share theirs.
 type targetKey struct{ kind, model, upstream, target string }
 
-// nextStep is what a job needs next.
+// nextStep is the next step of a job.
 type nextStep uint8
 
 const (
 	ask     nextStep = iota // its state at its upstream
 	submit                  // that its upstream is asked for it
-	fetch                   // that what was made is fetched
+	fetch                   // its media are fetched
 	cancel                  // the upstream is to stop
-	discard                 // that what was made is deleted
+	discard                 // its media are deleted
 )
 
-// entry is what the machine remembers of a job: a few hundred bytes, whatever its
-// order has. Machine.mu guards it; but who takes a step of it reads what does not
-// change meanwhile.
+// entry is the machine's memory of a job: a few hundred bytes, whatever the size
+// of its order. Machine.mu guards it; but the taker of its step reads the fields
+// that do not change meanwhile.
 type entry struct {
 	id       id
 	place    *targetKey
 	handle   []byte
-	result   []byte // where what was made is, while it is fetched
+	result   []byte // where the media are, while they are fetched
 	epoch    int64
 	account  uint32
 	errand   nextStep
@@ -73,7 +73,7 @@ type entry struct {
 	busy     bool // a step is being taken, or waits for room
 	released bool // its customer let it go
 	waiting  bool // it has not ended, and counts in the tally
-	poked    bool // somebody wants to know, while a step was being taken
+	poked    bool // a client asked for its state while a step was under way
 	failures uint16
 	created  time.Time // when it was sold
 	begun    time.Time // when its upstream took it
@@ -85,7 +85,7 @@ type entry struct {
 	every time.Duration
 }
 
-// timerHeap is what is due, the soonest first.
+// timerHeap has the entries by their due times, the soonest first.
 type timerHeap []*entry
 
 func (t timerHeap) Len() int           { return len(t) }
@@ -144,7 +144,7 @@ func (m *Machine) turn() {
 
 // gather is how far apart the wheel's turns are, where the operator's least interval is not
 // shorter than ten of them: steps of many jobs are taken together then. To wake an idle
-// process for each of ten thousand jobs took more than half of what asking after them did.
+// process for each of ten thousand jobs took more than half of the CPU time of polling.
 const gather = 100 * time.Millisecond
 
 // together puts a wait off to the next turn of the wheel.
@@ -157,7 +157,7 @@ func (m *Machine) together(wait time.Duration) time.Duration {
 	return wait + at.Truncate(every).Add(every).Sub(at)
 }
 
-// dispatch starts what is due and says how long nothing else is.
+// dispatch starts the due steps and returns the time until the next one.
 func (m *Machine) dispatch() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +188,7 @@ func (m *Machine) start(e *entry) {
 	go m.work(e, l)
 }
 
-// laneOf is whose bound a step counts in. What concerns no upstream has a lane of its
+// laneOf is the limiter that a step counts in. A step without an upstream has one of its
 // own. The caller has mu.
 func (m *Machine) laneOf(e *entry) *stepLimiter {
 	name, most := "", placeWorking
@@ -243,7 +243,7 @@ func (m *Machine) work(e *entry, l *stepLimiter) {
 	next = m.step(e)
 }
 
-// retire is what a step says after which nothing is left to do.
+// retire is the result of a step that leaves nothing to do.
 const retire time.Duration = -1
 
 // after puts an entry back, or forgets it. The caller has mu.
@@ -297,10 +297,10 @@ func (m *Machine) rearm(e *entry) {
 	}
 }
 
-// pokeEvery is how often a job's upstream is asked at most since somebody wants to know.
+// pokeEvery is how often a job's upstream is asked at most for the sake of clients.
 const pokeEvery = time.Second
 
-// Poke has an upstream asked soon how a job stands, by the node that owns the job.
+// Poke has an upstream asked soon for the state of a job, by the node that owns the job.
 func (m *Machine) Poke(queueID string) {
 	key, ok := parseID(queueID)
 	if !ok || m.notify(key) || !m.o.Shared {

@@ -6,16 +6,16 @@ import (
 	"farebox/billing/money"
 )
 
-// The body of a settlement or progress has two versions. What is written is
-// version 2: what was sold, line by line. Version 1 knew four classes of tokens
-// and had everything else in their places; it is read for ever, and what its
-// lines were follows from the type that the model had then (SoldBefore).
+// The body of a settlement or progress has two versions. Version 2 is written:
+// the sold lines. Version 1 knew four classes of tokens and had everything else
+// in their places; it is read for ever, and its lines follow from the type that
+// the model had then (SoldBefore).
 //
-//	0 bits, what follows    1 flags, and the version    2 request id
+//	0 bits of the fields below    1 flags, and the version    2 request id
 //	18 numbers: back, account, key, model, day, status, ms, then
 //	version 2: the lines: kind, units, price; the last has lastLine in its kind
 //	version 1: the usage and the prices of the classes
-//	amounts by currency, shortfall, debt, what it is if it is not a charge,
+//	amounts by currency, shortfall, debt, the kind of a record that is not a charge,
 //	the upstream: the last number of version 2, if there is one
 const (
 	hasDIEM = 1 << iota
@@ -35,7 +35,7 @@ const (
 	lastLine = 1 << 7
 )
 
-// appendCharge appends a charge: what is zero in most has no bytes.
+// appendCharge appends a charge: fields that are zero in most have no bytes.
 func (r *Record) appendCharge(d []byte) []byte {
 	bits := byte(0)
 	for i, v := range r.Amounts {
@@ -140,7 +140,7 @@ func (r *Record) readCharge(d *numbers, before SoldBefore) {
 	}
 }
 
-// readLines reads what version 2 says was sold.
+// readLines reads the sold lines of version 2.
 func (r *Record) readLines(d *numbers, bits byte) {
 	for more := bits&hasLines != 0; more && !d.bad; {
 		k := d.byte()
@@ -155,7 +155,7 @@ func (r *Record) readLines(d *numbers, bits byte) {
 	}
 }
 
-// classes are the kinds that the four classes of version 1 stand for: input,
+// classes are the kinds that the four classes of version 1 mean: input,
 // read from the cache, written to it, output.
 type classes [4]money.Kind
 
@@ -176,7 +176,7 @@ var ClassesByType = map[string]classes{
 	"image": imageClasses, "inpaint": imageClasses, "upscale": imageClasses, "background_removal": imageClasses,
 }
 
-// SoldBefore is what models sold in records of version 1; of all others it was
+// SoldBefore is the types of models in records of version 1; the type of all others was
 // text. It is in the store and does not change any more.
 type SoldBefore map[uint32]classes
 
@@ -187,7 +187,7 @@ func (s SoldBefore) of(model uint32) *classes {
 	return &TextClasses
 }
 
-// readClasses reads what version 1 says was used, as lines: always all four, so
+// readClasses reads the usage of version 1 as lines: always all four, so
 // that entries keep their positions.
 func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 	prompt, completion := d.int(), d.int()
@@ -205,7 +205,7 @@ func (r *Record) readClasses(d *numbers, bits byte, c *classes) {
 	r.Lines.Add(c[3], completion, money.Pico(out))
 }
 
-// orInput reads a price of version 1: 0 stands for the input price, n+1 for n.
+// orInput reads a price of version 1: 0 means the input price, n+1 means n.
 func (nu *numbers) orInput(input int64) int64 {
 	v := nu.uint()
 	if v == 0 {

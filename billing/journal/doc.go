@@ -3,11 +3,11 @@
 //
 // [Journal.Append] copies a [Record] into a segment, a preallocated file in a
 // shared mapping, which survives kill -9 without a system call; a syncer puts
-// it on disk some milliseconds later. [Survey] looks at what an earlier process
-// left, [Reader] goes through the records up to a sequence, and a [Page] packs
-// the charges of one account for the store. [Record.Spread] divides a charge
-// among the currencies that paid it.
+// it on disk some milliseconds later. [Survey] looks at the journal of an
+// earlier process, [Reader] goes through the records up to a sequence, and a
+// [Page] packs the charges of one account for the store. [Record.Spread] divides
+// a charge among the currencies that paid it.
 //
-// What may not enter: balances, limits and SQL. This package imports money and
-// disk; who applies the records, and when a segment may go, others say.
+// Out of scope: balances, limits and SQL. This package imports money and
+// disk; others decide who applies the records, and when a segment may go.
 package journal

@@ -53,11 +53,11 @@ type Journal struct {
 }
 
 const (
-	// DefaultSize keeps what the mapping adds to resident memory small; at
+	// DefaultSize keeps the mapping's part of resident memory small; at
 	// 10,000 requests a second a segment lasts about 7 s.
 	DefaultSize = 16 << 20
 	// A record is put on disk syncSoon after it was written, but syncs are
-	// syncApart from each other: together they bound what a power cut takes
+	// syncApart from each other: together they bound the loss in a power cut
 	// (design.md, promise P2). A sync takes 100 to 150 µs of CPU here, so that
 	// one every 2 ms would cost a twentieth of a core, or 1.4 µs a request at
 	// 40,000 requests a second; every 10 ms it is 0.3 µs.
@@ -72,7 +72,7 @@ const (
 // errFull says that the journal cannot promise room for one more hold.
 var errFull = errors.New("the journal cannot grow")
 
-// New goes on after sequence last in dir; refs are the segments that
+// New continues after sequence last in dir; refs are the segments that
 // are still there.
 func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.Logger) *Journal {
 	j := &Journal{
@@ -84,7 +84,7 @@ func New(dir string, size int, power bool, last uint64, refs []Ref, log zerolog.
 	return j
 }
 
-// Start begins to sync, and to prepare segments, beside the appends.
+// Start begins to sync, and to prepare segments, in the background.
 func (j *Journal) Start() {
 	j.work.Go(j.syncer)
 	j.work.Go(j.preparer)
@@ -128,7 +128,7 @@ func (j *Journal) Append(r *Record, heldBy money.Nano) error {
 	return nil
 }
 
-// Unhold corrects the sum of what is held when a hold loses part of it.
+// Unhold corrects the sum of the held money when a hold loses part of it.
 func (j *Journal) Unhold(n money.Nano) {
 	j.mu.Lock()
 	j.held -= n
@@ -150,7 +150,7 @@ func (j *Journal) room(kind uint8) error {
 	return err
 }
 
-// space makes sure that there is room for a record, and for what open holds still need.
+// space makes sure that there is room for a record, and for the later records of open holds.
 func (j *Journal) space(kind uint8) error {
 	if j.closed {
 		return errFull
@@ -186,7 +186,7 @@ func (j *Journal) free() (n int) {
 	return n
 }
 
-// rotate goes on in the next segment. Where that cannot be given its name, what
+// rotate continues in the next segment. Where that cannot be given its name, a record that
 // was promised room goes in all the same: readers know the segment that follows
 // the last one by its head. Nothing new is admitted until it has its name.
 func (j *Journal) rotate() error {
@@ -334,7 +334,7 @@ func (j *Journal) Healthy() error {
 	return errors.Join(j.failed, j.unnamed)
 }
 
-// Figures are how many holds are open, what they hold, and the last record.
+// Figures are how many holds are open, the sum they hold, and the last record.
 func (j *Journal) Figures() (open int, held money.Nano, last uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -385,8 +385,8 @@ func (j *Journal) recycle(ref Ref) error {
 	return os.Remove(ref.Path)
 }
 
-// Seal lets no further record in: what the store is brought up to after it is
-// all there will be.
+// Seal lets no further record in: once the store has caught up with the
+// journal, it has every record.
 func (j *Journal) Seal() {
 	j.mu.Lock()
 	j.closed = true

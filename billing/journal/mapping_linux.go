@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is a file as shared memory: what is stored there is in the page
+// mapping is a file as shared memory: a stored byte is in the page
 // cache at once and survives the process.
 type mapping struct {
 	mem []byte

@@ -9,12 +9,12 @@ import (
 )
 
 // Page is the detail of consecutive requests of one account, packed: one
-// row in the store instead of one to six a request, which is what makes a
-// detail cost a fraction of a microsecond. Pages are found by account and
-// sequence or time; [Page.Each] takes them apart.
+// row in the store instead of one to six a request, which makes a detail cost a
+// fraction of a microsecond. Pages are found by account and sequence or time;
+// [Page.Each] takes them apart.
 //
 // All requests of a page ended in the same hour, so that counters by hour
-// (usage_hour) are exact and what overlaps a moment is found within its hour.
+// (usage_hour) are exact and requests that overlap a moment are found within its hour.
 type Page struct {
 	Account         uint32
 	Node            uint32
@@ -62,7 +62,7 @@ func HourOf(us int64) int64 { return us / HourUs }
 // pageSize is where a page is closed: about 300 requests.
 const pageSize = 16 << 10
 
-// longRecord stands for the size of a request whose size follows in two bytes.
+// longRecord replaces the size of a request whose size follows in two bytes.
 const longRecord = 255
 
 // Add appends a settlement: size, sequences since the one before, time, and
@@ -206,7 +206,7 @@ func (r *Record) Bytes() []byte {
 	return b[:8+r.Put(b[8:cap(b)])]
 }
 
-// ReadRecord reads what Bytes gave.
+// ReadRecord reads the result of Bytes.
 func ReadRecord(b []byte, before SoldBefore) (r *Record, err error) {
 	r = &Record{}
 	if len(b) < 8 || r.Get(b[8:], binary.LittleEndian.Uint64(b), before) != len(b)-8 {

@@ -89,9 +89,9 @@ func (r *Reader) Next(limit uint64) (*Record, error) {
 	return nil, nil
 }
 
-// decode reads the record at r.at; 0 when it is not the next one. What is in
-// the buffer may be from before the record was written, so a miss counts only
-// after a fresh read.
+// decode reads the record at r.at; 0 when it is not the next one. The bytes in
+// the buffer may be older than the record, so a miss counts only after a fresh
+// read.
 func (r *Reader) decode() (int, error) {
 	n := r.rec.Get(r.buf[r.at:], r.seq+1, r.before)
 	if n == 0 {
@@ -103,7 +103,7 @@ func (r *Reader) decode() (int, error) {
 	return n, nil
 }
 
-// refill moves on in the file and reads what has been written since.
+// refill moves on in the file and reads the bytes written since.
 func (r *Reader) refill() error {
 	r.off += int64(r.at)
 	r.at = 0
@@ -116,7 +116,7 @@ func (r *Reader) refill() error {
 }
 
 // openSegment opens the segment that begins with sequence first; false when there is
-// none, or when its first record is what could not be read.
+// none, or when its first record is the one that could not be read.
 func (r *Reader) openSegment(first uint64) (bool, error) {
 	if r.file != nil && r.from == first {
 		return false, nil
@@ -149,9 +149,9 @@ func (r *Reader) Close() {
 	}
 }
 
-// Survey looks at what a former process left: the last good record, and
+// Survey looks at the journal of a former process: the last good record, and
 // how far the journal is known to have been on disk. A torn end is cut off, so
-// that what follows it can never be taken for a continuation.
+// that later bytes can never be taken for a continuation.
 func Survey(dir string) (refs []Ref, last uint64, err error) {
 	refs, err = Segments(dir)
 	if err != nil {
@@ -202,8 +202,8 @@ func Survey(dir string) (refs []Ref, last uint64, err error) {
 	if refs, err = cutTail(refs, last, r); err != nil {
 		return nil, 0, err
 	}
-	// What a killed process left is in the page cache, not yet on disk; it must
-	// be there before it is applied.
+	// The last writes of a killed process are in the page cache, not yet on disk; they must
+	// be there before they are applied.
 	for _, ref := range refs {
 		if err := syncFile(ref.Path); err != nil {
 			return nil, 0, err
@@ -242,8 +242,8 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// cutTail removes segments that hold nothing but what a power cut left of
-// unsynced pages, and ends the last good one behind its last record.
+// cutTail removes segments that hold nothing but the rest of unsynced pages
+// after a power cut, and ends the last good one behind its last record.
 func cutTail(refs []Ref, last uint64, r *Reader) ([]Ref, error) {
 	for len(refs) > 0 && refs[len(refs)-1].First > last {
 		if err := os.Remove(refs[len(refs)-1].Path); err != nil {

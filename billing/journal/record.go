@@ -12,7 +12,7 @@ import (
 const (
 	Hold     = 1 + iota // money was set aside
 	Extend              // more of it
-	Progress            // what to charge should this process die now
+	Progress            // the charge if this process dies now
 	Settle              // the charge
 	Void                // nothing was charged
 	Pay                 // debt was paid
@@ -40,7 +40,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Flags say what was unusual about a charge. The highest bit is not one of them
+// Flags say how a charge was unusual. The highest bit is not one of them
 // (ofLines).
 type Flags uint8
 
@@ -55,8 +55,8 @@ const (
 	FlagJob                          // it sold a job, whose row in the store says that it was sold
 )
 
-// Record is one entry of the journal. Amounts of a hold or extension are what
-// was set aside; those of a settlement or progress what is charged.
+// Record is one entry of the journal. Amounts of a hold or extension are
+// held; those of a settlement or progress are charged.
 type Record struct {
 	Kind      uint8
 	Flags     Flags
@@ -70,17 +70,17 @@ type Record struct {
 	Day       int32       // UTC day in which the hold was opened; period limits count there
 	Held      money.Nano  // of a hold or extension
 	Amounts   money.Parts // charged
-	Debt      money.Nano  // what it cost beyond that, and the account owes
+	Debt      money.Nano  // the rest of its cost, which the account owes
 	Shortfall money.Nano  // the same, of a farebox that did not collect it
 	RequestID [16]byte
 	Status    uint16
 	TookMs    uint32
-	Lines     money.Lines // what was sold
+	Lines     money.Lines // the sold lines
 	Reasoning int64       // tokens of the output that were not shown
 	Moved     Moved
 }
 
-// Moved says what a record that is not a charge is. Such records are in no
+// Moved says the kind of a record that is not a charge. Such records are in no
 // journal: the store makes them (store/moved.go).
 type Moved uint8
 
@@ -88,7 +88,7 @@ type Moved uint8
 const (
 	Charged  Moved = iota
 	Refunded       // of a charge, given back
-	Repaid         // of what a request left owed
+	Repaid         // of the debt from a request
 	Waived         // of a charge: it came too late, and the house has paid
 	movedEnd
 )
@@ -148,8 +148,8 @@ func (r *Record) Put(b []byte) int {
 }
 
 // Get reads the record with sequence seq from the start of b and gives its
-// size; 0 when it is not there: the end of what was written, a torn or damaged
-// record, or what an earlier use of the segment left.
+// size; 0 when it is not there: behind the last record, at a torn or damaged
+// record, or at the remains of an earlier use of the segment.
 func (r *Record) Get(b []byte, seq uint64, before SoldBefore) int {
 	le := binary.LittleEndian
 	if len(b) < sizeHead || le.Uint32(b[4:]) != uint32(seq) {
@@ -190,7 +190,7 @@ func checksum(b []byte, seq uint64) uint32 {
 	return crc32.Update(uint32(seq>>32), castagnoli, b)
 }
 
-// numbers reads what was appended until it meets something bad.
+// numbers reads the appended numbers until it meets something bad.
 type numbers struct {
 	b   []byte
 	bad bool

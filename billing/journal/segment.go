@@ -19,8 +19,8 @@ import (
 // A segment is one file of the journal: a head, then records with ascending
 // sequence numbers. Its blocks are allocated before its first use, since a hole
 // in a mapping that meets a full disk is a SIGBUS. A segment whose records are
-// all applied is used again; what is left in it from before has lower sequence
-// numbers and is recognised by them.
+// all applied is used again; the records left in it have lower sequence
+// numbers and are recognised by them.
 type segment struct {
 	path string
 	file *os.File
@@ -31,8 +31,8 @@ type segment struct {
 	named bool   // readers find it by its name
 	seen  string // the name that is on disk; the syncer's
 
-	// Of the syncer, too: what was written up to here is out of the mapping, and
-	// up to there it can be written without a page fault.
+	// Of the syncer, too: bytes written up to here are out of the mapping, and
+	// up to there they can be written without a page fault.
 	passed, ready int
 }
 
@@ -40,7 +40,7 @@ type segment struct {
 // fault before the syncer has seen how many are needed.
 const readyAtFirst = 128 << 10
 
-// Head of a segment: magic, first sequence, crc of both; the watermark stands
+// Head of a segment: magic, first sequence, crc of both; the watermark is
 // in a cache line of its own and is not covered, since it changes all the time.
 const (
 	segmentHead   = 128
@@ -80,8 +80,8 @@ func createSegment(dir string, size int) (*segment, error) {
 	return &segment{path: path, file: file, mem: mem, off: segmentHead, ready: readyAtFirst}, nil
 }
 
-// pass is called before a sync of what was written up to off. Page faults and
-// the protection of written pages were a third of what a request costs in this
+// pass is called before a sync of the bytes written up to off. Page faults and
+// the protection of written pages were a third of a request's cost in this
 // room as long as they were the appends' own.
 func (s *segment) pass(off int) (wrote int) {
 	wrote = off - s.passed
@@ -90,8 +90,8 @@ func (s *segment) pass(off int) (wrote int) {
 	return wrote
 }
 
-// prepareNext is called after the sync: what comes until the next one is probably as
-// much as what came before this one. A page that is made ready too early costs
+// prepareNext is called after the sync: the bytes until the next one are probably as
+// many as before this one. A page that is made ready too early costs
 // a write of zeros.
 func (s *segment) prepareNext(wrote int) {
 	if to := s.passed + wrote + wrote/4; to > s.ready {
@@ -202,7 +202,7 @@ func openSegment(dir string, first uint64) (*os.File, error) {
 	return os.Open(path) // it may have got its name meanwhile
 }
 
-// removePrepared removes what was prepared but never begun.
+// removePrepared removes segments that were prepared but never begun.
 func removePrepared(dir string) error {
 	list, err := disk.List(dir, nextSuffix)
 	for _, path := range list {

@@ -35,7 +35,7 @@ func (s *Shares) add(line, place int, kind money.Kind, units int64, amount money
 	s.n++
 }
 
-// nothing stands for the lines of a charge that has none.
+// nothing replaces the lines of a charge without lines.
 var nothing = []money.Line{{Kind: money.OutputTokens}}
 
 // Sold are the lines of a charge, at least one.
@@ -86,8 +86,8 @@ func (r *Record) Spread(s *Shares) {
 	}
 }
 
-// payer is the first currency that paid, and whether it is the only one. What
-// cost nothing counts as USD.
+// payer is the first currency that paid, and whether it is the only one. A charge of
+// nothing counts as USD.
 func (r *Record) payer() (first int, only bool) {
 	first, only = money.InUSD, true
 	for i := money.Currencies - 1; i >= 0; i-- {

@@ -2,7 +2,7 @@ package journal
 
 import "os"
 
-// Halt ends what runs beside the appends. Nothing else is done: with that alone a
+// Halt ends the background work. Nothing else is done: with that alone a
 // test leaves the journal as a process does that is killed.
 func (j *Journal) Halt() { j.work.Close() }
 
@@ -20,7 +20,7 @@ func (j *Journal) Fail(rename, prepare error) {
 	}
 }
 
-// Space is how the journal stands with its segments, in bytes.
+// Space is the journal's use of its segments, in bytes.
 type Space struct {
 	Left     int  // in the segment that is written
 	Free     int  // for certain

@@ -8,7 +8,7 @@ import (
 	"farebox/billing/disk"
 )
 
-// syncer puts what was appended on disk, at its own pace.
+// syncer puts appended records on disk, at its own pace.
 func (j *Journal) syncer() {
 	pace := time.NewTimer(0)
 	defer pace.Stop()

@@ -8,7 +8,7 @@ import (
 
 // breaker keeps requests from waiting for a Redis that does not answer. It
 // opens after failures in a row, or when more than one call in a hundred was
-// slow for a second; whoever probes closes it again.
+// slow for a second; a successful probe closes it again.
 type breaker struct {
 	slowAfter time.Duration
 	opened    func(why error) // called once each time, under the lock

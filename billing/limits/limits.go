@@ -17,7 +17,7 @@ import (
 // Limits make the throughput limits hold over all nodes, through Redis.
 //
 // Every request that has limits passes three places: the node's own windows (in
-// the ledger), which refuse without a call what this node alone has used up;
+// the ledger), which refuse requests without a call when this node alone has used up a limit;
 // these here; and then the money. Large limits are taken in slices of 100 ms
 // and spent in memory, small ones cost one call a request, in which all limits
 // of the request are checked and taken together. Without Redis a request never
@@ -86,14 +86,14 @@ const (
 	greetings  = 3 // further tries to reach Redis at the start
 )
 
-// Options are what limits over Redis need.
+// Options are the settings of limits over Redis.
 type Options struct {
 	Redis  config.Redis
 	Prefix string // of all names in Redis: those of one store
 	Log    *zerolog.Logger
 	Clock  func() window.Instant // of this machine
-	// Skewed gets how far that clock is ahead of Redis's, as often as they are
-	// compared; nil: nobody is.
+	// Skewed gets how far that clock is ahead of Redis's, at each
+	// comparison; nil: no callback.
 	Skewed func(time.Duration)
 }
 
@@ -131,8 +131,8 @@ func Open(o *Options) (*Limits, error) {
 	return s, nil
 }
 
-// SetNodes says how many nodes live: what each may let through alone while
-// Redis is away is the limit divided by it.
+// SetNodes sets the number of live nodes: while Redis is away, each may pass the
+// limit divided by this number.
 func (s *Limits) SetNodes(n int) { s.nodes.Store(int64(max(1, n))) }
 
 // Skew is how far this machine's clock is ahead of Redis's, as last seen.
@@ -150,7 +150,7 @@ func (s *Limits) Stats() Stats {
 	}
 }
 
-// Request is what a request asks of the windows over all nodes: that of its
+// Request is the demand of a request on the windows over all nodes: that of its
 // account and model, and that of its key.
 type Request struct {
 	Account        uint32
@@ -166,7 +166,7 @@ func (q *Request) model() windowID { return windowID{account: q.Account, slot: i
 
 func (q *Request) key() windowID { return windowID{account: q.Account, slot: -1, key: q.Key} }
 
-// Quota narrows left to what all nodes together have left of the limits of q.
+// Quota narrows left to the rest of the limits of q over all nodes.
 func (s *Limits) Quota(q *Request, left *window.Quota) {
 	now := q.Now
 	narrow := func(id windowID, r *config.Rate) {
@@ -216,9 +216,9 @@ func (s *Limits) window(id windowID) *Window {
 	return w
 }
 
-// Key gives the window of a key over all nodes: what Redis says now, with what
+// Key gives the window of a key over all nodes: Redis's present state, with the use that
 // this node has yet to tell it, in Instant.Mono. ok is false when nothing of it is known here,
-// because Redis is away; then the node's own window is all there is.
+// because Redis is away; then only the node's own window is left.
 func (s *Limits) Key(q *Request) (state window.Window, ok bool) {
 	w, r, now := s.window(q.key()), q.KeyRate, q.Now
 	if !s.breaker.open.Load() {

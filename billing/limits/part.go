@@ -7,11 +7,11 @@ import (
 	"farebox/config"
 )
 
-// part is what a node lets through of a window by itself while it cannot ask
-// Redis: the limit divided by the nodes that live.
+// part is the share of a window that a node lets through while it cannot ask
+// Redis: the limit divided by the number of live nodes.
 //
 // It begins with no more than 1/nodes of that part, whatever was used before:
-// all nodes together then go at most limit/nodes beyond what Redis would have
+// all nodes together then go at most limit/nodes beyond the use that Redis would have
 // let through (nodes x limit/nodes²), however unevenly they used the limit so
 // far. From there on it refills at limit/nodes a period. Days and months refill
 // the same way, evenly over their length.
@@ -55,7 +55,7 @@ func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, token
 		if l.limit <= 0 || l.n <= 0 {
 			continue
 		}
-		// What is larger than the whole part passes alone, or it never would.
+		// A request larger than the whole part passes alone, or it never would.
 		take := min(partCost(l.n, l.limit, l.periodNs, nodes), l.aheadNs)
 		if at := max(p.from(l, enteredNs, nodes), now.Mono); at+take-now.Mono > l.aheadNs {
 			return refusal.After(l.name, l.limit, now, at+take-l.aheadNs, at)
@@ -64,7 +64,7 @@ func (p *part) check(r *config.Rate, now window.Instant, enteredNs, nodes, token
 	return true
 }
 
-// commit takes what check allowed.
+// commit takes the use that check allowed.
 func (p *part) commit(r *config.Rate, now, enteredNs, nodes, tokens int64) {
 	for _, l := range partsOf(r, tokens) {
 		if l.limit > 0 && l.n > 0 {
@@ -73,7 +73,7 @@ func (p *part) commit(r *config.Rate, now, enteredNs, nodes, tokens int64) {
 	}
 }
 
-// correct replaces an estimate of tokens by what was used.
+// correct replaces an estimate of tokens by the real use.
 func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 	if r.TPM <= 0 || p.at[partTokens] <= now {
 		return
@@ -85,13 +85,13 @@ func (p *part) correct(r *config.Rate, now, nodes, tokens int64) {
 	p.at[partTokens] = max(now, p.at[partTokens]-partCost(-tokens, r.TPM, window.MinuteNs, nodes))
 }
 
-// from is the time of arrival, not below what leaves 1/nodes of the part when
+// from is the time of arrival, not below the time that leaves 1/nodes of the part when
 // Redis was lost.
 func (p *part) from(l partLimit, enteredNs, nodes int64) int64 {
 	return max(p.at[l.index], enteredNs+l.aheadNs-l.aheadNs/nodes)
 }
 
-// partCost is the time that n units of limit/nodes a period stand for.
+// partCost is the time for n units of limit/nodes a period.
 func partCost(n, limit, period, nodes int64) int64 {
 	most := 4 * period
 	hi, lo := bits.Mul64(uint64(n)*uint64(nodes), uint64(period))

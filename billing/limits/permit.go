@@ -8,13 +8,13 @@ import (
 	"farebox/config"
 )
 
-// Permit is what a request has of the windows of all nodes: of its account and
+// Permit is a request's part of the windows of all nodes: of its account and
 // model, and of its key.
 type Permit struct {
 	n       int
 	windows [2]*Window
 	rates   [2]*config.Rate
-	full    [2]Verdict // what a window that refuses means
+	full    [2]Verdict // the verdict if that window refuses
 	asks    [2]ask
 	refills [2]chan struct{} // of slices that this request asks for
 	tokens  int64
@@ -39,7 +39,7 @@ func (p *Permit) unlock() {
 	}
 }
 
-// undo gives back what was taken from slices; all windows are locked.
+// undo gives back permits and tokens taken from slices; all windows are locked.
 func (p *Permit) undo() {
 	for i := range p.n {
 		p.windows[i].undo(&p.asks[i], p.tokens)
@@ -60,8 +60,8 @@ const (
 
 // Take takes a permit for each request that q counts as, at most for len(list),
 // or none, and gives how many it took; no says why it did not. The tokens are all
-// the first one's. As in memory, what counts as more than may ever come at once
-// passes when there is room for as much as may, and the rest is owed by those who
+// the first one's. As in memory, a request that counts as more than the limit
+// passes when there is room for the whole limit, and the rest is owed by those that
 // come after: see OweRest.
 func (s *Limits) Take(list []Permit, q *Request, refusal *window.Refusal) (taken int, v Verdict) {
 	one := *q
@@ -129,7 +129,7 @@ func (s *Limits) take(p *Permit, q *Request, refusal *window.Refusal) Verdict {
 	}
 }
 
-// try spends from slices what it can and asks Redis for the rest.
+// try spends from slices where it can and asks Redis for the rest.
 func (s *Limits) try(p *Permit, waits *int, refusal *window.Refusal) (again bool, _ Verdict) {
 	p.lock()
 	for i := range p.n {
@@ -246,7 +246,7 @@ func (s *Limits) send(keys []any, blob []byte, a *answer) error {
 	return err
 }
 
-// await waits for a slice that somebody else asks for.
+// await waits for a slice that another request asks for.
 func (s *Limits) await(wait chan struct{}) {
 	t := time.NewTimer(s.client.timeout)
 	defer t.Stop()
@@ -257,7 +257,7 @@ func (s *Limits) await(wait chan struct{}) {
 }
 
 // alone decides without Redis; the windows come locked. sent says that Redis
-// may have taken what it was asked for: it is not told again.
+// may have taken the permits: the request is not repeated.
 func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, refusal *window.Refusal) Verdict {
 	s.stats.alone.Add(1)
 	switch s.away {
@@ -303,7 +303,7 @@ func (s *Limits) alone(p *Permit, enteredNs int64, sent bool, refusal *window.Re
 	return Taken
 }
 
-// GiveBack returns what a request took that was denied afterwards.
+// GiveBack returns the permits of a request that was denied afterwards.
 func (s *Limits) GiveBack(list []Permit) {
 	for i := range list {
 		s.giveBack(&list[i])

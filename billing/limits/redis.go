@@ -21,7 +21,7 @@ import (
 
 // redisClient runs limits.lua on a single server, behind Sentinels or in
 // a cluster. It never sends anything twice that may have been executed: an
-// error means that nobody knows, and whoever asked takes it as executed.
+// error means that this is unknown, and the caller takes it as executed.
 type redisClient struct {
 	client  redis.UniversalClient
 	pipe    *redis.AutoPipeliner
@@ -32,7 +32,7 @@ type redisClient struct {
 	loading *loading // nil: none under way
 }
 
-// loading brings the script to Redis once for all who miss it.
+// loading brings the script to Redis once for all calls that miss it.
 type loading struct {
 	done chan struct{}
 	err  error
@@ -46,7 +46,7 @@ const (
 )
 
 const (
-	redisPool      = 4               // connections for what is not pipelined
+	redisPool      = 4               // connections for commands that are not pipelined
 	redisQueue     = 20_000          // commands; the next ones fail at once
 	redisLoad      = 2 * time.Second // of the function, into every master
 	redisRedirects = 3

@@ -8,9 +8,9 @@ import (
 	"farebox/config"
 )
 
-// What happens beside the requests: slices are renewed before they run out and
-// returned when nobody wants them, Redis gets what it does not know, and is asked
-// for when it is away.
+// Background work: slices are renewed before they run out and returned
+// when unused, Redis gets unreported use, and is pinged while it is
+// away.
 
 const (
 	flushEvery = 100 * time.Millisecond
@@ -39,7 +39,7 @@ func (s *Limits) run() {
 	}
 }
 
-// Close returns what is left of slices and ends the connections.
+// Close returns the rest of slices and ends the connections.
 func (s *Limits) Close() {
 	s.work.Close()
 	_ = s.client.close() // nothing is lost with it
@@ -101,7 +101,7 @@ func (s *Limits) greet() error {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// later puts a window on the list of those that Redis must hear of; the window
+// later puts a window on the list of those with unreported use; the window
 // is locked.
 func (s *Limits) later(w *Window) {
 	if w.listed {
@@ -121,7 +121,7 @@ type scriptCall struct {
 	err    error
 }
 
-// sync sends what Redis does not know; at the end all slices go back.
+// sync sends use that Redis does not know; at the end all slices go back.
 func (s *Limits) sync(end bool) {
 	s.flush.Lock()
 	list := s.flush.list

@@ -10,7 +10,7 @@ import (
 )
 
 // Window is this node's side of a window that all nodes share: permits
-// taken in advance, what Redis has yet to get, and what it said last. One
+// taken in advance, use that Redis does not know yet, and its last answer. One
 // of an account and model, or of a key. Its mutex is never held while Redis is
 // asked. Its times are of Instant.Mono, where they are not Redis's.
 type Window struct {
@@ -53,9 +53,9 @@ const (
 	sliceLeast = 10
 	slicesHour = 36_000 // slices of 100 ms in an hour
 	slicesMin  = 600    // in a minute
-	// slicesBurst bounds what passes beside a burst: what is taken and idle.
+	// slicesBurst bounds the idle permits of slices, which pass in addition to a burst.
 	slicesBurst = 10
-	// slicesLong bounds what lies idle of a limit of a day or a month.
+	// slicesLong bounds the idle permits of a limit of a day or a month.
 	slicesLong = 10_000
 	// fullFor is how long a refusal is believed without asking again. Permits
 	// and tokens that others give back are found that much later.
@@ -85,7 +85,7 @@ func sliceOf(r *config.Rate) (permits, tokens int64) {
 
 func counts(r *config.Rate) bool { return r.RPM|r.RPH|r.RPD|r.RPMon > 0 }
 
-// prepare finds what a request needs of Redis and takes the rest from the
+// prepare finds a request's need of Redis and takes the rest from the
 // slice. A zero need is a request that passes without a call.
 func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
 	permits, more := sliceOf(r)
@@ -118,7 +118,7 @@ func (w *Window) prepare(r *config.Rate, tokens int64) (need ask) {
 // asks says whether Redis has to be asked.
 func (a *ask) asks() bool { return a.want > 0 || a.tokenTake > 0 || a.tokenMore > 0 }
 
-// undo gives back what prepare took from the slice.
+// undo gives back the permits that prepare took from the slice.
 func (w *Window) undo(a *ask, tokens int64) {
 	if a.permit {
 		w.permits++
@@ -128,8 +128,8 @@ func (w *Window) undo(a *ask, tokens int64) {
 	}
 }
 
-// correct adds to an ask what Redis does not know yet. From here on it counts
-// as told, whatever becomes of the call: told twice is worse than not at all.
+// correct adds to an ask the use that Redis does not know yet. From here on it counts
+// as told, whatever the result of the call: told twice is worse than not at all.
 func (w *Window) correct(a *ask) {
 	a.owed, w.owed = w.owed, owed{}
 }
@@ -164,7 +164,7 @@ func (w *Window) day(now window.Instant) int32 {
 	return calendar.DayOf(w.seenU*1000 + now.Mono - w.seenN)
 }
 
-// saw takes over what Redis answered. Answers may overtake each other; the
+// saw takes over Redis's answer. Answers may overtake each other; the
 // latest state stays.
 func (w *Window) saw(a *answer, i int, nowNs int64) {
 	if a.nowUs < w.seenU {
@@ -178,7 +178,7 @@ func (w *Window) saw(a *answer, i int, nowNs int64) {
 	w.seenN, w.seenU = nowNs, a.nowUs
 }
 
-// store puts what a slice brought beyond the request's own need.
+// store stores the part of a slice beyond the request's own need.
 func (w *Window) store(r *config.Rate, a *answer, i int, spent, nowNs int64) {
 	got := &a.windows[i]
 	w.rate = *r
@@ -201,13 +201,13 @@ func (w *Window) expire(now int64, end bool) {
 	w.permits, w.tokens = 0, 0
 }
 
-// giveBack adds permits and tokens to what is owed to Redis, negative.
+// giveBack adds permits and tokens to the unreported use, negative.
 func (w *Window) giveBack(r *config.Rate, permits, tokens int64) {
 	w.owe(r, -permits, -tokens, w.seen.Day)
 }
 
-// owe adds use that Redis does not know yet, or with negative numbers what it
-// knows too much.
+// owe adds use that Redis does not know yet, or with negative numbers use that
+// it counts too much.
 func (w *Window) owe(r *config.Rate, permits, tokens int64, day int32) {
 	signed := func(n, limit, period int64) int64 {
 		switch {
@@ -264,7 +264,7 @@ func (w *Window) refused(r *config.Rate, a *answer, i int, tokens int64, now win
 }
 
 // state is the window of all nodes as far as this one knows, in its own clock:
-// with what Redis has yet to get, without what is taken in slices and not spent.
+// with use that Redis does not know yet, without the unspent rest of slices.
 func (w *Window) state(r *config.Rate, now int64, day int32) window.Window {
 	s := w.seen
 	move := func(tat, owed, idle, limit, period int64) int64 {

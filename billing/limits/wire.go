@@ -9,7 +9,7 @@ import (
 	"farebox/config"
 )
 
-// ask is what one window is asked in a call: permits and tokens to take, and
+// ask is the demand on one window in a call: permits and tokens to take, and
 // corrections that come along. The zero value only reads.
 type ask struct {
 	want                  int64 // permits, as many as there are, but one at least; 0: none needed
@@ -21,17 +21,17 @@ type ask struct {
 	tokenTake             int64 // ns taken then
 	tokenMore             int64 // ns taken beyond, if there are
 	owed                  owed
-	permit, tokens, slice bool // what of it this request needs; is a slice
+	permit, tokens, slice bool // the parts of it that this request needs; is a slice
 }
 
-// owed is what Redis has not been told yet, positive for more use.
+// owed is the use that Redis does not know yet, positive for more use.
 type owed struct {
 	minute, hour, tokens int64 // ns
 	day                  int32 // whose counters the next two are for
 	inDay, inMonth       int64
 }
 
-// answer is what a call gives.
+// answer is the result of a call.
 type answer struct {
 	status  int // 0 taken, else the number of the window that refuses
 	nowUs   int64

@@ -22,7 +22,7 @@ func AddNano(a, b Nano) Nano {
 	return a + b
 }
 
-// Currency is what a balance is held in. One unit of each is worth 1 USD of
+// Currency is the currency of a balance. One unit of each is worth 1 USD of
 // price (addendum 19.1). The numbers are stored.
 type Currency uint8
 

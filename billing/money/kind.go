@@ -6,12 +6,12 @@ import (
 	"farebox/config"
 )
 
-// Kind is what a line sells. The numbers are stored in journals and stores:
+// Kind is the kind of units that a line sells. The numbers are stored in journals and stores:
 // new ones are appended, none is ever changed or used again. They stay below
 // 128, since a record uses the highest bit.
 type Kind uint8
 
-// The kinds of what is sold. Those of a prompt are disjoint: tokens that were
+// The kinds of sold units. Those of a prompt are disjoint: tokens that were
 // read from a cache or written to one are not input tokens, too.
 const (
 	InputTokens           Kind = 1
@@ -44,9 +44,9 @@ const (
 	kindsEnd = 27
 )
 
-// kind is what reports say of a kind.
+// kind has the names of a kind in reports.
 type kind struct {
-	// what it is sold by and how it is counted; an entry's SKU is
+	// the product and the unit it is sold in; an entry's SKU is
 	// <model>-<what>-<sku>, or the model alone where sku is empty.
 	what, sku string
 	unit      string // the units of reports
@@ -56,7 +56,7 @@ type kind struct {
 	beside bool
 }
 
-// kinds is the one table of what is written about kinds.
+// kinds is the one table of the kinds' names and units.
 var kinds = [kindsEnd]kind{
 	InputTokens:           {what: "llm", sku: "input-mtoken", unit: "tokens", millions: true},
 	CacheReadTokens:       {what: "llm", sku: "cache-read-mtoken", unit: "tokens", millions: true},
@@ -86,7 +86,7 @@ var kinds = [kindsEnd]kind{
 	ReferenceSeconds:      {what: "video", sku: "reference-second", unit: "seconds", beside: true},
 }
 
-// unknown stands for kinds that a later farebox has sold.
+// unknown describes kinds that a later farebox has sold.
 var unknown = kind{what: "other", sku: "unit", unit: "units"}
 
 func (k Kind) in() *kind {
@@ -96,21 +96,21 @@ func (k Kind) in() *kind {
 	return &kinds[k]
 }
 
-// What is what the kind is a part of: llm, embedding, image, rpc and so on.
+// What is the product that the kind is a part of: llm, embedding, image, rpc and so on.
 // Reports add up the kinds of the same.
 func (k Kind) What() string { return k.in().what }
 
-// Unit is what reports count the kind in, such as tokens.
+// Unit is the unit of the kind in reports, such as tokens.
 func (k Kind) Unit() string { return k.in().unit }
 
 // OfTokens says whether tokens are sold.
 func (k Kind) OfTokens() bool { return k.in().unit == "tokens" }
 
-// Beside says whether the kind is sold beside another one of the same What, in
+// Beside says whether the kind is sold along with another one of the same What, in
 // whose units reports count.
 func (k Kind) Beside() bool { return k.in().beside }
 
-// SKU is the name of what was sold of a model: <model>-<what>-<unit>.
+// SKU is the name of a kind of a model's sold units: <model>-<what>-<unit>.
 func (k Kind) SKU(model string) string {
 	t := k.in()
 	if t.sku == "" {

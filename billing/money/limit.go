@@ -17,7 +17,7 @@ type Limit struct {
 	Set    bool
 	Amount Nano
 	// Text is the number as written where Amount had to be clamped to the
-	// integer range (design.md 7); nobody can spend as much, so it holds all
+	// integer range (design.md 7); no account can spend as much, so it holds all
 	// the same. Empty for all others.
 	Text string
 }
@@ -36,7 +36,7 @@ const (
 	nanoDigits   = 9
 )
 
-// ParseLimit reads a JSON number, exactly: what is finer than a nano is cut
+// ParseLimit reads a JSON number, exactly: digits finer than a nano are cut
 // off, which makes the limit smaller and never larger.
 func ParseLimit(number string) (Limit, error) { return parseLimit(number, 0) }
 

@@ -5,23 +5,23 @@ import (
 	"math/bits"
 )
 
-// Line is one thing that a request buys: so many units of a kind, at a price
-// each. What it was when it was sold is written into the journal and the store,
-// so that nothing that changes later changes what was booked.
+// Line is one charged item of a request: so many units of a kind, at a price
+// each. The journal and the store keep it as it was sold, so that later changes
+// of a model do not change it.
 type Line struct {
 	Kind  Kind
 	Units int64
 	Price Pico // a unit
 }
 
-// Cost is what the line costs, rounded up to 1 nano; an amount beyond int64
+// Cost is the line's cost, rounded up to 1 nano; an amount beyond int64
 // stays at its end.
 func (l *Line) Cost() Nano { return cost(l.Units, l.Price) }
 
 // MaxLines is how many lines one request can have.
 const MaxLines = 8
 
-// Lines are what one request buys, in the order in which they are listed and
+// Lines are the lines of one request, in the order in which they are listed and
 // paid. It is a value: adding to it allocates nothing, and two are equal when
 // they have the same lines.
 type Lines struct {
@@ -29,9 +29,9 @@ type Lines struct {
 	at [MaxLines]Line
 }
 
-// Add appends a line. Negative units count as none; a line of no units says
-// what was sold where nothing of it was used. A ninth line is a mistake of
-// whoever sells, and panics.
+// Add appends a line. Negative units count as none; a line of no units names
+// the sold kind where nothing of it was used. A ninth line is a mistake of the
+// seller, and panics.
 func (l *Lines) Add(k Kind, units int64, price Pico) {
 	l.at[l.n] = Line{k, max(0, units), price}
 	l.n++

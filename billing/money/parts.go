@@ -47,7 +47,7 @@ func (p *Parts) Sub(q *Parts) {
 	}
 }
 
-// Take moves up to want out of p in spend order and gives what it got.
+// Take moves up to want out of p in spend order and returns the taken amounts.
 func (p *Parts) Take(want Nano) (got Parts) {
 	for i := range p {
 		if want <= 0 {

@@ -7,7 +7,7 @@ import (
 	"farebox/config"
 )
 
-// Usage is what a request for text used, in tokens. Cached and CacheWrite are
+// Usage is the use of a request for text, in tokens. Cached and CacheWrite are
 // parts of Prompt.
 type Usage struct {
 	Prompt, Cached, CacheWrite, Completion int64
@@ -18,8 +18,8 @@ type tiered struct{ input, cacheRead, cacheWrite, output Pico }
 
 // Text are the lines of a usage (addendum 19.2): disjoint classes of tokens,
 // each with its own price. There is one of output at least, even where there was
-// none. Impossible usage (negative, parts larger than the whole) is cut to what
-// is possible.
+// none. Impossible usage (negative, parts larger than the whole) is cut to the
+// possible range.
 func Text(p *config.Price, u Usage) (l Lines) {
 	t := pricesFor(p, u.Prompt)
 	input, cached, written := u.prompt()
@@ -52,8 +52,8 @@ func Embedding(p *config.Price, u Usage) (l Lines) {
 
 // Worst is the most that a request with up to prompt prompt tokens and up to
 // completion completion tokens can cost, whichever classes and tier apply. A
-// prompt of 0 stands for one whose size is not known: more completion tokens
-// of a request that has been held for already.
+// prompt of 0 has an unknown size: it is for more completion tokens of a request
+// that is held already.
 func Worst(p *config.Price, prompt, completion int64) Nano {
 	if p == nil || p.Free {
 		return 0

@@ -11,7 +11,7 @@ import (
 type ChainClient interface {
 	// Prepare asks the chain, before the payment is stored, whether it could still be
 	// spent and is covered. It gives Order with the place where Find begins. A refused
-	// payment is sent to no facilitator. An order beside a refusal is of a payment that
+	// payment is sent to no facilitator. An order with a refusal is of a payment that
 	// the chain has already, exactly as it was signed.
 	Prepare(ctx context.Context, p *onchain.Payment) (order []byte, refused *onchain.Refusal, err error)
 	// Verify and Settle ask the facilitator of the payment. Their answers are hints for

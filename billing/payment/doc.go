@@ -10,5 +10,5 @@
 // Every state survives kill -9: a [Machine] on any node continues the payments of a dead
 // process. It asks facilitators and chains through a [ChainClient].
 //
-// What may not enter: HTTP, the form of payments, signatures.
+// Out of scope: HTTP, the form of payments, signatures.
 package payment

@@ -28,7 +28,7 @@ type Store interface {
 	NowUs() int64
 }
 
-// Terms are what an operator may change while payments are under way.
+// Terms are the settings that an operator may change while payments are under way.
 type Terms struct {
 	MaxPending          int // payments without an outcome, of all wallets; an owner has a fair share
 	MaxPendingPerWallet int
@@ -37,7 +37,7 @@ type Terms struct {
 	VerifyTimeout, SettleTimeout time.Duration
 }
 
-// Options are what a Machine works with.
+// Options are the parts and settings of a Machine.
 type Options struct {
 	Store Store
 	Node  uint32 // that drives the payments

@@ -1,5 +1,5 @@
-// Package replay remembers requests that carry an Idempotency-Key, so that what
-// is asked twice is carried out and charged once.
+// Package replay remembers requests that carry an Idempotency-Key, so that a
+// repeated request is carried out and charged once.
 //
 // [Keys.Begin] takes a [Claim] and gives the [Answer] of the first request with
 // this key, or a [Lead]. It writes nothing, since the request may yet be refused.
@@ -11,15 +11,15 @@
 // The files are our own, not bbolt: a record is one write without an fsync of its
 // own, the expiry of an hour is an unlink, and the index has no pointers for the
 // garbage collector to follow. bbolt writes pages and an fsync for each
-// transaction, and has to delete what expires key by key.
+// transaction, and has to delete expired keys one by one.
 //
 // [Values] keeps small texts in stores of the same kind, which clients may name later:
 // for a window, with files and shares of their own, sealed for one account.
 //
-// It knows nothing of what is asked, so that any endpoint can use it, and of
+// It knows nothing of a request's meaning, so that any endpoint can use it, and of
 // money only the number of a hold: a kept answer says that this hold is charged
 // (billing's Hold.SettleKept tells how that survives kill -9).
 //
-// What may not enter: endpoints, HTTP, accounts and prices. It imports config,
+// Out of scope: endpoints, HTTP, accounts and prices. It imports config,
 // config/fair, billing/dial and billing/disk.
 package replay

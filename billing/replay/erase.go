@@ -53,8 +53,8 @@ const eraseWindow = 10_000 * time.Hour
 // of says whether r is a kept answer of an account.
 func (r *record) of(account uint32) bool { return r.kind == kindDone && r.boot == uint64(account) }
 
-// erase overwrites what the files have of an account: also what was dropped, or has a newer
-// record. A record that is erased keeps its size, so that those behind it are found.
+// erase overwrites an account's records in the files: also those that were dropped, or have a newer
+// one. A record that is erased keeps its size, so that those behind it are found.
 func (f *fileStore) erase(account uint32) (n int64, err error) {
 	f.mu.Lock()
 	ends := make(map[*hourFile]int64, len(f.hours))
@@ -101,7 +101,7 @@ func (f *fileStore) eraseFile(k *hourFile, end int64, account uint32) (n int64, 
 	return n, err
 }
 
-// erased is a record of the same size without a text. It stands for nothing.
+// erased is a record of the same size without a text. It answers nothing.
 func (r record) erased() []byte {
 	r.kind, r.fingerprint = kindErased, [32]byte{}
 	r.rest = make([]byte, r.size)

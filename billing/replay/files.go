@@ -18,7 +18,7 @@ import (
 
 // fileStore keeps keyed requests in files of one hour each, to which records
 // are only appended, and an index in memory. A file is removed when its last
-// record has expired. What was written survives kill -9; what was begun for a
+// record has expired. A written record survives kill -9; the begin of a
 // write is on disk before it goes upstream; the rest is on disk a second later,
 // or at once with durability power.
 type fileStore struct {
@@ -31,7 +31,7 @@ type fileStore struct {
 	mu    sync.Mutex
 	index map[requestID]location
 	hours map[uint32]*hourFile
-	last  *hourFile // what is appended to; nil: none yet
+	last  *hourFile // the file that records are appended to; nil: none yet
 
 	// Shares of the owners. They change with index and hours, under mu.
 	keys  *fair.Space // of index
@@ -60,7 +60,7 @@ type hourFile struct {
 	synced  int64 // guarded by syncing
 }
 
-// share is what an owner has in a file: keys whose newest record is there, and bytes of
+// share is an owner's part of a file: keys whose newest record is there, and bytes of
 // all records. It goes with the file.
 type share struct{ keys, bytes int64 }
 
@@ -69,13 +69,13 @@ const (
 	fileSuffix = ".keys"
 	fileMagic  = "fbkeys1\n"
 	hourMs     = int64(time.Hour / time.Millisecond)
-	// tendEvery is the pace of syncs and of looking for what has expired.
+	// tendEvery is the pace of syncs and of looking for expired files.
 	tendEvery = time.Second
 	// dropAtOnce is how many keys are looked at before others get the lock.
 	dropAtOnce = 4096
 )
 
-// openFiles reads what an earlier process left.
+// openFiles reads the files of an earlier process.
 func openFiles(o *Options) (*fileStore, error) {
 	c := &o.Config
 	f := &fileStore{
@@ -110,7 +110,7 @@ func (f *fileStore) put(r *record, at int64, k *hourFile) {
 	f.count(k, r.owner, share{keys: 1})
 }
 
-// count adds n to what an owner has in a file.
+// count adds n to an owner's share of a file.
 func (f *fileStore) count(k *hourFile, o fair.Owner, n share) {
 	has := k.shares[o]
 	k.shares[o] = share{has.keys + n.keys, has.bytes + n.bytes}
@@ -134,7 +134,7 @@ func (f *fileStore) past(hour uint32, nowMs int64) bool {
 
 func (f *fileStore) find(p *record) (*record, error) {
 	found, err := f.read(p.id)
-	if found != nil && found.yields(p) { // whoever led it here is dead: otherwise nobody would ask
+	if found != nil && found.yields(p) { // its leader here is dead: otherwise p would not come this far
 		return nil, err
 	}
 	return found, err
@@ -184,7 +184,7 @@ func (f *fileStore) drop(r *record) error {
 	return err
 }
 
-// read gives what is known of an id, nil for nothing.
+// read returns the record of an id, nil for none.
 func (f *fileStore) read(id requestID) (*record, error) {
 	f.mu.Lock()
 	place, k := f.locate(id)
@@ -255,7 +255,7 @@ func (f *fileStore) append(r *record, fresh bool) (*hourFile, int64, error) {
 	}
 	b := r.bytes()
 	if _, err := k.file.WriteAt(b, k.end); err != nil {
-		// What follows the end is not read; the next record overwrites it.
+		// Bytes behind the end are not read; the next record overwrites them.
 		return nil, 0, errors.Join(err, k.file.Truncate(k.end))
 	}
 	f.put(r, k.end, k)
@@ -300,7 +300,7 @@ func (h *hourFile) sync(end int64) error {
 	return err
 }
 
-// tend syncs what was written and removes what has expired.
+// tend syncs written records and removes expired files.
 func (f *fileStore) tend() {
 	nowMs := f.now() / 1e6
 	f.mu.Lock()
@@ -323,7 +323,7 @@ func (f *fileStore) tend() {
 		f.dropExpired()
 	}
 	for _, k := range gone {
-		for o, has := range k.shares { // nobody else has the file any more
+		for o, has := range k.shares { // no other code uses the file any more
 			f.keys.Give(o, has.keys)
 			f.bytes.Give(o, has.bytes)
 		}

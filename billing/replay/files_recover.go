@@ -15,7 +15,7 @@ import (
 	"farebox/billing/disk"
 )
 
-// recover reads what an earlier process left, file by file.
+// recover reads the records of an earlier process, file by file.
 func (f *fileStore) recover() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
@@ -140,7 +140,7 @@ func scan(file io.ReadSeeker, length int64, bodies bool, each func(*record, int6
 	}
 }
 
-// torn is no error: the end of what was written.
+// torn drops the errors of a torn end, which is the end of the written records.
 func torn(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"farebox/config/fair"
 )
 
-// Keys remembers requests that carry an Idempotency-Key (addendum 13): what is
-// asked again under the same key within the window gets the first answer again,
+// Keys remembers requests that carry an Idempotency-Key (addendum 13): a
+// repetition under the same key within the window gets the first answer again,
 // is not carried out, and not charged.
 type Keys struct {
 	store     store
@@ -34,9 +34,9 @@ type Keys struct {
 	stats counters
 }
 
-// store keeps what is known of keys, for one window each.
+// store keeps the records of keys, for one window each.
 type store interface {
-	// find gives what is in the way of p, nil for nothing, and writes nothing. A
+	// find returns the record in the way of p, nil for none, and writes nothing. A
 	// pending request whose process is dead does not block its own
 	// repetition, unless it writes.
 	find(p *record) (*record, error)
@@ -44,14 +44,14 @@ type store interface {
 	// says that the owner of p has its share of the store.
 	begin(p *record, durable bool) (found *record, err error)
 	// finish replaces p by done, or by nothing when done is nil. errTaken says
-	// that somebody else has taken the request over. With errLater the store
+	// that another process has taken the request over. With errLater the store
 	// cannot say now, and calls ended once it has an answer.
 	finish(p, done *record, ended func()) error
-	// load gives what is known of ids, each nil for nothing.
+	// load returns the records of ids, each nil for none.
 	load(ids ...requestID) ([]*record, error)
-	// drop removes what was kept; r is a forgotten record in its place.
+	// drop removes a kept record; r is a forgotten record in its place.
 	drop(r *record) error
-	// keep writes down what no request waits for. errFull says that its owner has its share.
+	// keep writes down a record that no request waits for. errFull says that its owner has its share.
 	keep(r *record) error
 	// erase removes all that was kept for an account.
 	erase(account uint32) (int64, error)
@@ -64,7 +64,7 @@ var (
 	ErrBusy     = errors.New("the first request with this idempotency key is still under way")
 	ErrTooLarge = errors.New("the first answer under this idempotency key was too large to keep")
 	ErrAway     = errors.New("idempotency keys cannot be looked up now")
-	// ErrUnknown says that the first request may have changed what it changes outside: its
+	// ErrUnknown says that the first request may have made its changes outside: its
 	// process died, or its answer was lost.
 	ErrUnknown = errors.New("whether the first request with this idempotency key was carried out is not known")
 	ErrFull    = errors.New("the owner of the request has its share of all idempotency keys")
@@ -86,7 +86,7 @@ type flight struct {
 const (
 	// pollEvery is how often a request that another node leads is looked at.
 	pollEvery = 50 * time.Millisecond
-	// patienceSlack is added to a leader's patience before others take it for dead.
+	// patienceSlack is added to a leader's patience before others count it as dead.
 	patienceSlack = 2 * time.Second
 	// recordingMost bounds the answers that are recorded on their way, all
 	// together: beyond it an answer counts as too large to be kept.
@@ -110,12 +110,12 @@ type Stats struct {
 	Free     int64 // carried out but not charged, since the answer could not be kept
 }
 
-// Options are what Keys needs.
+// Options are the settings of Keys.
 type Options struct {
 	Config config.Idempotency // zero: the defaults
 	Dir    string             // of the node's data
 	Folder string             // of the files, in Dir; empty: that of the answers
-	Power  bool               // what was kept survives a power cut, too
+	Power  bool               // kept records survive a power cut, too
 	Idle   bool               // for an operator's command: no request will come
 
 	// Redis, where it is used, keeps the answers of all nodes of a store
@@ -128,7 +128,7 @@ type Options struct {
 	Now  func() int64 // Unix ns
 }
 
-// Open opens what the config says: files in the node's directory, or Redis.
+// Open opens the config's store: files in the node's directory, or Redis.
 func Open(o Options) (*Keys, error) {
 	if o.Config == (config.Idempotency{}) {
 		o.Config = config.Default[config.Idempotency]()
@@ -169,7 +169,7 @@ func ValidKey(text []byte) bool {
 	return true
 }
 
-// requestID stands for an account and its key.
+// requestID identifies an account and its key.
 type requestID = [16]byte
 
 // Claim is a request with a key.
@@ -178,23 +178,22 @@ type Claim struct {
 	Caller  int64      // number of the account's API key: another one has keys of its own
 	Owner   fair.Owner // whose share of the store the key and its answer use
 	Key     []byte     // valid by ValidKey
-	// Fingerprint is a hash of all that makes the request what it is: its path
-	// and its body.
+	// Fingerprint is a hash of the request's path and body.
 	Fingerprint [32]byte
 	// Patience is how long carrying it out can take at most; a leader on
-	// another node that takes longer is taken for dead.
+	// another node that takes longer counts as dead.
 	Patience time.Duration
 	// Wait is how long to wait for a leader.
 	Wait time.Duration
 	// Write says that the request changes something outside, and must not be carried
-	// out twice: it is on disk as begun before Lead.Claim returns, and what is known of
-	// it then outlives its process.
+	// out twice: it is on disk as begun before Lead.Claim returns, and its record
+	// then outlives its process.
 	Write bool
 }
 
 // RequestID is the id under which the request is charged. It is made of the
 // account, its API key and the idempotency key, so that all tries of a request have
-// the same, and no API key gets what was answered to another.
+// the same, and no API key gets the answer to another.
 func (c *Claim) RequestID() [16]byte {
 	b := make([]byte, 0, 32+MaxKeyLength)
 	b = append(b, "farebox idempotency\x00"...)
@@ -238,7 +237,7 @@ func (k *Keys) Begin(c *Claim) (*Lead, *Answer, error) {
 }
 
 // join makes the caller the only one of this process that is busy with id, or
-// gives who is.
+// returns the flight that is.
 func (k *Keys) join(id requestID, fingerprint [32]byte) (mine, other *flight) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -279,5 +278,5 @@ func (k *Keys) Stats() Stats {
 	}
 }
 
-// Close writes what is left to write.
+// Close writes the remaining records.
 func (k *Keys) Close() error { return k.store.close() }

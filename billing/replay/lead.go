@@ -59,7 +59,7 @@ func (l *Lead) Claim() error {
 }
 
 // Follow waits for the answer of the node that was faster, and ends the lead. ErrBusy
-// says that it has none in time, or that it failed.
+// says that this node has no answer in time, or that it failed.
 func (l *Lead) Follow() (*Answer, error) {
 	defer l.abandon()
 	deadline := time.NewTimer(max(0, time.Until(l.until)))
@@ -112,7 +112,7 @@ func (k *Keys) away(err error) error {
 	return ErrAway
 }
 
-// abandon ends the lead without a word to the store. Those who wait in this process go on.
+// abandon ends the lead without a write to the store. Requests that wait in this process go on.
 func (l *Lead) abandon() {
 	l.ended = true
 	l.drop()
@@ -134,8 +134,8 @@ func (l *Lead) Record(piece []byte) {
 	l.body = append(l.body, piece...)
 }
 
-// Cut says that the client did not take the answer to its end: what is known
-// of it is not an answer that can be given again.
+// Cut says that the client did not take the answer to its end: the recorded part
+// is not an answer that can be given again.
 func (l *Lead) Cut() {
 	l.drop()
 	l.over = true
@@ -144,7 +144,7 @@ func (l *Lead) Cut() {
 // Lost says that the answer is not one that can be given again.
 func (l *Lead) Lost() bool { return l.over }
 
-// drop gives back the memory of what was recorded.
+// drop gives back the memory of the recorded body.
 func (l *Lead) drop() {
 	l.keys.recording.Add(-l.size)
 	l.body, l.size = nil, 0
@@ -156,8 +156,8 @@ func (l *Lead) Kept() bool { return l.kept }
 // Ended says whether the request has ended, in one way or the other.
 func (l *Lead) Ended() bool { return l.ended }
 
-// Keep ends the request with its answer; without a Body what was recorded is the
-// body. The answer decides whether what hold stands for is charged: it may be
+// Keep ends the request with its answer; without a Body the recorded one is the
+// body. The answer decides whether the hold of that number is charged: it may be
 // charged if this is true, and must not be otherwise, since the next try will be.
 func (l *Lead) Keep(hold uint64, a *Answer) bool {
 	if l.ended || !l.claimed {
@@ -172,7 +172,7 @@ func (l *Lead) Keep(hold uint64, a *Answer) bool {
 	return err == nil
 }
 
-// KeepCharged is Keep for what is charged already, since something else has decided.
+// KeepCharged is Keep for a hold that is charged already, since something else has decided.
 func (l *Lead) KeepCharged(hold uint64, a *Answer) {
 	if l.ended || !l.claimed {
 		return

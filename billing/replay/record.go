@@ -13,7 +13,7 @@ import (
 
 // Kinds of records. The numbers are stored.
 const (
-	kindPending   = 1 + iota // somebody carries the request out
+	kindPending   = 1 + iota // the request is being carried out
 	kindDone                 // its answer
 	kindForgotten            // as if it had not been
 	kindErased               // nothing: its account was erased
@@ -28,14 +28,14 @@ const (
 	flagUnknown                // whether it was carried out is not known; there is no answer
 )
 
-// record is what is known of a key: in files and in Redis a head of fixed
+// record is the state of a key: in files and in Redis a head of fixed
 // size, and of a kept answer its headers and body behind it.
 //
 //	0 crc32c of [4:96]   4 kind   5 flags   6 status   8 id   24 fingerprint
-//	56 Unix ms   64 token   72 node   76 size and 80 crc32c of what follows
+//	56 Unix ms   64 token   72 node   76 size and 80 crc32c of the rest
 //	84 patience in ms   88 boot; of a kept answer its account
 //
-// With flagOwned the head goes on, and the sum of [4:112] covers that, too:
+// With flagOwned the head continues, and the sum of [4:112] covers that, too:
 //
 //	96 account   104 net
 //
@@ -48,14 +48,14 @@ type record struct {
 	fingerprint [32]byte
 	atMs        int64  // when the request began
 	token       uint64 // of a pending record: random; of a kept answer: the hold's sequence
-	node        uint32 // who leads or led the request
+	node        uint32 // the leader of the request
 	size        uint32
 	sum         uint32
 	patienceMs  uint32
 	boot        uint64     // of a kept answer the number of its account
 	owner       fair.Owner // stored with flagOwned
 
-	rest   []byte // what follows the head; nil when it was not read
+	rest   []byte // the bytes behind the head; nil when they were not read
 	ageMs  int64  // since it was written, where the store knows
 	orphan bool   // it is pending, writes, and its process is dead
 }
@@ -149,7 +149,7 @@ func (r *record) parse(b []byte) bool {
 	return crc32.Checksum(r.rest, castagnoli) == r.sum
 }
 
-// Answer is what a client got, to be given again under the same key.
+// Answer is a client's answer, to be given again under the same key.
 type Answer struct {
 	Status int
 	Header []Header // at most 64; without those that every answer has
@@ -192,7 +192,7 @@ func appendText(b []byte, text string) []byte {
 
 var errUnreadable = errors.New("a kept answer cannot be read")
 
-// answer is what r keeps, with a body of at most so many bytes. The result has
+// answer is the kept answer of r, with a body of at most so many bytes. The result has
 // memory of its own or that of r.
 func (r *record) answer(most int) (*Answer, error) {
 	switch {
@@ -228,7 +228,7 @@ func (r *record) answer(most int) (*Answer, error) {
 	return a, nil
 }
 
-// number reads a number from the begin of b, and gives what follows it: nil when
+// number reads a number from the begin of b, and returns the bytes behind it: nil when
 // absent.
 func number(b []byte) (uint64, []byte) {
 	v, n := binary.Uvarint(b)

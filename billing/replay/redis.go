@@ -15,12 +15,12 @@ import (
 )
 
 // redisStore keeps keyed requests in Redis, for all nodes of a store together.
-// Time is Redis's own: how old a record is follows from what is left of its
+// Time is Redis's own: how old a record is follows from the rest of its
 // life.
 //
 // While Redis does not answer no keyed request is begun, so that none is
 // carried out twice. One that was under way then is answered but not charged;
-// its end is sent until Redis takes it, and meanwhile nobody else may lead it:
+// its end is sent until Redis takes it, and meanwhile no other node may lead it:
 // other nodes wait for the leader's patience, and after Redis was away for
 // awayGrace more.
 type redisStore struct {
@@ -54,12 +54,12 @@ const (
 	redisPool  = 32
 	redisCall  = 2 * time.Second // an answer may have megabytes
 	redisAgain = 100 * time.Millisecond
-	// redisKeep is how long an answer waits for what is kept of it and nobody has asked for.
+	// redisKeep bounds keep and drop, which an answer waits for.
 	redisKeep = 200 * time.Millisecond
 	// finishFor is how long a request waits for its answer to be kept.
 	finishFor = time.Second
-	// awayGrace is how long after it was away no leader is taken for dead: the
-	// nodes that live send their ends first.
+	// awayGrace is how long after it was away no leader counts as dead: the
+	// live nodes send their ends first.
 	awayGrace = 5 * time.Second
 	// Ends that wait for Redis; beyond the bytes they lose their bodies, beyond
 	// the number the keys stay in use until they expire.
@@ -82,7 +82,7 @@ return {v, redis.call('PTTL', KEYS[1])}`)
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`)
-	// What is gone was lost by Redis: the answer is kept again.
+	// A missing record was lost by Redis: the answer is kept again.
 	finishScript = redis.NewScript(`
 local v = redis.call('GET', KEYS[1])
 if v and v ~= ARGV[1] and v ~= ARGV[2] then return 0 end
@@ -198,7 +198,7 @@ func (r *redisStore) begin(p *record, _ bool) (*record, error) {
 	}
 }
 
-// dead says whether the leader of a pending request is gone.
+// dead says whether the leader of a pending request is dead.
 func (r *redisStore) dead(p *record) bool {
 	if p.node == r.node && p.boot != r.boot {
 		return true // an earlier process of this node
@@ -324,7 +324,7 @@ func (r *redisStore) later(e ending) {
 	}
 }
 
-// run sends what is late.
+// run sends late records.
 func (r *redisStore) run() {
 	for {
 		select {

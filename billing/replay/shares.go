@@ -17,8 +17,8 @@ import (
 // sharesBuckets are those that may have something: a window and the eighth that has begun.
 const sharesBuckets = 9
 
-// takeShare adds to what an owner has in the newest bucket, if all buckets together let it.
-// What is given back is less than nothing, and always fits.
+// takeShare adds to an owner's share in the newest bucket, if all buckets together let it.
+// Returned room is less than nothing, and always fits.
 //
 // KEYS: buckets, the newest first. ARGV: account, net, keys, bytes, the most of both, and
 // the life of a bucket in ms.
@@ -55,10 +55,10 @@ return 1`)
 // bucketMs is how long one bucket is.
 func (r *redisStore) bucketMs() int64 { return (r.windowMs + sharesBuckets - 2) / (sharesBuckets - 1) }
 
-// bucket is the number of the one that counts what is written at a time.
+// bucket is the number of the one that counts the writes at a time.
 func (r *redisStore) bucket(atMs int64) int64 { return atMs / r.bucketMs() }
 
-// take counts what an owner is about to write, or says that it has its share.
+// take counts an owner's next write, or says that the owner has its share.
 func (r *redisStore) take(ctx context.Context, o fair.Owner, bucket int64, n share) (fits bool, err error) {
 	names := make([]string, sharesBuckets)
 	for i := range names {
@@ -70,7 +70,7 @@ func (r *redisStore) take(ctx context.Context, o fair.Owner, bucket int64, n sha
 	return ok == 1, err
 }
 
-// give gives back what a claim took. What Redis does not hear of expires.
+// give gives back the room of a claim. If Redis misses this, the room expires.
 func (r *redisStore) give(ctx context.Context, p *record) {
 	_, _ = r.take(ctx, p.owner, r.bucket(p.atMs), share{-1, -headSize})
 }

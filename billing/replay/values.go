@@ -44,7 +44,7 @@ const (
 	restFor = time.Second
 )
 
-// ValuesStats are figures of what was to be kept.
+// ValuesStats are figures of the values that were to be kept.
 type ValuesStats struct {
 	Kept  int64
 	Large int64 // not kept: above MaxValue
@@ -52,8 +52,8 @@ type ValuesStats struct {
 	Away  int64 // not kept: the store did not answer
 }
 
-// OpenValues opens them, in a folder of their own; nil without a window, and then what is
-// left on disk is removed.
+// OpenValues opens them, in a folder of their own; nil without a window, and then their
+// files on disk are removed.
 func OpenValues(o Options, secret []byte) (v *Values, err error) {
 	if o.Config.Window == 0 {
 		return nil, os.RemoveAll(filepath.Join(o.Dir, o.Folder))
@@ -128,13 +128,13 @@ func (v *Values) Find(account uint32, names [][]byte) ([][]byte, error) {
 		}
 		_, lock, context := v.lock(account, names[i])
 		if n := lock.NonceSize(); len(r.rest) >= n {
-			texts[i], _ = lock.Open(nil, r.rest[:n], r.rest[n:], context) // what is damaged is not known
+			texts[i], _ = lock.Open(nil, r.rest[:n], r.rest[n:], context) // a damaged text is not known
 		}
 	}
 	return texts, nil
 }
 
-// lock gives the id of a name, what seals its text, and what the seal covers beside that.
+// lock gives the id of a name, the cipher that seals its text, and the data that the seal also covers.
 func (v *Values) lock(account uint32, name []byte) (id requestID, lock cipher.AEAD, context []byte) {
 	context = append(binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(name)), account), name...)
 	mac := hmac.New(sha512.New, v.secret)
@@ -155,5 +155,5 @@ func (v *Values) Stats() ValuesStats {
 	return ValuesStats{Kept: v.kept.Load(), Large: v.large.Load(), Full: v.full.Load(), Away: v.away.Load()}
 }
 
-// Close writes what is left to write.
+// Close writes the remaining records.
 func (v *Values) Close() error { return v.store.close() }

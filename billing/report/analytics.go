@@ -22,7 +22,7 @@ type Analytics struct {
 	Keys        []KeySpend   // the dearest first
 }
 
-// Spend is what was taken and used.
+// Spend is the money taken and the units used.
 type Spend struct {
 	USD, DIEM money.Nano
 	Units     int64
@@ -37,7 +37,7 @@ func (s *Spend) Add(n Spend) {
 
 // ModelSpend is the usage of one model, as one What: a model that sold text and
 // then pictures has two. Its units are those of the kinds that are not sold
-// beside others.
+// along with others.
 type ModelSpend struct {
 	Name, What, Unit string
 	Spend
@@ -124,7 +124,7 @@ func (a Account) addUp(q *store.Query, first, last int32) (*Analytics, error) {
 	return sum, nil
 }
 
-// dearer orders by what was spent, a DIEM counting as a USD.
+// dearer orders by the spent money, a DIEM counting as a USD.
 func dearer(a, b Spend) int {
 	return cmp.Or(cmp.Compare(b.USD+b.DIEM, a.USD+a.DIEM), cmp.Compare(b.Units, a.Units))
 }
@@ -200,7 +200,7 @@ func spend(c money.Currency, amount money.Nano, units int64) Spend {
 const sqlDays = `SELECT day, api_key, model, currency, kind, units, amount FROM usage_day
 	WHERE account = $1 AND day BETWEEN $2 AND $3`
 
-// soldModel is a model by what it sold.
+// soldModel is a model and one product it sold.
 type soldModel struct {
 	model uint32
 	what  string
@@ -214,7 +214,7 @@ func (u *rollupRow) scan(rows *sql.Rows) error {
 	return rows.Scan(&u.date, &u.key, &u.model, &u.currency, &u.kind, &u.units, &u.amount)
 }
 
-// nameKeys fills in what the account's keys are called, deleted ones too.
+// nameKeys fills in the descriptions of the account's keys, deleted ones too.
 func nameKeys(q *store.Query, account uint32, keys map[int64]*KeySpend) error {
 	return q.Each(func(rows *sql.Rows) error {
 		var number int64

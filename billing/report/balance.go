@@ -11,7 +11,7 @@ import (
 
 const sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1"
 
-// Balance is what an account has, held or leased to nodes or not (addendum 17.1).
+// Balance is an account's money, held or leased to nodes or not (addendum 17.1).
 type Balance struct {
 	USD, DIEM, Bundled money.Nano
 	DIEMAllocation     money.Nano // granted for this UTC day
@@ -22,7 +22,7 @@ type Balance struct {
 }
 
 // Balance reads the balance of the account, with every charge of this node
-// and what other nodes have reported.
+// and all charges that other nodes have reported.
 func (a Account) Balance() (Balance, error) {
 	a.Newest.Days()
 	var have money.Parts

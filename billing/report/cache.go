@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// cache keeps answers for cacheFor, and lets those who ask for the
-// same at the same time wait for one query.
+// cache keeps answers for cacheFor, and lets requests for the same at the same
+// time wait for one query.
 type cache struct {
 	mu sync.Mutex
 	m  map[cacheKey]*cached

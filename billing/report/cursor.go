@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// cursor is where a history goes on and with what filters. Clients get it
+// cursor is where a history continues and with which filters. Clients get it
 // as text that only the nodes of its store can make, good for one account and a while.
 type cursor struct {
 	HistoryQuery
@@ -63,8 +63,8 @@ func (a Account) makeCursor(c *cursor) string {
 	return base64.RawURLEncoding.EncodeToString(append(b, mac[:cursorMAC]...))
 }
 
-// cursorMAC also covers the account, which is not in the cursor. What it hashes
-// can be no key's secret.
+// cursorMAC also covers the account, which is not in the cursor. Its input
+// cannot be a key's secret.
 func (a Account) cursorMAC(b []byte) [sha256.Size]byte {
 	text := append([]byte("usage-history cursor\x00"+a.ID+"\x00"), b...)
 	return a.source.Sign(text)

@@ -7,18 +7,18 @@ import (
 	"farebox/billing/money"
 )
 
-// Entry is one line of a bill: what one line of one request, as it was sold,
-// cost in one currency (addendum 17.2).
+// Entry is one line of a bill: the cost of one line of one request, as it was
+// sold, in one currency (addendum 17.2).
 type Entry struct {
 	AtUs     int64 // when the request ended, Unix µs
 	Model    string
 	Kind     money.Kind
 	Units    int64
 	Price    money.Pico // a unit
-	Amount   money.Nano // what was taken; negative: what was given back
+	Amount   money.Nano // taken; negative: given back
 	Currency money.Currency
 	Moved    journal.Moved
-	Debt     money.Nano // what the whole request left owed
+	Debt     money.Nano // the debt from the whole request
 
 	RequestID          [16]byte // all 0: it is not known
 	TookMs             uint32
@@ -31,8 +31,8 @@ type Entry struct {
 	At             Position
 }
 
-// Position is where an entry stands among all of its account: by time,
-// and what happened in the same microsecond by node and sequence there.
+// Position is the place of an entry among all of its account: by time,
+// and within the same microsecond by node and sequence there.
 type Position struct {
 	Us   int64
 	Node uint32
@@ -57,7 +57,7 @@ func (p Position) Compare(q Position) int {
 func byPosition(a, b Entry) int { return a.At.Compare(b.At) }
 
 // AppendEntries appends a record's entries that a currency paid (journal.AnyPlace:
-// all), in the order of their positions. Lines without units have none.
+// all), in the order of their positions. Lines without units have no entries.
 func AppendEntries(to []Entry, r *journal.Record, node uint32, place int) []Entry {
 	var s journal.Shares
 	r.Spread(&s)

@@ -11,7 +11,7 @@ import (
 
 // How entries are written, exactly and from integers (addendum 17.2).
 
-// SKU is the name of what was sold.
+// SKU is the name of the sold item.
 func (e *Entry) SKU() string {
 	if e.ModelNo == 0 && e.Moved != journal.Charged {
 		return "account" // of no request that is known
@@ -19,7 +19,7 @@ func (e *Entry) SKU() string {
 	return e.Kind.SKU(e.Model)
 }
 
-// Notes say what the entry is.
+// Notes describe the entry.
 func (e *Entry) Notes() string {
 	if e.Sum {
 		return notes[e.Moved] + ", sum of the day"

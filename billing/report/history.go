@@ -31,7 +31,7 @@ const (
 	// however many requests arrive.
 	historySkew = 2 * time.Second
 	// historySettled is the age from which a request is in the store with its
-	// detail, or is not the last of what is there.
+	// detail, or is not the last one there.
 	historySettled = 3 * time.Second
 	// othersWrite is how long after a request another node has its detail in the
 	// store, with a margin: it writes each second, or puts it off when busy.
@@ -50,8 +50,8 @@ func (a Account) History(q HistoryQuery) (History, error) {
 	return a.history(&cursor{HistoryQuery: q, from: Position{Us: q.FromUs}}, true)
 }
 
-// HistoryAfter gives the page that a cursor stands for; it refuses with
-// ErrCursor one that is not good.
+// HistoryAfter returns the page of a cursor; it refuses with ErrCursor one that
+// is not good.
 func (a Account) HistoryAfter(text string) (History, error) {
 	c, err := a.readCursor(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a Account) history(c *cursor, first bool) (h History, err error) {
 		return h, nil
 	}
 	more, err := a.historyPage(place, c, first, &h)
-	// Only what came last can be missing; earlier pages need not wait for it.
+	// Only the last requests can be missing; earlier pages need not wait for them.
 	if err == nil && (!more || h.Entries[len(h.Entries)-1].AtUs > a.source.Now()/1000-historySettled.Microseconds()) {
 		upTo := c.ToUs
 		if more {
@@ -92,9 +92,9 @@ func (a Account) history(c *cursor, first bool) (h History, err error) {
 	return h, nil
 }
 
-// awaitOthers waits until what other nodes served up to a time (Unix µs) is in
+// awaitOthers waits until requests at other nodes up to a time (Unix µs) are in
 // the store. A page that went beyond it would hide those requests for ever:
-// whoever reads on begins after its last entry.
+// the next page begins after its last entry.
 func (a Account) awaitOthers(upToUs int64) (waited bool) {
 	if !a.source.SeveralNodes() {
 		return false

@@ -49,7 +49,7 @@ type pageRef struct {
 	n               int64 // entries of the index's currency
 }
 
-// countColumns is what is summed for a place in spend order.
+// countColumns has the summed columns of a place in spend order.
 var countColumns = map[int]string{
 	journal.AnyPlace: "entries_diem + entries_bundled + entries_usd",
 	money.InDIEM:     "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
@@ -279,7 +279,7 @@ func (m *merge) add(list []Entry) {
 	}
 }
 
-// until yields what comes before a time. false: yield has enough.
+// until yields the entries before a time. false: yield has enough.
 func (m *merge) until(us int64, yield func(*Entry) (more bool)) bool {
 	for len(m.open) > 0 {
 		first := 0

@@ -28,7 +28,7 @@ type List struct {
 // forever is a time after all others.
 const forever = math.MaxInt64
 
-// List lists entries of the account. Page 1 fixes what the pages after it
+// List lists entries of the account. Page 1 fixes the entries that later pages
 // count, so that requests that arrive meanwhile neither repeat nor hide an entry.
 func (a Account) List(q ListQuery) (list List, err error) {
 	place, some := placeOf(q.Currency)

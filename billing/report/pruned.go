@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Where single requests were pruned, lists show what they add up to: an entry for each day, key,
+// Where single requests were pruned, lists show their sums: an entry for each day, key,
 // model, kind and currency, at the end of the day, over all upstreams. The sums of a day are like a page of the node
 // store.SumNode, and are counted in its last hour.
 
@@ -84,7 +84,7 @@ func (x *index) openSums(p *pageRef) (list []Entry, err error) {
 	return list, err
 }
 
-// sumReason is the reason of lines that stand for pruned requests.
+// sumReason is the reason of lines that replace pruned requests.
 const sumReason = "a sum of requests; single ones are not kept any more"
 
 // sum adds a line for pruned requests to the one before it, if that is of the same day and
@@ -132,8 +132,8 @@ func (b *book) readLate(list []bookedPosting) error {
 		b.account, int64(money.SpendOrder[b.place]), first, last)
 }
 
-// openingWithin is opening where from may be within a day whose requests were pruned: what is
-// left at the begin of the day, and the lines since, of which the sums of the day are later.
+// openingWithin is opening where from may be within a day whose requests were pruned: the balance
+// at the begin of the day, and the lines since, of which the sums of the day are later.
 func (b *book) openingWithin() (after int64, sum money.Nano, err error) {
 	from, to := b.from, b.to
 	begin := store.SumUs(calendar.DayOf(from*1000)-1) + 1

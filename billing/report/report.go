@@ -30,7 +30,7 @@ type Source interface {
 	Now() int64         // Unix ns
 	Today() int32       // UTC day, counted from 1970-01-01
 	SeveralNodes() bool // other nodes write to the store, too
-	// Sign gives what only the nodes of this store can make of a text.
+	// Sign returns a signature of a text that only the nodes of this store can make.
 	Sign(text []byte) [sha256.Size]byte
 	Floor() money.Nano // an account with less is not admitted
 }
@@ -43,7 +43,7 @@ type Account struct {
 	Newest Newest
 }
 
-// Newest brings what this node settled last for an account into the store.
+// Newest brings this node's latest settlements of an account into the store.
 type Newest interface {
 	// Detailed says whether there is nothing for Detail to do.
 	Detailed() bool

@@ -14,7 +14,7 @@ import (
 	"farebox/billing/store"
 )
 
-// StatementQuery asks for what moved the balance of an account in one currency.
+// StatementQuery asks for the movements of an account's balance in one currency.
 type StatementQuery struct {
 	Account  string         `json:"account"` // id or name
 	Currency money.Currency `json:"currency"`
@@ -24,10 +24,10 @@ type StatementQuery struct {
 	Most     int            `json:"most,omitempty"` // postings looked at; 0: 1000
 }
 
-// Statement is a part of what moved a balance, in the order in which the store has booked
+// Statement is a part of the movements of a balance, in the order in which the store has booked
 // it. A charge or refund counts at its own time, so that at the ends of a period a line may
-// be missing that was booked in it, or the other way round: Opening is what was left by all
-// lines before From, and with the lines of all parts it gives what was left at To.
+// be missing that was booked in it, or the other way round: Opening is the balance after
+// all lines before From, and with the lines of all parts it gives the balance at To.
 type Statement struct {
 	Opening money.Nano      `json:"opening"` // only of the first part
 	Lines   []StatementLine `json:"lines"`
@@ -41,8 +41,8 @@ type StatementLine struct {
 	At      time.Time  `json:"at"`
 	Kind    string     `json:"kind"`
 	Amount  money.Nano `json:"amount"`         // signed
-	Balance money.Nano `json:"balance"`        // after it; what is held or leased to nodes included
-	Owed    money.Nano `json:"owed,omitempty"` // what it adds to the debt of the account, or takes off it
+	Balance money.Nano `json:"balance"`        // after it; with money held or leased to nodes
+	Owed    money.Nano `json:"owed,omitempty"` // its change of the account's debt
 	Request string     `json:"request,omitempty"`
 	Model   string     `json:"model,omitempty"`
 	Key     string     `json:"key,omitempty"` // its id
@@ -59,13 +59,13 @@ const (
 	LineWaived     = "WAIVED" // of charges that came too late: the house has paid
 	LineRefund     = "REFUND"
 	LineDebt       = "DEBT"       // that was paid
-	LineCorrection = "CORRECTION" // what a debit or reversal left owed, and was paid
+	LineCorrection = "CORRECTION" // debt from a debit or reversal, paid
 	LineCredit     = "CREDIT"
 	LineTopUp      = "TOP_UP"
 	LineReverse    = "REVERSAL" // of a payment that the chain has lost
 	LineDebit      = "DEBIT"
 	LineGrant      = "GRANT"  // of DIEM for a day
-	LineExpire     = "EXPIRE" // what a day has left
+	LineExpire     = "EXPIRE" // the rest of a day
 )
 
 // Consumption says whether usage and its reports have the line, too.
@@ -121,7 +121,7 @@ type book struct {
 	latest   map[uint32]uint64    // of each node, the last record that may lie before to
 	pages    map[uint32]*openPage // the last page of each node that was opened
 	looked   int                  // records
-	prunedUs int64                // what ended before then has no single requests
+	prunedUs int64                // single requests from before are gone
 	late     map[int64][]latePart // by entry
 }
 
@@ -203,7 +203,7 @@ func (b *book) postings(after int64, most int) (list []bookedPosting, err error)
 	return list, err
 }
 
-// opening is what all movements before from have left, and the last posting before any that
+// opening is the balance after all movements before from, and the last posting before any that
 // is of the period.
 func (b *book) opening() (after int64, sum money.Nano, err error) {
 	err = b.Row(`SELECT coalesce(min(CASE WHEN e.ts_us >= $3 THEN p.no END) - 1, max(p.no), 0),

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// SumQuery says what usage an operator wants to see.
+// SumQuery selects the usage that an operator wants to see.
 type SumQuery struct {
 	Account string    `json:"account,omitempty"` // id or name; empty: all
 	From    time.Time `json:"from,omitzero"`     // UTC days, both included
@@ -21,7 +21,7 @@ type SumQuery struct {
 	By      string    `json:"by"` // account, model, upstream, key or day
 }
 
-// Sum is one row of a report: what was charged and not given back, and what was paid of debt.
+// Sum is one row of a report: charges less refunds, and payments of debt.
 type Sum struct {
 	ID       string     `json:"id"`   // of the account, key, model or upstream, or the day
 	Name     string     `json:"name"` // of the account, model or upstream, or what the key is for
@@ -35,7 +35,7 @@ type Sum struct {
 	Bundled  money.Nano `json:"bundled"`
 }
 
-// groups are, by what a report is, the columns of id, name and account, and those of daily usage
+// groups are, by the grouping of a report, the columns of id, name and account, and those of daily usage
 // that have numbers for them.
 var groups = map[string]struct{ names, numbers string }{
 	"account":  {"a.id, a.name, a.name", "account"},
@@ -67,7 +67,7 @@ func (q *SumQuery) text() string {
 		FROM (` + strings.Join(parts, " UNION ALL ") + ") AS u " + strings.Join(joins, " ")
 }
 
-// Check says what is wrong with the question.
+// Check returns the error in the question.
 func (q *SumQuery) Check() error {
 	if groups[q.By].names == "" {
 		return fmt.Errorf("cannot report usage by %q: expected account, model, upstream, key or day", q.By)
@@ -79,7 +79,7 @@ func (q *SumQuery) Check() error {
 	return nil
 }
 
-// Sum adds up what is in the store, across accounts or of one, the dearest first;
+// Sum adds up the store's usage, across accounts or of one, the dearest first;
 // days in their order.
 func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 	args := []any{calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano()))}

@@ -16,11 +16,11 @@ import (
 // charged, or money that came in, went out or paid a debt (addendum 14.5).
 type Transaction struct {
 	ID     string
-	Type   string // TOP_UP, CHARGE or REFUND; what is taken back has the type of what it was
+	Type   string // TOP_UP, CHARGE or REFUND; a reversal has the type of its transaction
 	Amount money.Nano
-	// BalanceAfter is what the account had then: its balance of now without all that
-	// came later, in the order of time. What several nodes brought into the books at
-	// the same moment may have come in another order.
+	// BalanceAfter is the account's balance then: its balance of now without all
+	// later transactions, in the order of time. Transactions that several nodes
+	// brought into the books at the same moment may have come in another order.
 	BalanceAfter money.Nano
 	AtUs         int64
 	Request      *[16]byte // nil: no request
@@ -42,8 +42,8 @@ const MaxTransactions = 10_000
 var ErrTooDeep = fmt.Errorf("only the newest %d transactions can be listed; the usage history has all requests",
 	MaxTransactions)
 
-// Transactions lists limit transactions behind the offset newest ones. What it costs
-// depends on offset and limit, not on how many the account has.
+// Transactions lists limit transactions behind the offset newest ones. Its cost
+// depends on offset and limit, not on the account's number of them.
 func (a Account) Transactions(limit, offset int) (t Transactions, err error) {
 	if limit < 1 || offset < 0 || offset > MaxTransactions-limit {
 		return t, ErrTooDeep
@@ -141,7 +141,7 @@ func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) 
 		var id int64
 		var kind, ref string
 		err := rows.Scan(&id, &t.AtUs, &kind, &ref, &t.Amount)
-		t.Type = "CHARGE" // a correction, a reversed payment, or the payment of what they left owed
+		t.Type = "CHARGE" // a correction, a reversed payment, or the payment of debt from them
 		if kind == "TOP_UP" || t.Amount > 0 {
 			t.Type = "TOP_UP"
 		}
@@ -164,7 +164,7 @@ func (a Account) moved(q *store.Query, most int) (all []Transaction, err error) 
 // charges whose requests are not written yet.
 const unseenMost = 4096
 
-// unseen is what requests took that the balance has and the detail does not: of other
+// unseen is the sum of charges that the balance has and the detail does not: of other
 // nodes, or while this one writes. whole is false where that is not known.
 func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 	seen, err := detailed(x.Query)
@@ -206,7 +206,7 @@ func (x *index) unseen() (sum money.Nano, whole bool, err error) {
 	return sum, whole, err
 }
 
-// takenSince is what requests of a node took from a record on.
+// takenSince is the sum of a node's charges from a record on.
 func (x *index) takenSince(node uint32, from uint64) (sum money.Nano, err error) {
 	pages, err := x.pagesSince(node, from)
 	if err != nil {

@@ -5,5 +5,5 @@
 // [Of] hands them out. Its memory is asked for in blocks that can have pages of
 // 2 MB where the system has them.
 //
-// What may not enter: giving values back, and anything about what they are.
+// Out of scope: giving values back, and anything about their meaning.
 package slab

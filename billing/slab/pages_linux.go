@@ -18,7 +18,7 @@ func hugePages(at unsafe.Pointer, size uintptr) {
 	if size < huge {
 		return
 	}
-	// What else of the heap lies in the first and the last page is welcome there.
+	// Other parts of the heap may lie in the first and the last page.
 	before := uintptr(at) & (huge - 1)
 	all := (before + size + huge - 1) &^ (huge - 1)
 	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(at, -int(before))), all), unix.MADV_HUGEPAGE)

@@ -33,8 +33,8 @@ func (s *sqlStore) AddAccount(row *AccountRow) error {
 	})
 }
 
-// selectAccounts gives an account with its balances, DIEM of one day, and what
-// it spent. The allowance of that day counts where it is not booked yet.
+// selectAccounts gives an account with its balances, DIEM of one day, and
+// its spending. The allowance of that day counts where it is not booked yet.
 const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
   coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0), a.status, a.status_us,
   CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
@@ -179,8 +179,8 @@ func (t *tx) sameCredit(c *Credit, kind string) error {
 	return err
 }
 
-// Booking is what a reference has booked for an account: money in, or with the kind ADJUST
-// out. Balance is what the account had in the currency then.
+// Booking is the booking of a reference for an account: money in, or with the kind ADJUST
+// out. Balance is the account's balance in the currency then.
 type Booking struct {
 	Entry           int64
 	AtUs            int64
@@ -198,7 +198,7 @@ func (e *RefError) Error() string {
 		e.Booking.Kind, e.Booking.Amount, e.Booking.Currency)
 }
 
-// selectBooking selects what entries have booked for customers. SQLite reads the tables of a CROSS
+// selectBooking selects the bookings of entries for customers. SQLite reads the tables of a CROSS
 // JOIN in their order.
 const selectBooking = `SELECT e.id, e.ts_us, e.kind, coalesce(e.ref, ''), e.memo, p.account, p.currency, p.amount,
 	coalesce(p.balance_after, 0),
@@ -215,7 +215,7 @@ func scanBooking(scan func(...any) error) (*Booking, error) {
 	return b, noRow(err)
 }
 
-// Booking finds what a reference has booked, or gives ErrNoRow.
+// Booking finds the booking of a reference, or returns ErrNoRow.
 func (q *Query) Booking(ref string) (*Booking, error) {
 	return scanBooking(q.Row(selectBooking+"e.ref = $1", ref).Scan)
 }
@@ -375,7 +375,7 @@ func (s AccountStatus) String() string { return statusNames[min(int(s), len(stat
 // MarshalText writes the status in words.
 func (s AccountStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText reads the text of MarshalText.
 func (s *AccountStatus) UnmarshalText(b []byte) error {
 	for i, name := range statusNames {
 		if string(b) == name {

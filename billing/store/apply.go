@@ -273,8 +273,8 @@ func (t *tx) postCharges(entry int64, charges bool, c *charged) error {
 	return t.postCustomers(entry, charges, postings)
 }
 
-// postHouse books the other side: revenue, what accounts owe of it, and what late
-// charges cost the house, or shortfalls of before there was debt.
+// postHouse books the other side: revenue, the debt of accounts, and the cost of late
+// charges to the house, or shortfalls of before there was debt.
 func (t *tx) postHouse(entry int64, b *Batch, c *charged) error {
 	bulk := t.bulk(sqlHousePosting)
 	revenue := c.revenue

@@ -18,7 +18,7 @@ type AuditRow struct {
 	Origin    string     `db:"origin"` // address, control socket or command line
 	Operation string     `db:"operation"`
 	Account   uint32     `db:"account"` // 0: of none
-	Subject   string     `db:"subject"` // id of what was changed
+	Subject   string     `db:"subject"` // id of the changed object
 	Reason    string     `db:"reason"`
 	Idem      string     `db:"idem"`   // idempotency key; unique for each Who
 	Digest    Digest     `db:"digest"` // of operation and query
@@ -194,7 +194,7 @@ type AuditFilter struct {
 // AuditPlace is a place in the audit log.
 type AuditPlace struct{ AtUs, No int64 }
 
-// Audit lists audit rows, the latest first. next is where the list goes on; nil: nowhere.
+// Audit lists audit rows, the latest first. next is where the list continues; nil: at its end.
 func (s *sqlStore) Audit(f AuditFilter, most int) (rows []*AuditRow, next *AuditRow, err error) {
 	l := listing[AuditRow]{text: audits.brief, order: "at_us, no", down: true, scan: audits.scan,
 		place: func(r *AuditRow) []any { return []any{r.AtUs, r.No} }, matches: f.matches}

@@ -11,7 +11,7 @@ import (
 
 // Batch is a run of journal records added up for the store: one update an
 // account and currency, one row of daily usage a key, model, upstream, day and currency.
-// What a record costs in the store thus shrinks as the rate grows.
+// The cost of a record in the store thus shrinks as the rate grows.
 type Batch struct {
 	First, Last uint64 // sequences
 	Sealed      bool   // handed to the store
@@ -74,7 +74,7 @@ func NewBatch() *Batch {
 		Payments: map[paymentID]money.Nano{}, Progress: map[uint64]journal.Record{}, Known: map[uint64]bool{}}
 }
 
-// Begin empties the batch for records after sequence last. What is known of
+// Begin empties the batch for records after sequence last. The known state of
 // open progress stays.
 func (b *Batch) Begin(last uint64) {
 	b.First, b.Last, b.Sealed = last+1, last, false

@@ -121,7 +121,7 @@ func (c *AccountCount) compare(number uint32, r *Report, detail bool) {
 	}
 }
 
-// What a recount checks beside sums: that the rows of nodes, leases, cursors
+// The checks of a recount besides sums: that the rows of nodes, leases, cursors
 // and the feed fit together.
 
 // countLeases checks that the escrow of each bucket is the sum of its leases

@@ -11,7 +11,7 @@ import (
 )
 
 // Leases in the store. A bucket's escrow is the sum of its leases; a lease is
-// what its node may still spend. Moving money between the two takes a lock on the
+// money that its node may still spend. Moving money between the two takes a lock on the
 // bucket's row. A node's operations on its leases, its heartbeat and the taking
 // back of its leases hold the node's row; the charges of a batch only the rows
 // of its cursor and buckets, so that no grant waits for a long batch of others.
@@ -77,9 +77,9 @@ func (q *Query) buckets(ids []placeID) (map[placeID]*bucketRow, error) {
 	}, sqlFunds, append(places(ids), q.s.node)...)
 }
 
-// lock is buckets for those that t is about to change: nobody else moves money
+// lock is buckets for those that t is about to change: no other transaction moves money
 // in them before t ends. The leases are read when the buckets are locked: a
-// statement that waits for a lock gives what it had found before of other rows.
+// statement that waits for a lock returns its earlier state of other rows.
 func (t *tx) lock(ids []placeID) (map[placeID]*bucketRow, error) {
 	found := make(map[placeID]*bucketRow, len(ids))
 	err := t.Each(func(rows *sql.Rows) error {
@@ -181,8 +181,8 @@ func (t *tx) moveMoney(list []move) error {
 	return t.flush(buckets, add, take, end)
 }
 
-// spendLeases takes charges out of this node's leases. What a lease lacks,
-// because it was taken back meanwhile, comes from the bucket; what that lacks,
+// spendLeases takes charges out of this node's leases. Money that a lease lacks,
+// because it was taken back meanwhile, comes from the bucket; money that the bucket lacks,
 // too, is late: the house pays.
 func (t *tx) spendLeases(c *charged, nowUs int64) error {
 	slices.SortFunc(c.list, func(a, b charge) int { return comparePlaces(a.id(), b.id()) })
@@ -216,9 +216,9 @@ func (t *tx) spendLeases(c *charged, nowUs int64) error {
 
 func (c *charge) id() placeID { return placeID{c.account, money.SpendOrder[c.place], c.date()} }
 
-// Limits of keys on a shared store. What a key may spend in a period is
-// divided like money: into what is spent (the sum of usage_day without key_back, so
-// that it cannot drift), what nodes have leased (quota) and the room that is left.
+// Limits of keys on a shared store. A key's limit in a period is divided like money:
+// into the spent part (the sum of usage_day without key_back, so that it cannot
+// drift), the leases of nodes (quota) and the room that is left.
 
 // quotaID is one limit of a key in a period: USD (with BUNDLED_CREDITS) or DIEM.
 type quotaID struct {
@@ -307,7 +307,7 @@ const (
 )
 
 // keyLimits reads the limits of keys; with lock they stay as they are, and
-// nobody else grants of them, before t ends.
+// no other transaction grants of them, before t ends.
 func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) {
 	found := map[int64]*keyLimit{}
 	if len(keys) == 0 {
@@ -326,7 +326,7 @@ func (q *Query) keyLimits(keys []int64, lock bool) (map[int64]*keyLimit, error) 
 	}, text, keys)
 }
 
-// quotas reads where limits are. Leases are read before what is spent: a batch
+// quotas reads where limits are. Leases are read before spent parts: a batch
 // that is applied in between moves from one to the other, and must not be
 // missed in both. With lock, none is applied in between.
 func (q *Query) quotas(ids []quotaID, keys map[int64]*keyLimit, lock bool) (map[quotaID]*quotaRow, error) {
@@ -408,8 +408,8 @@ func (t *tx) moveQuotas(list []moveQuota) error {
 	return t.flush(add, take, end)
 }
 
-// spendQuotas takes what keys were charged out of this node's leases of their
-// limits. What a lease lacks counts as spent all the same.
+// spendQuotas takes the charges of keys out of this node's leases of their
+// limits. The part that a lease lacks counts as spent all the same.
 func (t *tx) spendQuotas(charges []keyCharge) error {
 	limited, err := values[int64](&t.Query, "SELECT DISTINCT api_key FROM quota WHERE node = $1 ORDER BY api_key", t.s.node)
 	if err != nil || len(limited) == 0 {

@@ -172,7 +172,7 @@ func (t *tx) collect(days map[uint32][]int32, nowUs int64) error {
 	if err != nil {
 		return err
 	}
-	// Read the debts again, now that nobody else can pay them.
+	// Read the debts again, now that no other transaction can pay them.
 	if owing, err = t.owing(accounts, " FOR UPDATE"); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ type Debit struct {
 	Ref, Memo string
 	Reason    string
 	NowUs     int64
-	Booked    *Booking // what Debit has booked, now or before
+	Booked    *Booking // the booking by Debit, now or before
 }
 
 // ShortError is a debit of more than is free.
@@ -263,8 +263,8 @@ type ShortError struct{ Free money.Nano }
 
 func (e *ShortError) Error() string { return "only " + e.Free.String() + " is free" }
 
-// Debit books a correction: less was granted, and what the bucket does not have
-// becomes debt.
+// Debit books a correction: less was granted, and the part that the bucket
+// lacks becomes debt.
 func (s *sqlStore) Debit(d *Debit) (applied bool, err error) {
 	tried := false // whether an earlier attempt got as far as writing
 	err = s.write(func(t *tx) error {

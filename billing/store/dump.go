@@ -42,8 +42,8 @@ type dumpEnd struct {
 const dumpVersion = 1
 
 // dumped are the tables of a dump with their columns, in the order in which
-// they are restored. What belongs to processes (nodes, leases, quotas) and what
-// they told each other stays out: a restored store has no process yet.
+// they are restored. The rows of processes (nodes, leases, quotas) and their
+// messages stay out: a restored store has no process yet.
 var dumped = []dumpTable{
 	{"account", []string{"no", "id", "name", "created_us", "diem_daily", "status", "status_us", "external_id", "email", "company",
 		"tax_id", "metadata", "low_balance", "version", "erased_us"}},

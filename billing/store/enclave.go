@@ -13,7 +13,7 @@ type EnclaveRow struct {
 	Request   []byte `db:"request"`   // SHA-256 of the request
 	Response  []byte `db:"response"`  // SHA-256 of the answer
 	AtUs      int64  `db:"at_us"`
-	Signature []byte `db:"signature,late"` // the signature as the upstream gave it; nil: nobody has asked
+	Signature []byte `db:"signature,late"` // the signature as the upstream gave it; nil: not requested yet
 }
 
 // EnclaveStore keeps answers of enclaves for a day.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Erased counts what was removed of an account. Files and voices go a minute later.
+// Erased counts the removed rows of an account. Files and voices go a minute later.
 type Erased struct {
 	KeptAnswers int64 `json:"kept_answers"` // of requests with an idempotency key, of responses and their items
 	Keys        int64 `json:"keys"`         // descriptions
@@ -16,16 +16,16 @@ type Erased struct {
 	Media       int64 `json:"media"` // files
 	Voices      int64 `json:"voices"`
 	Violations  int64 `json:"violations"`
-	Requests    int64 `json:"requests"`   // details; the books keep what they cost
+	Requests    int64 `json:"requests"`   // details; the books keep their costs
 	Characters  int64 `json:"characters"` // that it has used
 	Sealed      int64 `json:"sealed"`     // answers of enclaves
 	Audit       int64 `json:"audit"`      // states and answers in the audit log
 	OpenJobs    int64 `json:"open_jobs"`  // that are under way: erase again once they have ended
 }
 
-// Erase removes what tells who a closed account was, and what it wrote: names, profile,
-// descriptions, links of wallets, texts of reviews, jobs and memos, and what the audit log tells
-// of them. Its keys are revoked. The books stay. What was removed is added to removed.
+// Erase removes a closed account's identity and texts: names, profile, descriptions, links of
+// wallets, texts of reviews, jobs and memos, and their copies in the audit log. Its keys are
+// revoked. The books stay. The numbers of removed rows are added to removed.
 func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 	kept, requests := removed.KeptAnswers, removed.Requests
 	err := s.write(func(t *tx) error {
@@ -64,7 +64,7 @@ func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 	if err != nil || s.shared {
 		return err
 	}
-	// What was removed is in the log still.
+	// The log still has the removed rows.
 	_, err = s.writer.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	return s.shown(err)
 }
@@ -72,7 +72,7 @@ func (s *sqlStore) Erase(account uint32, nowUs int64, removed *Erased) error {
 // eraseRequests is how many details of requests one transaction erases.
 const eraseRequests = 1000
 
-// EraseRequests removes the details of an account's requests, in steps beside the traffic.
+// EraseRequests removes the details of an account's requests, in steps during traffic.
 func (s *sqlStore) EraseRequests(account uint32) (removed int64, err error) {
 	for n := int64(eraseRequests); err == nil && n == eraseRequests; removed += n {
 		err = s.write(func(t *tx) error {

@@ -12,7 +12,7 @@ import (
 	"farebox/billing/money"
 )
 
-// JobState is where a job stands. The numbers are stored; Completed and Failed are
+// JobState is the state of a job. The numbers are stored; Completed and Failed are
 // terminal: nothing leaves them.
 type JobState uint8
 
@@ -41,8 +41,8 @@ func (s JobState) Terminal() bool { return s >= JobCompleted }
 //
 // A job is charged if and only if its row exists: it is added while the hold of its
 // request is open and has its charge prepared in the journal (Hold is its sequence
-// there, of Node), and dropped before the hold is voided. The projector notes what was
-// charged (Paid) when it applies the settlement. What failed is refunded once it is
+// there, of Node), and dropped before the hold is voided. The projector notes the
+// charge (Paid) when it applies the settlement. A failed job is refunded once it is
 // paid: whichever comes last.
 type JobRow struct {
 	ID      string   `db:"id"`    // queue_id: a UUID
@@ -53,7 +53,7 @@ type JobRow struct {
 	Key     int64    `db:"api_key"`      // its number
 	Request [16]byte `db:"request,null"` // of the request that queued it; a repeat with an idempotency key has the same
 
-	Node   uint32      `db:"node"` // in whose journal the charge stands
+	Node   uint32      `db:"node"` // in whose journal the charge is
 	Hold   uint64      `db:"hold"` // and where
 	Paid   money.Parts `db:"paid_diem paid_bundled paid_usd,late"`
 	PaidUs int64       `db:"paid_us,late"`                         // when the charge was applied; 0: not yet
@@ -70,7 +70,7 @@ type JobRow struct {
 	Handle   []byte   `db:"handle"`    // the id of the job at the upstream; at most 4 KiB
 	Order    []byte   `db:"ord,large"` // the request to the upstream, until it has it; empty: too large to keep
 	Tries    int32    `db:"tries"`     // how often it was submitted
-	Cancel   bool     `db:"cancel"`    // its upstream is to be told to stop, even when the job has ended already
+	Cancel   bool     `db:"cancel"`    // its upstream must be asked to stop, even when the job has ended already
 
 	Code       string `db:"code"` // of a failure, for the customer
 	Error      string `db:"error"`
@@ -85,7 +85,7 @@ type JobRow struct {
 	SubmittedUs int64  `db:"submitted_us"`
 	EndedUs     int64  `db:"ended_us"`
 	ExpiresUs   int64  `db:"expires_us"`       // when it is forgotten with its media
-	ReleasedUs  int64  `db:"released_us,late"` // when its customer deleted it: nobody outside sees it any more; 0: not
+	ReleasedUs  int64  `db:"released_us,late"` // when its customer deleted it: hidden from clients; 0: not
 	LinksUs     int64  `db:"links_us,late"`    // when one of its links was used up or revoked, which ends all; 0: not
 	Links       []byte `db:"links,late"`       // uses of the links for one download, written by the endpoint of links
 	PokedUs     int64  `db:"poked_us,late"`    // when another node asked its owner to look at it; 0: it has looked
@@ -104,9 +104,9 @@ type JobStore interface {
 	// given. The same row may be added again: after an error it is not known whether it
 	// is there.
 	AddJob(r *JobRow, sinceUs int64) (existing *JobRow, err error)
-	// DropJob removes a job that was not sold, and that nobody but its first owner has
+	// DropJob removes a job that was not sold, and that only its first owner has
 	// had. gone says that it is not there and will not come, not even by an AddJob
-	// whose answer was lost; else somebody has taken it over, and it was sold.
+	// whose answer was lost; else another node has taken it over, and it was sold.
 	DropJob(r *JobRow) (gone bool, err error)
 	// Job gives a job, or ErrNoRow.
 	Job(id string) (*JobRow, error)
@@ -116,12 +116,12 @@ type JobStore interface {
 	JobsOf(owner uint32) ([]*JobRow, error)
 	// UpdateJob changes a job that is in one of the given states and still has the owner
 	// and the epoch of r; else it changes nothing and says false. From a state that is
-	// terminal it stays in that. It changes everything but what tells it from others
-	// (Account, Request, Node, Hold and so on), what was paid and given back, Owner,
+	// terminal it stays in that. It changes everything but its identity
+	// (Account, Request, Node, Hold and so on), the payment and refund, Owner,
 	// Epoch, CreatedUs, LinksUs, Links, PokedUs, and ReleasedUs, which it reads into r. Owed stays once it is set.
 	// Order and Detail stay where r has nil; empty ones replace them.
 	UpdateJob(r *JobRow, from ...JobState) (ok bool, err error)
-	// ReleaseJob notes that its customer let a job go, whoever owns it, once. On a shared
+	// ReleaseJob notes that its customer let a job go, whichever node owns it, once. On a shared
 	// store its owner is notified, as by PokeJob.
 	ReleaseJob(id string, nowUs int64) (ok bool, err error)
 	// PokeJob notifies the owner of a job that a client asks for its state.
@@ -133,7 +133,7 @@ type JobStore interface {
 	RevokeLinks(id string, nowUs int64) (ok bool, err error)
 	// UseLinks changes how far the links to the result of a job were used, one at a time,
 	// whichever node does it. use is not called once they have ended; it may be called
-	// again. alive says whether a node's session goes on.
+	// again. alive says whether a node's session continues.
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) LinkUse) error
 	// TakeJobs makes owner the owner of all jobs with something left to do, or with media,
 	// whose owner's session has ended, and gives their number. With own it takes its own,
@@ -195,7 +195,7 @@ type JobCounts struct {
 }
 
 const (
-	// jobLeft are the jobs that somebody has to do something for, now or when their time
+	// jobLeft are the jobs that need another step, now or when their time
 	// is over; jobDue those that are owed. Indexes are made of both.
 	jobLeft = "(state < 4 OR cancel <> 0 OR media_type <> '')"
 	jobDue  = "owed <> 0 AND back_us = 0"

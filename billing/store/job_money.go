@@ -73,7 +73,7 @@ func (c *charged) takeLate(j *jobCharge, place int, amount money.Nano) (late mon
 
 func (s *sqlStore) JobSold(node uint32, hold uint64) (sold bool, err error) {
 	err = s.write(func(t *tx) error {
-		// A commit of a process that has died may be on its way still: who adds a row in
+		// A commit of a process that has died may be on its way still: an insert in
 		// the same place waits for it.
 		id := fmt.Sprintf("%d:%d", node, hold)
 		added, err := addJob.exec(t, &JobRow{ID: id, Node: node, Hold: hold})
@@ -197,15 +197,15 @@ func (t *tx) chargeOfJob(r *JobRow) (*journal.Record, error) {
 	return charge, err
 }
 
-// jobAt is where the charge of a job stands.
+// jobAt is the place of a job's charge.
 type jobAt struct {
 	node uint32
 	hold uint64
 }
 
-// countJobs checks that jobs say what their requests were charged, without what came
-// too late, and gave back at most that, by an entry in each currency; that keys have
-// back what jobs gave back; and that states and times fit together.
+// countJobs checks that jobs have the charges of their requests, without those that
+// came too late, and gave back at most that, by an entry in each currency; that keys
+// have back the refunds of jobs; and that states and times fit together.
 func (r *Recount) countJobs(q *Query) error {
 	err := jobs.each(q, func(j *JobRow) {
 		r.Jobs++

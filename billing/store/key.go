@@ -106,7 +106,7 @@ func (s *sqlStore) RevokeKey(number, nowUs int64) error {
 	})
 }
 
-// UpdateKey writes the columns that the owner of a key may change, unless somebody else
+// UpdateKey writes the columns that the owner of a key may change, unless another call
 // has changed the key since row was read. When only the answer was lost, the next
 // try finds its own change and says that, too.
 func (s *sqlStore) UpdateKey(r *KeyRow) error {
@@ -143,8 +143,8 @@ func (s *sqlStore) TouchKeys(lastUs map[int64]int64) error {
 
 const sumAmounts = "CAST(sum(amount) AS {I64})"
 
-// usedDays is what keys have used by day: their usage, without what failed jobs gave
-// back of it.
+// usedDays is the use of keys by day: their usage, less the refunds of failed jobs
+// in it.
 const usedDays = `(SELECT account, api_key, day, currency, requests, amount FROM usage_day
 	UNION ALL SELECT account, api_key, day, currency, 0, -amount FROM key_back) AS d`
 

@@ -9,7 +9,7 @@ import (
 	"farebox/billing/money"
 )
 
-// KeyType says what a key may do. The numbers are stored.
+// KeyType says which rights a key has. The numbers are stored.
 type KeyType uint8
 
 // The types of keys (addendum 3.2).
@@ -17,7 +17,7 @@ const (
 	Inference KeyType = 1
 	Admin     KeyType = 2
 	// Wallet is the key that a wallet spends with that signed in: it has no secret, is
-	// not among the keys that its account's owner sees, and may do what Inference may.
+	// not among the keys that its account's owner sees, and has the rights of Inference.
 	Wallet KeyType = 3
 )
 
@@ -157,9 +157,10 @@ func (p *ModelPrivacy) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// keyStore is what a Store keeps for the owners of keys: the keys of an account
-// page by page, what they spent, refusals by limits, sign-in tokens that were
-// used, and the daily allowance. Every change commits before its call returns.
+// keyStore is the part of a Store for the owners of keys: the keys of an
+// account page by page, their spending, refusals by limits, used sign-in
+// tokens, and the daily allowance. Every change commits before its call
+// returns.
 type keyStore interface {
 	// ActiveKeys are the keys of an account that are neither revoked nor expired,
 	// in the order in which they were made. Keys of wallets are not among them, and
@@ -197,7 +198,7 @@ type keyStore interface {
 	// 0 and today has none yet; then, where today has still none, with the new
 	// one. So a change counts from the next day on, a first allowance at once.
 	SetAllowance(account uint32, daily money.Nano, day int32, nowUs int64) error
-	// KeyUsedLater is what a key has spent in each of the days after day: of a
+	// KeyUsedLater is a key's spending in each of the days after day: of a
 	// time when the clock was ahead.
 	KeyUsedLater(account uint32, key int64, day int32) (map[int32]money.Parts, error)
 	// LaterDIEM gives the DIEM of the days after day that have some in the store:
@@ -219,7 +220,7 @@ func (d DayDIEM) Left(refill money.Nano) money.Nano {
 	return d.avail + refill
 }
 
-// ErrStale is a row that somebody else changed since it was read.
+// ErrStale is a row that changed since it was read.
 var ErrStale = errors.New("changed meanwhile")
 
 // KeySum is the use of a key over some days.

@@ -191,7 +191,7 @@ func (t *tx) leaseQuotas(wants []Want, moved []money.Parts, keys map[int64]*keyL
 	for i := range wants {
 		w := &wants[i]
 		k := keys[w.Key]
-		// A period of another kind than the key has now: the node will hear of it.
+		// A period of another kind than the key has now: the feed notifies the node.
 		if w.Key == 0 || grant && (k == nil || k.kind != kindOfPeriod(w.Period)) {
 			continue
 		}
@@ -251,8 +251,8 @@ func keysOf(wants []Want) []int64 {
 	return slices.Compact(keys)
 }
 
-// placesOf are the buckets of wants. DIEM that nobody asked for are left out:
-// asking is what makes the bucket of a day.
+// placesOf are the buckets of wants. DIEM that no want asks for are left out:
+// asking makes the bucket of a day.
 func placesOf(wants []Want) (ids []placeID) {
 	for i := range wants {
 		if wants[i].Key != 0 {

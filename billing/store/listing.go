@@ -58,15 +58,15 @@ type listing[R any] struct {
 
 const (
 	// rowsLooked is how many rows a page looks at. A filter without an index of its own may leave
-	// a page short; the next page goes on behind it.
+	// a page short; the next page continues behind it.
 	rowsLooked = 2000
-	// pageless stands for a list without pages, of a command.
+	// pageless means a list without pages, of a command.
 	pageless = math.MaxInt32
 	// rowsGrow is how many times as many rows as before are read next, where few of them match.
 	rowsGrow = 4
 )
 
-// readPage gives the rows of a page, and the row behind which the list goes on; nil: nowhere.
+// readPage gives the rows of a page, and the row behind which the list continues; nil: at its end.
 func (l *listing[R]) readPage(s *sqlStore, most int) (found []*R, next *R, err error) {
 	err = s.read(func(q *Query) error {
 		found, next = nil, nil

@@ -29,7 +29,7 @@ func (p JobPlace) behind() []any {
 	return []any{p.CreatedUs, p.ID}
 }
 
-// FindJobs lists jobs, the latest first. next is where the list goes on; nil: nowhere.
+// FindJobs lists jobs, the latest first. next is where the list continues; nil: at its end.
 func (s *sqlStore) FindJobs(f JobFilter, most int) (rows []*JobRow, next *JobRow, err error) {
 	l := listing[JobRow]{text: jobs.brief, order: "created_us, id", down: true, scan: jobs.scan, behind: f.Behind.behind(),
 		place: func(r *JobRow) []any { return r.Place().behind() }, matches: f.matches}
@@ -42,7 +42,7 @@ func (s *sqlStore) FindJobs(f JobFilter, most int) (rows []*JobRow, next *JobRow
 func (f *JobFilter) matches(r *JobRow) bool { return f.Model == "" || r.Model == f.Model }
 
 // FindReviews lists reviews of a character, or of all, hidden ones included, the latest first. next
-// is where the list goes on; nil: nowhere.
+// is where the list continues; nil: at its end.
 func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) (rows []*ReviewRow, next *ReviewRow, err error) {
 	l := listing[ReviewRow]{text: reviews.brief, order: "r.created_us, r.id", down: true, scan: reviews.scan, behind: behind.behind(),
 		place: func(r *ReviewRow) []any { return []any{r.CreatedUs, r.ID} }}
@@ -50,7 +50,7 @@ func (s *sqlStore) FindReviews(slug string, behind JobPlace, most int) (rows []*
 	return l.readPage(s, most)
 }
 
-// KeysOf lists keys by their numbers. next is where the list goes on; nil: nowhere.
+// KeysOf lists keys by their numbers. next is where the list continues; nil: at its end.
 func (s *sqlStore) KeysOf(f KeyFilter, most int) (rows []*KeyRow, next *KeyRow, err error) {
 	l := listing[KeyRow]{text: keys.brief, order: "k.no", scan: keys.scan, place: (*KeyRow).place, matches: f.matches}
 	switch {

@@ -95,7 +95,7 @@ func (l *loader) line(b []byte) error {
 	return l.readHeader(b)
 }
 
-// readHeader prepares for the rows of a table. Only what Dump writes is taken: names
+// readHeader prepares for the rows of a table. Only the names that Dump writes are taken: names
 // from a file do not get into statements.
 func (l *loader) readHeader(b []byte) error {
 	var named dumpTable
@@ -138,7 +138,7 @@ func (l *loader) readHeader(b []byte) error {
 func (l *loader) full() int { return loadedAtOnce / l.width }
 
 // marks are the parameters of some rows: ($1, $2), ($3, $4). SQLite compares each
-// name with all before it, so that its parameters have none: (?, ?), (?, ?).
+// name with all before it, so that its parameters have no names: (?, ?), (?, ?).
 func (l *loader) marks(rows int) string {
 	var b strings.Builder
 	for i := range rows * l.width {
@@ -227,7 +227,7 @@ func (l *loader) row(b []byte) error {
 	return nil
 }
 
-// keeps says of which progress p the journal goes on in the restored store.
+// keeps says of which progress p the journal continues in the restored store.
 func (l *loader) keeps() string {
 	if l.q.s.shared {
 		return "false"
@@ -267,7 +267,7 @@ func (l *loader) finish() error {
 		}
 	}
 	statements := []string{
-		// Whoever was at a payment is not there any more.
+		// The process that had a payment's lease is not there any more.
 		"UPDATE payment SET lease_us = 0, next_us = CASE WHEN " + paymentLeft + " THEN 0 ELSE next_us END",
 		// Where a charge was still in a journal, which is not in a backup, nothing was paid;
 		// and the number of that hold may come again.
@@ -293,7 +293,7 @@ func (l *loader) finish() error {
 			"SELECT setval(pg_get_serial_sequence('review', 'no'), (SELECT coalesce(max(no), 1) FROM review))",
 			"SELECT setval(pg_get_serial_sequence('audit', 'no'), (SELECT coalesce(max(no), 1) FROM audit))")
 	} else {
-		// Streams of other nodes that were under way can be settled by nobody here.
+		// Streams of other nodes that were under way cannot be settled here.
 		statements = append(statements, "DELETE FROM open_progress WHERE node <> 1")
 	}
 	for _, text := range statements {

@@ -22,8 +22,8 @@ type MoneyFilter struct {
 // MoneyPlace is a place in a list of movements.
 type MoneyPlace struct{ AtUs, Entry int64 }
 
-// MoneyIn lists what entries of a kind have booked for customers, in the order of time; for one
-// customer, in the order of booking. next is where the list goes on; nil: nowhere.
+// MoneyIn lists the bookings of entries of a kind for customers, in the order of time; for one
+// customer, in the order of booking. next is where the list continues; nil: at its end.
 func (s *sqlStore) MoneyIn(f MoneyFilter, most int) (rows []*Booking, next *Booking, err error) {
 	l := listing[Booking]{text: selectBooking, order: "e.ts_us, e.id", scan: scanBooking, matches: f.matches,
 		place: func(b *Booking) []any { return []any{b.AtUs, b.Entry} }}
@@ -49,7 +49,7 @@ func (f *MoneyFilter) matches(b *Booking) bool {
 		(f.ToUs == 0 || b.AtUs < f.ToUs)
 }
 
-// schema15 was added in version 15: what all balances moved by on each day.
+// schema15 was added in version 15: the movement of all balances on each day.
 const schema15 = `
 -- The sum of the postings to customers by the UTC day of their entry, counted from 1970-01-01.
 CREATE TABLE balance_day(day {I64} NOT NULL, currency {I64} NOT NULL, amount {I64} NOT NULL, PRIMARY KEY(day, currency)) {KEYED};
@@ -64,7 +64,7 @@ const (
 		WHERE id = $1 ON CONFLICT(day, currency) DO UPDATE SET amount = balance_day.amount + excluded.amount`
 )
 
-// dayMove is what an entry moves all balances of a currency by.
+// dayMove is the amount by which an entry moves all balances of a currency.
 type dayMove struct {
 	currency money.Currency
 	entry    int64
@@ -100,13 +100,13 @@ func (r *Recount) countBalanceDays(q *Query) error {
 		GROUP BY day, currency HAVING sum(amount) <> sum(posted)`)
 }
 
-// LiabilityDay is what all accounts had at the end of a day.
+// LiabilityDay is the balance of all accounts at the end of a day.
 type LiabilityDay struct {
 	Day      int32
 	Balances money.Parts
 }
 
-// Liability is what all accounts had at the end of each day, the latest first, by the sums of days.
+// Liability is the balance of all accounts at the end of each day, the latest first, by the sums of days.
 func (s *sqlStore) Liability(first, last int32) (days []LiabilityDay, err error) {
 	err = s.Report(context.Background(), func(q *Query) error {
 		sum, at := money.Parts{}, first

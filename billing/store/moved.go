@@ -11,7 +11,7 @@ import (
 	"farebox/billing/money"
 )
 
-// What moves a balance besides charges. Refunds, debt that is paid and charges that the
+// Movements of a balance besides charges. Refunds, debt that is paid and charges that the
 // house waives count as consumption, too: each has a record of its request, where that is
 // known, in pages of node 0 and in usage_moved. The records are written when their
 // transaction ends, under the cursor of node 0, which numbers them in the order of commits.
@@ -326,16 +326,16 @@ func sortPostings(list []posting) {
 	})
 }
 
-// What a recount checks of movements (moved.go): that the postings of every account and
+// The checks of a recount on movements (moved.go): that the postings of every account and
 // currency have numbers without a gap and balances that follow from one another, up to
-// what its buckets hold; and that consumption besides charges is what its entries say.
+// the sum of its buckets; and that consumption besides charges agrees with its entries.
 
 // movedAccount adds up consumption besides charges, of one account.
 type movedAccount struct {
 	refunded, correctedPaid money.Parts // by postings
 	moved                   [journal.Waived + 1]money.Parts
 	movedDaily, movedDetail usagePrint
-	owedLeft, owedOfCharges money.Nano // by the rows of what is owed
+	owedLeft, owedOfCharges money.Nano // by the rows of debts
 }
 
 func (c *movedAccount) addMoved(r *journal.Record) {

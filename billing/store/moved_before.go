@@ -7,7 +7,7 @@ import (
 	"farebox/billing/money"
 )
 
-// What stores from before version 11 say of their past: movements get their numbers, and
+// Upgrade of stores from before version 11: movements get their numbers, and
 // refunds, payments of debt and waived charges the requests that they were for.
 
 // numberMoved brings the postings to customers into order and says why entries were made.

@@ -10,7 +10,7 @@ import (
 	"farebox/billing/money"
 )
 
-// ErrReclaimed says that this node's leases were taken back: what it has in
+// ErrReclaimed says that this node's leases were taken back: the money in its
 // memory is not its own any more. The next Beat says so, too, and with that the
 // node may go on.
 var ErrReclaimed = errors.New("the leases of this node were taken back")
@@ -252,7 +252,7 @@ func (s *postgresStore) Changes(after uint64) ([]Change, error) {
 var _ Shared = (*postgresStore)(nil)
 
 // Recalls of leases, and their answers, are changes: a node reads in the feed
-// what it is asked for, and whoever asks reads who has answered.
+// the requests to it, and the asking node reads which nodes have answered.
 
 const (
 	// sqlHolders are the other nodes with a session that have leases of accounts.

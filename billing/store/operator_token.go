@@ -19,7 +19,7 @@ var (
 	addToken = tokens.statement("INSERT INTO operator_token{INSERT} ON CONFLICT(id) DO NOTHING")
 )
 
-// OperatorStore has the operators' tokens and what they did.
+// OperatorStore has the operators' tokens and their actions.
 type OperatorStore interface {
 	// As is a view of the store for one operation, whose first change writes the entry, too.
 	As(e *AuditEntry) Store
@@ -43,7 +43,7 @@ func (s *sqlStore) AddOperatorToken(r *TokenRow) error {
 	})
 }
 
-// OperatorTokens lists all tokens, the latest first. next is where the list goes on; nil: nowhere.
+// OperatorTokens lists all tokens, the latest first. next is where the list continues; nil: at its end.
 func (s *sqlStore) OperatorTokens(behind JobPlace, most int) (rows []*TokenRow, next *TokenRow, err error) {
 	l := listing[TokenRow]{text: tokens.brief, order: "created_us, id", down: true, scan: tokens.scan, behind: behind.behind(),
 		place: func(r *TokenRow) []any { return []any{r.CreatedUs, r.ID} }}

@@ -9,7 +9,7 @@ import (
 	"farebox/config/fair"
 )
 
-// PaymentState is where a payment of a wallet stands. The numbers are stored.
+// PaymentState is the state of a wallet's payment. The numbers are stored.
 type PaymentState uint8
 
 // The states of a payment. They are named in paymentStates. Nothing leaves the last two.
@@ -36,7 +36,7 @@ func (s PaymentState) Open() bool { return s == PaymentSubmitted || s == Payment
 // Paid says that the credit of a payment is in its account.
 func (s PaymentState) Paid() bool { return s == PaymentCredited || s == PaymentFinal }
 
-// PaymentRow is a signed payment of a wallet. It is there before anybody else hears of
+// PaymentRow is a signed payment of a wallet. It is stored before a facilitator gets
 // the payment, and stays for ever: the same payment is never credited again.
 type PaymentRow struct {
 	ID          string       `db:"id"`
@@ -53,7 +53,7 @@ type PaymentRow struct {
 	Epoch       int64        `db:"epoch,late"`              // counts credits from 1, the one to come included
 	Version     int64        `db:"version,late"`            // counts changes from 1; guards updates
 	Owner       uint32       `db:"owner"`                   // the node that works on it
-	LeaseUs     int64        `db:"lease_us"`                // and until when nobody else may
+	LeaseUs     int64        `db:"lease_us"`                // and until when it is the only one
 	Tries       int32        `db:"tries,late"`              // how often a facilitator was asked to settle it
 	Looks       int32        `db:"looks,late"`              // how often the chain was asked since its state changed
 	NextUs      int64        `db:"next_us"`                 // when it is to be asked again
@@ -126,15 +126,15 @@ type PaymentStore interface {
 	OpenPayments(wallet string) (int, error)
 	// PaymentFits says whether AddPayment would take a payment of a wallet and an owner.
 	PaymentFits(wallet string, share fair.Owner, most, mostOfWallet int) (bool, error)
-	// TakePayment makes a node the only one that is at a payment until a time, unless the
-	// row has changed, or has ended, or somebody else is at it. It writes that into r.
+	// TakePayment makes a node the only one that works on a payment until a time, unless the
+	// row has changed, or has ended, or another node works on it. It writes that into r.
 	TakePayment(r *PaymentRow, owner uint32, untilUs, nowUs int64) (ok bool, err error)
 	// UpdatePayment writes the state of r, without its identity, account and epoch, unless
 	// the row has changed since r was read. It does not credit: CreditPayment does. The
 	// order of a payment that ends is removed.
 	UpdatePayment(r *PaymentRow) (ok bool, err error)
-	// DuePayments gives payments that have not ended, at which nobody is, and which are
-	// to be looked at, those that have waited longest first.
+	// DuePayments gives payments that have not ended, that no process works on, and that are
+	// due, those that have waited longest first.
 	DuePayments(nowUs int64, most int) ([]*PaymentRow, error)
 	// FreePayments ends the leases of an earlier process of a node.
 	FreePayments(owner uint32, nowUs int64) error
@@ -148,7 +148,7 @@ type PaymentStore interface {
 	// wallet if it has none yet, in one transaction. It gives the row as it is
 	// afterwards; applied is false where it was credited before, or cannot be any more.
 	CreditPayment(c *PaymentCredit) (row *PaymentRow, applied bool, err error)
-	// ReversePayment takes back what CreditPayment booked in an epoch, once; what the
+	// ReversePayment takes back the booking of CreditPayment in an epoch, once; money that the
 	// account does not have becomes debt. The payment is submitted again, in the next
 	// epoch.
 	ReversePayment(c *PaymentReversal) (row *PaymentRow, applied bool, err error)
@@ -227,7 +227,7 @@ func (s *sqlStore) AddPayment(r *PaymentRow, most, mostOfWallet int) (existing *
 		}
 		tried = true
 		n, err := addPayment.exec(t, &added)
-		if err == nil && n == 0 { // somebody was faster, and has committed
+		if err == nil && n == 0 { // another node was faster, and has committed
 			existing, err = payments.one(&t.Query, "id = $1", r.ID)
 		}
 		return err
@@ -326,7 +326,7 @@ func (f *PaymentFilter) matches(r *PaymentRow) bool {
 	return (f.Account == 0 || r.Account == f.Account) && (f.State == 0 || r.State == f.State) && (!f.Open || r.State.Open())
 }
 
-// alonePayments lets nobody else credit payments, or link wallets, until t ends.
+// alonePayments keeps other transactions from crediting payments and linking wallets until t ends.
 func (t *tx) alonePayments() error {
 	var value int64
 	return t.Row("SELECT value FROM counter WHERE name = 'wallet' {LOCK}").Scan(&value)
@@ -337,8 +337,8 @@ func (t *tx) payment(id string) (*PaymentRow, error) {
 	return payments.one(&t.Query, "id = $1 {LOCK}", id)
 }
 
-// paymentRef is the reference of the credit of a payment in an epoch; what takes it
-// back has more behind it.
+// paymentRef is the reference of the credit of a payment in an epoch; that of its
+// reversal has more behind it.
 func paymentRef(id string, epoch int64) string { return fmt.Sprintf("payment:%s:%d", id, epoch) }
 
 const paymentBack = ":reversed"

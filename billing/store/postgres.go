@@ -31,7 +31,7 @@ type postgresStore struct {
 const oldestPostgres = 150000
 
 // Connections of a node, and how long it waits for one thing. Operations on
-// leases are what requests may wait for, so they give up first.
+// leases may keep requests waiting, so they give up first.
 const (
 	postgresWriters  = 8
 	postgresReaders  = 4

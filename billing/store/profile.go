@@ -10,7 +10,7 @@ import (
 	"farebox/billing/money"
 )
 
-// ProfileRow is what operators write down about an account.
+// ProfileRow has an operator's notes about an account.
 type ProfileRow struct {
 	No         uint32     `db:"no,late"`
 	ID         string     `db:"id"`
@@ -110,7 +110,7 @@ type AccountPlace struct {
 	No        uint32
 }
 
-// accountLine is what decides about an account in a list.
+// accountLine has the members that a list of accounts filters by.
 type accountLine struct {
 	AccountPlace
 	status AccountStatus

@@ -43,7 +43,7 @@ CREATE TABLE usage_export(
 CREATE INDEX entry_charge ON entry(node, seq_last) WHERE kind = 'CHARGE';
 `
 
-// SumNode stands for the sums of pruned requests where others stand for nodes. The sums of a
+// SumNode is the node number of the sums of pruned requests. The sums of a
 // day are at its end.
 const SumNode = math.MaxUint32
 
@@ -163,7 +163,7 @@ type pruning struct {
 	*tx
 	day             int32
 	bounds          map[uint32]uint64
-	pages, requests int // what it may still prune
+	pages, requests int // the number it may still prune
 	of              uint32
 	sums            map[sumID]*sumRow
 	late            map[lateID]*lateRow
@@ -352,7 +352,7 @@ const (
 		entries_bundled = excluded.entries_bundled, entries_usd = excluded.entries_usd`
 )
 
-// write writes what has been added up of an account.
+// write writes the sums of an account.
 func (p *pruning) write() error {
 	ended := calendar.Date(p.day)
 	sums, late := p.bulk(sqlUsageSum), p.bulk(sqlUsageLate)

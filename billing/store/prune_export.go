@@ -55,7 +55,7 @@ func (s *sqlStore) AddExport(r *ExportRow) error {
 	})
 }
 
-// EndExport notes that what is in a file was pruned.
+// EndExport notes that the rows of a file were pruned.
 func (s *sqlStore) EndExport(r *ExportRow) error {
 	return s.write(func(t *tx) error {
 		_, err := t.exec("UPDATE usage_export SET pruned = 1 WHERE day = $1 AND part = $2", calendar.Date(r.Day), r.Part)
@@ -134,7 +134,7 @@ func (q *Query) usageOf(day int32, names *UsageNames, do func(n *UsageNames, nod
 	return err
 }
 
-// countSumsOfUsage adds what was pruned to what the pages say, and checks that it is before the
+// countSumsOfUsage adds pruned sums to those of the pages, and checks that they are before the
 // day up to which was pruned, and that late parts fit their postings.
 func (r *Recount) countSumsOfUsage(q *Query, hours map[recountHour]journal.Entries) error {
 	pruned, err := q.Pruned()

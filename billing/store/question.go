@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// schema13Questions has what nodes ask each other.
+// schema13Questions has the questions of nodes to each other.
 const schema13Questions = `
 -- What a node asks the others, and their answers. to_node 0: all of them. A node takes a
 -- question with a row of its own, done 0, so that it answers once. Rows last as long as the
@@ -29,7 +29,7 @@ type Questions interface {
 	Ask(to uint32, body []byte, ends time.Duration) (no int64, err error)
 	// Take gives this node the question to answer. ok: it is for this node, open, and was never taken before.
 	Take(no int64) (body []byte, ok bool, err error)
-	// Reply answers a question that this node took. When nobody waits for it any more, it changes nothing.
+	// Reply answers a question that this node took. When no node waits for it any more, it changes nothing.
 	Reply(no int64, body []byte) error
 	// Replies are the nodes that took a question. Those that have not answered yet have no body.
 	Replies(no int64) (map[uint32][]byte, error)
@@ -80,7 +80,7 @@ func (s *postgresStore) Take(number int64) (body []byte, ok bool, err error) {
 		}
 		err = t.Row("SELECT body FROM question WHERE no = $1", number).Scan(&body)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // nobody waits any more
+			return nil // no node waits any more
 		}
 		ok = err == nil
 		return err

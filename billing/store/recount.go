@@ -113,7 +113,7 @@ func (r *Recount) fault(format string, args ...any) {
 }
 
 // none faults every row of a query that should give none; into is where its
-// columns are read to, and what fault says.
+// columns are read to, for the text of fault.
 func (r *Recount) none(q *Query, fault string, into []any, text string) error {
 	return q.Each(func(rows *sql.Rows) error {
 		err := rows.Scan(into...)
@@ -328,7 +328,7 @@ type (
 	}
 )
 
-// countHours compares the figures of hours with what was found.
+// countHours compares the figures of hours with the recounted ones.
 func (r *Recount) countHours(q *Query, hours map[recountHour]journal.Entries) error {
 	err := q.Each(func(rows *sql.Rows) error {
 		var id recountHour

@@ -46,7 +46,7 @@ type RequestRow struct {
 	Code      string     `db:"code"`
 	Cause     string     `db:"cause"` // why it ended early
 	TookMs    int64      `db:"took_ms"`
-	Flags     int64      `db:"flags"` // journal.Flags of what it was charged
+	Flags     int64      `db:"flags"` // journal.Flags of its charge
 	Refused   bool       `db:"refused"`
 	LimitBy   string     `db:"limit_by"`  // the limit that refused it
 	Hold      money.Nano `db:"hold"`      // set aside for it
@@ -140,7 +140,7 @@ func (s *sqlStore) Requests(f RequestFilter, most int) (found []*RequestRow, nex
 		l.add("r.model = ", f.Model, true)
 	}
 	// PostgreSQL takes refusals and accounts to be independent. With both it would read all
-	// refusals for an account that has none.
+	// refusals for an account without refusals.
 	if f.Refused && len(l.args) == 0 {
 		l.terms = append(l.terms, "r.refused = 1")
 	}

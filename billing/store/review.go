@@ -19,7 +19,7 @@ type reviewStore interface {
 	FindReviews(slug string, behind JobPlace, most int) (rows []*ReviewRow, next *ReviewRow, err error)
 	HideReview(id string, hide bool, nowUs int64) (*ReviewRow, error)
 	// Reviews are those of a character, newest first; with hidden, the hidden ones, too.
-	// An empty slug stands for all characters.
+	// An empty slug means all characters.
 	Reviews(slug string, hidden bool) ([]*ReviewRow, error)
 	// Ratings are those of all reviews that are shown.
 	Ratings() ([]Rating, error)
@@ -35,7 +35,7 @@ type reviewStore interface {
 type ReviewRow struct {
 	ID          string `db:"id"`
 	Slug        string `db:"slug"`
-	Account     uint32 `db:"account"` // 0: somebody without one
+	Account     uint32 `db:"account"` // 0: a client without one
 	AccountName string `db:"name" from:"coalesce(a.name, '')"`
 	Rating      int    `db:"rating"`
 	Locale      string `db:"locale"` // empty: none

@@ -57,7 +57,7 @@ CREATE TABLE posting(
 CREATE TABLE house(book TEXT NOT NULL, currency {I64} NOT NULL, balance {I64} NOT NULL, PRIMARY KEY(book, currency)) {KEYED};
 ` + usageDay + schema2 + schema3 + schema4 + schema6 + schema7 + schema8 + schema9 + schema10 + schema11 + schema12 + schema13 + schema14 + schema15 + postingNo
 
-// usageDay is new in version 5: daily usage by the kind of what was sold.
+// usageDay is new in version 5: daily usage by the kind of sold units.
 const usageDay = `
 -- Usage by day of admission and by kind of what was sold (money.Kind). A request
 -- counts with the last of its lines and the first currency that paid.
@@ -214,8 +214,8 @@ CREATE INDEX voice_account ON voice(account, created_us);
 CREATE INDEX voice_expires ON voice(expires_us);
 `
 
-// schema8 is what version 8 added: what wallets pay, whose their credit is, and what
-// moved the balance of an account besides charges.
+// schema8 was added in version 8: payments of wallets, the accounts of their credit, and
+// movements of a balance besides charges.
 const schema8 = `
 -- Signed payments of wallets (PaymentRow). A row is there before anybody else hears of
 -- the payment. state: 1 submitted, 2 refused, 3 credited, 4 final, 5 dead. epoch counts
@@ -301,7 +301,7 @@ DROP INDEX job_account;
 CREATE INDEX job_account ON job(account, created_us, id);
 `
 
-// schema12 was added in version 12: operators, and what they know of accounts.
+// schema12 was added in version 12: operators, and accounts' profiles for them.
 const schema12 = `
 -- Every change by an operator (AuditRow). The row of this counter lets operators change the
 -- store one after the other.
@@ -344,15 +344,15 @@ CREATE UNIQUE INDEX IF NOT EXISTS posting_no ON posting(account, currency, no) W
 `
 
 // fence lets processes of an older farebox book nothing any more: it does not
-// know what this one writes. Their nodes come back with this one, and their
+// know this one's records. Their nodes come back with this one, and their
 // journals, too.
 const fence = `
 UPDATE applied SET inc = inc + 1 WHERE node IN (SELECT no FROM node);
 UPDATE node SET inc = inc + 1;
 `
 
-// migrations bring a database forward from version i+1 to i+2, with what is in
-// it. PostgreSQL was never at version 1.
+// migrations bring a database and its rows forward from version i+1 to i+2.
+// PostgreSQL was never at version 1.
 var migrations = []string{`
 ALTER TABLE account ADD COLUMN diem_daily {I64} NOT NULL DEFAULT 0;
 ALTER TABLE api_key ADD COLUMN limit_text_usd TEXT NOT NULL DEFAULT '';
@@ -448,7 +448,7 @@ func (s *sqlStore) migrate() error {
 	})
 }
 
-// divideDays makes of daily usage by class, in usage_day4, what was sold: by the
+// divideDays turns daily usage by class, in usage_day4, into sold units: by the
 // types that models have now, which nothing changes any more.
 func (q *Query) divideDays() error {
 	var parts []string

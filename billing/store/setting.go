@@ -9,7 +9,7 @@ import (
 type Settings interface {
 	// Setting is the value of a name, or nil.
 	Setting(name string) ([]byte, error)
-	// ChangeSetting replaces a value by what next makes of it, and tells the nodes of it as kind, if kind is not 0.
+	// ChangeSetting replaces a value by the result of next, and tells the nodes of it as kind, if kind is not 0.
 	ChangeSetting(name string, kind ChangeKind, next func(old []byte) ([]byte, error)) error
 	// Note changes nothing: a view for an audit entry (As) writes the entry.
 	Note() error

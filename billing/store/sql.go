@@ -16,10 +16,10 @@ import (
 )
 
 // sqlStore is common to both engines: all queries, written once, in
-// the SQL that SQLite, PostgreSQL and CockroachDB have in common. What differs
-// is a dialect. Writers lock in this order, so that none waits for another in
+// the SQL that SQLite, PostgreSQL and CockroachDB have in common. The differences
+// are a dialect. Writers lock in this order, so that none waits for another in
 // a circle: cursor or node, job, key, usage_day, buckets by account, currency and
-// day, leases, quotas, sums of accounts, then what moved, house and change at the end of the transaction.
+// day, leases, quotas, sums of accounts, then moved, house and change at the end of the transaction.
 type sqlStore struct {
 	dialect        *dialect
 	writer, reader *sql.DB
@@ -36,7 +36,7 @@ type sqlStore struct {
 // DB is the connection that writes, for tests of the tables.
 func (s *sqlStore) DB() *sql.DB { return s.writer }
 
-// Readers are the connections that read, for tests of what lists cost.
+// Readers are the connections that read, for tests of the cost of lists.
 func (s *sqlStore) Readers() []*sql.DB {
 	if s.reports == nil {
 		return []*sql.DB{s.reader}
@@ -66,7 +66,7 @@ const (
 	attemptMost  = 200 * time.Millisecond
 )
 
-// try runs do until it succeeds or fails for good. What do did in an attempt
+// try runs do until it succeeds or fails for good. The work of do in an attempt
 // that failed is undone, or does no harm when done again.
 func (s *sqlStore) try(timeout time.Duration, do func(context.Context) error) error {
 	pause := attemptPause
@@ -176,7 +176,7 @@ type tx struct {
 	changes []Change
 	moved   []journal.Record // consumption besides charges (moved.go)
 	last    uint64           // number of the last of changes, once they are written
-	failed  error            // of a bulk: the first, what fails after it says less
+	failed  error            // of a bulk: the first, as later ones say less
 	audited *AuditEntry      // that it writes
 }
 

@@ -50,7 +50,7 @@ const _ = uint(sqlite3.SQLITE_VERSION_NUMBER - 3_051_003)
 const (
 	writerPragmas = "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=foreign_keys(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-8192)&_pragma=wal_autocheckpoint(4000)" +
-		"&_pragma=secure_delete(FAST)" // what is removed is overwritten where that writes no further page
+		"&_pragma=secure_delete(FAST)" // removed rows are overwritten where that writes no further page
 	// Reports jump between rows of one account, ten MB for a large one.
 	reportPragmas = "?mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-16384)"
 	readerPragmas = "?mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(ON)&_pragma=temp_store(MEMORY)&_pragma=cache_size(-2048)"

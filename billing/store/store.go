@@ -76,7 +76,7 @@ type Store interface {
 	OpenProgress() ([]journal.Record, error)
 	ExpireDIEM(account uint32, day int32, nowUs int64) error
 	StaleDIEM(before int32) ([]StaleDIEM, error)
-	// Shortfall is what was delivered and not charged so far, Debt what of it is
+	// Shortfall is the cost delivered and not charged so far, Debt the part of it that is
 	// owed still.
 	Shortfall() (money.Nano, error)
 	Debt() (money.Nano, error)
@@ -115,8 +115,8 @@ type AccountRow struct {
 	CreatedUs int64
 	DIEMDaily money.Nano  // allowance of each UTC day
 	LastDIEM  int32       // the latest day that has DIEM in the store; 0: none
-	Avail     money.Parts // leased to nobody; DIEM: of the asked day
-	Leased    money.Parts // to nodes, what their open holds set aside included; DIEM: of the asked day
+	Avail     money.Parts // in no lease; DIEM: of the asked day
+	Leased    money.Parts // to nodes, the money in their open holds included; DIEM: of the asked day
 	Spent     money.Parts // since the account exists
 	Refunded  money.Nano  // of that, in all currencies
 	Debt      money.Nano  // of the account, still unpaid
@@ -160,16 +160,16 @@ type Credit struct {
 	Refund    bool            // of the cost of a request: kind REFUND, from the book refunds
 	Charge    *journal.Record // of that request; nil: it is not known
 	NowUs     int64
-	Booked    *Booking // what Credit has booked, now or before
+	Booked    *Booking // the booking by Credit, now or before
 }
 
-// StaleDIEM are allowances of a day that is over.
+// StaleDIEM are allowances of a past day.
 type StaleDIEM struct {
 	Account uint32
 	Day     int32
 }
 
-// Digest stands for a key's secret everywhere: HMAC-SHA256 under the pepper of
+// Digest replaces a key's secret everywhere: HMAC-SHA256 under the pepper of
 // this store. A copy of the database alone is of no use to a thief.
 type Digest [sha256.Size]byte
 
@@ -184,10 +184,10 @@ var ErrManyKeys = fmt.Errorf("the account has %d live keys, which is the most al
 
 // Shared is a Store that several nodes work on.
 // The embedded store is not a sharedStore. A bucket of money, and a key's limit in
-// a period, is divided into what is spent, what each node has leased and what
+// a period, is divided into the spent part, each node's lease and the part that
 // is left; a node spends its leases without asking, and Apply takes its
-// charges out of them. What a charge finds no lease for, because it was taken
-// back meanwhile, comes from what is left, then from the house (late).
+// charges out of them. The part that no lease covers, because it was taken
+// back meanwhile, comes from the rest, then from the house (late).
 // Whatever brings money to an account that owes pays that first: Apply, Grant,
 // Return, Credit.
 type Shared interface {
@@ -208,10 +208,10 @@ type Shared interface {
 	// changes nothing and gives the same granted amounts: its answer may have
 	// been lost. Each answer has one funds for each want, in their order.
 
-	// Grant leases what is wanted, as far as there is enough: never below 0.
+	// Grant leases the wanted amounts, as far as there is enough: never below 0.
 	Grant(op uint64, wants []Want) ([]Funds, error)
-	// Return gives back unspent rests, at most what is leased, and with that answers
-	// recalls, whose numbers it is given: what is free here has come back then.
+	// Return gives back unspent rests, at most the leased amounts, and with that answers
+	// recalls, whose numbers it is given: the free money here has come back then.
 	Return(op uint64, rests []Want, recalls ...uint64) ([]Funds, error)
 	// LastOp is the number of the last operation.
 	LastOp() (uint64, error)
@@ -228,17 +228,17 @@ type Shared interface {
 	ReleaseNode(nameOrID string) error
 	Nodes() ([]NodeRow, error)
 
-	// Changes gives what changed after a number, in order and without gaps; a
+	// Changes returns the changes after a number, in order and without gaps; a
 	// change is there as soon as its transaction has committed.
 	Changes(after uint64) ([]Change, error)
-	// Recall asks all nodes but one for what they do not need of accounts: a change
+	// Recall asks all nodes but one for money of accounts that they do not need: a change
 	// for each of them.
 	Recall(but uint32, accounts ...uint32) ([]Recall, error)
 	// Recalled gives the results of recalls, in their order.
 	Recalled(list []Recall) ([]Recalled, error)
 }
 
-// ErrFenced says that another process goes on as this node.
+// ErrFenced says that another process has become this node.
 var ErrFenced = errors.New("another farebox has taken over this node")
 
 // Beat is the answer to a heartbeat.
@@ -266,8 +266,8 @@ type Funds struct {
 	Key         int64
 	Day, Period int32
 	Granted     money.Parts // moved by this operation
-	Lease       money.Parts // what this node may still spend
-	Avail       money.Parts // left: leased to nobody
+	Lease       money.Parts // money that this node may still spend
+	Avail       money.Parts // left: in no lease
 	Others      money.Parts // leased to other nodes
 	Debt        money.Nano  // of the account; with key 0
 }
@@ -309,7 +309,7 @@ const (
 	ChangeAccount   ChangeKind = 1 + iota // made or changed
 	ChangeKey                             // made, changed or revoked
 	ChangeCredit                          // money came in
-	ChangeRecall                          // a node, which Key names, needs what others do not
+	ChangeRecall                          // a node, which Key names, needs money that others do not need
 	ChangeAllowance                       // of DIEM
 	changePepper
 	ChangeDebt     // the account owes more or less

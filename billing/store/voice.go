@@ -43,7 +43,7 @@ var (
 
 func (s *sqlStore) AddVoice(r *VoiceRow) error {
 	return s.unique(s.write(func(t *tx) error {
-		// Those who add voices of one account come one after the other.
+		// Concurrent inserts of voices of one account run one after the other.
 		var n int
 		err := t.lockRows("SELECT no FROM account WHERE no = $1 {LOCK}", r.Account)
 		if err == nil {

@@ -35,7 +35,7 @@ type WalletStore interface {
 	// own, key becomes one of that.
 	UnlinkWallet(address string, key *KeyRow) (retired int64, err error)
 	// WalletKeys gives the live keys of wallets, those that were made last first; before: with smaller
-	// numbers. next is where the list goes on; nil: nowhere.
+	// numbers. next is where the list continues; nil: at its end.
 	WalletKeys(before int64, most int) (rows []*KeyRow, next *KeyRow, err error)
 	// AddWalletKey makes the key of a wallet, unless there is one with its digest.
 	AddWalletKey(key *KeyRow) error
@@ -135,7 +135,7 @@ func (t *tx) retireKey(digest Digest, nowUs int64) (number int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// No secret and no wallet has it: nobody can choose the text that it is of.
+	// No secret and no wallet has it: no client can choose its text.
 	other := sha256.Sum256([]byte("retired key " + id))
 	_, err = t.exec("UPDATE api_key SET revoked_us = $2, secret_mac = $3, version = version + 1 WHERE no = $1", number, nowUs,
 		other[:])

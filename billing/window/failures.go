@@ -2,7 +2,7 @@ package window
 
 import "farebox/config"
 
-// Failures count what failed of one caller and block it when that is too much
+// Failures count one caller's failures and block it when they are too many
 // (addendum 3.6).
 type Failures struct {
 	startNs int64 // of Instant.Mono, as every time here

@@ -19,12 +19,12 @@ const (
 // absurd token count neither overflows nor blocks a key for years.
 const maxDebtNs = 24 * HourNs
 
-// Window is what one account used of one model, or one key of all models.
+// Window is one account's use of one model, or one key of all models.
 //
 // Minutes and hours are GCRA with a burst of the whole limit, unless the config
 // says less for a minute: the state is the theoretical arrival time, "used up
 // to then". A caller that used nothing for a period gets its whole limit at once and
-// what becomes free meanwhile, twice the limit within the first period at most.
+// the part that becomes free meanwhile, twice the limit within the first period at most.
 // Days and months are counters that begin again with the UTC calendar.
 type Window struct {
 	Minute, Hour, Tokens int64 // theoretical arrival times, Instant.Mono
@@ -42,7 +42,7 @@ type Refusal struct {
 }
 
 // Check says whether something that counts as n requests may pass; it changes
-// nothing. Like tokens, what counts as more than the whole limit passes when
+// nothing. As with tokens, a request for more than the whole limit passes when
 // nothing else is in the window: refusing it would refuse it for ever.
 func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, refusal *Refusal) bool {
 	most, ahead := Burst(r)
@@ -70,7 +70,7 @@ func (w *Window) Check(r *config.Rate, now Instant, day int32, n, tokens int64, 
 	return true
 }
 
-// Commit takes what check allowed; now is of Instant.Mono.
+// Commit takes the use that Check allowed; now is of Instant.Mono.
 func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	if r.RPM > 0 {
 		w.Minute = max(w.Minute, now) + Span(n, r.RPM, MinuteNs)
@@ -95,7 +95,7 @@ func (w *Window) Commit(r *config.Rate, now int64, day int32, n, tokens int64) {
 	}
 }
 
-// Correct replaces an estimate of tokens by what was used. More may go past
+// Correct replaces an estimate of tokens by the real use. More may go past
 // the burst; less is given back, but never below now, which is of Instant.Mono.
 func (w *Window) Correct(r *config.Rate, now, estimate, actual int64) {
 	if r.TPM <= 0 {
@@ -136,7 +136,7 @@ func fits(tat, now, n, limit, period, ahead int64) bool {
 	return max(tat, now)+Span(n, limit, period)-now <= ahead
 }
 
-// Span is the time that n units of a limit of limit a period stand for.
+// Span is the time for n units of a limit of limit a period.
 func Span(n, limit, period int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(period))
 	if hi >= uint64(limit) {
@@ -158,7 +158,7 @@ func Left(tat, now, limit, period, ahead int64) int64 {
 	return int64(q)
 }
 
-// Units is how many units of a limit a time stands for.
+// Units is how many units of a limit a time is worth.
 func Units(ns, limit, period int64) int64 {
 	hi, lo := bits.Mul64(uint64(ns), uint64(limit))
 	if hi >= uint64(period) {

@@ -1,16 +1,15 @@
 package window
 
 // Hours count the blockchain credits of an account over the last 24 hours
-// (addendum 13, 429; D47). What open holds may cost counts from their admission;
-// what they did not cost in the end is taken off the hour in which they were
-// admitted.
+// (addendum 13, 429; D47). The highest cost of open holds counts from their admission;
+// the unused part is taken off the hour of their admission.
 //
 // They count by the hour, and the hour that began 24 hours ago counts whole: no
 // 24 hours ever have more than the cap, and credits come back within 25.
 //
 // They are in memory of this node alone: a restart begins with nothing counted,
 // and each of several nodes of a shared store lets through the cap divided by
-// the nodes that live.
+// the number of live nodes.
 type Hours struct {
 	newest int64 // the hour of the last request, of Instant.Mono
 	taken  [hoursSpan]int64
@@ -28,7 +27,7 @@ func (ho *Hours) roll(nowNs int64) {
 	ho.newest = hour
 }
 
-// Used is what counts now.
+// Used is the sum that counts now.
 func (ho *Hours) Used() (sum int64) {
 	for _, n := range ho.taken {
 		sum += n
@@ -43,7 +42,7 @@ func (ho *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
 	if over <= 0 {
 		return true
 	}
-	// The first hour after which enough has gone. What alone is more than the
+	// The first hour after which enough has gone. A request that alone is more than the
 	// cap never passes, and gets the time at which all else has gone.
 	back := ho.newest + hoursSpan
 	for h := ho.newest - hoursSpan + 1; h <= ho.newest; h++ {
@@ -57,13 +56,13 @@ func (ho *Hours) Check(n, most int64, now Instant, refusal *Refusal) bool {
 	return false
 }
 
-// Commit takes what check allowed and gives the hour in which it counts.
+// Commit takes the credits that Check allowed and gives the hour in which it counts.
 func (ho *Hours) Commit(n int64) (hour int64) {
 	ho.taken[ho.newest%hoursSpan] += n
 	return ho.newest
 }
 
-// Correct replaces what was taken in an hour by what was used.
+// Correct replaces the credits taken in an hour by those used.
 func (ho *Hours) Correct(hour, taken, used, nowNs int64) {
 	ho.roll(nowNs)
 	if at := min(hour, ho.newest); ho.newest-at < hoursSpan {

@@ -1,7 +1,7 @@
 package window
 
 // Tally counts the requests of a key in the calendar minute and hour, for the
-// answer to what it has used; nothing is decided on it.
+// answer about its use; nothing is decided on it.
 type Tally struct {
 	minute           int32
 	inMinute, inHour int32
@@ -19,7 +19,7 @@ func (t *Tally) Add(nowNs int64) {
 	t.inHour++
 }
 
-// At is what was counted in the minute and hour of a time.
+// At returns the counts in the minute and hour of a time.
 func (t *Tally) At(nowNs int64) (inMinute, inHour int64) {
 	minute := int32(nowNs / MinuteNs)
 	if t.minute == minute {

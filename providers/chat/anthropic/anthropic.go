@@ -3,9 +3,9 @@
 // event streams (stream.go) become chat completions.
 //
 // Nothing is decoded into structures: texts are copied as they are between
-// their quotes, so that what the model said reaches the client unchanged.
+// their quotes, so that the model's text reaches the client unchanged.
 //
-// What may not enter: anything the Messages dialect does not have.
+// Out of scope: anything the Messages dialect does not have.
 package anthropic
 
 import (

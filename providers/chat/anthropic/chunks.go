@@ -21,7 +21,7 @@ func (s *stream) content(text []byte) {
 	s.Say(0, text, nil)
 }
 
-// openBlock puts what a block has when it begins, all of it in a whole message.
+// openBlock puts the content of a block at its begin, all of it in a whole message.
 func (s *stream) openBlock(data []byte, i int32) {
 	switch kind := s.text(data, s.doc.Member(i, blockType)); string(kind) {
 	case "text":
@@ -108,7 +108,7 @@ func (s *stream) reasoning(text []byte) {
 	s.Put(e)
 }
 
-// detail puts what a client must send back for the model to go on thinking:
+// detail puts the data that a client must send back for the model to go on thinking:
 // the signature, whose text went out as reasoning_content, or the sealed block.
 func (s *stream) detail(kind string, value []byte, signature bool) {
 	if len(value) == 0 {

@@ -11,7 +11,7 @@ import (
 // Citations follow the block of text that they are for. Pages and search results
 // become url_citations; documents, which have no address, file_citations.
 
-// maxCited bounds what a stream keeps of citations until their block ends.
+// maxCited bounds the citations that a stream keeps until their block ends.
 const maxCited = 64 << 10
 
 // cited is one citation of this dialect; texts are escaped as in JSON.
@@ -67,7 +67,7 @@ func (c *cited) append(dst []byte, from, to int64) []byte {
 	return append(dst, "}}"...)
 }
 
-// places appends where in the document the text stands, as the model said it.
+// places appends where in the document the text is, by the model's word.
 func (c *cited) places(dst []byte) []byte {
 	for m := range jsontext.Members(c.raw, 1) {
 		switch string(m.Key) {

@@ -12,7 +12,7 @@ import (
 // models, by Anthropic's names of them. Clouds refuse requests that name others.
 type CloudBetas map[string]string
 
-// Keep leaves what the cloud knows in a request that Native has made.
+// Keep leaves the betas that the cloud knows in a request that Native has made.
 func (cb CloudBetas) Keep(r *proxy.Request, c *dialect.Chat) {
 	if r.Further[0][0] != betaHeader {
 		return

@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Vendor is Native for upstreams at Anthropic's own addresses, which count tokens beside
+// Vendor is Native for upstreams at Anthropic's own addresses, which count tokens besides
 // the messages. Clouds that sell its models count elsewhere, or not at all.
 type Vendor struct{ Native }
 

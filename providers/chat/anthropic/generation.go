@@ -21,13 +21,13 @@ var thinkingModes = map[string]thinkingMode{"none": thinksNever, "budget": think
 type quiet uint8
 
 const (
-	quietUnasked  quiet = iota // it does not think unless it is told to
+	quietUnasked  quiet = iota // it does not think unless asked to
 	quietDisabled              // thinking: disabled
 	quietBetween               // thinking: between_tools is the least it can
 	quietLow                   // it always thinks: the lowest effort
 )
 
-// generation is what one model takes, as the dialect's documentation says of
+// generation has the parameters of one model, as the dialect's documentation says of
 // its family and version. Parameters that a model does not take are a 400 of
 // the whole request there, so a guess is not an option.
 type generation struct {
@@ -43,7 +43,7 @@ type generation struct {
 	noSchema      bool // takes no schema for its answer
 }
 
-// modern is what names without a version get, such as claude-opus-latest:
+// modern is the generation of names without a version, such as claude-opus-latest:
 // today's way of thinking, and nothing refused beforehand.
 var modern = generation{thinking: thinksAdaptive, quiet: quietDisabled, efforts: 5}
 

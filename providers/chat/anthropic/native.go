@@ -14,8 +14,8 @@ import (
 )
 
 // Native gives an upstream the bodies of Messages as clients wrote them, and clients
-// its answers as they come. What is changed is what the gateway answers for: the
-// model's name, the cap, a way to think that the model does not know, the operator's prompt, what the operator drops, lifetimes in
+// its answers as they come. The gateway changes the parts that it is responsible for: the model's name, the
+// cap, a way to think that the model does not know, the operator's prompt, the operator's drops, lifetimes in
 // the cache that the price is not for, and thoughts that are not Anthropic's own.
 type Native struct{}
 
@@ -97,7 +97,7 @@ func (p *patcher) model(t *dialect.Target) {
 	}
 }
 
-// cap lowers max_tokens to what the account can pay.
+// cap lowers max_tokens to the tokens that the account can pay.
 func (p *patcher) cap() {
 	i := p.doc.TopIndex(messages.TopMaxTokens)
 	if i < 0 || p.c.MaxCompletion == 0 || p.c.MaxCompletion == p.c.AskedCompletion {
@@ -125,7 +125,7 @@ func (p *patcher) cap() {
 	}
 }
 
-// drop cuts what the operator does not send to this upstream.
+// drop cuts the members that the operator does not send to this upstream.
 func (p *patcher) drop(t *dialect.Target) {
 	for _, name := range t.Upstream.Config.Drop {
 		if name == "stop" {
@@ -133,7 +133,7 @@ func (p *patcher) drop(t *dialect.Target) {
 		}
 		id := messages.Shape.ID(name)
 		if id < 0 || id <= messages.TopStream {
-			continue // what the gateway itself reads
+			continue // members that the gateway itself reads
 		}
 		if i := p.doc.TopIndex(id); i >= 0 {
 			p.s.Picks = append(p.s.Picks, i)
@@ -309,7 +309,7 @@ func (p *patcher) finish() []proxy.Patch {
 		}
 		return a.To - b.To
 	})
-	// What lies inside a range that goes need not be changed.
+	// A part of a removed range need not be changed.
 	kept := p.patches[:0]
 	for _, next := range p.patches {
 		if n := len(kept); n > 0 && next.From < kept[n-1].To {

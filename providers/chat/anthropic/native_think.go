@@ -8,7 +8,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// think asks for thoughts as the model can hear it. Clients choose the way by the model's
+// think asks for thoughts in the model's own way. Clients choose the way by the model's
 // name, which is another one here: for a name that it does not know, Claude Code takes the
 // newest way. Models of no known name are asked as the client wrote it.
 func (p *patcher) think(t *dialect.Target) {

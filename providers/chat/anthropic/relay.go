@@ -14,7 +14,7 @@ import (
 var relays = sync.Pool{New: func() any { return new(relay) }}
 
 // relay gives the events of a message on as they come, and has them metered by a
-// stream that writes nothing. Two kinds of events are written anew: the first,
+// stream that writes nothing. Two kinds of events are rewritten: the first,
 // where the model has another name, and errors, whose words are not for clients.
 type relay struct {
 	stream
@@ -22,7 +22,7 @@ type relay struct {
 	out   []byte
 	ended bool // message_stop went out
 	told  bool // the failure did
-	anew  bool // the last event was written anew, or dropped
+	anew  bool // the last event was rewritten, or dropped
 }
 
 // Stream starts relaying one streaming answer.
@@ -52,7 +52,7 @@ func (r *relay) Pass(p []byte) []byte {
 		r.rewrite()
 	}
 	if r.Events.TooLarge() {
-		// No event of this dialect is as large; what it said is lost, which the client
+		// No event of this dialect is as large; its text is lost, which the client
 		// must not take for a whole answer.
 		end := r.Events.To
 		r.out, copying = append(r.out, src[from:end]...), true
@@ -75,7 +75,7 @@ func (r *relay) Pass(p []byte) []byte {
 	return r.out
 }
 
-// relayed reads an event and says that it goes on as it is.
+// relayed reads an event and says that it is passed on unchanged.
 func (r *relay) relayed() bool {
 	data := r.Events.Data
 	r.Text.Event(r.Events.To-r.Events.From, data)
@@ -111,7 +111,7 @@ func (r *relay) plain(data []byte) bool {
 	return ok
 }
 
-// rewrite appends what an event becomes that does not go on as it is.
+// rewrite appends the new form of an event that does not go on as it is.
 func (r *relay) rewrite() {
 	data := r.Events.Data
 	switch {
@@ -149,7 +149,7 @@ func modelIn(data []byte) (from, to int) {
 	return model.Index, model.Index + len(model.Raw)
 }
 
-// fault sends what the upstream reported, in words that name nothing of the operator's.
+// fault sends the upstream's error, in words that name nothing of the operator's.
 func (r *relay) fault() {
 	if r.told {
 		return

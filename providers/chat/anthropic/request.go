@@ -24,9 +24,9 @@ const (
 	usualMaxTokens = 4096
 )
 
-// Request writes the body anew. Hints that the dialect does not have are left
-// out: penalties, seed, metadata but for user_id. What a client would miss in
-// the answer (n, logprobs) is refused, and so is whatever the
+// Request rewrites the body. Hints that the dialect does not have are left
+// out: penalties, seed, metadata but for user_id. A member that a client would miss in
+// the answer (n, logprobs) is refused, and so is any member that the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	w := &request{c: c, s: s, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
@@ -66,7 +66,7 @@ type request struct {
 	cached    int // blocks that are marked for caching
 
 	// Turns (turns.go).
-	role    string // of the blocks to come, empty: they stand outside of turns
+	role    string // of the blocks to come, empty: they are outside of turns
 	open    string // role of the open turn, empty: none is open
 	blocks  int    // in the open turn
 	turns   int
@@ -122,8 +122,8 @@ func (r *request) top(id int) int32 {
 // maxCached is how many marks for caching a request of this dialect may have.
 const maxCached = 4
 
-// refuse names members that change what the client gets back and that this
-// dialect has no word for.
+// refuse names members that change the answer and that this dialect has no word
+// for.
 func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
 	if r.c.Choices > 1 {
@@ -148,7 +148,7 @@ func (r *request) refuse() {
 
 func (r *request) maxTokens() int64 { return cmp.Or(r.c.CompletionCap(), usualMaxTokens) }
 
-// sampling copies what the model takes. Values that say nothing (1, and 0 for
+// sampling copies the parameters that the model takes. Values that say nothing (1, and 0 for
 // top_k) are left out where they would be refused.
 func (r *request) sampling() {
 	temperature, t := r.decimal(dialect.ChatTemperature)

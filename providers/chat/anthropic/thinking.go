@@ -8,7 +8,7 @@ import (
 const (
 	// leastBudget is the smallest number of tokens a model can be given to think.
 	leastBudget = 1024
-	// mostBudget bounds what one request thinks; above it models gain little.
+	// mostBudget bounds the thinking of one request; above it models gain little.
 	mostBudget = 64_000
 )
 
@@ -31,8 +31,8 @@ func (r *request) reason() {
 		r.quiet()
 		return
 	case r.forced, r.last == "assistant":
-		// Neither a call that must come nor a beginning that stands allows for
-		// thoughts before it; the effort still holds where it can be said.
+		// Neither a forced call nor a given beginning of the answer allows for
+		// thoughts before it; the effort still holds where it can be sent.
 		return
 	}
 	switch r.model.thinking {

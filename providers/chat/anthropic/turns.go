@@ -8,7 +8,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// system joins system and developer messages, wherever they stand, into the
+// system joins system and developer messages, wherever they are, into the
 // top-level prompt. Where they are all there is, they are the user's turn:
 // the dialect has no conversation without one.
 func (r *request) system() {
@@ -215,7 +215,7 @@ func (r *request) cacheControl(i int32) {
 }
 
 // input writes a call's arguments, JSON inside a string, as the object itself.
-// What is not an object is kept under the name arguments, so that nothing is lost.
+// Any other value is kept under the name arguments, so that nothing is lost.
 func (r *request) input(escaped []byte) {
 	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
 	text := bytes.TrimSpace(r.scratch)

@@ -7,14 +7,14 @@ import (
 )
 
 // counts are the token counts of this dialect, whose classes are disjoint:
-// input_tokens has neither what was read from nor what was written to the cache.
+// input_tokens has neither the tokens read from the cache nor those written to it.
 type counts struct {
 	input, cacheRead, cacheWrite, output, thinking int64
 	seen                                           bool // some count was reported
 	prompt                                         bool // …of the prompt
 }
 
-// read takes the counts of a usage object; what it does not name stays, since
+// read takes the counts of a usage object; counts that it does not name stay, since
 // the last event of a stream need not repeat everything.
 func (n *counts) read(raw []byte) {
 	if len(raw) == 0 || raw[0] != '{' {
@@ -86,5 +86,5 @@ func completionID(id []byte) []byte {
 	return id
 }
 
-// thoughtFormat names who can read a thought again (addendum 5.2).
+// thoughtFormat names the models that can read a thought again (addendum 5.2).
 const thoughtFormat = dialect.AnthropicThoughts

@@ -1,12 +1,12 @@
 // Package azure speaks to Azure OpenAI: bodies and answers are OpenAI's own, so
-// that they go out and come back untouched. What differs is where a model
-// stands, at the address of its deployment where the API has a dated version,
+// that they go out and come back untouched. The differences are the address of a model,
+// which is that of its deployment where the API has a dated version,
 // and the form of errors.
 //
-// Who asks is proven by the endpoint (package credential, or the key in the
+// The endpoint adds the credential (package credential, or the key in the
 // header api-key), and the version of the API is in its query.
 //
-// What may not enter: anything that OpenAI's dialect does too.
+// Out of scope: anything that OpenAI's dialect does too.
 package azure
 
 import (
@@ -36,7 +36,7 @@ func (d Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s
 }
 
 // Error reads an error answer of Azure. A filter's refusal carries a report of
-// what it found, which is the operator's; and texts about deployments, resources
+// its findings, which are the operator's; and texts about deployments, resources
 // and versions of the API are about the operator's side.
 func (d Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.Failure {
 	switch code := dialect.ErrorCode(body); {
@@ -63,7 +63,7 @@ var misplaced = map[string]bool{"DeploymentNotFound": true, "ResourceNotFound": 
 // codeSubscription is that of a wrong key, which Azure's front sends as a number.
 const codeSubscription = "401"
 
-// ofOperator says that a text speaks of what the operator has at Azure.
+// ofOperator says that a text speaks of the operator's resources at Azure.
 func ofOperator(text string) bool {
 	text = strings.ToLower(text)
 	for _, word := range []string{"deployment", "resource", "subscription", "tenant", "endpoint", "azure."} {

@@ -2,10 +2,10 @@
 // OpenAI's and Anthropic's own bodies: [OpenAI] and [Anthropic] differ from
 // these dialects only in the form of errors.
 //
-// Who asks is proven by the endpoint (package credential): a key as bearer
+// The endpoint adds the credential (package credential): a key as bearer
 // token, with which bodies go out as they are, or a signature of each request.
 //
-// What may not enter: Bedrock's own bodies (Converse, InvokeModel) and its binary
+// Out of scope: Bedrock's own bodies (Converse, InvokeModel) and its binary
 // event streams: these endpoints answer with server-sent events, whose bytes can
 // go on as they come.
 package bedrock
@@ -83,8 +83,8 @@ func (n Native) Error(status int, retryAfter time.Duration, body []byte) dialect
 
 // ownError reads the form that AWS itself answers in, before a model's endpoint
 // sees a request: {"message":…}, with the kind of error in __type or code. Its
-// texts name accounts, roles and addresses of models, so that only what is about
-// the request's own values is kept.
+// texts name accounts, roles and addresses of models, so that only texts about
+// the request's own values are kept.
 func ownError(status int, body []byte) (int, []byte) {
 	if len(body) > maxErrorBody || !gjson.ValidBytes(body) {
 		return status, body
@@ -109,8 +109,8 @@ func ownError(status int, body []byte) (int, []byte) {
 	return status, body
 }
 
-// kinds are AWS's names of errors, with the statuses that they stand for here.
-// Those that a request cannot cause are of the operator's account or keys.
+// kinds are AWS's names of errors, with their statuses here. Those that a
+// request cannot cause are of the operator's account or keys.
 var kinds = map[string]int{
 	"AccessDeniedException": 401, "UnrecognizedClientException": 401, "InvalidSignatureException": 401,
 	"ExpiredTokenException": 401, "IncompleteSignatureException": 401, "MissingAuthenticationTokenException": 401,

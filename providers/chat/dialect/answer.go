@@ -8,8 +8,8 @@ const MaxChoices = 8
 // keepOut is how much room for translated events a reused Answer keeps.
 const keepOut = 8 << 10
 
-// Answer is what a Reader of an upstream's dialect reads, and what a writer makes of it. It
-// meters what it is given before anything is left out. As a Stream it gives the events of
+// Answer connects a Reader of an upstream's dialect with a writer. It
+// meters its input before anything is left out. As a Stream it gives the events of
 // chat completions.
 type Answer struct {
 	Meter
@@ -19,7 +19,7 @@ type Answer struct {
 	Endless bool
 	// Reported says that the last usage is that of the whole answer.
 	Reported bool
-	// AtEnd says that what is read is what was left at the end, perhaps in pieces.
+	// AtEnd says that the event read is the rest at the end, perhaps in pieces.
 	AtEnd bool
 	// Begun is how many choices have had their first chunk.
 	Begun int
@@ -62,7 +62,7 @@ func (a *Answer) IsWhole() bool {
 	return ok
 }
 
-// Whole is the completion, and what is charged for it.
+// Whole is the completion, and its charged usage.
 func (a *Answer) Whole() ([]byte, Usage) {
 	a.Reported = true
 	a.End()
@@ -84,7 +84,7 @@ func (a *Answer) Pass(p []byte) []byte {
 		a.Reader.Read()
 	}
 	if a.Events.TooLarge() {
-		// No event of the dialect is as large; what it said is lost, which the client
+		// No event of the dialect is as large; its text is lost, which the client
 		// must not take for a whole answer.
 		a.Events.Let()
 		a.Fail(nil)

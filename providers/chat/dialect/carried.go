@@ -15,16 +15,16 @@ const (
 	// URLs and for base64 that begins as a file of a known kind does.
 	Unknown Way = iota
 	// Written is text of the model. A large data URL in it counts as such only where no
-	// usage was reported: a model that draws into its text reports what that took.
+	// usage was reported: a model that draws into its text reports its usage.
 	Written
 	// Media is base64, a data URL, or a link. All else in such a member counts as text.
 	Media
-	// Sealed is what nobody here can read: signatures and encrypted thoughts. It counts as
+	// Sealed is data that we cannot read: signatures and encrypted thoughts. It counts as
 	// media do.
 	Sealed
 	// Label names something. Up to labelBytes it does not count; a longer one counts as text.
 	Label
-	// Source is what a model was given. It counts as text beyond sourceBytes an answer.
+	// Source is input that the model got. It counts as text beyond sourceBytes an answer.
 	Source
 )
 
@@ -35,7 +35,7 @@ type Carrier struct {
 	Members []string
 }
 
-// Carried is what an answer may carry, and how each is counted. What is not text is
+// Carried is the data that an answer may carry, and how each is counted. Other data than text is
 // priced by the usage that the upstream tells; where it tells none, by its size
 // (mediaWorth). The name that counts is that of the nearest member.
 var Carried = []Carrier{
@@ -73,39 +73,38 @@ const (
 	// labelBytes is the longest label that does not count, linkBytes the longest link.
 	labelBytes = 64
 	linkBytes  = 2 << 10
-	// sourceBytes of what a model was given do not count in an answer.
+	// sourceBytes of a model's input do not count in an answer.
 	sourceBytes = 256 << 10
-	// aroundBytes of an event stand around its texts in usual streams.
+	// aroundBytes is the usual size of an event without its texts.
 	aroundBytes = 512
 	// quotedBytes is the shortest base64 in a text that is taken for a drawing: a model that
 	// writes it token by token writes less at once.
 	quotedBytes = 1 << 10
-	// judged is how much of a string is looked at to say what it is.
+	// judged is how much of a string is looked at to find its kind.
 	judged = 64
 )
 
-// mediaWorth and quotedWorth are what a byte is worth in 1/mediaBytes tokens, in a
+// mediaWorth and quotedWorth are the worth of a byte in 1/mediaBytes tokens, in a
 // member of its own and in a text.
 const (
 	mediaWorth  = 1
 	quotedWorth = mediaBytes / tokenBytes
 )
 
-// Texts takes what an answer consists of.
+// Texts takes the parts of an answer.
 type Texts interface {
 	// Add takes text, escaped as in JSON.
 	Add(key uint16, escaped []byte)
-	// AddUnknown takes what counts as text but may be none.
+	// AddUnknown takes data that counts as text but may be something else.
 	AddUnknown(key uint16, escaped []byte)
 	// AddMedia takes so many bytes that are not text, each worth that many 1/1024 tokens.
 	AddMedia(bytes, worth int64)
-	// AddSource takes so many bytes of what the model was given.
+	// AddSource takes so many bytes of the model's input.
 	AddSource(bytes int64)
 }
 
 // AddStrings gives to every string value in a piece of JSON, whatever its
-// place: what an upstream delivers in a member that is not known here was
-// produced, too.
+// place: the text in a member that is not known here was produced, too.
 func AddStrings(to Texts, key uint16, raw []byte) {
 	var name []byte
 	for i := 0; i < len(raw); {
@@ -145,18 +144,18 @@ func AddString(to Texts, way Way, key uint16, text []byte) {
 	}
 }
 
-// Sorter tells the text in one string from what is not, wherever the string was split.
+// Sorter tells the text in one string from other data, wherever the string was split.
 // The zero value is ready for Begin.
 type Sorter struct {
 	way   Way
 	is    sort
-	size  int64        // of what came
+	size  int64        // so far
 	head  [judged]byte // of a string that is not judged yet; of a text, its last bytes
 	begun int          // head[:begun]
 	skip  int          // bytes of a data URL's head that are still to come
 }
 
-// sort is what the rest of a string is taken for.
+// sort is the assumed kind of the rest of a string.
 type sort uint8
 
 const (
@@ -212,7 +211,7 @@ func (s *Sorter) End(to Texts, key uint16) {
 	s.rest(to, key, s.head[:s.begun])
 }
 
-// judge says what a string is that begins with head; more says that it goes on.
+// judge finds the kind of a string that begins with head; more says that it continues.
 func (s *Sorter) judge(head []byte, more bool) {
 	s.is = isText
 	switch {

@@ -6,8 +6,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Chat is what routes has learnt of a chat or embeddings request; a dialect
-// makes the upstream's request of it. Body and what points into it are valid
+// Chat is a chat or embeddings request as routes has read it; a dialect
+// makes the upstream's request of it. Body and references to it are valid
 // until the request ends.
 type Chat struct {
 	Body  []byte
@@ -24,7 +24,7 @@ type Chat struct {
 
 	Embedding bool
 	Stream    bool
-	// IncludeUsage is what the client said in stream_options; nil: nothing.
+	// IncludeUsage is the client's value in stream_options; nil: nothing.
 	IncludeUsage *bool
 	// Choices is n, at least 1.
 	Choices int64
@@ -44,23 +44,23 @@ type Chat struct {
 
 	// ReasoningEffort is the effort to send instead of the body's; nil: the body's.
 	ReasoningEffort []byte
-	// NoReasoning says that the model's record denies reasoning: what the body
-	// says of it is not sent.
+	// NoReasoning says that the model's record denies reasoning: the body's
+	// settings for it are not sent.
 	NoReasoning bool
 	// DropThinking removes <think> blocks from the answer.
 	DropThinking bool
 	// SystemPrompt goes before the messages; nil: none.
 	SystemPrompt []byte
 	// Verbatim says that the model runs in an enclave, which signs for the bytes: of the
-	// request only what must be is changed, of the answer nothing.
+	// request only the necessary parts are changed, of the answer none.
 	Verbatim bool
 	// Unseen is how many pictures in results of tools, the oldest first, the model is not
 	// shown. They are gone from Body.
 	Unseen int
-	// LeftOut is what the request that was made for the target leaves out. Every
+	// LeftOut has the members that the target's request leaves out. Every
 	// translator adds to it.
 	LeftOut LeftOut
-	// Searched is what was searched for before the model is asked; empty: nothing was.
+	// Searched is the query searched for before the model is asked; empty: no search.
 	Searched string
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.
@@ -70,11 +70,11 @@ type Chat struct {
 	Cost func(dst []byte, u *Usage) []byte
 }
 
-// NotShown stands for a picture that the model is not shown, so that it does not take a
+// NotShown replaces a picture that the model is not shown, so that it does not take a
 // result for an empty one.
 const NotShown = "(An image, which is not shown to this model.)"
 
-// Beside stands for the text of a result that has none: pictures follow.
+// Beside replaces the text of a result without text: pictures follow.
 const Beside = "(The result is shown beside this text.)"
 
 var effortNone = []byte("none")
@@ -132,7 +132,7 @@ func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == sca
 // a word of the client it is shown (addendum 5.7).
 func (c *Chat) HidesUsage() bool { return c.IncludeUsage != nil && !*c.IncludeUsage }
 
-// AppendCost appends what follows the usage in a stream.
+// AppendCost appends the members behind the usage in a stream.
 func (c *Chat) AppendCost(dst []byte, u *Usage) []byte {
 	if c.Cost == nil {
 		return dst
@@ -146,7 +146,7 @@ const keepScratch = 64 << 10
 // Scratch is memory that one request's translation uses and the next one
 // reuses. The zero value is ready.
 type Scratch struct {
-	// Buf holds what patches insert or the body that was written anew.
+	// Buf holds the bytes that patches insert or the rewritten body.
 	Buf []byte
 	// Cuts and Picks are working lists of request patches.
 	Cuts  []scan.Span
@@ -157,7 +157,7 @@ type Scratch struct {
 	Out []byte
 }
 
-// Reset readies s for the next request and gives back what grew large.
+// Reset readies s for the next request and gives back large buffers.
 func (s *Scratch) Reset() {
 	if cap(s.Buf) > keepScratch {
 		s.Buf = nil

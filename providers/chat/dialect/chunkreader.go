@@ -6,23 +6,23 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// ChunkWriter writes in a client's form what the chunks of a chat completion say. Texts are
+// ChunkWriter writes the chunks of a chat completion in a client's form. Texts are
 // escaped as they are between their quotes. All slices are valid during the call.
 type ChunkWriter interface {
 	// Begin comes once, before all else of the first chunk. The model and the parameters
-	// are JSON values; nil: the chunk has none.
+	// are JSON values; nil if absent.
 	Begin(id, model, parameters []byte)
-	// Thought adds to what the model thinks.
+	// Thought adds to the model's thoughts.
 	Thought(text []byte)
 	// Detail is an entry of reasoning_details that its maker wants back.
 	Detail(d *Detail)
-	// Text adds to what the model says. The elements of logprobs have commas between them.
+	// Text adds to the model's text. The elements of logprobs have commas between them.
 	Text(text, logprobs []byte)
 	// Refusal adds to why the model does not answer.
 	Refusal(text []byte)
 	// Source is an entry of annotations.
 	Source(entry []byte)
-	// Call begins a call or adds to one. The index is -1 where the upstream has none.
+	// Call begins a call or adds to one. The index is -1 where the upstream sends no index.
 	Call(index int64, custom bool, id, name, input []byte)
 	// Stop is a finish_reason, and the stop sequence where the upstream names it.
 	Stop(reason, sequence []byte)
@@ -60,7 +60,7 @@ type ChunkReader struct {
 	only  fact
 }
 
-// fact is what one chunk says.
+// fact is one statement of a chunk.
 type fact struct {
 	kind  factKind
 	text  []byte
@@ -92,7 +92,7 @@ func (r *ChunkReader) Pass(w ChunkWriter, chunks []byte) {
 	r.events.Keep()
 }
 
-// Finish reads what is left when the chunks came to their end.
+// Finish reads the rest at the end of the chunks.
 func (r *ChunkReader) Finish(w ChunkWriter) {
 	if !r.Ended && r.events.AtEnd() {
 		r.readChunk(w, r.events.Data)

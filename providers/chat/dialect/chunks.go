@@ -17,7 +17,7 @@ type writer interface {
 	// absent. think filters the text; nil: nothing is left out.
 	text(choice int64, text, logprobs []byte, think *Think)
 	event(e *Event)
-	// finish ends a choice with what think still holds.
+	// finish ends a choice with the text that think still holds.
 	finish(choice int64, reason string, think *Think)
 	// end ends the answer, done ends one that failed.
 	end(a *Answer)
@@ -120,7 +120,7 @@ func (c *chunks) event(e *Event) {
 		c.out = append(c.out, `"tool_calls":[{"index":`...)
 		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"function":{"arguments":"`...)
 		if e.Kind == NoArguments {
-			c.out = append(c.out, "{}"...) // clients parse what they are sent
+			c.out = append(c.out, "{}"...) // clients parse the arguments
 		}
 		c.out = append(append(c.out, e.Text...), `"}}]`...)
 	case Image:

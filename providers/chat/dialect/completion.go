@@ -10,8 +10,8 @@ import (
 
 var completions = sync.Pool{New: func() any { return new(completion) }}
 
-// completion writes an answer as one chat completion. What each member of a message becomes is
-// kept until all choices have ended, since events of several members and choices may come
+// completion writes an answer as one chat completion. It keeps the content of each member of a
+// message until all choices have ended, since events of several members and choices may come
 // in any order.
 type completion struct {
 	out     []byte
@@ -161,7 +161,7 @@ func (w *wholeChoice) append(b []byte, index int64) []byte {
 func (c *completion) done()       {}
 func (c *completion) fail([]byte) {}
 
-// reset readies w for the next answer and gives back what grew large.
+// reset readies w for the next answer and gives back large buffers.
 func (c *completion) reset() {
 	c.out = nil
 	for i := range c.choices[:c.begun] {

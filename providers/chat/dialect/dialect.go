@@ -7,7 +7,7 @@ import (
 	"farebox/proxy"
 )
 
-// Dialect translates between chat completions and what an upstream speaks.
+// Dialect translates between chat completions and an upstream's format.
 // Implementations hold no state.
 type Dialect interface {
 	// Request fills path, body and patches of r for the model's name at t. s is
@@ -17,7 +17,7 @@ type Dialect interface {
 	// and is valid until s is reused.
 	Answer(body []byte, c *Chat, t *Target, s *Scratch) (out []byte, u Usage, err error)
 	// Error reads an upstream's error answer and judges it. Where the vendor
-	// hides in a body what has a status of its own, that status counts.
+	// hides in a body an error with a status of its own, that status counts.
 	Error(status int, retryAfter time.Duration, body []byte) Failure
 	// Stream starts reading one streaming answer.
 	Stream(c *Chat, t *Target) Stream
@@ -34,7 +34,7 @@ type Stream interface {
 	// Finish ends the answer and returns the client's last bytes. complete says
 	// that the upstream ended it properly, as far as transport goes.
 	Finish(complete bool) []byte
-	// Usage is what the answer used; to be asked after Finish. Seen is false
+	// Usage is the answer's use; to be called after Finish. Seen is false
 	// and Estimated true when the upstream did not say and we counted.
 	Usage() Usage
 	// Produced is about how many completion tokens there were so far, at least
@@ -43,16 +43,16 @@ type Stream interface {
 	// Exceeds says that more than most completion tokens of known text, or more events,
 	// were delivered.
 	Exceeds(most int64) bool
-	// Cut ends an answer that goes on beyond its cap as the model should have: with the
-	// finish_reason length. short is what stays of what Pass just returned, tail stands
+	// Cut ends an answer that continues beyond its cap as the model should have: with the
+	// finish_reason length. short is the remaining part of the last result of Pass, tail goes
 	// behind it and ends the answer; nil: it cannot be ended here.
 	Cut(out []byte) (short, tail []byte)
-	// AtBoundary says that an event may be written after what Pass returned.
+	// AtBoundary says that an event may be written after the result of Pass.
 	AtBoundary() bool
 	// Done says that the answer came to its end: [DONE] went out, or will with Finish.
 	Done() bool
-	// Finished says that the model came to the end of its answer: what may
-	// follow is its usage.
+	// Finished says that the model came to the end of its answer: the rest may
+	// only have its usage.
 	Finished() bool
 	// Failed says that the upstream reported a failure inside the answer, and
 	// FailedWith in which JSON; nil: in none that can be read.
@@ -71,7 +71,7 @@ type Failure struct {
 	Message    string
 	Param      string // only with context_length_exceeded
 	RetryAfter time.Duration
-	// Verdict is what follows for the request and for the target's health.
+	// Verdict is the consequence for the request and for the target's health.
 	Verdict attempt.Verdict
 }
 
@@ -80,7 +80,7 @@ type Failed struct{ JSON []byte }
 
 func (f *Failed) Error() string { return "the upstream reports an error in an answer of status 200" }
 
-// Status is the one that the error stands for.
+// Status is the status of the error.
 func (f *Failed) Status() int { return ErrorStatus(f.JSON) }
 
 // Unsupported is a request that a dialect cannot express. Path names the

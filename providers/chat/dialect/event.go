@@ -1,14 +1,14 @@
 package dialect
 
-// Kind is what an Event adds to an answer.
+// Kind is the kind of data that an Event adds to an answer.
 type Kind uint8
 
 const (
-	// Thought adds Text to what the model thought.
+	// Thought adds Text to the model's thoughts.
 	Thought Kind = iota
-	// Signature has in Text what a client must hand back for the model to go on thinking, a
-	// signature or an encrypted thought. It has an entry in reasoning_details. Format says
-	// who can read it, ID is the call that it is of. Raw is the thought that it signs, which
+	// Signature has in Text the data that a client must hand back for the model to go on thinking, a
+	// signature or an encrypted thought. It has an entry in reasoning_details. Format names
+	// the models that can read it, ID is the call that it is of. Raw is the thought that it signs, which
 	// whole answers repeat.
 	Signature
 	// Call opens a call: its ID, its Name, and in Text arguments that are there already.
@@ -17,7 +17,7 @@ const (
 	Arguments
 	// NoArguments says that a call has ended without any.
 	NoArguments
-	// Image has base64 in Text and its media type in Name. Raw is what is metered.
+	// Image has base64 in Text and its media type in Name. Raw is the metered part.
 	Image
 	// Sources has a list of annotations in Raw, without its brackets.
 	Sources
@@ -35,11 +35,11 @@ type Event struct {
 	Signed              bool   // it is the thought_signature, too
 }
 
-// Reader reads the events of one dialect and puts what they say into an Answer.
+// Reader reads the events of one dialect and puts their content into an Answer.
 type Reader interface {
 	// Read reads the event that Answer.Events has found.
 	Read()
-	// Flush puts what is held back, before a finish_reason is sent.
+	// Flush puts the held-back data, before a finish_reason is sent.
 	Flush()
 	// Count brings Meter.Last up to date.
 	Count()

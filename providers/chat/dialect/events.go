@@ -7,7 +7,7 @@ import (
 
 const (
 	// MaxEvent is the largest event that is held until it is whole, where a dialect
-	// has none larger. A larger one goes out as it comes.
+	// has no larger one. A larger one goes out as it comes.
 	MaxEvent = 64 << 10
 	// keepHeld is how much memory for held bytes a reused Events keeps.
 	keepHeld = 4 << 10
@@ -19,17 +19,17 @@ var bom = []byte("\xef\xbb\xbf")
 // its way. Lines end in LF, CR LF or CR; an event ends with an empty line. The
 // zero value is ready.
 //
-// What was not yet a whole event is held and comes in front of the next bytes;
+// The rest that is not yet a whole event is held and comes in front of the next bytes;
 // in between nothing is copied.
 type Events struct {
-	// From and To enclose, in what Feed returned, the event that Next found,
+	// From and To enclose, in the result of Feed, the event that Next found,
 	// with its lines' ends and the empty line.
 	From, To int
 	// Data is its data: without the field name, several lines joined by a space,
 	// which between JSON's tokens means the same as their ends, and which breaks no
 	// event where a line ended inside a string.
 	Data []byte
-	// DataFrom is where Data begins in what Feed returned; -1 when it was joined.
+	// DataFrom is where Data begins in the result of Feed; -1 when it was joined.
 	DataFrom int
 	// Name is its event field.
 	Name []byte
@@ -74,7 +74,7 @@ func (e *Events) Feed(p []byte) []byte {
 	return e.src
 }
 
-// Keep must be called after the last Next of every Feed: it copies what must
+// Keep must be called after the last Next of every Feed: it copies the bytes that must
 // outlive p.
 func (e *Events) Keep() {
 	if e.carry || e.To == len(e.src) {
@@ -87,7 +87,7 @@ func (e *Events) Keep() {
 	e.From, e.To = 0, 0
 }
 
-// Source is what From and To refer to.
+// Source is the buffer that From and To refer to.
 func (e *Events) Source() []byte { return e.src }
 
 // Next finds the next whole event. An event can be without data: a comment, an
@@ -275,10 +275,10 @@ func (e *Events) Let() []byte {
 	return tail
 }
 
-// Large says that an event that was let go has not ended.
+// Large says that a passed large event has not ended.
 func (e *Events) Large() bool { return e.large }
 
-// LetOn is how many bytes of p belong to the event that was let go; it has
+// LetOn is how many bytes of p belong to the passed large event; it has
 // ended if that is not all of p, or if Large is now false.
 func (e *Events) LetOn(p []byte) int {
 	for i, c := range p {
@@ -304,7 +304,7 @@ func (e *Events) LetOn(p []byte) int {
 	return len(p)
 }
 
-// AtEnd reads what is held as a last event, which lacks its empty line, as
+// AtEnd reads the held bytes as a last event, which lacks its empty line, as
 // some servers end theirs. It reports false when nothing is held.
 func (e *Events) AtEnd() bool {
 	if e.large || e.To == len(e.src) {

@@ -32,10 +32,10 @@ const (
 	textTooLarge   = "The request is larger than the model accepts."
 )
 
-// overloadRest is how long a client is asked to wait when nobody said.
+// overloadRest is how long a client is asked to wait without a Retry-After.
 const overloadRest = 30 * time.Second
 
-// FailureOf is what an upstream's error answer is for the client, by its status
+// FailureOf is the failure of an upstream's error answer for the client, by its status
 // and text, and for the target, by its status alone.
 func FailureOf(status int, retryAfter time.Duration, body []byte) Failure {
 	e := readError(body)
@@ -71,9 +71,9 @@ func (e *upstreamError) failure(status int) Failure {
 	return Failure{Status: 400, Code: "INVALID_REQUEST", Type: "invalid_request_error", Message: e.safe(textRejected)}
 }
 
-// OperatorStatus is the status that a refusal stands for which is about the operator's key,
+// OperatorStatus is the status of a refusal about the operator's key,
 // money or model. Vendors of OpenAI's API send those with 400, too. Only codes count, and
-// sentences at the very start of a message, where no words of a client can stand.
+// sentences at the very start of a message, where no words of a client can be.
 func OperatorStatus(status int, body []byte) int {
 	if status != 400 && status != 429 {
 		return status
@@ -113,7 +113,7 @@ var (
 )
 
 // ErrorCode and ErrorMessage are those of an upstream's error answer, for
-// dialects whose vendors hide in them what has a status of its own.
+// dialects whose vendors hide in them errors with a status of their own.
 func ErrorCode(body []byte) string { e := readError(body); return e.code }
 
 // ErrorNames are the code and the type of an upstream's error answer.
@@ -125,9 +125,8 @@ func ErrorNames(body []byte) [2]string {
 // ErrorMessage is the text of an upstream's error answer, as the upstream wrote it.
 func ErrorMessage(body []byte) string { e := readError(body); return e.message }
 
-// ErrorStatus is the status that an error stands for which an upstream reports
-// inside an answer of 2xx: the one that it names, else that of its code or type,
-// else 500.
+// ErrorStatus is the status of an error that an upstream reports inside an
+// answer of 2xx: the one that it names, else that of its code or type, else 500.
 func ErrorStatus(body []byte) int {
 	e := readError(body)
 	if n, err := strconv.Atoi(e.code); err == nil && n >= 400 && n < 600 {
@@ -151,10 +150,9 @@ var errorStatuses = map[string]int{
 }
 
 // FirstWords are the first words of an upstream's error answer for the
-// operator's log: clipped, and without what is secret.
-// Words that the upstream repeats from the request end them: no prompt reaches
-// a log.
-// So do those of prompt, which was put before the request.
+// operator's log: clipped, and without secrets. Words that the upstream repeats
+// from the request end them: no prompt reaches a log. So do those of prompt,
+// which was put before the request.
 func FirstWords(body, request, prompt []byte) string {
 	e := readError(body)
 	text := e.message
@@ -206,7 +204,7 @@ func repeats(text string, prompt []byte) bool {
 // notation of a text.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\n`, " ", `\r`, " ", `\t`, " ", `\"`, `"`, `\'`, "'")
 
-// plainWords are the words of a text in lower case, without what stands around them.
+// plainWords are the words of a text in lower case, without the punctuation around them.
 func plainWords(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(unescaped.Replace(text)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -240,7 +238,7 @@ const longEcho = 16
 // maxWords is how much of an upstream's error the log shows, in bytes.
 const maxWords = 160
 
-// upstreamError is what the field's error bodies have in common.
+// upstreamError has the common members of the field's error bodies.
 type upstreamError struct{ message, kind, code string }
 
 // readError knows {"error":{message,type,code}} (OpenAI, Anthropic, vLLM),
@@ -277,7 +275,7 @@ func readError(body []byte) (e upstreamError) {
 	return e
 }
 
-// maxErrorBody bounds what is parsed of an error body; gjson's check recurses.
+// maxErrorBody bounds the parsed part of an error body; gjson's check recurses.
 const maxErrorBody = 64 << 10
 
 func clip(body []byte) []byte {

@@ -6,10 +6,10 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// maxUsual bounds what is kept of a chunk, on each side of its text.
+// maxUsual bounds the kept part of a chunk, on each side of its text.
 const maxUsual = 512
 
-// fastPathChunk is what the last chunk had around its only text. Nearly all chunks of an
+// fastPathChunk has the bytes around the only text of the last chunk. Nearly all chunks of an
 // answer have the same, so that two comparisons do in the place of a scan.
 type fastPathChunk struct {
 	head []byte // up to the text
@@ -19,7 +19,7 @@ type fastPathChunk struct {
 	call int64
 }
 
-// learn keeps what stands around the only text of a chunk, which is a piece of data.
+// learn keeps the bytes around the only text of a chunk, which is a piece of data.
 func (f *fastPathChunk) learn(data []byte, only *fact) {
 	f.forget()
 	from := cap(data) - cap(only.text)

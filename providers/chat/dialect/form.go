@@ -8,7 +8,7 @@ type FormKind string
 
 // Form is how one client asks for a chat completion where it does so in another form
 // than that of chat completions. Its own body has become a chat body before anything
-// else is done with it; what chat completions say is turned back as the last step.
+// else is done with it; the chat completion is turned back as the last step.
 // A Form belongs to one request.
 type Form interface {
 	Kind() FormKind
@@ -22,7 +22,7 @@ type Form interface {
 	Answer(completion []byte, c *Chat) ([]byte, error)
 	// Stream starts turning the chunks of a chat completion into the client's events.
 	Stream(c *Chat) FormStream
-	// AppendError appends the event that ends a stream which failed, and what must
+	// AppendError appends the event that ends a stream which failed, and the bytes that must
 	// follow it. It is for the streams of upstreams that speak the form
 	// themselves.
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
@@ -39,7 +39,7 @@ type Adapted struct {
 
 // Partial is a Form whose chat body may lack what its client asked.
 type Partial interface {
-	// Untold is what no chat body has a word for; nil: nothing. A target that does not
+	// Untold is a request that no chat body has a word for; nil: none. A target that does not
 	// speak the form is not asked then.
 	Untold() *Unsupported
 }
@@ -74,7 +74,7 @@ type FormStream interface {
 	// Finish returns the client's last events, where Pass has not given them yet: the
 	// chunks came to their end.
 	Finish() []byte
-	// Fail ends the events with an error in the place of Finish. What was not yet a
+	// Fail ends the events with an error in the place of Finish. A rest that is not yet a
 	// whole chunk is dropped.
 	Fail(f *Fault) []byte
 	// Release gives the FormStream back; it must not be used afterwards.

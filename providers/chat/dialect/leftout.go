@@ -42,6 +42,6 @@ func (l *LeftOut) String() string {
 	return b.String()
 }
 
-// Abridged is a Form whose chat body can lack a part of what its client asked. What it
-// leaves out holds for targets that do not speak the form.
+// Abridged is a Form whose chat body can lack a part of its client's request. LeftOut
+// holds for targets that do not speak the form.
 type Abridged interface{ LeftOut() *LeftOut }

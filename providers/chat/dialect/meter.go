@@ -1,6 +1,6 @@
 package dialect
 
-// Meter is what an answer has used so far: its text, the events that it came in, and what
+// Meter is the use of an answer so far: its text, the events that it came in, and the usage that
 // its upstream reports. It is a part of every Stream.
 type Meter struct {
 	Chat   *Chat // that is answered
@@ -23,5 +23,5 @@ func (m *Meter) Exceeds(most int64) bool {
 	return m.Chunks > most || m.Text.Exceeds(most, m.Chat.Vocabulary())
 }
 
-// Settled is what is charged. final says that the last usage is that of the whole answer.
+// Settled is the charged usage. final says that the last usage is that of the whole answer.
 func (m *Meter) Settled(final bool) Usage { return Settle(m.Last, final, &m.Text, m.Chat) }

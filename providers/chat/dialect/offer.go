@@ -37,7 +37,7 @@ type Model struct {
 	// a comma after it.
 	SystemPrompt  string
 	SystemMessage []byte
-	// ImageTokens is what an attachment counts as in a prompt.
+	// ImageTokens is the weight of an attachment in a prompt.
 	ImageTokens int64
 	// Doubts bounds the work for usages that cannot be true.
 	Doubts Doubts

@@ -8,7 +8,7 @@ import (
 
 // Reread scans what was written for an upstream as strictly as what clients write. Each
 // object in it must have members that the Shape names only, each once: an upstream's
-// parser could take another one of two for what was priced.
+// parser could take another one of two than the priced one.
 func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {
 	err := s.Doc.SkimStrict(written, shape)
 	if e, ok := err.(*scan.Error); ok && (e.Reason == scan.TooMany || e.Reason == scan.TooDeep) {

@@ -43,18 +43,18 @@ var (
 	largeTexts = sync.Pool{New: func() any { return new([largeText]byte) }}
 )
 
-// Produced remembers what an answer's text was, so that its tokens can be
-// counted when the upstream does not say how many there were: it has no usage,
-// or the answer was cut off before it came.
+// Produced remembers an answer's text, so that its tokens can be counted when
+// the upstream does not say how many there were: it has no usage, or the answer
+// was cut off before it came.
 //
-// Counting costs 400 ns a token and is nearly always in vain, so the text is
+// Counting costs 400 ns a token and is rarely needed, so the text is
 // only kept, escaped as in JSON: 10 ns a delta. Of long answers
 // the first 8 KB (2,000 tokens) are kept, and the rest is counted in deltas and
 // bytes: when the beginning had exactly one token a delta, so has the rest;
 // otherwise the rest has as many tokens a byte. The zero value is ready.
 type Produced struct {
 	deltas, bytes         int64
-	keptDeltas, keptBytes int64 // of what is in text
+	keptDeltas, keptBytes int64 // of the bytes in text
 
 	text  []byte // runs: key, length, bytes; the last run's length is not written yet
 	small *[smallText]byte
@@ -64,14 +64,14 @@ type Produced struct {
 	full  bool
 	doubt doubt // how it is counted where a usage was reported
 
-	sources int32  // bytes of what the model was given, at most sourceBytes
-	around  uint32 // checksum of what stood around the last texts
+	sources int32  // bytes of the model's input, at most sourceBytes
+	around  uint32 // checksum of the bytes around the last texts
 
 	looked int64 // no need to count before the estimate is above this
 	hidden int64 // bytes of reasoning that was sealed
 
 	unknown int64 // bytes of text that may be none
-	worth   int64 // of what is not text, in 1/mediaBytes tokens, where no usage was reported
+	worth   int64 // of data other than text, in 1/mediaBytes tokens, where no usage was reported
 }
 
 // Add notes one delta; escaped is the escaped text.
@@ -87,7 +87,7 @@ func (p *Produced) Add(key uint16, escaped []byte) {
 	p.keep(key, escaped)
 }
 
-// AddSealed notes one delta that nobody here can read, of so many bytes in the clear.
+// AddSealed notes one delta that we cannot read, of so many bytes in the clear.
 func (p *Produced) AddSealed(key uint16, bytes int64) {
 	p.deltas++
 	p.bytes += bytes
@@ -102,7 +102,7 @@ func (p *Produced) AddUnknown(key uint16, escaped []byte) {
 	p.Add(key, escaped)
 }
 
-// known is how many of counted tokens are of what is known to be text.
+// known is how many of counted tokens are of known text.
 func (p *Produced) known(tokens int64) int64 {
 	if p.unknown == 0 || p.bytes == 0 {
 		return tokens
@@ -125,15 +125,15 @@ func (p *Produced) AddSource(n int64) {
 }
 
 // Event takes an event of so many bytes and its data: its name, its id and comments count
-// as sources do, beyond what is usual.
+// as sources do, beyond the usual size.
 func (p *Produced) Event(size int, data []byte) {
 	if rest := size - len(data); rest > aroundBytes || len(data) == 0 && rest > 2 {
 		p.AddSource(int64(rest - min(len(data), aroundBytes)))
 	}
 }
 
-// Around takes what surrounds the texts of an event. What is more than
-// usual counts as sources do, unless it is that of the event before.
+// Around takes the bytes around the texts of an event. More than the usual size
+// counts as sources do, unless it is that of the event before.
 func (p *Produced) Around(before, behind []byte) {
 	n := len(before) + len(behind)
 	if n <= aroundBytes {
@@ -146,20 +146,20 @@ func (p *Produced) Around(before, behind []byte) {
 	}
 }
 
-// beside notes text of so many bytes that is not kept.
+// beside counts text of so many bytes that is not kept.
 func (p *Produced) beside(n int64) {
 	p.deltas++
 	p.bytes += n
 	p.unknown += n
 }
 
-// Worth is how many tokens what is not text stands for where no usage was reported.
+// Worth is how many tokens data other than text is worth where no usage was reported.
 func (p *Produced) Worth() int64 { return p.worth / mediaBytes }
 
 // IsReasoning says whether a key is that of reasoning.
 func IsReasoning(key uint16) bool { return key>>6&3 == KindReasoning }
 
-// Exceeds says whether what is known to be text had more than most tokens. It counts exactly
+// Exceeds says whether the known text had more than most tokens. It counts exactly
 // where the estimate says so, at most once for each eighth of most.
 func (p *Produced) Exceeds(most int64, vocabulary string) bool {
 	estimate := p.known(p.texts())
@@ -183,7 +183,7 @@ func (p *Produced) keep(key uint16, escaped []byte) {
 			len(p.text)+runHead >= largeText {
 			return
 		}
-		// The beginning of a long delta stands for it all.
+		// The beginning of a long delta represents all of it.
 		escaped = escaped[:largeText-runHead-len(p.text)]
 		p.keptDeltas--
 	}
@@ -227,7 +227,7 @@ func (p *Produced) endRun() {
 // Estimate is about how many tokens there were so far, without tokenising.
 func (p *Produced) Estimate() int64 { return p.texts() + p.Worth() }
 
-// texts is Estimate without what is not text.
+// texts is Estimate for text only.
 func (p *Produced) texts() int64 {
 	if p.bytes <= wordBytes*p.deltas {
 		return p.deltas
@@ -253,7 +253,7 @@ func (p *Produced) plain() int64 {
 	return p.bytes * plain / int64(len(p.text))
 }
 
-// Count tokenises what was kept, and has tokenBytes stand for a token of what was sealed.
+// Count tokenises the kept text, and counts a token for each tokenBytes of sealed text.
 // exact says that this was all of it.
 func (p *Produced) Count(vocabulary string) (tokens, reasoning int64, exact bool) {
 	if p.deltas == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// What a chat prompt has beside its text (OpenAI cookbook).
+	// Tokens of a chat prompt besides its text (OpenAI cookbook).
 	messageTokens = 3
 	roleTokens    = 1
 	nameTokens    = 1
@@ -24,17 +24,17 @@ const (
 // EstimatePrompt bounds the prompt's tokens without tokenising. upper holds
 // for every text: a token has at least one byte. Images count as imageTokens
 // each, whatever the size of their data. Files, audio and video are read by the
-// upstream at a length nobody knows here: inline ones count a token a byte,
+// upstream at a length that is unknown here: inline ones count a token a byte,
 // linked ones as the model's whole context, and so do all videos, of which an hour
 // of one picture fits into a few bytes. likely is the usual number, for
-// token rate limits. Of contents that are sealed only what is sealed in them counts.
+// token rate limits. Of contents that are sealed only the sealed text in them counts.
 func EstimatePrompt(c *Chat, imageTokens int64) (upper, likely int64) {
 	text, images, more := measure(c, imageTokens)
 	return text + images + more, text/tokenBytes + images
 }
 
-// measure tells the bytes of a prompt that may be text, the tokens of what it
-// has attached at imageTokens each, and those that are more than that.
+// measure tells the bytes of a prompt that may be text, the tokens of attachments
+// at imageTokens each, and their tokens beyond that.
 func measure(c *Chat, imageTokens int64) (text, attached, more int64) {
 	text = int64(len(c.Body)+len(c.SystemPrompt)) - sealing(c)
 	eachPart(c, func(kind int16, data []byte) {
@@ -69,12 +69,12 @@ func sealing(c *Chat) (n int64) {
 var httpPrefix = []byte("http")
 
 // BoundPrompt is EstimatePrompt's upper bound, made tighter by tokenising the
-// messages: what was counted replaces its bytes, times permille/1000 for
+// messages: a counted text replaces its bytes, times permille/1000 for
 // upstreams that use another tokenizer, and so do the names and brackets around
-// it. All else, such as tools and what lies beyond maxPromptText, stays at one
-// token a byte, so that nothing a client writes can lower the bound noticeably
-// below what it will use; the frame is taken from text alone, never from what
-// pictures count. What is sealed stays at one token a byte, too. text is how
+// it. All else, such as tools and text beyond maxPromptText, stays at one
+// token a byte, so that no text of a client can lower the bound noticeably
+// below its later use; the frame is taken from text alone, never from the
+// tokens of pictures. Sealed text stays at one token a byte, too. text is how
 // many tokens were counted.
 func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
 	written, attached, more := measure(c, imageTokens)
@@ -85,14 +85,14 @@ func BoundPrompt(c *Chat, imageTokens, permille int64) (bound, text int64) {
 	}
 	bound = max(0, written-n.raw-n.sealed-frame) + n.sealed + attached + more + (n.tokens*permille+999)/1000 + n.fixed
 	if c.Sealed {
-		return bound, 0 // what little was counted says nothing of the whole
+		return bound, 0 // the small counted part says nothing of the whole
 	}
 	return bound, n.tokens
 }
 
 const (
-	// messageFrame is what JSON has around the text of a message, bodyFrame what
-	// it has around the messages: names, brackets and short settings.
+	// messageFrame is the size of the JSON around the text of a message, bodyFrame of
+	// that around the messages: names, brackets and short settings.
 	messageFrame = 48
 	bodyFrame    = 160
 )
@@ -175,7 +175,7 @@ type counter struct {
 	tokens      int64 // of text
 	bytes, rest int64 // tokenised, and left
 	raw         int64 // bytes of the body that were tokenised, as written there
-	sealed      int64 // bytes that nobody here can read
+	sealed      int64 // bytes that we cannot read
 }
 
 func (n *counter) total() int64 {

@@ -11,7 +11,7 @@ const maxShown = 500
 
 const removed = "[removed]"
 
-// What must never be shown: links, mail addresses, network addresses, host
+// Texts that must never be shown: links, mail addresses, network addresses, host
 // names, keys, and ids of the operator's accounts.
 var (
 	secretWords = regexp.MustCompile(`(?i)` + strings.Join([]string{
@@ -35,8 +35,8 @@ var (
 		`^(?:messages|tools|tool_choice|response_format|stream_options|reasoning|text|input|metadata|output_config|thinking|system|body|function|parameters|json_schema|e\.g|i\.e)\.`)
 )
 
-// SafeText is what may be shown to a client of an upstream's words: without
-// hosts, addresses, keys and account ids, on one line. What cannot be told apart
+// SafeText is the part of an upstream's words that a client may see: without
+// hosts, addresses, keys and account ids, on one line. A word that cannot be told apart
 // from a host name is removed too.
 func SafeText(text string) string {
 	if len(text) > 8*maxShown {

@@ -12,11 +12,11 @@ const (
 	// wholeCounts is how many long texts of a model are counted whole in a second although a
 	// usage was reported: 8 KB take 50 µs, of senseless letters 400 µs.
 	wholeCounts = 8
-	// windows of a text, each of windowBytes, stand for a longer one. Of 250 pieces of prose,
+	// windows of a text, each of windowBytes, represent a longer one. Of 250 pieces of prose,
 	// programs, Chinese and figures they were 11 % above the whole count at most, 18 % below.
 	windows     = 12
 	windowBytes = 64
-	// sampleLess is the part of a sampled count that is left out, so that nobody pays more than
+	// sampleLess is the part of a sampled count that is left out, so that no client pays more than
 	// by the whole count. The rest is the operator's, whose upstream told less than half of it.
 	sampleLess = 8
 )
@@ -52,7 +52,7 @@ const (
 	sampled
 )
 
-// count is what an answer's text is settled for. doubted says that a usage was reported. It is
+// count is the settled number of tokens of an answer's text. doubted says that a usage was reported. It is
 // decided once for an answer, so that the usage the client sees is the usage charged.
 func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	if doubted && p.doubt == undecided && p.keptBytes > windows*windowBytes {
@@ -67,8 +67,8 @@ func (p *Produced) count(c *Chat, doubted bool) (tokens, reasoning int64) {
 	return tokens, reasoning
 }
 
-// sample is Count for bounded work: it tokenises windows of what was kept, evenly spread, and
-// has them stand for all, less one part in sampleLess. It depends on the text alone.
+// sample is Count for bounded work: it tokenises windows of the kept text, evenly spread, and
+// has them represent all, less one part in sampleLess. It depends on the text alone.
 func (p *Produced) sample(vocabulary string) (tokens, reasoning int64) {
 	p.endRun()
 	buf := textBuffers.Get().(*textBuffer)

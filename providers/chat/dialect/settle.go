@@ -1,24 +1,24 @@
 package dialect
 
-// usageSlack is how many tokens an upstream's count may lack beside ours before
+// usageSlack is how many tokens an upstream's count may be below ours before
 // it is not believed: tokenizers differ, and short answers differ most.
 const usageSlack = 64
 
-// Settle is what an answer is charged for. reported is the last usage that the
+// Settle is the charged usage of an answer. reported is the last usage that the
 // upstream told, perhaps none; final says that it told it of the whole answer.
 //
 // A usage is believed as far as the bytes that were delivered do not contradict
-// it. It is counted instead if the answer has none, when the answer did not come to
+// it. It is counted instead if the answer has no usage, when the answer did not come to
 // its end (some upstreams send zeros until then), when it names no completion
-// beside a text, or less than half of the text and more than usageSlack tokens
-// short of it. Whatever the count, it stays within what the request allowed.
+// next to a text, or less than half of the text and more than usageSlack tokens
+// short of it. Whatever the count, it stays within the request's limits.
 //
 // An upstream whose usage cannot be true may tell such a one for every answer. Above
-// Doubts.mayCount a sample of a long text stands for all of it (Produced.sample).
+// Doubts.mayCount a sample of a long text represents all of it (Produced.sample).
 //
-// What is not text contradicts no usage, unless that names no completion at all; it is
+// Data other than text contradicts no usage, unless that names no completion at all; it is
 // priced by its size where no usage tells. Of an answer that we broke off ourselves
-// (Chat.BrokenOff) only what is known to be text is counted.
+// (Chat.BrokenOff) only known text is counted.
 func Settle(reported Usage, final bool, text *Produced, c *Chat) Usage {
 	u := prompt(reported, c)
 	if !final || !u.Seen || u.Completion == 0 && text.worth > 0 || contradicts(text.deltas, u.Completion) ||
@@ -47,11 +47,11 @@ func prompt(u Usage, c *Chat) Usage {
 		}
 	}
 	u.Completion = max(u.Completion, u.Total-u.Prompt)
-	u.Total = 0 // it has said what it could
+	u.Total = 0 // it is used up
 	return u
 }
 
-// count takes our count of the text, and what all else is worth, where the usage is
+// count takes our count of the text, and the worth of all else, where the usage is
 // missing or cannot be true.
 func (u *Usage) count(tokens, worth, reasoning int64, final bool) {
 	if u.Seen && (final && (u.Completion > 0 || worth == 0) || tokens+worth <= u.Completion) &&
@@ -72,8 +72,8 @@ func contradicts(counted, reported int64) bool {
 // bytes on average.
 func MayContradict(bytes, n int64) bool { return contradicts(bytes/3, n) || n == 0 && bytes > 0 }
 
-// bound keeps a usage within what the request can have used, so that no number
-// of an upstream ruins a customer. What was claimed above that is in Claimed.
+// bound keeps a usage within the request's possible use, so that no number
+// of an upstream ruins a customer. The excess is in Claimed.
 func (c *Chat) bound(u *Usage) {
 	u.Bound()
 	if c.Embedding {
@@ -88,7 +88,7 @@ func (c *Chat) bound(u *Usage) {
 	u.Bound()
 }
 
-// Vocabulary is what the model's text is counted with.
+// Vocabulary is the vocabulary that counts the model's text.
 func (c *Chat) Vocabulary() string {
 	if c.Model == nil {
 		return ""

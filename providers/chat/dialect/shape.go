@@ -149,7 +149,7 @@ func names(list ...string) *scan.Shape { return nested(nil, list...) }
 
 func nested(in below, list ...string) *scan.Shape { return scan.NewShape(scan.Members(in, list...)...) }
 
-// ChatShape is every member of a chat body that somebody validates, prices,
+// ChatShape is every member of a chat body that our code validates, prices,
 // routes or changes, with the parameter objects of one brand and its aliases,
 // and the members that some upstream is not sent (drops).
 func ChatShape(brand string, aliases, drops []string) *scan.Shape {

@@ -20,7 +20,7 @@ type Think struct {
 	cutLen  int
 }
 
-// Filter appends what remains of a piece.
+// Filter appends the rest of a piece.
 func (t *Think) Filter(dst, escaped []byte) []byte {
 	for t.cutLen > 0 && len(escaped) > 0 {
 		t.cut[t.cutLen] = escaped[0]
@@ -74,7 +74,7 @@ func (t *Think) filter(dst, escaped []byte) []byte {
 	return dst
 }
 
-// giveUp lets go what looked like the beginning of a tag and is none.
+// giveUp releases text that looked like the beginning of a tag.
 func (t *Think) giveUp(dst []byte) []byte {
 	t.matched = 0
 	if len(t.pending) > 0 {
@@ -92,7 +92,7 @@ func (t *Think) write(dst []byte, c byte, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// End appends what was held back as the possible beginning of a block.
+// End appends the text held back as the possible beginning of a block.
 func (t *Think) End(dst []byte) []byte {
 	if t.inside {
 		return dst
@@ -102,7 +102,7 @@ func (t *Think) End(dst []byte) []byte {
 	return dst
 }
 
-// Held says that the last piece ended in what may be the beginning of a tag.
+// Held says that the last piece ended in a possible beginning of a tag.
 func (t *Think) Held() bool { return len(t.pending) > 0 }
 
 // unit is the first character of an escaped text, 0 for any that no tag and no

@@ -13,7 +13,7 @@ const AnthropicThoughts = "anthropic-claude-v1"
 var thoughtShape = names("type", "id", "index", "format", "text", "summary", "signature", "data")
 
 // AppendThought appends an entry of reasoning_details that a client has handed back, with
-// the members that entries have. It reports false, and appends nothing, for what is none.
+// the members that entries have. It reports false, and appends nothing, for anything else.
 func AppendThought(dst, entry []byte) ([]byte, bool) {
 	var doc scan.Document
 	if len(entry) == 0 || entry[0] != '{' || doc.SkimStrict(entry, thoughtShape) != nil {

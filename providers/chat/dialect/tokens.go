@@ -11,8 +11,8 @@ import (
 const cl100kBase = "cl100k_base"
 
 const (
-	// pieceBytes is how much text is tokenised at a time, so that what is
-	// kept in memory for the longest word is small.
+	// pieceBytes is how much text is tokenised at a time, so that the memory
+	// for the longest word is small.
 	pieceBytes = 1 << 10
 	// pieceSearch is how far back from a piece's end a place to cut is searched.
 	pieceSearch = 256

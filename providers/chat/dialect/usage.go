@@ -8,13 +8,13 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Usage is what one answer used, in tokens. Cached and CacheWrite are parts of
+// Usage is the use of one answer, in tokens. Cached and CacheWrite are parts of
 // Prompt, Reasoning is a part of Completion.
 type Usage struct {
 	Prompt, Cached, CacheWrite, Completion, Reasoning int64
 	// Total is the upstream's total_tokens, 0: it told none.
 	Total int64
-	// Claimed is how many tokens the upstream reported beyond what the request
+	// Claimed is how many tokens the upstream reported beyond those that the request
 	// allowed; they are in no other count.
 	Claimed   int64
 	Sources   int64 // that the upstream found for the answer
@@ -66,14 +66,14 @@ const (
 var usageDocs = sync.Pool{New: func() any { return new(scan.Document) }}
 
 // ReadUsage reads a usage object. It reports false, and leaves u alone, when
-// raw is none: null, not an object, or without any count.
+// raw is not a usage: null, not an object, or without any count.
 func ReadUsage(raw []byte, u *Usage) bool {
 	doc := usageDocs.Get().(*scan.Document)
 	defer usageDocs.Put(doc)
 	return doc.Skim(raw, UsageShape) == nil && UsageIn(raw, doc, -1, u)
 }
 
-// UsageIn is ReadUsage for the object Fields[at] of a scan in which it stands
+// UsageIn is ReadUsage for the object Fields[at] of a scan in which it is
 // under UsageShape; at is -1 when it is the whole body.
 func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 	var n Usage
@@ -125,7 +125,7 @@ func UsageIn(body []byte, doc *scan.Document, at int32, u *Usage) bool {
 	}
 	n.Total, n.Seen = max(0, total), true
 	if n.Prompt > 0 {
-		// xAI reports reasoning beside the completion, Google thoughts in the
+		// xAI reports reasoning besides the completion, Google thoughts in the
 		// total alone.
 		n.Completion = max(n.Completion, n.Total-n.Prompt)
 	}

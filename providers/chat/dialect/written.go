@@ -9,8 +9,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// The functions of this file judge what clients wrote where a dialect writes
-// requests anew: only what they let pass is put into the upstream's JSON.
+// The functions of this file judge clients' texts where a dialect writes
+// requests anew: only texts that they let pass are put into the upstream's JSON.
 
 // IsToken says that a text has letters, digits, _ and - only.
 func IsToken(text []byte, most int) bool {

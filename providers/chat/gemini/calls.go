@@ -64,7 +64,7 @@ func (r *request) callID(id []byte) {
 }
 
 // object writes a call's arguments, JSON inside a string, as the object itself.
-// What is not an object is kept under the name arguments, so that nothing is lost.
+// Any other value is kept under the name arguments, so that nothing is lost.
 func (r *request) object(escaped []byte) {
 	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
 	text := bytes.TrimSpace(r.scratch)
@@ -175,7 +175,7 @@ func (r *request) eachBeside(m int32, f func(p int32)) {
 	}
 }
 
-// response writes what a tool said: an object as it is, a text as the output,
+// response writes the output of a tool: an object as it is, a text as the output,
 // several texts as a list of them.
 func (r *request) response(m int32) {
 	n := 0

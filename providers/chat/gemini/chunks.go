@@ -4,11 +4,11 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// candidate puts what one candidate adds to its choice.
+// candidate puts the content of one candidate into its choice.
 func (s *stream) candidate(at int32) {
 	index := s.index(at)
 	if index >= maxChoices || index >= max(1, s.Chat.Choices) {
-		return // nobody asked for it
+		return // it was not requested
 	}
 	if s.IsWhole() && s.Reason(index) != "" {
 		return // the choice is there already
@@ -90,7 +90,7 @@ func ascii(digits []byte) bool {
 	return len(digits) >= 4 && digits[0] == '0' && digits[1] == '0' && digits[2] < '8'
 }
 
-// detail puts what a client must send back for the model to go on thinking, if there is any;
+// detail puts the data that a client must send back for the model to go on thinking, if there is any;
 // call is the call to come that it belongs to, -1: none. A whole answer repeats the thought.
 func (s *stream) detail(index int64, ch *choice, kind string, value, thought []byte, call int32) {
 	repeats := s.IsWhole() && kind == "reasoning.text"

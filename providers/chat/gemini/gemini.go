@@ -5,10 +5,10 @@
 // completions.
 //
 // Nothing is decoded into structures: texts are copied as they are between
-// their quotes, so that what the model said reaches the client unchanged.
+// their quotes, so that the model's text reaches the client unchanged.
 //
-// What may not enter: anything that generateContent does not have, and how a key
-// or token is come by.
+// Out of scope: anything that generateContent does not have, and the source of
+// keys and tokens.
 package gemini
 
 import (
@@ -49,7 +49,7 @@ func (Dialect) Error(status int, retryAfter time.Duration, body []byte) dialect.
 // Translates is true: answers are rewritten as a whole.
 func (Dialect) Translates() bool { return true }
 
-// maxErrorBody bounds what is searched of an error body.
+// maxErrorBody bounds the searched part of an error body.
 const maxErrorBody = 64 << 10
 
 // envelope takes an error out of the list of one in which streams have it.
@@ -65,7 +65,7 @@ func envelope(body []byte) []byte {
 	return body
 }
 
-// statusOf is the status that a 400 stands for.
+// statusOf is the status that a 400 means.
 func statusOf(body []byte) int {
 	if len(body) > maxErrorBody || !gjson.ValidBytes(body) {
 		return 400

@@ -17,14 +17,14 @@ const (
 // Thinking modes as a target's option `thinking` writes them.
 var thinkingModes = map[string]thinkingMode{"none": thinksNever, "budget": thinksBudget, "level": thinksLevel}
 
-// generation is what one model takes, as the documentation says of its family
-// and version. What a model does not take is a 400 of the whole request there.
+// generation has the parameters of one model, as the documentation says of its family
+// and version. A parameter that a model does not take is a 400 of the whole request there.
 type generation struct {
 	thinking    thinkingMode
 	least, most int64 // tokens that can be thought with a budget
 	off         bool  // a budget of 0 turns thinking off
 	minimal     bool  // knows the levels MINIMAL
-	medium      bool  // …and MEDIUM beside LOW and HIGH
+	medium      bool  // …and MEDIUM besides LOW and HIGH
 
 	signs         bool // calls that come back without their signature are refused
 	fixedSampling bool // ignores temperature, topP and topK, and will refuse them

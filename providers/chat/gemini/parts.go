@@ -83,9 +83,9 @@ func (r *request) inline(media string, data []byte) {
 	r.b = append(append(append(r.b, `","data":"`...), data...), `"}}`...)
 }
 
-// link writes a link for the model to follow. It must tell by its end what is
-// there; Google's own hosts are not named to it, since there it reads with the
-// operator's rights what other customers may have put there.
+// link writes a link for the model to follow. Its end must tell the type of the
+// file. Google's own hosts are refused: there the model reads with the
+// operator's rights, perhaps files of other customers.
 func (r *request) link(at func() string, link, kind string) {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {

@@ -21,9 +21,9 @@ const (
 	maxToolName = 128
 )
 
-// Request writes the body anew; the model is named in the path. Hints that the
+// Request rewrites the body; the model is named in the path. Hints that the
 // dialect does not have are left out: min_p, repetition_penalty, metadata, marks
-// for caching. What a client would miss in the answer is refused, naming the member.
+// for caching. A member that a client would miss in the answer is refused, naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
 		drops: t.Upstream.Drops, last: -1}
@@ -120,8 +120,8 @@ func (r *request) top(id int) int32 {
 	return r.doc.TopIndex(id)
 }
 
-// refuse names members that change what the client gets back and that this
-// dialect has no word for.
+// refuse names members that change the answer and that this dialect has no word
+// for.
 func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
 	switch {
@@ -196,7 +196,7 @@ func isZero(raw []byte) bool {
 	return err == nil && v == 0
 }
 
-// seed folds what has more than the dialect's 31 bits: one seed stays one seed.
+// seed folds a seed of more than the dialect's 31 bits: one seed stays one seed.
 func (r *request) seed() {
 	raw := r.number(dialect.ChatSeed)
 	if raw == nil {
@@ -382,7 +382,7 @@ func (r *request) chosen() (mode string, name []byte) {
 }
 
 // at is the path of a member for fail. To find it takes as long as the list in
-// which it stands, so that only the first one is looked for.
+// which it is, so that only the first one is looked for.
 func (r *request) at(i int32) string {
 	if r.err != nil {
 		return ""

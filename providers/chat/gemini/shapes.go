@@ -16,7 +16,7 @@ var (
 	}, "candidates", "usageMetadata", "promptFeedback", "responseId", "error")...)
 )
 
-// bodyShape is every member of what is written for an upstream.
+// bodyShape has every member of a body written for an upstream.
 var bodyShape = func() *scan.Shape {
 	type below = map[string]*scan.Shape
 	shape := func(in below, names ...string) *scan.Shape { return scan.NewShape(scan.Members(in, names...)...) }

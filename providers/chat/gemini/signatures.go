@@ -6,22 +6,22 @@ import (
 	"farebox/proxy/scan"
 )
 
-// thoughtFormat names who can read a thought again (addendum 5.2). Those of other
+// thoughtFormat names the models that can read a thought again (addendum 5.2). Those of other
 // makers' models are never sent: they are a 400 of the whole request.
 const thoughtFormat = "google-gemini-v1"
 
-// noSignature stands where a call's own is lost, as in the history of another
+// noSignature replaces a call's own that is lost, as in the history of another
 // model: the vendor's documented word for "do not check this one".
 const noSignature = `"skip_thought_signature_validator"`
 
-// keptThoughts is what an assistant's message kept of what the model thought: JSON strings
+// keptThoughts has the model's thoughts that an assistant's message kept: JSON strings
 // out of its reasoning_details and thought_signature.
 type keptThoughts struct {
 	details []byte            // the list; nil if absent
 	ours    bool              // some entry is of this dialect
 	text    []byte            // signature of the text
 	calls   map[string][]byte // signatures of this message's calls by their ids
-	stray   []byte            // signature of a call that nobody knows, for the first one
+	stray   []byte            // signature of an unknown call, for the first one
 }
 
 // entry is one of reasoning_details.
@@ -62,7 +62,7 @@ func (k *keptThoughts) each(f func(e *entry)) {
 	}
 }
 
-// keep reads what a message kept.
+// keep reads the thoughts that a message kept.
 func (r *request) keep(m int32, k *keptThoughts) {
 	if i := r.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && r.doc.Fields[i].Kind == scan.Array {
 		k.details = r.c.Raw(i)

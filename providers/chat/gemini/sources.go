@@ -17,7 +17,7 @@ const (
 	// maxAddress and maxTitle bound one source's; many places may name it.
 	maxAddress = 8 << 10
 	maxTitle   = 1 << 10
-	// maxSourced bounds what all places together may be long.
+	// maxSourced bounds the length of all places together.
 	maxSourced = 256 << 10
 )
 
@@ -62,7 +62,7 @@ func characters(b []byte) (n int64) {
 	return n
 }
 
-// source is what a place in a text comes from.
+// source is the source of a place in a text.
 type source struct{ uri, title string }
 
 func sourceOf(v gjson.Result) source {

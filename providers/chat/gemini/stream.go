@@ -18,7 +18,7 @@ const (
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// stream reads events of this dialect, each an answer of its own that holds what is new.
+// stream reads events of this dialect, each an answer of its own that holds the new parts.
 type stream struct {
 	read
 	dialect.Answer
@@ -28,7 +28,7 @@ type stream struct {
 	scanned scan.Document
 	single  bool // one call of a tool is wanted
 
-	id, callID, pieces []byte // what events point into
+	id, callID, pieces []byte // buffers that events point into
 	calls              [maxChoices]choice
 }
 
@@ -70,7 +70,7 @@ func (s *stream) Read() {
 	s.Count()
 	if s.scanned.Skim(data, answerShape) != nil {
 		if data[0] == '{' && !s.AtEnd {
-			// What it said is lost, which the client must not take for a whole answer.
+			// Its text is lost, which the client must not take for a whole answer.
 			s.Fail(nil)
 		}
 		return
@@ -83,7 +83,7 @@ func (s *stream) Read() {
 	s.take(data)
 }
 
-// take puts what an event, or a whole answer, says that is not an error.
+// take puts the content of an event, or of a whole answer, that is not an error.
 func (s *stream) take(data []byte) {
 	if s.Begun == 0 {
 		s.id = appendID(s.id[:0], s.string(s.doc.TopIndex(answerID)))

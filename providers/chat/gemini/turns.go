@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// system joins system and developer messages, wherever they stand, into the
+// system joins system and developer messages, wherever they are, into the
 // systemInstruction. Where they are all there is, they are the user's turn.
 func (r *request) system() {
 	n := 0
@@ -168,7 +168,7 @@ func (r *request) endTurn() {
 	r.open, r.parts = "", 0
 }
 
-// text writes a text part; signature is what belongs to it, nil: nothing.
+// text writes a text part; signature is its own, nil if absent.
 func (r *request) text(raw, signature []byte) {
 	r.part()
 	r.b = append(append(r.b, `{"text":`...), raw...)
@@ -192,7 +192,7 @@ func (r *request) assistant(m int32) {
 	r.toolCalls(m, &k)
 }
 
-// said writes what the assistant said. The signature of a text is at its end.
+// said writes the assistant's text. The signature of a text is at its end.
 func (r *request) said(m int32, k *keptThoughts) {
 	last := 0
 	r.eachText(m, func([]byte) { last++ })

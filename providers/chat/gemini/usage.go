@@ -7,7 +7,7 @@ import (
 )
 
 // counts are the token counts of this dialect. Thoughts are next to the
-// candidates' tokens, what tools added beside the prompt's; the cached ones are
+// candidates' tokens, those added by tools next to the prompt's; the cached ones are
 // part of the prompt.
 type counts struct {
 	prompt, tools, cached, output, thoughts, total int64
@@ -59,7 +59,7 @@ func (n *counts) usage() dialect.Usage {
 	return u
 }
 
-// ending is what a finishReason means.
+// ending is the meaning of a finishReason.
 type ending struct {
 	finish string // finish_reason
 	failed bool   // the model made no answer that can be used

@@ -30,7 +30,7 @@ func (c *cursor) take(token string) bool {
 // member goes past a name and its colon.
 func (c *cursor) member(name string) bool { return c.take(name) && c.take(":") }
 
-// eventTemplate is what stood around the text and the usage of the last usual event: within
+// eventTemplate is the bytes around the text and the usage of the last usual event: within
 // a stream it is the same bytes in all of them.
 type eventTemplate struct {
 	before  []byte // the text, its opening quote included
@@ -38,7 +38,7 @@ type eventTemplate struct {
 	behind  []byte // the usage
 }
 
-// maxMold bounds what is kept of each; longer ones are read anew every time.
+// maxMold bounds the kept part of each; longer ones are read anew every time.
 const maxMold = 512
 
 // fits finds text and usage in an event of the mold.
@@ -59,7 +59,7 @@ func (m *eventTemplate) fits(data []byte) (text, usage []byte, ok bool) {
 	return data[from : end-1], data[at-1 : to], true
 }
 
-// cast keeps what stands around data[from:end-1], the text, and data[usage:to].
+// cast keeps the bytes around data[from:end-1], the text, and data[usage:to].
 func (m *eventTemplate) cast(data []byte, from, end, usage, to int) {
 	m.before = m.before[:0]
 	if from > maxMold || usage-end > maxMold || len(data)-to > maxMold {

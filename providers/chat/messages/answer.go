@@ -61,7 +61,7 @@ func (a *answer) open(head string) {
 	a.b = append(a.b, head...)
 }
 
-// searches tells what was searched for the answer.
+// searches reports the searches for the answer.
 func (a *answer) searches() {
 	found := jsontext.MemberOf(a.said.Parameters, citations)
 	if found == nil {
@@ -75,7 +75,7 @@ func (a *answer) searches() {
 	a.b = appendFound(a.b, id, found)
 }
 
-// citations is the member of the parameters that has what was found.
+// citations is the member of the parameters that has the search results.
 const citations = "web_search_citations"
 
 func appendSearchID(dst, completion []byte) []byte {
@@ -163,7 +163,7 @@ func (a *answer) calls() (called bool) {
 }
 
 // appendInput writes a call's arguments, JSON inside a string, as the object itself.
-// What is not an object is kept under the name arguments, as a text.
+// Any other value is kept under the name arguments, as a text.
 func appendInput(dst, escaped []byte) []byte {
 	from := len(dst)
 	dst = jsontext.AppendUnescaped(dst, escaped)
@@ -231,14 +231,14 @@ func appendID(dst, id []byte) []byte {
 	return append(append(dst, "msg_"...), id...)
 }
 
-// appendUsage appends what an answer used, in classes that are disjoint.
+// appendUsage appends the usage of an answer, in classes that are disjoint.
 func appendUsage(dst []byte, u *dialect.Usage, searched bool) []byte {
 	dst = appendCounts(dst, u, searched)
 	dst = strconv.AppendInt(append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...), u.CacheWrite, 10)
 	return append(dst, `,"ephemeral_1h_input_tokens":0},"inference_geo":null,"service_tier":"standard","speed":null}`...)
 }
 
-// appendCounts is appendUsage up to what the end of a stream repeats.
+// appendCounts is appendUsage up to the part that the end of a stream repeats.
 func appendCounts(dst []byte, u *dialect.Usage, searched bool) []byte {
 	number := func(name string, n int64) { dst = strconv.AppendInt(append(dst, name...), n, 10) }
 	number(`{"input_tokens":`, max(0, u.Prompt-u.Cached-u.CacheWrite))

@@ -6,8 +6,8 @@ import (
 )
 
 // betas are the features in anthropic-beta that are passed on to upstreams that speak Messages:
-// they cost nothing beside the tokens, and reach nothing of the operator's account.
-// Others are left out: what a body says under them is refused where it is not known.
+// they cost nothing besides the tokens, and reach nothing of the operator's account.
+// Others are left out: a body's members for them are refused where they are not known.
 var betas = []string{
 	"advanced-tool-use-2025-11-20", "claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24",
 	"extended-cache-ttl-2025-04-11",
@@ -26,8 +26,8 @@ const (
 	toolsBeta  = "mid-conversation-tool-changes-2026-07-01"
 )
 
-// SetBetas takes what may be passed on of the values of the header anthropic-beta. All
-// of it are words of our own list.
+// SetBetas takes the allowed features from the values of the header anthropic-beta. All
+// are words of our own list.
 func (f *Form) SetBetas(values [][]byte) {
 	var allowed []string
 	allow := func(word string) bool {

@@ -41,7 +41,7 @@ func (r *reader) block(b int32) {
 }
 
 // strangeBlock notes a block of a kind that only upstreams of the form itself take,
-// or that nobody may be asked for.
+// or that no upstream may get.
 func (r *reader) strangeBlock(b int32, kind string) {
 	switch kind {
 	case "search_result":
@@ -126,7 +126,7 @@ func (r *reader) source(b int32, carrier, member string) {
 }
 
 // oneSource refuses a source with the content of another kind. An upstream could read
-// that instead, and nobody priced it or checked where it leads.
+// that instead, and it was neither priced nor checked.
 func (r *reader) oneSource(s int32, kind string) {
 	for _, other := range []struct {
 		member      int
@@ -148,8 +148,8 @@ func (r *reader) plain(text []byte) {
 	r.b = base64.StdEncoding.AppendEncode(r.b, text)
 }
 
-// parts writes a document that was given in parts. Pictures among them are for those
-// who know such documents.
+// parts writes a document that was given in parts. Pictures among them are for
+// upstreams that know such documents.
 func (r *reader) parts(s int32, carrier string) {
 	if carrier != "file" {
 		r.no(r.doc.Path(s)+".type", "a picture cannot be of parts.")
@@ -165,7 +165,7 @@ func (r *reader) parts(s int32, carrier string) {
 			return
 		}
 		r.untold(r.doc.Path(p), "a document with pictures in it")
-		text = append(text, r.raw(p)...) // it is priced as what it says
+		text = append(text, r.raw(p)...) // it is priced as its text
 		src := r.member(p, BlockSource)
 		if !r.isObject(src) {
 			return

@@ -2,12 +2,12 @@
 // completion (dialect.Form). Read makes a chat body of a client's (read.go,
 // turns.go, blocks.go, options.go) and remembers where each member came from
 // (path.go); a Form turns the completion back: whole ones in answer.go and
-// thoughts.go, chunks in stream.go and emit.go. What no chat body has a word for is left
-// out and told (Form.LeftOut), unless it changes the price or what a tool may do.
+// thoughts.go, chunks in stream.go and emit.go. Members that no chat body has a word for are left
+// out and reported (Form.LeftOut), unless they change the price or the rights of a tool.
 //
-// Thoughts go both ways with what makes them valid: those of other makers than
+// Thoughts go both ways with their signatures: those of other makers than
 // Anthropic travel sealed in a signature (seal.go).
 //
-// What may not enter: upstreams, prices, and whatever is asked of an upstream
-// that speaks Messages itself; that is package anthropic.
+// Out of scope: upstreams, prices, and requests to an upstream that speaks
+// Messages itself; that is package anthropic.
 package messages

@@ -7,7 +7,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Begin is dialect.ChunkWriter's. It sends message_start, and what was searched before it.
+// Begin is dialect.ChunkWriter's. It sends message_start, and the searches before it.
 func (s *stream) Begin(id, model, parameters []byte) {
 	s.started = true
 	s.out = append(s.out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""...)
@@ -89,7 +89,7 @@ func (s *stream) add(text []byte) {
 	s.out = append(append(append(s.out, s.head...), text...), "\"}}\n\n"...)
 }
 
-// delta sends what else may be added to the open block.
+// delta sends another addition to the open block.
 func (s *stream) delta(head string) {
 	s.out = append(s.out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"delta":`...)
@@ -125,7 +125,7 @@ func (s *stream) hold(entry []byte) {
 	}
 }
 
-// sendHeld sends what was held.
+// sendHeld sends the held events.
 func (s *stream) sendHeld() {
 	from := 0
 	for _, end := range s.ends {
@@ -170,7 +170,7 @@ func (s *stream) close() {
 	}
 }
 
-// End is dialect.ChunkWriter's. It sends why the answer ended, what it used, and the last event.
+// End is dialect.ChunkWriter's. It sends why the answer ended, its usage, and the last event.
 func (s *stream) End() {
 	if !s.started {
 		s.Begin(nil, nil, nil)

@@ -16,17 +16,17 @@ type Form struct {
 
 	turns          []turn
 	parts, tools   []int32 // blocks that parts and calls were made of, and tools
-	effort, format string  // where the effort and the schema stand
+	effort, format string  // where the effort and the schema are
 	stops          []byte
 	thinks         bool // thoughts were asked for
 	hides          bool // …but not their texts
 	untold         *dialect.Unsupported
 	left           dialect.LeftOut
 
-	// Brand is the word in <brand>_parameters, which tell what was searched.
+	// Brand is the word in <brand>_parameters, which report the searches.
 	Brand string
 
-	betas      string // what of the client's anthropic-beta may be passed on
+	betas      string // the part of the client's anthropic-beta that may be passed on
 	stripped   bool   // …and that it has more
 	instructed bool   // a message has the role system
 }
@@ -54,7 +54,7 @@ func (f *Form) Untold() *dialect.Unsupported { return f.untold }
 // LeftOut is dialect.Abridged's.
 func (f *Form) LeftOut() *dialect.LeftOut { return &f.left }
 
-// errorType is Anthropic's word for what a stream failed of, by the code of chat
+// errorType is Anthropic's word for the failure of a stream, by the code of chat
 // completions.
 func errorType(code string) string {
 	switch code {

@@ -154,7 +154,7 @@ const (
 	mediumShare = 65
 )
 
-// reasoning writes the effort: as it was said, else as the budget for thinking comes
+// reasoning writes the effort: as the client set it, else as the budget for thinking comes
 // to, else the usual one of models that decide for themselves.
 func (r *reader) reasoning() {
 	r.f.effort = "thinking"
@@ -244,8 +244,8 @@ func (r *reader) output() {
 	r.b = append(append(r.b, r.raw(r.member(format, FormatSchema))...), "}}"...)
 }
 
-// thoughts writes what the model thought before: as text for servers that read it so,
-// and one by one with what makes them valid.
+// thoughts writes the model's earlier thoughts: as text for servers that read it so,
+// and one by one with their signatures.
 func (r *reader) thoughts(blocks []int32) {
 	texts := 0
 	for _, b := range blocks {
@@ -270,7 +270,7 @@ func (r *reader) thoughts(blocks []int32) {
 	}
 }
 
-// detail writes one thought with its signature, or what was sealed in it.
+// detail writes one thought with its signature, or the entry that was sealed in it.
 func (r *reader) detail(b int32, n *int) {
 	open := func() {
 		if *n == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// turn is what one message of the chat body was made of.
+// turn is the source of one message of the chat body.
 type turn struct {
 	field int32 // the client's message, block or system prompt
 	parts int32 // where its parts begin in Form.parts
@@ -48,7 +48,7 @@ func (f *Form) Path(chat string) string {
 	return chat
 }
 
-// messagePath is the place of a message, or of what is in it.
+// messagePath is the place of a message, or of a member of it.
 func (f *Form) messagePath(chat, rest string) string {
 	number, member, _ := strings.Cut(rest, ".")
 	n, err := strconv.Atoi(number)

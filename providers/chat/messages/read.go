@@ -13,8 +13,8 @@ import (
 
 // Read makes the chat body that a client's body asks for. doc is a scan of it with
 // Shape, whose types were checked. searchless says that the model cannot search the web.
-// wrong is what nobody may be asked for; what only an upstream that speaks Messages can be
-// is the Form's Untold.
+// wrong has the members that no upstream may get; members for upstreams with Messages only are in
+// the Form's Untold.
 func Read(body []byte, doc *scan.Document, searchless bool) (f *Form, chat []byte, wrong []dialect.Unsupported) {
 	r := &reader{body: body, doc: doc, f: &Form{body: body, doc: doc}, searchless: searchless}
 	r.b = make([]byte, 0, len(body)+len(body)/8+256)
@@ -121,7 +121,7 @@ func (r *reader) put(name string, raw []byte) {
 
 const maxWrong = 20
 
-// no notes what nobody is asked for.
+// no notes a member that no upstream gets.
 func (r *reader) no(path, format string, args ...any) {
 	said := func(u dialect.Unsupported) bool { return u.Path == path }
 	if len(r.wrong) < maxWrong && !slices.ContainsFunc(r.wrong, said) {
@@ -130,8 +130,8 @@ func (r *reader) no(path, format string, args ...any) {
 	}
 }
 
-// untold notes what a chat body has no word for. The first of them is what a client
-// hears whose model has no upstream that speaks Messages.
+// untold notes a member that no chat body has a word for. A client gets the first
+// of them as an error where its model has no upstream that speaks Messages.
 func (r *reader) untold(path, what string) {
 	if r.f.untold == nil {
 		r.f.untold = &dialect.Unsupported{Path: path, Own: true, Text: path + ": " + what +
@@ -171,7 +171,7 @@ func (r *reader) stops() {
 	r.put("stop", r.raw(i))
 }
 
-// rejectCostly refuses what would cost the operator beyond the price of tokens, or would
+// rejectCostly refuses members that would cost the operator beyond the price of tokens, or would
 // reach into the operator's account, which all customers share.
 func (r *reader) rejectCostly() {
 	const account = "reaches into the provider's account that all customers of this service share; it is not sold here."
@@ -199,7 +199,7 @@ func (r *reader) rejectCostly() {
 }
 
 // edits takes those that clear a prompt. A chat body goes on without them: its prompt is
-// sent whole. Compaction asks a model beside the one that is paid for.
+// sent whole. Compaction uses a second model, which is not paid for.
 func (r *reader) edits(context int32) {
 	list := r.member(context, EditList)
 	r.each(list, func(e int32) {
@@ -213,7 +213,7 @@ func (r *reader) edits(context int32) {
 	})
 }
 
-// unknown refuses top members that are not known here: what they would cost is not.
+// unknown refuses top members that are not known here: their cost is not either.
 func (r *reader) unknown() {
 	if int(r.doc.Named(-1)) == r.doc.Members {
 		return

@@ -6,14 +6,14 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// Seal begins the signatures of thoughts that are not Anthropic's own: what follows is
+// Seal begins the signatures of thoughts that are not Anthropic's own: the rest is
 // the entry of reasoning_details, which its maker wants back as it was.
 const Seal = "fbx1."
 
 // SearchID begins the ids of searches that this service did for an answer.
 const SearchID = "srvtoolu_fbx"
 
-// maxSealed bounds what is taken out of a seal.
+// maxSealed bounds the size of an opened seal.
 const maxSealed = 1 << 20
 
 // seal appends an entry of reasoning_details as a signature.

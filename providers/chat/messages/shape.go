@@ -127,7 +127,7 @@ func blockShape(inner *scan.Shape) *scan.Shape {
 		"input", "tool_use_id", "content", "is_error", "thinking", "signature", "data", "caller", "tool_name", "tool")
 }
 
-// Shape is every member of a body that somebody validates, translates or changes.
+// Shape is every member of a body that our code validates, translates or changes.
 var Shape = func() *scan.Shape {
 	format := names("type", "schema")
 	deepest := blockShape(blockShape(nil)) // documents of parts inside results of tools

@@ -48,7 +48,7 @@ type stream struct {
 
 var _ dialect.ChunkWriter = (*stream)(nil)
 
-// Stream is dialect.Form's. What it needs of the request it takes now: the client's
+// Stream is dialect.Form's. It takes the needed parts of the request now: the client's
 // own body is gone when chunks come.
 func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
 	s := streams.Get().(*stream)

@@ -30,8 +30,8 @@ func (r *reader) messages() {
 	r.b = append(r.b, ']')
 }
 
-// instruction writes a message of the system's. It may have changes of what tools there
-// are beside its texts.
+// instruction writes a message of the system's. It may have changes of the tools
+// besides its texts.
 func (r *reader) instruction(m, content int32) {
 	texts, changes := []int32(nil), 0
 	r.each(content, func(b int32) {
@@ -160,7 +160,7 @@ func (r *reader) plainText(b int32) []byte {
 	return nil
 }
 
-// user writes results of tools as messages of their own, and what else the user said
+// user writes results of tools as messages of their own, and the rest of the user's message
 // behind them.
 func (r *reader) user(m, content int32) {
 	if content < 0 || r.doc.Fields[content].Kind == scan.String {
@@ -302,8 +302,8 @@ func (r *reader) assistant(m, content int32) {
 	r.calls(calls)
 }
 
-// searched takes the blocks of searches that were done for earlier answers. What they
-// found is in the text behind them.
+// searched takes the blocks of searches that were done for earlier answers. Their
+// results are in the text behind them.
 func (r *reader) searched(b int32, kind string) {
 	id := r.text(r.member(b, BlockID))
 	if kind == "web_search_tool_result" {

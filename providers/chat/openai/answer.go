@@ -12,8 +12,8 @@ import (
 )
 
 // Members of answers and of stream events that we read. A name that is in
-// another case is somebody else's and of no interest, so only the exact
-// spelling counts; the scan refuses variants, see unusual.
+// another case is not ours, so only the exact spelling counts; the scan refuses
+// variants, see unusual.
 var (
 	hasUsage     = scan.Member{Name: "usage", Child: dialect.UsageShape}
 	messageShape = scan.NewShape(scan.Member{Name: "content"})
@@ -78,7 +78,7 @@ func saysSomething(f *scan.Field) bool {
 	return f.Kind == scan.True || f.Kind == scan.Number
 }
 
-// settle is what a whole answer is charged for (dialect.Settle). Its text is
+// settle is the charged usage of a whole answer (dialect.Settle). Its text is
 // only looked at when its length says that the usage may not be true.
 func settle(u dialect.Usage, body []byte, doc *scan.Document, c *dialect.Chat) dialect.Usage {
 	length := int64(0)
@@ -122,7 +122,7 @@ func nextChoice(doc *scan.Document, i int32) int32 {
 }
 
 // unusual reads an answer that two decoders could read differently. It was
-// made by the upstream for the client, so it is passed on; only what is no JSON
+// made by the upstream for the client, so it is passed on; only an answer that is not a JSON
 // object is refused.
 func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, error) {
 	var u dialect.Usage
@@ -145,7 +145,7 @@ func unusual(body []byte, c *dialect.Chat, err error) ([]byte, dialect.Usage, er
 	return body, dialect.Settle(u, true, &text, c), nil
 }
 
-// usageOf reads the usage, wherever it stands: at the top, in a choice
+// usageOf reads the usage, wherever it is: at the top, in a choice
 // (Moonshot) or in x_groq.
 func usageOf(body []byte, doc *scan.Document, u *dialect.Usage) bool {
 	if i := doc.TopIndex(answerUsage); i >= 0 && dialect.UsageIn(body, doc, i, u) {
@@ -177,7 +177,7 @@ func rewrite(body []byte, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch
 	for i := range s.Doc.Fields {
 		f := &s.Doc.Fields[i]
 		if f.From < at {
-			continue // within what was written anew
+			continue // within the rewritten part
 		}
 		switch {
 		case int32(i) == usage:

@@ -12,7 +12,7 @@ const (
 	maxUsage = 4 << 10
 	// maxKey is the longest member name of interest.
 	maxKey = 24
-	// maxDepth is how deep brackets are followed; what is below is passed on unread.
+	// maxDepth is how deep brackets are followed; deeper ones are passed on unread.
 	maxDepth = 512
 )
 
@@ -50,7 +50,7 @@ type BodyMeter struct {
 	key     [maxKey]byte
 	keyLen  int
 
-	want     wanted // what the open string is
+	want     wanted // the kind of the open string
 	capture  int    // depth of the usage object being captured, 0: none
 	captured []byte
 
@@ -109,15 +109,14 @@ func (m *BodyMeter) begin(c *dialect.Chat, t *dialect.Target, text *dialect.Prod
 // rewrites says that Pass may return other bytes than it was given.
 func (m *BodyMeter) rewrites() bool { return m.rename || m.strip }
 
-// Identity says that Pass returns what it was given, so that the answer's
-// length stays.
+// Identity says that Pass returns its input, so that the answer's length stays.
 func (m *BodyMeter) Identity() bool { return !m.rewrites() }
 
 // Pass reads the next piece. Only with a model to rename or <think> blocks to
 // remove does it return anything but p.
 func (m *BodyMeter) Pass(p []byte) []byte {
 	m.out, m.copying = m.out[:0], false
-	from := 0 // of p, what is not yet in out
+	from := 0 // start of the part of p that is not yet in out
 	for i := 0; i < len(p) && !m.broken; {
 		switch m.state {
 		case inName:
@@ -182,7 +181,7 @@ func (m *BodyMeter) object() bool {
 
 func (m *BodyMeter) open(object bool) {
 	if m.depth == 0 && !object || m.depth >= maxDepth {
-		// Before an event's JSON stands its field name; a bracket is not part of that.
+		// The field name of an event precedes its JSON; a bracket is not part of that name.
 		m.broken = true
 		return
 	}
@@ -315,7 +314,7 @@ func (m *BodyMeter) stringEnd(p []byte, i int) (end int, closed bool) {
 	return len(p), false
 }
 
-// wanted says what a string value at this place is.
+// wanted is the kind of a string value at this place.
 func (m *BodyMeter) wanted() wanted {
 	known := m.keyLen > 0 && m.keyLen <= maxKey
 	switch {
@@ -436,7 +435,7 @@ func (m *BodyMeter) Finish(complete bool) []byte {
 	return nil
 }
 
-// Usage is the usage that is charged: what the answer reports, or an estimate of its texts.
+// Usage is the usage that is charged: the answer's own, or an estimate of its texts.
 func (m *BodyMeter) Usage() dialect.Usage {
 	return dialect.Settle(m.usage, m.usage.Seen && m.complete, m.text, m.c)
 }
@@ -461,7 +460,7 @@ func (m *BodyMeter) Unsealed() bool { return false }
 // Betrayed is false, as Unsealed is.
 func (m *BodyMeter) Betrayed() bool { return false }
 
-// FailedWith is nil: who takes an answer of 2xx at its word.
+// FailedWith is nil: an answer of 2xx counts as a success.
 func (m *BodyMeter) FailedWith() []byte { return nil }
 
 // AtBoundary is false: nothing can be written behind a part of a document.

@@ -27,7 +27,7 @@ func (s *stream) Cut(out []byte) (short, tail []byte) {
 	return out, tail
 }
 
-// Cut ends the document inside the text that it is in: what is open is closed, with the
+// Cut ends the document inside the text that it is in: open brackets are closed, with the
 // finish_reason length and the usage that is charged.
 func (m *BodyMeter) Cut(out []byte) (short, tail []byte) {
 	open := m.state == inText && m.want >= wantContent && m.want <= wantOther && m.depth >= 4

@@ -140,7 +140,7 @@ func (t *textCollector) text(name, text []byte) {
 	}
 }
 
-// structure notes what stands deeper: tool calls, and every text in members
+// structure notes deeper members: tool calls, and every text in members
 // that are read no further, such as content in parts (Mistral), the legacy
 // function_call and the transcript of audio.
 func (t *textCollector) structure(name, value []byte) {

@@ -7,8 +7,8 @@
 // whole (answer.go), as a stream of events ([stream]), or as one large
 // document that is never held ([BodyMeter]).
 //
-// What may not enter: re-encoding of bodies, and anything that depends on who
-// the client is.
+// Out of scope: re-encoding of bodies, and anything that depends on the
+// client.
 package openai
 
 import (

@@ -35,7 +35,7 @@ func (s *stream) readUsage(data []byte, at int) (only bool) {
 	doc := eventDocs.Get().(*scan.Document)
 	defer eventDocs.Put(doc)
 	if doc.Skim(data, eventShape) != nil {
-		// Not what a strict reader takes; the object itself may be.
+		// A strict reader rejects the event; its usage may still be valid.
 		if end := jsontext.SkipValue(data, at); end > 0 && dialect.ReadUsage(data[at:end], &s.Last) {
 			s.final = s.finished
 		}

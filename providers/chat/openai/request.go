@@ -31,7 +31,7 @@ const (
 	acceptStream = "text/event-stream"
 )
 
-// Request names what must change of the body: the model's name, members that
+// Request names the necessary changes of the body: the model's name, members that
 // are ours or that this upstream does not know, the cap on tokens, and that a
 // stream reports its usage. All else goes out byte for byte.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
@@ -100,14 +100,14 @@ func (p *patcher) brands() {
 	if len(p.c.Doc.Fields) == 0 {
 		return
 	}
-	// Behind them stand the members of drop lists, which have no members of their own.
+	// Behind them are the members of drop lists, which have no members of their own.
 	top := p.c.Doc.Fields[0].Shape
 	for id := dialect.ChatBrand; id < top.Len() && top.Child(id) != nil; id++ {
 		p.cut(id)
 	}
 }
 
-// drop cuts what the operator does not send to this upstream.
+// drop cuts the members that the operator does not send to this upstream.
 func (p *patcher) drop(t *dialect.Target) {
 	for _, id := range t.Upstream.Drops {
 		if p.c.Doc.TopIndex(id) >= 0 {
@@ -338,7 +338,7 @@ func (p *patcher) finish() []proxy.Patch {
 			p.patches[k], p.patches[k-1] = p.patches[k-1], p.patches[k]
 		}
 	}
-	// What lies in a value that is replaced need not be changed.
+	// A part of a replaced value need not be changed.
 	kept := p.patches[:0]
 	for _, next := range p.patches {
 		if n := len(kept); n == 0 || next.From >= kept[n-1].To {

@@ -9,7 +9,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// write appends to out what an event becomes.
+// write appends the new form of an event to out.
 func (s *stream) write(src []byte, v verdict) {
 	switch v {
 	case last:
@@ -97,7 +97,7 @@ func (s *stream) splice(data []byte) {
 }
 
 // filter appends a choice's text without <think> blocks. With its last event
-// comes what was held back.
+// comes the text held back.
 func (s *stream) filter(data []byte, sp *span) {
 	think := s.thinkOf(sp.choice)
 	if !sp.insert {

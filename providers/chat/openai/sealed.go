@@ -11,7 +11,7 @@ import (
 
 // An enclave seals every text of an answer to the client. One that does not, or a host
 // that answers in its place, is found out here, event by event and before any of the
-// event is passed on. What is let through is what is known to be sealed or to be no text:
+// event is passed on. An event passes only if it is known to be sealed or to have no text:
 // an event that could be read in two ways is as good as one in the clear.
 
 const (
@@ -19,8 +19,8 @@ const (
 	maxSealedEvent = 1 << 20
 	// maxSealedDepth is how deep its brackets may nest; usual ones have six.
 	maxSealedDepth = 32
-	// maxWord is the longest name of a role, a reason or an id; maxLabel that of what
-	// is next to the choices.
+	// maxWord is the longest name of a role, a reason or an id; maxLabel that of a member
+	// next to the choices.
 	maxWord  = 64
 	maxLabel = 256
 	// maxStop is the longest of the client's own stop sequences.
@@ -75,8 +75,8 @@ func (s *stream) learnSealed(data []byte) {
 	}
 }
 
-// bare says that an event has one line of data at most, and beside it lines of the other
-// fields and comments. A line that is none by the specification of event streams may be
+// bare says that an event has one line of data at most, and otherwise lines of the other
+// fields and comments. A line that is not one by the specification of event streams may be
 // one of data to readers that are less exact.
 func (s *stream) bare() bool {
 	e := &s.events
@@ -111,7 +111,7 @@ var (
 )
 
 // isField says that a line is one of data, which is judged by itself, or a short one that
-// nobody takes for an object.
+// cannot be taken for an object.
 func isField(line []byte) bool {
 	if bytes.HasPrefix(line, dataName) || string(line) == "data" {
 		return true
@@ -127,7 +127,7 @@ func isField(line []byte) bool {
 // guard goes over one event of a sealed answer.
 type guard struct {
 	data     []byte
-	lengths  [dialect.KindReasoning + 1]int64 // of what is sealed in the choices, by kind
+	lengths  [dialect.KindReasoning + 1]int64 // of the sealed texts in the choices, by kind
 	choices  bool                             // they were seen
 	finished bool                             // a choice has a finish_reason
 	failed   bool                             // it reports a failure
@@ -153,7 +153,7 @@ func (g *guard) readObject() bool {
 	return true
 }
 
-// member judges what is next to the choices, and them.
+// member judges the members next to the choices, and the choices.
 func (g *guard) member(m *jsontext.Member) bool {
 	value := g.data[m.From:m.To]
 	switch string(m.Key) {
@@ -196,7 +196,7 @@ func likeText(name []byte) bool {
 	return false
 }
 
-// zone is where in an event something stands.
+// zone is a place in an event.
 type zone uint8
 
 const (
@@ -206,8 +206,8 @@ const (
 )
 
 // closed says that a value, which is valid JSON, has no text that is not sealed. Numbers
-// in a list are text, too: those of tokens or of bytes. So is what is in the place of
-// a text and needs no quotes: 42 is an answer.
+// in a list are text, too: those of tokens or of bytes. So is a value in the place of
+// a text that needs no quotes: 42 is an answer.
 func (g *guard) closed(value []byte, in zone) bool {
 	var objects uint64 // a bit for each open bracket
 	var seen [maxSealedDepth + 1]names
@@ -320,7 +320,7 @@ const (
 	thoughts = nameReasoning | nameReasoningContent
 )
 
-// nameOf is the bit of a member that must not stand twice in its object; 0: it may.
+// nameOf is the bit of a member that must not be twice in its object; 0: it may.
 func nameOf(name []byte) names {
 	switch string(name) {
 	case "content":

@@ -31,7 +31,7 @@ type stream struct {
 	hide   bool // drop the event that has nothing but usage
 
 	usual    fastPathEvent
-	ident    []byte // of the first event, what precedes its choices
+	ident    []byte // of the first event, the part before its choices
 	id       []byte // of the completion; only enclaves' are kept
 	final    bool   // the last usage came with or after a finish_reason
 	finished bool   // a choice has a finish_reason
@@ -64,7 +64,7 @@ type span struct {
 	insert   bool // it is absent; an object's members begin at from
 }
 
-// verdict is what becomes of an event.
+// verdict is the treatment of an event.
 type verdict uint8
 
 const (
@@ -105,7 +105,7 @@ func (s *stream) Pass(p []byte) []byte {
 	case s.unsealed:
 		end = s.events.From
 	case s.events.TooLarge() && s.Chat.Sealed:
-		s.unsealed = true // who knows what it will be
+		s.unsealed = true // its content is unknown
 	case s.events.TooLarge():
 		return s.flushLarge(src, from, copying)
 	default:
@@ -118,7 +118,7 @@ func (s *stream) Pass(p []byte) []byte {
 	return s.out
 }
 
-// relay reads the whole events of src. What must not go out as it is makes it
+// relay reads the whole events of src. An event that must not go out as it is makes it
 // copy: everything before from is then in out.
 func (s *stream) relay(src []byte, from int) (int, bool) {
 	copying := false
@@ -151,7 +151,7 @@ func (s *stream) judge() verdict {
 	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 {
 		// A comment, an empty line, or the LF of a CR LF that was split. Empty
-		// lines behind what did not go out are part of it.
+		// lines behind a dropped event are part of it.
 		if first := s.events.Source()[s.events.From]; s.dropped && (first == '\n' || first == '\r') {
 			return drop
 		}
@@ -182,7 +182,7 @@ func (s *stream) judge() verdict {
 // maxUntold is how many events may come before one has the completion's id.
 const maxUntold = 4
 
-// note counts an event, and keeps of the first one what the usage's will need.
+// note counts an event, and keeps the members of the first one that the usage's will need.
 func (s *stream) note(data []byte) {
 	s.Chunks++
 	if s.Chat.Verbatim && len(s.id) == 0 && s.Chunks <= maxUntold {
@@ -208,7 +208,7 @@ func (s *stream) writeUsageEvent() {
 	s.out = append(s.Chat.AppendCost(s.out, &u), "}\n\n"...)
 }
 
-// identify begins an event of ours with what the first one of the answer had.
+// identify begins an event of ours with the members of the answer's first one.
 func (s *stream) identify() {
 	s.spans, s.priced = s.spans[:0], false // those of the event before
 	s.out = append(s.out, "data: "...)
@@ -273,7 +273,7 @@ func (s *stream) flushLarge(src []byte, from int, copying bool) []byte {
 	return s.out
 }
 
-// passLarge goes on with an event that was let go.
+// passLarge passes on the rest of a large event.
 func (s *stream) passLarge(p []byte) []byte {
 	n := s.events.LetOn(p)
 	head := s.large.Pass(p[:n])
@@ -295,7 +295,7 @@ func (s *stream) passLarge(p []byte) []byte {
 	return s.out
 }
 
-// Finish reads what an upstream left without its empty line, and writes the
+// Finish reads a last event without its empty line, and writes the
 // [DONE] that some servers forget.
 func (s *stream) Finish(complete bool) []byte {
 	s.out = s.out[:0]

@@ -7,16 +7,16 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// maxUsual bounds what is kept of an event, on each side of its delta.
+// maxUsual bounds the kept part of an event, on each side of its delta.
 const maxUsual = 512
 
-// fastPathEvent knows what the last plain event had around its delta: id, time and
+// fastPathEvent knows the bytes around the delta of the last plain event: id, time and
 // model before it, closed brackets behind. Nearly all events of an answer have
 // the same, so that two comparisons say that there is neither usage nor an end
 // nor an error in them (20 ns instead of 100 for the searches).
 type fastPathEvent struct {
 	head []byte // up to the delta's opening brace
-	tail []byte // what follows the delta, up to the choices' end
+	tail []byte // the bytes behind the delta, up to the choices' end
 	rest []byte // …and behind that
 }
 
@@ -37,7 +37,7 @@ func (f *fastPathEvent) learn(data []byte, d *delta) {
 	f.rest = append(f.rest[:0], behind[end:]...)
 }
 
-// harmless says that nothing of interest is in what follows a delta.
+// harmless says that nothing of interest is behind a delta.
 func harmless(behind []byte) bool {
 	return usageAt(behind, find(behind, 0, usageKey)) < 0 && find(behind, 0, deltaKey) < 0 &&
 		!hasFinish(behind) && find(behind, 0, errorKey) < 0
@@ -57,7 +57,7 @@ func (f *fastPathEvent) match(data []byte, text *dialect.Produced) bool {
 	return true
 }
 
-// find is the text of such an event, and what follows its choices.
+// find is the text of such an event, and the rest behind its choices.
 func (f *fastPathEvent) find(data []byte) (words []byte, kind int64, rest []byte, ok bool) {
 	if len(f.head) == 0 || len(data) < len(f.head)+len(f.tail) || !bytes.Equal(data[:len(f.head)], f.head) {
 		return nil, 0, nil, false

@@ -11,8 +11,8 @@ import (
 
 var errNoAnswer = errors.New("the completion has no message")
 
-// Answer is dialect.Form. The output has the order of addendum 6.3: what was thought,
-// searched for, called and said.
+// Answer is dialect.Form. The output has the order of addendum 6.3: thoughts,
+// searches, calls and text.
 func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
@@ -38,7 +38,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	return a.dst, nil
 }
 
-// answerRoom is about what a response has beside the words of a completion.
+// answerRoom is about the size of a response without the words of a completion.
 const answerRoom = 2 << 10
 
 // answer is a response being written.
@@ -127,7 +127,7 @@ func (a *answer) calls(said *dialect.Completion) {
 	}
 }
 
-// last is the status of what may have been cut.
+// last is the status of an item that may have been cut.
 func (a *answer) last() string {
 	switch {
 	case a.o.status == "completed":

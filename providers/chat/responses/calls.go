@@ -15,7 +15,7 @@ func isCall(kind string) bool {
 	return false
 }
 
-// calls writes the calls of a run of items, each as one of the function that stands for its
+// calls writes the calls of a run of items, each as one of the function that represents its
 // tool.
 func (f *Form) calls() {
 	f.b = append(f.b, `,"tool_calls":[`...)
@@ -40,7 +40,7 @@ func (f *Form) calls() {
 	f.b = append(f.b, ']')
 }
 
-// called writes a call's name and its arguments. Of what is missing it names the first.
+// called writes a call's name and its arguments. It names the first missing member.
 func (f *Form) called(i int32, kind string, known bool) {
 	of, name := functionTool, f.text(f.doc.Member(i, ItemName))
 	member, id := "arguments", ItemArguments

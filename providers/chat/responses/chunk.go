@@ -44,7 +44,7 @@ func (s *stream) Refusal(words []byte) {
 	}
 }
 
-// Detail is dialect.ChunkWriter. It keeps what a model needs to go on thinking.
+// Detail is dialect.ChunkWriter. It keeps the data that a model needs to go on thinking.
 func (s *stream) Detail(d *dialect.Detail) {
 	it := s.thought(true)
 	if it == nil {

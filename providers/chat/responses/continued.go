@@ -95,7 +95,7 @@ func (f *Form) keepResponse(response []byte) {
 	f.whole.KeepResponse(id, response)
 }
 
-// tells says that answers of an upstream do not say rightly what is kept of them.
+// tells says that answers of an upstream do not report rightly whether they are kept.
 func (f *Form) tells() bool { return f != nil && (f.whole != nil || f.continued) }
 
 // stored and previous are members of the answer.

@@ -1,12 +1,12 @@
 // Package responses is OpenAI's POST /responses (addendum 6) as a form of asking
 // for chat completions, and how upstreams are spoken to that take it themselves.
 //
-// [Form] holds what a client asked: its own body becomes a chat body (request.go,
+// [Form] holds a client's request: its own body becomes a chat body (request.go,
 // input.go, tools.go), a whole chat completion becomes a response (answer.go), and
 // the chunks of a streamed one become events (stream.go). [Native] gives the
-// client's own body to an upstream, without what would reach into the operator's
-// account there, and meters what comes back.
+// client's own body to an upstream, without members that would reach into the operator's
+// account there, and meters the answer.
 //
-// What may not enter: prices, the choice of a target, and anything that only one
+// Out of scope: prices, the choice of a target, and anything that only one
 // upstream needs.
 package responses

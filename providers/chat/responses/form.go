@@ -10,7 +10,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Options is what an operator's config says of the form. Immutable.
+// Options is the part of an operator's config for the form. Immutable.
 type Options struct {
 	// Brand is the word of the parameter object, Aliases others that are taken for it.
 	Brand   string
@@ -18,8 +18,8 @@ type Options struct {
 	// Spec writes responses and events as addendum 6.3 and 6.4 have them, instead of as
 	// OpenAI's own packages parse them.
 	Spec bool
-	// Extras keeps what OpenAI's packages send beyond the specification, where chat
-	// completions have a name for it.
+	// Extras keeps members that OpenAI's packages send beyond the specification, where chat
+	// completions have a name for them.
 	Extras bool
 }
 
@@ -36,7 +36,7 @@ type Form struct {
 	o       *Options
 	body    []byte
 	doc     *scan.Document // of body, with Shape
-	id      []byte         // what ids are made of
+	id      []byte         // the base of ids
 	created int64          // Unix seconds
 
 	b       []byte       // the chat body
@@ -160,7 +160,7 @@ var adapted = dialect.Adapted{ToolImage: "input.output.image"}
 // Adapts is dialect.Form.
 func (f *Form) Adapts() *dialect.Adapted { return &adapted }
 
-// Problems are what keeps the body from becoming a chat body, by the client's names.
+// Problems are the reasons why the body cannot become a chat body, by the client's names.
 func (f *Form) Problems() []dialect.Unsupported { return f.problems }
 
 // maxProblems bounds the answer to a body that is wrong in many places.

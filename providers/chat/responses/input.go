@@ -90,7 +90,7 @@ func (f *Form) item(i, end int32) (next int32) {
 	case "additional_tools":
 		// They are among the tools.
 	case "web_search_call":
-		// What was found is not in it: it tells the client that there was a search.
+		// The results are not in it: it tells the client that there was a search.
 	case "item_reference":
 		f.problem(f.path(i, ""), "an item_reference needs an id, and items that are kept; send the item itself.")
 	case "compaction", "image_generation_call", "code_interpreter_call", "file_search_call", "mcp_call", "mcp_list_tools":
@@ -118,7 +118,7 @@ func (f *Form) spoken(i int32) {
 	f.b = append(f.b, '}')
 }
 
-// assistant writes what the assistant thought, said and called as one message, since
+// assistant writes the assistant's thoughts, text and calls as one message, since
 // the results of calls must follow the message that has all of them.
 func (f *Form) assistant(i, end int32) (next int32) {
 	f.run = f.run[:0]
@@ -137,7 +137,7 @@ items:
 			said = true
 		case "reasoning":
 			if said && !called {
-				break items // it was thought before what follows
+				break items // it was thought before the next items
 			}
 		case "function_call", "custom_tool_call", "tool_search_call", "local_shell_call":
 			called = true

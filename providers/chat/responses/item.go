@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// itemKind is what an item of the output is.
+// itemKind is the kind of an item of the output.
 type itemKind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 // idHeads precede the ids of items.
 var idHeads = [...]string{"rs_", "msg_", "fc_", "ctc_", "ws_", "tsc_", "lsh_"}
 
-// partKind is what the last part of a message is.
+// partKind is the kind of the last part of a message.
 type partKind uint8
 
 const (
@@ -33,7 +33,7 @@ const (
 	thoughtPart // reasoning sent as content
 )
 
-// item is one item of the output as far as it has come. Texts stand as between the
+// item is one item of the output as far as it has come. Texts are as between the
 // quotes of a JSON string.
 type item struct {
 	kind   itemKind
@@ -61,7 +61,7 @@ type item struct {
 	call         int64 // of a call: its index in the completion
 	callID, name []byte
 	space        []byte // the namespace of the tool
-	wrapped      bool   // text is the arguments of a function that stands for another tool
+	wrapped      bool   // text is the arguments of a function that represents another tool
 
 	sources []byte // of a search, with commas between
 	failed  bool
@@ -137,7 +137,7 @@ func (i *item) addPart(write func(dst []byte) []byte) {
 	i.text, i.annotations, i.logprobs = i.text[:0], i.annotations[:0], i.logprobs[:0]
 }
 
-// appendItem appends an item as it is, with a status. bare leaves out what it has said
+// appendItem appends an item as it is, with a status. bare leaves out its text
 // so far.
 func (f *Form) appendItem(dst []byte, it *item, status string, bare bool) []byte {
 	if len(it.whole) > 0 {
@@ -230,7 +230,7 @@ func (f *Form) appendThought(dst []byte, it *item, bare bool) []byte {
 }
 
 // addDetail keeps an entry of reasoning_details. Texts of streamed ones are in the
-// summary already; what stays is what a model needs to go on thinking.
+// summary already; the data that a model needs to go on thinking stays.
 func (i *item) addDetail(entry []byte, streamed bool) {
 	if len(i.details) > 0 {
 		i.details = append(i.details, ',')

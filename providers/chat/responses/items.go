@@ -55,7 +55,7 @@ func (s *stream) open(it *item) {
 }
 
 // deltaHead makes the beginning of an item's delta events, which are alike but for
-// their numbers and what they add.
+// their numbers and additions.
 func (s *stream) deltaHead(it *item, name, part string) {
 	out := s.out
 	s.out = append(append(it.head[:0], "event: "...), name...)
@@ -67,7 +67,7 @@ func (s *stream) deltaHead(it *item, name, part string) {
 	it.head, s.out = s.out, out
 }
 
-// delta sends what an item has more, which stands as between the quotes of a string.
+// delta sends an addition to an item, written as between the quotes of a string.
 func (s *stream) delta(it *item, words []byte, tail string) {
 	if s.kept += len(words); s.kept > maxKept {
 		s.tooLong()
@@ -160,7 +160,7 @@ func (s *stream) endPart(it *item) {
 	it.endPart(s.spec)
 }
 
-// thought is the reasoning that is open. Where a block of it is over, what follows is
+// thought is the reasoning that is open. Where a block of it is over, the next text is
 // another's.
 func (s *stream) thought(goesOn bool) *item {
 	if s.last >= 0 && s.items[s.last].kind == reasoningItem && (goesOn || !s.items[s.last].sealed) {
@@ -309,7 +309,7 @@ func (s *stream) note(index int, annotation []byte) {
 	s.out = append(append(s.out, `,"annotation":`...), annotation...)
 }
 
-// results writes the event of addendum 6.4 with what was found, which has no number.
+// results writes the event of addendum 6.4 with the results; it has no number.
 func (s *stream) results(it *item, params []byte) {
 	const name = "response.web_search.done"
 	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),

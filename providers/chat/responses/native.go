@@ -10,7 +10,7 @@ import (
 )
 
 // Native speaks to upstreams that take POST /responses themselves. The client's own body
-// goes out but for what would reach into the operator's account there
+// goes out but for members that would reach into the operator's account there
 // (native_request.go), and answers come back as they are but for the model's name, the
 // operator's instructions and the words of failures.
 type Native struct{}
@@ -108,7 +108,7 @@ func failureOf(object []byte) []byte {
 
 // appendPatched appends a response with the client's name of the model and instructions,
 // safe words of a failure, and the usage that is charged where the upstream told none;
-// nil: as the upstream wrote them. f says what is kept here; nil: nothing.
+// nil: as the upstream wrote them. f tells whether the response is kept here; nil: it is not.
 func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Form, fault *dialect.Fault,
 	u *dialect.Usage) []byte {
 	at, reported := 0, u == nil || u.Seen

@@ -4,7 +4,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// outline is what the events of an upstream have told of its response: enough to end the
+// outline is the response so far by the events of its upstream: enough to end the
 // response as the model should have. A part that was sent whole is in it as it came.
 type outline struct {
 	id    []byte // of the response, as between its quotes
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// note is what an event says of an item.
+// note is the statement of an event about an item.
 type note uint8
 
 const (
@@ -153,21 +153,21 @@ func (o *outline) add(at int64, raw []byte) {
 	o.keep(len(raw))
 }
 
-// delta notes what the item of the last delta has more.
+// delta notes an addition to the item of the last delta.
 func (o *outline) delta(words []byte) {
 	it := &o.items[o.usual]
 	it.text = append(it.text, words...)
 	o.keep(len(words))
 }
 
-// keep counts what is kept. Nothing is where that is too much.
+// keep counts the kept bytes. It drops everything where they are too many.
 func (o *outline) keep(n int) {
 	if o.kept += n; o.kept > maxKept {
 		o.items, o.usual, o.lost = nil, -1, true
 	}
 }
 
-// Cut is dialect.Stream. What is open ends first, as in a stream that was translated.
+// Cut is dialect.Stream. Open items end first, as in a stream that was translated.
 func (s *nativeStream) Cut(out []byte) (short, tail []byte) {
 	o := &s.outline
 	if o.lost || len(o.id) == 0 || s.done || s.dead {

@@ -10,7 +10,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What is written here goes into a body that its upstream reads by rules of its own, such
+// A piece written here goes into a body that its upstream reads by rules of its own, such
 // as that the last of two members holds. It has the members of these Shapes, each once.
 var (
 	toolPiece   = pieceOf(nil, "type", "name", "description", "parameters", "strict", "format")
@@ -43,7 +43,7 @@ func (p *patcher) list(i int32, build func(dst []byte) []byte) {
 	p.reread(i, text, listPiece, len(head)-1, len(tail)-1)
 }
 
-// reread reads what was written again, and puts it in the place of a field's value but for
+// reread reads a written piece again, and puts it in the place of a field's value but for
 // some bytes at both ends.
 func (p *patcher) reread(i int32, text []byte, shape *scan.Shape, from, less int) {
 	value := text[from : len(text)-less]
@@ -157,7 +157,7 @@ func (p *patcher) appendTools(dst []byte, list int32, spaces bool) []byte {
 	return append(dst, ']')
 }
 
-// choice writes who chooses among the tools.
+// choice writes the choice among the tools.
 func (p *patcher) choice() {
 	at := p.doc.TopIndex(TopToolChoice)
 	if at < 0 || p.doc.Fields[at].Kind != scan.Object {
@@ -250,8 +250,8 @@ func (p *patcher) input() {
 	}
 }
 
-// thoughtAlone are the members of a thought that is there as text: its id stands for
-// nothing but what an upstream may have kept.
+// thoughtAlone are the members of a thought that is there as text: its id refers to
+// nothing but a copy that an upstream may have kept.
 var thoughtAlone = []int{ItemType, ItemStatus, ItemSummary, ItemContent}
 
 // item cuts the members that an item of its kind does not have, and writes the others.
@@ -306,7 +306,7 @@ func (p *patcher) toolList(list int32) {
 	p.reread(list, text, toolsPiece, len(head), len(tail))
 }
 
-// action writes what a call of local_shell carried out.
+// action writes the action of a call of local_shell.
 func (p *patcher) action(i int32) {
 	action := p.raw(i)
 	p.object(i, actionPiece, func(dst []byte) []byte {
@@ -363,7 +363,7 @@ func appendComma(dst []byte) []byte {
 	return dst
 }
 
-// result writes the result of a call: texts and pictures as parts, and what is not text as
+// result writes the result of a call: texts and pictures as parts, and other values as
 // the text of its JSON. Results in other parts were refused.
 func (p *patcher) result(i int32) {
 	value := p.doc.Fields[i].Raw(p.body)

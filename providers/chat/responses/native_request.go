@@ -27,13 +27,13 @@ var cutHere = []int{
 	TopResponseFormat, TopFunctions, TopFunctionCall, TopLogprobs, TopVerbosity, TopReasoningEffort, TopClientMetadata,
 }
 
-// keptHere are the members that hold what we promise an upstream's operator: what may
-// be produced, and that nothing is kept. A list of what is not sent is one for chat
-// completions, which may not have max_output_tokens beside their own cap; here it is
-// the cap.
+// keptHere are the members that hold our promise to an upstream's operator: the limit
+// of the output, and that nothing is kept. A list of members not to be sent is one
+// for chat completions, which may not have max_output_tokens besides their own cap;
+// here it is the cap.
 var keptHere = []int{TopModel, TopInput, TopStream, TopMaxOutputTokens, TopStore, TopTools}
 
-// Request is dialect.Dialect: it names what must change of the client's own body.
+// Request is dialect.Dialect: it names the necessary changes of the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	r.Path, r.Body, r.Accept = path, c.Told, "application/json"
 	if c.Stream {
@@ -90,7 +90,7 @@ func (p *patcher) add(member []byte) {
 	p.patches = append(p.patches, proxy.Patch{From: p.doc.Open, To: p.doc.Open, With: member})
 }
 
-// top writes the model's name, cuts what is not sent and keeps the answer from being
+// top writes the model's name, cuts members that are not sent and keeps the answer from being
 // stored in the operator's account.
 func (p *patcher) top(t *dialect.Target) {
 	if i := p.doc.TopIndex(TopModel); i >= 0 && !bytes.Equal(p.doc.Fields[i].Raw(p.body), t.Quoted) {
@@ -187,7 +187,7 @@ func (p *patcher) finish() []proxy.Patch {
 		}
 		return a.To - b.To
 	})
-	// What is cut needs no other change.
+	// A cut member needs no other change.
 	kept := p.patches[:0]
 	for _, next := range p.patches {
 		if n := len(kept); n == 0 || next.From >= kept[n-1].To {

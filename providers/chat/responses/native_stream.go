@@ -15,8 +15,8 @@ var (
 	deltaKey = []byte(`"delta":"`)
 )
 
-// nativeStream passes the events of an upstream on as they came, but for what must
-// change of the response in them, and counts the texts on their way.
+// nativeStream passes the events of an upstream on as they came, but for the necessary
+// changes of the response in them, and counts the texts on their way.
 type nativeStream struct {
 	meter
 	events dialect.Events
@@ -78,13 +78,13 @@ func (s *nativeStream) Pass(p []byte) []byte {
 	return s.out
 }
 
-// readEvent reads an event, and says whether it was written into out, behind what of src
-// precedes it.
+// readEvent reads an event, and says whether it was written into out, behind the part of src
+// before it.
 func (s *nativeStream) readEvent(src []byte, from int) (written bool) {
 	data := s.events.Data
 	s.Text.Event(s.events.To-s.events.From, data)
 	if len(data) == 0 && s.wrote {
-		// Empty lines behind what went out with line ends of ours are part of it.
+		// Empty lines behind an event that went out with line ends of ours are part of it.
 		if first := src[s.events.From]; first == '\n' || first == '\r' {
 			s.out = append(s.out, src[from:s.events.From]...)
 			return true
@@ -181,7 +181,7 @@ func keyOf(kind []byte) int {
 	return int(dialect.TextKey(0, dialect.KindContent, 0))
 }
 
-// deltaOf is what a delta event adds. A quote inside a JSON string is escaped, so that
+// deltaOf is the text of a delta event. A quote inside a JSON string is escaped, so that
 // the name is a name.
 func deltaOf(data []byte) []byte {
 	at := bytes.Index(data, deltaKey)
@@ -220,7 +220,7 @@ func (s *nativeStream) told(kind, data []byte) {
 	}
 }
 
-// number keeps what the event after this one has for a number.
+// number keeps the number of the event after this one.
 func (s *nativeStream) number(data []byte) {
 	if s.form == nil {
 		return
@@ -254,7 +254,7 @@ func (s *nativeStream) words(data []byte) {
 	s.out = append(s.out, "}\n\n"...)
 }
 
-// Finish reads what an upstream left without its empty line.
+// Finish reads a last event without its empty line.
 func (s *nativeStream) Finish(complete bool) []byte {
 	s.out = s.out[:0]
 	if complete && !s.dead && s.events.AtEnd() && jsontext.SkipValue(s.events.Data, 0) > 0 {

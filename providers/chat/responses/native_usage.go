@@ -7,7 +7,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// readNativeUsage reads the usage of a response. It leaves u alone when raw is none.
+// readNativeUsage reads the usage of a response. It leaves u alone when raw is not a usage.
 func readNativeUsage(raw []byte, u *dialect.Usage) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return
@@ -83,7 +83,7 @@ type meter struct {
 	drawn   int64           // the most of media
 }
 
-// see notes a text, which stands as between its quotes.
+// see notes a text, as between its quotes.
 func (m *meter) see(way seen, key uint16, words []byte) {
 	m.told[way] += int64(len(words))
 	more := m.told[way] - m.counted
@@ -116,7 +116,7 @@ func (m *meter) item(item []byte, way seen) {
 		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "arguments"))
 		m.see(way, dialect.TextKey(0, dialect.KindToolInput, 0), jsontext.StringIn(item, "input"))
 	case "web_search_call":
-		// What was found is not what a model wrote.
+		// Search results are not a model's text.
 	default:
 		dialect.AddStrings(wayOf{m, way}, said, item)
 	}

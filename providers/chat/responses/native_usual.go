@@ -6,11 +6,11 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// maxUsual bounds what is kept of an event, in front of its text.
+// maxUsual bounds the kept part of an event, in front of its text.
 const maxUsual = 512
 
-// nativeUsual knows what the last delta had around its number and its text. Nearly all
-// deltas of an item have the same, so that two comparisons say what an event is.
+// nativeUsual knows the bytes around the number and the text of the last delta. Nearly all
+// deltas of an item have the same, so that two comparisons tell the kind of an event.
 type nativeUsual struct {
 	head []byte // up to the number
 	mid  []byte // from there up to the text, with its opening quote

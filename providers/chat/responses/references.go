@@ -53,13 +53,13 @@ func (f *Form) keep(item []byte) {
 // MissThoughts says that a thought that the input refers to is not known, and left out.
 func (f *Form) MissThoughts() { f.missed = true }
 
-// Reference is an item of the input that stands for an item of an earlier answer.
+// Reference is an item of the input that refers to an item of an earlier answer.
 type Reference struct {
 	Field int32
 	ID    []byte // as between the quotes of a JSON string; nil: an earlier one has the same
 }
 
-// Thought says whether it stands for a thought, which a model can go on without.
+// Thought says whether it refers to a thought, which a model can go on without.
 func (r *Reference) Thought() bool { return bytes.HasPrefix(r.ID, []byte(idHeads[reasoningItem])) }
 
 // References are those of a body that has Shape, but at most so many.

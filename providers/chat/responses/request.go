@@ -10,7 +10,7 @@ import (
 
 // Request is the body as that of a chat completion. It is valid until the Form is
 // released. Where there are Problems it is not to be sent. It has members that are known
-// here only: servers of chat completions refuse what only the form itself has.
+// here only: servers of chat completions refuse members that only the form itself has.
 func (f *Form) Request() []byte {
 	f.b, f.places, f.said = append(f.b[:0], '{'), f.places[:0], false
 	f.declare()
@@ -81,7 +81,7 @@ func (f *Form) reasoning() {
 	}
 }
 
-// format writes what text says: the form of the answer, and how long it is to be.
+// format writes the settings of text: the form of the answer, and how long it is to be.
 func (f *Form) format() {
 	at := f.doc.TopIndex(TopText)
 	if value := f.raw(f.member(at, TextVerbosity)); value != nil {
@@ -123,7 +123,7 @@ func (f *Form) includes(name string) bool {
 }
 
 // brands writes the parameter objects with the members that have an effect here, and
-// what web_search says, which a parameter overrides.
+// the setting web_search, which a parameter overrides.
 func (f *Form) brands() {
 	search := f.raw(f.doc.TopIndex(TopWebSearch))
 	word, words := "", 1+len(f.o.Aliases)
@@ -173,7 +173,7 @@ func (f *Form) word(n int) string {
 	return f.o.Aliases[n-1]
 }
 
-// Check notes what no chat body can say and no rule of a single member finds.
+// Check notes settings that no chat body can have and no rule of a single member finds.
 func (f *Form) Check() {
 	for _, m := range [...]struct {
 		id   int

@@ -9,7 +9,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// outcome is how a response stands.
+// outcome is the state of a response.
 type outcome struct {
 	id     []byte // of an upstream that speaks the form itself; empty: it is made here
 	status string
@@ -49,7 +49,7 @@ func (f *Form) appendHead(dst []byte, c *dialect.Chat, o *outcome) []byte {
 	return append(dst, `,"output":[`...)
 }
 
-// appendTail appends what follows the output.
+// appendTail appends the members behind the output.
 func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	dst = append(dst, `],"usage":`...)
 	if u := &o.usage; u.Seen {
@@ -78,7 +78,7 @@ func (f *Form) appendTail(dst []byte, o *outcome) []byte {
 	return append(dst, '}')
 }
 
-// appendEcho repeats what was asked, which the types of OpenAI's packages require.
+// appendEcho repeats the request, which the types of OpenAI's packages require.
 func (f *Form) appendEcho(dst []byte, o *outcome) []byte {
 	member := func(name string, id int, otherwise string) {
 		dst = append(dst, name...)
@@ -125,7 +125,7 @@ func (f *Form) appendEcho(dst []byte, o *outcome) []byte {
 	return dst
 }
 
-// appendTools repeats the tools, functions with all their members, and who chooses.
+// appendTools repeats the tools, functions with all their members, and the choice.
 func (f *Form) appendTools(dst []byte) []byte {
 	dst = append(dst, `,"tool_choice":`...)
 	switch at := f.doc.TopIndex(TopToolChoice); {
@@ -166,7 +166,7 @@ func (f *Form) appendTools(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendSources appends the links of what was searched for, from the parameters of a
+// appendSources appends the links of search results, from the parameters of a
 // completion. searched says that there was a search, failed that it found nothing for
 // a failure.
 func appendSources(dst, params []byte) (sources []byte, searched, failed bool) {

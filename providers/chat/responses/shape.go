@@ -7,7 +7,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Ids of the members of a body that somebody reads. The <brand>_parameters objects
+// Ids of the members of a body that our code reads. The <brand>_parameters objects
 // follow from TopBrand on, in the order of the brand word and its aliases.
 const (
 	TopModel = iota
@@ -177,7 +177,7 @@ var brandMembers = []string{
 	"include_search_results_in_stream",
 }
 
-// Shape is every member of a body that somebody validates, prices, translates or
+// Shape is every member of a body that our code validates, prices, translates or
 // changes, with the parameter objects of one brand and its aliases. No upstream is sent
 // any other top member.
 func Shape(brand string, aliases []string) *scan.Shape {

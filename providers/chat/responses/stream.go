@@ -130,7 +130,7 @@ func (s *stream) whole(name string) {
 	s.endEvent()
 }
 
-// statusOf is an item's status at the end: what was whole before is.
+// statusOf is an item's status at the end: an item that was whole before stays so.
 func (s *stream) statusOf(it *item, status string) string {
 	switch {
 	case it.failed:
@@ -170,7 +170,7 @@ func (s *stream) End() {
 		} else if i+1 < len(s.items) {
 			s.end(it, "completed")
 		} else {
-			s.end(it, s.outcome.status) // what was being said when the answer was cut is not whole
+			s.end(it, s.outcome.status) // the item open at the cut is not whole
 		}
 	}
 	s.settleOutcome()
@@ -180,7 +180,7 @@ func (s *stream) End() {
 	}
 }
 
-// settleOutcome takes what the end of a response repeats from the chunks.
+// settleOutcome takes the members that the end of a response repeats from the chunks.
 func (s *stream) settleOutcome() {
 	s.outcome.usage, s.outcome.cost = s.Usage, orNil(s.Cost)
 	s.outcome.params = orNil(s.Parameters)
@@ -216,7 +216,7 @@ func (s *stream) Fault(code, message []byte) {
 	s.endEvent()
 }
 
-// appendErrorMembers appends what follows an error event's type and number.
+// appendErrorMembers appends the members behind an error event's type and number.
 func appendErrorMembers(dst, code, message []byte) []byte {
 	dst = append(append(append(dst, `,"code":"`...), code...), '"')
 	dst = append(append(append(dst, `,"message":"`...), message...), '"')

@@ -10,7 +10,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// toolKind is what a tool is to the client that carries it out.
+// toolKind is the kind of a tool for the client that carries it out.
 type toolKind uint8
 
 const (
@@ -142,9 +142,9 @@ func (f *Form) addTool(kind toolKind, at int32, space, name []byte) {
 	f.table = append(f.table, tool{kind, at, space, name, flat})
 }
 
-// flatName is the name of the function that stands for a tool: NAMESPACE__NAME. What is
+// flatName is the name of the function that represents a tool: NAMESPACE__NAME. A name that is
 // too long, or has other characters than upstreams take, ends in a hash of the whole; so
-// does a name that would stand for two tools.
+// does a name that would represent two tools.
 func (f *Form) flatName(kind toolKind, space, name []byte, hashed bool) []byte {
 	if len(space) == 0 && kind == functionTool && !hashed {
 		return name
@@ -202,7 +202,7 @@ func (f *Form) toolOf(flat []byte) *tool {
 	return nil
 }
 
-// function appends the name of the function that stands for a tool, with its quotes. name
+// function appends the name of the function that represents a tool, with its quotes. name
 // and space are texts of the client's body.
 func (f *Form) function(dst []byte, kind toolKind, space, name []byte) []byte {
 	space, name = f.plainName(space), f.plainName(name)

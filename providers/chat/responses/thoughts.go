@@ -10,8 +10,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What models thought goes through chat completions as reasoning_content and, for
-// going on with it, as reasoning_details. A reasoning item has a summary and one
+// Models' thoughts go through chat completions as reasoning_content and, for
+// going on with them, as reasoning_details. A reasoning item has a summary and one
 // opaque string. That string is the details as they are, in base64 behind sealHead, so
 // that nothing of them is lost on the way through a client.
 const sealHead = "rd1_"
@@ -53,7 +53,7 @@ func (f *Form) sealed(data []byte) []byte {
 	return out
 }
 
-// thoughts writes what the assistant thought before a message.
+// thoughts writes the assistant's thoughts before a message.
 func (f *Form) thoughts() {
 	texts, details := false, false
 	for _, i := range f.run {

@@ -8,7 +8,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// tools writes the tools, who may choose among them and how many at once. Without
+// tools writes the tools, the choice among them and how many at once. Without
 // tools there is nothing to choose, and chat completions want none of it said.
 func (f *Form) tools() {
 	f.wrote = f.wrote[:0]
@@ -62,7 +62,7 @@ func (f *Form) search(i int32, kind string) {
 	f.b = append(f.b, '}')
 }
 
-// shellSchema is what a model says of a command, as members of local_shell_call's action.
+// shellSchema is the schema of a command, as members of local_shell_call's action.
 const shellSchema = `{"type":"object","properties":{"command":{"type":"array","items":{"type":"string"},` +
 	`"description":"The program and its arguments."},"timeout_ms":{"type":"integer"},` +
 	`"working_directory":{"type":"string"},"env":{"type":"object","additionalProperties":{"type":"string"}}},` +
@@ -72,7 +72,7 @@ const shellSchema = `{"type":"object","properties":{"command":{"type":"array","i
 const inputSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],` +
 	`"additionalProperties":false}`
 
-// tool writes the function that stands for a tool.
+// tool writes the function that represents a tool.
 func (f *Form) tool(t *tool) {
 	f.b = jsontext.AppendString(append(f.b, `{"type":"function","function":{"name":`...), t.flat)
 	switch t.kind {
@@ -112,7 +112,7 @@ func (f *Form) describeInput(at int32) {
 	f.b = append(f.b, '"')
 }
 
-// toolMembers are those of a tool of the client's own beside its name, by its kind.
+// toolMembers are those of a tool of the client's own besides its name, by its kind.
 var toolMembers = map[string][]named{
 	"function": {{`"description":`, ToolDescription}, {`"parameters":`, ToolParameters}, {`"strict":`, ToolStrict}},
 	"custom":   {{`"description":`, ToolDescription}, {`"format":`, ToolFormat}},
@@ -149,7 +149,7 @@ func isWebSearch(kind []byte) bool {
 	return bytes.Equal(kind, []byte("web_search")) || bytes.HasPrefix(kind, []byte("web_search_"))
 }
 
-// toolChoice writes who chooses.
+// toolChoice writes the choice among the tools.
 func (f *Form) toolChoice() {
 	at := f.doc.TopIndex(TopToolChoice)
 	if at < 0 || f.doc.Fields[at].Kind == scan.Null {
@@ -195,7 +195,7 @@ func chosenName(doc *scan.Document, at int32, kind string) int32 {
 	return doc.Member(at, ChoiceName)
 }
 
-// chosen writes the function that stands for a chosen tool.
+// chosen writes the function that represents a chosen tool.
 func (f *Form) chosen(kind string, space, name []byte) {
 	of := functionTool
 	switch kind {

@@ -8,7 +8,7 @@ import (
 )
 
 // nameCall gives a call its name, and makes it one of the client's tool that the function
-// stands for. flat stands as between the quotes of a JSON string.
+// represents. flat is as between the quotes of a JSON string.
 func (f *Form) nameCall(it *item, flat []byte) {
 	t := f.toolOf(flat)
 	if t == nil || it.kind != callItem {
@@ -29,7 +29,7 @@ func (i *item) isCall() bool {
 	return false
 }
 
-// unwrap makes the text of a call what its tool is given: the text of a custom tool, or an
+// unwrap makes the text of a call the input of its tool: the text of a custom tool, or an
 // object. Until then it is the arguments of a function, as between the quotes of a JSON
 // string. A model may write arguments that are no JSON; a custom tool is given them as they
 // are.
@@ -66,7 +66,7 @@ func appendCompact(dst, object []byte) []byte {
 	return b.Bytes()
 }
 
-// action is what a call of local_shell carries out.
+// action is the action of a call of local_shell.
 type action struct {
 	Type      string            `json:"type"`
 	Command   []string          `json:"command"`
@@ -80,7 +80,7 @@ type action struct {
 func appendAction(dst, object []byte) []byte {
 	a := action{}
 	if object != nil {
-		_ = json.Unmarshal(object, &a) // what cannot be read stays empty
+		_ = json.Unmarshal(object, &a) // members that cannot be read stay empty
 	}
 	a.Type = "exec"
 	if a.Command == nil {

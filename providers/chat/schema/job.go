@@ -16,7 +16,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// work is what the children are for.
+// work is the name of the children's work.
 const work = "schemas"
 
 const (
@@ -30,7 +30,7 @@ const (
 // maxDepth is how deep a schema may be nested.
 const maxDepth = 64
 
-// Work does what this process is for, and does not return, where it is a child that
+// Work does the work of this process, and does not return, where it is a child that
 // checks answers. In any other it does nothing.
 func Work() {
 	if jail.IsChild(work) {
@@ -38,7 +38,7 @@ func Work() {
 	}
 }
 
-// task is what a child is given.
+// task is the input of a child.
 type task struct {
 	Schema  json.RawMessage
 	Answers []string
@@ -159,7 +159,7 @@ func first(e *jsonschema.ValidationError) string {
 	return short(fmt.Sprintf("%s: %s", at, e.ErrorKind.LocalizedString(english))) + "."
 }
 
-// short cuts what may be of any length, between two characters.
+// short cuts a text of any length, between two characters.
 func short(text string) string {
 	const most = 300
 	if len(text) > most {

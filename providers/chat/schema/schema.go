@@ -17,7 +17,7 @@ const (
 	MaxAnswer = 8 << 20
 )
 
-// What a check may take. The memory is that of a child beyond its start.
+// Limits of a check. The memory is that of a child beyond its start.
 const (
 	workers = 2
 	queue   = 64
@@ -35,12 +35,12 @@ type Violation struct{ Text string }
 
 func (v *Violation) Error() string { return v.Text }
 
-// Bad says what is wrong with a schema. Text is for the client.
+// Bad is a mistake in a schema. Text is for the client.
 type Bad struct{ Text string }
 
 func (b *Bad) Error() string { return b.Text }
 
-// ErrUnchecked says that nobody knows whether an answer follows its schema: there was no
+// ErrUnchecked says that it is unknown whether an answer follows its schema: there was no
 // place for the check, or it took too much time or memory.
 var ErrUnchecked = errors.New("the answer could not be checked against its schema")
 
@@ -57,7 +57,7 @@ func New(log zerolog.Logger) *Checker {
 // Close ends the children.
 func (c *Checker) Close() { _ = c.children.Close() }
 
-// Compiles says what is wrong with a schema: a *Bad, or why nobody knows. The child works
+// Compiles returns the mistake in a schema: a *Bad, or why that is unknown. The child works
 // for the owner and the meter of ctx, as with all of package jail.
 func (c *Checker) Compiles(ctx context.Context, schema []byte) error {
 	if len(schema) > MaxSchema {

@@ -3,9 +3,9 @@
 // which is in the body. Gemini models are spoken to as on Google's own API,
 // below another address.
 //
-// Who asks is proven by the endpoint (package credential).
+// The endpoint adds the credential (package credential).
 //
-// What may not enter: anything that the Messages dialect does too.
+// Out of scope: anything that the Messages dialect does too.
 package vertex
 
 import (
@@ -78,8 +78,7 @@ func ownError(status int, body []byte) (int, []byte) {
 	return status, body
 }
 
-// statuses are Google's words for errors, with the statuses that they stand for
-// here.
+// statuses are Google's words for errors, with their statuses here.
 var statuses = map[string]int{
 	"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 401, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 429,
 	"UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504, "INTERNAL": 500,
