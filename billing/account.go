@@ -238,28 +238,19 @@ type Account struct {
 // unreported charges are in it. Held is 0 then.
 type AccountInfo struct {
 	Account
-	CreatedAt time.Time           `json:"created_at"`
-	Allowance Nano                `json:"diem_daily"` // DIEM of each UTC day
-	USD       Nano                `json:"usd"`
-	DIEM      Nano                `json:"diem"`
-	Bundled   Nano                `json:"bundled"`
-	Leased    Leased              `json:"leased"`
-	Held      Nano                `json:"held"`
-	Spent     Nano                `json:"spent"`
-	Debt      Nano                `json:"debt"` // owed for requests that cost more than could be charged
-	Status    store.AccountStatus `json:"status"`
-	StatusAt  time.Time           `json:"status_at,omitzero"` // zero: open from the beginning
+	CreatedAt time.Time `json:"created_at"`
+	Allowance Nano      `json:"diem_daily"` // DIEM of each UTC day
+	money.Amounts
+	Leased   Leased              `json:"leased"`
+	Held     Nano                `json:"held"`
+	Spent    Nano                `json:"spent"`
+	Debt     Nano                `json:"debt"` // owed for requests that cost more than could be charged
+	Status   store.AccountStatus `json:"status"`
+	StatusAt time.Time           `json:"status_at,omitzero"` // zero: open from the beginning
 }
 
 // Leased is the money of an account that is at the nodes of a shared store.
-type Leased struct {
-	USD     Nano `json:"usd"`
-	DIEM    Nano `json:"diem"`
-	Bundled Nano `json:"bundled"`
-}
-
-// Total is all of it, whatever the currency.
-func (l Leased) Total() Nano { return l.USD + l.DIEM + l.Bundled }
+type Leased struct{ money.Amounts }
 
 // Types of package money that this room uses in every file.
 type (
@@ -269,16 +260,14 @@ type (
 	Currency = money.Currency
 )
 
-// The currencies that an account can hold, and VCU, a legacy label that filters
-// may name.
+// The currencies that an account can hold.
 const (
 	USD     = money.USD
 	DIEM    = money.DIEM
 	Bundled = money.Bundled
-	VCU     = money.VCU
 )
 
-// ParseCurrency reads USD, DIEM or BUNDLED_CREDITS in any case.
+// ParseCurrency reads the name of a currency in any case.
 func ParseCurrency(s string) (Currency, error) { return money.ParseCurrency(s) }
 
 // Schema is the version of the store's schema that this farebox reads and writes.

@@ -67,10 +67,8 @@ type Liability struct {
 
 // LiabilityDay is the balance of all accounts at the end of a day.
 type LiabilityDay struct {
-	Day     string `json:"day"`
-	USD     Nano   `json:"usd"`
-	DIEM    Nano   `json:"diem"`
-	Bundled Nano   `json:"bundled"`
+	Day string `json:"day"`
+	money.Amounts
 }
 
 func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err error) {
@@ -95,7 +93,7 @@ func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err e
 	}
 	for _, d := range days {
 		list.Items = append(list.Items, LiabilityDay{Day: time.Unix(int64(d.Day)*86400, 0).UTC().Format(time.DateOnly),
-			USD: d.Balances[money.InUSD], DIEM: d.Balances[money.InDIEM], Bundled: d.Balances[money.InBundled]})
+			Amounts: d.Balances.Amounts()})
 	}
 	return list, nil
 }
@@ -115,9 +113,7 @@ type RevenueRow struct {
 	Name     string `json:"name"`
 	Account  string `json:"account,omitempty"` // of a key
 	Requests int64  `json:"requests"`
-	USD      Nano   `json:"usd"`
-	DIEM     Nano   `json:"diem"`
-	Bundled  Nano   `json:"bundled"`
+	money.Amounts
 }
 
 func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error) {
@@ -141,7 +137,7 @@ func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error)
 		sums, list.Next = sums[:r.Limit], cursorAt(skip+r.Limit)
 	}
 	for _, s := range sums {
-		list.Items = append(list.Items, RevenueRow{s.ID, s.Name, s.Account, s.Requests, s.USD, s.DIEM, s.Bundled})
+		list.Items = append(list.Items, RevenueRow{s.ID, s.Name, s.Account, s.Requests, s.Amounts})
 	}
 	return list, nil
 }

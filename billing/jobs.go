@@ -242,15 +242,7 @@ type JobInfo struct {
 }
 
 // JobAmount is the cost or the refund of a job.
-type JobAmount struct {
-	USD     Nano `json:"usd"`
-	DIEM    Nano `json:"diem"`
-	Bundled Nano `json:"bundled"`
-}
-
-func jobAmount(p *money.Parts) JobAmount {
-	return JobAmount{p[money.InUSD], p[money.InDIEM], p[money.InBundled]}
-}
+type JobAmount struct{ money.Amounts }
 
 // Mistakes about jobs that a caller may want to tell apart.
 var (
@@ -344,8 +336,8 @@ func jobInfo(l *Ledger, r *store.JobRow, names accountNames) (JobInfo, error) {
 		return JobInfo{}, err
 	}
 	return JobInfo{ID: r.ID, Kind: r.Kind, Model: r.Model, AccountName: account, State: r.State.String(),
-		Node: r.Owner, Upstream: r.Upstream, Target: r.Target, Tries: r.Tries, Paid: jobAmount(&r.Paid),
-		Refunded: jobAmount(&r.Back), Owed: r.Owed, Code: r.Code, Error: r.Error, MediaType: r.MediaType,
+		Node: r.Owner, Upstream: r.Upstream, Target: r.Target, Tries: r.Tries, Paid: JobAmount{r.Paid.Amounts()},
+		Refunded: JobAmount{r.Back.Amounts()}, Owed: r.Owed, Code: r.Code, Error: r.Error, MediaType: r.MediaType,
 		MediaBytes: r.MediaBytes, CreatedAt: fromMicro(r.CreatedUs), EndedAt: fromMicro(r.EndedUs),
 		ExpiresAt: fromMicro(r.ExpiresUs), ReleasedAt: fromMicro(r.ReleasedUs), PaidAt: fromMicro(r.PaidUs),
 		RefundedAt: fromMicro(r.BackUs)}, nil

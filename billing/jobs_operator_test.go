@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"farebox/billing/money"
 	"farebox/billing/store"
 )
 
@@ -32,7 +33,7 @@ func TestOperatorSeesJobsAndGivesThemBack(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	j, err := Do(op, RefundJob{ID: "j"})
-	if err != nil || j.Refunded != (JobAmount{USD: 4 * usd, DIEM: usd, Bundled: 2 * usd}) || j.Paid != j.Refunded ||
+	if err != nil || j.Refunded != (JobAmount{money.Amounts{USD: 4 * usd, DIEM: usd, Bundled: 2 * usd}}) || j.Paid != j.Refunded ||
 		j.State != "completed" || j.AccountName != "a" || j.MediaBytes != 9 {
 		t.Errorf("%+v (%v)", j, err)
 	}

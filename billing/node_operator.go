@@ -64,15 +64,13 @@ func (l *Ledger) mayChange(m mode) error {
 
 // NodeInfo is a node of a shared store.
 type NodeInfo struct {
-	Number      uint32    `json:"number"`
-	Incarnation uint32    `json:"incarnation"`
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	State       string    `json:"state"`                 // live, gone or ended
-	Expires     time.Time `json:"session_ends,omitzero"` // by the store's clock
-	USD         Nano      `json:"usd"`                   // leased to it
-	DIEM        Nano      `json:"diem"`
-	Bundled     Nano      `json:"bundled"`
+	Number        uint32    `json:"number"`
+	Incarnation   uint32    `json:"incarnation"`
+	ID            string    `json:"id"`
+	Name          string    `json:"name"`
+	State         string    `json:"state"`                 // live, gone or ended
+	Expires       time.Time `json:"session_ends,omitzero"` // by the store's clock
+	money.Amounts           // leased to it
 }
 
 // ErrNotShared is a question about nodes to an embedded store.
@@ -94,7 +92,7 @@ func (ListNodes) carryOut(l *Ledger, c *call) ([]NodeInfo, error) {
 	for i, r := range rows {
 		n := NodeInfo{
 			Number: r.No, Incarnation: r.Inc, ID: r.ID, Name: r.Name, Expires: fromMicro(r.ExpiresUs), State: "live",
-			USD: r.Leased[money.InUSD], DIEM: r.Leased[money.InDIEM], Bundled: r.Leased[money.InBundled],
+			Amounts: r.Leased.Amounts(),
 		}
 		switch {
 		case r.Left:

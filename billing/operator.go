@@ -113,7 +113,7 @@ func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
 	if a := l.loaded(row.No); a != nil {
 		a.mu.Lock()
 		a.roll(l.Today())
-		info.USD, info.DIEM, info.Bundled = a.avail[money.InUSD], a.avail[money.InDIEM], a.avail[money.InBundled]
+		info.Amounts = a.avail.Amounts()
 		info.Held, info.Spent, info.Debt = a.held.Total()+a.stale, a.spent.Total()-row.Refunded, a.debt
 		a.mu.Unlock()
 	}
@@ -124,9 +124,8 @@ func (l *Ledger) describe(row *store.AccountRow) AccountInfo {
 func storedInfo(row *store.AccountRow) AccountInfo {
 	return AccountInfo{
 		Account: Account{ID: row.ID, Name: row.Name}, CreatedAt: fromMicro(row.CreatedUs), Allowance: row.DIEMDaily,
-		USD: row.Avail[money.InUSD], DIEM: row.Avail[money.InDIEM], Bundled: row.Avail[money.InBundled],
-		Leased: Leased{row.Leased[money.InUSD], row.Leased[money.InDIEM], row.Leased[money.InBundled]},
-		Spent:  row.Spent.Total() - row.Refunded, Debt: row.Debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
+		Amounts: row.Avail.Amounts(), Leased: Leased{row.Leased.Amounts()},
+		Spent: row.Spent.Total() - row.Refunded, Debt: row.Debt, Status: row.Status, StatusAt: fromMicro(row.StatusUs),
 	}
 }
 

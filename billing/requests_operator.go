@@ -55,12 +55,10 @@ type Sums struct {
 
 // RequestCharge is the charge of a request.
 type RequestCharge struct {
-	At      time.Time     `json:"at"`
-	USD     Nano          `json:"usd"`
-	DIEM    Nano          `json:"diem"`
-	Bundled Nano          `json:"bundled"`
-	Debt    Nano          `json:"debt"` // what it cost beyond that
-	Lines   []RequestLine `json:"lines"`
+	At time.Time `json:"at"`
+	money.Amounts
+	Debt  Nano          `json:"debt"` // what it cost beyond that
+	Lines []RequestLine `json:"lines"`
 }
 
 // RequestLine is one thing that a request bought.
@@ -266,8 +264,8 @@ func (l *Ledger) requestDetail(r *store.RequestRow, charge *journal.Record) (d R
 	if charge == nil {
 		return d, nil
 	}
-	c := &RequestCharge{At: fromMicro(charge.TimeNs / 1000), USD: charge.Amounts[money.InUSD], DIEM: charge.Amounts[money.InDIEM],
-		Bundled: charge.Amounts[money.InBundled], Debt: charge.Debt, Lines: []RequestLine{}}
+	c := &RequestCharge{At: fromMicro(charge.TimeNs / 1000), Amounts: charge.Amounts.Amounts(), Debt: charge.Debt,
+		Lines: []RequestLine{}}
 	for _, line := range charge.Lines.All() {
 		c.Lines = append(c.Lines, RequestLine{line.Kind.SKU(d.Model), line.Units, string(line.Kind.AppendPrice(nil, line.Price)), line.Cost()})
 	}

@@ -119,7 +119,7 @@ func (l *Ledger) changeStatus(c *call, account string, status store.AccountStatu
 				return "", err
 			}
 			for _, info := range []AccountInfo{storedInfo(row), l.describe(row)} {
-				if info.USD+info.DIEM+info.Bundled+info.Leased.Total()+info.Held+info.Debt != 0 {
+				if info.Amounts.Total()+info.Leased.Total()+info.Held+info.Debt != 0 {
 					return "", ErrBalance
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -155,14 +156,14 @@ The columns before it show the rest. --json lists leases by currency.`,
 	}, &cobra.Command{
 		Use:   "refund ACCOUNT AMOUNT --ref REF",
 		Short: "Refund a request in the currency of its charge; a --ref applies once",
-	}, "currency of the charge: USD, DIEM or BUNDLED_CREDITS; refunded DIEM count for today",
+	}, "currency of the charge: "+money.Expected+"; refunded DIEM count for today",
 		"reference of the request or case; a second refund with it changes nothing")
 	_ = refund.MarkFlagRequired("ref")
 	cmd.AddCommand(create, list, f.credit("credit", func(op billing.Operator, q billing.CreditAccount) (billing.Credited, error) {
 		return billing.Do(op, q)
 	}, &cobra.Command{
 		Use: "credit ACCOUNT AMOUNT", Short: "Add money to an account; a --ref applies once",
-	}, "USD, DIEM or BUNDLED_CREDITS", "reference of the payment; a second credit with it changes nothing"),
+	}, money.Expected, "reference of the payment; a second credit with it changes nothing"),
 		refund, diemCommand(&f), f.show(), f.debit(),
 		f.status("suspend", "Refuse an account's keys until you resume it", suspendAccount,
 			"Its keys get 403 from the next request on. Running requests finish. Money and keys stay unchanged."),

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/config"
 )
 
@@ -100,12 +101,9 @@ func (f *operatorFlags) printJob(cmd *cobra.Command, j billing.JobInfo) error {
 // amounts writes out the amounts that are not zero.
 func amounts(a billing.JobAmount) string {
 	var list []string
-	for _, part := range []struct {
-		n    billing.Nano
-		name billing.Currency
-	}{{a.USD, billing.USD}, {a.DIEM, billing.DIEM}, {a.Bundled, billing.Bundled}} {
-		if part.n != 0 {
-			list = append(list, part.n.String()+" "+part.name.String())
+	for _, c := range money.Listed {
+		if n := *a.At(money.PlaceOf(c)); n != 0 {
+			list = append(list, n.String()+" "+c.String())
 		}
 	}
 	if len(list) == 0 {

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/money"
 )
 
 // nodeCommand lists and releases the nodes of a shared store.
@@ -30,9 +32,9 @@ func nodeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printList(f, cmd, nodes, "NUMBER NAME ID STATE USD DIEM BUNDLED", func(n *billing.NodeInfo) []string {
-				return []string{fmt.Sprint(n.Number), n.Name, n.ID, n.State, n.USD.String(), n.DIEM.String(),
-					n.Bundled.String()}
+			head := "NUMBER NAME ID STATE " + strings.ToUpper(strings.Join(money.Shorts, " "))
+			return printList(f, cmd, nodes, head, func(n *billing.NodeInfo) []string {
+				return append([]string{fmt.Sprint(n.Number), n.Name, n.ID, n.State}, n.Texts()...)
 			})
 		}),
 	}

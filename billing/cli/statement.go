@@ -66,7 +66,7 @@ and a DEBT line takes it when it is paid.
 			})
 		},
 	}
-	cmd.Flags().StringVar(&currency, "currency", "", "USD, DIEM or BUNDLED_CREDITS; default: every currency that the account has used")
+	cmd.Flags().StringVar(&currency, "currency", "", money.Expected+"; default: every currency that the account has used")
 	cmd.Flags().StringVar(&from, "from", "", "first UTC day, YYYY-MM-DD; default: from the beginning")
 	cmd.Flags().StringVar(&to, "to", "", "last UTC day, YYYY-MM-DD; default: up to now")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print CSV")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/report"
 )
 
@@ -83,7 +84,7 @@ func usageHead(by string) []string {
 	if by == "key" {
 		head = []string{"key", "account", "description"}
 	}
-	return append(head, "requests", "input", "output", "units", "usd", "diem", "bundled")
+	return append(append(head, "requests", "input", "output", "units"), money.Shorts...)
 }
 
 func usageRow(s *report.Sum, by string) []string {
@@ -91,8 +92,8 @@ func usageRow(s *report.Sum, by string) []string {
 	if by == "key" {
 		row = []string{s.ID, s.Account, s.Name}
 	}
-	return append(row, fmt.Sprint(s.Requests), fmt.Sprint(s.Input), fmt.Sprint(s.Output), fmt.Sprint(s.Units),
-		s.USD.String(), s.DIEM.String(), s.Bundled.String())
+	row = append(row, fmt.Sprint(s.Requests), fmt.Sprint(s.Input), fmt.Sprint(s.Output), fmt.Sprint(s.Units))
+	return append(row, s.Texts()...)
 }
 
 // harmless keeps a spreadsheet from running an account's name as a formula.

@@ -36,26 +36,31 @@ const (
 // VCU is a legacy label that filters may name; nothing is held or paid in it.
 const VCU Currency = 3
 
-// ParseCurrency reads USD, DIEM or BUNDLED_CREDITS in any case.
+// Labels are the names of currencies by their numbers, with the legacy label.
+var Labels = []string{USD: "USD", DIEM: "DIEM", VCU: "VCU", Bundled: "BUNDLED_CREDITS"}
+
+// The currencies in the order in which lists have them, their names in requests,
+// those in lists and columns of tables, and what messages expect.
+var (
+	Listed   = [Currencies]Currency{USD, DIEM, Bundled}
+	Names    = []string{"USD", "DIEM", "BUNDLED_CREDITS"}
+	Shorts   = []string{"usd", "diem", "bundled"}
+	Expected = "USD, DIEM or BUNDLED_CREDITS"
+)
+
+// ParseCurrency reads the name of a currency in any case.
 func ParseCurrency(s string) (Currency, error) {
-	for _, c := range [...]Currency{USD, DIEM, Bundled} {
+	for _, c := range Listed {
 		if strings.EqualFold(s, c.String()) {
 			return c, nil
 		}
 	}
-	return 0, fmt.Errorf("cannot use the currency %q: expected USD, DIEM or BUNDLED_CREDITS", s)
+	return 0, fmt.Errorf("cannot use the currency %q: expected %s", s, Expected)
 }
 
 func (c Currency) String() string {
-	switch c {
-	case USD:
-		return "USD"
-	case DIEM:
-		return "DIEM"
-	case Bundled:
-		return "BUNDLED_CREDITS"
-	case VCU:
-		return "VCU"
+	if c > 0 && int(c) < len(Labels) {
+		return Labels[c]
 	}
 	return fmt.Sprintf("currency %d", uint8(c))
 }

@@ -1,5 +1,7 @@
 package money
 
+import "slices"
+
 // MaxCredit bounds one credit and one balance (in units of the currency), so
 // that sums of amounts cannot leave int64.
 const MaxCredit = Nano(9_000_000_000_000_000_000)
@@ -18,11 +20,8 @@ var SpendOrder = [Currencies]Currency{DIEM, Bundled, USD}
 
 // PlaceOf is the place of a currency.
 func PlaceOf(c Currency) int {
-	switch c {
-	case DIEM:
-		return InDIEM
-	case Bundled:
-		return InBundled
+	if i := slices.Index(SpendOrder[:], c); i >= 0 {
+		return i
 	}
 	return InUSD
 }
@@ -32,6 +31,34 @@ type Parts [Currencies]Nano
 
 // Total is the sum of all currencies.
 func (p *Parts) Total() Nano { return p[InDIEM] + p[InBundled] + p[InUSD] }
+
+// Amounts is an amount split by currency, as answers and lists have it.
+type Amounts struct {
+	USD     Nano `json:"usd"`
+	DIEM    Nano `json:"diem"`
+	Bundled Nano `json:"bundled"`
+}
+
+// At is the amount of a place.
+func (a *Amounts) At(place int) *Nano {
+	return [Currencies]*Nano{InDIEM: &a.DIEM, InBundled: &a.Bundled, InUSD: &a.USD}[place]
+}
+
+// Total is the sum of all currencies.
+func (a Amounts) Total() Nano { return a.USD + a.DIEM + a.Bundled }
+
+// Texts are the amounts in the order of [Listed].
+func (a Amounts) Texts() []string {
+	return []string{a.USD.String(), a.DIEM.String(), a.Bundled.String()}
+}
+
+// Amounts names the currencies.
+func (p *Parts) Amounts() (a Amounts) {
+	for place, n := range p {
+		*a.At(place) = n
+	}
+	return a
+}
 
 // Add adds q to p.
 func (p *Parts) Add(q *Parts) {

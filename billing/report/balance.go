@@ -13,12 +13,12 @@ const sqlDebtOf = "SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM 
 
 // Balance is an account's money, held or leased to nodes or not (addendum 17.1).
 type Balance struct {
-	USD, DIEM, Bundled money.Nano
-	DIEMAllocation     money.Nano // granted for this UTC day
-	HasDIEM            bool
-	CanConsume         bool           // it is enough to be admitted
-	Debt               money.Nano     // what it owes for earlier requests; until that is paid it cannot consume
-	Next               money.Currency // that the next request draws on; 0: none
+	money.Amounts
+	DIEMAllocation money.Nano // granted for this UTC day
+	HasDIEM        bool
+	CanConsume     bool           // it is enough to be admitted
+	Debt           money.Nano     // what it owes for earlier requests; until that is paid it cannot consume
+	Next           money.Currency // that the next request draws on; 0: none
 }
 
 // Balance reads the balance of the account, with every charge of this node
@@ -53,7 +53,7 @@ func (a Account) Balance() (Balance, error) {
 	if err != nil {
 		return Balance{}, fmt.Errorf("cannot read the balance of account %s: %w", a.ID, err)
 	}
-	b.DIEM, b.Bundled, b.USD = have[money.InDIEM], have[money.InBundled], have[money.InUSD]
+	b.Amounts = have.Amounts()
 	b.HasDIEM = b.DIEMAllocation > 0
 	b.CanConsume = b.Debt == 0 && have.Total() > 0 && have.Total() >= a.source.Floor()
 	for place, n := range have {

@@ -67,13 +67,10 @@ func (a Account) List(q ListQuery) (list List, err error) {
 
 // placeOf is the place of a currency, and whether anything is paid in it.
 func placeOf(c money.Currency) (place int, some bool) {
-	switch c {
-	case 0:
+	if c == 0 {
 		return journal.AnyPlace, true
-	case money.USD, money.DIEM, money.Bundled:
-		return money.PlaceOf(c), true
 	}
-	return 0, false
+	return money.PlaceOf(c), slices.Contains(money.Listed[:], c)
 }
 
 // page reads the entries of a numbered page.

@@ -87,7 +87,7 @@ const (
 // Statement reads a part of the statement of the account.
 func (a Account) Statement(q StatementQuery) (s *Statement, err error) {
 	if place, some := placeOf(q.Currency); !some || place == journal.AnyPlace {
-		return nil, fmt.Errorf("cannot list movements in %s: expected USD, DIEM or BUNDLED_CREDITS", q.Currency)
+		return nil, fmt.Errorf("cannot list movements in %s: expected %s", q.Currency, money.Expected)
 	}
 	if q.Most <= 0 || q.Most > statementMost {
 		q.Most = statementMost

@@ -23,16 +23,14 @@ type SumQuery struct {
 
 // Sum is one row of a report: charges less refunds, and payments of debt.
 type Sum struct {
-	ID       string     `json:"id"`   // of the account, key, model or upstream, or the day
-	Name     string     `json:"name"` // of the account, model or upstream, or what the key is for
-	Account  string     `json:"account,omitempty"`
-	Requests int64      `json:"requests"`
-	Input    int64      `json:"input_tokens"`
-	Output   int64      `json:"output_tokens"`
-	Units    int64      `json:"units"` // of what is sold singly: pictures, credits
-	USD      money.Nano `json:"usd"`
-	DIEM     money.Nano `json:"diem"`
-	Bundled  money.Nano `json:"bundled"`
+	ID       string `json:"id"`   // of the account, key, model or upstream, or the day
+	Name     string `json:"name"` // of the account, model or upstream, or what the key is for
+	Account  string `json:"account,omitempty"`
+	Requests int64  `json:"requests"`
+	Input    int64  `json:"input_tokens"`
+	Output   int64  `json:"output_tokens"`
+	Units    int64  `json:"units"` // of what is sold singly: pictures, credits
+	money.Amounts
 }
 
 // groups are, by the grouping of a report, the columns of id, name and account, and those of daily usage
@@ -112,7 +110,7 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 			case !kind.Beside():
 				s.Units += units
 			}
-			*map[money.Currency]*money.Nano{money.USD: &s.USD, money.DIEM: &s.DIEM, money.Bundled: &s.Bundled}[c] += n
+			*s.At(money.PlaceOf(c)) += n
 			return nil
 		}, q.text(), args...)
 	})
@@ -131,8 +129,7 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 		if q.By == "day" {
 			return cmp.Compare(a.ID, b.ID)
 		}
-		return cmp.Or(-cmp.Compare(a.USD+a.DIEM+a.Bundled, b.USD+b.DIEM+b.Bundled),
-			cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Total(), a.Total()), cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
 	return list, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/proxy/jsontext"
 	"farebox/routes"
@@ -17,7 +18,7 @@ import (
 // statementParams are those of GET /billing/statement. limit counts bookings, of which one may have
 // the charges of several requests.
 var statementParams = routes.Params{
-	"currency": {Kinds: routes.String, Enum: []string{"USD", "DIEM", "BUNDLED_CREDITS"}, Default: "USD"},
+	"currency": {Kinds: routes.String, Enum: money.Names, Default: "USD"},
 	"limit":    {Kinds: routes.Number, Integer: true, Min: 1, Max: 500, Default: 200},
 	"from":     {Kinds: routes.String, Format: "date-time in UTC"},
 	"to":       {Kinds: routes.String, Format: "date-time in UTC"},
@@ -30,7 +31,7 @@ const cursorMost = 128
 // serveStatement answers GET /billing/statement: what moved the balance of the account.
 func serveStatement(c *routes.Call) *routes.Error {
 	q := c.Query()
-	ask := report.StatementQuery{Currency: usageCurrencies[q.Choice("currency")], Most: int(q.Integer("limit"))}
+	ask := report.StatementQuery{Currency: currencyOf(q), Most: int(q.Integer("limit"))}
 	ask.From, ask.To = period(q)
 	if cursor, follows := q.Text("cursor"); follows {
 		n, err := strconv.ParseInt(cursor, 10, 64)

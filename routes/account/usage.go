@@ -2,10 +2,11 @@ package account
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
-	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/report"
 	"farebox/proxy/jsontext"
 	"farebox/routes"
@@ -14,7 +15,7 @@ import (
 // Limits of the listing (interface.md, Limits).
 var usageParams = routes.Params{
 	"format":    formatRule,
-	"currency":  {Kinds: routes.String, Enum: []string{"USD", "DIEM", "VCU", "BUNDLED_CREDITS"}},
+	"currency":  {Kinds: routes.String, Enum: money.Labels[1:]},
 	"limit":     {Kinds: routes.Number, Integer: true, Min: 1, Max: 500, Default: 200},
 	"page":      {Kinds: routes.Number, Integer: true, Min: 1, Max: math.Inf(1), Default: 1},
 	"sortOrder": {Kinds: routes.String, Enum: []string{"asc", "desc"}, Default: "desc"},
@@ -31,7 +32,7 @@ func serveUsage(c *routes.Call) *routes.Error {
 	q := c.Query()
 	csv := wantsCSV(c, q)
 	ask := report.ListQuery{
-		Currency:  usageCurrencies[q.Choice("currency")],
+		Currency:  currencyOf(q),
 		Limit:     q.Integer("limit"),
 		Page:      q.Integer("page"),
 		Ascending: q.Choice("sortOrder") == "asc",
@@ -65,8 +66,9 @@ func serveUsage(c *routes.Call) *routes.Error {
 	return writeList(c, append(b, "}}"...))
 }
 
-var usageCurrencies = map[string]billing.Currency{
-	"": 0, "USD": billing.USD, "DIEM": billing.DIEM, "VCU": billing.VCU, "BUNDLED_CREDITS": billing.Bundled,
+// currencyOf is the currency that a query names; 0: none.
+func currencyOf(q *routes.Query) money.Currency {
+	return money.Currency(slices.Index(money.Labels, q.Choice("currency")))
 }
 
 // days reads startDate and endDate. Both are included: a date as a whole day, a
@@ -112,7 +114,7 @@ func writeList(c *routes.Call, b []byte) *routes.Error {
 // Sizes of a page of the history (addendum 17.3).
 var historyParams = routes.Params{
 	"format":         formatRule,
-	"currency":       {Kinds: routes.String, Enum: []string{"USD", "DIEM", "BUNDLED_CREDITS"}},
+	"currency":       {Kinds: routes.String, Enum: money.Names},
 	"pageSize":       {Kinds: routes.Number, Integer: true, Min: 10, Max: 1000, Default: 1000},
 	"startTimestamp": {Kinds: routes.String, Format: "date-time in UTC"},
 	"endTimestamp":   {Kinds: routes.String, Format: "date-time in UTC"},
@@ -174,10 +176,7 @@ func history(q *routes.Query, cursor string, follows bool) report.HistoryQuery {
 		}
 		return report.HistoryQuery{}
 	}
-	ask := report.HistoryQuery{
-		Currency: usageCurrencies[q.Choice("currency")],
-		PageSize: int(q.Integer("pageSize")),
-	}
+	ask := report.HistoryQuery{Currency: currencyOf(q), PageSize: int(q.Integer("pageSize"))}
 	start, from := q.Instant("startTimestamp")
 	end, to := q.Instant("endTimestamp")
 	if from {

@@ -89,7 +89,7 @@ func (cp *Capability) balance(c *routes.Call) *routes.Error {
 	}
 	x := c.Config().X402
 	body := balanceBody{name, usd(has.USD + has.Bundled),
-		has.CanConsume && has.USD+has.Bundled+has.DIEM >= x.MinBalance, usd(x.MinTopUp), usd(x.SuggestedTopUp), nil}
+		has.CanConsume && has.Total() >= x.MinBalance, usd(x.MinTopUp), usd(x.SuggestedTopUp), nil}
 	if has.HasDIEM {
 		diem := usd(has.DIEM)
 		body.DIEM = &diem
