@@ -32,11 +32,11 @@ const (
 	askRead     = 16 << 10 // of an answer, for its first words
 )
 
-// Asked is what a question to one upstream came to.
+// Asked is the result of a probe of one upstream.
 type Asked struct {
 	Name string
-	Good string // what it answered; empty: Err
-	Err  error  // what is wrong and what to do, without secrets
+	Good string // the answer in short; empty: Err
+	Err  error  // the fault and its remedy, without secrets
 	// Status is the last one that it answered, 0: none.
 	Status int
 	Took   time.Duration
@@ -50,7 +50,7 @@ func Ask(cfg *config.Config) []Asked {
 	return askAll(questionsOf(cfg, func(string, string) bool { return true }))
 }
 
-// question is what one upstream is asked.
+// question is the probe of one upstream.
 type question struct {
 	name string
 	ask  func(status *int) (good string, err error)
@@ -160,7 +160,7 @@ func (a *asker) connect() error {
 	return resp.Body.Close()
 }
 
-// prove shows what the upstream's credential shows.
+// prove sets the headers of the upstream's credential.
 func (a *asker) prove(req *http.Request, body string) error {
 	if a.proof == nil {
 		return nil
@@ -176,7 +176,7 @@ func (a *asker) prove(req *http.Request, body string) error {
 	for line := range strings.SplitSeq(strings.TrimSpace(string(lines)), "\r\n") {
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(name, value)
-		a.headers = append(a.headers, [2]string{name, value}) // is kept out of what is printed
+		a.headers = append(a.headers, [2]string{name, value}) // later hidden in printed answers
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		return judged(status, body, a.headers)
 	}
 	if u.Azure.Deployments() {
-		// What has no deployment is next to them.
+		// Paths without a deployment are beside the deployments.
 		a.base = strings.TrimSuffix(a.base, "/deployments")
 	}
 	endpoint := speaks.probe
@@ -262,7 +262,7 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 		"before /models in the provider's documentation, which mostly ends in /v1", status)
 }
 
-// askNode asks a node for its chain, and compares it with what is expected.
+// askNode asks a node for its chain, and compares it with the configured one.
 func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string, error) {
 	var headers [][2]string
 	for name, value := range u.Headers {
@@ -299,7 +299,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	}
 }
 
-// judged says what the status of an answer means for the operator.
+// judged turns the status of an answer into words for the operator.
 func judged(status int, body []byte, headers [][2]string) (string, error) {
 	words := dialect.FirstWords(body, nil, nil)
 	for _, h := range headers {

@@ -12,7 +12,7 @@ import (
 	"farebox/config"
 )
 
-// Balance is what an operator has left at a provider.
+// Balance is an operator's remaining balance at a provider.
 type Balance struct {
 	Currency string `json:"currency"`
 	Amount   string `json:"amount"` // decimal

@@ -26,8 +26,8 @@ import (
 	"farebox/providers/queue/replicate"
 )
 
-// spoken is how upstreams of one dialect are spoken to; what the config says of
-// a dialect is in package config under the same name.
+// spoken holds the adapters of one dialect by capability; package config has its settings
+// under the same name.
 type spoken struct {
 	chat dialect.Dialect // nil: none
 	// natives speak the forms that such upstreams take as their clients write them.

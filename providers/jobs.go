@@ -7,8 +7,8 @@ import (
 	"farebox/proxy"
 )
 
-// takesJobs is what the catalog does for models of one kind of jobs: their targets get
-// what takes orders there.
+// takesJobs is the capability of models of one kind of jobs: each target gets its queue
+// adapter.
 func takesJobs(kind *config.JobKind) capability {
 	target := func(t *Target, options map[string]string) {
 		u := t.Upstream

@@ -10,7 +10,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// capability is what the catalog does for one type of models.
+// capability is the catalog's work for one type of models.
 type capability struct {
 	// offer takes out of the Spec what requests ask for; target reads a target's
 	// options. Either may be missing.
@@ -93,7 +93,7 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	w.text("modelSource", c.Source)
 	w.text("privacy", c.Privacy)
 	w.flag("offline", c.Offline)
-	// beta would close the model to all but beta users, whom we do not know.
+	// beta would close the model to all but beta users, and we cannot tell these apart.
 	w.flag("beta", false)
 	w.flag("betaModel", c.Beta)
 	if c.Uncensored {

@@ -19,7 +19,7 @@ var soundTypes = map[string]capability{
 	}},
 }
 
-// sounding gives a target of a model of sound what it speaks.
+// sounding gives a target of a sound model the adapters of its dialect.
 func sounding(t *Target, options map[string]string) {
 	u := t.Upstream
 	speaks := dialects[u.Config.Spoken()]

@@ -20,7 +20,7 @@ const (
 	probeShare = 32
 )
 
-// Rule is what a Picker must know of the targets that it chooses among.
+// Rule gives a Picker the facts about its targets.
 type Rule[T any] interface {
 	// Target is a target's health, and its share of the requests among the
 	// targets of its rank, at least 1.
@@ -37,14 +37,13 @@ type Rule[T any] interface {
 // weight; resting ones are skipped; none is tried twice, but for the last one
 // when it could not be connected to: nothing was sent to it.
 //
-// When every target rests, the one whose rest ends first is asked all the same,
-// one request at a time: a probe finds the upstream's return sooner than the
-// clock, and costs a client that would be refused anyway nothing. That holds
-// also when the upstream asked for the rest (Retry-After): one customer's limit
-// there is not everybody's. What the requests of a single account met is no
-// reason to refuse others at all. All other requests hear at once that there is
-// no capacity. Targets that operators hold get nothing, but for requests that failed
-// at all others, where a target is only drained. The zero value is ready for Begin.
+// When every target rests, the one whose rest ends first is asked all the same, one request
+// at a time: a probe finds the upstream's return sooner than the clock, and costs a client
+// that would be refused anyway nothing. That holds also when the upstream asked for the
+// rest (Retry-After): one customer's limit there is not everybody's. Failures of a single
+// account's requests never close a target to others. All other requests are refused at once
+// for lack of capacity. Targets that operators hold get nothing, but for requests that
+// failed at all others, where a target is only drained. The zero value is ready for Begin.
 type Picker[T comparable, R Rule[T]] struct {
 	Rule    R    // to be set after Begin, unless its zero value will do
 	Fast    bool // the same; those much slower than the fastest lose their turns: Rule.Pace
@@ -236,7 +235,7 @@ func (p *Picker[T, R]) Pass(t T) {
 	p.asks--
 }
 
-// End gives back what was chosen and never reported on: the client left, or
+// End releases a chosen target that was never reported on: the client left, or
 // something panicked.
 func (p *Picker[T, R]) End() {
 	var none T

@@ -2,7 +2,7 @@ package attempt
 
 import "time"
 
-// Work is what the attempts of one request consist of, which its capability knows.
+// Work is the capability's part of a request's attempts.
 type Work[T any] interface {
 	// Fits prepares what t is to be asked. False: t cannot take the request, and
 	// nothing is learnt of its health.
@@ -26,7 +26,7 @@ func (p *Picker[T, R]) Fitting(w Work[T], nowNs int64) (t T) {
 
 // Run is the one loop of all capabilities: it has targets asked, one after the
 // other, from t on, which Fitting gave, until a verdict ends it or none is left.
-// What it came to is with w. Waiting for a queue (poll) goes on inside of a Try;
+// The result is with w. Waiting for a queue (poll) goes on inside of a Try;
 // so does a hedge, which asks a target that Choose gives.
 func (p *Picker[T, R]) Run(w Work[T], t T) {
 	var none T

@@ -8,7 +8,7 @@
 // client can cause: a dialect turns such an answer into the status that it
 // stands for before it asks [Judge].
 //
-// What may not enter: the words that clients get, money, and what an attempt
+// Out of scope: the words that clients get, money, and what an attempt
 // consists of.
 package attempt
 
@@ -32,7 +32,7 @@ const (
 	Fail
 )
 
-// Health is what an attempt says of its target.
+// Health is the effect of an attempt on its target's health.
 type Health uint8
 
 const (
@@ -47,7 +47,7 @@ const (
 	Begun
 )
 
-// Scope is whom a failure is known to concern.
+// Scope is the set of requests that a failure concerns.
 type Scope uint8
 
 const (
@@ -89,8 +89,8 @@ func Judge(status int, retryAfter time.Duration) Verdict {
 		v.For = Everyone
 	case status >= 500 || loaded[status-400]:
 	default:
-		// The request deserved it. That is no sign of health either: whoever
-		// sends broken requests must not keep a broken target in use.
+		// The request deserved it. That is no sign of health either: broken requests must
+		// not keep a broken target in use.
 		return Verdict{Do: Accept}
 	}
 	return v
@@ -115,7 +115,7 @@ func Lost(cause proxy.Cause) Verdict {
 }
 
 // Broken is the verdict on an answer that cannot be used whatever its status:
-// of the wrong kind, not what the dialect speaks, or without what was asked for.
+// of the wrong kind, not in the dialect's format, or without the requested content.
 func Broken() Verdict { return Verdict{Do: Retry, Health: Bad} }
 
 // Tried is how a target failed, for the operator's log.

@@ -11,9 +11,9 @@ import (
 // Sample is a voice that is to be cloned.
 type Sample struct {
 	Model string // its id here
-	// Label is what the upstream lists it as: nothing of the customer.
+	// Label is the voice's name in the upstream's list: nothing of the customer.
 	Label string
-	// File is a slice of the client's body; Name and Type say what it is.
+	// File is a slice of the client's body; Name and Type describe it.
 	File       []byte
 	Name, Type string
 }
@@ -23,7 +23,7 @@ type Sample struct {
 type Cloner interface {
 	// Clone makes the request of s for t.
 	Clone(r *proxy.Request, s *Sample, t *Target)
-	// Cloned reads an answer of 2xx: what the upstream calls the voice; empty if absent.
+	// Cloned reads an answer of 2xx: the upstream's name of the voice; empty if absent.
 	Cloned(body []byte) string
 	// Forget makes the request that deletes a voice; false: the upstream does that itself.
 	Forget(r *proxy.Request, voice string) bool
@@ -39,7 +39,7 @@ const (
 )
 
 // Cloning has targets take the voice of one sample until one has it. It goes on when the
-// client leaves: what is made is paid.
+// client leaves: a voice that is made is paid.
 type Cloning struct {
 	Whole
 	Sample *Sample

@@ -12,22 +12,22 @@ import (
 	"farebox/proxy"
 )
 
-// Hearing is sound that is to be written down, as routes has checked it. What the model
-// does not follow is not set.
+// Hearing is sound that is to be written down, as routes has checked it. Options that the
+// model does not follow are unset.
 type Hearing struct {
 	Model string // its id here
-	// File is a slice of the client's body; Name and Type say what it is.
+	// File is a slice of the client's body; Name and Type describe it.
 	File        []byte
 	Name, Type  string
 	Length      time.Duration // as routes has measured it
 	Language    string
 	Prompt      string
 	Temperature string // a number as the client wrote it; empty: none
-	// What is wanted beside the text.
+	// Detail wanted beside the text.
 	Segments, Words, Chars bool
 }
 
-// Transcript is what was heard.
+// Transcript is the text of a recording, and its times.
 type Transcript struct {
 	Text     string
 	Language string
@@ -131,7 +131,7 @@ func ReadHeard(list gjson.Result, text, start, end string) (parts []Heard) {
 	return parts
 }
 
-// instant is a time within a recording; what cannot be one is its beginning.
+// instant is a time within a recording; an invalid one is its beginning.
 func instant(v gjson.Result) float64 {
 	if v.Type != gjson.Number || !(v.Num >= 0 && v.Num <= maxSeconds) {
 		return 0

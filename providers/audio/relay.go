@@ -66,7 +66,7 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 
 // Spoken is how many code points of a text were spoken whose rest was not: those of the
 // pieces that came whole, where it was asked for in pieces. The next one may have been
-// refused for what its client wrote there.
+// refused for its text.
 func (ss *SpeechStream) Spoken() int64 { return ss.series.spoken }
 
 // keep keeps the end of an answer of events, whose last one says that it is whole.

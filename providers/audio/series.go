@@ -20,14 +20,14 @@ import (
 type series struct {
 	on     bool
 	broken bool
-	text   []byte // what is left of it
+	text   []byte // the rest of it
 	room   []byte
 	quoted []byte
 	piece  Speech
 	first  bool  // the piece is the first one
 	spoken int64 // code points of the pieces that came whole
 
-	// What is known of the piece that is sounding.
+	// State of the piece that is sounding.
 	head   []byte // gathered until the sound begins
 	begun  bool
 	data   int64  // bytes of samples that are left of a WAV; below 0: all that come
@@ -35,8 +35,8 @@ type series struct {
 }
 
 const (
-	// shortPiece is what a first piece may be short of, in code points, and longPiece the
-	// most of any.
+	// shortPiece is the number of code points by which a first piece may be shorter, and
+	// longPiece the most of any.
 	shortPiece = 24
 	longPiece  = 600
 	// mostPieceHead is more than the headers and tags before the sound of a piece have.
@@ -44,7 +44,7 @@ const (
 )
 
 // joins are the formats whose sounds can be put together as they are: streams of frames
-// and of samples. FLAC and Ogg number what they consist of.
+// and of samples. FLAC and Ogg number their frames and pages.
 var joins = map[string]bool{"mp3": true, "aac": true, "pcm": true, "wav": true}
 
 // begin decides whether t is asked in pieces.
@@ -58,7 +58,7 @@ func (r *series) begin(s *Speech, t *Target) {
 	r.take(shortPiece)
 }
 
-// copyRequest copies what is asked for: later pieces are asked for when the request of the client
+// copyRequest copies the request: later pieces are asked for when the request of the client
 // is not there any more.
 func (r *series) copyRequest(s *Speech) {
 	r.piece = *s
@@ -147,8 +147,8 @@ func (r *series) wave(head []byte) (stop bool) {
 	return r.broken
 }
 
-// wavePart is what goes out of the beginning of a WAV: of the first one a head that
-// leaves the length open, as the sizes of what follows are not known.
+// wavePart is the part of a WAV's beginning that the client gets: of the first one a head
+// that leaves the length open, as the sizes of what follows are not known.
 func (r *series) wavePart(skip int) []byte {
 	samples := r.samples(r.head[skip:])
 	if !r.first {

@@ -11,8 +11,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Speech is what is to be spoken, as routes has checked it. What the model does not
-// follow is not set.
+// Speech is a text to speak, as routes has checked it. Options that the model does not
+// follow are unset.
 type Speech struct {
 	Model string // its id here
 	// Input is the text, and Quoted the same as a JSON string.
@@ -65,7 +65,7 @@ func (t *Target) makes(format string) bool {
 	return false
 }
 
-// Voice is what the upstream calls the voice of s.
+// Voice is the upstream's name of the voice of s.
 func (t *Target) Voice(s *Speech) string {
 	if !s.Cloned {
 		for name, id := range t.Options {

@@ -155,7 +155,7 @@ func (ss *SpeechStream) Try(t *Target) attempt.Verdict {
 	ss.words = ss.words[:0]
 	ss.Result = ss.x.Ask(t.Proxy, &ss.request)
 	v := ss.judge()
-	// What was refused was not spoken, also where its words were not read to their end.
+	// A refused text was not spoken, also if the refusal was not read to its end.
 	ss.Sent = ss.Sent || ss.Result.Sent && !ss.Refused && ss.Result.Status < 300
 	if v.Do == attempt.Retry {
 		ss.noteFailure()
@@ -264,7 +264,7 @@ func (ss *SpeechStream) refusal(status int, retryAfter time.Duration, words []by
 func (ss *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
 	ss.Cause = cause
 	if cause == proxy.TotalTimeout && ss.Attempts > 1 {
-		// It had what the others left it of the time for all attempts.
+		// The failed attempts before had used up the time for all attempts.
 		return attempt.Verdict{Do: attempt.Fail}
 	}
 	return attempt.Lost(cause)

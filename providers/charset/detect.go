@@ -128,8 +128,8 @@ func guesses(part []byte) (list []guess) {
 	return list
 }
 
-// choose picks among what a text is said to be in and what it looks like. Its word holds unless
-// twice as much speaks for another charset. Latin letters look much alike in several charsets.
+// choose picks among the declared charsets and the detected ones. A declared one holds unless
+// twice as much speaks for another. Latin letters look much alike in several charsets.
 func choose(said []encoding.Encoding, looks []guess) encoding.Encoding {
 	const little = 20
 	best := guess{Encoding: charmap.Windows1252}

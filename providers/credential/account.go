@@ -28,14 +28,14 @@ const (
 	assertionLife = time.Hour
 	// backdate allows for a clock of ours that is a little fast.
 	backdate = 10 * time.Second
-	// maxLife bounds what a token endpoint says of its token's life.
+	// maxLife bounds the life of a token, whatever its endpoint says.
 	maxLife     = 12 * time.Hour
 	maxAnswer   = 64 << 10
 	leastKeyBit = 2048
 )
 
-// tokenHosts are those that a key file alone may name: whoever can put another
-// address into it would be sent signed questions, and would be believed.
+// tokenHosts are those that a key file alone may name: another address in the file would
+// get our signed requests, and its answers would be trusted.
 var tokenHosts = []string{"oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com"}
 
 // keyFile is the key of a service account.
@@ -196,7 +196,7 @@ func readToken(status int, body []byte, now time.Time) (fresh, error) {
 	return fresh{value: value.Str, expires: now.Add(lasts)}, nil
 }
 
-// clipJSON is nil for what is no JSON.
+// clipJSON is nil for a body that is not JSON.
 func clipJSON(body []byte) []byte {
 	if !gjson.ValidBytes(body) {
 		return nil

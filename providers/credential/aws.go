@@ -24,7 +24,7 @@ import (
 
 const (
 	// skewAllowed is how far the clocks may be apart before ours is to blame for a
-	// refusal: AWS refuses what was signed five minutes before or after.
+	// refusal: AWS refuses signatures that are five minutes old or more, or that far ahead.
 	skewAllowed = 4 * time.Minute
 	// skewWarnings is the least time between two warnings of a wrong clock.
 	skewWarnings = time.Minute
@@ -40,7 +40,7 @@ type signing struct {
 }
 
 // signer signs every request with AWS Signature Version 4. The signature covers
-// the body's hash, so that it is made of what is really sent.
+// the body's hash, so that it is made of the bytes that are sent.
 type signer struct {
 	spec   Spec
 	log    zerolog.Logger

@@ -10,20 +10,21 @@ import (
 	"farebox/proxy"
 )
 
-// Credential is a proxy.Credential with what goes on in the background for it.
+// Credential is a proxy.Credential with its background work.
 type Credential interface {
 	proxy.Credential
-	// Close ends what goes on in the background and waits for it. What it shows
-	// last stays good for requests that are under way.
+	// Close ends the background work and waits for it. The last token stays good for
+	// requests that are under way.
 	Close()
 }
 
-// Aged is a Credential that knows when it got what it shows, and when that ends; zero: unknown.
+// Aged is a Credential that knows when its token was obtained, and when it expires; zero:
+// unknown.
 type Aged interface {
 	Age() (got, expires time.Time)
 }
 
-// Kind is what a Spec asks for.
+// Kind is the kind of credential that a Spec asks for.
 type Kind uint8
 
 const (
@@ -80,8 +81,7 @@ func Of(u *config.Upstream) Spec {
 	return s
 }
 
-// Check says what is wrong with the files of a credential, without asking
-// anybody.
+// Check reports faults of a credential's files, without a request to anybody.
 func Check(s Spec) error {
 	var err error
 	switch s.Kind {

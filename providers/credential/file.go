@@ -29,7 +29,7 @@ const (
 // secretFile reads a small file again when it was written or replaced.
 type secretFile struct {
 	path string
-	last os.FileInfo // of what was read last; nil: nothing was
+	last os.FileInfo // of the last read file; nil: not read yet
 }
 
 // stale says that the file is another one than was read last.

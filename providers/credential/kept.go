@@ -43,7 +43,7 @@ type source interface {
 	next(t fresh, now time.Time) time.Duration
 }
 
-// token is what is shown.
+// token is the current token.
 type token struct {
 	fresh
 	got    time.Time

@@ -24,7 +24,7 @@ const (
 	maxURL = 8 << 10
 	// maxHead bounds the head of an answer.
 	maxHead = 32 << 10
-	// firstRead is what is read before an announced length is believed.
+	// firstRead is the number of bytes read before an announced length is trusted.
 	firstRead = 64 << 10
 	// waiters is how many fetches may wait, and requests of one host, for each that
 	// runs.
@@ -155,7 +155,7 @@ type Error struct{ Reason Reason }
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string { return texts[e.Reason] }
 
 // Get reads what rawURL points to, at most most bytes. The error is an *Error,
@@ -255,7 +255,7 @@ func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]by
 	}
 }
 
-// check refuses what is wrong with a URL by its text alone. It is not a protection
+// check refuses a URL for faults of its text alone. It is not a protection
 // by itself: that is the guard's.
 func check(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.Hostname() == "" {

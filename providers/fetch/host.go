@@ -11,7 +11,7 @@ import (
 )
 
 // perHost lets a host have few requests at once, those that redirects lead to
-// among them: whoever sends clients here must not flood others through us.
+// among them: clients must not flood other hosts through us.
 type perHost struct {
 	next http.RoundTripper
 	most int

@@ -14,8 +14,8 @@ import (
 // Open asks for what rawURL points to and gives its body while it comes, at most most
 // bytes, with the type that its server calls it. Unlike Get it has no time for all of it
 // but ctx's: a server that is silent for longer than Options.Limit is too slow. The body
-// must be closed. Errors are as those of Get; what is too large may turn out only while
-// it is read.
+// must be closed. Errors are as those of Get; a body may turn out too large only while it
+// is read.
 func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCloser, string, error) {
 	if len(rawURL) > maxURL {
 		return nil, "", &Error{Reason: BadURL}
@@ -105,7 +105,7 @@ func (b *limitedBody) Close() error {
 	return nil
 }
 
-// end gives back what the fetch holds, once.
+// end releases the limits that the fetch holds, once.
 func (b *limitedBody) end() {
 	b.once.Do(func() {
 		b.silent.Stop()

@@ -12,15 +12,15 @@ import (
 	"farebox/config/fair"
 )
 
-// Part is some bytes of what a link leads to.
+// Part is a range of bytes of a link's file.
 type Part struct {
 	Bytes []byte
 	Size  int64 // of the whole; -1: its server does not say
 }
 
-// Part reads at most length bytes from an offset on. A server that gives no parts is
-// read from its beginning, where that is what is wanted, and refused with Unwanted
-// where it is not. The error is an *Error, or ctx's.
+// Part reads at most length bytes from an offset on. A server that gives no parts is read
+// from its beginning if from is 0, and refused with Unwanted otherwise. The error is an
+// *Error, or ctx's.
 func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (Part, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (P
 	return Part{Bytes: body, Size: size}, nil
 }
 
-// wholeOf is the size of what a part is taken of, or says why it is not the part that
-// was asked for.
+// wholeOf is the size of the whole that a part is taken of, or an error if the part is not
+// the requested one.
 func wholeOf(resp *http.Response, from int64) (int64, error) {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return 0, &Error{Reason: Unwanted}

@@ -139,7 +139,7 @@ func (pi *Pieces) WriteTo(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// Size is the length of raw, or of what the padded base64 text stands for.
+// Size is the length of raw, or of the bytes in the padded base64 text.
 func Size(text, raw []byte) int64 {
 	if text == nil {
 		return int64(len(raw))

@@ -20,16 +20,16 @@ const (
 	// probeLimit is when a probe counts as lost, so that a request that was
 	// never reported on cannot close a target for good.
 	probeLimit = 5 * time.Minute
-	// probeShare is how long the request of one account may be the only probe:
-	// a whole answer can take minutes, and whoever knows a request that hangs
-	// must not keep all others from finding out.
+	// probeShare is how long the request of one account may be the only probe: a whole
+	// answer can take minutes, and one client's hanging request must not delay the probes
+	// of all others.
 	probeShare = MaxAlone
 	// probePause is how long an account whose probe failed leaves the next one
-	// to others, so that whoever floods does not find out for everybody.
+	// to others, so that an account that floods does not make every probe.
 	probePause = time.Second
 )
 
-// State is what a Breaker lets pass.
+// State is the state of a Breaker: which requests it lets pass.
 type State uint8
 
 const (
@@ -63,7 +63,7 @@ func (h Held) String() string { return [...]string{"free", "drained", "offline"}
 // holding a target costs them nothing.
 const heldUntil = math.MaxInt64
 
-// Change is what a Breaker came to: Open for Rest, HalfOpen when a request was
+// Change is a Breaker's new state: Open for Rest, HalfOpen when a request was
 // let pass to find out, or Closed.
 type Change struct {
 	To    State
@@ -94,7 +94,7 @@ type Breaker struct {
 	mu      sync.Mutex      // of what follows, and for changes of openNs and probeNs
 	half    bool            // a request was let pass after the rest
 	failing failureReporter // who met the failures in a row
-	asking  failureReporter // who was asked to come back later
+	asking  failureReporter // the accounts that were asked to come back later
 
 	prober atomic.Uint64 // whose probe failed last
 	lastNs atomic.Int64  // …and when
@@ -139,7 +139,7 @@ func (b *Breaker) notify(c Change) {
 	}
 }
 
-// Hold keeps requests away, or with Free lets them come again. What its health was before is forgotten then.
+// Hold keeps requests away, or with Free lets them come again. Both reset its health.
 func (b *Breaker) Hold(h Held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// paceMemory is how long the last answers of a target count: what is older by
-	// so much has 1/e of its weight.
+	// paceMemory is how long the last answers of a target count: an answer that much older
+	// has 1/e of the weight.
 	paceMemory = float64(5 * time.Second)
 	// paceForgets is how fast a slow target that is not asked any more looks better
 	// to requests that may probe it: by half every so often.
@@ -72,7 +72,7 @@ func (p *Pace) Ask(nowNs int64) {
 }
 
 // Cost is what waiting for the target comes to, in doublings. Of one that has
-// never answered (known is false) it is only what its failures add. To a request
+// never answered (known is false) only its failures count. To a request
 // that may probe, a target that has not been asked for long costs less.
 func (p *Pace) Cost(nowNs int64, probes bool) (doublings float64, known bool) {
 	took := math.Float64frombits(p.took.Load())

@@ -11,13 +11,13 @@ import (
 
 // Dialect puts jobs to one kind of upstream. Implementations hold no state.
 type Dialect interface {
-	// Reach says what the upstream can do with j at t.
+	// Reach is the upstream's support for j at t.
 	Reach(j *Job, t *Target) Reach
 	// Begin starts a run that makes n images, 1 to Reach.PerCall.
 	Begin(j *Job, t *Target, n int) Run
 }
 
-// Reach is what an upstream can do with a job.
+// Reach is an upstream's support for a job.
 type Reach struct {
 	// No is why it cannot do it at all; the target is passed over then, and
 	// the text is the client's when no other target can.
@@ -26,7 +26,7 @@ type Reach struct {
 	// more takes several runs.
 	PerCall int
 	// Formats says that the images come in Job.Format already. Otherwise the
-	// engine converts what comes in another one.
+	// engine converts those in another one.
 	Formats bool
 	// Masks says that the upstream takes Job.Mask.
 	Masks bool
@@ -47,7 +47,7 @@ type Run interface {
 	Cancel(s *Step) bool
 }
 
-// Step is what a Run wants done next.
+// Step is the next step that a Run asks for.
 type Step struct {
 	// Wait is how long to wait first; a client that leaves ends the wait.
 	Wait time.Duration
@@ -73,7 +73,7 @@ type Reply struct {
 	RetryAfter  time.Duration
 }
 
-// Outcome is what a run came to: at least one image. Formats, sizes and base64
+// Outcome is the result of a run: at least one image. Formats, sizes and base64
 // need not be checked by the dialect; the engine does it for all.
 type Outcome struct {
 	Images                                    []Image

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// defaultRoom is what the answers of all jobs together may take in memory.
+	// defaultRoom bounds the memory for the answers of all jobs together.
 	defaultRoom = 1 << 30
 	// defaultParallel is how many runs of one job go on side by side.
 	defaultParallel = 4
@@ -26,7 +26,7 @@ const (
 	defaultCancel = 5 * time.Second
 )
 
-// Fetcher gets what a URL points to, through a guard.
+// Fetcher downloads a URL through a guard.
 type Fetcher interface {
 	// Get reads at most most bytes. Its error names no hosts.
 	Get(ctx context.Context, url string, most int64) ([]byte, error)
@@ -146,7 +146,7 @@ func (w *work) stays() bool {
 	return w.alone.Load()
 }
 
-// client is who is watched: nobody once the job goes on alone.
+// client is the connection to watch; nil once the job goes on alone.
 func (w *work) client() *fasthttp.RequestCtx {
 	if w.alone.Load() {
 		return nil
@@ -185,7 +185,7 @@ func (w *work) begin() *attemptRun {
 	return l
 }
 
-// collect makes one Result of what the lines came to.
+// collect makes one Result of the lines' outcomes.
 func (w *work) collect(lines []*attemptRun, took time.Duration) (*Result, *Failed) {
 	r := &Result{engine: w.e, owner: w.job.Owner}
 	var missing *Failed
@@ -247,9 +247,9 @@ func failure(text string) *dialect.Failure {
 	}
 }
 
-// check reads the header of an image that an upstream sent, cleans its text and
-// cuts off what lies behind it. Upstreams are not believed: what is not a complete
-// image of a known format is a failure.
+// check reads the header of an image that an upstream sent, cleans its text and cuts off
+// trailing bytes. Upstreams are not trusted: anything but a complete image of a known
+// format is a failure.
 func check(m *Image) (h picture.Header, refusal *dialect.Failure) {
 	if len(m.Text)+len(m.Raw) == 0 {
 		return h, failure(textMissing)

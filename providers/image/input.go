@@ -32,8 +32,8 @@ func ReadText(quoted []byte) (Input, error) {
 	return Input{Text: cutText(text, h.Size), Format: h.Format, Width: h.Width, Height: h.Height}, nil
 }
 
-// ReadRaw makes an Input of a file: a part of a multipart body, or what was
-// fetched. The error is a *picture.Refusal of addendum 8.
+// ReadRaw makes an Input of a file: a part of a multipart body, or a download. The error is
+// a *picture.Refusal of addendum 8.
 func ReadRaw(file []byte) (Input, error) {
 	h, err := accept(nil, file)
 	if err != nil {

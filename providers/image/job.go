@@ -6,7 +6,7 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// Kind is what is done with images.
+// Kind is the operation on images.
 type Kind uint8
 
 // The kinds, each with the endpoint it serves (addendum 8).
@@ -40,7 +40,7 @@ func (m Maybe[T]) Or(other T) T {
 }
 
 // Job is one image request in our own terms. routes has validated it: ranges
-// hold, and what the model does not support is not set. A dialect sends the
+// hold, and options that the model does not support are unset. A dialect sends the
 // fields its upstream knows and leaves the others out. Its texts and inputs may
 // alias the client's body, which lives until the handler returns.
 type Job struct {
@@ -67,14 +67,14 @@ type Job struct {
 	CFGScale Maybe[float64] // above 0, at most 20
 	Seed     Maybe[int64]
 	Count    int // images wanted, 1 to 4
-	// Style is the preset's name in the catalog of styles (8.3). StyleText is
-	// what the operator's table says of it in words; it joins the prompt where
-	// the upstream has no presets of its own.
+	// Style is the preset's name in the catalog of styles (8.3). StyleText is its
+	// description in the operator's table; it joins the prompt where the upstream has no
+	// presets of its own.
 	Style        string
 	StyleText    string
 	LoraStrength Maybe[int] // 0 to 100
 
-	// Format is what the images must be in the end, Unknown: as the upstream
+	// Format is the format of the final images, Unknown: as the upstream
 	// sends them. Compression is 0 to 100, as output_compression of 8.2.
 	Format      picture.Format
 	Compression Maybe[int]
@@ -87,8 +87,8 @@ type Job struct {
 	// NoPromptThinking asks an upstream of our own kind to optimize prompts
 	// without reasoning (disable_prompt_optimization_thinking).
 	NoPromptThinking bool
-	// AsFile says that the client gets the picture itself, and no JSON: what was
-	// withheld is a PNG then, whatever the format (addendum 3.7).
+	// AsFile says that the client gets the picture itself, and no JSON: a withheld one is a
+	// PNG then, whatever the format (addendum 3.7).
 	AsFile bool
 	// EmbedMetadata puts prompt, model, seed, steps and scale into the images.
 	EmbedMetadata bool
@@ -126,7 +126,7 @@ type Input struct {
 	// Text is padded standard base64, without a data URL's prefix and without
 	// JSON escapes: usually a slice of the client's body.
 	Text []byte
-	// Raw is the file itself: a part of a multipart body, or what was fetched.
+	// Raw is the file itself: a part of a multipart body, or a download.
 	Raw []byte
 
 	Format        picture.Format

@@ -19,12 +19,11 @@ const (
 	maxText = maxImage/3*4 + 64<<10
 	// maxImage is the first size of an image in bytes that is too large.
 	maxImage = 32 << 20
-	// guessedAnswer is what an answer of unknown length is counted as until it
-	// is there.
+	// guessedAnswer is the assumed size of an answer of unknown length until it is there.
 	guessedAnswer = 4 << 20
 	// leastHeld is the smallest answer that counts.
 	leastHeld = 16 << 10
-	// maxErrorBody bounds what is read of an upstream's error answer.
+	// maxErrorBody bounds the bytes read of an upstream's error answer.
 	maxErrorBody = 64 << 10
 	// maxSteps bounds a run; the job's limit ends it long before.
 	maxSteps = 10_000
@@ -321,7 +320,7 @@ func (a *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	}
 }
 
-// accept checks what a run made and brings it into the job's format.
+// accept checks the images of a run and converts them to the job's format.
 func (a *attemptRun) accept(out *Outcome) *Failed {
 	before := len(a.images)
 	a.Blurred = a.Blurred || out.Blurred
@@ -345,7 +344,7 @@ func (a *attemptRun) accept(out *Outcome) *Failed {
 	return nil
 }
 
-// finish makes an image what the job asks for: black where it was withheld, in
+// finish puts an image into the form that the job asks for: black where it was withheld, in
 // the job's format, with its metadata.
 func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 	format := a.job.Format
@@ -470,7 +469,7 @@ func (a *attemptRun) reserve(size int64) (int64, *Failed) {
 
 func (a *attemptRun) unreserve(room int64) { a.e.held.Give(a.job.Owner, room) }
 
-// settle counts what the answer really took, until the Result is released.
+// settle counts the actual size of the answer, until the Result is released.
 // Words about a job's state are not worth it.
 func (a *attemptRun) settle(room int64, size int) {
 	if size < leastHeld {

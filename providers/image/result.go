@@ -11,8 +11,8 @@ import (
 	"farebox/proxy"
 )
 
-// Image is one image of an answer; exactly one of Text and Raw is set, as the
-// upstream sent it. Format, Width and Height are what its header says.
+// Image is one image of an answer; exactly one of Text and Raw is set, as the upstream sent
+// it. Format, Width and Height are those of its header.
 type Image struct {
 	Text []byte // padded standard base64 without line ends
 	Raw  []byte
@@ -31,7 +31,7 @@ type Image struct {
 // Size is the length of the file in bytes.
 func (m *Image) Size() int64 { return filebody.Size(m.Text, m.Raw) }
 
-// Result is what a Job came to: 1 to Job.Count images. When upstreams failed for
+// Result is the outcome of a Job: 1 to Job.Count images. When upstreams failed for
 // some of them only, there are fewer than asked for, and Missing says why.
 // Release must be called when they are with the client.
 type Result struct {
@@ -46,9 +46,8 @@ type Result struct {
 	EnhancedPrompt string
 	Usage          Usage
 
-	// Queued is how long the upstream said or was seen to let the job wait,
-	// Working the rest of the time at upstreams, Converting what we spent
-	// ourselves on formats.
+	// Queued is how long the upstream said or was seen to let the job wait, Working the
+	// rest of the time at upstreams, Converting our own time for formats.
 	Queued, Working, Converting time.Duration
 	Calls                       int // runs that made images
 	Attempts                    int // targets asked, the failed ones among them
@@ -78,8 +77,8 @@ func (r *Result) Delivered() (n int) {
 	return n
 }
 
-// Usage is what an upstream that bills by tokens reported, summed over its
-// calls; all zero when it did not.
+// Usage is the token usage that an upstream reported, summed over its calls; all zero when
+// it reported none.
 type Usage struct{ Input, InputText, InputImage, Output int64 }
 
 // Failed is why a Job has no images. Exactly one of Cause and Failure says it:

@@ -30,10 +30,9 @@ var causes = []string{
 	"jail:",
 }
 
-// causeOf names why a child that had work died, by what it said last. It is one of
-// causes and never a quotation: the runtime puts the value of a panic behind such a
-// beginning, which may be bytes of a document, and a child that was taken over says
-// what it likes.
+// causeOf names why a child that had work died, by its last words. It is one of causes and
+// never a quotation: the runtime puts the value of a panic behind such a beginning, which
+// may be bytes of a document, and a child that was taken over may write anything.
 func causeOf(said []byte) string {
 	cause := "of something else"
 	if len(said) == 0 {

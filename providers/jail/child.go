@@ -16,7 +16,7 @@ type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   io.ReadCloser
-	said  firstBytes    // what it wrote to stderr
+	said  firstBytes    // its stderr
 	gone  chan struct{} // closed once the process has ended
 	heard chan struct{} // closed once said is complete
 	state *os.ProcessState
@@ -25,11 +25,11 @@ type child struct {
 	began int64 // memory it held when it was ready
 }
 
-// maxSaid is how much of what a dying child says is kept: the first line tells.
+// maxSaid bounds the stored part of a dying child's stderr: the first line is enough.
 const maxSaid = 200
 
-// firstBytes keeps the first line of what is written, maxSaid bytes at most, and
-// lets the rest pass: a stack trace may hold bytes of what was worked on.
+// firstBytes keeps the first line of its input, maxSaid bytes at most, and drops the rest:
+// a stack trace may hold bytes of the document.
 type firstBytes struct {
 	mu  sync.Mutex
 	buf []byte
@@ -123,7 +123,7 @@ func (c *child) exchange(call *call, most int) (r reply, err error) {
 	}
 }
 
-// clean waits until the child has given back what its last job took.
+// clean waits until the child has freed the memory of its last job.
 func (c *child) clean() bool {
 	late := time.AfterFunc(cleanLimit, c.kill)
 	s, _, _, err := readReply(c.out, 0)

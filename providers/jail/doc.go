@@ -11,5 +11,5 @@
 // that, no child serves. Other Unix systems and architectures have the limits
 // only, among them that no descriptor opens; the rest has the deadline.
 //
-// What may not enter: knowledge of formats, of prices and of the caller.
+// Out of scope: knowledge of formats, of prices and of the caller.
 package jail

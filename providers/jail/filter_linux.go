@@ -28,7 +28,7 @@ var allowed = []uint32{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }
 
-// Where a filter finds what it judges (struct seccomp_data).
+// Offsets of the fields that a filter checks (struct seccomp_data).
 const (
 	offsetCall = 0
 	offsetArch = 4
@@ -47,7 +47,7 @@ const (
 	absent = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// program is what the kernel asks about every system call.
+// program is the filter that the kernel runs on every system call.
 type program []unix.SockFilter
 
 func (p *program) op(code uint16, k uint32, yes, number uint8) {
@@ -78,14 +78,14 @@ func newProgram() *program {
 	return p
 }
 
-// filter allows what is listed.
+// filter allows the listed system calls.
 func filter(pid uint32) program {
 	p := newProgram()
 	for _, nr := range append(allowed, allowedHere...) {
 		p.call(nr, allow)
 	}
 	p.where(unix.SYS_CLONE, 0, jumpBits, unix.CLONE_THREAD, allow, refuse) // threads, not processes
-	p.where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // what was read never becomes code
+	p.where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // untrusted data never becomes code
 	p.where(unix.SYS_MPROTECT, 2, jumpBits, unix.PROT_EXEC, refuse, allow)
 	p.where(unix.SYS_TGKILL, 0, jumpEqual, pid, allow, refuse) // the scheduler's signals to its own threads
 	p.call(unix.SYS_CLONE3, absent)                            // C falls back to clone
@@ -94,8 +94,8 @@ func filter(pid uint32) program {
 }
 
 // refusedToTools are the system calls that no program needs that reads a document and
-// writes text: the network, other processes, and changes of files. What starts a
-// program must stay; what it starts has the same filter.
+// writes text: the network, other processes, and changes of files. The calls that start a
+// program must stay; a program that it starts has the same filter.
 var refusedToTools = []uint32{
 	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_SENDTO, unix.SYS_SENDMSG,
 	unix.SYS_IO_URING_SETUP, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
@@ -113,8 +113,8 @@ var refusedToTools = []uint32{
 // toWrite are the flags of an open that is not for reading only.
 const toWrite = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// toolFilter allows what is not listed: other programs start with calls of their
-// own choice.
+// toolFilter allows system calls that are not listed: other programs start with calls of
+// their own choice.
 func toolFilter(pid uint32) program {
 	p := newProgram()
 	p.op(jumpHigher, x32, 0, 1) // the same calls again, under other numbers

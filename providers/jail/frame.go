@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Bounds on what one side believes of the other.
+// Bounds on the messages that one side accepts of the other.
 const (
 	maxJob  = 64
 	maxWord = 4 << 10
@@ -26,7 +26,7 @@ const (
 	ready    status = iota + 1 // the jail is closed; the child waits for its first job
 	done                       // the job's output follows
 	refused                    // a Refusal follows: code and text
-	panicked                   // what the job panicked with follows; the child ends
+	panicked                   // the value of the job's panic follows; the child ends
 	outsized                   // the output is larger than the parent takes
 	idle                       // the child has cleaned up after a job
 	part                       // a piece of the output follows, and then another reply
@@ -90,8 +90,8 @@ func writeReply(w io.Writer, s status, code string, out []byte) error {
 	return err
 }
 
-// readReply takes at most most bytes of output. A child may have been taken over
-// by what it reads, so that nothing it announces is believed beyond that.
+// readReply takes at most most bytes of output. A document may have taken a child over, so
+// that no announced length is trusted beyond that.
 func readReply(r io.Reader, most int) (s status, code string, out []byte, err error) {
 	var head [replyHead]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -116,7 +116,7 @@ func readReply(r io.Reader, most int) (s status, code string, out []byte, err er
 	return s, string(buf), out, err
 }
 
-// firstRead is what is allocated before an announced length is believed.
+// firstRead is the memory that is allocated before an announced length is trusted.
 const firstRead = 1 << 20
 
 func readGrowing(r io.Reader, size int) ([]byte, error) {

@@ -20,7 +20,7 @@ import (
 // thing when os.Args[1] is Word.
 const Word = "jail-worker"
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultWorkers = 2
 	defaultMemory  = 512 << 20
@@ -42,7 +42,7 @@ const (
 	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 )
 
-// How a job ends that neither gave bytes nor said itself what was wrong.
+// The ends of a job that gave neither bytes nor a Refusal.
 var (
 	// ErrDied says that the child crashed, panicked or ran out of memory.
 	ErrDied = errors.New("jail: the child died")
@@ -60,7 +60,7 @@ var (
 // most likely while it was idle. Another child can do the job.
 var errNotBegun = errors.New("jail: the child was killed before the job began")
 
-// Refusal is what a job itself says instead of an output. It crosses the pipe
+// Refusal is a job's own error instead of an output. It crosses the pipe
 // whole: Code (64 bytes at most) for programs, Text (1 KiB at most) for people.
 type Refusal struct{ Code, Text string }
 
@@ -74,9 +74,8 @@ type Options struct {
 	// Work tells kinds of children apart that the binary can become (IsChild); empty:
 	// the usual one.
 	Work string
-	// Cache is a directory that only the operator can write to. Children keep
-	// there, before their jail closes, what is slow to make; it runs in the next
-	// child. None: nothing is kept.
+	// Cache is a directory that only the operator can write to. Before their jail closes,
+	// children put compiled code there; the next child runs it. None: nothing is cached.
 	Cache string
 	// Workers is how many jobs and programs run at once; 0: 2.
 	Workers int
@@ -88,10 +87,10 @@ type Options struct {
 	Limit, CPU time.Duration
 	// MaxOut is the largest output; 0: 32 MiB.
 	MaxOut int
-	// Jobs is after how many a child is replaced; 0: 200. With 1, whoever took a
-	// child over never meets another's document.
+	// Jobs is after how many a child is replaced; 0: 200. With 1, a document that takes a
+	// child over never meets another's.
 	Jobs int
-	// Log is notified of children that die. It never sees what they worked on.
+	// Log is notified of children that die. It never sees their documents.
 	Log zerolog.Logger
 }
 
@@ -238,7 +237,7 @@ func begun(ctx context.Context) {
 // Limit is the time of one job.
 func (p *Pool) Limit() time.Duration { return p.o.Limit }
 
-// Close kills the children and ends what they do with ErrUnavailable.
+// Close kills the children and ends their jobs with ErrUnavailable.
 func (p *Pool) Close() error {
 	p.once.Do(func() {
 		p.cancel()
@@ -410,7 +409,7 @@ func (p *Pool) start() (kid *child, err error) {
 	return kid, nil
 }
 
-// command is a child's; what it must know are its arguments: it has no
+// command starts a child; its settings are arguments: it has no
 // environment.
 func (p *Pool) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.o.Command[0], append(p.o.Command[1:len(p.o.Command):len(p.o.Command)], args...)...)

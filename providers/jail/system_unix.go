@@ -20,7 +20,7 @@ const (
 	stdout pipe = 1
 )
 
-// mostIO is below what every system takes at once.
+// mostIO is below the largest read or write of every system.
 const mostIO = 1 << 20
 
 func (p pipe) Read(b []byte) (int, error) {

@@ -23,11 +23,11 @@ type Job func(in []byte, word string) (out []byte, err error)
 // however the job ends, also when the child is killed. Only a job in a child may call it.
 func Send(piece []byte) error { return writeReply(stdout, part, "", piece) }
 
-// Jobs are what a child does, by name.
+// Jobs are the jobs of a child, by name.
 type Jobs map[string]Job
 
-// Warm is what a child does once, while it still may open files: what later jobs
-// need and what is slow to make. cache is Options.Cache.
+// Warm runs once in a child, while it still may open files: it makes what later jobs need
+// and what is slow to make. cache is Options.Cache.
 type Warm func(cache string) error
 
 // childThreads is how many threads of a child run Go code at once: the job's and
@@ -80,8 +80,7 @@ func IsChild(work string) bool {
 // Main is a child's whole life; it does not return. It warms up, closes the jail
 // about itself and does jobs until its stdin ends.
 func Main(jobs Jobs, warm ...Warm) {
-	// Whoever starts children in another way than by default may put arguments
-	// before Word.
+	// A program that starts children in its own way may put arguments before Word.
 	args := os.Args[slices.Index(os.Args, Word)+1:]
 	if len(args) > 0 && args[0] == toolWord {
 		fmt.Fprintln(os.Stderr, become(args[1:]))
@@ -163,8 +162,7 @@ type fault struct{ text string }
 
 func (f *fault) Error() string { return f.text }
 
-// try runs a job. Its panic is shown only as far as it cannot hold
-// bytes of what was worked on.
+// try runs a job. Its panic is shown only as far as it cannot hold bytes of the document.
 func try(job Job, in []byte, word string) (out []byte, err error) {
 	if job == nil {
 		return nil, &Refusal{Code: "unknown", Text: "no such job"}

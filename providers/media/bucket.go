@@ -28,7 +28,7 @@ func OpenFiles(key string, c *config.S3) (*Files, error) {
 // Name is the place, for operators.
 func (f *Files) Name() string { return f.b.at }
 
-// Add copies a file to a name. It replaces what was there, at once and whole.
+// Add copies a file to a name. It replaces an older one at once and whole.
 func (f *Files) Add(ctx context.Context, path, name string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,11 +15,12 @@ const headSize = 512
 
 // form is how files of some types begin.
 type form struct {
-	types  []string // the first one is what it is called in answers
+	types  []string // the first one is its name in answers
 	begins func(head []byte) bool
 }
 
-// forms are what is kept: what models make, and pictures that go with it.
+// forms are the types of files that are stored: those that models make, and pictures that
+// go with them.
 var forms = []form{
 	{[]string{"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"}, isWave},
 	{[]string{"audio/flac", "audio/x-flac"}, starts("fLaC")},
@@ -77,7 +78,7 @@ func isMPEG(h []byte) bool {
 		h[2]>>4 != 15 && h[2]>>2&3 != 3 // nor are the bit rate and the sample rate
 }
 
-// TypeOf is what the first bytes of a file say that it is; empty: nothing that is kept.
+// TypeOf is the type of a file by its first bytes; empty: not a type that is stored.
 // MP4 is called video, though it may have sound alone.
 func TypeOf(head []byte) string {
 	for _, f := range forms {
@@ -160,8 +161,8 @@ func isText(head []byte) bool {
 	return utf8.Valid(head)
 }
 
-// fit looks at the beginning of a body, and gives all of it, as far as it is no larger
-// than most; what is larger ends in an *Unfit.
+// fit looks at the beginning of a body, and gives all of it, as far as it is no larger than
+// most; a larger one ends in an *Unfit.
 func fit(body io.Reader, contentType string, most int64) (io.Reader, error) {
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(body, head)
@@ -182,7 +183,7 @@ func fit(body io.Reader, contentType string, most int64) (io.Reader, error) {
 		}
 		return nil, &Unfit{"it does not begin as files of type " + t + " do"}
 	}
-	if err != nil { // what was read is all of it
+	if err != nil { // the body ended: head is all of it
 		return &bounded{r: bytes.NewReader(head), left: most, most: most}, nil
 	}
 	return &bounded{r: io.MultiReader(bytes.NewReader(head), body), left: most, most: most}, nil

@@ -22,7 +22,7 @@ import (
 
 // local is a directory of this machine, or one that several machines see. A file is
 // aa/bb/ID below it, by a hash of its id, so that no folder grows large however ids are
-// made. What is being written lies in incoming under a name of its own.
+// made. A file that is being written lies in incoming under a name of its own.
 type local struct {
 	dir   string
 	floor int64                           // bytes that stay free on its disk
@@ -218,7 +218,7 @@ func (l *local) Delete(_ context.Context, id string) error {
 	return nil
 }
 
-// List is Store. It also removes what was left half written.
+// List is Store. It also removes files that were left half written.
 func (l *local) List(ctx context.Context, each func(File) bool) error {
 	if err := l.clear(time.Now()); err != nil {
 		return err

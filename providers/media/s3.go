@@ -152,7 +152,7 @@ func (k *keys) IsExpired() bool {
 // Name is Store.
 func (b *bucket) Name() string { return b.at }
 
-// Put is Store. What is no larger than a part is sent at once; the rest is an upload in
+// Put is Store. A body no larger than a part is sent at once; a larger one is an upload in
 // parts, which appears when its last one is there.
 func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (int64, error) {
 	if err := checkID(id); err != nil {
@@ -274,8 +274,8 @@ func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 	return nil
 }
 
-// endUploads ends those that were begun before a time. Not every server tells of them, and
-// what is not ended now is the next time.
+// endUploads ends those that were begun before a time. Not every server lists them, and
+// those that remain are ended the next time.
 func (b *bucket) endUploads(ctx context.Context, before time.Time) {
 	core := minio.Core{Client: b.client}
 	// Ids have no slash; and Swift shows nothing to those who ask without one.
@@ -306,14 +306,14 @@ func (b *bucket) Address(ctx context.Context, id, contentType, disposition strin
 	return u.String(), nil
 }
 
-// allowed is what keys must be allowed for what is done, in the words of S3.
+// allowed are the rights that our keys need for each operation, in the words of S3.
 var allowed = map[string]string{
 	"kept": "s3:PutObject and s3:AbortMultipartUpload", "read": "s3:GetObject", "deleted": "s3:DeleteObject",
 	"listed": "s3:ListBucket on the bucket", "signed": "s3:GetObject",
 }
 
-// error says what could not be done, without what a server wrote beside its code: that
-// may quote the request, which has our key.
+// error names the failed operation, without the server's text beside its code: that may
+// quote the request, which has our key.
 func (b *bucket) error(what string, err error) error {
 	if err == nil {
 		return nil

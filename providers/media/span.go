@@ -70,7 +70,7 @@ func (s *Spans) Append(b []byte) []byte {
 	return b
 }
 
-// ReadSpans reads what Append has written; none of what cannot be read.
+// ReadSpans reads the spans that Append has written; none if they cannot be read.
 func ReadSpans(b []byte) (s Spans) {
 	next := func() int64 {
 		n, size := binary.Uvarint(b)

@@ -8,7 +8,7 @@ import (
 	"farebox/config/background"
 )
 
-// Verdict is what is known of a file.
+// Verdict is the state of a file's job.
 type Verdict uint8
 
 const (
@@ -20,15 +20,15 @@ const (
 const (
 	// sweepFirst is how long after a start the first sweep is at the latest.
 	sweepFirst = time.Minute
-	// Grace is how long a file stays to which nothing was written, whoever it belongs to:
-	// its job's row may say so in a moment. It must be longer than bringing one may take.
+	// Grace is how long a file of an unknown job stays after its last write: its job's row
+	// may name it in a moment. It must be longer than bringing one may take.
 	Grace = time.Hour
 	// doubtful is from how many unknown files on, if they are the greater part, another
 	// service is more likely than so many accidents.
 	doubtful = 20
 )
 
-// Sums are what a sweep found.
+// Sums are the counts of a sweep.
 type Sums struct {
 	Began                 time.Time
 	Files, Bytes          int64 // that stay
@@ -36,8 +36,8 @@ type Sums struct {
 	Refused               int64 // that were unknown and left, since they were too many
 }
 
-// Sweeper removes from a store what belongs to no job any more: what a process left that
-// died between two steps.
+// Sweeper removes files that belong to no job any more: left by a process that died between
+// two steps.
 type Sweeper struct {
 	store Store
 	judge func(id string) (Verdict, error)

@@ -24,7 +24,7 @@ const (
 type archive struct {
 	doc   []byte
 	parts map[string]*zip.File
-	left  int64 // what may still be unpacked, whatever was claimed
+	left  int64 // bytes that may still be unpacked, whatever was claimed
 }
 
 func openArchive(doc []byte) (*archive, error) {

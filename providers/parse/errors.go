@@ -50,7 +50,7 @@ type Error struct{ Reason Reason }
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string { return texts[e.Reason] }
 
 // Client says that the document is at fault and not the gateway.
@@ -59,7 +59,7 @@ func (e *Error) Client() bool { return e.Reason != Unavailable }
 // refuse is how a reader in the jail ends without a text.
 func refuse(r Reason) error { return &jail.Refusal{Code: codes[r], Text: texts[r]} }
 
-// explain makes an *Error of how a job ended; a context's end stays what it is.
+// explain makes an *Error of the error of a job; a context's error stays as it is.
 func explain(err error) error {
 	var said *jail.Refusal
 	switch {

@@ -21,12 +21,12 @@ const (
 	maxOptions = 1000
 )
 
-// note is what an annotation shows on a page: the value of a field, text that was
+// note is the visible text of an annotation on a page: the value of a field, text that was
 // written upon the page, a stamp.
 type note struct {
 	left, bottom, right, top float64
-	// drawn says that it has a picture of its own, whose text is what people see.
-	// Of any other, text is what it would show.
+	// drawn says that it has a picture of its own, whose text is the visible one. Of any
+	// other, text is the one that it would show.
 	drawn bool
 	text  string
 }
@@ -101,7 +101,8 @@ func (r *pdfReader) note(a references.FPDF_ANNOTATION) (n note, err error) {
 	return n, err
 }
 
-// value is what a field that has no picture yet would show: text, or what is chosen.
+// value is the text that a field without a picture would show: its own, or the chosen
+// options.
 func (r *pdfReader) value(a references.FPDF_ANNOTATION) (string, error) {
 	if r.form == "" {
 		form, err := r.FPDFDOC_InitFormFillEnvironment(&requests.FPDFDOC_InitFormFillEnvironment{
@@ -184,7 +185,7 @@ func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, 
 	}
 	var added []note
 	if slices.ContainsFunc(notes, func(n note) bool { return n.drawn }) {
-		// The pictures become part of the page, behind what it had before.
+		// The pictures become part of the page, behind its older content.
 		_, err := r.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: requests.Page{ByReference: &plain.page}})
 		if err != nil {
 			return "", err
@@ -218,7 +219,7 @@ func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, 
 	return r.insert(plain, text, added)
 }
 
-// drawn takes apart what the pictures of notes show: the characters of a page from
+// drawn splits the text of the notes' pictures by note: the characters of a page from
 // one on.
 func (r *pdfReader) drawn(p *pdfPage, from int, notes []note) (all []note, err error) {
 	var chars []rune

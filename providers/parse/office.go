@@ -119,7 +119,7 @@ func (a *archive) main() string {
 	return ""
 }
 
-// until ends what is read with a refusal once the text is full.
+// until ends its input with a refusal once the text is full.
 type until struct {
 	io.Reader
 	s *sink
@@ -201,7 +201,7 @@ func (f *flow) begin(e *xml.StartElement) {
 	case "r":
 		f.run, f.hidden = true, false
 	case "pPr":
-		f.run = false // what is said of the end of a paragraph is not said of its text
+		f.run = false // pPr has the format of the paragraph's mark, not of its text
 		f.inProperties, f.place = true, listPosition{}
 	case "pStyle", "numId", "ilvl":
 		f.number(e)
@@ -319,7 +319,7 @@ func readDOCX(s *sink, a *archive) error {
 	return of("footnotes", "endnotes", "footer")
 }
 
-// drawn reads what a part refers to: a chart, or another one like text.
+// drawn reads the target of a relation: a chart, or another part with text.
 func (a *archive) drawn(s *sink, r relation) error {
 	if r.kind == "chart" {
 		return a.chartText(s, r.target)

@@ -36,7 +36,7 @@ type Options struct {
 	Scans int
 }
 
-// Text is what a document says.
+// Text is the text of a document.
 type Text struct {
 	Text string
 	Kind Kind
@@ -47,7 +47,7 @@ type Text struct {
 	Pages, AllPages int
 }
 
-// with makes text what the document says, with a last line where it is truncated.
+// with sets the text of the document, with a last line where it is truncated.
 func (t Text) with(text []byte) Text {
 	if t.Truncated {
 		text = append(append(text, "\n\n"...), t.mark()...)

@@ -11,8 +11,8 @@ import (
 	"farebox/providers/jail"
 )
 
-// maxText is the longest text of a document: what the jail lets out, less what
-// precedes its pieces.
+// maxText is the longest text of a document: the jail's limit of output, less the heads of
+// its pieces.
 const maxText = 31 << 20
 
 const (

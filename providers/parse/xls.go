@@ -14,7 +14,7 @@ import (
 	"github.com/richardlehane/mscfb"
 )
 
-// Records of a workbook that hold what a reader sees ([MS-XLS] 2.3).
+// Records of a workbook that hold visible text ([MS-XLS] 2.3).
 const (
 	xlsFormula    = 0x06
 	xlsEOF        = 0x0a
@@ -77,7 +77,7 @@ func readCompound(s *sink, doc []byte) error {
 	return refuse(TooLarge)
 }
 
-// book is what the sheets of a workbook share.
+// book is the shared part of a workbook's sheets.
 type book struct {
 	stream  []byte
 	strings []string
@@ -256,7 +256,7 @@ func isText(data []byte) bool {
 	return len(data) >= 10 && data[2] == 0 && binary.LittleEndian.Uint16(data[8:]) == 0xffff
 }
 
-// cell is what one cell shows; data begins with its format and is at least four
+// cell is the text of one cell; data begins with its format and is at least four
 // bytes long.
 func (b *book) cell(id uint16, data []byte) string {
 	rest := data[2:]
@@ -349,8 +349,8 @@ func builtIn(nr uint16) shape {
 	return asNumber
 }
 
-// shapeOf looks for the letters of dates and times in a number format, outside of
-// what is quoted. A month's m and a minute's are the same; they change nothing.
+// shapeOf looks for the letters of dates and times in a number format, outside of quotes. A
+// month's m and a minute's are the same; they change nothing.
 func shapeOf(format string) shape {
 	var date, clock, quoted bool
 	bracket := 0

@@ -16,7 +16,7 @@ const maxSheets = 128 << 20
 // readXLSX writes each sheet under its name as a table, as a spreadsheet shows it: without
 // rows, columns and sheets that are hidden.
 func readXLSX(s *sink, a *archive) error {
-	// It takes what it gets of a damaged part for all of it.
+	// The readable part of a damaged part is taken for all of it.
 	v := tags{sheets: map[string]*layout{}}
 	if err := a.sound(".xml", v.see); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (t *tags) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// readTag takes what it needs from a tag.
+// readTag reads the needed attributes of a tag.
 func (t *tags) readTag() {
 	name, attributes, _ := bytes.Cut(t.tag, []byte(" "))
 	name, ends := bytes.CutPrefix(name, []byte("/"))

@@ -14,9 +14,9 @@ import (
 const (
 	// maxAnswer bounds words about a job, unless a dialect needs more.
 	maxAnswer = 256 << 10
-	// maxError bounds what is read of an error's body.
+	// maxError bounds the bytes read of an error's body.
 	maxError = 64 << 10
-	// maxResult bounds what is kept of where a result is.
+	// maxResult bounds the stored location of a result.
 	maxResult = 4 << 10
 )
 
@@ -168,8 +168,8 @@ func (m *Media) watch(ctx context.Context) {
 	})
 }
 
-// Read gives what has come. An answer that breaks off, or that is longer than may be, ends
-// with another error than io.EOF.
+// Read gives the bytes that have arrived. An answer that breaks off, or that is longer than
+// may be, ends with another error than io.EOF.
 func (m *Media) Read(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

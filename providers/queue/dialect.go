@@ -15,8 +15,8 @@ import (
 	"farebox/proxy"
 )
 
-// Dialect puts orders to one kind of upstream. Implementations hold no state: what must
-// be remembered of a job is its Handle.
+// Dialect puts orders to one kind of upstream. Implementations hold no state: the state of
+// a job is in its Handle.
 type Dialect interface {
 	// Terms says how t takes orders.
 	Terms(t *Target) Terms
@@ -43,10 +43,10 @@ type Dialect interface {
 	Cancelled(s *Step, r *Reply, h *Handle, t *Target) (Stop, error)
 }
 
-// Stop is what a cancellation came to.
+// Stop is the outcome of a cancellation.
 type Stop uint8
 
-// Only what the upstream itself confirms is Free: the run had not begun, and it charges
+// Free needs the upstream's own confirmation: the run had not begun, and it charges
 // nothing. A client chooses the moment of a cancellation, so that nothing else counts.
 const (
 	Asking Stop = iota
@@ -66,11 +66,11 @@ func FreeIf(confirmed bool) Stop {
 type Terms struct {
 	// Idempotent: the same order under the same key is taken once.
 	Idempotent bool
-	// Synchronous: the answer to the order is what was made.
+	// Synchronous: the answer to the order is the result itself.
 	Synchronous bool
 }
 
-// Ident is what a job is known by when it is submitted.
+// Ident identifies a job when it is submitted.
 type Ident struct {
 	Key  string // idempotency key
 	Hook string // where the upstream may report that something has changed; empty: nowhere
@@ -98,14 +98,14 @@ type Reply struct {
 	RetryAfter  time.Duration
 }
 
-// Taken is what an upstream has accepted.
+// Taken is a job that an upstream has accepted.
 type Taken struct {
 	Handle Handle
-	// Done is what a synchronous upstream has made already; nil: it is asked by Poll.
+	// Done is the result of a synchronous upstream; nil: Poll asks for it.
 	Done *asyncjob.Status
 }
 
-// Handle is what a job is asked by at its target. It is kept with the job as JSON.
+// Handle identifies a job at its target. It is stored with the job as JSON.
 type Handle struct {
 	ID string `json:"id,omitempty"`
 	// Status, Result and Cancel are paths below the target's base URL that the upstream
@@ -119,7 +119,7 @@ type Handle struct {
 	Since int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
 }
 
-// Result is where what was made is to be had. It is kept with the job as JSON.
+// Result is the location of a job's result. It is stored with the job as JSON.
 type Result struct {
 	URL string `json:"url,omitempty"`
 	// Own: the target itself is asked for it, by Own of its dialect.
@@ -127,12 +127,12 @@ type Result struct {
 	Type string `json:"type,omitempty"` // as the upstream calls it, if it does
 }
 
-// bytes is nil for what is too long to be kept.
+// bytes is nil for a Result that is too long to be stored.
 func (r *Result) bytes() []byte {
 	return marshalBounded(r)
 }
 
-// marshalBounded is what is kept of a job as JSON; nil for what is too long. Ampersands stay as they
+// marshalBounded is the JSON that is stored with a job; nil if it is too long. Ampersands stay as they
 // are: addresses are full of them.
 func marshalBounded(v any) []byte {
 	var b bytes.Buffer

@@ -21,15 +21,15 @@ const (
 	// defaultMake is how long a synchronous upstream may take for a job, its answer and
 	// all, and how long a result may take to be fetched.
 	defaultMake = 20 * time.Minute
-	// defaultMost bounds what was made, in bytes.
+	// defaultMost bounds a result, in bytes.
 	defaultMost = 512 << 20
 	// maxParts bounds the steps of one question.
 	maxParts = 3
 )
 
-// Fetcher opens what a link leads to, through a guard.
+// Fetcher opens a link through a guard.
 type Fetcher interface {
-	// Open asks for at most most bytes; what is longer ends with an error. Its errors
+	// Open asks for at most most bytes; a longer body ends with an error. Its errors
 	// name no hosts.
 	Open(ctx context.Context, url string, most int64) (body io.ReadCloser, contentType string, err error)
 }
@@ -42,7 +42,7 @@ type Options struct {
 	Targets func(model string) []*Target
 	// Hook is where an upstream may report a change of a job; nil: nowhere.
 	Hook func(id string) string
-	// Ours is the model of ours that an upstream's model is, for what it recommends;
+	// Ours is the model of ours that an upstream's model is, for its recommendations;
 	// empty: none. nil: no recommendation is passed on.
 	Ours func(upstream, model string, kind *config.JobKind) string
 	// Tried is called with how a target failed to take a job; it may be nil.
@@ -52,7 +52,7 @@ type Options struct {
 	// Make is how long a synchronous upstream may take for a job, and how long a result
 	// may take to be fetched; 0: 20 minutes.
 	Make time.Duration
-	// Most bounds what was made, in bytes; 0: 512 MiB.
+	// Most bounds a result, in bytes; 0: 512 MiB.
 	Most int64
 }
 
@@ -125,7 +125,7 @@ func (e *Engine) target(t *asyncjob.Task) (*Target, error) {
 	return nil, errNoTarget
 }
 
-// handle finds where a job was taken, and what it is asked by there.
+// handle finds the target that took a job, and the job's handle there.
 func (e *Engine) handle(t *asyncjob.Task) (*Target, *Handle, error) {
 	to, err := e.target(t)
 	if err != nil {
@@ -210,11 +210,11 @@ func (e *Engine) Cancel(ctx context.Context, t asyncjob.Task) (free bool, err er
 
 // Own is a Dialect whose results may lie at the target itself.
 type Own interface {
-	// Fetch fills s with the request for what was made.
+	// Fetch fills s with the request for the result.
 	Fetch(s *Step, h *Handle, t *Target)
 }
 
-// Fetch opens what was made, and says of what type it is.
+// Fetch opens the result, and gives its media type.
 func (e *Engine) Fetch(ctx context.Context, t asyncjob.Task, result []byte) (io.ReadCloser, string, error) {
 	var r Result
 	if err := json.Unmarshal(result, &r); err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // Members are those of a JSON object that an upstream sent, their values as they are
-// written; the values are in b. There are none in what is not one whole JSON object,
-// and in an object that has a member twice: what it means would depend on its reader.
+// written; the values are in b. Input that is not one whole JSON object gives none, and so
+// does an object that has a member twice: its meaning would depend on its reader.
 func Members(b []byte) map[string][]byte {
 	if !json.Valid(b) {
 		return nil
@@ -49,14 +49,14 @@ func Percent(value []byte) int {
 }
 
 const (
-	// maxDepth bounds how deep in an output what was made is looked for.
+	// maxDepth bounds the depth of the search for the result in an output.
 	maxDepth = 4
 	// maxURL is the longest link that is kept.
 	maxURL = 3 << 10
 )
 
-// Made reads the output of an app: what was made is at path (audio.url, 0.url), or where
-// apps usually have it. It is a link, or a data URL. Without either the job has failed.
+// Made reads the output of an app: the result is at path (audio.url, 0.url), or where apps
+// usually have it. It is a link, or a data URL. Without either the job has failed.
 func Made(output []byte, kind *config.JobKind, path string) *asyncjob.Status {
 	link, called := "", ""
 	if json.Valid(output) {
@@ -94,9 +94,9 @@ func Delivered(r *Reply) *asyncjob.Status {
 		Type: r.ContentType}
 }
 
-// Unanswered is what an answer of another status than 2xx says of a job that was taken: most
-// often nothing. What an upstream does not know any more is lost, unless it was taken
-// within grace and may only not be known yet.
+// Unanswered is the status of an accepted job by an answer that is not 2xx: most often
+// unknown. A job that its upstream no longer knows is lost, unless it was accepted within
+// grace and may only not be known yet.
 func Unanswered(r *Reply, h *Handle, grace time.Duration) (*asyncjob.Status, error) {
 	switch {
 	case (r.Status == 404 || r.Status == 410) && time.Since(time.Unix(h.Since, 0)) > grace:

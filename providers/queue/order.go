@@ -2,9 +2,9 @@ package queue
 
 import "strconv"
 
-// Order is one job in our own terms, as routes has checked it: ranges hold, and what the
-// model does not support is not set. It is kept with the job as JSON until the upstream
-// has it. Zero values are what the client did not say, unless they are pointers.
+// Order is one job in our own terms, as routes has checked it: ranges hold, and options
+// that the model does not support are unset. It is kept with the job as JSON until the
+// upstream has it. Members that the client omitted are zero, unless they are pointers.
 type Order struct {
 	Kind   string `json:"kind"` // config.JobKind.Name
 	Prompt string `json:"prompt,omitempty"`

@@ -40,7 +40,7 @@ func Lost() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textGone}
 }
 
-// Wrong is a job that is done, and whose result is not what was ordered.
+// Wrong is the refusal of a finished job whose result is not the ordered one.
 func Wrong() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textWrong}
 }
@@ -50,12 +50,11 @@ func Policy() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 422, Code: codePolicy, Message: textPolicy}
 }
 
-// RefusedBy is what an answer of 300 and above says to an order, by its status and its
-// text. It is certain that nothing was taken where the request itself was refused or led
-// elsewhere. Not so after a conflict, after a wait that ended, and after an error of the
-// server: its queue, or whatever precedes it, may have passed the job on. Only a
-// server that says with 503, in JSON and so in its own words, that it has no capacity has
-// not.
+// RefusedBy reads the refusal of an order from an answer of 300 and above, by its status
+// and its text. It is certain that nothing was taken where the request itself was refused
+// or led elsewhere. Not so after a conflict, after a wait that ended, and after an error of
+// the server: its queue, or whatever precedes it, may have passed the job on. Only a server
+// that says with 503, in JSON and so in its own words, that it has no capacity has not.
 func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
 	refusal = &asyncjob.Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
@@ -171,7 +170,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	}
 	s := Step{Media: terms.Synchronous}
 	t.Dialect.Submit(&s, &w.order, t, w.id)
-	// An upstream that has begun on what was sent would make it twice, and charge twice.
+	// An upstream that has begun would make a repeated order twice, and charge twice.
 	s.Request.Once = !terms.Idempotent
 	if s.Media {
 		s.Request.FirstByte = w.e.o.Make

@@ -13,5 +13,5 @@
 // of them; one that keeps answers has a cache for what cannot change (cache.go).
 // The gateway's own questions go to one node each (Witnesses, [Node.Call]).
 //
-// What may not enter: money, keys and clients' connections.
+// Out of scope: money, keys and clients' connections.
 package rpc

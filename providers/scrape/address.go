@@ -16,7 +16,7 @@ const maxURL = 8 << 10
 // Site is a host, with all below it, that is never asked.
 type Site struct {
 	Host string
-	// Text is what a client reads; empty: that the site wants a sign-in.
+	// Text is the message to a client; empty: that the site wants a sign-in.
 	Text string
 }
 
@@ -51,7 +51,7 @@ func Refuse(sites []Site) func(host string) error {
 	}
 }
 
-// rules are what an address must keep to.
+// rules are the ports and sites that an address may name.
 type rules struct {
 	ports   []uint16
 	blocked map[string]Site

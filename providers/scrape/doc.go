@@ -5,9 +5,9 @@
 // in the jail ([Jobs]); documents go to their reader ([Options.Document]);
 // pages that are made by scripts go through a [Renderer] where there is one.
 //
-// A failed page is an [*Error] that says why, in words for a client, and whose
-// fault it is. What was read is kept for a while, by its final address.
+// A failed page is an [*Error] with its reason, in words for a client, and with the party
+// at fault. Pages are cached for a while, by their final address.
 //
-// What may not enter: accounts and money, HTTP of our own API, and any way out
+// Out of scope: accounts and money, HTTP of our own API, and any way out
 // other than providers/fetch.
 package scrape

@@ -28,7 +28,7 @@ const (
 	Failed                     // a failure of ours
 )
 
-// Fault is who can mend it.
+// Fault is the party that can fix an error.
 type Fault uint8
 
 // The faults: a client's answers 400, a site's 500 and ours 503; none costs.
@@ -43,9 +43,9 @@ type Error struct {
 	Reason Reason
 	// Status is the site's, where it answered one.
 	Status int
-	// Name is what is in the way: the site that is blocked, or who challenges.
+	// Name is the obstacle: the blocked site, or the service that challenges.
 	Name string
-	// RetryAfter is what the site asked for.
+	// RetryAfter is the wait that the site asked for.
 	RetryAfter time.Duration
 	text       string // replaces the reason's
 	cause      error  // of Failed; for logs, never for clients
@@ -74,7 +74,7 @@ var texts = [...]string{
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string {
 	switch {
 	case e.text != "":

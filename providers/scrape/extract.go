@@ -70,7 +70,7 @@ func titled(markdown, title string) string {
 	return "# " + title + "\n\n" + markdown
 }
 
-// wholePage is all of a page but its frame, for what is not an article.
+// wholePage is all of a page but its frame, for pages that are not articles.
 func wholePage(page []byte, at *url.URL) (found, error) {
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -222,8 +222,8 @@ func span(n *html.Node, key string) {
 	}
 }
 
-// language is that of a block of code, as highlighters write it: on the block, on
-// what is in it, or on what is around it.
+// language is that of a block of code, as highlighters write it: on the block, on its
+// child, or on its parent.
 func language(pre *html.Node) string {
 	near := []*html.Node{pre, pre.FirstChild, pre.Parent}
 	if pre.Parent != nil {

@@ -53,8 +53,8 @@ func (s *flights) do(ctx context.Context, key flightKey, read func(context.Conte
 	}
 }
 
-// begin is for callers that hold mu. What it begins does not end with the request
-// that asked first, which may leave before the others.
+// begin is for callers that hold mu. The flight outlives the request that began it, whose
+// client may leave before the others.
 func (s *flights) begin(of context.Context, key flightKey, read func(context.Context) (Page, error)) *flight {
 	ctx, cancel := context.WithCancel(fair.WithMeter(fair.With(context.Background(), key.owner), fair.MeterOf(of)))
 	f := &flight{cancel: cancel, done: make(chan struct{})}
@@ -72,7 +72,7 @@ func (s *flights) begin(of context.Context, key flightKey, read func(context.Con
 	return f
 }
 
-// land takes a flight off the list: who comes from here on asks anew.
+// land takes a flight off the list: later requests begin another.
 func (s *flights) land(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,7 +73,7 @@ func (s *Scraper) most(status int, h http.Header) int64 {
 	return s.o.MaxPage
 }
 
-// judge says what an answer's status means.
+// judge turns the status of an answer into an error.
 func judge(a *fetch.Answer) error {
 	switch {
 	case a.Status == http.StatusOK, a.Status == http.StatusNonAuthoritativeInfo:
@@ -90,7 +90,7 @@ func judge(a *fetch.Answer) error {
 	return &Error{Reason: Status, Status: a.Status, RetryAfter: retryAfter(a.Header)}
 }
 
-// retryAfter is what a site asks for, in whole seconds or as a date.
+// retryAfter is the wait that a site asks for, in whole seconds or as a date.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	v := strings.TrimSpace(h.Get("Retry-After"))
@@ -114,8 +114,7 @@ const (
 	isOther
 )
 
-// kinds by media type. What is not here is looked at; text of any other sort is
-// plain.
+// kinds by media type. Bodies of other types are sniffed; text of any other sort is plain.
 var kinds = map[string]kind{
 	"text/html": isPage, "application/xhtml+xml": isPage, "application/pdf": isDocument, "application/x-pdf": isDocument,
 	"application/epub+zip": isDocument, "application/msword": isOther, "application/rtf": isOther,
@@ -159,7 +158,8 @@ func kindOf(h http.Header, body []byte) kind {
 	return isOther
 }
 
-// passed is text as it is, if it is text. What is not UTF-8 is decoded in the jail.
+// passed is text as it is, if it is text. Other charsets than UTF-8 are decoded in the
+// jail.
 func (s *Scraper) passed(ctx context.Context, body []byte, contentType string) (string, error) {
 	text := bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(text) || bytes.ContainsAny(text, "\x00\x1b") {

@@ -23,7 +23,7 @@ const (
 	decodeJob = "scrape-decode"
 )
 
-// Jobs are what the child has to know.
+// Jobs are the jobs of a jailed child.
 func Jobs() jail.Jobs {
 	return jail.Jobs{pageJob: readPage, textJob: readText, decodeJob: decode}
 }
@@ -65,7 +65,7 @@ func parseTask(word string) (t task, base *url.URL, err error) {
 	return t, base, err
 }
 
-// found is what a job gives back.
+// found is the result of a job.
 type found struct {
 	visible  int // characters of it that a reader sees
 	markdown string
@@ -78,7 +78,7 @@ func (f found) bytes() []byte {
 	return fmt.Appendf(nil, "%d %t %t %s\n%s", f.visible, f.empty, f.always, url.QueryEscape(f.next), f.markdown)
 }
 
-// parseFound believes nothing of what came out of the jail but that it is text.
+// parseFound trusts nothing in the output of the jail but that it is text.
 func parseFound(out []byte) (f found, err error) {
 	head, text, ok := bytes.Cut(out, []byte("\n"))
 	words := strings.Split(string(head), " ")
@@ -111,8 +111,8 @@ func readText(in []byte, word string) ([]byte, error) {
 	return plainText(charset.UTF8(in, t.ContentType)).bytes(), nil
 }
 
-// readPage never fails for what a page is like: what cannot be understood gives
-// its text.
+// readPage never fails for the content of a page: a page that cannot be parsed gives its
+// text.
 func readPage(in []byte, word string) (out []byte, err error) {
 	t, base, err := parseTask(word)
 	if err != nil {

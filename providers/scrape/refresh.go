@@ -43,8 +43,8 @@ func refreshOf(content string, base *url.URL) string {
 }
 
 // refresh finds where a page sends its readers. One in the head is always followed. A browser
-// without scripts follows one in noscript as well, and strangers may have written one in the
-// body: those are followed when there is little else.
+// without scripts follows one in noscript as well, and authors of comments may write one in
+// the body: those are followed when there is little else.
 func refresh(doc *html.Node, base *url.URL) (to string, always bool) {
 	each(doc, func(n *html.Node) {
 		switch {

@@ -70,8 +70,8 @@ func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// fetchPolicy fetches a robots.txt. What cannot be found allows all, what cannot be
-// told allows nothing: RFC 9309, 2.3.1.
+// fetchPolicy fetches a robots.txt. A missing file allows all, an unreachable one allows
+// nothing: RFC 9309, 2.3.1.
 func (b *robots) fetchPolicy(ctx context.Context, origin string) (*policy, error) {
 	a, err := b.fetch.Do(ctx, fetch.Ask{URL: origin + "/robots.txt", Agent: b.agent, Accept: "text/plain, */*;q=.5",
 		Most: robotsMost, Cut: true, Redirects: robotsRedirects, Limit: robotsLimit, Check: func(u *url.URL) error {

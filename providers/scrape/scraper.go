@@ -17,7 +17,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultAgent    = "farebox/1"
 	defaultLimit    = 10 * time.Second
@@ -40,8 +40,8 @@ type Jail interface {
 	Do(ctx context.Context, job, word string, in []byte) ([]byte, error)
 }
 
-// Renderer is a browser, for pages that are made by scripts. What its pages load
-// must go out by providers/fetch as well.
+// Renderer is a browser, for pages that are made by scripts. Requests of its pages must go
+// out by providers/fetch as well.
 type Renderer interface {
 	// Render gives a page as it is after its scripts have run, and where it is by
 	// then.
@@ -77,7 +77,7 @@ type Options struct {
 	// of one piece of work.
 	Parallel int
 	Wait     time.Duration
-	// MaxPage and MaxDocument bound what is read of a page, 0: 3 MB, and of a
+	// MaxPage and MaxDocument bound the bytes read of a page, 0: 3 MB, and of a
 	// document, 0: 25 MB.
 	MaxPage, MaxDocument int64
 	// Cache is how many bytes of pages are kept, for TTL; 0: none are.
@@ -85,7 +85,7 @@ type Options struct {
 	TTL   time.Duration
 }
 
-// Page is what was found.
+// Page is a scraped page.
 type Page struct {
 	URL      string // the final one
 	Markdown string
@@ -131,7 +131,7 @@ func New(o Options) (*Scraper, error) {
 	return s, nil
 }
 
-// Close forgets what is kept.
+// Close drops the caches.
 func (s *Scraper) Close() error {
 	s.kept.close()
 	s.robots.kept.Close()
@@ -322,7 +322,7 @@ func (s *Scraper) document(ctx context.Context, doc []byte) (string, error) {
 	return s.o.Document(ctx, doc)
 }
 
-// failed is what a client reads of an error.
+// failed is the error that a client reads.
 func failed(err error) error {
 	var own *Error
 	var refusal *fetch.Error

@@ -24,7 +24,7 @@ type cacheEntry struct {
 }
 
 const (
-	// volumeOverhead is what a page takes beside its bytes.
+	// volumeOverhead is the memory that a page takes beside its bytes.
 	volumeOverhead = 300
 	// volumeTypical is for how large pages the counters are made.
 	volumeTypical = 4 << 10

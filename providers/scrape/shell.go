@@ -16,14 +16,14 @@ const (
 	fewLetters = 40
 )
 
-// shell is what a page has that may have no text before its scripts have run.
+// shell counts the parts of a page that may have no text before its scripts have run.
 type shell struct {
 	words
 	script bool
 	root   bool // an element that a script fills is empty
 }
 
-// words are what a text consists of.
+// words counts the sentences of a text by kind.
 type words struct {
 	any     bool
 	own     int  // letters of sentences that are none of the others
@@ -73,12 +73,12 @@ func shellOf(doc *html.Node) (s shell) {
 	return s
 }
 
-// rootNames are ids, and names of elements, that applications have for what they fill.
+// rootNames are ids, and names of elements, that applications render into.
 var rootNames = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true,
 	"app-root": true, "react-root": true, "main-app": true, "svelte": true, "q-app": true, "ember-app": true, "mount": true}
 
 // seen is the text below an element in small letters, a line for each block, without menus
-// and what is not shown. whole: there is no more than a shell has.
+// and hidden elements. whole: it is no longer than a shell's.
 func seen(top *html.Node) (text string, whole bool) {
 	var b strings.Builder
 	line := func(n *html.Node) {

@@ -52,8 +52,8 @@ func plainText(page []byte) found {
 	}
 }
 
-// leftOut have text that nobody sees. The tokenizer takes what is inside most of
-// them for one text; those it does not never nest in practice.
+// leftOut have text that readers never see. The tokenizer takes the content of most of them
+// for one text; the others never nest in practice.
 var leftOut = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Noscript: true, atom.Template: true,
 	atom.Textarea: true, atom.Svg: true, atom.Iframe: true, atom.Title: true, atom.Select: true, atom.Noframes: true}
 

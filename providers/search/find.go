@@ -13,16 +13,16 @@ import (
 const (
 	// MaxLimit is how many results a search can ask for (addendum 12.2).
 	MaxLimit = 20
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer bounds the bytes read of an answer.
 	maxAnswer = 4 << 20
 	// maxShares is into how many parts the time of a search is cut, so that one
 	// service that hangs leaves some for the next.
 	maxShares = 3
-	// maxError bounds what is read of a refusal, whose connection is used again.
+	// maxError bounds the bytes read of a refusal, whose connection is used again.
 	maxError = 64 << 10
 )
 
-// Query is what is searched for.
+// Query is one search.
 type Query struct {
 	Provider string
 	Text     string
@@ -33,7 +33,7 @@ type Query struct {
 	Stay func() (time.Duration, bool)
 }
 
-// Found is what a search came to.
+// Found is the outcome of a search.
 type Found struct {
 	Results []Result
 	// Cause is why there are none; None with a Status of 2xx: there are, or the
@@ -115,8 +115,7 @@ func (w *work) read(res *proxy.Result) (attempt.Verdict, []byte) {
 	most := maxAnswer
 	v := attempt.Judge(res.Status, res.RetryAfter)
 	if v.Health != attempt.Good {
-		// Of a request that a service refuses only the status is reported: its
-		// words may repeat what was searched for.
+		// Of a refusal only the status is reported: its words may repeat the query.
 		most = maxError
 		if v.Do == attempt.Accept {
 			v.Do = attempt.Fail

@@ -7,5 +7,5 @@
 // the whole within a limit. What came as a data URL is read by [Read]. [Find] gives the
 // file of a video that a page shows.
 //
-// What may not enter: prices, requests, and anything that decodes pictures.
+// Out of scope: prices, requests, and anything that decodes pictures.
 package video

@@ -5,5 +5,5 @@
 // Signatures have one accepted form each: a low s for secp256k1, keys of full order
 // for Ed25519, so that the signer does not depend on the reader.
 //
-// What may not enter: requests, payments, chains that are asked, money.
+// Out of scope: requests, payments, chains that are asked, money.
 package wallet

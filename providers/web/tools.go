@@ -24,7 +24,7 @@ import (
 	"farebox/providers/search"
 )
 
-// Tools are what one config reads the world with; what it does not offer is nil.
+// Tools are the web tools of one config; those that it does not offer are nil.
 type Tools struct {
 	Pages     *scrape.Scraper
 	Search    *search.Service
@@ -35,8 +35,8 @@ type Tools struct {
 	render *render.Renderer
 }
 
-// made is the part of a config that decides whether what was made of it goes on, and
-// with it the pages that are kept.
+// made is the part of a config that the tools depend on: while it is unchanged, a reload
+// keeps them and their cached pages.
 type made struct {
 	Scrape     *config.Scrape
 	TextParser *config.TextParser
@@ -60,8 +60,8 @@ func madeOf(cfg *config.Config) made {
 	return m
 }
 
-// Work does what this process is for, and does not return, where it is a child that
-// reads what strangers sent. In any other it does nothing.
+// Work runs the work of a jailed child process, which parses untrusted input, and does not
+// return. In any other process it does nothing.
 func Work() {
 	if !jail.IsChild("") {
 		return
@@ -129,7 +129,7 @@ func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
 }
 
 // New makes the tools of a config. before are those that are in use, nil at first:
-// what has not changed goes on, and so do the children, whose number and memory
+// unchanged tools are kept, and so are the children, whose number and memory
 // are those of the first config that had some.
 func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) {
 	t := &Tools{made: madeOf(cfg)}
@@ -244,8 +244,8 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	return nil
 }
 
-// newJail starts the children. Beside an embedded ledger they keep what is slow to
-// make for the next start.
+// newJail starts the children. Beside an embedded ledger they cache for the next start what
+// compiles slowly.
 func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 	o := jail.Options{Cache: filepath.Join(cfg.LedgerDir(), "jail"), Log: log}
 	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
@@ -258,7 +258,7 @@ func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 	return jail.New(o)
 }
 
-// program finds what is to be started.
+// program finds the program to start.
 func program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -274,7 +274,7 @@ func ports(list []int) (ports []uint16) {
 	return ports
 }
 
-// WriteMetrics writes what is known of the services that search and of the children.
+// WriteMetrics writes the metrics of search services and of the children.
 func (t *Tools) WriteMetrics(w io.Writer) {
 	if t.Search != nil {
 		t.Search.WriteMetrics(w)

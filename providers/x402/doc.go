@@ -11,5 +11,5 @@
 // that bring them onto a chain, chain asks RPC nodes, and chainclient joins these for
 // billing/payment. Their answers are types of config/onchain.
 //
-// What may not enter: accounts, credit, requests.
+// Out of scope: accounts, credit, requests.
 package x402

@@ -8,6 +8,6 @@
 // prediction, and those behind it say that nothing has changed, so that ten minutes are
 // below a megabyte.
 //
-// What may not enter: the gateway's own reading of containers, since a shared mistake
+// Out of scope: the gateway's own reading of containers, since a shared mistake
 // would be invisible.
 package film

@@ -6,6 +6,6 @@
 // A [Clip] gives its bytes piece by piece, whatever its length, and knows how many there
 // are. [Bytes] is all of a short one.
 //
-// What may not enter: the gateway's own reading of containers, since a shared mistake
+// Out of scope: the gateway's own reading of containers, since a shared mistake
 // would be invisible.
 package sound

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Info is what a file is and how long.
+// Info is the format and the length of a file.
 type Info struct {
 	Format string // wav, flac, mp3, aac, mp4, ogg, webm
 	// Codec is that of its sound; empty if absent, and what follows is zero.
@@ -16,22 +16,22 @@ type Info struct {
 	Says time.Duration
 	// Most is the longest that a decoder can make of its bytes.
 	Most time.Duration
-	// Length is how long it is: what its frames come to, or, where these cannot be
-	// known without decoding, what it says, within Most.
+	// Length is the length of its frames, or, where these cannot be counted without
+	// decoding, the announced one, within Most.
 	Length time.Duration
 	Film   *Film // nil: it has no moving pictures
 }
 
-// Film is what is said of moving pictures.
+// Film describes the moving pictures of a file by its headers.
 type Film struct {
 	Codec         string
 	Length        time.Duration // the longest that is said
 	Width, Height int           // the most that is said; 0: nothing is
-	Coded         bool          // the pictures themselves say it, not just whoever wrote the file
+	Coded         bool          // read from the coded pictures, not only from the container's headers
 	FPS           float64       // 0: not known
 }
 
-// Bound is what a decoder can come to whatever it believes: the headers or the frames.
+// Bound is the longest sound that any decoder can make, by the headers or by the frames.
 func (i *Info) Bound() time.Duration { return max(i.Says, i.Most) }
 
 // Reason is why a file is refused.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// frame is what the header of a frame says that carries its own size: one of MPEG
+// frame is the header of a frame that carries its own size: one of MPEG
 // audio or of AAC in ADTS.
 type frame struct {
 	size, samples, rate int
-	kind                uint32 // what does not change within one stream
+	kind                uint32 // constant within one stream
 }
 
 func (f *frame) span() time.Duration {
@@ -86,9 +86,9 @@ func findFrames(file []byte, from int, read reader) (at, n int) {
 	return -1, 0
 }
 
-// walk adds up the frames from first on. most counts what a decoder could find that
-// starts anywhere else, or follows the frames of another order: within the parts that
-// do not belong to one unbroken row of frames of one kind.
+// walk adds up the frames from first on. most adds the frames that a decoder could find
+// from another start or in another order: within the parts outside of one unbroken row of
+// frames of one kind.
 func walk(file []byte, first int, read reader) (length, most time.Duration) {
 	f, _ := read(file[first:])
 	kind := f.kind

@@ -266,7 +266,7 @@ func (t *mkvTrack) readFrameSize(frame []byte) {
 	}
 }
 
-// describe reads what a track tells of its codec.
+// describe reads the codec of a track.
 func (t *mkvTrack) describe() {
 	for _, c := range configs {
 		if c.codec == t.id {

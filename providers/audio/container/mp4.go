@@ -119,8 +119,8 @@ func header(b []byte) (version byte, rest []byte) {
 	return b[0], b[4:]
 }
 
-// fields reads numbers of 32 bits, or of 64 in version 1 where wide says so; what is
-// not there is 0.
+// fields reads numbers of 32 bits, or of 64 in version 1 where wide says so; missing ones
+// are 0.
 type fields struct{ b []byte }
 
 func (f *fields) u32() uint64 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// entry says what the samples of a track are (stsd).
+// entry describes the samples of a track (stsd).
 type entry struct {
 	codec   string
 	rate    uint64

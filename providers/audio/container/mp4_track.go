@@ -193,7 +193,7 @@ func (m *movie) index(b []byte) {
 	m.says = max(m.says, span(ticks, scale))
 }
 
-// sum makes an Info of what was read.
+// sum makes an Info of the parsed boxes.
 func (m *movie) sum(i *Info) error {
 	i.Says = m.says
 	var unknown string
@@ -215,7 +215,7 @@ func (m *movie) sum(i *Info) error {
 				i.Codec = t.entry.codec
 			}
 			i.Says = max(i.Says, says)
-			// What is played is what the edits leave of it, or repeat.
+			// Players play the parts that the edits keep, or repeat.
 			length := most
 			if !t.entry.exact && t.ticks > 0 {
 				length = min(most, span(t.ticks, t.scale))

@@ -196,7 +196,7 @@ func (o *ogg) sum(i *Info) error {
 	return nil
 }
 
-// length is how long the packets are, without what the decoder leaves out.
+// length is the length of the packets, without the samples that the decoder drops.
 func (s *stream) length(says time.Duration) time.Duration {
 	length := s.most - min(s.most, span(s.codec.skip, s.codec.rate))
 	// The last page may say that less of its packets is wanted.

@@ -109,7 +109,7 @@ func unescaped(b []byte) []byte {
 	return out
 }
 
-// maxParameters bounds what is read of one set of parameters.
+// maxParameters bounds the bytes read of one set of parameters.
 const maxParameters = 1 << 10
 
 // unit takes a unit with a length of two bytes from the front of b.

@@ -53,7 +53,7 @@ func av1Size(b []byte) size {
 	return size{int(w), int(h)}.sane()
 }
 
-// skipAV1Points skips what is said of the times of pictures and of points of operation.
+// skipAV1Points skips the timing of pictures and the operating points.
 func (r *bitReader) skipAV1Points() {
 	model, delay := false, 0
 	if r.flag() {

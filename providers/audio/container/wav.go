@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// wave is what the fmt chunk of a WAV file says.
+// wave is the fmt chunk of a WAV file.
 type wave struct {
 	tag      uint16
 	channels uint64

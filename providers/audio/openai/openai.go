@@ -3,10 +3,10 @@
 //
 // A target's options: `streams: false`, the server answers only when all is made, and is
 // asked piece by piece where a client wants to hear the beginning. `sse: true`, it takes
-// stream_format: sse. `formats: mp3,wav`, it makes no others. `voice.NAME: id`, what it
-// calls a voice of ours.
+// stream_format: sse. `formats: mp3,wav`, it makes no others. `voice.NAME: id`, its name of
+// a voice of ours.
 //
-// What may not enter: what other dialects could use, which is audio's.
+// Code that other dialects could use belongs to package audio.
 package openai
 
 import (

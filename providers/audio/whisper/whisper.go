@@ -1,7 +1,7 @@
 // Package whisper speaks to the server of whisper.cpp: POST /inference with a form, and
 // the model is the one that the server was started with.
 //
-// What may not enter: what other dialects could use, which is audio's.
+// Code that other dialects could use belongs to package audio.
 package whisper
 
 import (
@@ -42,8 +42,8 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	r.Path, r.Type, r.Source = path, f.Type(), f.End()
 }
 
-// Heard reads verbose_json. What its segments call words are the tokens of the model,
-// parts of words and what is between them; a word begins with a space.
+// Heard reads verbose_json. The words of its segments are the tokens of the model, parts of
+// words and separators; a word begins with a space.
 func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
 	t := audio.ReadVerbose(body)
 	if t == nil {

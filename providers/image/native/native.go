@@ -219,11 +219,11 @@ func answer(r *image.Reply, t *image.Target, n int) (*image.Outcome, *dialect.Fa
 		})
 	}
 	for i := range out.Images {
-		// What the upstream withheld is a placeholder and free (addendum 3.7).
+		// An image that the upstream withheld is a placeholder and free (addendum 3.7).
 		out.Images[i].Blocked, out.Images[i].Blurred = out.Violation, out.Blurred
 	}
 	return out, nil
 }
 
-// maxQueuedMs bounds what an upstream says of its queue.
+// maxQueuedMs bounds the queue time that an upstream reports.
 const maxQueuedMs = 3_600_000

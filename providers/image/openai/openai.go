@@ -8,7 +8,7 @@
 // moderation, style, quality, output_compression and mask it takes; by default those of
 // OpenAI's own models by the name, and of other servers all but style and mask.
 //
-// What may not enter: what other dialects could use, which is image's.
+// Code that other dialects could use belongs to package image.
 package openai
 
 import (

@@ -10,7 +10,7 @@ import (
 // maxNote bounds the text of a note: all of it must fit a JPEG segment.
 const maxNote = 16 << 10
 
-// Note is what is written into an image's metadata.
+// Note is the text for an image's metadata.
 type Note struct {
 	Software string
 	// Text says how the image came about: prompt, seed and so on.

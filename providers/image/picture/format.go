@@ -2,8 +2,8 @@ package picture
 
 import "bytes"
 
-// Format is what an image file is, by its first bytes. The zero value is none
-// that we know.
+// Format is the format of an image file, by its first bytes. The zero value is an unknown
+// one.
 type Format uint8
 
 // The formats of the specification (interface.md, Images), and GIF, which is

@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 )
 
-// Header is what a file says of itself.
+// Header is the header of an image file.
 type Header struct {
 	Format        Format
 	Width, Height int
@@ -29,11 +29,11 @@ const (
 	maxChunks = 100_000
 )
 
-// Read walks through the structure of a file from its magic to its last part,
-// without looking at a pixel, and tells what the image is. Exactly one of text
-// (padded base64 without line ends) and raw is set. The error is Corrupted for
-// what is cut off, contradicts itself, or is none of PNG, JPEG and WebP.
-// Time is linear in the file, memory 48 KiB.
+// Read walks through the structure of a file from its magic to its last part, without
+// looking at a pixel, and returns its header. Exactly one of text (padded base64
+// without line ends) and raw is set. The error is Corrupted for a file that is cut off,
+// contradicts itself, or is none of PNG, JPEG and WebP. Time is linear in the file, memory
+// 48 KiB.
 func Read(text, raw []byte) (Header, error) {
 	if text != nil && len(text)%4 != 0 {
 		return Header{}, corrupted("its base64 text has a broken end")
@@ -70,7 +70,7 @@ func Read(text, raw []byte) (Header, error) {
 
 const cutOff = "it is cut off"
 
-// What is read of a chunk at once: its length and kind, and all of IHDR with
+// The bytes read of a chunk at once: its length and kind, and all of IHDR with
 // its checksum, or the number of frames of acTL.
 const (
 	pngHeader    = 25

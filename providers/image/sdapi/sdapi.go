@@ -152,7 +152,7 @@ func answer(r *image.Reply, n int) *image.Outcome {
 	return out
 }
 
-// maxListed bounds what is read of a list.
+// maxListed bounds the entries read of a list.
 const maxListed = 16
 
 func readInfo(b []byte) (first int, seeds []image.Maybe[int64]) {

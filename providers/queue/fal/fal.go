@@ -4,7 +4,7 @@
 // (fal-ai/minimax-music/v2).
 //
 // A target's options are those of queue.Names, since each app has an input of its own.
-// What an app calls a field is looked up in its schema at fal.ai.
+// The names of an app's fields are in its schema at fal.ai.
 //
 // A run that failed is COMPLETED there, like one that did not: its result tells. The
 // queue takes no idempotency keys.
@@ -45,7 +45,7 @@ const (
 	partResult
 )
 
-// maxInline bounds a result: what was made may be in it as a data URL.
+// maxInline bounds a result: it may hold the media as a data URL.
 const maxInline = 32 << 20
 
 // grace is how long a job that was just taken may be unknown to the queue.
@@ -54,7 +54,7 @@ const grace = time.Minute
 // Terms are those of a queue without idempotency keys.
 func (Dialect) Terms(*queue.Target) queue.Terms { return queue.Terms{} }
 
-// Reach knows what the target's options name.
+// Reach is the support for the fields that the target's options name.
 func (Dialect) Reach(o *queue.Order, t *queue.Target) *dialect.Unsupported { return names.Reach(o, t) }
 
 // Submit posts the input to the app.
@@ -114,7 +114,7 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 	s.Request = proxy.Request{Method: "GET", Path: Path(h.Status, h, t, "/status")}
 }
 
-// Polled reads {status, queue_position}, and the result of what is COMPLETED.
+// Polled reads {status, queue_position}, and the result of a job that is COMPLETED.
 func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Part == partResult {
 		return result(r, h, t)
@@ -155,8 +155,8 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status,
 	return queue.Unanswered(r, h, grace)
 }
 
-// The parts of a cancellation. What the queue answers to it does not always tell whether the
-// run had begun, so that the status is asked before and after it.
+// The parts of a cancellation. The queue's answer to it does not always tell whether the run
+// had begun, so that the status is asked before and after it.
 const (
 	partBefore = iota
 	partQueued // it is cancelled, and waited in the queue before

@@ -8,5 +8,5 @@
 // there through the guard of providers/fetch. A page has a budget of time, bytes
 // and connections, keeps nothing, and saves nothing to disk.
 //
-// What may not enter: what a page is about, and any other way out.
+// Out of scope: what a page is about, and any other way out.
 package render

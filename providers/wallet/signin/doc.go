@@ -14,5 +14,5 @@
 // Whoever calls must see to what is not known here: that the nonce is new
 // ([SignIn.Token]), and of a contract wallet ([SignIn.Unproven]) that it signed at all.
 //
-// What may not enter: requests and answers, ledgers, chains that are asked.
+// Out of scope: requests and answers, ledgers, chains that are asked.
 package signin

@@ -9,5 +9,5 @@
 //
 // Nodes that are on another chain, or whose token is another one, are not witnesses.
 //
-// What may not enter: facilitators, credit.
+// Out of scope: facilitators, credit.
 package chain

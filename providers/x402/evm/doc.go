@@ -6,5 +6,5 @@
 // front, the nonce is 32 bytes. What is signed is its Digest under a [Domain]. The
 // rest is what a chain is asked with and what it logs.
 //
-// What may not enter: requests, prices, nodes that are asked.
+// Out of scope: requests, prices, nodes that are asked.
 package evm

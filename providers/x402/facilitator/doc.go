@@ -4,5 +4,5 @@
 // What they say is a hint. An answer is read by its members whatever its status, and
 // what is not said clearly counts as not known: the payment may still be made.
 //
-// What may not enter: chains, credit, what clients wrote.
+// Out of scope: chains, credit, what clients wrote.
 package facilitator

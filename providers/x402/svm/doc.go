@@ -5,5 +5,5 @@
 // [Parse] reads the wire form to its last byte and refuses every second spelling;
 // [Transaction.Payment] holds it against the rules and says what it pays.
 //
-// What may not enter: requests, prices, nodes that are asked.
+// Out of scope: requests, prices, nodes that are asked.
 package svm
