@@ -15,7 +15,7 @@ const (
 	// maxWhole is the largest answer to a single call that is held in memory
 	// and judged before it goes out; a larger one is judged while it streams.
 	maxWhole = 64 << 10
-	// maxRefusal bounds what is read of an answer with an error status.
+	// maxRefusal bounds the bytes read of an answer with an error status.
 	maxRefusal = 64 << 10
 	// keptBuffer is the largest buffer that is pooled.
 	keptBuffer = 256 << 10
@@ -56,7 +56,7 @@ func (a *attempt) reset() {
 	a.request = proxy.Request{}
 }
 
-// reply is what an attempt came to.
+// reply is the outcome of an attempt.
 type reply struct {
 	kind       replyKind
 	cause      proxy.Cause // of failed
@@ -84,7 +84,7 @@ const (
 var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent,
 	Unbatched: unbatched}
 
-// question is what a node is asked.
+// question is the request to a node.
 type question struct {
 	method *Method // nil: a batch
 	body   []byte
@@ -253,7 +253,7 @@ func (n *Node) paced(r reply, nowNs, tookNs int64) {
 	}
 }
 
-// verdict is what the node's breaker learns from a reply.
+// verdict is the effect of a reply on the node's breaker.
 func (n *Node) verdict(r reply) (v policy.Verdict) {
 	switch r.kind {
 	case gone, refused:

@@ -39,7 +39,8 @@ func (a *asking) tryBatch(u *Node) (v policy.Verdict) {
 	a.note(u, r, j.Class())
 	switch r.kind {
 	case refused, unbatched:
-		// Whether it is the batch or what is in it, the calls will tell one by one.
+		// Whether the batch or one of its calls was refused shows when the calls are sent
+		// one by one.
 		if a.lacks = true; u.Config.Batch == "auto" {
 			u.single.met(j.account, time.Now().UnixNano())
 		}
@@ -113,9 +114,8 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	return proxy.None
 }
 
-// strays says that what was read has no answer to any of the calls, but some to
-// others. Where only some of it is for others, the rest counts; but what comes
-// next on such a connection is nobody's.
+// strays says that the answers read so far are for none of the calls, and some for
+// others. If any is ours, it counts; but no later answer on such a connection is used.
 func (a *attempt) strays() bool {
 	if !a.judge.Complete() {
 		return false
@@ -166,9 +166,9 @@ func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 	return r
 }
 
-// assemble makes the client's answer of a node's array: as it came when it is
-// what it should be, and else put together by the calls' ids. Calls that the
-// node was too busy for, or does not know, are asked elsewhere.
+// assemble makes the client's answer of a node's array: unchanged if it is complete and in
+// order, and else put together by the calls' ids. Calls that the node was too busy for, or
+// does not know, are asked elsewhere.
 func (j *Job) assemble(u *Node, now int64) Result {
 	a := j.main
 	place := j.match(a)
@@ -278,7 +278,7 @@ func (j *Job) compose(list pieces, parts []part) Result {
 		return Result{Body: j.out}
 	}
 	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn()}
-	// What the pieces point into must live as long as the stream.
+	// The memory that the pieces point into must live as long as the stream.
 	kept := make([]spool, 1+len(parts))
 	moved := map[*spool]*spool{&j.main.spool: &kept[0]}
 	kept[0], j.main.spool, j.main.buf = j.main.spool, spool{}, nil

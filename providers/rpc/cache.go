@@ -41,7 +41,7 @@ type cachedAnswer struct {
 }
 
 const (
-	// keptOverhead is what an answer takes beside its bytes.
+	// keptOverhead is the memory that an answer takes beside its bytes.
 	keptOverhead = 200
 	// keptTypical is for how large answers the counters are made.
 	keptTypical = 512
@@ -67,7 +67,7 @@ type lookup struct {
 	hash       uint64
 	asked      int64 // block
 	generation int64 // when the call came
-	top        int64 // final block then: what is stored was final before it was asked
+	top        int64 // final block then: a stored answer was final before its call
 }
 
 // find gives the answer to call 0, if it is kept, under the client's id. What
@@ -158,7 +158,7 @@ func (c *cache) set(hash uint64, k *cachedAnswer, cost int64) {
 	}
 }
 
-// free frees the memory; what is asked afterwards is not kept.
+// free frees the memory; later answers are not stored.
 func (c *cache) free() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,11 +29,10 @@ func ChainOf(result gjson.Result) (config.ChainID, bool) {
 	return config.ParseChainID(result.String())
 }
 
-// chains compare on which chain the nodes of a network are, with each other and
-// with what the operator expects, so that a wrong URL does not answer for
-// another chain. Nodes are asked in the background:
-// at the start, and once they are back after failures. A node that did not tell
-// is taken at its word.
+// chains compare on which chain the nodes of a network are, with each other and with the
+// configured chain, so that a wrong URL does not answer for another chain. Nodes are asked
+// in the background: at the start, and once they are back after failures. A node that did
+// not answer is trusted.
 type chains struct {
 	network *Network
 	due     atomic.Bool

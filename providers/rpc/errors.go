@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Meaning is what a node's error says about the node and the call.
+// Meaning is the meaning of a node's error for the node and the call.
 type Meaning uint8
 
 // The meanings.
@@ -33,11 +33,11 @@ const (
 // Classify reads an error object, of which a part is enough if code and message
 // are in it. m is the method that was called; nil for a batch as a whole.
 //
-// Nodes hide their limits in answers with status 200, each service under a code
-// of its own. Errors also repeat what the client wrote: its params, the words of
-// a revert, what its own tracer threw. So a node is only busy by a code that its
-// service uses for nothing that a client can cause, together with the words that
-// belong to that code; everything else is the answer.
+// Nodes hide their limits in answers with status 200, each service under a code of its own.
+// Errors also repeat the client's text: its params, the words of a revert, the error of its
+// own tracer. So a node is only busy by a code that its service uses for nothing that a
+// client can cause, together with the words that belong to that code; everything else is
+// the answer.
 func Classify(f *Family, m *Method, object []byte) Meaning {
 	if len(object) == 0 || object[0] != '{' {
 		return Final
@@ -108,8 +108,8 @@ func executed(code int64, text string) bool {
 	return code == 3 || code == -32015 || saysAny(text, []string{"revert", "vm exception", "vm execution"})
 }
 
-// firstWords is where an error says what it is, in lower case; what comes later
-// repeats what was sent.
+// firstWords is the beginning of an error's text, in lower case; the rest may
+// repeat the request.
 func firstWords(text string) string { return strings.ToLower(text[:min(len(text), 256)]) }
 
 func saysAny(text string, words []string) bool {
@@ -126,8 +126,8 @@ func names(object []byte, m *Method) bool {
 // or the operator's plan, and not of the request: nobody pays for them.
 var ofTheNode = []int{401, 402, 403, 404, 407, 408, 410, 421, 425, 426, 429}
 
-// statusMeaning is what an HTTP status of a node says. Refusals of the request
-// itself cost what an error costs (addendum 13, Upstream).
+// statusMeaning is the meaning of an HTTP status of a node. Refusals of the request
+// itself are charged as errors (addendum 13, Upstream).
 func statusMeaning(status int) Meaning {
 	switch {
 	case status >= 200 && status < 300:

@@ -11,7 +11,7 @@ import (
 	"farebox/proxy"
 )
 
-// Verdict is how one call ended, which decides what it costs.
+// Verdict is the outcome of one call, which decides its price.
 type Verdict uint8
 
 // The verdicts.
@@ -22,8 +22,8 @@ const (
 	Succeeded
 	// NodeError is a call that a node answered with an error.
 	NodeError
-	// Left is a call that a node may have run when the client left. It costs
-	// what it would have: leaving early is no way to have work done for nothing.
+	// Left is a call that a node may have run when the client left. It is charged in full:
+	// a disconnect does not make work free.
 	Left
 )
 
@@ -37,7 +37,7 @@ type Job struct {
 	Begun    bool   // a node may have run a call that changes the chain
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
-	// Tee is shown what goes out of a large answer; nil: nobody.
+	// Tee gets the pieces of a large answer as they go out; may be nil.
 	Tee func(piece []byte)
 
 	asking asking // for a single call, or for the whole batch
@@ -50,7 +50,7 @@ type Job struct {
 	lens   lens
 	lookup lookup
 	from   ClientContext
-	// account is who is asked for, among those that a node may be well or not for.
+	// account is the client's account: a node may rest for some accounts only.
 	account    uint64
 	deadlineNs int64 // when the request gives up
 }
@@ -77,19 +77,19 @@ func (j *Job) Once(f *Family) bool {
 	return false
 }
 
-// ClientContext is what a job needs to know of the request it belongs to.
+// ClientContext is the request that a job belongs to.
 type ClientContext struct {
 	Proxy   *proxy.Proxy
 	Ctx     *fasthttp.RequestCtx
 	Network *Network
 	Account string // whose reads follow its writes
 	Owner   fair.Owner
-	// Alone: what was begun is carried to its end though the client leaves.
+	// Alone: a begun job is finished although the client leaves.
 	Alone bool
 	ID    []byte // sent to nodes as X-Request-ID
 }
 
-// Result is what a job came to: one of Cause, Body, Large and Stream.
+// Result is the outcome of a job: one of Cause, Body, Large and Stream.
 type Result struct {
 	// Cause is why there is no answer at all, None when there is one.
 	Cause      proxy.Cause
@@ -140,7 +140,7 @@ func (j *Job) abandonCall(i int, cause proxy.Cause, sent bool) {
 	}
 }
 
-// Close ends what a job began and will not finish.
+// Close ends the unfinished exchanges of a job.
 func (j *Job) Close() {
 	if j.main != nil {
 		j.main.x.Close()
@@ -219,8 +219,8 @@ func (j *Job) held() Result {
 // heldShare is the part of the memory for a batch's answer that a single one may take.
 const heldShare = 8
 
-// finish is what the node said, under the clients' ids. It is written over what the node
-// said, unless an id is longer than the one that is there.
+// finish is the node's answer, under the client's ids. It is written in place, unless an id
+// is longer than the node's.
 func (j *Job) finish() []byte {
 	a := j.main
 	said, b, own := a.buf, a.buf[:0], true
@@ -276,8 +276,7 @@ func (a *asking) run(w want, q question, now int64) {
 	a.pick.Run(a, a.pick.Fitting(a, now))
 }
 
-// Fits is policy.Work: a node has for its answer what is left of the request's
-// time.
+// Fits is policy.Work: the time limit of a node's answer is the rest of the request's time.
 func (a *asking) Fits(_ *Node, now int64) bool {
 	a.nowNs, a.q.within = now, a.j.left(now)-a.q.kept
 	return a.q.within > 0
@@ -325,7 +324,7 @@ func (a *asking) Try(u *Node) policy.Verdict {
 	return a.then(v)
 }
 
-// note keeps what a node replied. Calls of a batch with a write run one after the other.
+// note stores the reply of a node. Calls of a batch with a write run one after the other.
 func (a *asking) note(u *Node, r reply, class Class) {
 	a.node, a.last, a.begun = u, r, a.begun || r.maybe
 	if class == Write && (r.maybe || r.kind == answered) {
@@ -403,7 +402,7 @@ func (j *Job) pin(u *Node) {
 	}
 }
 
-// noAnswer is what is left when no node answered call i.
+// noAnswer is the result if no node answered call i.
 func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool) Result {
 	switch {
 	case last.kind == behind:
@@ -420,7 +419,7 @@ func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool) Result {
 	return j.unreached(last)
 }
 
-// unreached is what a request came to that no node answered.
+// unreached is the result of a request that no node answered.
 func (j *Job) unreached(last reply) Result {
 	cause := last.cause
 	if cause == proxy.None {

@@ -41,7 +41,7 @@ func (a *Answer) once(seen uint16) bool {
 	return first
 }
 
-// valid says that it has what an answer must have: a result or an error.
+// valid says that it has the required members: a result or an error.
 func (a *Answer) valid() bool {
 	return a.flags&answerComplete != 0 && a.flags&(answerResult|answerNull|answerError) != 0
 }
@@ -49,7 +49,7 @@ func (a *Answer) valid() bool {
 // Judge reads a node's response as it streams, each byte once, in pieces of any
 // size, and finds the answers in it. It checks the envelope by the whole grammar
 // and everything below by brackets, strings and control bytes, so that an answer that
-// breaks off or is garbled is known for what it is. An answer whose members another
+// breaks off or is garbled is detected. An answer whose members another
 // parser may read differently is refused: a name that is written with an escape, or
 // is one of ours in other case. The zero value is ready; Reset makes it so again.
 type Judge struct {
@@ -67,7 +67,7 @@ type Judge struct {
 	key    [8]byte // of the member at hand; longer ones are none of ours
 	keyLen int
 	member uint8
-	value  span // of what is kept of the value, in keep
+	value  span // of the stored part of the value, in keep
 }
 
 type judgeState uint8
@@ -235,8 +235,7 @@ func (j *Judge) begin(c byte, at int64) bool {
 	return true
 }
 
-// maxAnswers bounds what a node can make us keep: extra answers are ignored
-// anyway.
+// maxAnswers bounds the answers stored of a node's response: extra ones are ignored anyway.
 const maxAnswers = 4 * MaxBatch
 
 func (j *Judge) end(at int64) bool {

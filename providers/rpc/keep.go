@@ -24,10 +24,9 @@ const (
 	keepRange            // of a range of final blocks, which the first param names
 )
 
-// keepRules are the methods whose answers may be kept. What is missing is never
-// kept: what a pool or a head has to do with, what nodes compute differently
-// (eth_call, estimates, traces), what is filled in later (Starknet's and
-// Solana's transactions).
+// keepRules are the methods whose answers may be cached. All others are not: those about
+// the pool or the head, those that nodes compute differently (eth_call, estimates, traces),
+// and those that are completed later (Starknet's and Solana's transactions).
 var keepRules = map[string]map[string]keepRule{
 	"evm": {
 		"eth_chainId": {class: keepConst}, "net_version": {class: keepConst}, "web3_sha3": {class: keepConst},

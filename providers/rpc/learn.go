@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// learntFor is how long what a node refused is remembered: a method it does not
+// learntFor is how long a node's refusal is remembered: a method it does not
 // serve, a batch it does not take.
 const learntFor = 10 * time.Minute
 
-// learnedRefusal is something a node has told by refusing. What the request of one
-// account brought to light holds for that account; only when another account
-// has met it too does it hold for all, so that nobody can talk a node out of
-// serving others. The zero value is: nothing.
+// learnedRefusal remembers that a node refuses something. A refusal of one account's
+// request holds for that account; it holds for all once another account meets it too, so
+// that no client can end a node's service for others. The zero value is: nothing.
 type learnedRefusal struct {
 	all atomic.Int64 // until when it holds for everybody, Unix ns; 0: it does not
 	one atomic.Pointer[accountEvidence]
 }
 
-// accountEvidence is what one account has met.
+// accountEvidence is the refusal that one account has met.
 type accountEvidence struct {
 	account uint64
 	untilNs int64

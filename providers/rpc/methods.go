@@ -138,7 +138,7 @@ var (
 		"eth_submitHashrate", "eth_sendTransaction", "eth_signTransaction", "eth_coinbase", "personal_sign"}
 )
 
-// Credits is what the request costs when every call succeeds: the base credits
+// Credits is the price of the request if every call succeeds: the base credits
 // of the network times the tier of each method.
 func (r *Request) Credits(base int64) (sum int64) {
 	for i := range r.Calls {

@@ -18,8 +18,8 @@ import (
 	"farebox/proxy"
 )
 
-// Network is one chain with the nodes that serve it. Immutable but for what is
-// learnt of the nodes.
+// Network is one chain with the nodes that serve it. Immutable but for the notes about the
+// nodes.
 type Network struct {
 	Name   string
 	Family *Family
@@ -54,8 +54,8 @@ type Node struct {
 	ca      [sha256.Size]byte
 }
 
-// notes are what was found out about a node. They outlive a change of the config
-// that leaves the node as it is.
+// notes are the learned facts about a node. They outlive a change of the config that leaves
+// the node as it is.
 type notes struct {
 	lacks   []learnedRefusal // by method: the node does not serve it
 	single  learnedRefusal   // it takes no batches
@@ -75,9 +75,8 @@ type Networks struct {
 	room   *room
 }
 
-// NewNetworks builds the networks of a checked config. Connections, healths and
-// what was learnt are taken over from prev (nil if absent) where a node's
-// settings did not change.
+// NewNetworks builds the networks of a checked config. Connections, healths and notes are
+// taken over from prev (nil if absent) where a node's settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory),
 		int64(cfg.RPC.BatchAnswer), spoolDir(cfg))}

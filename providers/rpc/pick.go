@@ -12,7 +12,7 @@ import (
 // that are.
 type picker = policy.Picker[*Node, want]
 
-// want is what a node must be able to do.
+// want is the set of abilities that a request needs of a node.
 type want struct {
 	request *Request // every call of it, or
 	method  *Method  // this one; with neither every node fits

@@ -49,7 +49,7 @@ func (r *Request) outgoing(b []byte, ids []span) question {
 	return q
 }
 
-// question is what goes to the nodes for all calls together. Its memory is the job's.
+// question is the request to the nodes for all calls together. Its memory is the job's.
 func (j *Job) question() question {
 	q := j.outgoing(j.body[:0], j.ids[:0])
 	if !j.Untouched {

@@ -6,7 +6,7 @@ import (
 	"farebox/proxy"
 )
 
-// Charge is what the calls cost in credits as they ended: the full price of
+// Charge is the price of the calls in credits, by their outcomes: the full price of
 // those that succeeded
 // or may have when the client left, failed for those that a node answered with an error,
 // nothing for the others.
@@ -29,7 +29,7 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole bool), done func(proxy.Outcome)) {
 	l := &j.lens
 	*l = lens{job: j, id: j.ID(0), end: end, buf: l.buf[:0]}
-	// What was read ahead has been judged; it is judged again as it passes.
+	// The bytes read ahead have been judged; they are judged again as they pass.
 	j.main.judge.Reset()
 	j.main.x.Unbound() // from here on it takes as long as the client does
 	j.main.x.Relay(ctx, l, done)

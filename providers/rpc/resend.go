@@ -7,18 +7,18 @@ import (
 	"farebox/config/fair"
 )
 
-// A signed transaction has the same hash however often it is sent, and a chain
-// takes it once. So it may be sent again when a node did not answer, and nodes
-// that say they have it already have done what was asked.
+// A signed transaction has the same hash however often it is sent, and a chain takes it
+// once. So it may be sent again when a node did not answer, and an error that a node has it
+// already counts as success.
 
 const (
 	// lookWait is how long a node may take to say whether it has a transaction.
 	lookWait = 5 * time.Second
 	// lookNodes is how many are asked for it.
 	lookNodes = 2
-	// lookShare of the time that a request may take in all, and at most lookWait,
-	// is kept for that question: whoever sent a transaction that no node confirmed
-	// needs its answer most.
+	// lookShare of the time that a request may take in all, and at most lookWait, is kept
+	// for that question: clients need its answer most for a transaction that no node
+	// confirmed.
 	lookShare = 4
 )
 
@@ -32,8 +32,8 @@ func (j *Job) keptToLook(i int) time.Duration {
 
 var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana": "getTransaction"}
 
-// taken makes the answer of a transaction that a node has already: what it
-// would have answered the first time.
+// taken makes the answer of a transaction that a node has already: the answer that it would
+// have given the first time.
 func (j *Job) taken(a *attempt, i int, u *Node, hash []byte) Result {
 	a.x.Close()
 	a.large = false
@@ -81,7 +81,7 @@ func (j *Job) lookUp(list []sent, u *Node) {
 }
 
 // landed asks nodes whether they have a transaction. It asks lookNodes, the
-// one that may have taken it first, in what is left of the request's time.
+// one that may have taken it first, in the rest of the request's time.
 func (j *Job) landed(first *Node, hash []byte) *Node {
 	t := &j.from
 	f := t.Network.Family

@@ -20,7 +20,7 @@ import (
 type room struct {
 	memory, disk *fair.Space
 
-	dir      string      // of what goes to the disk
+	dir      string      // folder of answers on disk
 	tell     func(error) // why something could not be held; nil: nobody
 	toldNs   atomic.Int64
 	failures *atomic.Int64
@@ -39,7 +39,7 @@ var errNoRoom = errors.New(
 	"large answers to batches that are on their way take more than they may together; raise rpc.batch_answer, or " +
 		"lower what clients may ask at once")
 
-// tellEvery keeps clients from filling the log with what they do to the disk.
+// tellEvery keeps clients from filling the log with errors of the disk.
 const tellEvery = 10 * time.Second
 
 // failed counts an answer that could not be held, and tells why, now and then.
@@ -160,8 +160,8 @@ func (s *spool) readAt(p []byte, at int64) (int, error) {
 	return 0, err
 }
 
-// piece is a part of an answer that is put together: text of ours, or a range
-// of what a node said.
+// piece is a part of an answer that is put together: text of ours, or a range of a node's
+// answer.
 type piece struct {
 	text     []byte
 	spool    *spool
@@ -225,7 +225,7 @@ type Stream struct {
 	list   pieces
 	spools []*spool
 	client net.Conn
-	due    time.Time // when the client must have taken what was read
+	due    time.Time // the client's deadline for the bytes read so far
 }
 
 // A client that takes nothing of a Stream for streamPause, or less than minStreamRate bytes
@@ -235,7 +235,7 @@ const (
 	minStreamRate = 32 << 10
 )
 
-// Read is io.Reader. Each read gives the client time to take what it brings.
+// Read is io.Reader. Each read gives the client time to take its bytes.
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.next(p)
 	if s.client == nil || n == 0 {

@@ -26,7 +26,7 @@ func (e *CallError) Error() string {
 	return "it answers with error " + strconv.FormatInt(e.Code, 10) + ": " + strconv.Quote(e.Message)
 }
 
-// clippedMessage bounds what is kept of a node's words.
+// clippedMessage bounds the stored part of a node's error message.
 const clippedMessage = 200
 
 // Errors of a node that gave no answer.
@@ -53,9 +53,9 @@ func (n *Network) Witnesses() []*Node {
 	return list
 }
 
-// Call asks this node, and no other, for one call, and gives the result as it stands
-// in the answer, which may have at most so many bytes. params are a JSON array. The
-// node's health and pace are not told: what we ask is not what customers ask.
+// Call asks this node, and no other, for one call, and gives the result as it is in the
+// answer, which may have at most so many bytes. params are a JSON array. The call does not
+// count for the node's health and pace: our calls differ from those of customers.
 func (n *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, most int) (result []byte, err error) {
 	if m := n.of.Family.Find([]byte(method)); m != nil && n.denied[m.Index] {
 		return nil, errDenied
@@ -70,7 +70,7 @@ func (n *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, 
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	defer func() {
-		if why := recover(); why != nil { // what it said broke us
+		if why := recover(); why != nil { // its answer made our code panic
 			result, err = nil, errMute
 		}
 	}()

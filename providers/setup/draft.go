@@ -13,7 +13,8 @@ import (
 	"farebox/config/prices"
 )
 
-// draft is a config that is being written, with a comment for what a reader may want to change.
+// draft is a config that is being written, with comments at the settings that a reader may want
+// to change.
 type draft struct {
 	head      []string // comment lines at the start
 	listen    string
@@ -80,7 +81,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// origin says what the prices were computed from, if they were.
+// origin describes the calculation of the prices, if they were calculated.
 func (d *draft) origin() string {
 	if !slices.ContainsFunc(d.models, func(m model) bool { return m.price == "" && !strings.HasSuffix(m.id, "/*") }) {
 		return ""
@@ -208,7 +209,7 @@ func (d *draft) rates(p prices.Price, embedding bool) string {
 	return strings.Join(words, ", ")
 }
 
-// remarks are what a reader should know of a model of the list.
+// remarks are the notes about a model of the list that a reader should know.
 func remarks(m *prices.Model, now time.Time) []string {
 	var lines []string
 	if !m.Ends.IsZero() {

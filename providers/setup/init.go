@@ -23,7 +23,7 @@ import (
 	"farebox/providers"
 )
 
-// choices are the flags of `farebox init`; what is left open is asked on a terminal.
+// choices are the flags of `farebox init`; missing ones are asked on a terminal.
 type choices struct {
 	out, listen, store string
 	vendors, servers   []string

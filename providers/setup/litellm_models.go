@@ -94,7 +94,7 @@ func (t *litellm) provider(full string, params group) (provider, model string, o
 	return "", "", false
 }
 
-// upstream finds or makes the upstream of an entry; why says what is missing.
+// upstream finds or makes the upstream of an entry; why names the missing part.
 func (t *litellm) upstream(provider, model string, params group) (u *upstream, why string) {
 	v := prices.VendorNamed(provider)
 	base := strings.TrimRight(variables(cmp.Or(params.text("api_base"), params.text("base_url"))), "/")
@@ -382,7 +382,7 @@ func (t *litellm) add(at, name, provider, modelName string, u *upstream, params,
 	t.models = append(t.models, one)
 }
 
-// known is what the file and the list say of a model; the file's own words hold.
+// known joins the facts of the file and of the list about a model; the file's own hold.
 func (t *litellm) known(provider, name string, params, info group) (prices.Model, bool) {
 	var k prices.Model
 	base := info.text("base_model")

@@ -17,7 +17,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// Enclave is one target of a model, with what it has proven of late.
+// Enclave is one target of a model, with its latest proof.
 type Enclave struct {
 	Model    string // the public id
 	Upstream *Upstream
@@ -48,7 +48,7 @@ type EnclaveStatus struct {
 	Turned     time.Time
 }
 
-// Expected is what is asked of the enclave: its policy, and graphics processors once it has
+// Expected is the policy for the enclave, which includes graphics processors once it has
 // proven to have some.
 func (e *Enclave) Expected() *Policy {
 	e.mu.Lock()
@@ -75,7 +75,7 @@ const (
 // Unreachable is the name of what failed where nothing could be judged.
 const Unreachable = "unreachable"
 
-// GoOn takes over what the same enclave has proven under a config before; nil: nothing.
+// GoOn takes over the proof of the same enclave under an earlier config; nil: nothing.
 func (e *Enclave) GoOn(before *Enclave) {
 	if before == nil {
 		return
@@ -147,7 +147,7 @@ func (w *Watch) follow(e *Enclave) {
 // most.
 const soon = time.Second
 
-// rest is how long what it has proven, under another config maybe, is left alone.
+// rest is how long the last proof, maybe of another config, stays good.
 func (e *Enclave) rest(w *Watch) time.Duration {
 	s := e.Standing()
 	if !s.Verified {
@@ -213,7 +213,7 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	go func() {
 		a := answer{err: ErrAnswer}
 		defer func() {
-			if recover() != nil { // what it says broke us
+			if recover() != nil { // its report made our code panic
 				a = answer{err: ErrAnswer}
 			}
 			said <- a
@@ -246,7 +246,7 @@ func (w *Watch) missed(e *Enclave, err error) {
 	e.turn(w, EnclaveStatus{At: now, Failed: []string{failed}})
 }
 
-// Note takes in what an enclave has proven, to us or to a client.
+// Note stores the proof of an enclave, made for us or for a client.
 func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,9 +266,9 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.turn(w, s)
 }
 
-// NoteClients takes in what an enclave has proven to a client, or beside another. It can
-// teach a key, but not turn the standing: nonces of strangers and answers that they delay
-// would.
+// NoteClients stores an enclave's proof for a client, or for another enclave's check. It
+// can add a key, but not change the status: a client could do that with its own nonces and
+// delayed answers.
 func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 	if v.Verified() && v.Key != nil {
 		e.mu.Lock()
@@ -373,8 +373,8 @@ func (w *Watch) Signs(e *Enclave, address [20]byte) bool {
 	return false
 }
 
-// Learn asks an enclave what key it has now, because a client names one that is not
-// known. It is not asked often for that; what it is being asked already is waited for.
+// Learn asks an enclave for its current key, because a client names one that is not known.
+// It is rarely asked for that; a request that is under way is waited for.
 func (w *Watch) Learn(e *Enclave) {
 	e.mu.Lock()
 	now := w.Judge.Now()

@@ -18,7 +18,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What is asked of evidence of graphics processors.
+// Requirements for the evidence of graphics processors.
 const (
 	GPURemote  = "nras"    // NVIDIA's service judges it, too, where there is some
 	GPULocal   = "local"   // it must be signed by NVIDIA's devices, where there is some
@@ -26,13 +26,13 @@ const (
 	GPUOff     = "off"     // it is not looked at; then a report that has some is not verified
 )
 
-// What is attested.
+// The parts that are attested.
 const (
 	ModelInstance = "model_instance" // where the model runs
 	Aggregator    = "aggregator"     // a gateway before the models
 )
 
-// Policy is what is asked of a model's enclave.
+// Policy is the set of requirements for a model's enclave.
 type Policy struct {
 	TDX     tdx.Policy
 	Devices gpu.Root
@@ -103,7 +103,7 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	began := time.Now()
 	v = &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
 	defer func() {
-		if recover() != nil { // what it says broke us
+		if recover() != nil { // its report made our code panic
 			v.note(CheckReport, errBroken)
 			if v.verdict == nil {
 				v.quote = nil

@@ -12,7 +12,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Signed is what an enclave signed for an answer.
+// Signed is an enclave's signed statement about an answer.
 type Signed struct {
 	Address           [20]byte
 	Request, Response string // SHA-256 in hexadecimal digits; empty where the text has none
@@ -33,8 +33,8 @@ var signatureShape = func() *scan.Shape {
 		[]string{"text", "signature", "signing_address", "signing_algo", "receipt"})...)...)
 }()
 
-// ReadSignature reads what an upstream said of a signature. Whatever it says of its own
-// validity is not looked at.
+// ReadSignature reads an upstream's answer about a signature. Its own verdict on the
+// validity is ignored.
 func ReadSignature(raw []byte) (s Signed, err error) {
 	r, err := strict(raw, signatureShape)
 	if err != nil {

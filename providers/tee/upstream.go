@@ -40,7 +40,7 @@ const (
 	maxDepth     = 64
 )
 
-// Words for what an upstream did not do. None has anything of its answer.
+// Errors of an upstream. None quotes its answer.
 var (
 	ErrUnreached = errors.New("the enclave's provider does not answer")
 	ErrAnswer    = errors.New("the answer of the enclave's provider cannot be read")
@@ -152,7 +152,7 @@ const (
 	retryAfter = 200 * time.Millisecond
 )
 
-// Signature asks for what the enclave signed for an answer. fresh: it may not be there
+// Signature asks for the enclave's signature of an answer. fresh: it may not be there
 // yet.
 func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([]byte, error) {
 	path := "/signature/" + url.PathEscape(id) + "?signing_algo=ecdsa&model=" + url.QueryEscape(u.Model)
@@ -175,8 +175,8 @@ func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([
 	}
 }
 
-// First judges reports one after the other until one is verified. Where none is, the
-// first is given, with what is wrong with it.
+// First judges reports one after the other until one is verified. If none is, the first is
+// given, with its faults.
 func (j *Judge) First(ctx context.Context, candidates [][]byte, nonce [32]byte, p *Policy) (report []byte,
 	v *Verification, tried int) {
 	for i, raw := range candidates {

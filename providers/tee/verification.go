@@ -10,7 +10,7 @@ import (
 	"farebox/providers/tee/tdx"
 )
 
-// Check is one of what must hold. Err is why it does not.
+// Check is one of the required checks. Err is why it does not hold.
 type Check = tdx.Check
 
 // Names of the checks that are made beside those of the quote.
@@ -35,12 +35,12 @@ const (
 var made = slices.Concat([]string{CheckQuote}, tdx.Checks, []string{CheckKeyBinding, CheckNonce, CheckDevices, CheckDeviceNonce,
 	CheckJudged, CheckPins, CheckLog, CheckCompose, CheckScope})
 
-// Verification is what was found of a report.
+// Verification is the verdict on a report.
 type Verification struct {
 	Checks []Check
 	At     time.Time
 	Took   time.Duration
-	Until  time.Time // when the first of what it rests on ends
+	Until  time.Time // the earliest expiry of its evidence
 
 	// Key is the one that contents are sealed to; it has none where the report shows
 	// none. Address is the signer's. Both mean something only where their binding holds.
@@ -202,7 +202,7 @@ type (
 		Holds bool   `json:"holds"`
 		State string `json:"state"` // passed, failed, not_checked
 		Error string `json:"error,omitempty"`
-		Why   string `json:"reason,omitempty"` // of what was not checked
+		Why   string `json:"reason,omitempty"` // why the check was not made
 	}
 	shown struct {
 		TDX         shownTDX      `json:"tdx"`

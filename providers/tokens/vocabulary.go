@@ -56,8 +56,8 @@ const (
 	noRank     = ^uint32(0)
 )
 
-// unpack reads what pack wrote. The files are part of the binary: what is wrong
-// with them is a fault of the build.
+// unpack reads what pack wrote. The files are part of the binary: a fault of theirs is a
+// fault of the build.
 func unpack(packed []byte, word func(string) int) *Vocabulary {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

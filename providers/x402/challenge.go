@@ -16,7 +16,7 @@ const (
 // Payments are the headers that a payment may be in.
 var Payments = [...]string{"PAYMENT-SIGNATURE", "X-402-Payment", "X-PAYMENT"}
 
-// Resource is what is paid for.
+// Resource is the resource that a payment is for.
 type Resource struct {
 	URL         string `json:"url"`
 	Description string `json:"description,omitempty"`

@@ -74,7 +74,7 @@ func (o *Order) At(since int64) ([]byte, error) {
 	return at.encode()
 }
 
-// ParseOrder reads what a payment's Order holds.
+// ParseOrder reads the Order of a payment.
 func ParseOrder(text []byte) (*Order, error) {
 	o := new(Order)
 	if err := json.Unmarshal(text, o); err != nil {
@@ -92,7 +92,7 @@ func ParseOrder(text []byte) (*Order, error) {
 	return o, nil
 }
 
-// Authorization is what the payer of an EVM order signed.
+// Authorization is the authorization that the payer of an EVM order signed.
 func (o *Order) Authorization() (a evm.Authorization, digest evm.Word, signature []byte, err error) {
 	var ok [3]bool
 	e := o.EVM
@@ -111,7 +111,7 @@ func (o *Order) Authorization() (a evm.Authorization, digest evm.Word, signature
 	return a, digest, signature, nil
 }
 
-// Transaction is what the payer of a Solana order signed.
+// Transaction is the transaction that the payer of a Solana order signed.
 func (o *Order) Transaction() (*svm.Transaction, error) {
 	wire, err := base64.StdEncoding.DecodeString(o.Solana.Transaction)
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *Order) Transaction() (*svm.Transaction, error) {
 	return svm.Parse(wire)
 }
 
-// Body is what a facilitator is sent to verify and to settle, in the form of version 2
+// Body is the request to a facilitator to verify and to settle, in the form of version 2
 // and in our own words, whatever the client's were.
 func (o *Order) Body() ([]byte, error) {
 	type authorization struct {

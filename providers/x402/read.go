@@ -22,15 +22,15 @@ import (
 const (
 	// LeastLife is how long an authorization must still hold, so that it can be
 	// brought onto a chain: facilitators want 6 seconds. It says nothing about one that
-	// is on the chain already, so that whoever asks the chain checks it.
+	// is on the chain already, so that callers that ask the chain check it.
 	LeastLife = 10 * time.Second
 	// MostLife is how long an authorization may hold at most: an hour, which the MCP
 	// and Go clients sign, and ten minutes for clocks that differ. Until it expires, the
 	// payment may take a place that others need.
 	MostLife = 70 * time.Minute
-	// MostPast is how long ago an authorization may have expired that the chain may have:
-	// a store may be restored from a backup, and what is older may be of somebody who had
-	// the address of pay_to before.
+	// MostPast is how long ago an authorization may have expired that the chain may have: a
+	// store may be restored from a backup, and older payments may be to an earlier owner of
+	// the address of pay_to.
 	MostPast = 7 * 24 * time.Hour
 	// maxSignature of a contract wallet.
 	maxSignature = 4 << 10
@@ -183,7 +183,7 @@ func readAuthorization(s *sheet, at int32) (*evm.Authorization, *onchain.Refusal
 	return a, nil
 }
 
-// rules are those that an authorization must keep whoever signed it.
+// rules are the rules for an authorization of any payer.
 func (n *Network) rules(a *evm.Authorization, now time.Time) *onchain.Refusal {
 	switch {
 	case a.To != n.PayTo:

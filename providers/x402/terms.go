@@ -14,11 +14,11 @@ import (
 const (
 	// Version is that of the protocol that is spoken.
 	Version = 2
-	// scheme is the only one: exactly what was signed is paid.
+	// scheme is the only one: the payer pays exactly the signed amount.
 	scheme = "exact"
 	// maxTimeoutSeconds is how long a payment should hold, as clients read it.
 	maxTimeoutSeconds = 300
-	// NanoPerUnit is what a unit of a token with 6 decimals is worth.
+	// NanoPerUnit is the value of a unit of a token with 6 decimals.
 	NanoPerUnit config.Nano = 1000
 )
 
@@ -117,7 +117,7 @@ func newNetwork(x *config.X402, c *config.X402Network) (*Network, error) {
 // Network is one by its CAIP-2 name or its name of version 1; nil: it is not taken.
 func (t *Terms) Network(name string) *Network { return t.byName[name] }
 
-// Requirement is what a payment must be: an entry of accepts.
+// Requirement is the description of an accepted payment: an entry of accepts.
 type Requirement struct {
 	Scheme            string `json:"scheme"`
 	Network           string `json:"network"`

@@ -29,7 +29,7 @@ const maxRequests = 600
 const disarm = `for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel", "WebTransport",
   "UDPSocket", "TCPSocket"]) { try { Object.defineProperty(globalThis, name, {value: undefined}) } catch {} }`
 
-// page loads one in a context of its own and reads what has become of it. end
+// page loads one in a context of its own and reads its final state. end
 // takes it away, and says whether the browser hangs and cannot be used on.
 func (r *Renderer) page(ctx context.Context, b *browserRun, url string) (html []byte, final string, end func() bool,
 	err error) {
@@ -156,7 +156,7 @@ func (s *session) authorize(ev *fetch.EventAuthRequired) {
 		AuthChallengeResponse: answer})
 }
 
-// result is what a page is asked for at the end, by read.
+// result is the state of a page that read returns at the end.
 type result struct {
 	URL  string `json:"url"`
 	HTML string `json:"html"`

@@ -206,7 +206,7 @@ func status(err error) int {
 	return http.StatusBadGateway
 }
 
-// spending takes what is read from a page's budget.
+// spending charges the bytes read to a page's budget.
 type spending struct {
 	io.Reader
 	s *pass

@@ -18,7 +18,7 @@ import (
 	"farebox/providers/scrape"
 )
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultParallel = 2
 	defaultIdle     = time.Minute
@@ -65,10 +65,10 @@ type Options struct {
 	Settle time.Duration
 	// Idle is after how long without pages the browser is ended; 0: 1m.
 	Idle time.Duration
-	// Bytes is what one page may load and send, 0: 24 MB; MaxPage is how large its
+	// Bytes bounds the traffic of one page, 0: 24 MB; MaxPage is how large its
 	// HTML may be, 0: 3 MB.
 	Bytes, MaxPage int64
-	// Memory is what the browser's processes may have of their own, 0: 1 GB. On
+	// Memory bounds the private memory of the browser's processes, 0: 1 GB. On
 	// Linux only.
 	Memory int64
 	Log    zerolog.Logger
@@ -304,14 +304,14 @@ func (r *Renderer) watch(b *browserRun, pid int) {
 	}
 }
 
-// flags are what a browser is started with, beside those that every driven one is.
+// flags are the arguments of a browser, beside those of every driven one.
 func (r *Renderer) flags(dir string) []chromedp.ExecAllocatorOption {
 	list := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(
 		chromedp.DefaultExecAllocatorOptions)],
 		chromedp.ExecPath(r.o.Path), chromedp.UserDataDir(dir), chromedp.ModifyCmdFunc(confine),
 		chromedp.NoInheritEnv, chromedp.Env("HOME="+dir, "LANG=C.UTF-8"))
 	for name, value := range map[string]any{
-		// Without the second, what is on this very machine would not go through the
+		// Without the second, requests to this very machine would not go through the
 		// proxy.
 		"proxy-server": r.o.Proxy, "proxy-bypass-list": "<-loopback>",
 		// UDP would not either.

@@ -37,7 +37,7 @@ func (k *Known) device(e *Evidence, root Root, now time.Time) (*ecdsa.PublicKey,
 		return nil, err
 	}
 	var at *link
-	var name [sha256.Size]byte // of what was gone through
+	var name [sha256.Size]byte // hash of the certificates so far
 	for i := len(chain) - 1; i >= 0; i-- {
 		name = sha256.Sum256(append(name[:], chain[i]...))
 		if at, err = k.next(name, chain[i], at, root); err != nil {
@@ -54,7 +54,7 @@ func (k *Known) device(e *Evidence, root Root, now time.Time) (*ecdsa.PublicKey,
 	return key, nil
 }
 
-// next goes from an issuer to what it signed; nil: it must be the root.
+// next goes from an issuer to the certificate that it signed; nil: it must be the root.
 func (k *Known) next(name [sha256.Size]byte, der []byte, issuer *link, root Root) (*link, error) {
 	if issuer == nil && sha256.Sum256(der) != root {
 		return nil, errChain

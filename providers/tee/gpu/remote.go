@@ -20,7 +20,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// NRAS is NVIDIA's service that judges evidence, and who its tokens say they are of.
+// NRAS is NVIDIA's service that judges evidence, and the issuer of its tokens.
 const NRAS = "https://nras.attestation.nvidia.com"
 
 const (

@@ -121,7 +121,7 @@ func (s *Service) signed(ctx context.Context, at, member, header string) (data, 
 	return data, signature, certs, err
 }
 
-// What the two answers must be.
+// The members of the two answers.
 var shapes = map[string]*scan.Shape{
 	"tcbInfo":         scan.NewShape(scan.Members(nil, "tcbInfo", "signature")...),
 	"enclaveIdentity": scan.NewShape(scan.Members(nil, "enclaveIdentity", "signature")...),

@@ -73,7 +73,7 @@ func (s *Store) Close() { s.work.Close() }
 
 var errManyKinds = errors.New("too many kinds of processors were asked for")
 
-// Collateral gives what is published of a kind of processor, as it holds now.
+// Collateral gives the current collateral of a kind of processor.
 func (s *Store) Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error) {
 	k := kind{fmspc, ca}
 	s.mu.Lock()
@@ -154,7 +154,7 @@ func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
 	e.refresh = now.Add(min(until.Sub(now)/2, keepMost))
 }
 
-// Ends is when the first of what is kept ends, zero where nothing is.
+// Ends is the earliest expiry of the stored collateral, zero if there is no collateral.
 func (s *Store) Ends() (first time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

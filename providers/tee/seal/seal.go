@@ -14,13 +14,13 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 )
 
-// Sizes of a sealed text: an uncompressed key, a nonce, what is sealed and a tag, in
+// Sizes of a sealed text: an uncompressed key, a nonce, the ciphertext and a tag, in
 // hexadecimal digits.
 const (
 	keyBytes   = 65
 	nonceBytes = 12
 	tagBytes   = 16
-	// Overhead is how many bytes a sealed text has beside what is sealed.
+	// Overhead is the length of a sealed text beside its ciphertext.
 	Overhead = keyBytes + nonceBytes + tagBytes
 	// LeastDigits is how long the shortest sealed text is.
 	LeastDigits = 2 * Overhead
@@ -56,7 +56,7 @@ func (k Key) String() string { return hex.EncodeToString(k.point.SerializeUncomp
 func (k Key) Bytes() []byte { return k.point.SerializeUncompressed() }
 
 // Sealed says whether a text looks like a sealed one: an even number of hexadecimal
-// digits, and enough of them. Nobody but who it is for can say more. It is asked of
+// digits, and enough of them. Only its receiver can say more. It is asked of
 // every delta of a stream, so it looks at eight digits at a time.
 func Sealed(text []byte) bool {
 	if len(text) < LeastDigits || len(text)%2 != 0 {

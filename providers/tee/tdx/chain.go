@@ -65,7 +65,7 @@ func certificates(text []byte, want int) ([]*x509.Certificate, error) {
 var pemBegin = []byte("-----BEGIN CERTIFICATE-----")
 
 // lead checks that each certificate is signed by the next, and the last is the root,
-// whose own signature is in what is pinned.
+// which is pinned with its own signature.
 func lead(chain []*x509.Certificate, root Root) error {
 	last := len(chain) - 1
 	if sha256.Sum256(chain[last].Raw) != root {

@@ -135,7 +135,7 @@ func (l *level) reached(p *processor, b *Body, from int) bool {
 }
 
 // module is where the TDX module stands. Modules of version 0 have no levels of their
-// own: what the platform says is all.
+// own: the platform's levels alone decide.
 func (t *tcbInfo) module(b *Body) (standing, error) {
 	m, version := &t.Module, b.TeeTCBSVN[moduleVersion]
 	if version > 0 {
@@ -184,8 +184,8 @@ func together(platform, module, qe standing) standing {
 	return all
 }
 
-// What is wrong with something, and the statuses that say so: what is out of date needs
-// more than hardening.
+// The faults of a platform, and the statuses that name them: an outdated one needs more
+// than hardening.
 const (
 	toHarden = 1 << iota
 	toConfigure

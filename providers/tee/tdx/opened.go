@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// parsedCollateral is what a collateral says under a root, whenever that is: it never changes.
+// parsedCollateral is a parsed collateral under a root. It does not depend on the time, and
+// never changes.
 type parsedCollateral struct {
 	info             tcbInfo
 	id               qeIdentity
@@ -20,9 +21,9 @@ type parsedCollateral struct {
 	published        [4]time.Time      // info, id, pckCRL and rootCRL
 }
 
-// part is what must hold of a part of a collateral.
+// part is the validity of a part of a collateral.
 type part struct {
-	err   error // what does not, at any time
+	err   error // the fault that it has at any time
 	spans []span
 }
 
@@ -40,7 +41,7 @@ func (p *part) at(now time.Time) (until time.Time, err error) {
 	return within(p.spans, now)
 }
 
-// last is when what a part says was published.
+// last is when the content of a part was published.
 func (p *part) last() time.Time { return p.spans[len(p.spans)-1].from }
 
 // within says whether everything is in effect, and until when it will be.

@@ -14,7 +14,7 @@ type Quote struct {
 	Version int
 	Body    Body
 
-	signed      []byte // what the attestation key signed
+	signed      []byte // the bytes under the attestation key's signature
 	signature   []byte // r ‖ s
 	key         []byte // the attestation key, X ‖ Y
 	qeReport    []byte
@@ -25,7 +25,7 @@ type Quote struct {
 	led *verifiedChain // what FMSPC read of the chain; nil: nothing
 }
 
-// Body is what a quote says of a trust domain.
+// Body is a quote's description of a trust domain.
 type Body struct {
 	TeeTCBSVN      [16]byte
 	MRSeam         [48]byte
@@ -184,7 +184,7 @@ func (b *Body) readBody(raw []byte) {
 	}
 }
 
-// evidence is what proves the body. Each length must be that of what it holds, so that
+// evidence reads the proof of the body. Each length must fit its content, so that
 // no byte of it has two readings.
 func (q *Quote) evidence(r *reader) error {
 	q.signature, q.key = r.take(pairBytes), r.take(pairBytes)

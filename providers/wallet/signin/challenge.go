@@ -10,7 +10,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// challengeLife is how long a client has to sign what it is asked to.
+// challengeLife is the time that a client has to sign the message.
 const challengeLife = 5 * time.Minute
 
 // Challenge asks a client for a message, as JSON: the value of extensions'
@@ -20,7 +20,7 @@ type Challenge struct {
 	SupportedChains []Kind `json:"supportedChains"`
 }
 
-// Info is what the message must say.
+// Info is the required content of the message.
 type Info struct {
 	Domain         string `json:"domain"`
 	URI            string `json:"uri"`

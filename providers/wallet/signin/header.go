@@ -21,13 +21,13 @@ const (
 	maxDepth = 8
 )
 
-// claim is what a header says, as it is there.
+// claim is the content of a header, as it is there.
 type claim struct {
 	address   string
 	signature string
 	chain     string // CAIP-2
 	message   string
-	verbatim  bool // message is what was signed; else the fields are
+	verbatim  bool // message is the signed text; else the fields are
 	timestamp float64
 	stamped   bool
 	fields    [fieldCount]optional

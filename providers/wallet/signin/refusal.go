@@ -29,7 +29,7 @@ type Refusal struct {
 
 func refuse(code, message string) *Refusal { return &Refusal{code, message} }
 
-// The refusals of callers, for what they alone can know.
+// The refusals that only callers can make.
 var (
 	// ErrReused: the nonce was used before.
 	ErrReused = refuse(NonceReused, "The nonce of this sign-in was used before; sign a new message with a fresh one.")

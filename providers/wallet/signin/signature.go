@@ -21,7 +21,7 @@ var (
 		"Signatures of contracts that are not deployed (ERC-6492) are not supported; deploy the wallet first.")
 )
 
-// undeployed is what a signature of ERC-6492 ends with.
+// undeployed is the suffix of a signature of ERC-6492.
 var undeployed = bytes.Repeat([]byte{0x64, 0x92}, 16)
 
 // wallet is the address of a header, if the message has the same.

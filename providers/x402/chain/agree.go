@@ -68,7 +68,7 @@ func (w *witnesses) checked(ctx context.Context, n *node) error {
 	return nil
 }
 
-// view is what one node says.
+// view is the answer of one node.
 type view[T any] struct {
 	name string
 	says T
@@ -124,7 +124,7 @@ func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context
 	error)) (v view[T]) {
 	v.name = n.name
 	defer func() {
-		if why := recover(); why != nil { // what it said broke us: it said nothing
+		if why := recover(); why != nil { // its answer made our code panic: it counts as no answer
 			v.err = errors.New("its answers cannot be read")
 		}
 	}()

@@ -83,14 +83,14 @@ const apart = 256
 
 func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
 
-// fate is what one node says became of a payment.
+// fate is the state of a payment at one node.
 type fate struct {
 	is          onchain.State
 	transaction string
 	block       int64
 	reason      string
 
-	settled, final bool // of what it sees
+	settled, final bool // as this node sees it
 }
 
 // Find asks what became of a payment. transaction is where a facilitator says it is.
@@ -131,7 +131,7 @@ func (c *Chain) Signed(ctx context.Context, who wallet.Address, hash [32]byte, s
 // evm says that the network is one of EVM.
 func (c *Chain) evm() bool { return c.asset.Family() == wallet.EVM }
 
-// alone are the nodes where the first answer is enough: what they say decides nothing.
+// alone are the nodes where the first answer is enough: their answers decide nothing.
 func (c *Chain) alone() *witnesses {
 	return &witnesses{network: c.network, proxy: c.proxy, need: 1, check: c.check, sound: map[string]time.Time{}}
 }

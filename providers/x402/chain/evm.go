@@ -26,7 +26,7 @@ const (
 	logsMost = 256 << 10
 	// codeMost is of a contract's code: 24 KB as hexadecimal digits, and room.
 	codeMost = 256 << 10
-	// contractGas is what a contract wallet may use to check a signature: one that
+	// contractGas is the gas that a contract wallet may use to check a signature: one that
 	// verifies P-256 by itself takes about a million.
 	contractGas = "0x4c4b40"
 	reverted    = 3 // code of a call that a contract ended
@@ -246,7 +246,7 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s StateBef
 	return s, nil
 }
 
-// parts are what an order of EVM is made of.
+// parts are the parsed parts of an order of EVM.
 func parts(o *x402.Order) (a evm.Authorization, digest evm.Word, signature []byte, asset wallet.Address, err error) {
 	if a, digest, signature, err = o.Authorization(); err == nil {
 		asset, err = wallet.ParseAddress(o.Asset)

@@ -22,7 +22,7 @@ const (
 	// span is how many blocks a node is asked for logs at once at first. Services
 	// limit it to anything from 5 to 10,000.
 	span = 500
-	// spanShrink is what it is divided by when a node refuses it.
+	// spanShrink is the divisor of a span that a node refuses.
 	spanShrink = 8
 	// searches bounds the questions of one search.
 	searches = 64
@@ -37,7 +37,7 @@ const (
 	reasonExpired   = "authorization_expired"
 )
 
-// eventLog is what a contract logged.
+// eventLog is a log entry of a contract.
 type eventLog struct {
 	Address         string   `json:"address"`
 	Topics          []string `json:"topics"`
@@ -82,7 +82,7 @@ func (l *eventLog) is(asset wallet.Address, topics ...evm.Word) bool {
 	return true
 }
 
-// findEVM is Find at one node: whether the nonce is used decides what is looked for.
+// findEVM is Find at one node: whether the nonce is used decides the search.
 func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string) (fate, error) {
 	a, _, _, asset, err := parts(o)
 	if err != nil {
@@ -192,7 +192,7 @@ func receiptOf(ctx context.Context, n *node, hash string) (*mined, error) {
 	return r, nil
 }
 
-// receipt is what a transaction did with the nonce. An error says that it is not the
+// receipt is the effect of a transaction on the nonce. An error says that it is not the
 // one which used it.
 //
 // The token logs AuthorizationUsed and then, at once, the transfer that it was used
@@ -239,9 +239,9 @@ var errTooFar = errors.New("it cannot be searched as far back as the payment may
 // errNothing is of a nonce that is used, where nothing says by what.
 var errNothing = fmt.Errorf("%w: no event shows the use of the nonce", errView)
 
-// log finds what the nonce was used with, between two blocks. Most payments
-// are recent, so that one question does; what is older, or more than the node gives at
-// once, is narrowed by the states of old blocks where it has them.
+// log finds the event that used the nonce, between two blocks. Most payments are recent, so
+// that one question is enough; a longer span, or one that is too much for the node, is
+// narrowed by the states of old blocks where it has them.
 func (s *search) log(ctx context.Context, from, last int64) (*eventLog, error) {
 	low, high := s.narrow(ctx, from-1, last, span)
 	wide := int64(span)
@@ -300,7 +300,7 @@ func (s *search) narrow(ctx context.Context, low, high, few int64) (int64, int64
 	return low, high
 }
 
-// logsOf asks for what a contract logged in some blocks.
+// logsOf asks for a contract's logs in some blocks.
 func logsOf(ctx context.Context, n *node, contract wallet.Address, first, last int64, topics string, most int) (
 	list eventLogs, err error) {
 	raw, err := n.ask(ctx, "eth_getLogs", fmt.Sprintf(`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":%s}]`,

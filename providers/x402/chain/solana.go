@@ -28,8 +28,8 @@ const (
 	// window is how many slots before and behind the submission a payment can stand
 	// in: its blockhash holds for 150 blocks, and not every slot has one.
 	window = 512
-	// known is how many slots behind the submission a node's view of what is final must
-	// be before it knows every blockhash that was current then.
+	// known is how many slots behind the submission a node's final slot must be before it
+	// knows every blockhash that was current then.
 	known = 32
 	// candidates bounds the transactions that are looked at in one search.
 	candidates = 128
@@ -116,7 +116,7 @@ func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s State
 	return s, err
 }
 
-// covered says whether the source has what is to be paid.
+// covered says whether the source holds the amount.
 func (c *Chain) covered(ctx context.Context, n *node, o *x402.Order) (bool, error) {
 	raw, err := n.ask(ctx, "getTokenAccountBalance", fmt.Sprintf(`[%q,{"commitment":"confirmed"}]`, o.Solana.Source),
 		callMost)
@@ -221,7 +221,7 @@ func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Tr
 	return nil, nil
 }
 
-// landing is a transaction that is in a block, and what it did.
+// landing is a transaction that is in a block, and its effect.
 type landing struct {
 	Slot        int64
 	Transaction []string
@@ -255,7 +255,7 @@ func transactionOf(ctx context.Context, n *node, signature string) (t *landing, 
 	return t, wire, nil
 }
 
-// fateOf is what a transaction did if it is the one that was signed, byte for byte;
+// fateOf is the outcome of a transaction if it is the one that was signed, byte for byte;
 // nil: it is another one.
 func (c *Chain) fateOf(ctx context.Context, n *node, t *svm.Transaction, signature string) (*fate, error) {
 	if b, err := base58.Decode(signature); err != nil || len(b) != 64 {

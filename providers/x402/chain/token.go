@@ -16,7 +16,7 @@ type TokenError struct{ text string }
 
 func (e *TokenError) Error() string { return e.text }
 
-// token is what a chain says of a token.
+// token is a chain's description of a token.
 type token struct {
 	contract             bool // it has a domain at all
 	separator, decimals  evm.Word
@@ -24,8 +24,8 @@ type token struct {
 	domainName, domainIs string // as eip712Domain tells
 }
 
-// CheckToken compares the token of an EVM network with what its nodes say. A *TokenError
-// says what is wrong and what to write; any other error, that it is not known.
+// CheckToken compares the token of an EVM network with its nodes' answers. A *TokenError
+// names the fault and the right setting; with any other error the token is not known.
 func (c *Chain) CheckToken(ctx context.Context) error {
 	if !c.evm() { // on Solana nothing is signed for a domain
 		return nil
@@ -67,7 +67,7 @@ func (c *Chain) token(ctx context.Context, n *node) (t token, err error) {
 	return t, err
 }
 
-// tokenError says what is wrong with a token; nil: nothing.
+// tokenError is the fault of a token; nil: none.
 func (c *Chain) tokenError(t *token) error {
 	where := fmt.Sprintf("the token %s on eip155:%s ", c.asset.Checksummed(), c.reference)
 	switch {

@@ -17,7 +17,7 @@ import (
 const (
 	// transfersMost bounds a list of transfers.
 	transfersMost = 10_000
-	// transferLogs is what the logs of one question may have.
+	// transferLogs bounds the logs of one question, in bytes.
 	transferLogs = 4 << 20
 )
 
@@ -36,8 +36,8 @@ type Scan struct {
 	Found     int
 }
 
-// Transfers lists what reached pay_to between two times, as the first node tells that
-// answers: whoever credits one of these asks the witnesses about it.
+// Transfers lists the transfers to pay_to between two times, by the first node that
+// answers: to credit one of these, ask the witnesses about it.
 func (c *Chain) Transfers(ctx context.Context, since, until time.Time, reported func(Scan)) ([]Listed, error) {
 	if c.evm() {
 		return c.listEVM(ctx, since, until, reported)
@@ -104,7 +104,7 @@ func (m *mined) transfers(hash string, asset, payTo wallet.Address) (list []x402
 	return list
 }
 
-// from is who a transfer to somebody is from.
+// from is the sender of a transfer to an address.
 func (l *eventLog) from(asset, to wallet.Address) (from wallet.Address, ok bool) {
 	if len(l.Topics) != 3 {
 		return from, false
@@ -129,7 +129,7 @@ func (l *eventLog) nonce(asset, from wallet.Address, behind *eventLog) string {
 	return evm.Hex(nonce[:])
 }
 
-// ends are the token of an order and whom it pays, which the config may have changed since.
+// ends are the token and the receiver of an order, which the config may have changed since.
 func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
 	if asset, err = wallet.ParseAddress(o.Asset); err == nil {
 		payTo, err = wallet.ParseAddress(o.PayTo)

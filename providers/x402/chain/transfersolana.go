@@ -18,7 +18,7 @@ import (
 	"farebox/providers/x402/svm"
 )
 
-// tokenBalance is what an account of a transaction has of a token.
+// tokenBalance is the balance of a token of an account in a transaction.
 type tokenBalance struct {
 	AccountIndex  int
 	Mint          string
@@ -71,7 +71,7 @@ func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.
 	for _, key := range keys {
 		accounts = append(accounts, base58.Encode(key[:]))
 	}
-	from := accounts[min(1, signers-1)] // whoever signs beside who pays the fee
+	from := accounts[min(1, signers-1)] // the signer beside the payer of the fee
 	accounts = slices.Concat(accounts, answer.Meta.LoadedAddresses.Writable, answer.Meta.LoadedAddresses.Readonly)
 	mine := svm.Accounts(payTo, mint)
 	before, ok := answer.Meta.PreTokenBalances.of(accounts, mint.String(), mine)
@@ -83,7 +83,7 @@ func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.
 		Message: sha256.Sum256(message)}, string(answer.Meta.Err)}, nil
 }
 
-// movedBySolana is what a transaction on Solana brought to pay_to.
+// movedBySolana is the transfer of a transaction on Solana to pay_to.
 func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([]x402.Transfer, error) {
 	m, err := movedAt(ctx, n, signature, c.asset, c.payTo)
 	if err != nil || m == nil || m.failed != "null" || m.Units <= 0 {
@@ -106,7 +106,7 @@ func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ s
 		return fate{is: onchain.Open}, nil
 	}
 	if m.failed == "null" && m.Units != o.Units {
-		return fate{}, errView // what it did is as unchangeable as its signature
+		return fate{}, errView // its effect is as unchangeable as its signature
 	}
 	f, err := c.landed(ctx, n, o.Moved.Transaction, m.Block, m.failed)
 	return opened(f), err

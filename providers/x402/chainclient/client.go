@@ -139,7 +139,7 @@ func (c *Client) network(name string) (*x402.Network, error) {
 	return n, nil
 }
 
-// Start has facilitators asked in the background what they support, and chains whether
+// Start asks facilitators in the background for their support, and chains whether
 // their tokens are those of the config.
 func (c *Client) Start() {
 	c.Facilitators.Start()

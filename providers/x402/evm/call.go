@@ -23,7 +23,7 @@ var (
 	Transfer              = wallet.Keccak([]byte("Transfer(address,address,uint256)"))
 )
 
-// SignatureGood is what a contract wallet gives for a signature of its own (EIP-1271).
+// SignatureGood is a contract wallet's answer for a signature of its own (EIP-1271).
 var SignatureGood = func() (w Word) {
 	copy(w[:], isValidSignature[:])
 	return w
@@ -50,13 +50,13 @@ func StateCall(from wallet.Address, nonce Word) []byte {
 	return call(authorizationState, addressWord(from), nonce)
 }
 
-// BalanceCall asks a token what an owner has.
+// BalanceCall asks a token for an owner's balance.
 func BalanceCall(owner wallet.Address) []byte { return call(balanceOf, addressWord(owner)) }
 
 // SeparatorCall asks a token for its domain.
 func SeparatorCall() []byte { return call(domainSeparator) }
 
-// DecimalsCall asks a token what its unit is.
+// DecimalsCall asks a token for its decimals.
 func DecimalsCall() []byte { return call(decimals) }
 
 // NameCall asks a token for its name.

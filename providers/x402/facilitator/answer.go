@@ -15,7 +15,7 @@ const (
 	maxAnswer = 64 << 10
 	// maxDepth is how deep one nests.
 	maxDepth = 16
-	// maxReason and maxTransaction are what is kept of its words.
+	// maxReason and maxTransaction bound the stored parts of its answer.
 	maxReason      = 120
 	maxTransaction = 120
 )

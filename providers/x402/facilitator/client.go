@@ -117,7 +117,7 @@ func (c *Client) refreshSupport() {
 	}
 }
 
-// refresh asks for support. What was known stays when it fails.
+// refresh asks for support. If it fails, the known support stays.
 func (c *Client) refresh(ctx context.Context) error {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -138,7 +138,7 @@ func (c *Client) refresh(ctx context.Context) error {
 	return nil
 }
 
-// support is what it can do, asked for where that is not known yet.
+// support is the facilitator's support, asked for where that is not known yet.
 func (c *Client) support(ctx context.Context) (*support, error) {
 	if s := c.known.Load(); s != nil {
 		return s, nil

@@ -41,7 +41,7 @@ type cdp struct {
 	now    func() time.Time
 }
 
-// ErrSecret says what the secret of a key must be. It holds nothing of the secret.
+// ErrSecret describes a valid secret of a key. It holds nothing of the secret.
 var ErrSecret = errors.New("the secret is not a key of the Coinbase Developer Platform: expected 64 bytes as base64 " +
 	"(Ed25519), or a key of P-256 as PEM")
 

@@ -22,12 +22,12 @@ type Set struct {
 	simulated bool // the config says that simulated ones are wanted
 
 	mu       sync.Mutex
-	verified map[string]*Client // by payment: who is asked to settle it first
+	verified map[string]*Client // by payment: the client to settle it first
 	order    []string           // of verified, oldest first
 }
 
 // NewSet is for a checked config. Facilitators that have not changed go on from
-// before, which may be nil. Start has them asked what they support.
+// before, which may be nil. Start asks for their support.
 func NewSet(c *config.X402, before *Set) (*Set, error) {
 	s := &Set{simulated: c.Simulated, verified: map[string]*Client{}}
 	for i := range c.Facilitators {
@@ -57,7 +57,7 @@ func (s *Set) like(f *config.X402Facilitator) *Client {
 	return nil
 }
 
-// Start has facilitators asked in the background what they support.
+// Start asks facilitators in the background for their support.
 func (s *Set) Start() {
 	for _, c := range s.list {
 		c.start()
@@ -76,7 +76,7 @@ func (s *Set) Close(next *Set) {
 // State is how a facilitator is doing.
 type State struct {
 	Name  string
-	Known bool   // what it supports
+	Known bool   // its support is known
 	Err   string // of the last question for that; empty: it was answered
 }
 
@@ -103,7 +103,7 @@ func (s *Set) Offer(network string) string {
 }
 
 // Takes says whether a facilitator still pays with an account. An error says that it is
-// not known: some did not tell what they support, and none of the others does.
+// not known: some did not answer, and the others do not.
 func (s *Set) Takes(ctx context.Context, network, account string) (bool, error) {
 	var why failures
 	unknown := false
@@ -212,8 +212,8 @@ func (s *Set) Settle(ctx context.Context, q *Question) (onchain.Reply, error) {
 	return onchain.Reply{}, why.error("settle")
 }
 
-// Ask asks every facilitator anew what it supports, and says by name why it cannot be
-// used for a network; nil: it can.
+// Ask asks every facilitator anew for its support, and says by name why it cannot be used
+// for a network; nil: it can.
 func (s *Set) Ask(ctx context.Context, network string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, c := range s.list {

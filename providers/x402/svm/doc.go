@@ -3,7 +3,7 @@
 // else that costs anybody anything.
 //
 // [Parse] reads the wire form to its last byte and refuses every second spelling;
-// [Transaction.Payment] holds it against the rules and says what it pays.
+// [Transaction.Payment] checks it against the rules and gives its payment.
 //
 // Out of scope: requests, prices, nodes that are asked.
 package svm
