@@ -137,7 +137,7 @@ func commandLine(cmd *cobra.Command) string {
 	return line
 }
 
-// interruptible ends a run at the first Ctrl-C; what was measured is shown.
+// interruptible ends a run at the first Ctrl-C; the results until then are shown.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx := cmd.Context()
 	if ctx == nil {

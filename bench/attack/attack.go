@@ -18,7 +18,7 @@ import (
 type Options struct {
 	URL       string   // base address of the gateway's API
 	Keys      []string // of ordinary customers
-	Attacker  string   // key of the attacker, who is a customer, too
+	Attacker  string   // key of the attacker, also a customer
 	Model     string
 	RPC       string // network for JSON-RPC; empty: none
 	Voice     string // model for speech; empty: none

@@ -17,11 +17,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Customers are what the ordinary customers of one phase experienced.
+// Customers are the results of the ordinary customers in one phase.
 type Customers struct {
 	Sent     int64            `json:"sent"`
 	Answered int64            `json:"answered"` // rightly
-	Astray   int64            `json:"astray"`   // answered with what was another's
+	Astray   int64            `json:"astray"`   // answered with another customer's content
 	Share    float64          `json:"answered_share"`
 	P50Ms    float64          `json:"p50_ms"`
 	P99Ms    float64          `json:"p99_ms"`

@@ -1,4 +1,4 @@
-// Package attack asks what strangers and customers can take from others: it
+// Package attack measures the harm that clients with and without keys can do to others: it
 // sends ordinary customers' requests (customer.go) first alone and then beside
 // rounds of attack (round.go), each at a stated rate, and tells how many of the
 // ordinary ones were answered, rightly, and how fast.

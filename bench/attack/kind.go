@@ -67,7 +67,7 @@ func marked(text, mark string) string {
 	return clipped(text)
 }
 
-// contentOf is what a whole chat answer says.
+// contentOf is the text of a whole chat answer.
 func contentOf(b []byte) string { return gjson.GetBytes(b, "choices.0.message.content").Str }
 
 // whole is post with all of the answer's body.

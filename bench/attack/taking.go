@@ -26,9 +26,10 @@ func (o *Options) strict() string    { return o.Strict }
 const (
 	manyCells  = 3_000_000
 	slowLevels = 18
-	// keptText is what a kept RPC answer is made of.
+	// keptText is the size of the text in a cached RPC answer.
 	keptText = 16 << 10
-	// largeText is what each of largeCalls calls of a batch has its node repeat.
+	// largeText is the size of the text that the node repeats for each of largeCalls calls
+	// of a batch.
 	largeText  = 300 << 10
 	largeCalls = 3
 	dripWindow = 4 << 10

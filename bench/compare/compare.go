@@ -50,7 +50,7 @@ type Failure struct {
 	Reason    string `json:"reason"`
 }
 
-// Machine says what the figures were measured on.
+// Machine describes the machine of the measurements.
 type Machine struct {
 	Model   string `json:"model"`
 	Kernel  string `json:"kernel"`
@@ -158,7 +158,7 @@ type plan struct {
 	done float64
 }
 
-// What the steps without a fixed length take, for the progress bar.
+// Durations of the steps without a fixed length, for the progress bar.
 const (
 	memorySeconds = 24
 	abortSeconds  = 4
@@ -384,7 +384,7 @@ func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
 	return nil
 }
 
-// stopAll is for what is measured afresh: a used gateway keeps memory.
+// stopAll is for steps that need fresh processes: a used gateway keeps memory.
 func stopAll(gateways map[string]*gateway) {
 	for name, g := range gateways {
 		g.stop()
@@ -431,7 +431,7 @@ func (c *Comparison) figures(scenario, name string) (Figures, bool) {
 	return Figures{}, false
 }
 
-// notes adds what a reader must know to trust the figures.
+// notes adds the facts that a reader needs to trust the figures.
 func (c *Comparison) notes() {
 	for _, f := range c.Failed {
 		if f.Reason == errNotStarted.Error() {

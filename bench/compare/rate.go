@@ -101,7 +101,7 @@ func kept(rates []Rate) (last Rate) {
 	return last
 }
 
-// at is what a contender showed at a rate that it kept up with.
+// at is the result of a contender at a rate that it kept up with.
 func (c *Comparison) at(name string, rate float64) (Rate, bool) {
 	for _, r := range c.Rates[name] {
 		if r.Wanted == rate && !r.Saturated {

@@ -28,8 +28,7 @@ var (
 	lineEnd      = []byte("\r\n")
 )
 
-// Conn is one HTTP/1.1 connection with one request at a time. What its server sends is read into one
-// buffer, and never kept.
+// Conn is one HTTP/1.1 connection with one request at a time. Answers are read into one buffer, and never kept.
 type Conn struct {
 	nc       net.Conn
 	buf      []byte

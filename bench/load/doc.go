@@ -1,5 +1,5 @@
 // Package load sends chat requests at a constant arrival rate or as fast as a
-// number of connections allows, and measures what a client of a gateway feels.
+// number of connections allows, and measures answers as a client of a gateway sees them.
 //
 // The open mode is an open model: arrivals come from a timer that knows nothing
 // of the answers, and latency counts from the moment a request should have

@@ -68,7 +68,7 @@ type run struct {
 	clients map[*Conn]struct{}
 }
 
-// Run sends requests as the options say and gives what was measured. An error
+// Run sends requests as the options say and gives the measurements. An error
 // means that nothing could be measured; errors of single requests are counted
 // in the result.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -305,7 +305,7 @@ func (r *run) drop(c *Conn) {
 	r.mu.Unlock()
 }
 
-// closeAll ends what is still under way after the measured time.
+// closeAll ends requests that are still under way after the measured time.
 func (r *run) closeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

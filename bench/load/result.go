@@ -9,7 +9,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what one run measured.
+// Result is the result of one run.
 type Result struct {
 	Name        string    `json:"name,omitempty"`
 	URL         string    `json:"url"`

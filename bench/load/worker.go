@@ -161,7 +161,7 @@ func errorKind(err error) string {
 	return err.Error()
 }
 
-// window is what is known of the request under way.
+// window is the state of the request under way.
 type window struct {
 	start   time.Time
 	counted bool // begun in the measured time

@@ -16,7 +16,7 @@ type kind struct {
 	make  func(r *rand.Rand, o *Options) request
 }
 
-// request is one request and what it is worth.
+// request is one request and its expected charge.
 type request struct {
 	path       string
 	body       []byte

@@ -41,15 +41,15 @@ func (t *Tally) add(o Tally) {
 	t.CompletionTokens += o.CompletionTokens
 }
 
-// Truth is what the requests of a run must have cost.
+// Truth is the expected cost of the requests of a run.
 type Truth struct {
 	Sent     int64            `json:"sent"`
 	Billable Tally            `json:"billable"` // all requests that must be charged
 	Chat     Tally            `json:"chat"`     // the part of the chat model
 	Embed    Tally            `json:"embed"`    // the part of the embedding model
 	Kinds    map[string]Tally `json:"kinds"`
-	// Wrong counts answers that were not what the request asked for; such a
-	// run proves nothing about money. Examples says what was wrong.
+	// Wrong counts answers that do not fit the request; such a run proves nothing about
+	// money. Examples has the faults.
 	Wrong    int64    `json:"wrong"`
 	Examples []string `json:"examples,omitempty"`
 	Seconds  float64  `json:"seconds"`
@@ -159,7 +159,7 @@ func (d *driver) report() (stop func()) {
 	}
 }
 
-// Differences compares with what the upstream produced for the same requests,
+// Differences compares with the upstream's counts for the same requests,
 // counted from an empty start; none means that both books agree.
 func (t *Truth) Differences(s upstream.Stats) []string {
 	var list []string

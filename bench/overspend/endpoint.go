@@ -19,9 +19,9 @@ type Endpoint struct {
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
 
-	// Model is what the gateway calls the model; "": the endpoint is left out.
+	// Model is the gateway's name of the model; "": the endpoint is left out.
 	Model string
-	// Price is what the gateway charges, in 1e-9 USD.
+	// Price is the gateway's price, in 1e-9 USD.
 	Price upstream.Price
 }
 
@@ -80,7 +80,7 @@ func hiddenTools(e *Endpoint, directive string, cap int) map[string]any {
 	return body
 }
 
-// jobSeconds is how long what is ordered lasts.
+// jobSeconds is the length of an ordered track or video.
 const jobSeconds = 5
 
 func speechBody(e *Endpoint, directive string, _ int) map[string]any {
@@ -88,7 +88,7 @@ func speechBody(e *Endpoint, directive string, _ int) map[string]any {
 		"input": directive + " The small river moves past old stone houses, and nobody looks at it."}
 }
 
-// job says that what is sold outlives its request.
+// job says that the work outlives its request.
 func (e *Endpoint) job() bool { return e.Dialect == "job" }
 
 // EndpointNamed gives the endpoint of a name its model and price.

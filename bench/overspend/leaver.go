@@ -56,13 +56,13 @@ var Leavers = []Leaver{
 	{Name: "crowded", when: beforeHead, after: headWait, words: "delay_ms=60", slowWhole: "think_ms=60", crowd: true},
 }
 
-// scenario is what this client needs of the upstream; ok: it exists there.
+// scenario is the upstream's scenario for this client; ok: it exists there.
 func (l *Leaver) scenario(e *Endpoint) (words string, ok bool) {
 	if l.streams && !e.Stream {
 		return "", false
 	}
 	if e.job() && l.crowd {
-		return "", false // nobody's answer is read on: a job is carried on whoever leaves
+		return "", false // no answer is read on: a job is finished although its client leaves
 	}
 	if !e.Stream && !e.job() && l.slowWhole != "" {
 		return l.slowWhole, true

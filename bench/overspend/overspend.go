@@ -35,7 +35,7 @@ type Options struct {
 	Timeout     time.Duration
 	CrowdKey    string // who leaves them; empty: an account of their own
 	Rotate      bool   // each liar and leaver meet at one endpoint, in turn, instead of at all
-	Prompt      string // what the prompts end with; empty: some words
+	Prompt      string // the end of the prompts; empty: some words
 	Shared      bool   // all cells have one account, and are read one after the other
 	Remote      bool   // hosts other than this one are allowed
 	Books       Books
@@ -49,23 +49,23 @@ type Options struct {
 type Books interface {
 	// Open makes an account with the run's balance and gives a key of it.
 	Open(ctx context.Context, cell string) (key string, err error)
-	// Read says what is left; known is false where the gateway cannot tell.
+	// Read gives the balance; known is false where the gateway cannot tell.
 	Read(ctx context.Context, cell string) (f Funds, err error)
 }
 
-// Funds are what an account has and owes.
+// Funds are the balance and the debt of an account.
 type Funds struct {
 	Known bool
 	Open  bool // something is still held
 	Left  int64
 	Debt  int64
-	// Key is what the key used, where the gateway tells that: debt that the
+	// Key is the usage of the key, where the gateway tells that: debt that the
 	// account paid is not the key's. -1: unknown, and all that left the account
 	// counts against the key's limit.
 	Key int64
 }
 
-// Cell is what came of one liar, one leaver and one endpoint.
+// Cell is the outcome of one liar, one leaver and one endpoint.
 type Cell struct {
 	Endpoint string `json:"endpoint"`
 	Liar     string `json:"liar"`
@@ -83,7 +83,7 @@ type Cell struct {
 	Charged int64 `json:"charged_nano"`
 	Debt    int64 `json:"debt_nano"`
 	Lost    int64 `json:"lost_nano"`  // within the cap, neither charged nor owed
-	Above   int64 `json:"above_nano"` // charged beyond what was made
+	Above   int64 `json:"above_nano"` // charged beyond the real output
 	Each    int64 `json:"lost_each_nano"`
 	// Unknowable is what of the made tokens nobody but the upstream can know:
 	// hidden ones that no usage tells, and those of answers that were left when
@@ -94,7 +94,7 @@ type Cell struct {
 	// Undelivered: every attempt failed without an answer that could be given to
 	// a client, translated where it had to be. Those are the operator's.
 	Undelivered bool `json:"undelivered,omitempty"`
-	// Breaks: what the upstream made was of no use, so that nobody paid for it but the operator.
+	// Breaks: the upstream's result was of no use, so that only the operator paid for it.
 	Breaks bool   `json:"breaks,omitempty"`
 	Note   string `json:"note,omitempty"`
 
@@ -102,7 +102,7 @@ type Cell struct {
 	liar     *Liar
 	leaver   *Leaver
 	id       string
-	before   int64 // what a shared account had
+	before   int64 // a shared account's balance
 }
 
 // Result of a run.
@@ -118,7 +118,7 @@ type Result struct {
 
 const defaultTimeout = 20 * time.Second
 
-// Run goes through all cells. What cannot be read is said in a cell's note.
+// Run goes through all cells. A cell's note names the values that cannot be read.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.URL != "" {
 		o.URLs = append(o.URLs, o.URL)
@@ -384,9 +384,9 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Undelivered = c.Errors == c.Sent || translated && c.liar.whole != ""
 	switch {
 	case c.leaver.crowd && c.Left > 0:
-		// Nobody read on: what came in the moments before the upstream noticed was
-		// not counted, and an estimate was charged. An upstream whose whole answer
-		// the kernel had taken by then does not even notice.
+		// The answer was not read on: tokens in the moments before the upstream noticed
+		// were not counted, and an estimate was charged. An upstream whose whole answer the
+		// kernel had taken by then does not even notice.
 		c.Unknowable = c.Made.WithinCap * c.endpoint.Price.Completion
 	case c.liar.silent:
 		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion

@@ -1,6 +1,6 @@
-// Package relay is the bare fasthttp relay of the comparison: it forwards
-// every request with nothing in between, and shows what the library itself
-// costs. Nothing else may be added to it.
+// Package relay is the bare fasthttp relay of the comparison: it forwards every request
+// with nothing in between, and shows the cost of the library itself. Nothing else may be
+// added to it.
 package relay
 
 import (

@@ -77,7 +77,7 @@ func (c *Cut) Refuse(on bool) {
 }
 
 // Hole swallows everything in both directions while connections stay, until it
-// is called with false; what was swallowed is lost, so all are cut then.
+// is called with false; the swallowed bytes are lost, so all are cut then.
 func (c *Cut) Hole(on bool) {
 	c.hole.Store(on)
 	if !on {

@@ -177,7 +177,7 @@ func (r *Redis) end(sig syscall.Signal) {
 	r.process = nil
 }
 
-// Freeze stops the server in the middle of what it does: connections stay,
+// Freeze stops the server in the middle of its work: connections stay,
 // answers do not come. Thaw lets it go on.
 func (r *Redis) Freeze() { r.signal(freeze) }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// answer is what the model says, before a dialect gives it a wire format.
+// answer is the model's answer, before a dialect gives it a wire format.
 type answer struct {
 	id      string
 	model   string
@@ -63,7 +63,7 @@ const (
 	tokenBytes  = 4 // " the"
 )
 
-// answerFor decides what the model says to a chat or messages request.
+// answerFor decides the model's answer to a chat or messages request.
 func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 	s := c.srv
 	n := s.ids.Add(1)

@@ -88,7 +88,7 @@ const (
 const (
 	// BenchSpeechBytes is the size of the megabyte, to the last whole frame of its sound.
 	BenchSpeechBytes = 1 << 20
-	benchSoundPiece  = 16 << 10 // of the megabyte, as servers write what they have encoded
+	benchSoundPiece  = 16 << 10 // of the megabyte, as servers write encoded pieces
 	benchPacedPiece  = 2 << 10  // half a second of sound at 32 kbit/s
 	benchPacedPieces = 10
 	benchPacedGap    = 5 * time.Millisecond
@@ -172,7 +172,7 @@ func (c *conn) benchPaced() error {
 // BenchRPCPath is where the measured node listens.
 const BenchRPCPath = "/v1/rpc"
 
-// Requests of the measurements, and what is asked for.
+// Requests of the measurements, and the sizes of their answers.
 const (
 	// BenchRPCLarge is the size of the result of eth_getLogs in bytes, about.
 	BenchRPCLarge = 100 << 20

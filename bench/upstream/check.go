@@ -47,7 +47,7 @@ func (f Flaw) failure() failure {
 	return failure{kind: "invalid_request_error", text: f.Text, code: f.Code, param: f.Param}
 }
 
-// Clouds decides who may enter the simulated clouds.
+// Clouds checks the credentials of callers of the simulated clouds.
 type Clouds interface {
 	// Now is the clock of the clouds.
 	Now() time.Time

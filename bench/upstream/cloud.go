@@ -139,7 +139,7 @@ func (c *conn) vertex(path, _ string) (string, *Refusal) {
 	}
 	c.req.anthropic, c.req.cloud = []byte("2023-06-01"), true
 	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")
-	// A version such as @20250929 is none of the words that say what goes wrong.
+	// A version such as @20250929 must not be read as scenario words.
 	c.setBody("model", modelVersion.ReplaceAllString(model, "-$1"))
 	return "/v1/messages", nil
 }

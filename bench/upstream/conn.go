@@ -183,7 +183,7 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
-// cut ends the connection in the middle: fin leaves what was sent readable,
+// cut ends the connection in the middle: fin leaves the sent bytes readable,
 // rst is a reset.
 func (c *conn) cut(how string) {
 	if how == "rst" {
@@ -236,7 +236,7 @@ var (
 // readRequest fills c.req with the next request. It keeps bytes of a following
 // request for the next call.
 func (c *conn) readRequest() error {
-	// What is left of a pipelined request moves to the front.
+	// The rest of a pipelined request moves to the front.
 	c.held = copy(c.in, c.in[c.used:c.held])
 	c.used = 0
 	end := -1

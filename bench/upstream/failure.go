@@ -10,7 +10,7 @@ type failure struct {
 	param string
 }
 
-// failureFor is what a real server says with this status. The texts hold an
+// failureFor is a real server's answer with this status. The texts hold an
 // organisation and a host on purpose: neither may reach a gateway's client.
 func failureFor(sc *Scenario, model string) failure {
 	switch sc.Kind {

@@ -152,8 +152,8 @@ type googleAnswer struct {
 // signingModel are the models that sign their calls and thoughts.
 var signingModel = regexp.MustCompile(`^gemini-[3-9](\.\d+)?-`)
 
-// signature is what comes with the first call, and behind a text that was thought
-// about.
+// signature is the thoughtSignature of the first call, and of the end of a text with
+// reasoning.
 func (g *googleAnswer) signature() string {
 	return `"thoughtSignature": "` + base64.StdEncoding.EncodeToString([]byte("simulated-"+g.id)) + `"`
 }
@@ -380,7 +380,7 @@ func (s *googleStream) last(i int) {
 	s.send(s.running(b, true), 0)
 }
 
-// running is the usage that every event has, up to what was sent.
+// running is the usage that every event has, up to the sent tokens.
 func (s *googleStream) running(b []byte, last bool) []byte {
 	usage := s.x.sc.Usage
 	switch {

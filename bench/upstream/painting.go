@@ -257,7 +257,7 @@ type brush struct {
 	seed   uint64
 }
 
-// gallery keeps what was painted: the same request gives the same bytes.
+// gallery caches paintings: the same request gives the same bytes.
 var gallery struct {
 	mu   sync.Mutex
 	list map[brush][]byte
@@ -296,7 +296,7 @@ func paint(w, h int, format string, seed uint64) []byte {
 		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, m)
 	}
 	if err != nil {
-		panic(err) // it encodes into memory what it made itself
+		panic(err) // it encodes its own picture into memory
 	}
 	if gallery.list == nil || len(gallery.list) >= maxGallery {
 		gallery.list = map[brush][]byte{}

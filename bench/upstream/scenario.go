@@ -78,7 +78,7 @@ type Scenario struct {
 	Hang       bool   `key:"hang"`
 	HoldAfter  Count  `key:"hold_after"`
 
-	// How the answer lies about what it costs, or hides it. RunOn: it is produced to its end, and its
+	// How the answer misstates its cost, or hides it. RunOn: it is produced to its end, and its
 	// maker paid, when the peer left. Heard is how many seconds a transcription says that its sound has
 	// (none: it does not say), Finish the finishReason of Google's answers, and of responses failed or
 	// content_filter. Hosted: tools of the server's own in a body of responses are carried out. Stray: so
@@ -128,7 +128,7 @@ var presets = map[string]string{
 	"tool":      "tool=1",
 }
 
-// field is where the value of a key goes, and what it may be.
+// field is the place of a key's value, and its allowed values.
 type field struct {
 	at int
 	of []string // allowed words; nil: any value of its type

@@ -21,7 +21,7 @@ type Options struct {
 	Models []string
 	// Key, when set, is demanded as bearer token or x-api-key.
 	Key string
-	// Scenario is what every request starts from.
+	// Scenario is the default scenario of every request.
 	Scenario Scenario
 	// Faults are drawn for every request, the first hit wins.
 	Faults []Fault
@@ -33,9 +33,10 @@ type Options struct {
 	Keep int
 	// Price is what Made counts with; zero: tokens only.
 	Price Price
-	// Check refuses what a vendor would; nil: what can be answered is answered.
+	// Check refuses requests that a vendor would refuse; nil: all that can be answered are
+	// answered.
 	Check func(*Call) Flaw
-	// Clouds are who may enter the simulated clouds; nil: everybody.
+	// Clouds checks callers of the simulated clouds; nil: all may enter.
 	Clouds Clouds
 }
 
@@ -170,7 +171,7 @@ func (s *Server) AccountFile() (string, error) {
 	return s.file("account.json", s.options.Clouds.ServiceAccount("https://oauth2.googleapis.com/token"))
 }
 
-// StartAll serves an enclave beside the upstream, and gives what the demonstration's config has to know:
+// StartAll serves an enclave beside the upstream, and gives the values for the demonstration's config:
 // addresses without a path, and files that are there until Close.
 func (s *Server) StartAll() (where map[string]string, err error) {
 	base, err := s.Start()
@@ -323,8 +324,8 @@ func (s *Server) nodeOptions(name string) chain.NodeOptions {
 	return o
 }
 
-// FirstPayment is what whoever tries a gateway before this server may pay with: a wallet,
-// whose key is nobody's secret, and 5 USD that it signed for.
+// FirstPayment is a payment for a first try of a gateway before this server: a wallet,
+// whose key is public, and 5 USD that it signed for.
 type FirstPayment struct {
 	Key, Address string
 	Header       string // of version 2 of x402, PAYMENT-SIGNATURE

@@ -195,7 +195,7 @@ func (s *Server) Last() []Received {
 	return append([]Received(nil), s.truth.last...)
 }
 
-// Reset forgets what was counted and kept.
+// Reset clears the counts and all stored results.
 func (s *Server) Reset() {
 	s.truth.reset()
 	s.mu.Lock()
@@ -287,7 +287,7 @@ func (r Remote) Stats(ctx context.Context) (s Stats, err error) {
 	return s, r.getJSON(ctx, "stats", &s)
 }
 
-// Made is what an id cost.
+// Made is the cost of an id.
 func (r Remote) Made(ctx context.Context, id string) (m Made, err error) {
 	return m, r.getJSON(ctx, "made/"+id, &m)
 }

@@ -124,7 +124,7 @@ func (e *EVM) call(params json.RawMessage, head int64, v View) Reply {
 	return e.token(data[:8], data[8:], block, v)
 }
 
-// magic is what isValidSignature gives for a good one.
+// magic is the answer of isValidSignature for a good one.
 const magic = "0x1626ba7e00000000000000000000000000000000000000000000000000000000"
 
 // signedCall is isValidSignature(bytes32,bytes) of a contract for which a key signs.
@@ -283,7 +283,7 @@ func (f *logFilter) fits(topics []string) bool {
 	return true
 }
 
-// fits: null fits everything, a list what it has.
+// fits: null fits everything, a list its entries.
 func fits(want json.RawMessage, got string) bool {
 	if string(want) == "null" {
 		return true

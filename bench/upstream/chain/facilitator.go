@@ -65,7 +65,7 @@ func (f *Facilitator) FeePayer() string {
 	return nameOf(keys[len(keys)-1])
 }
 
-// Answer does what is asked, and gives what it says.
+// Answer runs a request, and gives its answer.
 func (f *Facilitator) Answer(method, call string, body []byte) (status int, answer []byte) {
 	switch method + " " + call {
 	case "GET supported":

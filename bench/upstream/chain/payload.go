@@ -11,9 +11,9 @@ import (
 	"github.com/mr-tron/base58"
 )
 
-// This file reads what a facilitator is sent, strictly.
+// This file reads the requests to a facilitator, strictly.
 
-// requirements are what a seller asks for.
+// requirements are the requirements of a seller.
 type requirements struct {
 	Scheme, Network, Amount, Asset, PayTo string
 	MaxTimeoutSeconds                     int64
@@ -142,7 +142,7 @@ func (p *Payment) readSolana(raw json.RawMessage) error {
 		return fmt.Errorf("transaction: %w", err)
 	}
 	if msg, err := readMessage(p.wire); err == nil {
-		_, _, _, p.Payer, _, _ = msg.transfer() // check says what is wrong
+		_, _, _, p.Payer, _, _ = msg.transfer() // check reports the fault
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ type solanaOptions struct {
 func (n *solanaNode) options() (o solanaOptions) {
 	for _, raw := range n.list {
 		if len(raw) > 0 && raw[0] == '{' {
-			_ = json.Unmarshal(raw, &o) // what has another type is not there
+			_ = json.Unmarshal(raw, &o) // a value of another type is ignored
 		}
 	}
 	return o

@@ -28,7 +28,7 @@ const (
 	PlainReply   = "plain-reply"  // it answers in the clear
 	ForgedSig    = "forged-sig"   // somebody else signed for the answer
 	WrongHash    = "wrong-hash"   // it signed for another answer
-	NoUsage      = "no-usage"     // it does not say what it used
+	NoUsage      = "no-usage"     // it reports no usage
 	NoHeader     = "no-header"    // it does not say that it decrypted
 	NoSignature  = "no-signature"
 	KnownMarker  = "FAREBOX-ENCLAVE-MARKER" // is in every plain reply
@@ -45,11 +45,11 @@ type Options struct {
 	JudgeLie string // of the judge of devices: fail, nonce, forged, expired
 	Version  int    // of quotes; default 4
 	Devices  int    // default 1; below 0: none
-	// VMConfig is what a report says of the machine; default {"spec_version":1}.
+	// VMConfig is the description of the machine in a report; default {"spec_version":1}.
 	VMConfig string
 	Key      string // bearer token; empty: none is asked for
 	Now      func() time.Time
-	// CollateralFor is how long what is published holds; default 30 days.
+	// CollateralFor is how long the collateral holds; default 30 days.
 	CollateralFor time.Duration
 	Published     Published
 	// Share gives several enclaves one authority, as all of Intel's have.
@@ -72,7 +72,7 @@ type Enclave struct {
 	mu       sync.Mutex
 	lie      string
 	others   []*Enclave // behind this one
-	away     bool       // of what is published
+	away     bool       // the collateral is not served
 	answers  map[string]signed
 	order    []string
 	requests []*Request     // the last ones
@@ -88,10 +88,10 @@ type Request struct {
 	Answer []byte   // every byte that was sent
 }
 
-// signed is what an enclave keeps of an answer.
+// signed is an enclave's record of an answer.
 type signed struct{ text, signature string }
 
-// What is kept at most: answers to be asked for, and requests to be looked at.
+// Bounds on stored records: answers to be asked for, and requests for tests.
 const (
 	keptAnswers  = 4096
 	keptRequests = 1 << 14
@@ -169,7 +169,7 @@ func (e *Enclave) measure() {
 	}
 }
 
-// domain is what the next quote says.
+// domain is the trust domain in the next quote.
 func (e *Enclave) domain(data [64]byte) *Domain {
 	d := &Domain{Version: e.o.Version, ReportData: data}
 	sum := sha256.Sum256([]byte(e.compose))
@@ -251,7 +251,7 @@ func (e *Enclave) Calls(path string) int {
 	return e.calls[path]
 }
 
-// Collateral is what is published of its machine, as a file.
+// Collateral is the collateral of its machine, as a file.
 func (e *Enclave) Collateral() ([]byte, error) {
 	c, err := e.machine.collateral(e.published())
 	if err != nil {

@@ -34,7 +34,7 @@ func newMachine(a *authority, now time.Time) (*machine, error) {
 	return m, err
 }
 
-// Domain is what a quote says of a trust domain.
+// Domain is a quote's description of a trust domain.
 type Domain struct {
 	Version    int // of the quote; default 4
 	Debug      bool
@@ -73,7 +73,7 @@ func sized(n int, text string) []byte {
 	return b
 }
 
-// body is what is measured of the domain.
+// body is the measurement of the domain.
 func (d *Domain) body() []byte {
 	module := d.Module
 	if module == [2]byte{} {

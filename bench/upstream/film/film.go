@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Film is what is to be made. Zero values stand for 24 pictures a second of 320 by 180.
+// Film describes a video to make. Zero values stand for 24 pictures a second of 320 by 180.
 type Film struct {
 	Length        time.Duration // in milliseconds; at least one picture is made
 	Width, Height int           // even numbers, at most 4096

@@ -33,7 +33,7 @@ func (w *writer) bytes(b ...byte) {
 	w.b, w.free = append(w.b, b...), 0
 }
 
-// unit ends what was written and makes a unit of it: three bytes below 4 in a row would
+// unit ends the written bits and makes a unit of them: three bytes below 4 in a row would
 // look like the beginning of another one.
 func (w *writer) unit() (b []byte) {
 	w.bits(1, 1)

@@ -19,8 +19,8 @@ import (
 	"farebox/bench/upstream"
 )
 
-// The names that simulated clouds know. What they sign and accept is of no use
-// anywhere else.
+// The names that simulated clouds know. Their signatures and tokens are of no use anywhere
+// else.
 const (
 	AWSAccessKey = "AKIDSIMULATED"
 	AWSSecretKey = "simulated/secret+key"
@@ -253,7 +253,7 @@ func (i *Identity) Token(body, at string) (int, string) {
 	return 200, string(answer)
 }
 
-// Enter asks who comes, as the vendors document it.
+// Enter checks the caller's credential, as the vendors document it.
 func (i *Identity) Enter(cloud string, r *upstream.CloudRequest) *upstream.Refusal {
 	switch cloud {
 	case "azure":

@@ -57,7 +57,7 @@ func (c *responseCheck) required(o gjson.Result, path string, names ...string) {
 	}
 }
 
-// known refuses what an object may not have.
+// known refuses members that an object may not have.
 func (c *responseCheck) known(o gjson.Result, path string, names ...string) {
 	o.ForEach(func(key, _ gjson.Result) bool {
 		if !slices.Contains(names, key.Str) {

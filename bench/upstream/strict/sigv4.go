@@ -21,7 +21,7 @@ const (
 	awsTolerance = 5 * time.Minute
 )
 
-// signedRequest is what a signature covers.
+// signedRequest is the signed part of a request.
 type signedRequest struct {
 	*upstream.CloudRequest
 	now                 time.Time
