@@ -37,15 +37,14 @@ type Asked struct {
 	Name string
 	Good string // the answer in short; empty: Err
 	Err  error  // the fault and its remedy, without secrets
-	// Status is the last one that it answered, 0: none.
+	// Status is that of the last answer; 0: it did not answer.
 	Status int
 	Took   time.Duration
 }
 
-// Ask asks every upstream of a config once, in its order, for something that
-// costs nothing: for its models, and a blockchain node for its chain. It tells
-// a wrong key, a wrong address and an unreachable host from each other before
-// customers meet them.
+// Ask asks every upstream of a config once, in its order, for something that costs nothing:
+// for its models, and a blockchain node for its chain. It distinguishes a wrong key, a
+// wrong address and an unreachable host before customers meet them.
 func Ask(cfg *config.Config) []Asked {
 	return askAll(questionsOf(cfg, func(string, string) bool { return true }))
 }
@@ -227,7 +226,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		return "", err
 	}
 	if endpoint == "" && (status == 404 || status == 405) {
-		// What makes pictures only need not list any models.
+		// Upstreams that only make pictures need not list any models.
 		return fmt.Sprintf("answers (%d to GET /models); its key was not checked", status), nil
 	}
 	if status == 404 || status == 405 {
@@ -247,8 +246,8 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 	return judged(status, body, a.headers)
 }
 
-// misplaced is the error of a base_url with nothing below it; where the
-// endpoints stand below /v1 it says so.
+// misplaced is the error of a base_url with nothing below it; if the endpoints are below
+// /v1 it says so.
 func (a *asker) misplaced(u *config.Upstream, status int) error {
 	if !strings.HasSuffix(a.base, "/v1") && !strings.HasPrefix(u.BaseURL, "unix:") {
 		v1 := *a
@@ -359,7 +358,7 @@ func unreachable(err error) error {
 		return errors.New("it does not answer in time: check the address, firewalls and timeouts.connect")
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "malformed HTTP"):
-		// Which of them depends on how far the question had come.
+		// The failure depends on how far the request had come.
 		return errors.New("it closes the connection or does not speak HTTP: check the port, and https:// or http://")
 	case errors.As(err, &number):
 		return fmt.Errorf("it cannot be reached: %w", number)

@@ -18,8 +18,8 @@ type Balance struct {
 	Amount   string `json:"amount"` // decimal
 }
 
-// BalanceAt asks an upstream of a config for the operator's balance there, over its connection settings. Only OpenRouter
-// and DeepSeek tell it. Errors have no words of the upstream.
+// BalanceAt asks an upstream of a config for the operator's balance there, over its connection settings. Only
+// OpenRouter and DeepSeek report it. Errors have no words of the upstream.
 func BalanceAt(ctx context.Context, cfg *config.Config, upstream string) ([]Balance, error) {
 	for i := range cfg.Upstreams {
 		if u := &cfg.Upstreams[i]; u.Name == upstream {
@@ -42,8 +42,8 @@ func BalanceAt(ctx context.Context, cfg *config.Config, upstream string) ([]Bala
 
 var errNoBalance = errors.New("the provider tells no balance, or none that farebox can read")
 
-// balanceForms are where providers tell a balance. OpenRouter shows credits only to management keys, and to others what
-// is left of the key's limit. DeepSeek has it beside its API.
+// balanceForms are the providers' endpoints for a balance. OpenRouter shows credits only to management keys, and to
+// others what is left of the key's limit. DeepSeek has it beside its API.
 var balanceForms = []struct {
 	path string
 	root bool // the path begins at the root of the host

@@ -145,7 +145,7 @@ func tryExports(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
-// checkMedia warns of nodes that could not hand out what another of them has made.
+// checkMedia warns of nodes that cannot serve each other's results.
 func checkMedia(out io.Writer, cfg *config.Config) {
 	if cfg.MediaApart() && cfg.MakesJobs() {
 		fmt.Fprintln(out, "  media: every node stores its own results only; for several nodes, set media.s3 or a "+

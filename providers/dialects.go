@@ -29,20 +29,20 @@ import (
 // spoken holds the adapters of one dialect by capability; package config has its settings
 // under the same name.
 type spoken struct {
-	chat dialect.Dialect // nil: none
+	chat dialect.Dialect // nil: no chat
 	// natives speak the forms that such upstreams take as their clients write them.
 	natives [dialect.FormKinds]dialect.Dialect
-	picture image.Dialect  // nil: none
-	speaker audio.Speaker  // nil: none
-	jobs    queue.Dialect  // nil: none
-	listens audio.Listener // nil: none
-	// headers are on every request that has none of the same name from the operator.
+	picture image.Dialect  // nil: no images
+	speaker audio.Speaker  // nil: no speech
+	jobs    queue.Dialect  // nil: no jobs
+	listens audio.Listener // nil: no transcriptions
+	// headers are on every request, unless the operator sets one of the same name.
 	headers [][2]string
-	// unlisted says that models are not listed, and that a model which does not
-	// exist is told from a wrong credential.
+	// unlisted says that models are not listed, and that the error for a missing model
+	// differs from that for a wrong credential.
 	unlisted bool
 	// probe is an endpoint that refuses an empty request and charges nothing for
-	// it; empty: none.
+	// it; may be empty.
 	probe string
 }
 

@@ -84,8 +84,8 @@ func (c *Catalog) JobModel(upstream, name string, kind *config.JobKind) string {
 }
 
 // NewQueue makes the engine of jobs. catalog is the one that is in use when it is called;
-// hook is where an upstream may report a change of a job, nil: nowhere; most bounds what
-// was made, in bytes.
+// hook gives the URL at which an upstream may report a change of a job, may be nil; most
+// bounds a result, in bytes.
 func NewQueue(p *proxy.Proxy, c config.Fetch, catalog func() *Catalog, hook func(id string) string,
 	most int64) *queue.Engine {
 	return queue.New(queue.Options{

@@ -40,7 +40,7 @@ func SoundTargets(m *Model, list []*audio.Target) []*audio.Target {
 	return list
 }
 
-// speaking writes what only records of models that speak have (addendum 7.3, 7.4).
+// speaking writes the members of models that speak alone (addendum 7.3, 7.4).
 func (w *writer) speaking(s *config.Speech) {
 	w.texts("voices", s.Voices)
 	w.text("default_voice", s.DefaultVoice)
@@ -55,7 +55,7 @@ func (w *writer) speaking(s *config.Speech) {
 		w.number("retention_days", int64(c.Retention/(24*time.Hour)))
 		w.close()
 	}
-	// A hint that is not followed is not told of.
+	// A hint that is not followed is not listed.
 	for _, hint := range [...]struct {
 		name string
 		on   bool

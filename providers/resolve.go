@@ -21,7 +21,7 @@ const (
 	Trait
 	// Remapped: the named model was removed, another one takes its calls.
 	Remapped
-	// Gone: the named model was removed and none takes its calls: 410.
+	// Gone: the named model was removed and has no successor: 410.
 	Gone
 )
 
@@ -77,8 +77,8 @@ func (c *Catalog) Named(name []byte, typ string) bool {
 	return m != nil
 }
 
-// Default is the model of a type that serves requests which name none: the one
-// with the trait `default`, else the first that is there; nil if absent.
+// Default is the model of a type for requests that do not name a model: the one with the
+// trait `default`, else the first that is there; nil if absent.
 func (c *Catalog) Default(typ string) *Model {
 	if m := c.traits[typ]["default"]; m != nil && !removed(m, c.clock()) {
 		return m
@@ -97,7 +97,7 @@ func removed(m *Model, now time.Time) bool {
 	return d != nil && !d.RemovesAt.IsZero() && !now.Before(d.RemovesAt)
 }
 
-// successor is the model that takes the calls of a removed one; nil: none.
+// successor is the model that takes the calls of a removed one; nil if absent.
 func (c *Catalog) successor(m *Model) *Model {
 	d := m.Config.Deprecation
 	if !d.AutoRemap {

@@ -29,7 +29,7 @@ var kindNames = [Kinds]string{"", "connection", "dns", "tls", "timeout", "interr
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Kind is how the target failed.
+// Kind is the kind of the target's failure.
 func (t *Tried) Kind() Kind {
 	if t.Cause == proxy.ConnectFailed {
 		switch t.Words {

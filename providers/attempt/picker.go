@@ -12,7 +12,7 @@ import (
 const (
 	// MaxAttempts bounds how many targets one request may try.
 	MaxAttempts = 4
-	// maxTargets is how many targets a Picker can tell apart; a model or a network
+	// maxTargets bounds the targets of a Picker; a model or a network
 	// has at most as many.
 	maxTargets = 64
 	// probeShare is one in how many requests may go to a target because it has not
@@ -55,7 +55,7 @@ type Picker[T comparable, R Rule[T]] struct {
 	asked   T      // chosen and not yet reported on
 	again   bool   // …and to be asked once more: nothing was sent to it
 	resent  bool   // …which happens once
-	over    bool   // what follows from the last attempt is not another one
+	over    bool   // there is no further attempt after the last one
 }
 
 // Begin starts with an account's request (0: one of our own) for these targets.
@@ -63,9 +63,8 @@ func (p *Picker[T, R]) Begin(targets []T, account uint64) {
 	*p = Picker[T, R]{targets: targets, account: account}
 }
 
-// Next is the next target to try; none when there is no further one, or nothing
-// more to try after the last verdict. Every target must be reported on, with
-// Report or Pass.
+// Next is the next target to try; the zero T if there is no further one, or nothing more to
+// try after the last verdict. Every target must be reported on, with Report or Pass.
 func (p *Picker[T, R]) Next(nowNs int64) T {
 	var none T
 	if p.over || p.asks >= MaxAttempts {
@@ -98,7 +97,7 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 			p.any = true
 			return p.targets[i]
 		}
-		// Somebody else became its probe meanwhile.
+		// Another request became its probe meanwhile.
 	}
 	if p.any {
 		return t

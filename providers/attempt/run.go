@@ -4,16 +4,16 @@ import "time"
 
 // Work is the capability's part of a request's attempts.
 type Work[T any] interface {
-	// Fits prepares what t is to be asked. False: t cannot take the request, and
+	// Fits prepares the request to t. False: t cannot take the request, and
 	// nothing is learnt of its health.
 	Fits(t T, nowNs int64) bool
-	// Try asks t and reads as much of its answer as tells whether it is of use. No
+	// Try asks t and reads its answer far enough to know whether it is of use. No
 	// byte has gone to the client yet, so an answer that is broken is a failed
 	// attempt like any other: another target may do better, and it costs nothing.
 	Try(t T) Verdict
 }
 
-// Fitting is the next target that can take the request; none if absent.
+// Fitting is the next target that can take the request; the zero T if absent.
 func (p *Picker[T, R]) Fitting(w Work[T], nowNs int64) (t T) {
 	var none T
 	for {

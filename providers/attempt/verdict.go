@@ -1,15 +1,14 @@
-// Package attempt is how every capability comes to an answer: a [Picker] names
-// the targets of a request, one after the other, [Picker.Run] has them asked, and
-// a [Verdict] says what follows from an attempt at one: whether another target is
-// to be tried, what was learnt of the target's health, and the accounts it rests for.
+// Package attempt gets an answer for every capability: a [Picker] names the targets of a
+// request, one after the other, [Picker.Run] asks them, and a [Verdict] has the
+// consequences of an attempt: whether another target is tried, the effect on the target's
+// health, and the accounts it rests for.
 //
-// Statuses and causes decide. Text is a ground only where a vendor uses a code,
-// or a fixed sentence at the very start of its message, for nothing that a
-// client can cause: a dialect turns such an answer into the status that it
-// stands for before it asks [Judge].
+// Statuses and causes decide. Text is a ground only where a vendor uses a code, or a fixed
+// sentence at the very start of its message, for nothing that a client can cause: a dialect
+// turns such an answer into the status that it means before it asks [Judge].
 //
-// Out of scope: the words that clients get, money, and what an attempt
-// consists of.
+// Out of scope: the words that clients get, money, and the content of an
+// attempt.
 package attempt
 
 import (
@@ -19,7 +18,7 @@ import (
 	"farebox/proxy"
 )
 
-// Action is what follows an attempt.
+// Action is the consequence of an attempt.
 type Action uint8
 
 const (
@@ -43,7 +42,7 @@ const (
 	Good
 	// Bad: the target failed.
 	Bad
-	// Begun: the answer goes on; how it ends is reported at its end.
+	// Begun: the answer goes on; its end is reported later.
 	Begun
 )
 
@@ -58,7 +57,7 @@ const (
 	Everyone
 )
 
-// Verdict is what follows from an attempt. The zero value accepts the answer
+// Verdict has the consequences of an attempt. The zero value accepts the answer
 // and says nothing of the target.
 type Verdict struct {
 	Do     Action
@@ -127,8 +126,7 @@ type Tried struct {
 	At       time.Time
 }
 
-// Report tells a target's breaker. account is whose request it was, 0 for a
-// probe of our own.
+// Report updates a target's breaker. account is the request's, 0 for a probe of our own.
 func (v Verdict) Report(b *health.Breaker, account uint64, nowNs int64) {
 	switch v.Health {
 	case Good:

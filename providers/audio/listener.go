@@ -22,7 +22,7 @@ type Hearing struct {
 	Length      time.Duration // as routes has measured it
 	Language    string
 	Prompt      string
-	Temperature string // a number as the client wrote it; empty: none
+	Temperature string // a number as the client wrote it; empty: absent
 	// Detail wanted beside the text.
 	Segments, Words, Chars bool
 }
@@ -41,7 +41,7 @@ type Heard struct {
 	Text       string
 	Start, End float64
 	// Detail are further members of a segment as Whisper's models give them, as JSON;
-	// nil: the upstream gives none.
+	// nil: absent.
 	Detail *Detail
 }
 
@@ -62,7 +62,8 @@ type Listener interface {
 const maxHeard = 4 << 20
 
 // ReadVerbose reads OpenAI's json and verbose_json, which most servers have taken over:
-// {text, language, duration, segments, words, usage}. An object without text is none.
+// {text, language, duration, segments, words, usage}. An object without text is not a
+// transcript.
 func ReadVerbose(body []byte) *Transcript {
 	if !gjson.ValidBytes(body) {
 		return nil
@@ -142,7 +143,7 @@ func instant(v gjson.Result) float64 {
 // maxSeconds is more than any sound has.
 const maxSeconds = 1e9
 
-// Seconds is a length that an upstream says; 0: it says none that is one.
+// Seconds is a length in an upstream's answer; 0: absent or invalid.
 func Seconds(v gjson.Result) time.Duration {
 	n := v.Num
 	if v.Type == gjson.String { // as some servers write it

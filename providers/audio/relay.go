@@ -9,11 +9,11 @@ import (
 	"farebox/proxy"
 )
 
-// Listening gets what passes.
+// Listening gets the bytes of a relayed answer.
 type Listening interface {
 	// Pass is given bytes on their way to the client.
 	Pass(p []byte)
-	// End gets how it ended, once and before the client's last byte. whole says that
+	// End gets the outcome, once and before the client's last byte. whole says that
 	// all of the sound was there.
 	End(cause proxy.Cause, whole bool)
 }
@@ -65,8 +65,8 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 }
 
 // Spoken is how many code points of a text were spoken whose rest was not: those of the
-// pieces that came whole, where it was asked for in pieces. The next one may have been
-// refused for its text.
+// complete pieces, if it was asked for in pieces. The next one may have been refused for
+// its text.
 func (ss *SpeechStream) Spoken() int64 { return ss.series.spoken }
 
 // keep keeps the end of an answer of events, whose last one says that it is whole.

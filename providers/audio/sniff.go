@@ -16,7 +16,7 @@ const (
 )
 
 const (
-	// enough is how many bytes tell every format, mp3Tag apart.
+	// enough is how many bytes distinguish all formats, mp3Tag apart.
 	enough = 12
 	// mostHead bounds the bytes read before the kind of an answer must be clear.
 	mostHead = 64 << 10

@@ -22,7 +22,7 @@ type Speech struct {
 	Format        string // one of config.SpeechFormats
 	Speed         []byte // a number as the client wrote it; nil: 1
 	Language      string
-	Prompt        []byte // a JSON string; nil: none
+	Prompt        []byte // a JSON string; nil: absent
 	Temperature   []byte // as Speed
 	TopP          []byte
 	Stream        bool // the client wants to hear its beginning before its end is made
@@ -41,7 +41,7 @@ type Speaker interface {
 // Target is one upstream that serves a model of sound. Immutable.
 type Target struct {
 	Upstream string // the operator's label, for logs and metrics only
-	Router   string // what clients read of it
+	Router   string // the name that clients see
 	Model    string // the model's name there
 	Speaker  Speaker
 	Listener Listener

@@ -53,7 +53,7 @@ func (w *Whole) run(one attempt.Work[*Target], targets []*Target, account uint64
 
 // question is the request to one target.
 type question struct {
-	ctx     *fasthttp.RequestCtx // nil: nobody waits
+	ctx     *fasthttp.RequestCtx // nil: no client waits
 	request proxy.Request
 	limit   time.Duration
 	most    int    // of an answer of 2xx, in bytes
@@ -125,7 +125,7 @@ func (w *Whole) exchange(t *Target, q *question) (status int, v attempt.Verdict)
 	return res.Status, attempt.Judge(res.Status, 0)
 }
 
-// disconnected is what follows from an attempt without a whole answer.
+// disconnected is the verdict on an attempt without a whole answer.
 func (w *Whole) disconnected(cause proxy.Cause, err error, sent bool) attempt.Verdict {
 	w.Cause, w.Err = cause, err
 	v := attempt.Lost(cause)

@@ -19,11 +19,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// headBytes is how much of a text tells UTF-16, and where a page may name its charset.
+// headBytes is the part of a text that is searched for UTF-16's zero bytes and for a page's
+// charset.
 const headBytes = 64 << 10
 
-// UTF8 is a text in UTF-8, without a byte order mark. Bytes that stand for nothing become
-// U+FFFD.
+// UTF8 is a text in UTF-8, without a byte order mark. Invalid bytes become U+FFFD.
 func UTF8(text []byte, contentType string) []byte {
 	if e := Of(text, contentType); e != nil {
 		if out, err := e.NewDecoder().Bytes(text); err == nil {
@@ -36,7 +36,7 @@ func UTF8(text []byte, contentType string) []byte {
 // Of is the charset of a text; nil: UTF-8. A byte order mark says so for certain, then zero
 // bytes, then that all is valid UTF-8. The charset that the server or the page declares holds
 // when the bytes can be in it. Servers say ISO-8859-1 of everything, so that a script such as
-// Cyrillic is believed more.
+// Cyrillic counts more.
 func Of(text []byte, contentType string) encoding.Encoding {
 	if e := utf16(text); e != nil || bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		return e
@@ -54,7 +54,7 @@ func Of(text []byte, contentType string) encoding.Encoding {
 }
 
 // utf16 goes by the byte order mark, and by zero bytes on one side: those of markup, spaces and
-// Latin letters. nil: it is something else.
+// Latin letters. nil: it is another charset.
 func utf16(text []byte) encoding.Encoding {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)

@@ -33,7 +33,7 @@ const (
 // awsKeys are one set of AWS credentials.
 type awsKeys struct{ access, secret, session string }
 
-// signing is what requests are signed with, swapped as a whole.
+// signing is the key for signatures, swapped as a whole.
 type signing struct {
 	keys awsKeys
 	mark uint64
@@ -157,7 +157,7 @@ func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.with.Load().mark != q.Mark {
-		return true // somebody met this refusal before
+		return true // another request met this refusal before
 	}
 	g.checkClock(date)
 	if g.file != nil {

@@ -28,9 +28,9 @@ type Aged interface {
 type Kind uint8
 
 const (
-	// None: a fixed header, or nothing, proves who asks.
+	// None: a fixed header, or no header, identifies us.
 	None Kind = iota
-	// TokenFile is a token that something else keeps fresh in a file.
+	// TokenFile is a token that another program keeps fresh in a file.
 	TokenFile
 	// ServiceAccount is a token that is got with the key of a service account.
 	ServiceAccount

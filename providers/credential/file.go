@@ -16,8 +16,8 @@ const (
 	// filePoll is how often a file is looked at. A new token is there long before
 	// the old one ends, and a refused one has the file read at once.
 	filePoll = time.Second
-	// settle is how long a file must have been left alone to be believed: not
-	// everybody who writes one does it in one step.
+	// settle is how long a file must be unchanged before it is read: not every writer
+	// writes in one step.
 	settle = 20 * time.Millisecond
 	// leeway is how long a token is shown beyond the expiry that is in it: our
 	// clock may be off, and the upstream judges.

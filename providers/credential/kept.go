@@ -32,10 +32,10 @@ const (
 // fresh is a token as its source gives it.
 type fresh struct {
 	value   string
-	expires time.Time // zero: nobody knows
+	expires time.Time // zero: unknown
 }
 
-// source is where tokens come from. One goroutine at a time uses it.
+// source fetches tokens. One goroutine at a time uses it.
 type source interface {
 	// get gives the token that holds now. An error names no secret.
 	get(ctx context.Context) (fresh, error)
@@ -174,7 +174,7 @@ func (k *tokenCache) nothing(t *token) error {
 // for one renewal.
 func (k *tokenCache) Refused(q *proxy.Unproven, status int, _ []byte) bool {
 	if status != 401 {
-		return false // who asks is known, and may not
+		return false // the caller is known, and lacks a right
 	}
 	newer := func() bool {
 		t := k.shown.Load()

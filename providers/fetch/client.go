@@ -50,12 +50,12 @@ type Options struct {
 	// PerHost is how many requests one host gets at once; others wait in the same
 	// way. 0: any number.
 	PerHost int
-	// Ports are reached on public addresses; none: 80 and 443.
+	// Ports are the allowed ports on public addresses; empty: 80 and 443.
 	Ports []uint16
-	// Redirects is how many are followed; 0: 3, below 0: none.
+	// Redirects bounds the redirects; 0: 3, below 0: none.
 	Redirects int
 	// Accept, when set, judges the first bytes, at most 512: false ends the
-	// fetch. Types and names that the sender claims are not asked.
+	// fetch. Types and names that the sender claims are ignored.
 	Accept func(first []byte) bool
 	// Resolver replaces the system's; for tests.
 	Resolver *net.Resolver
@@ -112,7 +112,7 @@ func New(o Options) *Client {
 }
 
 // DialContext connects to what address names, unless that is not on the public
-// internet: for what speaks for itself, such as a browser's proxy.
+// internet: for callers with their own protocol, such as a browser's proxy.
 func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -158,7 +158,7 @@ func (e *Error) Error() string { return e.Text() }
 // Text is the message to a client.
 func (e *Error) Text() string { return texts[e.Reason] }
 
-// Get reads what rawURL points to, at most most bytes. The error is an *Error,
+// Get reads the file of rawURL, at most most bytes. The error is an *Error,
 // or ctx's.
 func (c *Client) Get(ctx context.Context, rawURL string, most int64) ([]byte, error) {
 	if len(rawURL) > maxURL {

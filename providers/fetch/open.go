@@ -11,11 +11,10 @@ import (
 	"farebox/config/fair"
 )
 
-// Open asks for what rawURL points to and gives its body while it comes, at most most
-// bytes, with the type that its server calls it. Unlike Get it has no time for all of it
-// but ctx's: a server that is silent for longer than Options.Limit is too slow. The body
-// must be closed. Errors are as those of Get; a body may turn out too large only while it
-// is read.
+// Open fetches rawURL and gives its body while it arrives, at most most bytes, with its
+// Content-Type. Unlike Get it has no time limit but ctx's: a server that is silent for
+// longer than Options.Limit is too slow. The body must be closed. Errors are as those of
+// Get; a body may turn out too large only while it is read.
 func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCloser, string, error) {
 	if len(rawURL) > maxURL {
 		return nil, "", &Error{Reason: BadURL}

@@ -100,8 +100,8 @@ func parse(rawURL string) (*url.URL, error) {
 // Final is where a link ends, behind its redirects: the address that others may be given in
 // its place. Each hop is one that is fetched from here, and each address of the last host is
 // public. The body is not read, and its status does not matter. Without a redirect it is the
-// link as it was. It protects who follows the address later only as far as names keep their
-// addresses and servers keep their word.
+// link as it was. It protects later users of the address only while names keep their
+// addresses and servers their redirects.
 func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	u, err := parse(rawURL)
 	if err == nil {

@@ -14,8 +14,8 @@ const (
 	// MaxCoolDown bounds how long an upstream's Retry-After keeps requests away:
 	// longer waits are more often a mistake than a promise.
 	MaxCoolDown = 2 * time.Minute
-	// MaxAlone bounds how long a target rests for what only one account's
-	// requests met: they may have caused it, and all others would wait for it.
+	// MaxAlone bounds how long a target rests for failures of one account's requests only:
+	// they may have caused it, and all others would wait for it.
 	MaxAlone = 5 * time.Second
 	// probeLimit is when a probe counts as lost, so that a request that was
 	// never reported on cannot close a target for good.
@@ -44,7 +44,7 @@ const (
 // String is the state's name in logs and metrics.
 func (s State) String() string { return [...]string{"closed", "open", "half_open"}[s] }
 
-// Held is what operators let through to a target.
+// Held is the operators' setting for a target.
 type Held uint32
 
 const (
@@ -74,35 +74,35 @@ type Change struct {
 // Breaker is the health of one target. Safe for concurrent use; while the
 // target is well, no method blocks, allocates or writes.
 //
-// A failure is reported with the account whose request met it. What only one
-// account met rests the target for MaxAlone at most; longer rests need another
-// account that meets it too, or a report of nobody (account 0): a failure that
-// no request can have caused, or a probe of our own.
+// A failure is reported with the account whose request met it. Failures of one account only
+// rest the target for MaxAlone at most; longer rests need a failure of another account too,
+// or a report without an account (0): a failure that no request can have caused, or a probe
+// of our own.
 type Breaker struct {
 	limit   int32         // failures in a row that open it; 0: never
 	openFor time.Duration // how long it then rests
 
 	failures atomic.Int32 // in a row
 	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: by the word of operators
-	probeNs  atomic.Int64 // when the request that finds out was let pass; 0: none is
+	probeNs  atomic.Int64 // when the probe was let pass; 0: no probe
 
 	failed atomic.Int64    // all failures
 	became [3]atomic.Int64 // changes by state
 	watch  atomic.Pointer[func(Change)]
 	held   atomic.Uint32
 
-	mu      sync.Mutex      // of what follows, and for changes of openNs and probeNs
+	mu      sync.Mutex      // guards the fields below, and changes of openNs and probeNs
 	half    bool            // a request was let pass after the rest
-	failing failureReporter // who met the failures in a row
+	failing failureReporter // the accounts that met the failures in a row
 	asking  failureReporter // the accounts that were asked to come back later
 
 	prober atomic.Uint64 // whose probe failed last
 	lastNs atomic.Int64  // …and when
 }
 
-// failureReporter is who met something since the last success.
+// failureReporter is the accounts that met failures since the last success.
 type failureReporter struct {
-	first  uint64 // 0: nobody yet
+	first  uint64 // 0: no account yet
 	shared bool   // others did, too
 }
 
@@ -156,7 +156,7 @@ func (b *Breaker) Hold(h Held) {
 	}
 }
 
-// Held is what operators let through.
+// Held is the operators' setting.
 func (b *Breaker) Held() Held { return Held(b.held.Load()) }
 
 // State at a time.
@@ -224,7 +224,7 @@ func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 
 // RestsForAnother says that all failures in a row were met by the requests of
 // one account, and that this is another one. Where nothing else can serve it,
-// it need not rest for what that account may have caused.
+// it need not rest for failures that the account may have caused.
 func (b *Breaker) RestsForAnother(account uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -325,5 +325,5 @@ func (b *Breaker) Released() {
 // Counts are all failures and how often the breaker opened.
 func (b *Breaker) Counts() (failures, opened int64) { return b.failed.Load(), b.became[Open].Load() }
 
-// Became is how often the breaker came to a state.
+// Became is how often the breaker changed to a state.
 func (b *Breaker) Became(s State) int64 { return b.became[s].Load() }

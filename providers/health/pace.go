@@ -32,7 +32,7 @@ const (
 // does not outweigh many. Safe for concurrent use, without locks; the zero value
 // is ready.
 type Pace struct {
-	lastNs  atomic.Int64 // of the last answer or failure; 0: none
+	lastNs  atomic.Int64 // of the last answer or failure; 0: no request yet
 	askedNs atomic.Int64
 	took    atomic.Uint64 // math.Float64bits of the doublings of 1 ns; 0: no answer yet
 	errors  atomic.Uint64 // the same of failures, 0 to 1
@@ -71,7 +71,7 @@ func (p *Pace) Ask(nowNs int64) {
 	}
 }
 
-// Cost is what waiting for the target comes to, in doublings. Of one that has
+// Cost is the expected wait for the target, in doublings. Of one that has
 // never answered (known is false) only its failures count. To a request
 // that may probe, a target that has not been asked for long costs less.
 func (p *Pace) Cost(nowNs int64, probes bool) (doublings float64, known bool) {

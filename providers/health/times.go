@@ -92,8 +92,8 @@ func OutcomeOf(status int) Outcome {
 	return Success + Outcome(status/100-2)
 }
 
-// Meter has the times of a target's requests by kind of answer and outcome. What a
-// target never had takes no room.
+// Meter has the times of a target's requests by kind of answer and outcome. Kinds without
+// requests take no memory.
 type Meter struct {
 	series [2][outcomes]atomic.Pointer[series]
 }

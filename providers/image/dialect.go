@@ -37,9 +37,9 @@ type Reach struct {
 // Run is one conversation with a target: one request, or several with waits in
 // between. One goroutine owns it.
 type Run interface {
-	// Next is given the answer to the last step, nil at first, and does one of
-	// three things: it fills s with the next step, returns the outcome, or
-	// returns why it has none. Answers of 300 and above come here, too.
+	// Next is given the answer to the last step, nil at first, and does one of three
+	// things: it fills s with the next step, returns the outcome, or returns the failure.
+	// It gets answers of 300 and above, too.
 	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
 	// Cancel fills s with the request that tells the upstream to stop, after
 	// the client left or a limit ran out; false if nothing is to be sent.
@@ -53,8 +53,8 @@ type Step struct {
 	Wait time.Duration
 	// Request goes to the run's target, unless URL is set.
 	Request proxy.Request
-	// URL is fetched through the guard instead: it is the upstream's word, and
-	// as hostile as a client's.
+	// URL is fetched through the guard instead: it is from the upstream, and as hostile as
+	// a client's.
 	URL string
 	// Most bounds the answer in bytes; 0: the largest images the run can make.
 	Most int

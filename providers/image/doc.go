@@ -1,4 +1,4 @@
-// Package image is what image upstreams speak: the request in our own terms
+// Package image is the dialects of image upstreams: the request in our own terms
 // ([Job]), the dialects that put it to an upstream and read its answer, and
 // the byte plumbing between base64 text and raw bytes.
 //

@@ -81,8 +81,8 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Warm prepares for WebP files that must be made here, in the background, and
-// tells done how long that took.
+// Warm prepares for WebP files that must be made here, in the background, and calls done
+// with the time that it took.
 func (e *Engine) Warm(done func(took time.Duration)) {
 	began := time.Now()
 	go func() {
@@ -99,12 +99,11 @@ func (e *Engine) Warm(done func(took time.Duration)) {
 // Held is how many bytes of answers are in memory.
 func (e *Engine) Held() int64 { return e.held.Used() }
 
-// Do carries j to its images, or says why there are none. ctx's client is
-// watched all the while; when it leaves, upstreams are told to stop unless
-// Job.Stay says that the images are wanted all the same. It is an account's job
-// for these targets: it takes one run, or several, side by side, when it wants more
-// images than its target makes in one. The Result's images are complete, of
-// Job.Format, and must be released.
+// Do carries j to its images, or says why there are none. ctx's client is watched all the
+// while; when it leaves, the requests at upstreams are cancelled unless Job.Stay says that
+// the images are wanted all the same. It is an account's job for these targets: it takes
+// one run, or several, side by side, when it wants more images than its target makes in
+// one. The Result's images are complete, of Job.Format, and must be released.
 func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account uint64) (*Result, *Failed) {
 	began := time.Now()
 	w := &work{e: e, ctx: ctx, job: j, targets: targets, account: account, ends: began.Add(e.o.Limit)}
@@ -140,7 +139,7 @@ type work struct {
 	alone atomic.Bool // it goes on without its client
 }
 
-// stays is asked when the client left: whether the job goes on.
+// stays asks once, when the client left, whether the job goes on.
 func (w *work) stays() bool {
 	w.left.Do(func() { w.alone.Store(w.job.Stay != nil && w.job.Stay()) })
 	return w.alone.Load()

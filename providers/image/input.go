@@ -14,11 +14,10 @@ func IsURL[T string | []byte](text T) bool {
 	return len(text) > 7 && (string(text[:7]) == "http://" || len(text) > 8 && string(text[:8]) == "https://")
 }
 
-// ReadText makes an Input of the raw content of a JSON string:
-// base64, with or without a data URL's prefix. The text is cleaned where it
-// stands, so memory holds it once: escapes and line ends go, what lies behind
-// the image's end goes, missing padding is an error. The error is a
-// *picture.Refusal of addendum 8.
+// ReadText makes an Input of the raw content of a JSON string: base64, with or without a
+// data URL's prefix. The text is cleaned in place, so memory holds it once: escapes, line
+// ends and trailing bytes go, missing padding is an error. The error is a *picture.Refusal
+// of addendum 8.
 func ReadText(quoted []byte) (Input, error) {
 	text, ok := cleanText(quoted)
 	if !ok || len(text) == 0 {

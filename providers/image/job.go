@@ -44,8 +44,8 @@ func (m Maybe[T]) Or(other T) T {
 // fields its upstream knows and leaves the others out. Its texts and inputs may
 // alias the client's body, which lives until the handler returns.
 type Job struct {
-	// Stay is asked once, when the client left, from any goroutine: true lets the
-	// job go on for nobody. nil: it ends.
+	// Stay is asked once, when the client left, from any goroutine: true lets the job go on
+	// without a client. nil: it ends.
 	Stay func() bool
 
 	// Owner is the customer whose turns its fetches and conversions take.

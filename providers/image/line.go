@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxText is the largest image as base64, with what stands around it: an
+	// maxText is the largest image as base64, with the JSON around it: an
 	// answer may have that for each image of the run.
 	maxText = maxImage/3*4 + 64<<10
 	// maxImage is the first size of an image in bytes that is too large.
@@ -42,7 +42,7 @@ type attemptRun struct {
 	picker picker
 	target *Target // the first to ask
 	reach  Reach
-	made   *Target // what made the images
+	made   *Target // the target that made the images
 	asked  *Target // the last one asked
 	want   int     // images that are wanted of it
 	n      int     // images of the run under way
@@ -134,7 +134,7 @@ func (a *attemptRun) Try(t *Target) attempt.Verdict {
 	return attempt.Judge(200, 0)
 }
 
-// judge is what follows from a run that failed.
+// judge is the verdict on a run that failed.
 func (a *attemptRun) judge(f *Failed) attempt.Verdict {
 	switch {
 	case f.Cause == proxy.TotalTimeout && !time.Now().Before(a.ends):
@@ -145,7 +145,7 @@ func (a *attemptRun) judge(f *Failed) attempt.Verdict {
 	return f.Failure.Verdict
 }
 
-// noteFailure keeps for the log how the target failed.
+// noteFailure records the target's failure for the log.
 func (a *attemptRun) noteFailure(f *Failed) {
 	t := attempt.Tried{Upstream: f.Target.Upstream, Status: a.reply.Status, Cause: f.Cause, At: time.Now()}
 	switch {
@@ -297,8 +297,8 @@ func (a *attemptRun) request(t *Target, s *Step) *Failed {
 	return nil
 }
 
-// cancel tells the upstream to stop, when it may still be at work. Nobody waits
-// for it but the job's hold, so it gets little time.
+// cancel asks the upstream to stop, when it may still be at work. The job's hold waits for
+// it, so it gets little time.
 func (a *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	if f.Cause == proxy.Shutdown {
 		return // nothing can be sent any more
@@ -430,7 +430,7 @@ func (a *attemptRun) remake(m *Image, f func(context.Context) ([]byte, error)) *
 	return nil
 }
 
-// note is what embed_exif_metadata writes: the words and numbers that the
+// note is the text for embed_exif_metadata: the words and numbers that the
 // picture was made of, nothing of the upstream.
 func (a *attemptRun) note(m *Image) picture.Note {
 	j := a.job

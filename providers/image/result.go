@@ -22,8 +22,8 @@ type Image struct {
 
 	Seed          Maybe[int64]
 	RevisedPrompt string
-	// Blocked: the upstream withheld the image for its content. What stands
-	// here is a black image in its place, which costs nothing (addendum 3.7).
+	// Blocked: the upstream withheld the image for its content. A black image takes its
+	// place, which costs nothing (addendum 3.7).
 	Blocked bool
 	Blurred bool // safe mode blurred it
 }
@@ -88,7 +88,7 @@ type Failed struct {
 	Cause      proxy.Cause // transport: no target, client gone, a limit ran out …
 	Failure    dialect.Failure
 	Err        error   // for the operator; names no hosts and no secrets
-	Target     *Target // the last one asked, nil for none
+	Target     *Target // the last one asked, may be nil
 	RetryAfter time.Duration
 	Attempts   int
 	Tried      []attempt.Tried // the targets that failed

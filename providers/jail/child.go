@@ -91,8 +91,8 @@ type reply struct {
 	text, output []byte
 }
 
-// exchange sends a call and reads the reply. The output of a call that fails is what the
-// job had sent before.
+// exchange sends a call and reads the reply. The output of a call that fails is the pieces
+// that the job sent before.
 func (c *child) exchange(call *call, most int) (r reply, err error) {
 	if err = writeRequest(c.in, call.job, call.word, call.in); err != nil {
 		return r, err
@@ -142,7 +142,7 @@ func (c *child) kill() { killGroup(c.cmd.Process) }
 // to clean up after it, and the next child need not wait for that.
 const goneSoon = 100 * time.Millisecond
 
-// killed says that the child was killed by somebody else, before [child.end] does it.
+// killed says that another process killed the child, before [child.end] does it.
 func (c *child) killed() bool {
 	select {
 	case <-c.gone:
@@ -163,7 +163,7 @@ func (c *child) end() {
 	_ = c.out.Close()
 }
 
-// ended is how the process ended, such as "signal: killed".
+// ended is the end of the process, such as "signal: killed".
 func (c *child) ended() string {
 	select {
 	case <-c.gone:
@@ -180,7 +180,7 @@ func (c *child) ended() string {
 type cpuWatch struct {
 	start time.Time
 	began time.Duration // processor time of the child before the job
-	known bool          // the system tells it
+	known bool          // the system reports it
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -191,9 +191,8 @@ type cpuWatch struct {
 // firstLook is how soon a job's processor time is looked at first.
 const firstLook = 50 * time.Millisecond
 
-// watchCPU looks as often as the job could have used up its time with all its
-// threads running: a system that cannot tell another process's time is watched
-// by the clock alone.
+// watchCPU looks as often as the job could have used up its time with all its threads
+// running: where the system does not report another process's time, the clock alone counts.
 func watchCPU(c *child, most time.Duration) *cpuWatch {
 	w := &cpuWatch{start: time.Now()}
 	if w.began, w.known = cpuOf(c.cmd.Process.Pid); !w.known {
@@ -228,7 +227,7 @@ func (w *cpuWatch) stop() (over bool) {
 	return w.over
 }
 
-// used is the processor time of the job so far. Where the system does not tell it, it is
+// used is the processor time of the job so far. Where the system does not report it, it is
 // the time that has passed.
 func (w *cpuWatch) used(c *child) time.Duration {
 	select {

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that the Go runtime makes while a job computes,
-// and those on descriptors that are open: nothing here opens one, starts a
-// process or reaches another. Beside them stand those of allowedHere, which only
-// this architecture has, and clone, mmap, mprotect and tgkill as far as their
-// arguments say.
+// allowed are the system calls that the Go runtime makes while a job computes, and those on
+// descriptors that are open: nothing here opens one, starts a process or reaches another.
+// The filter also allows those of allowedHere, which only this architecture has, and clone,
+// mmap, mprotect and tgkill with certain arguments.
 var allowed = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MINCORE,

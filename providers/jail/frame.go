@@ -14,7 +14,7 @@ const (
 	maxText = 1 << 10
 	// maxIn is the largest input of a job: beyond every upload that is taken.
 	maxIn = 256 << 20
-	// requestHead and replyHead are what precedes the bytes of a frame.
+	// requestHead and replyHead are the lengths of a frame's header.
 	requestHead = 8
 	replyHead   = 6
 )

@@ -38,7 +38,7 @@ const (
 	// notBegun is the processor time of a child that had not begun its job.
 	notBegun = 10 * time.Millisecond
 	// The pause after a child that could not be started doubles from one to the
-	// other; jobs that come meanwhile are refused at once.
+	// other; jobs are refused at once meanwhile.
 	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 )
 
@@ -69,13 +69,12 @@ func (r *Refusal) Error() string { return r.Code + ": " + r.Text }
 
 // Options of a Pool; the zero value is fit for use.
 type Options struct {
-	// Command starts a child; none: this binary with Word.
+	// Command starts a child; empty: this binary with Word.
 	Command []string
-	// Work tells kinds of children apart that the binary can become (IsChild); empty:
-	// the usual one.
+	// Work names the kind of child that the binary becomes (IsChild); empty: the usual one.
 	Work string
 	// Cache is a directory that only the operator can write to. Before their jail closes,
-	// children put compiled code there; the next child runs it. None: nothing is cached.
+	// children put compiled code there; the next child runs it. Empty: nothing is cached.
 	Cache string
 	// Workers is how many jobs and programs run at once; 0: 2.
 	Workers int
@@ -153,7 +152,7 @@ func New(o Options) *Pool {
 	return p
 }
 
-// fork runs what starts children on a thread of its own that lives as long as
+// fork runs the starts of children on a thread of its own that lives as long as
 // the pool: a child dies with the thread that made it, not with the process.
 func (p *Pool) fork() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -167,11 +166,10 @@ func (p *Pool) fork() {
 	}
 }
 
-// Do has a child do a job on in, which it does not keep. word is the job's
-// parameter, at most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and
-// its processor time counts in the meter of ctx ([fair.MeterOf]). The error is a
-// *Refusal, one of the Err…, or ctx's; beside it stands the output that the job had
-// sent before ([Send]).
+// Do has a child do a job on in, which it does not keep. word is the job's parameter, at
+// most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and its processor time
+// counts in the meter of ctx ([fair.MeterOf]). The error is a *Refusal, one of the Err…, or
+// ctx's; with it Do returns the output that the job had sent before ([Send]).
 func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, error) {
 	if len(in) > maxIn || len(word) > maxWord || len(job) > maxJob {
 		return nil, ErrTooLarge
@@ -218,7 +216,7 @@ func (p *Pool) turn(ctx context.Context) (fair.Place, error) {
 	return place, ErrUnavailable
 }
 
-// onStart is where a context has what OnStart was given.
+// onStart is the key of OnStart's function in a context.
 type onStart struct{}
 
 // OnStart makes a context whose job calls f once it has begun, which it has not while
@@ -227,7 +225,7 @@ func OnStart(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onStart{}, f)
 }
 
-// begun calls what ctx has from OnStart.
+// begun calls the function of ctx from OnStart.
 func begun(ctx context.Context) {
 	if f, ok := ctx.Value(onStart{}).(func()); ok {
 		f()
@@ -320,8 +318,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	watch := watchCPU(kid, p.o.CPU)
 	r, err := kid.exchange(c, p.o.MaxOut)
 	overspent := watch.stop()
-	// Before the answer: what becomes of the caller's context afterwards does not
-	// concern the child.
+	// Before the answer: a later end of the caller's context does not concern the child.
 	inTime, open := late(), closed()
 	if err != nil || r.status == panicked {
 		killed := err != nil && kid.killed()
@@ -336,8 +333,8 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		case !open:
 			err = ErrUnavailable
 		case killed && used < p.o.CPU/2:
-			// From outside, such as by the kernel when the machine has no memory: not for what the
-			// job does.
+			// From outside, such as by the kernel when the machine has no memory: not because of
+			// the job.
 			p.childDied(kid, r.text)
 			err = ErrUnavailable
 			if (!watch.known || used < notBegun) && len(r.output) == 0 {

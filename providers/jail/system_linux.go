@@ -59,9 +59,9 @@ func cpuOf(pid int) (time.Duration, bool) {
 }
 
 // lowerThread leaves the thread of a goroutine, which ends with it, the lowest priority.
-// While a process is cleaned up whose files in /proc somebody is just closing, Linux turns
-// in a circle while another waits for it. At a child's priority or above, that took a
-// processor from all requests for a minute; so low, it ends soon.
+// While a process is cleaned up whose files in /proc are being closed, Linux loops while
+// another process waits for it. At a child's priority or above, that took a processor from
+// all requests for a minute; so low, it ends soon.
 func lowerThread() {
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)

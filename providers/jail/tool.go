@@ -16,7 +16,7 @@ import (
 const toolWord = "tool"
 
 // Run runs a program of the operator's with in on stdin, and returns its stdout. The
-// program has a child's limits, none of the gateway's environment, one thread to reckon in,
+// program has a child's limits, none of the gateway's environment, one thread for its work,
 // and, on Linux, neither network nor processes nor anything to write to; unlike a child it
 // may open files for reading, which it cannot start without. A program that fails is a
 // *Refusal, whose Code is its exit code and whose Text the first line that it wrote to
@@ -108,8 +108,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// become is a child's life as another program; it returns only what kept it from
-// that.
+// become turns a child into another program; it returns only if that fails.
 func become(args []string) error {
 	if len(args) < 2 {
 		return errors.New("jail: a program needs its path")

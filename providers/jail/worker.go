@@ -26,8 +26,8 @@ func Send(piece []byte) error { return writeReply(stdout, part, "", piece) }
 // Jobs are the jobs of a child, by name.
 type Jobs map[string]Job
 
-// Warm runs once in a child, while it still may open files: it makes what later jobs need
-// and what is slow to make. cache is Options.Cache.
+// Warm runs once in a child, while it still may open files: it compiles code that later
+// jobs need. cache is Options.Cache.
 type Warm func(cache string) error
 
 // childThreads is how many threads of a child run Go code at once: the job's and
@@ -45,7 +45,7 @@ type settings struct {
 	cache  string
 }
 
-// String is what parseSettings reads.
+// String is the text that parseSettings reads.
 func (s settings) String() string {
 	return fmt.Sprintf("%d,%d,%d,%s", s.memory, int64(s.cpu), s.maxOut, s.cache)
 }

@@ -51,7 +51,7 @@ func (f *Files) put(ctx context.Context, from io.Reader, size int64, name string
 // filePart lets a file have 160 GB in the 10,000 parts that servers take.
 const filePart = 16 << 20
 
-// Open reads a file; [fs.ErrNotExist]: it is not there.
+// Open reads a file; [fs.ErrNotExist] if it does not exist.
 func (f *Files) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	core := minio.Core{Client: f.b.client}
 	body, _, _, err := core.GetObject(ctx, f.b.name, f.b.prefix+name, minio.GetObjectOptions{})

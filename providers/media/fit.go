@@ -110,8 +110,8 @@ func MediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// suits says that a file that begins so may be of a type. What claims no type of its own
-// may be anything that is kept.
+// suits says that a file that begins so may be of a type. A file without a claimed type may
+// be of any type that is stored.
 func suits(head []byte, contentType string) bool {
 	switch t := MediaType(contentType); t {
 	case "", "application/octet-stream", "binary/octet-stream":

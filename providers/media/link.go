@@ -34,7 +34,7 @@ func NewLinks(key []byte) *Links { return &Links{key} }
 const (
 	signatureBytes = 18 // of the MAC; they are 24 characters without a remainder
 	// longest is the latest second that a link can name, in the year 9999: a number of
-	// another length is none of ours.
+	// another length is not ours.
 	longest = 253402300799
 )
 

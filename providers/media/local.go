@@ -40,8 +40,8 @@ func openLocal(dir string, floor int64) *local {
 	return &local{dir: dir, floor: floor, free: freeSpace}
 }
 
-// create makes the directory, which is not there before anything is kept unless somebody
-// asked for it by name.
+// create makes the directory, which does not exist before the first file unless the config
+// names it.
 func (l *local) create() error {
 	if err := os.MkdirAll(filepath.Join(l.dir, incoming), 0o700); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (l *local) create() error {
 	return errors.Join(syncDir(l.dir), syncDir(filepath.Dir(l.dir)))
 }
 
-// clear removes what processes that died were writing: nothing was written to it for so
-// long that its writer is gone.
+// clear removes the half-written files of dead processes: those without a write for so long
+// that their writer is gone.
 func (l *local) clear(now time.Time) error {
 	dir := filepath.Join(l.dir, incoming)
 	entries, err := os.ReadDir(dir)
@@ -146,8 +146,8 @@ func (l *local) write(ctx context.Context, path string, body io.Reader) (size in
 	}
 }
 
-// publish gives a written file its name. A folder that somebody removes at the same
-// time, because it was empty, is made again.
+// publish gives a written file its name. A folder that is removed at the same time, because
+// it was empty, is made again.
 func (l *local) publish(temp, path, dir string) error {
 	for tries := 0; ; tries++ {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -28,7 +28,7 @@ const (
 	partSize = 5 << 20
 	// s3Tries bounds how often a request is made that failed in a way that passes.
 	s3Tries = 3
-	// forgotten is how old an upload is that nobody will finish.
+	// forgotten is the age of an upload that will not be finished.
 	forgotten = 24 * time.Hour
 	// redirectFor is how long an address in the bucket is good that a client is sent to.
 	redirectFor = 5 * time.Minute
@@ -70,8 +70,8 @@ func openBucket(key string, c *config.S3) (*bucket, error) {
 	return b, nil
 }
 
-// s3Transport waits so long for a server that says nothing, in either direction, and
-// however long one takes that goes on.
+// s3Transport waits so long for a silent server, in either direction, and without limit for
+// one that goes on.
 func s3Transport(stall time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -166,7 +166,7 @@ func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType
 	buf := b.parts.Get().(*[]byte)
 	defer b.parts.Put(buf)
 	n, err := io.ReadFull(whole, *buf)
-	// Parts are proved by their MD5: signatures of chunks are what not every server knows.
+	// Parts are proved by their MD5: not every server knows signatures of chunks.
 	o := minio.PutObjectOptions{ContentType: MediaType(contentType), PartSize: partSize, SendContentMd5: true,
 		DisableContentSha256: true}
 	switch {
@@ -257,7 +257,7 @@ func (b *bucket) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// List is Store. It also ends uploads that nobody will finish.
+// List is Store. It also ends uploads that will not be finished.
 func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -278,7 +278,7 @@ func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 // those that remain are ended the next time.
 func (b *bucket) endUploads(ctx context.Context, before time.Time) {
 	core := minio.Core{Client: b.client}
-	// Ids have no slash; and Swift shows nothing to those who ask without one.
+	// Ids have no slash; and Swift lists nothing without one.
 	for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
 		if u.Err != nil {
 			return

@@ -13,8 +13,8 @@ type Spans struct {
 
 type span struct{ from, to int64 } // to is the first byte that is not in it
 
-// mostSpans is how many pieces are told apart; of a file that was fetched in more of
-// them the smallest gaps count as fetched.
+// mostSpans bounds the recorded pieces; of a file that was fetched in more of them the
+// smallest gaps count as fetched.
 const mostSpans = 256
 
 // Add notes n bytes from an offset on.

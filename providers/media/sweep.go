@@ -48,7 +48,7 @@ type Sweeper struct {
 }
 
 // NewSweeper makes a Sweeper that asks judge of every file that is older than [Grace],
-// and tells of every sweep with the ids that it saw.
+// and calls tell for every sweep with the ids that it saw.
 func NewSweeper(store Store, every time.Duration, judge func(string) (Verdict, error),
 	tell func(Sums, map[string]bool, error)) *Sweeper {
 	return &Sweeper{store: store, judge: judge, tell: tell, every: every}

@@ -90,7 +90,7 @@ func late(ctx, limited context.Context, err error) error {
 }
 
 // scan has pages drawn in the jail, one after the other, and read by tesseract. One page
-// more is drawn than is read: it tells whether the document goes on.
+// more is drawn than is read: it shows whether the document goes on.
 func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
 	limited, cancel := fair.WithLimit(ctx, scanLimit)
 	defer cancel()

@@ -31,7 +31,7 @@ type note struct {
 	text  string
 }
 
-// textless are the annotations that show no text, whatever they contain.
+// textless are the annotations that show no text, even if they contain some.
 var textless = map[enums.FPDF_ANNOTATION_SUBTYPE]bool{
 	enums.FPDF_ANNOT_SUBTYPE_LINK: true, enums.FPDF_ANNOT_SUBTYPE_POPUP: true, enums.FPDF_ANNOT_SUBTYPE_TEXT: true,
 	enums.FPDF_ANNOT_SUBTYPE_HIGHLIGHT: true, enums.FPDF_ANNOT_SUBTYPE_UNDERLINE: true,
@@ -165,7 +165,7 @@ func (r *pdfReader) chosen(a references.FPDF_ANNOTATION) string {
 	return strings.Join(all, "\n")
 }
 
-// nobody is the person who would fill in a form.
+// nobody is a form-fill environment without a user.
 var nobody = structs.FPDF_FORMFILLINFO{
 	FFI_Invalidate:         func(references.FPDF_PAGE, float64, float64, float64, float64) {},
 	FFI_SetCursor:          func(enums.FXCT) {},
@@ -261,8 +261,8 @@ func (r *pdfReader) drawn(p *pdfPage, from int, notes []note) (all []note, err e
 	return all, nil
 }
 
-// insert puts notes beside the text that they are next to: the value of a field comes
-// behind its label.
+// insert puts notes beside the text that they are next to: the value of a field is behind
+// its label.
 func (r *pdfReader) insert(p *pdfPage, text string, notes []note) (string, error) {
 	type place struct {
 		at   int

@@ -181,7 +181,7 @@ func (f *flow) begin(e *xml.StartElement) {
 		return
 	}
 	switch name := e.Name.Local; name {
-	// The same again for older readers, where it preceded, and how it was before.
+	// The same text again for older readers, and its earlier places and formats.
 	case "Fallback", "moveFrom", "pPrChange", "rPrChange":
 		f.leaveOut(name)
 	case "fld":

@@ -12,7 +12,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// What children do with documents, by name.
+// The jobs of children for documents, by name.
 const (
 	parseJob = "parse"
 	drawJob  = "draw"
@@ -40,8 +40,8 @@ type Options struct {
 type Text struct {
 	Text string
 	Kind Kind
-	// Truncated says that the document goes on: it is beyond the limits. The last
-	// line of Text says so, too.
+	// Truncated says that the document goes on: it is beyond the limits. The last line of
+	// Text says so.
 	Truncated bool
 	// Pages is how many of AllPages pages Text has; 0: not known.
 	Pages, AllPages int
@@ -91,9 +91,9 @@ func (p *Parser) Text(ctx context.Context, doc []byte) (Text, error) {
 	return text, explain(err)
 }
 
-// opened joins the pieces that a child sent. It may have been cut short. Nobody else holds
-// these bytes, and the text may be as large as all that the gateway has to spare, so that
-// it is not copied.
+// opened joins the pieces that a child sent. It may have been cut short. Nothing else holds
+// these bytes, and the text may be as large as the gateway's spare memory, so that it is
+// not copied.
 func opened(out []byte, cut bool) (t Text, ok bool) {
 	text := out[:0]
 	for len(out) > 0 {

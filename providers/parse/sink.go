@@ -31,10 +31,10 @@ type sink struct {
 	none Reason // why an empty text is empty
 	kind Kind
 
-	send        func(piece []byte) error // takes pieces ahead of the end; nil: nobody does
+	send        func(piece []byte) error // takes pieces ahead of the end; may be nil
 	sent        int                      // text that it has taken
 	sentAt      time.Time
-	gap         string // what parts the next piece from the last one
+	gap         string // separates the next piece from the last one
 	pages, most int    // pages that were read, of how many; 0: not known
 }
 
@@ -100,7 +100,7 @@ func (s *sink) pause() {
 	if text := s.take(); len(text) > 0 {
 		s.sentAt = time.Now()
 		if s.send(s.piece(text, false)) != nil {
-			s.full = true // nobody listens any more
+			s.full = true // the reader is gone
 		}
 	}
 }

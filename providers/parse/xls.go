@@ -45,7 +45,7 @@ const (
 	maxCompound = 10_000
 )
 
-// readCompound reads what Office kept in compound files: old workbooks. Newer
+// readCompound reads Office's compound files: old workbooks. Newer
 // documents are in one when they are encrypted.
 func readCompound(s *sink, doc []byte) error {
 	r, err := mscfb.New(bytes.NewReader(doc))
@@ -174,7 +174,7 @@ func (b *book) shared(data []byte, next int) int {
 	return next
 }
 
-// sheet writes the cells of one sheet, row by row as they come.
+// sheet writes the cells of one sheet, row by row, in the order of the file.
 func (b *book) sheet(name string, at int) {
 	id, data, next, ok := b.record(at)
 	if !ok || id != xlsBOF || len(data) < 4 || binary.LittleEndian.Uint16(data[2:]) != 0x10 {
@@ -371,7 +371,7 @@ func shapeOf(format string) shape {
 		case c == 'h' || c == 's' || c == 'H' || c == 'S':
 			clock = true
 		case c == ';':
-			i = len(format) // what follows is for negative numbers
+			i = len(format) // the rest is for negative numbers
 		}
 	}
 	switch {
@@ -385,7 +385,7 @@ func shapeOf(format string) shape {
 	return asNumber
 }
 
-// runs reads strings out of a record and of those that it goes on in.
+// runs reads strings out of a record and of its continuations.
 type runs struct {
 	parts [][]byte
 }
@@ -412,7 +412,7 @@ func (r *runs) take(n int) (b []byte) {
 	return b
 }
 
-// skip is take for what nobody reads; n is a claim of the file's.
+// skip is take for unused bytes; n is a claim of the file's.
 func (r *runs) skip(n int64) {
 	for n > 0 && !r.ended() {
 		k := min(n, int64(len(r.parts[0])))

@@ -67,7 +67,7 @@ func readXLSX(s *sink, a *archive) error {
 	return nil
 }
 
-// sheets tells which sheets of a workbook are hidden, and in which parts all are.
+// sheets finds the hidden sheets of a workbook, and the parts of all.
 func (a *archive) sheets() (hidden map[string]bool, parts map[string]string, err error) {
 	main := a.main()
 	all, err := a.relations(main)

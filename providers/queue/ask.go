@@ -105,7 +105,8 @@ func (e *Engine) request(ctx context.Context, t *Target, s *Step, id string) (r 
 // keptFields are those fields of an answer's head that dialects look at.
 var keptFields = []string{"x-fal-request-id", "x-fal-error-type", "request-id", "x-request-id"}
 
-// copyHeaders copies what dialects may want of a head, which is gone with its exchange.
+// copyHeaders copies the headers that dialects may read: the head is gone with its
+// exchange.
 func (r *Reply) copyHeaders(x *proxy.Exchange) func(string) []byte {
 	var fields map[string][]byte
 	for _, name := range keptFields {
@@ -119,7 +120,7 @@ func (r *Reply) copyHeaders(x *proxy.Exchange) func(string) []byte {
 	return func(name string) []byte { return fields[strings.ToLower(name)] }
 }
 
-// close gives back a body that nobody wants.
+// close closes a body that is not wanted.
 func (r *Reply) close() {
 	if r.Media != nil {
 		_ = r.Media.Close()

@@ -24,17 +24,17 @@ type Dialect interface {
 	Reach(o *Order, t *Target) *dialect.Unsupported
 	// Submit fills s with the request that hands o over.
 	Submit(s *Step, o *Order, t *Target, id Ident)
-	// Submitted reads an answer of 2xx to it. False: whatever it says, it cannot be known
-	// from it whether the upstream has the job.
+	// Submitted reads an answer of 2xx to it. False: it does not show whether the upstream
+	// has the job.
 	Submitted(r *Reply, t *Target) (*Taken, bool)
 	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Not certain
 	// means that the upstream may have the job all the same.
 	Refused(r *Reply, t *Target) (no *asyncjob.Refused, certain bool)
-	// Poll fills s with the question how a job stands.
+	// Poll fills s with the request for a job's status.
 	Poll(s *Step, h *Handle, t *Target)
-	// Polled reads an answer of any status to it. Without a Status it has filled s with
-	// a further question, whose answer comes here with Reply.Part of that step. An error
-	// means that nothing is known by this answer.
+	// Polled reads an answer of any status to it. Without a Status it has filled s with a
+	// further question, whose answer it gets with Reply.Part of that step. An error means
+	// that nothing is known by this answer.
 	Polled(s *Step, r *Reply, h *Handle, t *Target) (*asyncjob.Status, error)
 	// Cancel fills s with the request to stop; false if absent.
 	Cancel(s *Step, h *Handle, t *Target) bool
@@ -51,7 +51,7 @@ type Stop uint8
 const (
 	Asking Stop = iota
 	Free
-	Charged // or nobody knows
+	Charged // or it is not known
 )
 
 // FreeIf is Free where the upstream has confirmed it.
@@ -79,7 +79,7 @@ type Ident struct {
 // Step is a request to a job's target.
 type Step struct {
 	Request proxy.Request
-	// Part tells the steps of one question apart; it comes back as Reply.Part.
+	// Part numbers the steps of one question; it comes back as Reply.Part.
 	Part int
 	// Most bounds an answer that is read whole; 0: 256 KiB.
 	Most int
@@ -87,7 +87,7 @@ type Step struct {
 	Media bool
 }
 
-// Reply is the answer to a step: whole, or with Media a body that is still to come.
+// Reply is the answer to a step: whole, or with Media a body that is still to be read.
 type Reply struct {
 	Part        int
 	Status      int

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// defaultAsk is how long an upstream has to say that it has a job, how it stands,
-	// or that it is cancelled.
+	// defaultAsk is the time limit of requests to take a job, for its status, and to cancel
+	// it.
 	defaultAsk = time.Minute
 	// defaultMake is how long a synchronous upstream may take for a job, its answer and
 	// all, and how long a result may take to be fetched.
@@ -38,12 +38,12 @@ type Fetcher interface {
 type Options struct {
 	Proxy *proxy.Proxy
 	Fetch Fetcher
-	// Targets are those of a model, by its id; none: there is no such model any more.
+	// Targets are those of a model, by its id; empty: there is no such model any more.
 	Targets func(model string) []*Target
-	// Hook is where an upstream may report a change of a job; nil: nowhere.
+	// Hook is the URL at which an upstream may report a change of a job; may be nil.
 	Hook func(id string) string
 	// Ours is the model of ours that an upstream's model is, for its recommendations;
-	// empty: none. nil: no recommendation is passed on.
+	// empty: there is no such model. nil: no recommendation is passed on.
 	Ours func(upstream, model string, kind *config.JobKind) string
 	// Tried is called with how a target failed to take a job; it may be nil.
 	Tried func(id string, t attempt.Tried)
@@ -112,7 +112,7 @@ func (e *Engine) AtOnce(_, model string) bool {
 	return false
 }
 
-// errNoTarget is what becomes of a job whose target is no longer configured.
+// errNoTarget is the error of a job whose target is no longer configured.
 var errNoTarget = errors.New("the job's upstream is no longer configured for its model")
 
 // target finds where a job was taken.
@@ -138,7 +138,7 @@ func (e *Engine) handle(t *asyncjob.Task) (*Target, *Handle, error) {
 	return to, h, nil
 }
 
-// Poll asks how a job stands. An error means that this is not known.
+// Poll asks for the status of a job. An error means that it is not known.
 func (e *Engine) Poll(ctx context.Context, t asyncjob.Task) (*asyncjob.Status, error) {
 	to, h, err := e.handle(&t)
 	if err != nil {

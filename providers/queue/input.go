@@ -36,7 +36,7 @@ const (
 	OutputOption = "output"
 )
 
-// CommonNames are what apps most often call fields.
+// CommonNames are the most common names of fields in apps.
 var CommonNames = Names{
 	"prompt": "prompt", "negative_prompt": "negative_prompt",
 	"lyrics": "lyrics", "lyrics_optimizer": "lyrics_optimizer", "seconds": "duration:number",

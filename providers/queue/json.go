@@ -165,7 +165,7 @@ func find(v []byte, kind *config.JobKind, depth int) (link, called string) {
 	return link, called
 }
 
-// inline reads what follows data: in a data URL.
+// inline reads the rest of a data URL.
 func inline(rest string) *asyncjob.Status {
 	head, text, ok := strings.Cut(rest, ",")
 	kind, encoded := strings.CutSuffix(head, ";base64")

@@ -20,8 +20,8 @@ type Order struct {
 	Speed           *float64 `json:"speed,omitempty"`
 	Format          string   `json:"format,omitempty"` // mp3, wav, flac
 
-	// Video (addendum 10.1). Links were checked and are those of the client or of what
-	// it sent, as an upstream may fetch them.
+	// Video (addendum 10.1). Links were checked and are those of the client or of its
+	// uploads, as an upstream may fetch them.
 	NegativePrompt string    `json:"negative_prompt,omitempty"`
 	Duration       string    `json:"duration,omitempty"` // as ordered: 5s, auto, 1 gen
 	AspectRatio    string    `json:"aspect_ratio,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// Codes of the service, and what customers read.
+// Codes of the service, and messages to customers.
 const (
 	codeRequest = "INVALID_REQUEST"
 	codeFailed  = "INFERENCE_FAILED"
@@ -53,7 +53,7 @@ func Policy() *asyncjob.Refused {
 // RefusedBy reads the refusal of an order from an answer of 300 and above, by its status
 // and its text. It is certain that nothing was taken where the request itself was refused
 // or led elsewhere. Not so after a conflict, after a wait that ended, and after an error of
-// the server: its queue, or whatever precedes it, may have passed the job on. Only a server
+// the server: its queue, or a proxy before it, may have passed the job on. Only a server
 // that says with 503, in JSON and so in its own words, that it has no capacity has not.
 func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
@@ -70,8 +70,8 @@ func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 }
 
 // Submit hands an order to the target that the task names, or else to the one that it
-// chooses. Another target is tried only while it is certain that none has the order. The
-// error is a *Refused or an *Unknown.
+// chooses. Another target is tried only while it is certain that no target has the order.
+// The error is a *Refused or an *Unknown.
 func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
 	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, asking: t.Asking,
 		again: t.Upstream != ""}
@@ -97,7 +97,7 @@ func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitt
 	return w.outcome(&t)
 }
 
-// errNoKeys is what becomes of an order whose outcome is not known and whose target is
+// errNoKeys is the error of an order whose outcome is not known and whose target is
 // no longer one that takes it once.
 var errNoKeys = errors.New("the job's upstream is not configured as one that takes idempotency keys any more")
 
@@ -118,7 +118,7 @@ type work struct {
 	vague error
 }
 
-// outcome is what Submit returns.
+// outcome is the result of Submit.
 func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 	switch {
 	case w.taken != nil:
@@ -136,7 +136,7 @@ func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 		w.no = offline()
 	}
 	if w.again && !w.final {
-		// What keeps it from being asked again says nothing of the first time.
+		// The reason that it is not asked again says nothing of the first time.
 		return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
 	}
 	if w.to != nil {

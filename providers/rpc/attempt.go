@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxWhole is the largest answer to a single call that is held in memory
-	// and judged before it goes out; a larger one is judged while it streams.
+	// maxWhole is the largest answer to a single call that is held in memory and judged
+	// before it is sent; a larger one is judged while it streams.
 	maxWhole = 64 << 10
 	// maxRefusal bounds the bytes read of an answer with an error status.
 	maxRefusal = 64 << 10
@@ -72,13 +72,13 @@ const (
 	answered  replyKind = iota // there is an answer, perhaps an error, for the client
 	busy                       // the node refused for reasons of its own
 	lacking                    // the node does not serve the method
-	behind                     // the node has not come as far as the call asks for
+	behind                     // the node does not have the requested block yet
 	known                      // the node has this transaction already
 	spent                      // its nonce was used
 	unbatched                  // the node does not take this batch
 	refused                    // the node refused the request and did not say why in JSON-RPC
-	failed                     // no answer, or none that can be used
-	gone                       // nobody waits for the answer any more
+	failed                     // no answer, or an unusable one
+	gone                       // the client is gone
 )
 
 var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent,
@@ -88,10 +88,10 @@ var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behi
 type question struct {
 	method *Method // nil: a batch
 	body   []byte
-	ids    []span        // where the ids of its calls stand, or are put in
+	ids    []span        // places of its calls' ids, in body or to be filled in
 	wait   time.Duration // for the answer to begin
 	within time.Duration // for all of it, however it trickles
-	kept   time.Duration // of the request's time, for questions that come after
+	kept   time.Duration // of the request's time, for later questions
 }
 
 // open sends a question to a node and waits for the head of the answer. Unless
@@ -195,8 +195,8 @@ func (a *attempt) read(most int) error {
 	return nil
 }
 
-// stray refuses the answer to another call. What stands on its connection next
-// belongs to nobody either, so it is closed.
+// stray refuses the answer to another call. The next answer on its connection would be
+// wrong, too, so it is closed.
 func (a *attempt) stray() reply {
 	a.x.Distrust()
 	a.x.Close()

@@ -8,9 +8,8 @@ import (
 	"farebox/proxy"
 )
 
-// batch asks for all calls of a batch at once, where a node takes that, and
-// one by one where none does. The answer is always an array with an answer for
-// each call, in the order of the calls.
+// batch asks for all calls of a batch at once, if a node takes that, and else one by one.
+// The answer is always an array with an answer for each call, in the order of the calls.
 func (j *Job) batch(now int64) Result {
 	c, q := &j.asking, j.question()
 	q.wait = j.from.Network.timeout(j.Class())

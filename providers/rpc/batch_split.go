@@ -8,9 +8,9 @@ import (
 	"farebox/proxy"
 )
 
-// elsewhere asks other nodes the calls that u was too busy for or cannot answer.
-// What u said of its own load goes to nobody; that it cannot is the answer when
-// no other node has one.
+// elsewhere asks other nodes the calls that u was too busy for or cannot answer. u's errors
+// about its load do not go to the client; its error for a missing method does if no other
+// node has an answer.
 func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r Result) {
 	if len(again) == 0 {
 		return r

@@ -35,7 +35,7 @@ type cachedAnswer struct {
 	key        []byte // compared, so that equal hashes are not confused
 	body       []byte // the answer's object
 	idFrom, to int64  // of the id in it; to is 0 without one
-	block      int64  // which is final; 0: it depends on none
+	block      int64  // final block that it depends on; 0: it does not
 	generation int64
 	untilNs    int64
 }
@@ -66,12 +66,12 @@ type lookup struct {
 	key        []byte    // pooled
 	hash       uint64
 	asked      int64 // block
-	generation int64 // when the call came
+	generation int64 // at the time of the call
 	top        int64 // final block then: a stored answer was final before its call
 }
 
-// find gives the answer to call 0, if it is kept, under the client's id. What
-// it learns is for store.
+// find gives the answer to call 0, if it is cached, under the client's id. It fills lookup
+// for store.
 func (c *cache) find(j *Job, nowNs int64, read bool) []byte {
 	l, m := &j.lookup, j.Calls[0].Method
 	l.rule = nil
@@ -166,8 +166,8 @@ func (c *cache) free() {
 	c.closed = true
 }
 
-// sameCache is the cache of the network as it was, nil when its nodes, or what
-// they are for, changed: their answers would be those of others.
+// sameCache is the cache of the earlier network, nil if its nodes or their settings
+// changed: the answers may be wrong then.
 func (n *Network) sameCache(now *Network) *cache {
 	if n == nil || n.cache == nil || n.Family != now.Family || n.cache.config != now.Config.Cache ||
 		!slices.EqualFunc(n.Nodes, now.Nodes, func(a, b *Node) bool {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// chainPause is how long nodes that did not tell their chain, or told another
-	// one, are left alone before they are asked again.
+	// chainPause is the pause before nodes that did not report their chain, or another one,
+	// are asked again.
 	chainPause = 30 * time.Second
 )
 
 var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesisHash", "starknet": "starknet_chainId"}
 
-// ChainMethod is what tells on which chain a node of a family is.
+// ChainMethod is the method that reports the chain of a node of a family.
 func ChainMethod(family string) string { return chainMethods[family] }
 
 // ChainOf reads the chain that a node names: a text or a number, which nodes write in several ways.
@@ -39,7 +39,7 @@ type chains struct {
 	asking  atomic.Bool
 	askedNs atomic.Int64
 	is      atomic.Pointer[config.ChainID] // the network's; nil: not known yet
-	tell    func(ChainChange)              // nil: nobody
+	tell    func(ChainChange)              // may be nil
 }
 
 // ChainChange is a node that is found on another chain than its network, or on
@@ -49,7 +49,7 @@ type ChainChange struct {
 	Chain, Expected config.ChainID
 
 	Odd    bool // it gets no requests any more
-	Unsure bool // no majority tells which chain is right
+	Unsure bool // no majority decides which chain is right
 }
 
 // newChains is for networks with several nodes, or whose chain is set; nil:

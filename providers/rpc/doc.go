@@ -4,7 +4,7 @@
 // A [Request] is scanned once, without allocating, and refused where two JSON parsers could read
 // it differently: a node must run the calls that were priced. [Method] tables have the methods
 // of a family of chains, the price of each and whether it may be repeated. A safe body goes to
-// the node as it came, under ids of ours (ids.go); any other is rebuilt from its parts
+// the node unchanged, under ids of ours (ids.go); any other is rebuilt from its parts
 // (rebuild.go). A [Judge] reads answers while they stream and finds their ids, verdicts and
 // ends; the answers of a batch are put back into the order of its calls. [Classify] tells a
 // node's answer from a node that is busy, broken or without the method. A [Network] has the

@@ -19,8 +19,8 @@ const (
 	Busy
 	// Lacking says that this node does not serve the method.
 	Lacking
-	// Behind says that the node has not come to the slot that the call asks for.
-	// Another one may have; since clients choose that slot, nobody is to blame.
+	// Behind says that the node does not have the requested slot yet. Another one may have;
+	// since clients choose that slot, no breaker counts it.
 	Behind
 	// Known says that a transaction was taken before: it is where it should be.
 	Known
@@ -123,7 +123,7 @@ func names(object []byte, m *Method) bool {
 }
 
 // ofTheNode are the statuses from 400 to 499 that speak of the node, its address
-// or the operator's plan, and not of the request: nobody pays for them.
+// or the operator's plan, and not of the request: they are free.
 var ofTheNode = []int{401, 402, 403, 404, 407, 408, 410, 421, 425, 426, 429}
 
 // statusMeaning is the meaning of an HTTP status of a node. Refusals of the request

@@ -16,7 +16,7 @@ import (
 const maxFinalAnswer = 1 << 20
 
 // finals know which blocks of a network cannot change any more: those up to the lowest
-// finalized block that its nodes tell of, while they agree on its hash and on the blocks
+// finalized block that its nodes report, while they agree on its hash and on the blocks
 // that were final before. They are asked in the background while there is traffic that
 // could be kept, and never without.
 type finals struct {
@@ -70,7 +70,7 @@ func (f *finals) top(nowNs int64) int64 {
 	return f.block.Load()
 }
 
-// agreed says that a node was asked of late and said what all others said.
+// agreed says that a node was asked of late and agreed with all others.
 func (f *finals) agreed(u *Node, nowNs int64) bool {
 	// By name: a network that was configured anew may have taken the cache over.
 	i := slices.IndexFunc(f.network.Nodes, func(node *Node) bool { return node.Name == u.Name })
@@ -80,7 +80,7 @@ func (f *finals) agreed(u *Node, nowNs int64) bool {
 // learn asks all nodes for their finalized block. Earlier final blocks must still be there
 // under their hash, in every node, and so must the lowest of the new ones; only then are
 // blocks up to it final. Nodes that fell back, such as services that ask another of their
-// own each time, are believed up to the last block that was final then.
+// own each time, are trusted up to the last block that was final then.
 func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs int64) {
 	lowest := int64(0)
 	for _, b := range f.round(ask, "finalized") {
@@ -105,7 +105,7 @@ func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs i
 	}
 	if sound && next.hash == "" && (at < 0 || next.number > f.was[at].number) {
 		if sound = f.same(ask, &next, nowNs); sound && next.hash == "" {
-			return // nobody has it at the moment
+			return // no node has it at the moment
 		}
 		if sound {
 			if len(f.was) == finalMemory {

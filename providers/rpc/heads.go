@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// headWait is how long a node may take to tell its head.
+	// headWait is how long a node may take to report its head.
 	headWait = 3 * time.Second
 	// headKept is for how many rounds a head counts after it was reported.
 	headKept = 5
@@ -25,7 +25,7 @@ type heads struct {
 	every   int64 // ns; 0: never
 	asking  atomic.Bool
 	askedNs atomic.Int64
-	top     atomic.Int64 // the newest block that is believed
+	top     atomic.Int64 // the newest trusted block
 	topNs   atomic.Int64
 }
 
@@ -82,14 +82,14 @@ func (h *heads) poll(p *proxy.Proxy) {
 	slices.Sort(known)
 	top := known[len(known)-1]
 	if len(known) > 2 {
-		// One node that tells nonsense must not make all others look behind.
+		// One node with a false head must not make all others look behind.
 		top = known[len(known)-2]
 	}
 	h.top.Store(top)
 	h.topNs.Store(now)
 }
 
-// newest is the newest block that is believed, 0 when that is not known.
+// newest is the newest trusted block, 0 when that is not known.
 func (h *heads) newest(nowNs int64) int64 {
 	if h.every == 0 || nowNs-h.topNs.Load() > headKept*h.every {
 		return 0

@@ -15,17 +15,16 @@ type raced struct {
 	ended chan struct{}
 }
 
-// good says that nothing better can come: an answer, or nobody who wants one.
+// good says that the reply is final: an answer, or the client is gone.
 func (c *raced) good() bool {
 	return c.r.kind == answered || c.r.kind == gone
 }
 
-// hedged asks u, and a second node when u takes longer than the network's
-// hedge. The first answer counts and the other attempt is cut; the client pays
-// once. It stands here and not in the loop of package attempt, since both nodes
-// are at work with buffers of their own, of which the answer's stays: only the
-// pooled attempts of this package can be told to stop and be given back. It gives
-// the node whose reply counts, the reply, and the verdict on u.
+// hedged asks u, and a second node when u takes longer than the network's hedge. The first
+// answer counts and the other attempt is cut; the client pays once. It is here and not in
+// the loop of package attempt, since both nodes have buffers of their own, of which the
+// answer's stays: only the pooled attempts of this package can be stopped and released. It
+// gives the node whose reply counts, the reply, and the verdict on u.
 func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	t := &a.j.from
 	done := make(chan *raced, 2)
@@ -80,7 +79,7 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	return winner.u, winner.r, v
 }
 
-// check goes on with a panic where it is dealt with.
+// check repeats a panic of the attempt in the caller's goroutine.
 func (c *raced) check() {
 	if c.panic != nil {
 		panic(c.panic)

@@ -43,7 +43,7 @@ type Job struct {
 	asking asking // for a single call, or for the whole batch
 	main   *attempt
 	body   []byte // as sent, when it was rebuilt
-	ids    []span // where its ids stand
+	ids    []span // places of its ids
 	out    []byte // the answer, when it was put together
 	// place of each call's answer in that of a batch (match).
 	place  []int
@@ -91,12 +91,12 @@ type ClientContext struct {
 
 // Result is the outcome of a job: one of Cause, Body, Large and Stream.
 type Result struct {
-	// Cause is why there is no answer at all, None when there is one.
+	// Cause is why there is no answer at all, proxy.None when there is one.
 	Cause      proxy.Cause
 	RetryAfter time.Duration
 	// Body is the answer, valid until Reset.
 	Body []byte
-	// Large is a large answer to a single call, which Relay sends as it comes.
+	// Large is a large answer to a single call, which Relay sends as it arrives.
 	Large bool
 	// Stream is the answer of a batch that is too large for Body; to be closed.
 	Stream *Stream
@@ -132,8 +132,8 @@ var accountSeed = maphash.MakeSeed()
 // left is how long the request may still take.
 func (j *Job) left(nowNs int64) time.Duration { return time.Duration(j.deadlineNs - nowNs) }
 
-// abandonCall notes that nobody waits for call i any more. sent: a node may have begun
-// to work on it.
+// abandonCall notes that the client does not wait for call i any more. sent: a node may
+// have begun to work on it.
 func (j *Job) abandonCall(i int, cause proxy.Cause, sent bool) {
 	if sent && (cause == proxy.ClientGone || cause == proxy.ClientStalled) {
 		j.Verdicts[i] = Left
@@ -203,8 +203,8 @@ func (j *Job) single(now int64) Result {
 	return r
 }
 
-// held reads a large answer to its end before any of it goes out. Its id comes last, and
-// the connection had answered others before: it may be an answer of theirs once more.
+// held reads a large answer to its end before any of it goes out. Its id is last, and the
+// connection had answered other calls before: it may repeat one of those answers.
 func (j *Job) held() Result {
 	n, parts := j.from.Network, make([]part, 1)
 	defer closeParts(parts)
@@ -261,7 +261,7 @@ type asking struct {
 	asked int   // requests sent to nodes
 	node  *Node // the last that gave an answer
 	last  reply
-	over  bool // whatever other nodes say
+	over  bool // other nodes are not asked any more
 	begun bool // a node may have begun to work on it
 	lacks bool // a node does not serve the method, or not the batch
 	// hash is that of a transaction that can be sent again, perhaps the node that
@@ -332,7 +332,7 @@ func (a *asking) note(u *Node, r reply, class Class) {
 	}
 }
 
-// then is a verdict with what follows from it.
+// then completes a verdict with its consequences.
 func (a *asking) then(v policy.Verdict) policy.Verdict {
 	if v.Do = policy.Retry; a.over {
 		v.Do = policy.Fail
@@ -371,8 +371,8 @@ func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now in
 	return j.settleCall(*at, i, c.node)
 }
 
-// landed is the node that has the transaction, which first may have taken; nil:
-// none is known to.
+// landed is the node that has the transaction, which first may have taken; nil: no node is
+// known to have it.
 func (a *asking) landed(first *Node) *Node {
 	if a.hash == nil || first == nil {
 		return nil

@@ -64,7 +64,7 @@ type Judge struct {
 	bits  [maxAnswerDepth / 64]uint64 // a bit for each open bracket: 1 is {
 	keep  []byte                      // ids and errors
 
-	key    [8]byte // of the member at hand; longer ones are none of ours
+	key    [8]byte // of the current member; longer ones are not ours
 	keyLen int
 	member uint8
 	value  span // of the stored part of the value, in keep
@@ -268,7 +268,7 @@ func (j *Judge) inKey(p []byte, i int) int {
 	return i
 }
 
-// nameMember finds out which member comes; false: parsers differ in that.
+// nameMember finds out which member follows; false: parsers differ in that.
 func (j *Judge) nameMember() bool {
 	j.member = otherMember
 	if j.keyLen > len(j.key) {
@@ -345,7 +345,7 @@ func (j *Judge) push(c byte) {
 	j.depth++
 }
 
-// note keeps what belongs to an id or an error.
+// note stores the bytes of an id or an error.
 func (j *Judge) note(p []byte) {
 	var most int
 	switch j.member {

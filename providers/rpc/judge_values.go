@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// scalar goes through a number, true, false or null.
+// scalar skips a number, true, false or null.
 func (j *Judge) scalar(p []byte, i int) int {
 	from := i
 	for i < len(p) && scalarByte[p[i]] {

@@ -11,7 +11,7 @@ import (
 type keepRule struct {
 	class keepClass
 	at    int    // keepNumber: which param has the block's number
-	block string // member of the result with the number of its block; empty: none
+	block string // member of the result with the number of its block; may be empty
 }
 
 type keepClass uint8
@@ -111,8 +111,8 @@ func lastOfRange(filter []byte) (last int64, ok bool) {
 	return last, good && first >= 0 && last >= first
 }
 
-// blockOf is the block that must be final for a result to be kept. asked is
-// what blockAsked said.
+// blockOf is the block that must be final for a result to be cached. asked is
+// the result of blockAsked.
 func (r *keepRule) blockOf(asked int64, result []byte) (block int64, ok bool) {
 	if empty(result) {
 		return 0, false

@@ -13,7 +13,7 @@ const learntFor = 10 * time.Minute
 // request holds for that account; it holds for all once another account meets it too, so
 // that no client can end a node's service for others. The zero value is: nothing.
 type learnedRefusal struct {
-	all atomic.Int64 // until when it holds for everybody, Unix ns; 0: it does not
+	all atomic.Int64 // until when it holds for all accounts, Unix ns; 0: it does not
 	one atomic.Pointer[accountEvidence]
 }
 
@@ -32,7 +32,7 @@ func (l *learnedRefusal) holds(account uint64, nowNs int64) bool {
 	return h != nil && h.account == account && nowNs < h.untilNs
 }
 
-// met notes that a request of an account came upon it.
+// met notes that a request of an account met the refusal.
 func (l *learnedRefusal) met(account uint64, nowNs int64) {
 	h := l.one.Load()
 	if h != nil && nowNs < h.untilNs && h.account != account {

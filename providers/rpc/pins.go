@@ -43,7 +43,7 @@ func (p *pins) set(account, node string, untilNs, nowNs int64) {
 	p.some.Store(true)
 }
 
-// get is the node an account is pinned to; empty: none.
+// get is the node that an account is pinned to; may be empty.
 func (p *pins) get(account string, nowNs int64) string {
 	if !p.some.Load() {
 		return ""

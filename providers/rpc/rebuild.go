@@ -23,8 +23,8 @@ func ownQuestion(m *Method, method, params string) question {
 	return q
 }
 
-// outgoing is the request as it goes to nodes: its body, or its calls rebuilt in b
-// without all that nodes may read in two ways.
+// outgoing is the request to nodes: its body, or its calls rebuilt in b without ambiguous
+// parts.
 func (r *Request) outgoing(b []byte, ids []span) question {
 	q := question{body: b, ids: ids}
 	if r.Untouched {

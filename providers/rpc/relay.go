@@ -22,10 +22,10 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 	return sum
 }
 
-// Relay makes the large answer of Run ctx's response body. It is judged while
-// it goes out: end is called, exactly once and before the client's last byte,
-// whether it was whole and good; else the client's body is cut off so that it
-// cannot be taken for complete. done is called when all is over; it may Reset.
+// Relay makes the large answer of Run ctx's response body. It is judged while it is sent:
+// end is called, exactly once and before the client's last byte, whether it was whole and
+// good; else the client's body is cut off so that it cannot be taken for complete. done is
+// called when all is over; it may Reset.
 func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole bool), done func(proxy.Outcome)) {
 	l := &j.lens
 	*l = lens{job: j, id: j.ID(0), end: end, buf: l.buf[:0]}

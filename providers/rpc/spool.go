@@ -15,13 +15,13 @@ import (
 	"farebox/config/fair"
 )
 
-// room is what all spools together may take, so that many large batches at once
-// fill neither the memory nor the disk. Customers share it.
+// room bounds the memory and the disk of all spools together, so that many large batches at
+// once fill neither the memory nor the disk. Customers share it.
 type room struct {
 	memory, disk *fair.Space
 
 	dir      string      // folder of answers on disk
-	tell     func(error) // why something could not be held; nil: nobody
+	tell     func(error) // called with the error when an answer cannot be held; may be nil
 	toldNs   atomic.Int64
 	failures *atomic.Int64
 }
@@ -42,7 +42,7 @@ var errNoRoom = errors.New(
 // tellEvery keeps clients from filling the log with errors of the disk.
 const tellEvery = 10 * time.Second
 
-// failed counts an answer that could not be held, and tells why, now and then.
+// failed counts an answer that could not be held, and reports the error now and then.
 func (r *room) failed(err error) {
 	r.failures.Add(1)
 	now := time.Now().UnixNano()
@@ -56,8 +56,8 @@ func (r *room) failed(err error) {
 // directory for temporary files need not exist.
 func spoolDir(cfg *config.Config) string { return filepath.Join(cfg.LedgerDir(), "rpc-answers") }
 
-// EmptySpool makes the folder for large answers of batches, and removes what a
-// process that was killed left in it. It is for the start, before any request.
+// EmptySpool makes the folder for large answers of batches, and removes files that a killed
+// process left in it. It is for the start, before any request.
 func EmptySpool(cfg *config.Config) error {
 	dir := spoolDir(cfg)
 	if err := os.RemoveAll(dir); err != nil {
@@ -88,7 +88,7 @@ func (r *room) newFile() (*os.File, error) {
 	return f, nil
 }
 
-// spool holds an answer that must be known whole before any of it goes out: its
+// spool holds an answer that must be complete before any of it is sent: its
 // beginning in memory, the rest in a file that has no name any more.
 type spool struct {
 	mem   []byte
@@ -100,7 +100,7 @@ type spool struct {
 	size  int64
 }
 
-// write appends p. Why it cannot is told to the operator, too.
+// write appends p. Errors are also reported to the operator.
 func (s *spool) write(p []byte) error {
 	err := s.append(p)
 	if err != nil && s.room != nil {

@@ -36,9 +36,9 @@ var (
 	errDenied = errors.New("it does not serve the method (without)")
 )
 
-// Witnesses are the nodes that may be believed about the chain, in the order in which
-// they are to be asked: those first that answer at the moment. One that is on another
-// chain is none of them.
+// Witnesses are the nodes that are trusted about the chain, in the order in which they are
+// to be asked: those first that answer at the moment. Nodes on another chain are not among
+// them.
 func (n *Network) Witnesses() []*Node {
 	now := time.Now().UnixNano()
 	list := make([]*Node, 0, len(n.Nodes))

@@ -38,8 +38,8 @@ var blockedSites = []Site{
 // BlockedSites are those of Options.Blocked when it is nil.
 func BlockedSites() []Site { return slices.Clone(blockedSites) }
 
-// Refuse says of hosts whether sites block them, for what loads parts of pages by
-// itself; nil: BlockedSites.
+// Refuse is a check of hosts against blocked sites, for browsers that load parts of pages;
+// nil: BlockedSites.
 func Refuse(sites []Site) func(host string) error {
 	r := newRules(&Options{Blocked: sites})
 	return func(host string) error {
@@ -150,8 +150,8 @@ func (r *rules) site(host string) error {
 	return nil
 }
 
-// asciiHost is a host as it is dialled: what looks like another host to a list
-// ("ｘ.com", "X.COM.") is the same to a resolver.
+// asciiHost is a host as it is dialled: hosts that look different to a list ("ｘ.com",
+// "X.COM.") are the same to a resolver.
 func asciiHost(host string) (string, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -162,7 +162,7 @@ func asciiHost(host string) (string, error) {
 		ascii = ascii && host[i] < 0x80
 	}
 	if ascii {
-		return host, nil // underscores and the like exist, whatever the standard says
+		return host, nil // underscores and the like exist, although the standard forbids them
 	}
 	out, err := idna.Lookup.ToASCII(host)
 	return strings.TrimSuffix(out, "."), err

@@ -24,7 +24,7 @@ const (
 	TooSlow                    //
 	NoText                     // a page without text
 	NeedsBrowser               // a page without text before its scripts have run, and there is no Renderer
-	Busy                       // too much goes on here
+	Busy                       // there are too many requests
 	Failed                     // a failure of ours
 )
 
@@ -87,7 +87,7 @@ func (e *Error) Text() string {
 	return texts[e.Reason]
 }
 
-// Unwrap is what failed here.
+// Unwrap is the cause on our side.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Fault says whose it is.

@@ -21,7 +21,7 @@ const (
 	// maxTags is how many tags a page may have to get a tree. Of 983 pages of all
 	// kinds none has 20,000.
 	maxTags = 200_000
-	// fewChars of main content are believed only when the page has few others.
+	// fewChars of main content are trusted only if the rest of the page is short.
 	fewChars = 140
 )
 
@@ -42,7 +42,7 @@ func extract(page []byte, at *url.URL) (found, error) {
 	next, always := refresh(doc, base)
 	var main *html.Node
 	p := readability.NewParser()
-	p.KeepClasses = true // they tell the language of code
+	p.KeepClasses = true // they name the language of code
 	p.DisableJSONLD = true
 	if article, err := p.ParseAndMutate(doc, at); err == nil {
 		main = article.Node
@@ -138,8 +138,8 @@ func visible(md []byte) (n int) {
 // become whole: a thousand short links to a long base would multiply it.
 const linkRoom = 2 << 20
 
-// prepare makes addresses whole, before anything moves, and keeps what the
-// readability would lose. It gives the title, and what addresses were completed with.
+// prepare makes addresses whole, before anything moves, and keeps what the readability
+// would lose. It gives the title, and the base that addresses were completed with.
 func prepare(doc *html.Node, at *url.URL) (title string, base *url.URL) {
 	whole := *at
 	based := false
@@ -198,7 +198,7 @@ func absolute(n *html.Node, key string, at *url.URL, room *int) {
 	}
 	switch u.Scheme {
 	case "http", "https", "mailto", "tel":
-	default: // javascript:, data: and what nobody here follows
+	default: // javascript:, data: and other schemes that are not followed here
 		unset(n, key)
 		return
 	}

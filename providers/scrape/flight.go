@@ -11,8 +11,8 @@ import (
 
 // flights let requests of one owner for the same page at once share one reading of it,
 // which goes on as long as one of them waits. Another owner does not share it: it would
-// wait in a queue behind all that the first one asked for.
-// x/sync/singleflight cannot end a reading when the last of those who wait has left.
+// wait in a queue behind all requests of the first one. x/sync/singleflight cannot end a
+// reading when the last of those who wait has left.
 type flights struct {
 	mu sync.Mutex
 	m  map[flightKey]*flight
@@ -81,7 +81,7 @@ func (s *flights) land(key flightKey, f *flight) {
 	}
 }
 
-// endFlight ends a flight that nobody waits for any more.
+// endFlight ends a flight without waiting requests.
 func (s *flights) endFlight(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -59,8 +59,7 @@ func (s *Scraper) allowed(ctx context.Context, u *url.URL) error {
 	return s.robots.allowed(ctx, u)
 }
 
-// errorPage is how much is read of an answer that is not a page: enough to tell a
-// wall by.
+// errorPage bounds the bytes read of an answer that is not a page: enough to detect a wall.
 const errorPage = 256 << 10
 
 func (s *Scraper) most(status int, h http.Header) int64 {
@@ -107,7 +106,7 @@ func retryAfter(h http.Header) time.Duration {
 type kind uint8
 
 const (
-	isUnknown kind = iota // its first bytes will tell
+	isUnknown kind = iota // its first bytes decide
 	isPage
 	isText
 	isDocument
@@ -130,7 +129,7 @@ var kinds = map[string]kind{
 	"text/rtf":               isOther,
 }
 
-// kindOf goes by the header, and by the first bytes where that says nothing.
+// kindOf goes by the header, and by the first bytes if the header names no type.
 func kindOf(h http.Header, body []byte) kind {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {

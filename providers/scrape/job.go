@@ -37,7 +37,7 @@ type task struct {
 // maxWord is the longest word of a job.
 const maxWord = 4 << 10
 
-// word leaves out of a long URL what relative ones hardly ever need.
+// word drops the parts of a long URL that relative ones hardly ever need.
 func (t *task) word() string {
 	w := url.Values{"t": {t.ContentType[:min(len(t.ContentType), 200)]}, "u": {t.URL}}
 	for _, end := range []string{"?", "/"} {
@@ -70,7 +70,7 @@ type found struct {
 	visible  int // characters of it that a reader sees
 	markdown string
 	empty    bool   // the page has no text before its scripts have run
-	next     string // where it sends its readers; always: whatever else it has
+	next     string // its redirect; always: also if it has text
 	always   bool
 }
 

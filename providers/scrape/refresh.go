@@ -14,7 +14,7 @@ import (
 const soon = 5
 
 // refreshOf reads the content of a refresh, as browsers do: "0; url=/there". It is empty for
-// one that comes late or leads nowhere.
+// a late one, or one without a valid URL.
 func refreshOf(content string, base *url.URL) string {
 	if len(content) > maxURL+64 {
 		return ""

@@ -16,17 +16,17 @@ import (
 const (
 	// robotsMost is how much of a robots.txt is read: RFC 9309, 2.5.
 	robotsMost = 500 << 10
-	// robotsLimit is how long it may take; the page has to come after it.
+	// robotsLimit is how long it may take; the page follows it.
 	robotsLimit = 4 * time.Second
 	// robotsRedirects are followed: RFC 9309, 2.3.1.2.
 	robotsRedirects = 5
 	robotsKept      = time.Hour
-	// robotsFailed is how long a failing site's refusal is believed.
+	// robotsFailed is how long a failing site's refusal holds.
 	robotsFailed = 5 * time.Minute
 	robotsCache  = 16 << 20
 )
 
-// robots says what sites let us read.
+// robots reads the rules of sites for us.
 type robots struct {
 	token string // our name in a robots.txt
 	agent string
@@ -87,9 +87,9 @@ func (b *robots) fetchPolicy(ctx context.Context, origin string) (*policy, error
 	case err == nil && a.Status >= 500:
 		p.closed, keep = true, robotsFailed
 	case errors.As(err, &own), errors.As(err, &refusal) && refusal.Reason == fetch.TooManyRedirects:
-		// It leads to nowhere: as good as none.
+		// Its redirects end nowhere: as good as a missing file.
 	case err != nil:
-		return nil, failed(err) // the page is not to be had either
+		return nil, failed(err) // the page cannot be fetched either
 	}
 	b.kept.SetWithTTL(origin, p, p.size()+int64(len(origin)), keep)
 	return p, nil
@@ -188,8 +188,8 @@ func (p *policy) allows(u *url.URL) bool {
 	return allow
 }
 
-// fits matches a rule, in which "*" is anything and "$" the end, in time that
-// grows with the path alone, whatever the rule.
+// fits matches a rule, in which "*" is anything and "$" the end, in time that grows with
+// the path alone, for any rule.
 func fits(rule, path string) bool {
 	rule, whole := strings.CutSuffix(rule, "$")
 	pieces := strings.Split(rule, "*")

@@ -28,7 +28,7 @@ const (
 	defaultMinText  = 200
 )
 
-// accepts is in the order of what costs least to make Markdown of.
+// accepts lists the types whose conversion to Markdown costs least first.
 const accepts = "text/markdown, text/html;q=.9, application/xhtml+xml;q=.9, text/plain;q=.8, " +
 	"application/pdf;q=.5, */*;q=.1"
 
@@ -59,13 +59,13 @@ type Options struct {
 	// Renderer, when set, gets pages with less than MinText visible characters.
 	Renderer Renderer
 	MinText  int // 0: 200
-	// Agent says who asks; its first word is looked for in robots.txt.
+	// Agent is our user agent; its first word is looked for in robots.txt.
 	Agent string
 	// IgnoreRobots asks no robots.txt.
 	IgnoreRobots bool
 	// Blocked are the sites that are not asked; nil: BlockedSites.
 	Blocked []Site
-	// Ports that may be in a URL; none: 80 and 443. Allow are addresses that
+	// Ports that may be in a URL; empty: 80 and 443. Allow are addresses that
 	// Fetch lets through at any port. Both are as in Fetch's own options.
 	Ports []uint16
 	Allow []netip.Prefix
@@ -80,7 +80,7 @@ type Options struct {
 	// MaxPage and MaxDocument bound the bytes read of a page, 0: 3 MB, and of a
 	// document, 0: 25 MB.
 	MaxPage, MaxDocument int64
-	// Cache is how many bytes of pages are kept, for TTL; 0: none are.
+	// Cache bounds the bytes of cached pages, which are kept for TTL; 0: no cache.
 	Cache int64
 	TTL   time.Duration
 }
@@ -90,8 +90,8 @@ type Page struct {
 	URL      string // the final one
 	Markdown string
 	Cached   bool
-	// Asked says, where ctx has ended, that a site had been asked by then, for
-	// whomever of those who wait for the same page.
+	// Asked says, if ctx has ended, that a site had been asked by then, for any request
+	// that waits for the same page.
 	Asked bool
 }
 
@@ -141,7 +141,7 @@ func (s *Scraper) Close() error {
 // Longest is how long a page can take, with all waiting.
 func (s *Scraper) Longest() time.Duration { return 2*s.o.Wait + s.o.Limit }
 
-// Page reads what url leads to. The error is an *Error, or ctx's. An owner that asks
+// Page reads the page of url. The error is an *Error, or ctx's. An owner that asks
 // for a page that is being read for it already gets the same.
 func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
 	u, err := s.rules.address(url)
@@ -223,8 +223,7 @@ func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *
 	return p, nil, err
 }
 
-// page is the main content of HTML, and what scripts make of it where that is
-// next to nothing.
+// page is the main content of HTML, rendered if the HTML has next to no text.
 func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
 	p.URL = a.URL.String()
 	f, err := s.extract(ctx, a.Body, a.Header.Get("Content-Type"), p.URL)

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// shellText is how much text a shell may have: a page with more is believed.
+	// shellText bounds the text of a shell: a page with more is taken as it is.
 	shellText = 2 << 10
-	// fewLetters are those of an application's name or menu, beside what waits for its scripts.
+	// fewLetters are those of an application's name or menu, beside texts that wait for its
+	// scripts.
 	fewLetters = 40
 )
 
@@ -26,7 +27,7 @@ type shell struct {
 // words counts the sentences of a text by kind.
 type words struct {
 	any     bool
-	own     int  // letters of sentences that are none of the others
+	own     int  // letters of sentences of no other kind
 	loads   bool // "Loading…"
 	asks    bool // "You need to enable JavaScript to run this app."
 	cookies bool // "We use cookies."

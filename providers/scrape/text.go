@@ -71,7 +71,7 @@ type block struct {
 	strings.Builder
 	pre     bool
 	fresh   bool   // the line has no text yet
-	prefix  string // that comes before it
+	prefix  string // written before it
 	space   bool   // …or a space does
 	visible int
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Result is one page that was found. Its texts are plain ([clean]). Date is as the service
-// writes it, and empty where it knows none.
+// writes it, and may be empty.
 type Result struct{ Title, URL, Content, Date string }
 
 // Texts of search results are cut to these lengths in bytes.

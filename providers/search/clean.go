@@ -101,7 +101,8 @@ func tagsOf(text string, markup bool) (tags []tag) {
 	}
 }
 
-// tagAt is the tag that begins at a <. "a < b", "x <y and z>" and "List<String>" have none.
+// tagAt is the tag that begins at a <. ok is false for "a < b", "x <y and z>" and
+// "List<String>".
 func tagAt(text string, start int) (t tag, ok bool) {
 	const longest = 1 << 10
 	rest := text[start+1 : min(len(text), start+longest)]
@@ -139,8 +140,8 @@ func tagAt(text string, start int) (t tag, ok bool) {
 	return t, false
 }
 
-// visible is a text without what nobody sees. One joiner or variation selector between two
-// characters belongs to them, as in emoji and Persian; a run of them hides something.
+// visible is a text without invisible characters. One joiner or variation selector between
+// two characters belongs to them, as in emoji and Persian; a run of them hides something.
 func visible(text string) string {
 	var b strings.Builder
 	space, joiner, varied := false, rune(0), false

@@ -29,17 +29,17 @@ type Query struct {
 	Limit    int    // 1 to MaxLimit
 	Account  uint64 // whose search it is
 	ID       []byte // of the request
-	// Stay is asked when the client left: whether the search goes on.
+	// Stay is asked when the client left whether the search goes on.
 	Stay func() (time.Duration, bool)
 }
 
 // Found is the outcome of a search.
 type Found struct {
 	Results []Result
-	// Cause is why there are none; None with a Status of 2xx: there are, or the
-	// service knows none.
+	// Cause is why there are no results; None with a Status of 2xx: there are, or the
+	// service found nothing.
 	Cause      proxy.Cause
-	Status     int           // of the last answer; 0: there was none
+	Status     int           // of the last answer; 0: no answer
 	RetryAfter time.Duration // that it asked for
 	Upstream   *Upstream     // the last that was asked
 	Sent       bool          // an upstream may have begun to work on it

@@ -28,7 +28,7 @@ type draft struct {
 
 type upstream struct {
 	comment, name, dialect, base string
-	key                          string   // as in the file, such as ${OPENAI_API_KEY}; empty: none
+	key                          string   // as in the file, such as ${OPENAI_API_KEY}; may be empty
 	lines                        []string // further keys, each with its value
 }
 
@@ -250,7 +250,7 @@ func flow(text string) string {
 	return scalar(text)
 }
 
-// quoted is a text in double quotes. What JSON escapes, YAML reads alike.
+// quoted is a text in double quotes. YAML reads JSON's escapes alike.
 func quoted(text string) string {
 	b, _ := json.Marshal(text)
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))

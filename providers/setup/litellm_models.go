@@ -176,7 +176,7 @@ func (u *upstream) headers(organization string, extra group) {
 	}
 }
 
-// limits carries over timeouts and what rests a target.
+// limits carries over timeouts and the settings for resting targets.
 func (t *litellm) limits(u *upstream, params group) {
 	timeout, first := cmp.Or(params.number("timeout"), t.timeout), params.number("stream_timeout")
 	switch {
@@ -441,7 +441,8 @@ func positive(r *big.Rat) *big.Rat {
 	return r
 }
 
-// joint is what two deployments of one model can both do, at the higher price.
+// joint is the set of abilities that two deployments of one model share, at the higher
+// price.
 func joint(a, b *prices.Model) prices.Model {
 	m := *a
 	if b.Context > 0 {
@@ -460,7 +461,7 @@ func joint(a, b *prices.Model) prices.Model {
 	return m
 }
 
-// finish gives models their aliases, and the margin to what stands for all models of a vendor.
+// finish gives models their aliases, and the margin to the entries for all models of a vendor.
 func (t *litellm) finish() {
 	for i := range t.models {
 		m := &t.models[i]

@@ -32,7 +32,7 @@ type Enclave struct {
 	plain    int64                // how often it did
 	hasGPU   bool                 // it has proven to have graphics processors
 	asked    time.Time            // when it was asked last because of a key that was not known
-	under    chan struct{}        // closed when the look that is under way ends; nil: none is
+	under    chan struct{}        // closed when the attestation that is under way ends; nil: none runs
 	wake     chan struct{}        // has it looked at soon
 }
 
@@ -72,7 +72,7 @@ const (
 	stale = 3
 )
 
-// Unreachable is the name of what failed where nothing could be judged.
+// Unreachable is the name of the failure if nothing could be judged.
 const Unreachable = "unreachable"
 
 // GoOn takes over the proof of the same enclave under an earlier config; nil: nothing.
@@ -157,8 +157,8 @@ func (e *Enclave) rest(w *Watch) time.Duration {
 	return max(0, min(w.Every-now.Sub(s.At), s.Until.Sub(now)))
 }
 
-// Look attests an enclave for our own sake. A caller that comes while another look is under way
-// waits for that one.
+// Look attests an enclave for ourselves. A caller that calls while another attestation is under
+// way waits for that one.
 func (w *Watch) Look(e *Enclave) {
 	e.mu.Lock()
 	if over := e.under; over != nil {
@@ -196,14 +196,14 @@ func (w *Watch) Look(e *Enclave) {
 		return
 	}
 	w.Note(e, v)
-	// Others are behind the same upstream. Clients may have been told of any of them, by
+	// Others are behind the same upstream. Clients may have the key of any of them, from
 	// another node.
 	for _, raw := range candidates[tried:] {
 		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Expected()))
 	}
 }
 
-// report asks for one, unless the Watch ends before it comes.
+// report asks for one, unless the Watch ends first.
 func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	type answer struct {
 		candidates [][]byte
@@ -228,8 +228,8 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	}
 }
 
-// missed is for a look that came to nothing, since the enclave or NVIDIA's service does not
-// answer: an enclave that was verified stays so for a while.
+// missed is for an attestation without a result, since the enclave or NVIDIA's service does
+// not answer: an enclave that was verified stays so for a while.
 func (w *Watch) missed(e *Enclave, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -295,7 +295,7 @@ func (e *Enclave) turn(w *Watch, s EnclaveStatus) {
 	e.now = s
 }
 
-// learn keeps a key; the oldest goes where there are too many. The caller has mu.
+// learn stores a key; the oldest is dropped if there are too many. The caller has mu.
 func (e *Enclave) learn(key string, at time.Time) {
 	if _, known := e.keys[key]; !known && len(e.keys) >= maxEnclaveKeys {
 		oldest := ""
@@ -309,7 +309,7 @@ func (e *Enclave) learn(key string, at time.Time) {
 	e.keys[key] = at
 }
 
-// Standing is how it stands.
+// Standing is the current status.
 func (e *Enclave) Standing() EnclaveStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -339,7 +339,7 @@ func (w *Watch) Ready(e *Enclave) bool {
 	return e.now.holds(now, w.Every)
 }
 
-// Verified says whether an enclave is verified now, whatever the policy makes of it.
+// Verified says whether an enclave is verified now, for any policy.
 func (w *Watch) Verified(e *Enclave) bool {
 	return e.Standing().holds(w.Judge.Now(), w.Every)
 }

@@ -40,8 +40,8 @@ type Policy struct {
 	// HasGPU says that the enclave has graphics processors: by the config, or since it has
 	// proven so before. A report without evidence of them is not verified then.
 	HasGPU bool
-	// BareGPU says that the config takes reports without evidence, whatever else says that
-	// there are graphics processors.
+	// BareGPU says that the config takes reports without evidence, even if something else
+	// shows that there are graphics processors.
 	BareGPU bool
 	Scope   string // ModelInstance, Aggregator
 	Pins    []Pin  // measurements that it must have
@@ -62,7 +62,7 @@ type Pin struct {
 	Values [][]byte
 }
 
-// Collaterals gives what Intel publishes of a kind of processor.
+// Collaterals gives Intel's collateral for a kind of processor.
 type Collaterals interface {
 	Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error)
 }
@@ -144,7 +144,7 @@ type members struct {
 	doc    *scan.Document
 }
 
-// get is one of them; it does not exist if the report has none.
+// get is one of them; it does not exist if the report does not have it.
 func (m members) get(name string) (none gjson.Result) {
 	f, ok := m.doc.Top(shape.ID(name))
 	if !ok {
@@ -184,7 +184,7 @@ func (j *Judge) quote(ctx context.Context, v *Verification, r members) bool {
 }
 
 // ofInstance is an error for the report of a gateway before models. It is the report's own
-// word, which no quote covers: pins are what holds against a host that leaves it out.
+// claim, which no quote covers: only pins protect against a host that leaves it out.
 func ofInstance(r gjson.Result) error {
 	for _, path := range []string{"serving", "service_capabilities.serving", "attestation.serving", "info.serving"} {
 		if r.Get(path).Str == Aggregator {
@@ -324,7 +324,7 @@ func (v *Verification) measurement(name string) []byte {
 	return nil
 }
 
-// pins checks the measurements that are pinned, and tells those that are not.
+// pins checks the measurements that are pinned, and names those that are not.
 func (v *Verification) pins() {
 	var free []string
 	for _, name := range PinNames {

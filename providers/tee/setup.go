@@ -77,7 +77,7 @@ func rootsOf(c *config.TEE) (r roots, err error) {
 	return r, nil
 }
 
-// fetchLimit is for one question to those who publish or judge.
+// fetchLimit is for one request to a service that publishes or judges.
 const fetchLimit = 20 * time.Second
 
 func clientOf(caFile string) (*http.Client, error) {

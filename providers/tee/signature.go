@@ -15,11 +15,11 @@ import (
 // Signed is an enclave's signed statement about an answer.
 type Signed struct {
 	Address           [20]byte
-	Request, Response string // SHA-256 in hexadecimal digits; empty where the text has none
+	Request, Response string // SHA-256 in hexadecimal digits; empty if absent in the text
 	Valid             bool   // the signature is that of Address over the text
 }
 
-// ErrSignature is an answer about a signature that has none.
+// ErrSignature is an answer without the signature.
 var ErrSignature = errors.New("the enclave gave no signature for it")
 
 // maxText is how long a signed text may be.

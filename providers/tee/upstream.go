@@ -16,7 +16,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Kinds of what precedes a model in an enclave.
+// Kinds of gateways before a model in an enclave.
 const (
 	Dstack = "dstack" // dstack's proxy beside the model
 	Near   = "near"   // NEAR AI's cloud, which routes by the model's key
@@ -27,7 +27,7 @@ const (
 type Upstream struct {
 	Proxy    *proxy.Proxy
 	Endpoint *proxy.Endpoint
-	At       string // where that is; what stands elsewhere is another enclave
+	At       string // its address; another address is another enclave
 	Kind     string
 	Model    string // its name there
 	Timeout  time.Duration
@@ -47,7 +47,7 @@ var (
 	ErrUnknown   = errors.New("the enclave's provider does not know it")
 )
 
-// get asks for something small. ctx is the client that waits, nil: nobody does.
+// get reads a small answer. ctx is the client that waits, may be nil.
 func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status int, body []byte, err error) {
 	var x proxy.Exchange
 	defer x.Close()
@@ -65,8 +65,8 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 	return res.Status, body, nil
 }
 
-// Ours are members of a report that clients get from us, whatever an upstream says in
-// them, and OursOfSignature those of a signature.
+// Ours are members of a report that clients get from us, not those of the upstream, and
+// OursOfSignature those of a signature.
 var (
 	Ours = []string{"verified", "not_checked", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",
 		"server_verification", "candidates_evaluated", "candidates_available", "signing_public_key", "signing_key",
@@ -75,9 +75,9 @@ var (
 		"tee_hardware", "verification", "server_verification", "payload"}
 )
 
-// Shapes are the members of reports and of signatures that decide anything, for us or for
-// a client, and those that we write: each may stand once, in exactly these letters, since
-// parsers differ in which they take, and some mind no case.
+// Shapes are the members of reports and of signatures that decide anything, for us or for a
+// client, and those that we write: each may be there once, in exactly these letters, since
+// parsers differ in which one they take, and some ignore case.
 var (
 	tcbShape  = scan.NewShape(scan.Members(nil, "app_compose")...)
 	infoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcbShape}, "tcb_info", "compose_hash")...)
@@ -87,7 +87,7 @@ var (
 )
 
 // Report asks for a report about a nonce. Where an upstream has several enclaves behind
-// it, all that it gives are there, each with bytes as they came.
+// it, all that it gives are there, each with its bytes unchanged.
 func (u *Upstream) Report(ctx *fasthttp.RequestCtx, nonce [32]byte) (candidates [][]byte, err error) {
 	path := "/attestation/report?nonce=" + hex.EncodeToString(nonce[:]) + "&signing_algo=ecdsa"
 	if u.Kind != Dstack {

@@ -30,8 +30,7 @@ const (
 	CheckScope       = "scope"
 )
 
-// made are the checks that every report is put to; what follows a check that fails may stay
-// undone.
+// made are the checks of every report; those after a failed one may be skipped.
 var made = slices.Concat([]string{CheckQuote}, tdx.Checks, []string{CheckKeyBinding, CheckNonce, CheckDevices, CheckDeviceNonce,
 	CheckJudged, CheckPins, CheckLog, CheckCompose, CheckScope})
 
@@ -42,8 +41,8 @@ type Verification struct {
 	Took   time.Duration
 	Until  time.Time // the earliest expiry of its evidence
 
-	// Key is the one that contents are sealed to; it has none where the report shows
-	// none. Address is the signer's. Both mean something only where their binding holds.
+	// Key is the one that contents are sealed to; nil if the report has none. Address is
+	// the signer's. Both mean something only if their binding holds.
 	Key     *seal.Key
 	Address [20]byte
 
@@ -119,7 +118,7 @@ func (v *Verification) skip(name, why string) {
 	v.Checks = append(v.Checks, Check{Name: name, Unmade: why})
 }
 
-// complete notes the checks that were not come to.
+// complete notes the checks that were skipped.
 func (v *Verification) complete() {
 	for _, name := range made {
 		if !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Name == name }) {

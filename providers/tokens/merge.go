@@ -13,8 +13,8 @@ type part struct {
 	pair         uint32
 }
 
-// pairs are candidates to merge, the lowest rank first and of the same the one
-// that stands first. Those whose part has changed since are passed over.
+// pairs are candidates to merge, the lowest rank first and of the same rank the first in
+// the text. Those whose part has changed since are skipped.
 type pairs []pair
 
 type pair struct {

@@ -150,8 +150,7 @@ func capitalised(s string, from int) (end int) {
 	return end
 }
 
-// contraction is where the end of an English short form at i ends, i where there
-// is none.
+// contraction is where the end of an English short form at i ends; i if absent.
 func contraction(s string, i int) int {
 	if i >= len(s) || s[i] != '\'' {
 		return i
@@ -168,7 +167,7 @@ func contraction(s string, i int) int {
 	return i
 }
 
-// fold is one of the short forms in lower case, or something that is none.
+// fold is one of the short forms in lower case, or another text.
 func fold(s string) string {
 	switch s {
 	case "S":

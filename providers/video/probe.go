@@ -17,7 +17,7 @@ type Media struct {
 	Size   int64
 	// Length is the longest of the announced lengths and of its frames.
 	Length time.Duration
-	Height int // of the film; 0 if it has none, or its pictures do not say
+	Height int // of the film; 0 if it has no pictures, or they have no size
 	FPS    float64
 	Film   bool
 }
@@ -34,7 +34,7 @@ type Fetcher interface {
 	Final(ctx context.Context, link string) (string, error)
 }
 
-// Prober looks into what links lead to.
+// Prober examines the files of links.
 type Prober struct {
 	from  Fetcher
 	turns *fair.Turns // so that files that are read whole share the memory of a few
@@ -44,7 +44,7 @@ const (
 	// firstPart holds the description of most films that are made for the web, and the
 	// needed bytes of all short sound.
 	firstPart = 128 << 10
-	// maxDescription bounds what describes a film: two hours have 3 MB.
+	// maxDescription bounds the boxes that describe a film: two hours have 3 MB.
 	maxDescription = 8 << 20
 	// maxHops is how many boxes are in front of it in files that are made in good faith.
 	maxHops = 16
@@ -83,9 +83,9 @@ func (p *Prober) Probe(ctx context.Context, link string, most int64) (Media, err
 	}
 	switch whole := int64(len(head.Bytes)); {
 	case whole < firstPart:
-		return Read(head.Bytes) // this is all, whatever the server says
+		return Read(head.Bytes) // this is the whole file, whatever size the server announces
 	case head.Size < 0:
-		// Without a size nothing tells where its end is but reading it.
+		// Without a size only reading to the end finds it.
 		return p.readWhole(ctx, link, most)
 	case most > 0 && head.Size > most:
 		return Media{}, ErrSize
@@ -121,8 +121,8 @@ func (p *Prober) readWhole(ctx context.Context, link string, most int64) (Media,
 	return Read(all.Bytes)
 }
 
-// readBoxes follows the boxes of a film from head to head, and reads what describes it.
-// A film in fragments is described by all of them, and read whole.
+// readBoxes follows the boxes of a film from head to head, and reads those that describe
+// it. A film in fragments is described by all of them, and read whole.
 func (p *Prober) readBoxes(ctx context.Context, link string, head fetch.Part, most int64) (Media, error) {
 	at := int64(0)
 	for range maxHops {
@@ -214,7 +214,7 @@ func unreadable(err error) error {
 
 func mediaOf(i *container.Info, size int64, err error) (Media, error) {
 	if err != nil {
-		// A film whose sound nobody knows is still a film.
+		// A film in an unknown sound format is still a film.
 		if i.Film == nil {
 			return Media{}, ErrFormat
 		}

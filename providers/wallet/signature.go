@@ -58,8 +58,8 @@ func Recover(signature []byte, hash [32]byte) (Address, error) {
 	return EVMAddress([20]byte(sum[12:])), nil
 }
 
-// VerifyEd25519 says whether a Solana wallet signed a message. Keys of small order
-// verify anything and are nobody's.
+// VerifyEd25519 says whether a Solana wallet signed a message. Keys of small order verify
+// anything and are refused.
 func VerifyEd25519(a Address, message, signature []byte) bool {
 	if a.family != Solana || len(signature) != ed25519.SignatureSize {
 		return false

@@ -44,7 +44,7 @@ type made struct {
 	Store      string
 }
 
-// madeOf is a config's. What calls cost, and how many an account has, is another's.
+// madeOf copies the part of a config. Prices and rates of calls are not in it.
 func madeOf(cfg *config.Config) made {
 	m := made{Fetch: cfg.Fetch, Store: cfg.Store}
 	if c := cfg.Augment.Scrape; c != nil {
@@ -60,7 +60,7 @@ func madeOf(cfg *config.Config) made {
 	return m
 }
 
-// Work runs the work of a jailed child process, which parses untrusted input, and does not
+// Work runs the jobs of a jailed child process, which parses untrusted input, and does not
 // return. In any other process it does nothing.
 func Work() {
 	if !jail.IsChild("") {
@@ -165,7 +165,7 @@ func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) 
 	return t, nil
 }
 
-// make makes what reads documents and pages.
+// make makes the readers of documents and pages.
 func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	a := &cfg.Augment
 	if c := a.TextParser; c != nil {
@@ -201,7 +201,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
 	}
 	if c.Block != nil {
-		o.Blocked = []scrape.Site{} // none is another thing than the usual ones
+		o.Blocked = []scrape.Site{} // an empty list replaces the usual ones
 	}
 	for _, host := range c.Block {
 		o.Blocked = append(o.Blocked, scrape.Site{Host: host})
@@ -287,7 +287,7 @@ func (t *Tools) WriteMetrics(w io.Writer) {
 		t.jail.Waiting(), t.jail.Started(), t.jail.Died())
 }
 
-// Close ends what next, which may be nil, does not go on with.
+// Close ends the tools that next, which may be nil, does not take over.
 func (t *Tools) Close(next *Tools) {
 	var to Tools
 	if next != nil {
@@ -306,5 +306,5 @@ func (t *Tools) Close(next *Tools) {
 	if t.jail != nil && t.jail != to.jail {
 		err = errors.Join(err, t.jail.Close())
 	}
-	_ = err // nothing is lost by what did not end well
+	_ = err // an error at the end loses nothing
 }

@@ -32,7 +32,7 @@ type Challenge struct {
 	Extensions  json.RawMessage `json:"extensions,omitempty"`
 }
 
-// Settlement is what HeaderResponse says of a payment.
+// Settlement is the content of HeaderResponse.
 type Settlement struct {
 	Success     bool   `json:"success"`
 	ErrorReason string `json:"errorReason,omitempty"`

@@ -54,7 +54,7 @@ var (
 		"accepted": acceptedShape}, "x402Version", "scheme", "network", "payload", "accepted")...)
 )
 
-// sheet is a payment's JSON, in which every member that is read stands once.
+// sheet is a payment's JSON, in which every member that is read is there once.
 type sheet struct {
 	text []byte
 	doc  scan.Document
@@ -90,7 +90,7 @@ func decode(s string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// member is the index of a member, -1 if it has none of that kind.
+// member is the index of a member, -1 if there is no member of that kind.
 func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
 	i := s.doc.Member(parent, id)
 	if i < 0 || s.doc.Fields[i].Kind != kind {
@@ -99,7 +99,7 @@ func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
 	return i
 }
 
-// has says that a member is there, of whatever kind.
+// has says that a member is there, of any kind.
 func (s *sheet) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
 
 // text of a member that is a string.

@@ -23,15 +23,15 @@ type Order struct {
 	EVM         *EVMOrder    `json:"evm,omitempty"`
 	Solana      *SolanaOrder `json:"solana,omitempty"`
 	Moved       *MovedOrder  `json:"moved,omitempty"`
-	// Since is the height of the chain before anybody was sent the payment: a block, or
-	// a slot. 0: it was not asked yet.
+	// Since is the height of the chain before the payment was sent to any facilitator: a
+	// block, or a slot. 0: it was not asked yet.
 	Since int64 `json:"since,omitempty"`
-	// Past says that the chain had it before we heard of it: Since is where it can have
-	// come at the earliest.
+	// Past says that the chain had it before we did: Since is the earliest height that it
+	// can have.
 	Past bool `json:"past,omitempty"`
 }
 
-// EVMOrder is an authorization and who signed it.
+// EVMOrder is a signed authorization.
 type EVMOrder struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
@@ -52,7 +52,7 @@ type SolanaOrder struct {
 	FeePayer    string `json:"fee_payer"`
 }
 
-// MovedOrder is money that is on the chain already, and nobody signed to us for it.
+// MovedOrder is money that is on the chain already, without a signature for us.
 type MovedOrder struct {
 	Transaction string `json:"transaction"`
 	Index       int    `json:"index"` // on EVM: of the log among those of the transaction
@@ -121,7 +121,7 @@ func (o *Order) Transaction() (*svm.Transaction, error) {
 }
 
 // Body is the request to a facilitator to verify and to settle, in the form of version 2
-// and in our own words, whatever the client's were.
+// and in our own words.
 func (o *Order) Body() ([]byte, error) {
 	type authorization struct {
 		From        string `json:"from"`

@@ -36,7 +36,7 @@ const (
 	maxSignature = 4 << 10
 )
 
-// Read reads a payment from its header and checks all for which nobody is asked.
+// Read reads a payment from its header and makes all checks that need no request.
 // Where a contract wallet pays, its signature is still to be asked of the chain; the
 // payment's Order says so.
 func (t *Terms) Read(header string, now time.Time) (*onchain.Payment, error) {

@@ -38,7 +38,7 @@ type FeePayers interface {
 // Network is where payments are taken.
 type Network struct {
 	Name          string // CAIP-2
-	bare          string // on Solana: its entry stands under this name as well
+	bare          string // on Solana: the second name of its entry
 	Asset, PayTo  wallet.Address
 	token         Extra
 	separator     evm.Word // of the token's domain
@@ -52,7 +52,7 @@ func (n *Network) EVM() bool { return n.Asset.Family() == wallet.EVM }
 // Separator is the domain that authorizations of the token are signed under.
 func (n *Network) Separator() evm.Word { return n.separator }
 
-// Terms are what payments are taken. Immutable.
+// Terms are the accepted payments. Immutable.
 type Terms struct {
 	Networks []*Network // EVM first, as they are offered
 	byName   map[string]*Network
@@ -128,17 +128,16 @@ type Requirement struct {
 	Extra             Extra  `json:"extra"`
 }
 
-// Extra is what signing it takes beside: of EVM the token's domain, of Solana who
-// pays the fee.
+// Extra is the further data for signing: of EVM the token's domain, of Solana the payer of
+// the fee.
 type Extra struct {
 	Name     string `json:"name,omitempty"`
 	Version  string `json:"version,omitempty"`
 	FeePayer string `json:"feePayer,omitempty"`
 }
 
-// Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then
-// under its CAIP-2 name. A network of Solana is there once a facilitator said who
-// pays its fees.
+// Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then under
+// its CAIP-2 name. A network of Solana is there once a facilitator has named its fee payer.
 func (t *Terms) Accepts(amount config.Nano) []Requirement {
 	list := []Requirement{}
 	for _, n := range t.Networks {

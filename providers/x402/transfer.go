@@ -15,9 +15,9 @@ type Transfer struct {
 	Transaction string // hash, or signature
 	Index       int    // on EVM: of the log among those of the transaction
 	Block       int64
-	From        string // who paid, as accounts are named
+	From        string // the payer, as accounts are named
 	Units       int64
-	Nonce       string   // on EVM, of the authorization that moved it; empty: none did
+	Nonce       string   // on EVM, of the authorization that moved it; empty if absent
 	Message     [32]byte // on Solana, digest of the signed message
 }
 

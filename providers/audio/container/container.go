@@ -10,9 +10,9 @@ import (
 // Info is the format and the length of a file.
 type Info struct {
 	Format string // wav, flac, mp3, aac, mp4, ogg, webm
-	// Codec is that of its sound; empty if absent, and what follows is zero.
+	// Codec is that of its sound; empty if absent, and the fields below are zero.
 	Codec string
-	// Says is the longest that any of its headers says, 0 when none does.
+	// Says is the longest length in any of its headers, 0 if absent.
 	Says time.Duration
 	// Most is the longest that a decoder can make of its bytes.
 	Most time.Duration
@@ -63,7 +63,7 @@ func foreign(format, codec string) error {
 	return &Error{Codec, fmt.Sprintf("the %s file holds sound of a kind that is not known (%s)", format, codec)}
 }
 
-// Endless stands for lengths that no number of ours holds.
+// Endless is the length for numbers that no Duration holds.
 const Endless = time.Duration(1<<63 - 1)
 
 // Limits of files that are made in good faith.
@@ -72,7 +72,7 @@ const (
 	maxParts   = 10_000 // chunks, boxes or elements beside those that hold sound
 )
 
-// Read says what file is, or why it is refused: an *Error.
+// Read describes a file, or refuses it with an *Error.
 func Read(file []byte) (Info, error) {
 	switch {
 	case len(file) >= 12 && (string(file[:4]) == "RIFF" || string(file[:4]) == "RF64" || string(file[:4]) == "BW64") &&

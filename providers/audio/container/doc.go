@@ -3,13 +3,13 @@
 // headers that state the seconds.
 //
 // [Read] detects the format of a file by its content (WAV, FLAC, MP3, AAC, MP4 and
-// Ogg, WebM and Matroska) and gives an [Info]: the length by its headers, that by its
-// frames, and the most that any decoder can make of its bytes. Each format has a file of
-// its own. Work is linear in the bytes, nothing recurses, and and the Info keeps no
-// reference to the file.
+// QuickTime, Ogg, WebM and Matroska) and gives an [Info]: the length by its headers, that by
+// its frames, and the most that any decoder can make of its bytes. Each format has a file of
+// its own. Work is linear in the bytes, nothing recurses, and the Info keeps no reference to
+// the file.
 //
-// Libraries for a single format, such as go-mp4, ebml-go and mewkiz/flac, report what headers
-// claim, or decode the sound. Charging needs the bound that no claim can move, so that the
+// Libraries for a single format, such as go-mp4, ebml-go and mewkiz/flac, report the headers'
+// claims, or decode the sound. Charging needs the bound that no claim can move, so that the
 // readers here are our own.
 //
 // Out of scope: money, requests, and anything that decodes sound.

@@ -49,8 +49,7 @@ func readFrames(file []byte, from int) (Info, error) {
 		i.Says = xing(file[first:], &f)
 	}
 	i.Length, i.Most = walk(file, first, k.read)
-	// Not everybody takes it for the same: one who knows nothing of the first kind looks
-	// for frames of the other.
+	// Decoders differ: one that does not know the first kind looks for frames of the other.
 	for other := range kinds {
 		if other != found {
 			i.Most = max(i.Most, densest(file, kinds[other].read))
@@ -139,8 +138,8 @@ func walk(file []byte, first int, read reader) (length, most time.Duration) {
 	return min(length, plus(most, f.span())), plus(most, f.span())
 }
 
-// densest is the longest that frames within b come to that do not overlap, in
-// whatever order a decoder finds them.
+// densest is the longest sum of frames within b that do not overlap, in any order in which
+// a decoder may find them.
 func densest(b []byte, read reader) time.Duration {
 	// best[i] is that of b[i:], for the frames that begin before i.
 	var best [maxFrame]time.Duration

@@ -40,7 +40,7 @@ const (
 	mkvEncodings = 0x6D80
 )
 
-// maxElements is a block for each 2.5 ms of an hour, with what stands around it.
+// maxElements is a block for each 2.5 ms of an hour, with the elements around it.
 const maxElements = 4_000_000
 
 // matroska is a file on its way to its Info.

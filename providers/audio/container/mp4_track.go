@@ -19,7 +19,7 @@ func (t *mp4Track) readHeader(b []byte) {
 	}
 }
 
-// readEdits reads elst: what of a track is played, and how often.
+// readEdits reads elst: the parts of a track that are played, and how often.
 func (t *mp4Track) readEdits(b []byte, scale uint64) {
 	v, b := header(b)
 	f := fields{b}
@@ -88,7 +88,7 @@ func (t *mp4Track) fits(file uint64) error {
 	return nil
 }
 
-// fragmentBox reads what moof has.
+// fragmentBox reads the boxes in moof.
 func (m *movie) fragmentBox(kind string, b []byte) error {
 	if kind != "traf" {
 		return nil
@@ -233,7 +233,7 @@ func (m *movie) sum(i *Info) error {
 	return nil
 }
 
-// film keeps the first moving pictures, and the most of what any of them are: players
+// film keeps the first moving pictures, with the largest values of any of them: players
 // choose among them.
 func (i *Info) film(f *Film) {
 	if i.Film == nil {

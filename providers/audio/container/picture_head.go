@@ -99,7 +99,7 @@ func vp9Size(b []byte) size {
 	if profile == 3 {
 		r.bits(1)
 	}
-	again, between := r.flag(), r.flag() // an old frame is shown; this is none that stands for itself
+	again, between := r.flag(), r.flag() // an old frame is shown; this is not a key frame
 	if again || between {
 		return size{}
 	}

@@ -69,7 +69,7 @@ func (Native) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Target
 	return b, nil
 }
 
-// opening is what both forms have.
+// opening is the common part of both forms.
 func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 	b = jsontext.Object(append(b, '{')).Text("model", t.Model)
 	b = append(append(b, `,"input":`...), s.Quoted...)
@@ -80,8 +80,8 @@ func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 	return b
 }
 
-// hints are what OpenAI's own models do not take, and are sent only where the operator
-// says that the model does.
+// hints are members that OpenAI's own models do not take. They are sent only if the
+// operator says that the model takes them.
 func hints(b []byte, s *audio.Speech) []byte {
 	if s.Language != "" {
 		b = jsontext.Object(b).Text("language", s.Language)

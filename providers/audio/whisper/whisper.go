@@ -23,10 +23,9 @@ type Dialect struct{}
 
 var path = []byte("/inference")
 
-// Listen makes the form: file, response_format, temperature, language, prompt. Without
-// a language the server takes the one that it was started with, which is English
-// unless somebody said otherwise. How likely each language is it would find out by
-// listening a second time.
+// Listen makes the form: file, response_format, temperature, language, prompt. Without a
+// language the server takes the one that it was started with, which is English by default.
+// The likelihood of each language would need a second pass.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	f := filebody.NewForm()
 	f.Field("response_format", "verbose_json")
@@ -68,7 +67,7 @@ func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
 }
 
 // continues says that a token belongs to the word before it: not after a space, nor in
-// writing that has none.
+// scripts without spaces.
 func continues(token string) bool {
 	c, _ := utf8.DecodeRuneInString(token)
 	return !unicode.IsSpace(c) && !unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai,

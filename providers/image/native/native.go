@@ -5,7 +5,7 @@
 // A target's option `brand` is the brand word in the upstream's header names,
 // svc when it is not set.
 //
-// One image comes as raw bytes, several as base64 in JSON. Input images go out
+// One image arrives as raw bytes, several as base64 in JSON. Input images go out
 // in multipart forms, as raw bytes. negative_prompt is not sent: the
 // specification refuses it.
 package native

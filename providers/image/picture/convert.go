@@ -131,7 +131,8 @@ func blankWebP(width, height int) []byte {
 	return b
 }
 
-// decodable refuses what would take too much memory, before a place is taken for it.
+// decodable refuses files that would take too much memory, before a place is taken for
+// them.
 func decodable(h Header) bool { return h.Pixels() <= MaxDecoded && h.Frames <= 1 }
 
 func decode(h Header, text, raw []byte) (m stdimage.Image, err error) {
@@ -175,9 +176,9 @@ func encode(m stdimage.Image, to Format, quality int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeWebP decodes and widens colours: VP8 has them in the narrow range of
-// video (16 to 235), which the decoder passes on and Go's images take for the
-// full one, so that black would come out grey.
+// decodeWebP decodes and widens colours: VP8 has them in the narrow range of video (16 to
+// 235), which the decoder passes on and Go's images take for the full one, so that black
+// would become grey.
 func decodeWebP(r io.Reader) (stdimage.Image, error) {
 	m, err := xwebp.Decode(r)
 	switch m := m.(type) {

@@ -9,8 +9,8 @@ import (
 type Header struct {
 	Format        Format
 	Width, Height int
-	// Size is the length of the image in bytes. What lies behind it in the file
-	// is not part of the image.
+	// Size is the length of the image in bytes. Trailing bytes of the file are not part of
+	// the image.
 	Size int64
 	// Frames is above 1 for animations.
 	Frames int
@@ -184,8 +184,7 @@ func (h *Header) jpeg(w *window) (why string) {
 	return "it has too many segments"
 }
 
-// frame reads a frame header: baseline, extended and progressive are what
-// decoders agree on.
+// frame reads a frame header: decoders agree on baseline, extended and progressive.
 func (h *Header) frame(w *window, m byte) (why string) {
 	p := w.peek(8)
 	switch {
@@ -205,7 +204,7 @@ func (h *Header) frame(w *window, m byte) (why string) {
 	return ""
 }
 
-// pastScan passes over coded pixels to the next marker that is none of theirs.
+// pastScan skips coded pixels to the next marker outside of them.
 func pastScan(w *window) bool {
 	for w.seek(0xff) {
 		p := w.peek(2)

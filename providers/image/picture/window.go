@@ -62,7 +62,7 @@ func (w *window) fill() bool {
 	return n > 0
 }
 
-// decodedLen is what padded base64 text stands for.
+// decodedLen is the decoded length of padded base64 text.
 func decodedLen(text []byte) int {
 	n := len(text) / 4 * 3
 	if bytes.HasSuffix(text, []byte("==")) {

@@ -32,7 +32,7 @@ type Dialect struct{}
 
 var _ queue.Dialect = Dialect{}
 
-// names are what fal's apps most often call fields.
+// names are the most common names of fields in fal's apps.
 var names = func() queue.Names {
 	n := maps.Clone(queue.CommonNames)
 	n["lyrics"] = "lyrics_prompt"
@@ -94,8 +94,8 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 	return refusal, certain
 }
 
-// Path is of a job, as the queue has named it or else as it is built: status, result and
-// cancellation are asked of the app, whatever endpoint of it was asked.
+// Path is the path of a job, as the queue has named it or else as it is built: status,
+// result and cancellation are at the app, for all of its endpoints.
 func Path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
 	if named != "" {
 		return []byte(named)
@@ -135,8 +135,8 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	}
 }
 
-// result reads the output of a run, or why it failed. An answer of the server's own,
-// in JSON, is the run's; one of what precedes it is nobody's.
+// result reads the output of a run, or why it failed. An answer of the server's own, in
+// JSON, is the run's; one of a proxy before it is not.
 func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Status/100 == 2 {
 		if queue.Members(r.Body) == nil {
@@ -160,7 +160,7 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status,
 const (
 	partBefore = iota
 	partQueued // it is cancelled, and waited in the queue before
-	partBegun  // it is cancelled, and ran before, or nobody knows
+	partBegun  // it is cancelled, and ran before, or that is not known
 	partAfter
 )
 

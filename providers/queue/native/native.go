@@ -6,7 +6,7 @@
 // Idempotency-Key, as farebox does. An order whose outcome is not known is handed over
 // again then; elsewhere it would be made twice.
 //
-// The result comes in the answer to its request, or as a link in that answer or in the one
+// The result is in the answer to its request, or as a link in that answer or in the one
 // to the order.
 package native
 
@@ -156,7 +156,7 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 	s.Media = true
 }
 
-// Fetch is queue.Own: it is what Poll asks, once more.
+// Fetch is queue.Own: the request of Poll, once more.
 func (d Dialect) Fetch(s *queue.Step, h *queue.Handle, t *queue.Target) { d.Poll(s, h, t) }
 
 // Polled reads {status, url}, or holds the bytes of the result.

@@ -30,7 +30,7 @@ type Dialect struct{}
 
 var _ queue.Dialect = Dialect{}
 
-// names are what Replicate's models most often call fields.
+// names are the most common names of fields in Replicate's models.
 var names = func() queue.Names {
 	n := maps.Clone(queue.CommonNames)
 	maps.Copy(n, queue.Names{"duration": "duration:number", "image": "image", "end_image": "last_frame_image",

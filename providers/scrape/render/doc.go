@@ -1,6 +1,6 @@
-// Package render gives pages as they are after their scripts have run: a
-// [Renderer] keeps one Chromium, started when a page needs it and ended when none
-// has for a while, or uses one that an operator runs elsewhere.
+// Package render gives pages as they are after their scripts have run: a [Renderer] keeps
+// one Chromium, started when a page needs it and ended when no page has for a while, or
+// uses one that an operator runs elsewhere.
 //
 // A browser runs untrusted scripts, so that none of its requests may go out directly: each
 // page has a browser context of its own, whose every connection goes through our guard

@@ -49,8 +49,7 @@ type Options struct {
 	// address in Proxy where that is another than Listen's own, and should run with
 	// --force-webrtc-ip-handling-policy=disable_non_proxied_udp.
 	Path, Remote, Listen, Proxy string
-	// NoSandbox starts Chromium without its own sandbox, where the system lacks
-	// what that needs.
+	// NoSandbox starts Chromium without its own sandbox, where the system cannot run that.
 	NoSandbox bool
 	// Agent is the user agent that pages see.
 	Agent string
@@ -59,7 +58,7 @@ type Options struct {
 	// Parallel is how many pages there are at once; 0: 2.
 	Parallel int
 	// Limit is how long one page may take, of a browser that has started and is free;
-	// 0: as long as who asks waits.
+	// 0: as long as the caller waits.
 	Limit time.Duration
 	// Settle is how long a page may go on loading after it is there; 0: 4s.
 	Settle time.Duration
@@ -81,7 +80,7 @@ type Renderer struct {
 	turns *fair.Turns
 
 	mu     sync.Mutex
-	now    *browserRun // nil: none
+	now    *browserRun // may be nil
 	closed bool
 	ending sync.WaitGroup
 }
@@ -136,7 +135,7 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 	if err != nil && limited.Err() != nil {
 		err = limited.Err()
 	}
-	go func() { // a page takes half a second to be gone, for which nobody need wait
+	go func() { // a page takes half a second to close, and no caller need wait
 		r.releaseBrowser(b, end())
 		cancel()
 		place.Done()
@@ -193,7 +192,7 @@ func (r *Renderer) acquireBrowser(ctx context.Context) (*browserRun, error) {
 }
 
 // releaseBrowser counts one page less. A browser that hangs, or is used up, gets no more and
-// goes with its last one.
+// ends with its last one.
 func (r *Renderer) releaseBrowser(b *browserRun, hung bool) {
 	defer r.ending.Done()
 	r.mu.Lock()

@@ -91,5 +91,5 @@ func signs(issuer, c *x509.Certificate) bool {
 		issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// trimmed cuts what devices fill their chains up with.
+// trimmed cuts the padding of devices' chains.
 func trimmed(text []byte) []byte { return bytes.Trim(text, "\x00 \r\n\t") }

@@ -13,15 +13,15 @@ import (
 
 // Known remembers certificates that were found to lead to a root, so that those which
 // devices have in common, and a device's own at its next answer, are checked once: of a
-// payload of eight devices that leaves eight signatures of forty. When they are in effect
-// is looked at each time. Safe for concurrent use; the zero value knows none.
+// payload of eight devices that leaves eight signatures of forty. Their validity is checked
+// each time. Safe for concurrent use; the zero value is empty.
 type Known struct {
 	mu    sync.Mutex
 	links map[[sha256.Size]byte]*link
 }
 
-// maxLinks bounds them: two a device, and few that are shared. Only what NVIDIA certified
-// gets here.
+// maxLinks bounds them: two a device, and few that are shared. Only certificates of
+// NVIDIA's get here.
 const maxLinks = 1024
 
 // link is a certificate that leads to a root, by way of certain others.

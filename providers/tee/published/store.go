@@ -25,7 +25,7 @@ type Source interface {
 const (
 	// keepMost is how long something is kept without asking again, however long it holds.
 	keepMost = 24 * time.Hour
-	// retryAfter is how long nobody is asked after a failure.
+	// retryAfter is the pause after a failure.
 	retryAfter = 30 * time.Second
 	// fetchLimit is how long one fetch may take.
 	fetchLimit = 20 * time.Second
@@ -57,7 +57,7 @@ type cachedCollateral struct {
 	until   time.Time // nil c: when it is asked for again
 	refresh time.Time
 	err     error
-	over    chan struct{} // closed when the fetch that is under way ends; nil: none is
+	over    chan struct{} // closed when the fetch that is under way ends; nil: none runs
 }
 
 // New makes a Store. now is for tests; nil: the clock.
@@ -126,7 +126,7 @@ func (s *Store) forget() bool {
 	return false
 }
 
-// fetch asks for a kind, and keeps what holds.
+// fetch asks for a kind, and stores a valid answer.
 func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
 	ctx, cancel := context.WithTimeout(s.work.Context(), fetchLimit)
 	defer cancel()

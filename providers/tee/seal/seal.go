@@ -27,7 +27,7 @@ const (
 	info        = "ecdsa_encryption"
 )
 
-// ErrKey is a key that is none.
+// ErrKey is an invalid key.
 var ErrKey = errors.New("no public key: expected 130 hexadecimal digits, 04 and a point of secp256k1")
 
 // Key is the public key of an enclave or of a client.
@@ -75,7 +75,7 @@ func Sealed(text []byte) bool {
 }
 
 // odd is not zero if one of eight bytes is not a hexadecimal digit. The highest bit of each
-// byte says whether it is at least something, which adding tells as long as no byte has
+// byte shows, after an addition, whether it is at least a bound, as long as no byte has
 // that bit itself.
 func odd(x uint64) uint64 {
 	const ones = 0x0101010101010101
@@ -91,8 +91,8 @@ func odd(x uint64) uint64 {
 func Plain(digits int) int { return max(0, digits/2-Overhead) }
 
 // Box seals the texts of one request to a key. They have a key of their own together, and
-// each a nonce, as the replies of some enclaves do: agreeing on a key costs a hundred
-// times what sealing a turn does.
+// each a nonce, as the replies of some enclaves do: agreeing on a key costs a hundred times
+// as much as sealing a turn.
 type Box struct {
 	public []byte
 	cipher cipher.AEAD

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Collateral is what Intel publishes of one kind of processor, as it was fetched:
-// nothing of it is believed before Verify has checked it.
+// Collateral is Intel's publication about one kind of processor, as it was fetched: nothing
+// of it is trusted before Verify has checked it.
 type Collateral struct {
 	PCKCRLChain []byte // PEM: the intermediate, the root
 	RootCRL     []byte // DER
@@ -86,8 +86,8 @@ func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.
 	return until, nil
 }
 
-// Older says whether a part of it was published before that of another: a mirror may
-// show what Intel said before a hole was known. Both were checked under the root.
+// Older says whether a part of it was published before that of another: a mirror may serve
+// a version from before a hole was known. Both were checked under the root.
 func (c *Collateral) Older(than *Collateral, root Root) bool {
 	before := than.under(root).published
 	for i, at := range c.under(root).published {

@@ -16,7 +16,7 @@ type parsedCollateral struct {
 	id               qeIdentity
 	rootCRL, pckCRL  *x509.RevocationList
 	between          *x509.Certificate // whose list pckCRL is
-	levels, identity part              // whether info and id may be believed
+	levels, identity part              // whether info and id are valid
 	lists            part              // whether both lists may be
 	published        [4]time.Time      // info, id, pckCRL and rootCRL
 }
@@ -85,11 +85,11 @@ func (c *Collateral) open(root Root) *parsedCollateral {
 	return o
 }
 
-// tcbSigner is who signs what Intel says of processors and enclaves.
+// tcbSigner is the signer of Intel's statements about processors and enclaves.
 const tcbSigner = "Intel SGX TCB Signing"
 
-// statement reads what Intel says, which must be signed by a certificate that was made
-// for this and that the root has not revoked.
+// statement reads a statement of Intel's, which must be signed by a certificate that was
+// made for this and that the root has not revoked.
 func (c *Collateral) statement(chain, data, signature []byte, root Root, into any, id string, version int) (p part) {
 	certs, err := signers(chain, root)
 	if err != nil {
@@ -123,8 +123,8 @@ func (c *Collateral) statement(chain, data, signature []byte, root Root, into an
 	return p
 }
 
-// signers are who signed a part of a collateral, and the root. Mirrors and files may have
-// white space around them.
+// signers are the certificates of a part's signer and of the root. Mirrors and files may
+// have white space around them.
 func signers(chain []byte, root Root) ([]*x509.Certificate, error) {
 	certs, err := certificates(bytes.TrimSpace(chain), 2)
 	if err == nil {

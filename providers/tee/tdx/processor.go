@@ -41,7 +41,7 @@ func (m *member) octets(into []byte) bool {
 		len(v.Bytes) == len(into) && copy(into, v.Bytes) == len(into)
 }
 
-// processorOf reads the extension of a PCK certificate, in which each member must stand
+// processorOf reads the extension of a PCK certificate, in which each member must be there
 // once.
 func processorOf(leaf *x509.Certificate) (*processor, error) {
 	var list []member

@@ -22,7 +22,7 @@ type Quote struct {
 	qeAuth      []byte
 	chain       []byte // PEM: leaf, intermediate, root
 
-	led *verifiedChain // what FMSPC read of the chain; nil: nothing
+	led *verifiedChain // FMSPC's checked chain; may be nil
 }
 
 // Body is a quote's description of a trust domain.
@@ -83,7 +83,7 @@ func (r *reader) take(n int) []byte {
 
 func (r *reader) u16() int { return int(binary.LittleEndian.Uint16(r.take(2))) }
 
-// size is a length that what follows must have.
+// size is a length that the following bytes must have.
 func (r *reader) size() []byte {
 	n := binary.LittleEndian.Uint32(r.take(4))
 	if n > maxQuoteBytes {

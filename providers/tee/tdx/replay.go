@@ -124,7 +124,7 @@ func (m *members) text(name string) (text string) {
 
 var errLog = errors.New("cannot read the event log: it is not an array of events")
 
-// Replay checks that a log is the one that the registers of a quote came about by.
+// Replay checks that a log leads to the registers of a quote.
 func (b *Body) Replay(log []Event) error {
 	var at [4][48]byte
 	for i := range log {

@@ -76,7 +76,7 @@ type Policy struct {
 	Accept []string // statuses; Revoked never is
 }
 
-// ErrNoCollateral is why checks do not hold that need what Intel publishes.
+// ErrNoCollateral is the error of checks that need the missing collateral.
 var ErrNoCollateral = errors.New("there is no collateral for this processor")
 
 var errEarlier = errors.New("an earlier check did not hold")
@@ -215,7 +215,7 @@ func errEarlierOr(chained bool) error {
 	return ErrNoCollateral
 }
 
-// enclave checks that the quoting enclave is Intel's, and says where it stands.
+// enclave checks that the quoting enclave is Intel's, and gives its status.
 func (q *Quote) enclave(o *parsedCollateral, v *Verdict, now time.Time) (s standing) {
 	if o == nil {
 		v.note(CheckQEIdentity, ErrNoCollateral)

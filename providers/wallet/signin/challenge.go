@@ -37,9 +37,9 @@ type Kind struct {
 	Type    string `json:"type"`
 }
 
-// Challenge asks for a message for a URI. Clients sign only what names the host that
-// they called, so that the domain is the one of ours that the URI has, else the first.
-// The statement may be empty.
+// Challenge asks for a message for a URI. Clients sign only messages with the host that
+// they called, so that the domain is the one of ours that the URI has, else the first. The
+// statement may be empty.
 func (r *Rules) Challenge(now time.Time, uri, statement string) *Challenge {
 	const form = "2006-01-02T15:04:05.000Z"
 	var nonce [16]byte

@@ -66,7 +66,7 @@ func (s *SignIn) Token() (id string, expires time.Time) {
 	return "siwx:" + base64.RawURLEncoding.EncodeToString(sum[:]), s.forget
 }
 
-// Read judges a header by all but what others must be asked for.
+// Read judges a header by all checks that need no request.
 func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
 	c, refusal := readClaim(header)
 	if refusal != nil {
@@ -120,7 +120,7 @@ func (r *Rules) place(c *claim, m *message) *Refusal {
 	if m.family != family(c.chain) {
 		return refuse(ChainMismatch, "The message is of another kind of account than chainId.")
 	}
-	// Wallets of Solana sign the whole name or what follows the colon.
+	// Wallets of Solana sign the whole name or the part behind the colon.
 	_, reference, _ := strings.Cut(c.chain, ":")
 	if m.chain != reference && (m.family != wallet.Solana || m.chain != c.chain) {
 		return refuse(ChainMismatch, "The Chain ID of the message differs from chainId.")

@@ -157,7 +157,7 @@ func majority[T any](views []view[T], same func(a, b T) bool) (group []T, most b
 	return group, most
 }
 
-// unknown says who did not help, by the nodes' names.
+// unknown names the nodes without a useful answer.
 func unknown[T any](w *witnesses, views []view[T], same func(a, b T) bool) error {
 	var why []string
 	reported := 0

@@ -45,10 +45,10 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 	return chain, nil
 }
 
-// StateBefore is a payment before anybody was sent it.
+// StateBefore is the state of a payment before it is sent to any facilitator.
 type StateBefore struct {
-	// Used says that the chain has it already, or its nonce. What Find says of it counts,
-	// and nothing else here does.
+	// Used says that the chain has it already, or its nonce. Only the answer of Find counts
+	// then.
 	Used    bool
 	Covered bool // the payer has the money
 	// Expired says that the chain would not take it.
@@ -57,7 +57,7 @@ type StateBefore struct {
 	Since int64
 }
 
-// Look asks for the state of a payment before it is sent to anybody.
+// Look asks for the state of a payment before it is sent to a facilitator.
 func (c *Chain) Look(ctx context.Context, o *x402.Order) (StateBefore, error) {
 	look := c.lookEVM
 	if o.Solana != nil {
@@ -93,7 +93,7 @@ type fate struct {
 	settled, final bool // as this node sees it
 }
 
-// Find asks what became of a payment. transaction is where a facilitator says it is.
+// Find asks for the outcome of a payment. transaction is the one that a facilitator names.
 func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (onchain.Result, error) {
 	look := c.findEVM
 	switch {

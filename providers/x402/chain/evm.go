@@ -22,7 +22,7 @@ const (
 	blockMost = 1 << 20
 	// receiptMost is of a transaction's receipt, which many transfers may share.
 	receiptMost = 2 << 20
-	// logsMost is of the log that there is at most, and what others may be with it.
+	// logsMost bounds the answer with the one log that is sought, and others beside it.
 	logsMost = 256 << 10
 	// codeMost is of a contract's code: 24 KB as hexadecimal digits, and room.
 	codeMost = 256 << 10
@@ -32,7 +32,7 @@ const (
 	reverted    = 3 // code of a call that a contract ended
 	// firstStep is how many blocks back a search for a time begins.
 	firstStep = 1024
-	// moment is how long a node that is behind the head it told is given.
+	// moment is the time for a node that is behind the head that it reported.
 	moment = 300 * time.Millisecond
 )
 
@@ -128,7 +128,7 @@ func (c *Chain) word(ctx context.Context, n *node, to wallet.Address, data []byt
 }
 
 // soon asks once more after a moment where a node answers with an error: behind one
-// address there may be several, of which one has not come to the newest block yet.
+// address there may be several, of which one does not have the newest block yet.
 func soon[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	answer, err := ask()
 	var said *rpc.CallError
@@ -203,7 +203,7 @@ func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64
 	}
 	for guess := true; high-low > 1; guess = !guess {
 		at := low + (high-low)/2
-		if guess && low >= 0 && highUnix > lowUnix { // blocks come about evenly
+		if guess && low >= 0 && highUnix > lowUnix { // blocks are about evenly spaced
 			at = low + int64(float64(high-low)*float64(unix-lowUnix)/float64(highUnix-lowUnix))
 			at = min(max(at, low+1), high-1)
 		}
@@ -229,7 +229,7 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s StateBef
 		return s, err
 	}
 	if s.Used {
-		// Nobody signs for longer, so that it was not used before.
+		// No client signs for longer, so that it was not used before.
 		until, _ := a.ValidBefore.Int()
 		s.Since, err = c.blockAt(ctx, n, until-int64(x402.MostLife/time.Second), head, unix)
 		return s, err

@@ -165,7 +165,7 @@ func (s *search) spent(reason string, block int64) fate {
 // depth counts the block itself.
 func (s *search) depth(block int64) int64 { return s.head - block + 1 }
 
-// mined is what became of a transaction.
+// mined is the receipt of a transaction.
 type mined struct {
 	TransactionHash, BlockNumber, Status string
 	Logs                                 eventLogs
@@ -236,7 +236,7 @@ func (s *search) pays(logs []eventLog) bool {
 
 var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
 
-// errNothing is of a nonce that is used, where nothing says by what.
+// errNothing is for a nonce that is used, without an event that shows the use.
 var errNothing = fmt.Errorf("%w: no event shows the use of the nonce", errView)
 
 // log finds the event that used the nonce, between two blocks. Most payments are recent, so
@@ -259,7 +259,7 @@ func (s *search) log(ctx context.Context, from, last int64) (*eventLog, error) {
 	return s.backwards(ctx, low, high, wide)
 }
 
-// backwards goes through blocks from the newest on, as many at once as the node gives.
+// backwards searches blocks from the newest on, as many at once as the node gives.
 func (s *search) backwards(ctx context.Context, low, high, wide int64) (*eventLog, error) {
 	for high > low {
 		if s.asked++; s.asked > searches {
@@ -311,7 +311,7 @@ func logsOf(ctx context.Context, n *node, contract wallet.Address, first, last i
 	return list, err
 }
 
-// logs asks for the log of the nonce in some blocks; nil: it is not there.
+// logs asks for the log of the nonce in some blocks; nil if absent.
 func (s *search) logs(ctx context.Context, first, last int64) (*eventLog, error) {
 	from := evm.Topic(s.a.From)
 	list, err := logsOf(ctx, s.node, s.asset, first, last, fmt.Sprintf(`[[%q,%q],%q,%q]`,

@@ -25,20 +25,20 @@ const (
 	// listed is how many signatures a node lists at once, and listMost their text.
 	listed   = 1000
 	listMost = 1 << 20
-	// window is how many slots before and behind the submission a payment can stand
-	// in: its blockhash holds for 150 blocks, and not every slot has one.
+	// window bounds the slots between the submission and a payment: its blockhash holds for
+	// 150 blocks, and not every slot has one.
 	window = 512
 	// known is how many slots behind the submission a node's final slot must be before it
 	// knows every blockhash that was current then.
 	known = 32
 	// candidates bounds the transactions that are looked at in one search.
 	candidates = 128
-	// pastCandidates bounds them where a payment may have come at any time before.
+	// pastCandidates bounds them for a payment at any time before.
 	pastCandidates = 32
 	// pastSlots is how far back: as long as x402.MostPast, with two and a half slots a
 	// second.
 	pastSlots = int64(x402.MostPast/time.Second) * 5 / 2
-	// badParams is the code of an account that is not there.
+	// badParams is the code for a missing account.
 	badParams = -32602
 )
 
@@ -156,7 +156,7 @@ func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint str
 	if err != nil || valid || slot < o.Since+known {
 		return fate{is: onchain.Open}, err
 	}
-	// It cannot come any more; it may have come since it was looked for.
+	// It cannot be taken any more; it may have been since the first search.
 	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
 		return opened(f), err
 	}
@@ -171,13 +171,13 @@ func opened(f *fate) fate {
 }
 
 // listedFate looks for a transaction among those of the account that pays, around the
-// slot in which it was submitted; nil: it is not there.
+// slot in which it was submitted; nil if absent.
 func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
 	return c.fateAmong(ctx, n, o, t, o.Since-window, o.Since+window, candidates)
 }
 
 // pastFate looks for a transaction whose blockhash is too old among the last ones of the
-// account that pays; nil: it is not there.
+// account that pays; nil if absent.
 func (c *Chain) pastFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
 	f, err := c.fateAmong(ctx, n, o, t, o.Since-pastSlots, o.Since-window-1, pastCandidates)
 	if errors.Is(err, errTooFar) {
@@ -306,8 +306,8 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 	return &fate{is: onchain.Open}, nil
 }
 
-// Blockhash is one that a transaction can be made with. Which node names it decides
-// nothing: with one that is none the payment is not taken.
+// Blockhash is one that a transaction can be made with. A false one of a node does no harm:
+// the payment is not taken then.
 func (c *Chain) Blockhash(ctx context.Context) (hash [32]byte, err error) {
 	views, err := agreed(ctx, c.alone(), func(ctx context.Context, n *node) ([32]byte, error) {
 		raw, err := n.ask(ctx, "getLatestBlockhash", `[{"commitment":"confirmed"}]`, callMost)

@@ -20,8 +20,8 @@ func (e *TokenError) Error() string { return e.text }
 type token struct {
 	contract             bool // it has a domain at all
 	separator, decimals  evm.Word
-	name, version        string // as its functions tell, or else as eip712Domain does
-	domainName, domainIs string // as eip712Domain tells
+	name, version        string // by its functions, or else by eip712Domain
+	domainName, domainIs string // by eip712Domain
 }
 
 // CheckToken compares the token of an EVM network with its nodes' answers. A *TokenError
@@ -40,7 +40,7 @@ func (c *Chain) CheckToken(ctx context.Context) error {
 	return c.tokenError(&views[0])
 }
 
-// token asks one node. A function that the contract does not have tells nothing.
+// token asks one node. A function that the contract does not have gives nothing.
 func (c *Chain) token(ctx context.Context, n *node) (t token, err error) {
 	ask := func(data []byte) (answer []byte) {
 		if err != nil {
@@ -83,7 +83,7 @@ func (c *Chain) tokenError(t *token) error {
 	return nil
 }
 
-// found says which domain a token has, and what to write.
+// found names the domain of a token, and the right setting.
 func (c *Chain) found(t *token) string {
 	chain, _ := new(big.Int).SetString(c.reference, 10)
 	for _, one := range [][2]string{{t.name, t.version}, {t.domainName, t.domainIs}, {t.name, c.version},

@@ -30,9 +30,9 @@ type Listed struct {
 	Time time.Time
 }
 
-// Scan is how far a list has come.
+// Scan is the progress of a list.
 type Scan struct {
-	Done, All int64 // blocks; on Solana signatures, of which nobody knows how many there are
+	Done, All int64 // blocks; on Solana signatures, whose number is not known
 	Found     int
 }
 
@@ -85,7 +85,7 @@ func (c *Chain) movedBy(ctx context.Context, n *node, hash string) ([]x402.Trans
 	return r.transfers(hash, c.asset, c.payTo), nil
 }
 
-// transfers are those of a token to somebody.
+// transfers are those of a token to an address.
 func (m *mined) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
 	for i := range m.Logs {
 		l := &m.Logs[i]
@@ -137,7 +137,7 @@ func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
 	return asset, payTo, err
 }
 
-// findMoved is Find at one node for a transfer that nobody signed to us for.
+// findMoved is Find at one node for a transfer without a signature for us.
 func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
 	asset, payTo, err := ends(o)
 	if err != nil {
@@ -165,7 +165,7 @@ func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string)
 	return s.spent(reasonElsewhere, r.block), nil
 }
 
-// lister goes through blocks.
+// lister lists transfers block by block.
 type lister struct {
 	*Chain
 	from   *witnesses

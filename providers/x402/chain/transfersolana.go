@@ -48,7 +48,7 @@ func (b balances) of(accounts []string, mint string, mine []wallet.Address) (uni
 	return units, true
 }
 
-// moved is a transaction on Solana, and what of the token it brought to somebody.
+// moved is a transaction on Solana, and the units of the token that it moved to an address.
 type moved struct {
 	x402.Transfer
 	failed string // null: it did not
@@ -92,7 +92,7 @@ func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([
 	return []x402.Transfer{m.Transfer}, nil
 }
 
-// findMovedSolana is Find at one node for a transfer that nobody signed to us for.
+// findMovedSolana is Find at one node for a transfer without a signature for us.
 func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
 	mint, payTo, err := ends(o)
 	if err != nil {

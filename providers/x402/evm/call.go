@@ -4,7 +4,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// What tokens and contract wallets are called with: the first four bytes.
+// Selectors of calls to tokens and contract wallets: the first four bytes.
 var (
 	authorizationState = [4]byte{0xe9, 0x4a, 0x01, 0x02}
 	balanceOf          = [4]byte{0x70, 0xa0, 0x82, 0x31}
@@ -16,7 +16,7 @@ var (
 	isValidSignature   = [4]byte{0x16, 0x26, 0xba, 0x7e}
 )
 
-// What tokens log, by its first topic.
+// Events of tokens, by their first topic.
 var (
 	AuthorizationUsed     = wallet.Keccak([]byte("AuthorizationUsed(address,bytes32)"))
 	AuthorizationCanceled = wallet.Keccak([]byte("AuthorizationCanceled(address,bytes32)"))

@@ -37,7 +37,7 @@ var answerShape = scan.NewShape(scan.Members(nil, "isValid", "invalidReason", "i
 	"errorReason",
 	"errorMessage", "transaction")...)
 
-// sheet is an answer in which every member that is read stands once.
+// sheet is an answer in which every member that is read is there once.
 type sheet struct {
 	text []byte
 	doc  scan.Document
@@ -93,7 +93,7 @@ func clean(text string, most int) string {
 var unsure = []string{"settlement_pending", "duplicate_settlement", "settle_exact_node_failure",
 	"unexpected_verify_error"}
 
-// leavesOpen says that a refusal may be none.
+// leavesOpen says that the payment may still be made after a refusal.
 func leavesOpen(status int, reason string) bool {
 	return status >= 500 || status == 202 || slices.Contains(unsure, reason) || strings.Contains(reason, "pending") ||
 		strings.Contains(reason, "timed_out") || strings.Contains(reason, "timeout")
@@ -129,7 +129,7 @@ func readSettle(status int, body []byte) (r onchain.Reply, err error) {
 	}
 	if !r.OK {
 		r.Reason = s.words(errorReason, errorMessage)
-		// Who names a transaction has sent it.
+		// A facilitator that names a transaction has sent it.
 		r.Unclear = r.Transaction != "" || leavesOpen(status, r.Reason)
 	}
 	return r, nil

@@ -22,7 +22,7 @@ import (
 // for one request.
 const tokenLife = 2 * time.Minute
 
-// proof shows who asks. Its secret was read once.
+// proof is the credential for requests. Its secret was read once.
 type proof interface {
 	// value of the header Authorization for a request.
 	value(r *http.Request) (string, error)
@@ -88,7 +88,7 @@ func (c *cdp) value(r *http.Request) (string, error) {
 	return "Bearer " + text, nil
 }
 
-// proofOf reads the credential of a facilitator; nil: it wants none.
+// proofOf reads the credential of a facilitator; nil: it needs none.
 func proofOf(c *config.X402Facilitator) (proof, error) {
 	switch c.Auth {
 	case "bearer":

@@ -64,7 +64,8 @@ func (s *Set) Start() {
 	}
 }
 
-// Close ends what next, which may be nil, does not go on with, and waits for it.
+// Close ends the clients that next, which may be nil, does not take over, and waits for
+// them.
 func (s *Set) Close(next *Set) {
 	for _, c := range s.list {
 		if next == nil || !slices.Contains(next.list, c) {
@@ -136,7 +137,7 @@ func (s *Set) real(k *support) bool { return s.simulated || !k.simulated }
 
 var errSimulated = errors.New("it says that it is simulated; expected another one, or x402.simulated: true")
 
-// Question is what facilitators are asked about.
+// Question is a payment that facilitators are asked about.
 type Question struct {
 	ID       string // of the payment
 	Network  string
@@ -191,8 +192,8 @@ func (s *Set) Verify(ctx context.Context, q *Question) (onchain.Reply, error) {
 	return onchain.Reply{}, why.error("verify")
 }
 
-// Settle asks the facilitator that verified the payment, else the first. Another one
-// is asked only while nobody can have heard of it.
+// Settle asks the facilitator that verified the payment, else the first. Another one is
+// asked only while no facilitator can have it.
 func (s *Set) Settle(ctx context.Context, q *Question) (onchain.Reply, error) {
 	var why failures
 	for _, c := range s.asked(q) {
@@ -247,7 +248,7 @@ func (s *Set) asked(q *Question) (list []*Client) {
 	return list
 }
 
-// remember who verified a payment.
+// remember stores the client that verified a payment.
 func (s *Set) remember(id string, c *Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +262,7 @@ func (s *Set) remember(id string, c *Client) {
 	}
 }
 
-// failures are why nobody answered.
+// failures are the reasons of all facilitators that did not answer.
 type failures []string
 
 func (f *failures) add(c *Client, err error) { *f = append(*f, c.Name+": "+err.Error()) }

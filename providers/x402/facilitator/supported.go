@@ -17,7 +17,7 @@ const (
 
 // support is a facilitator's list of support.
 type support struct {
-	networks  map[string]string   // CAIP-2 → who pays fees there, empty: nobody need be named
+	networks  map[string]string   // CAIP-2 → the fee payer there, empty: need not be named
 	signers   map[string][]string // by network, or solana:* for all of a kind
 	simulated bool
 }

@@ -27,7 +27,7 @@ const (
 	setPrice     = 3
 	transfer     = 12
 	decimals     = 6
-	// maxPrice of a unit in a millionth of a lamport: who pays the fee takes no more.
+	// maxPrice of a unit in a millionth of a lamport: the limit of those who pay the fee.
 	maxPrice = 5_000_000
 )
 
@@ -85,7 +85,7 @@ func (r *rule) Error() string { return r.text }
 func (r *rule) Unwrap() error { return r.kind }
 
 // Payment is the transaction's payment to an owner of a token, by the rules of the
-// scheme exact. Whether somebody pays its fees is not known here.
+// scheme exact. Whether its fee payer agrees is not known here.
 func (t *Transaction) Payment(mint, payTo wallet.Address) (*Payment, error) {
 	if n := len(t.Instructions); n < fewest || n > most {
 		return nil, &rule{ErrRules, "expected 3 to 7 instructions: compute limit, compute price, transfer, then memo"}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxTransaction is what fits into a packet of the network.
+	// MaxTransaction is the size of a packet of the network.
 	MaxTransaction = 1232
 	signatureSize  = 64
 	keySize        = 32
@@ -19,7 +19,8 @@ const (
 	versioned = 0x80
 )
 
-// Transaction is one as it stands on the wire. It keeps no reference to the parsed bytes.
+// Transaction is a transaction in the wire format. It keeps no reference to the parsed
+// bytes.
 type Transaction struct {
 	Signatures [][signatureSize]byte
 	Message    []byte // the signed bytes
