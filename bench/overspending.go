@@ -26,7 +26,7 @@ type overspendFlags struct {
 	files                outputs
 }
 
-// overspendCommand asks what customers get for more money than they have.
+// overspendCommand measures how much customers get beyond their balance.
 func overspendCommand() *cobra.Command {
 	f := &overspendFlags{}
 	cmd := &cobra.Command{

@@ -31,8 +31,8 @@ type Customers struct {
 	Kinds []Kind `json:"kinds,omitempty"`
 }
 
-// Kind is what became of one kind of ordinary requests. Its latency counts from when a
-// request was sent, so that none includes the wait of a customer for another kind.
+// Kind is the results of one kind of ordinary requests. Its latency counts from when a
+// request was sent, so that it never includes the wait of a customer for another kind.
 type Kind struct {
 	Name     string  `json:"name"`
 	Sent     int64   `json:"sent"`

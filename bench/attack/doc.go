@@ -1,7 +1,7 @@
 // Package attack measures the harm that clients with and without keys can do to others: it
-// sends ordinary customers' requests (customer.go) first alone and then beside
-// rounds of attack (round.go), each at a stated rate, and tells how many of the
-// ordinary ones were answered, rightly, and how fast.
+// sends ordinary customers' requests (customer.go) first alone and then beside rounds of
+// attack (round.go), each at a stated rate, and counts how many of the ordinary ones were
+// answered, rightly, and how fast.
 //
 // It drives any gateway by URL and keys, whose only upstream is the simulated
 // one: the rounds ask that to misbehave through the text of their requests.

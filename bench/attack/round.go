@@ -31,7 +31,7 @@ type Round struct {
 	// gone is after how long the client leaves; 0: it stays.
 	gone time.Duration
 	do   func(a *attacker) []byte
-	// needs is the model or network that it cannot do without; nil: none.
+	// needs is the model or network that it cannot do without; may be nil.
 	needs func(o *Options) string
 	// crowds says that many unpaid accounts can do it, too.
 	crowds bool

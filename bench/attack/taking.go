@@ -37,7 +37,7 @@ const (
 	slowUpload = 1_000_000
 )
 
-// takings are rounds that take what all customers share.
+// takings are rounds that use up resources of all customers.
 var takings = []Round{
 	{Name: "refused_keys", What: "requests with an Idempotency-Key of accounts without money", Rate: 2000,
 		needs: (*Options).poor, crowds: true, do: func(a *attacker) []byte {

@@ -80,7 +80,7 @@ const settleTime = 150 * time.Millisecond
 const longest = 30 * time.Second
 
 // Run measures everything and gives the comparison, also when ctx ends early
-// (with what there is by then and ctx's error). Comparison.Failed names the
+// (with the results until then and ctx's error). Comparison.Failed names the
 // measurements that failed.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
@@ -148,7 +148,7 @@ func (c *Comparison) Contenders() []string {
 	return list
 }
 
-// plan walks through the steps of a comparison and tells how far it is.
+// plan lists the steps of a comparison and tracks its progress.
 type plan struct {
 	o    Options
 	l    *lab

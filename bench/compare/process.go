@@ -106,7 +106,7 @@ func tool(dir string, argv ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// freeAddress is a loopback address nobody listens on at the moment.
+// freeAddress is a loopback address that is free at the moment.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

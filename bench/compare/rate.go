@@ -10,8 +10,8 @@ import (
 	"farebox/bench/load"
 )
 
-// Rate is the latency of 1 KB chat requests that arrive at a constant rate, whatever becomes of
-// earlier ones. It counts from the time at which a request was due.
+// Rate is the latency of 1 KB chat requests that arrive at a constant rate, even if earlier
+// ones are not answered yet. It counts from the time at which a request was due.
 type Rate struct {
 	Wanted     float64 `json:"rate"`
 	PerSecond  float64 `json:"requests_per_second"` // answered

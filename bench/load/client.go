@@ -85,7 +85,7 @@ func (c *Conn) Head() (status int, err error) {
 	return c.status, err
 }
 
-// Body reads the rest of an answer; each part goes to take, whose error ends it.
+// Body reads the rest of an answer; take gets each part, and its error ends it.
 func (c *Conn) Body(take func(part []byte) error) error { return c.body(take) }
 
 func (c *Conn) send(request []byte, now time.Time) error {
@@ -95,7 +95,7 @@ func (c *Conn) send(request []byte, now time.Time) error {
 	return named(err)
 }
 
-// extend moves the deadline when it has come a step closer.
+// extend moves the deadline when it is a step closer.
 func (c *Conn) extend(now time.Time) {
 	if want := now.Add(c.timeout); want.Sub(c.deadline) > deadlineStep {
 		c.deadline = want.Add(deadlineStep)
@@ -207,7 +207,7 @@ func (c *Conn) parseC(line []byte) {
 	}
 }
 
-// body reads the answer to its end; each part goes to take when given.
+// body reads the answer to its end; take, when given, gets each part.
 func (c *Conn) body(take func([]byte) error) error {
 	switch {
 	case c.chunked:

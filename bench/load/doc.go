@@ -6,7 +6,7 @@
 // been sent. A server that stalls therefore shows in every request that had to
 // wait for it (no coordinated omission). Latency, time to first event, gap
 // between events and the events' way from the simulated upstream go into HDR
-// histograms; CPU and memory of the server's processes come from /proc.
+// histograms; CPU and memory of the server's processes are read from /proc.
 //
 // Main types: Options, Result, Distribution, Processes. The HTTP client is its
 // own because the usual ones would cost more CPU than the gateway under test.

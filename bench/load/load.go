@@ -262,8 +262,8 @@ func requestBytes(host, path string, o Options) []byte {
 	return append([]byte(head), body...)
 }
 
-// chatBody is a chat request of the wanted size. The model and stream members
-// come first, so that a simulated upstream finds them without a parse.
+// chatBody is a chat request of the wanted size. The model and stream members are first, so
+// that a simulated upstream finds them without a parse.
 func chatBody(o Options) []byte {
 	head := `{"model":"` + o.Model + `","stream":`
 	if o.Stream {
@@ -314,7 +314,7 @@ func (r *run) closeAll() {
 	}
 }
 
-// Each calls do for 1 to n, so many at once, until ctx ends. worker counts those who call it, from 0.
+// Each calls do for 1 to n, so many at once, until ctx ends. worker numbers the callers, from 0.
 func Each(ctx context.Context, n, atOnce int, do func(worker, i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -111,7 +111,7 @@ func RSS(pids ...int) int64 {
 }
 
 // PSS is the memory of processes and their children in which a page that several
-// processes share counts in parts; 0 where the system does not tell.
+// processes share counts in parts; 0 where the system does not report it.
 func PSS(pids ...int) (sum int64) {
 	for _, pid := range family(pids) {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

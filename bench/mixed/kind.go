@@ -74,9 +74,8 @@ func prose(r *rand.Rand) string {
 	return strings.Join(out, " ")
 }
 
-// chat asks for a random number of tokens. %d in the scenario stands for the
-// number that is delivered before the answer is broken off; the answer itself
-// would be longer.
+// chat asks for a random number of tokens. %d in the scenario is replaced by the number
+// that is delivered before the answer is broken off; the answer itself would be longer.
 func chat(r *rand.Rand, o *Options, stream bool, scenario string) request {
 	length := shortest + r.IntN(longest)
 	q := request{path: "/chat/completions", stream: stream, status: 200, completion: int64(length),

@@ -94,8 +94,8 @@ type driver struct {
 	truth  *Truth
 }
 
-// one sends request n. Each has its own generator, so that the mix does not depend on which worker
-// came first.
+// one sends request n. Each has its own generator, so that the mix does not depend on the order of
+// workers.
 func (d *driver) one(ctx context.Context, n int) {
 	r := rand.New(rand.NewPCG(d.o.Seed, uint64(n)))
 	k := choose(r, d.o.EmbeddingModel != "")
@@ -129,7 +129,7 @@ func (d *driver) book(name string, q *request, err error) {
 	}
 }
 
-// report tells the progress until the returned function is called.
+// report reports the progress until the returned function is called.
 func (d *driver) report() (stop func()) {
 	if d.o.Progress == nil {
 		return func() {}
@@ -160,7 +160,7 @@ func (d *driver) report() (stop func()) {
 }
 
 // Differences compares with the upstream's counts for the same requests,
-// counted from an empty start; none means that both books agree.
+// counted from an empty start; an empty list means that both agree.
 func (t *Truth) Differences(s upstream.Stats) []string {
 	var list []string
 	check := func(what string, want, got int64) {

@@ -100,7 +100,7 @@ func (c *client) reader(l *Leaver, e *ending, until time.Time) func(part []byte)
 	}
 }
 
-// disconnect goes in the leaver's way.
+// disconnect closes the connection in the leaver's way.
 func (c *client) disconnect(l *Leaver, e ending) ending {
 	e.left = true
 	raw := c.conn.Net()

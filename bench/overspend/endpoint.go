@@ -161,8 +161,8 @@ func (e *Endpoint) contentType() string {
 	return "application/json"
 }
 
-// cost is what something made is worth at this endpoint's price: real, and up
-// to the cap that the upstream was asked with.
+// cost is the cost of an output at this endpoint's price: real, and up to the cap of the
+// request to the upstream.
 func (e *Endpoint) cost(m *upstream.Made) (real, capped int64) {
 	rest := m.Prompt*e.Price.Prompt + m.Units*e.Price.Unit
 	return rest + m.Completion*e.Price.Completion, rest + m.WithinCap*e.Price.Completion

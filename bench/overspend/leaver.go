@@ -6,12 +6,12 @@ import "time"
 type Leaver struct {
 	Name string
 	when moment
-	// after is how long it waits at that moment before it goes.
+	// after is how long it waits at that moment before it leaves.
 	after time.Duration
 	bytes int64 // of the body, for atBytes
 	how   goodbye
-	// words slow the upstream down so that the moment exists; slowWhole: what
-	// they are for answers that are not streams.
+	// words slow the upstream down so that the moment exists; slowWhole: those for answers
+	// that are not streams.
 	words     string
 	slowWhole string
 	// streams: it exists for streams only.
@@ -33,7 +33,7 @@ type goodbye uint8
 const (
 	byFin  goodbye = iota // close
 	byRst                 // reset
-	byHalf                // the sending side only; it goes on reading
+	byHalf                // the sending side only; it still reads
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 	someBytes = 3000
 )
 
-// Leavers are all ways to leave, the one who stays first.
+// Leavers are all ways to leave, first the client that stays.
 var Leavers = []Leaver{
 	{Name: "stays"},
 	{Name: "head", when: beforeHead, after: headWait, words: "delay_ms=60", slowWhole: "think_ms=60"},
@@ -70,7 +70,7 @@ func (l *Leaver) scenario(e *Endpoint) (words string, ok bool) {
 	return l.words, true
 }
 
-// LeaversNamed finds leavers by name; none given: all.
+// LeaversNamed finds leavers by name; no names: all.
 func LeaversNamed(names []string) ([]Leaver, error) {
 	return named("leaver", names, Leavers, func(l Leaver) string { return l.Name })
 }

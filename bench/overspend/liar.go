@@ -108,7 +108,7 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 	return l.stream, true
 }
 
-// LiarsNamed finds lies by name; none given: all.
+// LiarsNamed finds lies by name; no names: all.
 func LiarsNamed(names []string) ([]Liar, error) {
 	return named("liar", names, Liars, func(l Liar) string { return l.Name })
 }

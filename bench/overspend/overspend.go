@@ -28,12 +28,12 @@ type Options struct {
 	Requests    int
 	Concurrency int
 	Lanes       int
-	Cap         int // max_completion_tokens of the requests; 0: none
+	Cap         int // max_completion_tokens of the requests; 0: no cap
 	Balance     int64
-	Limit       int64 // of a cell's key; 0: none
+	Limit       int64 // of a cell's key; 0: no limit
 	Crowd       int   // how many answers are left before a crowded cell
 	Timeout     time.Duration
-	CrowdKey    string // who leaves them; empty: an account of their own
+	CrowdKey    string // key of the crowd; empty: an account of their own
 	Rotate      bool   // each liar and leaver meet at one endpoint, in turn, instead of at all
 	Prompt      string // the end of the prompts; empty: some words
 	Shared      bool   // all cells have one account, and are read one after the other
@@ -41,7 +41,7 @@ type Options struct {
 	Books       Books
 	Truth       upstream.Remote // the gateway's only upstream
 	Progress    func(done float64, line string)
-	Ended       func() // waits until all jobs have ended; nil: there are none
+	Ended       func() // waits until all jobs have ended; may be nil
 	Prefix      string // of ids and account names
 }
 
@@ -49,7 +49,7 @@ type Options struct {
 type Books interface {
 	// Open makes an account with the run's balance and gives a key of it.
 	Open(ctx context.Context, cell string) (key string, err error)
-	// Read gives the balance; known is false where the gateway cannot tell.
+	// Read gives the balance; Known is false where the gateway does not report it.
 	Read(ctx context.Context, cell string) (f Funds, err error)
 }
 
@@ -59,7 +59,7 @@ type Funds struct {
 	Open  bool // something is still held
 	Left  int64
 	Debt  int64
-	// Key is the usage of the key, where the gateway tells that: debt that the
+	// Key is the usage of the key, where the gateway reports that: debt that the
 	// account paid is not the key's. -1: unknown, and all that left the account
 	// counts against the key's limit.
 	Key int64
@@ -85,9 +85,8 @@ type Cell struct {
 	Lost    int64 `json:"lost_nano"`  // within the cap, neither charged nor owed
 	Above   int64 `json:"above_nano"` // charged beyond the real output
 	Each    int64 `json:"lost_each_nano"`
-	// Unknowable is what of the made tokens nobody but the upstream can know:
-	// hidden ones that no usage tells, and those of answers that were left when
-	// nobody could read on.
+	// Unknowable is the cost of tokens that only the upstream can know: hidden ones that no
+	// usage reports, and those of answers that were not read on after the client left.
 	Unknowable int64         `json:"unknowable_nano"`
 	Overdraw   int64         `json:"overdrawn_nano"` // charged beyond the balance or the key's limit
 	Made       upstream.Made `json:"made"`
@@ -118,7 +117,7 @@ type Result struct {
 
 const defaultTimeout = 20 * time.Second
 
-// Run goes through all cells. A cell's note names the values that cannot be read.
+// Run runs all cells. A cell's note names the values that cannot be read.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.URL != "" {
 		o.URLs = append(o.URLs, o.URL)

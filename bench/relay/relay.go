@@ -20,7 +20,7 @@ const (
 )
 
 // New makes the relay to an upstream's root address such as
-// http://127.0.0.1:9000. stream: answers are passed on as they come.
+// http://127.0.0.1:9000. stream: answers are passed on as they arrive.
 func New(upstream string, stream bool) (*fasthttp.Server, error) {
 	u, err := url.Parse(upstream)
 	if err != nil || u.Scheme != "http" || u.Host == "" {

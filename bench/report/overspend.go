@@ -6,7 +6,7 @@ import (
 	"farebox/bench/overspend"
 )
 
-// OfOverspend is the report of what customers got for more money than they had.
+// OfOverspend is the report of the customers' gains beyond their balances.
 func OfOverspend(r *overspend.Result) Page {
 	p := Page{
 		Title: "What the operator lost",

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Cut is a TCP proxy before a server that fails as networks do. Its address
-// stays the same whatever it does.
+// Cut is a TCP proxy before a server that fails as networks do. Its address always stays
+// the same.
 type Cut struct {
 	Addr   string
 	target string

@@ -215,7 +215,7 @@ func (p *Postgres) Start(tb testing.TB) {
 	if p.process != nil {
 		tb.Fatal("cannot start a PostgreSQL that runs; stop it first")
 	}
-	for range 5 { // somebody else may take the port that was free
+	for range 5 { // another process may take the port that was free
 		if p.Addr == "" {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {

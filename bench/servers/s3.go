@@ -135,7 +135,7 @@ func (s *S3) start(c *exec.Cmd, path string) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	stdin, err := c.StdinPipe() // it ends with this process, whatever becomes of it
+	stdin, err := c.StdinPipe() // it ends with this process, in any case
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Models named bench-… take the measured path: no tokenizing, no JSON library,
 // a prepared answer and fixed usage, so that the simulated upstream is never
-// the bottleneck of a comparison. Their scenario comes from the model suffix
+// the bottleneck of a comparison. Their scenario is from the model suffix
 // (`bench-sse@gap_ms=20,tokens=100`) and from the table of names below, for
 // gateways that take only plain model names.
 const (

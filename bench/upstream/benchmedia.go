@@ -52,9 +52,9 @@ var (
 	})
 )
 
-// benchImage is the prepared answer to a request for pictures, nil for one that
-// is not of the measurements. The model stands near the beginning of a JSON
-// body, and somewhere around the files of a form.
+// benchImage is the prepared answer to a request for pictures, nil for one that is not of
+// the measurements. The model is near the beginning of a JSON body, and before or behind
+// the files of a form.
 func (c *conn) benchImage(path []byte) []byte {
 	body := c.req.body
 	near := func(b []byte) bool { return bytes.Contains(b, benchImageMark) }
@@ -78,8 +78,8 @@ func benchWhole(body []byte) []byte {
 // The measured path of speech: requests for BenchSpeechModel and BenchPacedModel are not
 // parsed, and their sound is prepared. All else of speech is in speaker.go.
 
-// Models of the measurements: a megabyte as fast as it is taken, and sound that comes as it
-// is made.
+// Models of the measurements: a megabyte as fast as the client reads, and sound at the pace
+// at which it is made.
 const (
 	BenchSpeechModel = "bench-speech"
 	BenchPacedModel  = "bench-speech-paced"

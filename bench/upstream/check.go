@@ -75,7 +75,7 @@ type Refusal struct {
 	Header [][2]string
 }
 
-// open are clouds that let everybody in.
+// open are clouds that accept all callers.
 type open struct{}
 
 // Now is the time of this machine.
@@ -90,12 +90,12 @@ func (open) ServiceAccount(tokenURL string) []byte {
 	return AccountFile(key, tokenURL)
 }
 
-// Token hands out the same token to everybody.
+// Token hands out the same token to all callers.
 func (open) Token(string, string) (int, string) {
 	return 200, `{"access_token":"ya29.simulated","expires_in":3600,"token_type":"Bearer"}`
 }
 
-// Enter lets everybody pass.
+// Enter accepts all callers.
 func (open) Enter(string, *CloudRequest) *Refusal { return nil }
 
 // Names of the simulated service account.

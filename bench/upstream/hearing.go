@@ -28,7 +28,7 @@ func earOf(path string) (ear string, ok bool) {
 
 // transcriptionForm is a request for a transcription.
 type transcriptionForm struct {
-	parts   []Field // as they came
+	parts   []Field // in the order of the request
 	fields  map[string][]string
 	file    []byte
 	seconds float64 // as a reader of headers measures it
@@ -93,7 +93,7 @@ type part struct {
 }
 
 // answer is a transcript in a form. lie is its stated length instead of the true one: a
-// number, or none.
+// number, or "none".
 func (t *transcriptionForm) answer(ear, lie string) []byte {
 	var words, segments, chars, labs []part
 	text := ""

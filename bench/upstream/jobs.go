@@ -18,7 +18,7 @@ import (
 // Ordered is the truth about one order of music or of a video that was taken.
 type Ordered struct {
 	ID     string `json:"id"`
-	Door   string `json:"door"` // whose API it came by: fal, replicate, native, elevenlabs
+	Door   string `json:"door"` // the API of the request: fal, replicate, native, elevenlabs
 	Kind   string `json:"kind"` // music or video
 	Key    string `json:"key,omitempty"`
 	Prompt string `json:"prompt"`
@@ -32,7 +32,7 @@ type Ordered struct {
 	Cancelled bool `json:"cancelled"`
 	Polls     int  `json:"polls"`
 	Fetched   int  `json:"fetched"`
-	// Leaked: a file was asked for with a credential, which is nobody's business there.
+	// Leaked: a file was asked for with a credential, which must not be sent there.
 	Leaked bool `json:"leaked"`
 }
 
@@ -49,7 +49,7 @@ type order struct {
 // jobDoor answers one API of jobs.
 type jobDoor func(c *conn, x *exchange, path string, asked gjson.Result) (int, bool, error)
 
-// doorOf finds who answers a path that is about jobs, and where a body has the prompt.
+// doorOf finds the API of a path about jobs, and the prompt's place in a body.
 func (c *conn) doorOf(path string) (d jobDoor, name, prompt string) {
 	rest, isFal := strings.CutPrefix(path, "/fal/")
 	switch {
@@ -127,7 +127,7 @@ func (c *conn) take(x *exchange, o order) *order {
 		one.sc, one.left, one.taken = *x.sc, x.sc.Polls.Or(1), time.Now()
 		one.ID = "job-" + strconv.FormatUint(s.ids.Add(1), 16) + "-" + strconv.FormatUint(mix(s.ids.Load()), 36)
 		one.Seconds = min(max(one.Seconds, 1), maxClip)
-		if one.sc.Job == "swallow" { // nobody can ask how it stands, and it is made all the same
+		if one.sc.Job == "swallow" { // its status cannot be asked for, and it is made all the same
 			one.Made, one.Charged = true, true
 		}
 		s.orders[one.ID] = &one
@@ -148,7 +148,7 @@ func notifyHook(hook string) {
 	}
 }
 
-// swallowed says that an order was taken and that nobody hears of it.
+// swallowed says that an order was taken, and drops the answer.
 func (c *conn) swallowed(x *exchange) bool {
 	if x.sc.Job != "swallow" {
 		return false
@@ -158,7 +158,7 @@ func (c *conn) swallowed(x *exchange) bool {
 	return true
 }
 
-// order is one that was taken; nil: none, or one that is forgotten.
+// order is an accepted job; nil: unknown, or forgotten.
 func (c *conn) order(x *exchange, id string) *order {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *conn) order(x *exchange, id string) *order {
 	return o
 }
 
-// How a job stands.
+// The states of a job.
 const (
 	jobQueued = iota
 	jobRuns
@@ -182,7 +182,7 @@ const (
 	jobOdd
 )
 
-// jobStatus asks how a job stands, which moves it on.
+// jobStatus gives the state of a job, and advances it.
 func (c *conn) jobStatus(o *order) int {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()

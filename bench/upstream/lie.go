@@ -170,9 +170,9 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 	}
 }
 
-// strayAnswer is one that nobody asked for, after a whole one, as a broken
-// server or a proxy that lost count sends it. stray=0 is in the same write as
-// the answer before it: it is there before anybody can ask again.
+// strayAnswer is an unrequested answer after a whole one, as a broken server or a proxy
+// that lost count sends it. stray=0 is in the same write as the answer before it: it is
+// there before the next request.
 func strayAnswer() []byte {
 	body := `{"id":"chatcmpl-stray","object":"chat.completion","created":1700000000,"model":"stray","choices":[{"index":0,"message":{"role":"assistant","content":` +
 		`"` + StrayText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -185,7 +185,7 @@ func (c *conn) stray(sc *Scenario) bool {
 	return c.pause(time.Duration(sc.Stray.N)*time.Millisecond) == nil && c.write(strayAnswer()) == nil
 }
 
-// StrayText is what stray answers say.
+// StrayText is the text of stray answers.
 const StrayText = "an answer that belongs to somebody else"
 
 // Made is the real cost of one request, or of all with one id, to the upstream.
@@ -219,7 +219,7 @@ func (m *Made) Add(o Made) {
 	m.CappedNano += o.CappedNano
 }
 
-// Price is what the operator pays, in 1e-9 of a currency.
+// Price is the operator's price, in 1e-9 of a currency.
 type Price struct{ Prompt, Completion, Unit int64 }
 
 // keptMade bounds the ids that Made remembers.

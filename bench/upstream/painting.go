@@ -20,7 +20,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// painting is one image request, whatever form it came in.
+// painting is one image request, in any form.
 type painting struct {
 	path   string
 	asked  gjson.Result // the text fields, of a form too
@@ -34,7 +34,7 @@ type painting struct {
 
 type painter func(c *conn, x *exchange, p *painting) (int, bool, error)
 
-// painterOf finds who answers a path.
+// painterOf finds the handler of a path.
 func painterOf(path string) (painter, bool) {
 	var f painter
 	switch {

@@ -52,7 +52,7 @@ type Scenario struct {
 	Empty          bool          `key:"empty"`       // 200 without a body
 
 	// Of images only.
-	Image   string `key:"image" of:"blocked cut text gif missing escaped prefixed"` // how the image itself is wrong
+	Image   string `key:"image" of:"blocked cut text gif missing escaped prefixed"` // the fault of the image itself
 	Link    string `key:"link" as:"query"`                                          // fal: where the result says that its images are, as a URL path escape
 	Polls   Count  `key:"polls"`                                                    // fal: how often a job is not done yet; default 1
 	At      string `key:"at" of:"submit status result file"`                        // which step a status hits; default submit
@@ -85,7 +85,7 @@ type Scenario struct {
 	// many milliseconds after a whole answer a second one follows, unasked.
 	Hidden    int64         `key:"hidden"`                                                         // tokens thought in silence, before the content
 	Think     time.Duration `key:"think_ms"`                                                       // how long that silence lasts
-	HiddenIn  string        `key:"hidden_in" of:"inside beside total nowhere"`                     // where usage tells them; total: there alone
+	HiddenIn  string        `key:"hidden_in" of:"inside beside total nowhere"`                     // its place in usage; total: there alone
 	ThoughtAs string        `key:"thought_as" of:"reasoning_content reasoning thinking redacted"`  // member of visible reasoning
 	SaidIn    string        `key:"said_in" of:"content array function_call audio refusal unknown"` // member of the text
 	Draws     int64         `key:"draws"`                                                          // bytes of a picture beside the text, as OpenRouter gives it
@@ -256,7 +256,7 @@ func (f field) set(s *Scenario, v string) (err error) {
 	return err
 }
 
-// text reads a value that is a text. JSON comes in base64url, since directives have no spaces.
+// text reads a value that is a text. JSON is in base64url, since directives have no spaces.
 func (f field) text(v string) (string, error) {
 	switch f.as {
 	case "args":

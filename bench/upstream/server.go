@@ -31,7 +31,7 @@ type Options struct {
 	Tokens int
 	// Keep is how many requests GET /_sim/last shows; default 16.
 	Keep int
-	// Price is what Made counts with; zero: tokens only.
+	// Price is the price for Made; zero: tokens only.
 	Price Price
 	// Check refuses requests that a vendor would refuse; nil: all that can be answered are
 	// answered.
@@ -67,7 +67,7 @@ type Server struct {
 	nodes     map[string]*chain.Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
-	files     string         // the folder of what others must read; empty if absent
+	files     string         // the folder of files for other processes; empty if absent
 	enclosed  *enclave.Enclave
 	orders    map[string]*order
 	payments  payments
@@ -200,7 +200,7 @@ func (s *Server) StartAll() (where map[string]string, err error) {
 		"SIM_INTEL_ROOT": intel, "SIM_NVIDIA_ROOT": nvidia}, err
 }
 
-// file writes what others must read, for its owner alone. The caller has mu.
+// file writes a file for other processes, readable by its owner alone. The caller has mu.
 func (s *Server) file(name string, content []byte) (path string, err error) {
 	if s.files == "" {
 		if s.files, err = os.MkdirTemp("", "farebox-simulated-*"); err != nil {
@@ -285,8 +285,8 @@ func mix(x uint64) uint64 {
 
 var past = time.Unix(1, 0)
 
-// payments are the chains and the facilitator of a Server, which are there once somebody
-// asks for one of them.
+// payments are the chains and the facilitator of a Server, which are made when one of them
+// is asked for.
 type payments struct {
 	once        sync.Once
 	evm         *chain.EVM

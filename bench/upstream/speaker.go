@@ -15,11 +15,11 @@ import (
 	"farebox/bench/upstream/sound"
 )
 
-// CharacterTime is how long a character sounds at speed 1, so that a test can tell from
-// the length of an answer how much text was spoken.
+// CharacterTime is how long a character sounds at speed 1, so that a test sees from the
+// length of an answer how much text was spoken.
 const CharacterTime = 50 * time.Millisecond
 
-// speaking is one request for speech, in whichever form it came.
+// speaking is one request for speech, in any form.
 type speaking struct {
 	text   string
 	format string

@@ -234,7 +234,7 @@ func (c *conn) serveTruth(path string) bool {
 // exchange is the bookkeeping of one answer from its start to its end.
 type exchange struct {
 	endpoint string
-	cloud    string // through whose door the request came; empty: none's
+	cloud    string // the cloud of the request; may be empty
 	sc       *Scenario
 	tally    Tally
 	opened   time.Time
@@ -243,7 +243,7 @@ type exchange struct {
 	answer   *answer // of chat and messages
 	hidden   int64   // tokens made and never written
 	units    int64   // pictures or calls
-	job      bool    // it is about a job, whose order is what counts
+	job      bool    // it is about a job: its order counts
 	google   bool    // asked in Google's form, which its errors have, too
 }
 

@@ -83,7 +83,7 @@ var (
 )
 
 // declared are the charsets that the server declares, and then the page. Labels that are
-// unknown, or stand for UTF-8 and UTF-16, are left out: bytes would show these.
+// unknown, or name UTF-8 and UTF-16, are left out: bytes would show these.
 func declared(text []byte, contentType string) (list []encoding.Encoding) {
 	said := inHeader.FindStringSubmatch(contentType)
 	if m := inMeta.FindSubmatch(text[:min(len(text), headBytes)]); m != nil {

@@ -43,7 +43,7 @@ func ReadRaw(file []byte) (Input, error) {
 
 func accept(text, raw []byte) (h picture.Header, err error) {
 	if size := filebody.Size(text, raw); size >= picture.MaxSize {
-		h.Size = size // too large, whatever it is: not worth a look
+		h.Size = size // too large in any format
 	} else if h, err = picture.Read(text, raw); err != nil {
 		return h, err
 	}

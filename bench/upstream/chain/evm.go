@@ -30,20 +30,20 @@ type EVMOptions struct {
 }
 
 // EVM is a chain whose one token moves by signed authorizations (ERC-3009). Its blocks
-// come with time; a block's timestamp is that of the wall clock, and of Skip.
+// follow the clock; a block's timestamp is that of the wall clock, and of Skip.
 type EVM struct {
 	o    EVMOptions
 	born time.Time
 
 	mu        sync.Mutex
 	skips     []skip
-	forks     []int64 // blocks from which on others stand than before
+	forks     []int64 // the first blocks of reorganisations
 	moves     map[authKey]*Move
 	byHash    map[string]*Move
 	order     []*Move
 	seen      map[authKey]Authorization // that facilitators were shown
 	balance   map[string]int64
-	contracts map[string]string // contract wallets and who signs for them
+	contracts map[string]string // signer of each contract wallet
 	sent      uint64
 }
 
@@ -69,7 +69,7 @@ type Move struct {
 	Block     int64
 	Gone      bool // a reorganisation took it off the chain
 	Cancelled bool // nothing moved: the wallet took the authorization back
-	Plain     bool // nobody signed an authorization: the payer sent it
+	Plain     bool // without a signed authorization: the payer sent it
 }
 
 // NewEVM begins a chain.
@@ -262,7 +262,7 @@ func (e *EVM) Restore(hash string) bool {
 	return true
 }
 
-// Moves are the authorizations used on the chain as it stands, oldest first.
+// Moves are the authorizations used on the current chain, oldest first.
 func (e *EVM) Moves() []Move {
 	e.mu.Lock()
 	defer e.mu.Unlock()

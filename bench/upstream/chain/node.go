@@ -14,7 +14,7 @@ import (
 
 // NodeOptions of a Node; the zero value is an EVM node.
 type NodeOptions struct {
-	Solana bool // slots and signatures, and the id comes last
+	Solana bool // slots and signatures, and the id is last
 	Head   int64
 	Chain  int64  // its id; default 1337
 	Name   string // the answer to web3_clientVersion; default simulated-node

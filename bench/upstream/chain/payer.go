@@ -58,7 +58,7 @@ func RandomNonce() string {
 	return hexOf(b)
 }
 
-// Authorization pays so many units to somebody, until then.
+// Authorization pays so many units to an address, until then.
 func (p *Payer) Authorization(to string, units int64, until time.Time) Authorization {
 	return Authorization{From: p.Address, To: strings.ToLower(to), Value: units, ValidBefore: until.Unix(),
 		Nonce: RandomNonce()}

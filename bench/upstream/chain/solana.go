@@ -221,7 +221,7 @@ func (s *Solana) Restore(signature string) bool {
 // Wait returns when the landed transactions are confirmed.
 func (s *Solana) Wait() { time.Sleep(3*s.o.SlotTime + time.Millisecond) }
 
-// Transfers are those on the chain as it stands, oldest first.
+// Transfers are those on the current chain, oldest first.
 func (s *Solana) Transfers() []Landed {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -79,7 +79,7 @@ func (e *EVM) digest(a Authorization) []byte {
 	return keccak([]byte{0x19, 1}, e.Separator(), body)
 }
 
-// signed says whether a wallet, or who signs for a contract, signed; under mu.
+// signed says whether a wallet, or the signer of a contract, signed; under mu.
 func (e *EVM) signed(wallet string, digest, signature []byte) bool {
 	if signer, ok := e.contracts[wallet]; ok {
 		wallet = signer
@@ -90,7 +90,7 @@ func (e *EVM) signed(wallet string, digest, signature []byte) bool {
 
 var errSignature = errors.New("is not a signature: expected r, a low s, and v of 27 or 28")
 
-// recoverAddress is who signed, as the token's own code finds it.
+// recoverAddress is the signer, by the token's own rules.
 func recoverAddress(digest, signature []byte) (string, error) {
 	if len(signature) != signatureBytes || len(digest) != wordBytes || signature[64] != 27 && signature[64] != 28 {
 		return "", errSignature

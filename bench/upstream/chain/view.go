@@ -2,7 +2,7 @@ package chain
 
 import "encoding/json"
 
-// Lie is a fault of a node or a facilitator; empty: none.
+// Lie is a fault of a node or a facilitator; empty: no fault.
 type Lie string
 
 // Lies of a node.
@@ -13,7 +13,7 @@ const (
 	Hides Lie = "hides"
 	// Inflates: payments are of ten times their amount.
 	Inflates Lie = "inflates"
-	// Diverts: payments went to somebody else.
+	// Diverts: payments went to another address.
 	Diverts Lie = "diverts"
 	// Stranger: the node is on another network's chain.
 	Stranger Lie = "stranger"

@@ -4,6 +4,6 @@
 // its own at every start, under a root that says TEST ONLY; nothing that it proves is
 // proof of anything.
 //
-// It can tell the lies that a host could (Lie). Nothing of the gateway may be imported
+// It can lie as a host could (Lie). Nothing of the gateway may be imported
 // here: a shared mistake would be invisible.
 package enclave

@@ -1,5 +1,5 @@
-// Package facilitator is a simulated facilitator of payments with the faults that facilitators have, for tests. What
-// an honest one does is in the package chain.
+// Package facilitator is a simulated facilitator of payments with the faults that facilitators have, for tests. An
+// honest one is in the package chain.
 //
 // Nothing of the gateway may be imported here: a shared mistake would be invisible.
 package facilitator
@@ -49,7 +49,7 @@ const (
 	Pending chain.Lie = "pending"
 	// Late: it answers the same, and settles a while after.
 	Late chain.Lie = "late"
-	// Twice: it settles, tries once more and tells of the second, which failed.
+	// Twice: it settles, tries once more and answers with the second, which failed.
 	Twice chain.Lie = "twice"
 	// Enlarges and Misnames: its answer about a payment that it settled names another
 	// amount, or another payer, network and transaction.
@@ -93,7 +93,7 @@ func (f *Facilitator) Start() (url string, err error) {
 	return "http://" + ln.Addr().String(), nil
 }
 
-// Close ends Start, and what hangs.
+// Close ends Start, and hanging requests.
 func (f *Facilitator) Close() {
 	close(f.closed)
 	_ = f.server.Close()
@@ -102,7 +102,7 @@ func (f *Facilitator) Close() {
 // Always sets its behaviour from now on.
 func (f *Facilitator) Always(l chain.Lie) { f.Draw(func(string) chain.Lie { return l }) }
 
-// Draw asks for each call, verify or settle, what to do with it.
+// Draw sets a function that picks the lie for each call, verify or settle.
 func (f *Facilitator) Draw(lie func(call string) chain.Lie) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -51,9 +51,9 @@ type Faults struct {
 	Item      bool // batches are refused with an array of one error
 	MaxBatch  int  // larger ones are refused with status 413
 	Shuffle   bool // batches are answered in another order
-	Duplicate bool // the second answer of a batch comes twice, instead of the third
+	Duplicate bool // the second answer of a batch is sent twice, instead of the third
 	Missing   bool // the last answer of a batch is missing
-	Foreign   bool // an answer for nobody comes first
+	Foreign   bool // an answer to no call is sent first
 	NoID      bool // answers have no id
 	Round     bool // ids are read as floating point numbers
 
@@ -175,7 +175,7 @@ func (n *Node) cut(w http.ResponseWriter, out []byte, half bool) {
 	_ = conn.Close()
 }
 
-// largeMark stands where a large result goes.
+// largeMark is the place of a large result.
 var largeMark = []byte(`"large-result-goes-here"`)
 
 // writeLarge streams a list of logs in place of the mark.

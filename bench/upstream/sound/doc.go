@@ -3,8 +3,8 @@
 // quiet tone where samples are stored as they are, else silence: tests need to see how
 // sound is carried, measured and paid, not how it sounds.
 //
-// A [Clip] gives its bytes piece by piece, whatever its length, and knows how many there
-// are. [Bytes] is all of a short one.
+// A [Clip] gives its bytes piece by piece, at any length, and knows how many there are.
+// [Bytes] is all of a short one.
 //
 // Out of scope: the gateway's own reading of containers, since a shared mistake
 // would be invisible.

@@ -192,7 +192,7 @@ func (s *googleStrict) contents(v gjson.Result) {
 	}
 }
 
-// order: calls come after a user's turn, and all their responses right behind them.
+// order: calls follow a user's turn, and all their responses follow right behind them.
 func (s *googleStrict) order(turns []turn, i int) {
 	t := turns[i]
 	if len(t.calls) > 0 {

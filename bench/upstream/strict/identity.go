@@ -31,7 +31,7 @@ const (
 	maxAssertion  = time.Hour + time.Minute
 )
 
-// Identity is what proves to the simulated clouds who asks: it hands out keys
+// Identity authenticates callers of the simulated clouds: it hands out keys
 // and tokens, and takes them back.
 type Identity struct {
 	once sync.Once
@@ -100,7 +100,7 @@ func (i *Identity) BindAWS(access, session string) {
 	})
 }
 
-// sessionOf is the session token that an access key goes with; empty: none.
+// sessionOf is the session token of an access key; may be empty.
 func (i *Identity) sessionOf(access string) (session string) {
 	i.with(func() { session = i.bound[access] })
 	return session
@@ -196,7 +196,7 @@ func (i *Identity) knowsGoogle(token string) (ok bool) {
 	return ok
 }
 
-// secretOf is the secret key that belongs to an access key; empty: none.
+// secretOf is the secret key of an access key; empty if absent.
 func (i *Identity) secretOf(access string) (secret string) {
 	i.with(func() {
 		if i.banned[access] {

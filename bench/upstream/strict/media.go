@@ -85,7 +85,7 @@ func earFault(ear string, parts []upstream.Field) string {
 
 // searchRule are the parameters that a service of web search takes.
 type searchRule struct {
-	key          string // the header that must carry one; empty: none
+	key          string // the header that must carry one; empty: no key
 	words, count string
 	least, most  int
 	takes        string // further names, joined by spaces

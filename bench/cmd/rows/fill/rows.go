@@ -15,7 +15,7 @@ import (
 	"farebox/billing/report"
 )
 
-// Options say what to write where.
+// Options say which rows to write, and into which store.
 type Options struct {
 	Store    string // directory of an embedded ledger, or postgres://…
 	Fill     billing.FillOptions
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, nil
 }
 
-// refuseSharedLedger refuses a ledger that anybody else works with: rows written here count
+// refuseSharedLedger refuses a ledger with other users: rows written here count
 // as revenue.
 func refuseSharedLedger(l *billing.Ledger, store string) error {
 	accounts, err := billing.All(l, billing.ListAccounts{})
