@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	askLimit    = 10 * time.Second // of one question, behind the time to connect
+	askLimit    = 10 * time.Second // of one question, after the connection
 	askParallel = 8
 	askRead     = 16 << 10 // of an answer, for its first words
 )
@@ -42,9 +42,9 @@ type Asked struct {
 	Took   time.Duration
 }
 
-// Ask asks every upstream of a config once, in its order, for something that costs nothing:
-// for its models, and a blockchain node for its chain. It distinguishes a wrong key, a
-// wrong address and an unreachable host before customers meet them.
+// Ask asks every upstream of a config once, in its order, for something free: for its
+// models, and a blockchain node for its chain. It distinguishes a wrong key, a wrong
+// address and an unreachable host before customers meet them.
 func Ask(cfg *config.Config) []Asked {
 	return askAll(questionsOf(cfg, func(string, string) bool { return true }))
 }
@@ -55,7 +55,7 @@ type question struct {
 	ask  func(status *int) (good string, err error)
 }
 
-// questionsOf are those to the upstreams that are wanted, by name, and by network in the case of nodes.
+// questionsOf are the questions to the wanted upstreams, by name, and by network for nodes.
 func questionsOf(cfg *config.Config, wanted func(name, network string) bool) (list []question) {
 	for i := range cfg.Upstreams {
 		if u := &cfg.Upstreams[i]; wanted(u.Name, "") {
@@ -97,7 +97,7 @@ type asker struct {
 
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
 	dialer := net.Dialer{Timeout: connect}
-	// No proxy of the environment is asked, as when requests are forwarded.
+	// No proxy of the environment is used, as when requests are forwarded.
 	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: connect, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if caFile != "" {
@@ -126,7 +126,7 @@ func (a *asker) get(method, path, body string) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, errors.New("the address cannot be used")
 	}
-	if err := a.prove(req, body); err != nil {
+	if err := a.authorize(req, body); err != nil {
 		return 0, nil, err
 	}
 	for _, h := range a.headers {
@@ -159,8 +159,8 @@ func (a *asker) connect() error {
 	return resp.Body.Close()
 }
 
-// prove sets the headers of the upstream's credential.
-func (a *asker) prove(req *http.Request, body string) error {
+// authorize sets the headers of the upstream's credential.
+func (a *asker) authorize(req *http.Request, body string) error {
 	if a.proof == nil {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (a *asker) prove(req *http.Request, body string) error {
 	return nil
 }
 
-// askerOf asks an upstream of models, as requests do. done ends its credential.
+// askerOf asks an upstream of models in the way of requests. done closes its credential.
 func askerOf(u *config.Upstream, answered *int) (a *asker, done func(), err error) {
 	o := targetOptions(u)
 	if a, err = newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers); err != nil {
@@ -214,7 +214,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return judged(status, body, a.headers)
+		return statusResult(status, body, a.headers)
 	}
 	if u.Azure.Deployments() {
 		// Paths without a deployment are beside the deployments.
@@ -243,7 +243,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 			return fmt.Sprintf("answers (%d to an empty request)", status), nil
 		}
 	}
-	return judged(status, body, a.headers)
+	return statusResult(status, body, a.headers)
 }
 
 // misplaced is the error of a base_url with nothing below it; if the endpoints are below
@@ -283,7 +283,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
 		return "", errors.New("the server at url does not speak JSON-RPC: expected the address for JSON-RPC over HTTP")
 	}
-	good, err := judged(status, body, headers)
+	good, err := statusResult(status, body, headers)
 	if err != nil {
 		return "", err
 	}
@@ -298,8 +298,8 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	}
 }
 
-// judged turns the status of an answer into words for the operator.
-func judged(status int, body []byte, headers [][2]string) (string, error) {
+// statusResult turns the status of an answer into words for the operator.
+func statusResult(status int, body []byte, headers [][2]string) (string, error) {
 	words := dialect.FirstWords(body, nil, nil)
 	for _, h := range headers {
 		_, bare, _ := strings.Cut(h[1], " ")

@@ -26,11 +26,11 @@ import (
 	"farebox/providers/queue/replicate"
 )
 
-// spoken holds the adapters of one dialect by capability; package config has its settings
+// dialectAdapters holds the adapters of one dialect by capability; package config has its settings
 // under the same name.
-type spoken struct {
+type dialectAdapters struct {
 	chat dialect.Dialect // nil: no chat
-	// natives speak the forms that such upstreams take as their clients write them.
+	// natives handle the client formats that such upstreams take unchanged.
 	natives [dialect.FormKinds]dialect.Dialect
 	picture image.Dialect  // nil: no images
 	speaker audio.Speaker  // nil: no speech
@@ -46,8 +46,8 @@ type spoken struct {
 	probe string
 }
 
-// dialects are all that the config may name, by config.Upstream.Spoken.
-var dialects = map[string]spoken{
+// dialects are the dialects that the config may name, by config.Upstream.Spoken.
+var dialects = map[string]dialectAdapters{
 	"openai": {
 		chat:    openai.Dialect{},
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Responses: responses.Native{}},
@@ -58,7 +58,7 @@ var dialects = map[string]spoken{
 		natives: [dialect.FormKinds]dialect.Dialect{dialect.Messages: anthropic.Vendor{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
-	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
+	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path only the list can be asked for
 	"azure":   {chat: azure.Dialect{}, probe: "/chat/completions"},
 	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
 	"bedrock/anthropic": {

@@ -5,7 +5,7 @@
 // that takes over the connections and the health of targets whose settings did
 // not change. [Picker] chooses the targets of one request. The dialects of upstreams
 // are below, by capability: chat/openai and chat/anthropic over their common parts
-// (chat/dialect, whose names names.go lists under this room's name), image with a
+// (chat/dialect, whose names names.go lists under this package's name), image with a
 // folder for each dialect, and rpc. dialects.go lists all of them, images.go gives
 // models of pictures their targets.
 //

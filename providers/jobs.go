@@ -23,7 +23,7 @@ func takesJobs(kind *config.JobKind) capability {
 	}}
 }
 
-// members writes the members of a record, but for switches of which the operator said nothing.
+// members writes the members of a record, without switches that the config does not set.
 func (w *writer) members(list []config.Member) {
 	for _, m := range list {
 		switch v := m.Value.(type) {
@@ -58,7 +58,7 @@ func (w *writer) members(list []config.Member) {
 	}
 }
 
-// JobTargets are those of a model that takes jobs. They share their health with every
+// JobTargets are the targets of a model that takes jobs. They share their health with every
 // other request.
 func JobTargets(m *Model) []*queue.Target {
 	list := make([]*queue.Target, 0, len(m.Targets))

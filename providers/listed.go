@@ -49,7 +49,7 @@ func ListModels(u *config.Upstream) ([]prices.Model, error) {
 		err = a.misplaced(u, status)
 	}
 	if err == nil {
-		_, err = judged(status, body, a.headers)
+		_, err = statusResult(status, body, a.headers)
 	}
 	if err != nil {
 		return nil, err

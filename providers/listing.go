@@ -8,8 +8,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Types are the values of ?type= (addendum 7.1) in alphabetical order: all that are served,
-// and two views: `all`, and `code` for text models that are made for code.
+// Types are the values of ?type= (addendum 7.1) in alphabetical order: all types, and two
+// views: `all`, and `code` for text models that are made for code.
 var Types = slices.Sorted(slices.Values(append(config.ModelTypes(), "all", "code")))
 
 // listing holds the complete bodies of the catalog's endpoints, by type.

@@ -9,18 +9,18 @@ import (
 
 // soundTypes are the types of models of sound that answer at once.
 var soundTypes = map[string]capability{
-	"tts": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+	"tts": {target: soundTarget, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		w.speaking(m.Spec.(*config.Speech))
 	}},
-	"asr": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+	"asr": {target: soundTarget, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		w.open("pricing")
 		w.each("per_audio_second", m.Spec.(*config.Transcription).Price.PerAudioSecond)
 		w.close()
 	}},
 }
 
-// sounding gives a target of a sound model the adapters of its dialect.
-func sounding(t *Target, options map[string]string) {
+// soundTarget gives a target of a sound model the adapters of its dialect.
+func soundTarget(t *Target, options map[string]string) {
 	u := t.Upstream
 	speaks := dialects[u.Config.Spoken()]
 	cloner, _ := speaks.speaker.(audio.Cloner)
@@ -31,7 +31,7 @@ func sounding(t *Target, options map[string]string) {
 	}
 }
 
-// SoundTargets are those of a model of sound, in the order of m.Targets. They share
+// SoundTargets are the targets of a sound model, in the order of m.Targets. They share
 // their health with every other request.
 func SoundTargets(m *Model, list []*audio.Target) []*audio.Target {
 	for _, t := range m.Targets {

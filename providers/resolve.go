@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Match is how a model's name was found.
+// Match is the way in which a model's name was found.
 type Match uint8
 
 const (
@@ -46,7 +46,7 @@ func (c *Catalog) name() {
 	}
 }
 
-// Resolve finds the model of a type that a client means (addendum 7.6): by id,
+// Resolve finds the model of a type by a client's name (addendum 7.6): by id,
 // compatibility alias or trait; a removed model's successor takes its calls.
 // The model is nil with NotFound, OtherType and Gone.
 func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
@@ -91,7 +91,7 @@ func (c *Catalog) Default(typ string) *Model {
 	return nil
 }
 
-// removed says that a model's time is over (addendum 20).
+// removed says that a model has been removed (addendum 20).
 func removed(m *Model, now time.Time) bool {
 	d := m.Config.Deprecation
 	return d != nil && !d.RemovesAt.IsZero() && !now.Before(d.RemovesAt)

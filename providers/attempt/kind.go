@@ -20,7 +20,7 @@ const (
 	ServerError         // 5xx
 	RequestRefused      // another status
 	NoConnection        // all connections that the config allows are in use
-	NoCredential        // the credential could not be got
+	NoCredential        // the credential is missing
 	Kinds
 )
 

@@ -35,8 +35,8 @@ const (
 type Health uint8
 
 const (
-	// Unknown: nothing was learnt, as when the client left or its request
-	// deserved the refusal.
+	// Unknown: the attempt shows nothing, as when the client left or its request deserved
+	// the refusal.
 	Unknown Health = iota
 	// Good: the answer was read whole.
 	Good
@@ -62,7 +62,7 @@ const (
 type Verdict struct {
 	Do     Action
 	Health Health
-	Rest   time.Duration // how long the target asked to be left alone; 0: it did not
+	Rest   time.Duration // the rest that the target asked for; 0: it did not
 	For    Scope
 	// Unsent: the request cannot have reached the target, so that the same one
 	// may be tried once more when there is no other.
@@ -95,7 +95,7 @@ func Judge(status int, retryAfter time.Duration) Verdict {
 	return v
 }
 
-// loaded are the other 4xx that say something of the target and not of the
+// loaded are the other 4xx about the target and not about the
 // request: its catalog or its load.
 var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 400: true, 425 - 400: true,
 	429 - 400: true}
@@ -113,7 +113,7 @@ func Lost(cause proxy.Cause) Verdict {
 	return Verdict{Do: Retry, Health: Bad}
 }
 
-// Broken is the verdict on an answer that cannot be used whatever its status:
+// Broken is the verdict on an answer that cannot be used at any status:
 // of the wrong kind, not in the dialect's format, or without the requested content.
 func Broken() Verdict { return Verdict{Do: Retry, Health: Bad} }
 

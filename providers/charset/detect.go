@@ -42,8 +42,8 @@ func pieces(text []byte, ends string) (part []byte) {
 	return part
 }
 
-// afterTag is what follows a tag, the whole of a script, a style or a comment, or the byte
-// itself if it begins none of them.
+// afterTag is the text behind a tag, or behind the whole of a script, a style or a comment,
+// or the byte itself if it begins none of them.
 func afterTag(text []byte) []byte {
 	end := ">"
 	switch low := strings.ToLower(string(text[:min(len(text), 7)])); {

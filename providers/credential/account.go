@@ -124,34 +124,34 @@ func newAccount(s Spec) (*account, error) {
 }
 
 // get is source.
-func (a *account) get(ctx context.Context) (fresh, error) {
+func (a *account) get(ctx context.Context) (fetchedToken, error) {
 	k, err := readKeyFile(a.spec.File, a.spec.TokenURL)
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	now := a.now()
 	issued := now.Add(-backdate)
 	assertion, err := signJWT(k.key, k.keyID, claims{Issuer: k.email, Scope: scope, Audience: k.url,
 		IssuedAt: issued.Unix(), Expires: issued.Add(assertionLife).Unix()})
 	if err != nil {
-		return fresh{}, errors.New("cannot sign with the key of the service account")
+		return fetchedToken{}, errors.New("cannot sign with the key of the service account")
 	}
 	form := url.Values{"grant_type": {grant}, "assertion": {assertion}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, "POST", k.url, strings.NewReader(form))
 	if err != nil {
-		return fresh{}, errors.New("the address of the token endpoint cannot be used")
+		return fetchedToken{}, errors.New("the address of the token endpoint cannot be used")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "farebox/1")
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return fresh{}, unasked(ctx, err)
+		return fetchedToken{}, unasked(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(body) > maxAnswer {
-		return fresh{}, errors.New("the token endpoint's answer broke off or is too large")
+		return fetchedToken{}, errors.New("the token endpoint's answer broke off or is too large")
 	}
 	return readToken(resp.StatusCode, body, now)
 }
@@ -171,7 +171,7 @@ func unasked(ctx context.Context, err error) error {
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // readToken reads the answer of a token endpoint, which may say anything.
-func readToken(status int, body []byte, now time.Time) (fresh, error) {
+func readToken(status int, body []byte, now time.Time) (fetchedToken, error) {
 	if status != 200 {
 		err := fmt.Errorf("the token endpoint refuses (%d)", status)
 		if word := gjson.GetBytes(clipJSON(body), "error").Str; errorWord.MatchString(word) {
@@ -180,20 +180,20 @@ func readToken(status int, body []byte, now time.Time) (fresh, error) {
 				err = fmt.Errorf("%w: the key was deleted, or this machine's clock is off", err)
 			}
 		}
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	answer := gjson.ParseBytes(clipJSON(body))
 	value, kind, life := answer.Get("access_token"), answer.Get("token_type"), answer.Get("expires_in")
 	switch {
 	case value.Type != gjson.String || !plainToken(value.Str):
-		return fresh{}, errors.New("the token endpoint's answer has no access_token that fits into a header")
+		return fetchedToken{}, errors.New("the token endpoint's answer has no access_token that fits into a header")
 	case kind.Exists() && !strings.EqualFold(kind.Str, "Bearer"):
-		return fresh{}, errors.New("the token endpoint gives a token of another type; expected Bearer")
+		return fetchedToken{}, errors.New("the token endpoint gives a token of another type; expected Bearer")
 	case life.Type != gjson.Number || !(life.Num >= 1):
-		return fresh{}, errors.New("the token endpoint does not say how long its token holds; expected expires_in")
+		return fetchedToken{}, errors.New("the token endpoint does not say how long its token holds; expected expires_in")
 	}
 	lasts := time.Duration(min(life.Num, maxLife.Seconds()) * float64(time.Second))
-	return fresh{value: value.Str, expires: now.Add(lasts)}, nil
+	return fetchedToken{value: value.Str, expires: now.Add(lasts)}, nil
 }
 
 // clipJSON is nil for a body that is not JSON.
@@ -205,4 +205,4 @@ func clipJSON(body []byte) []byte {
 }
 
 // next is source.
-func (a *account) next(t fresh, now time.Time) time.Duration { return ahead(t, now) }
+func (a *account) next(t fetchedToken, now time.Time) time.Duration { return ahead(t, now) }

@@ -109,13 +109,13 @@ func Open(s Spec, log zerolog.Logger) (Credential, error) {
 	log = log.With().Str("upstream", s.Upstream).Logger()
 	switch s.Kind {
 	case TokenFile:
-		return newKept(s, newTokenFile(s.File), log), nil
+		return newTokenCache(s, newTokenFile(s.File), log), nil
 	case ServiceAccount:
 		source, err := newAccount(s)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use the credential of upstream %s: %w", s.Upstream, err)
 		}
-		return newKept(s, source, log), nil
+		return newTokenCache(s, source, log), nil
 	case Signature:
 		return newSigner(s, log), nil
 	}

@@ -89,7 +89,7 @@ func unreadable(path string, err error) error {
 type tokenFile struct {
 	secretFile
 	now  func() time.Time
-	held fresh
+	held fetchedToken
 }
 
 func newTokenFile(path string) *tokenFile {
@@ -97,18 +97,18 @@ func newTokenFile(path string) *tokenFile {
 }
 
 // readToken gives the token that the file holds.
-func (f *tokenFile) readToken() (fresh, error) {
+func (f *tokenFile) readToken() (fetchedToken, error) {
 	data, err := f.secretFile.read()
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	text := string(bytes.TrimSpace(data))
 	if !plainToken(text) {
 		f.last = nil
-		return fresh{}, fmt.Errorf("%s has no token; expected one line of printable ASCII, at most %d bytes", f.path,
+		return fetchedToken{}, fmt.Errorf("%s has no token; expected one line of printable ASCII, at most %d bytes", f.path,
 			maxToken)
 	}
-	t := fresh{value: text}
+	t := fetchedToken{value: text}
 	if expires, ok := jwtExpiry(text); ok {
 		t.expires = expires.Add(leeway)
 	}
@@ -116,22 +116,22 @@ func (f *tokenFile) readToken() (fresh, error) {
 }
 
 // get is source. An older token never takes the place of one that still holds.
-func (f *tokenFile) get(context.Context) (fresh, error) {
+func (f *tokenFile) get(context.Context) (fetchedToken, error) {
 	if f.held.value != "" && !f.stale() {
 		if f.held.over(f.now()) {
-			return fresh{}, errOldFile
+			return fetchedToken{}, errOldFile
 		}
 		return f.held, nil
 	}
 	t, err := f.readToken()
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	if t.over(f.now()) {
 		if f.held.value == "" || f.held.over(f.now()) {
 			f.held = t
 		}
-		return fresh{}, errOldFile
+		return fetchedToken{}, errOldFile
 	}
 	f.held = t
 	return t, nil
@@ -140,7 +140,7 @@ func (f *tokenFile) get(context.Context) (fresh, error) {
 var errOldFile = errors.New("the token in token_file has expired; whatever writes the file must renew it")
 
 // next is source.
-func (f *tokenFile) next(fresh, time.Time) time.Duration { return filePoll }
+func (f *tokenFile) next(fetchedToken, time.Time) time.Duration { return filePoll }
 
 // jwtExpiry is when a token ends that is a JWT and says so.
 func jwtExpiry(text string) (time.Time, bool) {

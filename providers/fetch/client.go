@@ -111,8 +111,8 @@ func New(o Options) *Client {
 	return c
 }
 
-// DialContext connects to what address names, unless that is not on the public
-// internet: for callers with their own protocol, such as a browser's proxy.
+// DialContext connects to address, unless that is not on the public internet: for callers
+// with their own protocol, such as a browser's proxy.
 func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package health knows whether a target is worth another request: a [Breaker]
-// counts failures in a row, rests the target, and then lets one request find
-// out whether it is back. It knows nothing of targets, requests or time.
+// Package health decides whether a target gets another request: a [Breaker] counts failures
+// in a row, rests the target, and then lets one request probe whether it is back. It does
+// not depend on targets, requests or clocks.
 package health
 
 import (
@@ -37,7 +37,7 @@ const (
 	Closed State = iota
 	// Open lets nothing pass until its rest is over.
 	Open
-	// HalfOpen has rested; one request at a time finds out.
+	// HalfOpen has rested; one request at a time probes.
 	HalfOpen
 )
 
@@ -63,8 +63,8 @@ func (h Held) String() string { return [...]string{"free", "drained", "offline"}
 // holding a target costs them nothing.
 const heldUntil = math.MaxInt64
 
-// Change is a Breaker's new state: Open for Rest, HalfOpen when a request was
-// let pass to find out, or Closed.
+// Change is a Breaker's new state: Open for Rest, HalfOpen when a probe was let pass, or
+// Closed.
 type Change struct {
 	To    State
 	Rest  time.Duration
@@ -83,7 +83,7 @@ type Breaker struct {
 	openFor time.Duration // how long it then rests
 
 	failures atomic.Int32 // in a row
-	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: by the word of operators
+	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: held by operators
 	probeNs  atomic.Int64 // when the probe was let pass; 0: no probe
 
 	failed atomic.Int64    // all failures
@@ -96,14 +96,14 @@ type Breaker struct {
 	failing failureReporter // the accounts that met the failures in a row
 	asking  failureReporter // the accounts that were asked to come back later
 
-	prober atomic.Uint64 // whose probe failed last
+	prober atomic.Uint64 // account whose probe failed last
 	lastNs atomic.Int64  // …and when
 }
 
 // failureReporter is the accounts that met failures since the last success.
 type failureReporter struct {
 	first  uint64 // 0: no account yet
-	shared bool   // others did, too
+	shared bool   // other accounts, too
 }
 
 // note notes an account and says whether it is known to concern more than one.
@@ -128,8 +128,8 @@ func (b *Breaker) Like(limit int, openFor time.Duration) bool {
 	return b.limit == int32(limit) && b.openFor == openFor
 }
 
-// Watch calls f with every change from here on, in place of the one called
-// before. f is called outside of all locks and must not block.
+// Watch calls f with every change from here on, in place of an earlier f. f is called
+// outside of all locks and must not block.
 func (b *Breaker) Watch(f func(Change)) { b.watch.Store(&f) }
 
 func (b *Breaker) notify(c Change) {
@@ -203,9 +203,9 @@ func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 	return nowNs >= until && b.ProbeFor(account, nowNs)
 }
 
-// ProbeFor takes the place of the one request that finds out, also before the
-// rest is over: the last resort when every target rests. An account whose probe
-// failed just now leaves the place to others for a while.
+// ProbeFor takes the place of the one probe, also before the rest is over: the last resort
+// when every target rests. An account whose probe failed just now leaves the place to
+// others for a while.
 func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	b.mu.Lock()
 	until := b.openNs.Load()
@@ -247,8 +247,8 @@ func (b *Breaker) Succeeded() {
 	}
 }
 
-// Answering lets requests pass again: a stream has begun well, which can take
-// minutes to end. The failures in a row are forgotten only when it ended well.
+// Answering lets requests pass again: a stream has begun well, and may last minutes. The
+// failures in a row are reset only when it ended well.
 func (b *Breaker) Answering() {
 	if b.openNs.Load() == 0 {
 		return
@@ -272,8 +272,8 @@ func (b *Breaker) close() (closed bool) {
 	return closed
 }
 
-// Failed counts a failure that concerns everyone. rest is how long the upstream
-// asked to be left alone (0: it did not), which opens the breaker at once.
+// Failed counts a failure that concerns everyone. rest is the rest that the upstream asked
+// for (0: it did not), which opens the breaker at once.
 func (b *Breaker) Failed(nowNs int64, rest time.Duration) { b.FailedFor(0, nowNs, rest) }
 
 // FailedFor counts a failure that a request of an account met.

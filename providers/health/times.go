@@ -67,7 +67,7 @@ func (t *Times) Write(w io.Writer, name, labels string) {
 		time.Duration(t.sumNs.Load()).Seconds(), name, labels, n)
 }
 
-// Outcome is how a request to a target ended, in metrics.
+// Outcome is the outcome of a request to a target, in metrics.
 type Outcome uint8
 
 // The outcomes.

@@ -19,8 +19,8 @@ type Dialect interface {
 
 // Reach is an upstream's support for a job.
 type Reach struct {
-	// No is why it cannot do it at all; the target is passed over then, and
-	// the text is the client's when no other target can.
+	// No is the reason that it cannot do the job at all; the target is skipped then, and
+	// the client gets the text when no other target can.
 	No *dialect.Unsupported
 	// PerCall is how many images one run can make, at least 1. A job that wants
 	// more takes several runs.
@@ -34,16 +34,15 @@ type Reach struct {
 	Metadata bool
 }
 
-// Run is one conversation with a target: one request, or several with waits in
+// Run is one exchange with a target: one request, or several with waits in
 // between. One goroutine owns it.
 type Run interface {
 	// Next is given the answer to the last step, nil at first, and does one of three
 	// things: it fills s with the next step, returns the outcome, or returns the failure.
 	// It gets answers of 300 and above, too.
 	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
-	// Cancel fills s with the request that tells the upstream to stop, after
-	// the client left or a limit ran out; false if nothing is to be sent.
-	// Its answer is read and forgotten.
+	// Cancel fills s with the request to stop, after the client left or a limit ran out;
+	// false if nothing is to be sent. Its answer is read and forgotten.
 	Cancel(s *Step) bool
 }
 

@@ -2,7 +2,7 @@
 // ([Job]), the dialects that put it to an upstream and read its answer, and
 // the byte plumbing between base64 text and raw bytes.
 //
-// [Engine.Do] carries a Job to its images: it picks a target,
+// [Engine.Do] makes the images of a Job: it picks a target,
 // drives the target's [Run] step by step (one request at most upstreams; submit,
 // poll and fetch at a queue), fails over while nothing went to the client, makes
 // several calls side by side where an upstream makes one image a call, and

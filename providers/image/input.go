@@ -9,7 +9,7 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// IsURL says that the text of an image field is a link and no base64.
+// IsURL says that the text of an image field is a link, not base64.
 func IsURL[T string | []byte](text T) bool {
 	return len(text) > 7 && (string(text[:7]) == "http://" || len(text) > 8 && string(text[:8]) == "https://")
 }

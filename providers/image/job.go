@@ -31,7 +31,7 @@ type Maybe[T any] struct {
 // Some is a value that is there.
 func Some[T any](v T) Maybe[T] { return Maybe[T]{v, true} }
 
-// Or is the value, or other if absent.
+// Or is the value, or other if it is absent.
 func (m Maybe[T]) Or(other T) T {
 	if m.Set {
 		return m.V
@@ -87,7 +87,7 @@ type Job struct {
 	// NoPromptThinking asks an upstream of our own kind to optimize prompts
 	// without reasoning (disable_prompt_optimization_thinking).
 	NoPromptThinking bool
-	// AsFile says that the client gets the picture itself, and no JSON: a withheld one is a
+	// AsFile says that the client gets the picture itself, not JSON: a withheld one is a
 	// PNG then, whatever the format (addendum 3.7).
 	AsFile bool
 	// EmbedMetadata puts prompt, model, seed, steps and scale into the images.
@@ -103,7 +103,7 @@ type Job struct {
 
 	// Inputs are the images to work on; the first is the base.
 	Inputs []Input
-	// Mask says which part of the base may change; nil: all of it.
+	// Mask is the part of the base that may change; nil: all of it.
 	Mask *Input
 	// References are style references (8.1).
 	References []Reference
@@ -114,14 +114,14 @@ type Job struct {
 	ID []byte
 }
 
-// Reference is an image whose style is to be followed, with 0.1 to 1.
+// Reference is an image whose style to follow, with 0.1 to 1.
 type Reference struct {
 	Input
 	Strength float64
 }
 
-// Input is one image of the client: exactly one of Text and Raw is set. Its
-// header was read and its limits hold (picture.Limits).
+// Input is one image of the client: exactly one of Text and Raw is set. Its header was
+// read, and it is within the limits (picture.Limits).
 type Input struct {
 	// Text is padded standard base64, without a data URL's prefix and without
 	// JSON escapes: usually a slice of the client's body.

@@ -22,7 +22,7 @@ func (o Once) Next(s *Step, last *Reply) (*Outcome, *dialect.Failure) {
 	return o.Answer(last)
 }
 
-// Cancel is Run: closing the connection is all that can be done.
+// Cancel is Run: it can only close the connection.
 func (Once) Cancel(*Step) bool { return false }
 
 // Refused is the failure for an answer's status, nil for 2xx.

@@ -33,7 +33,7 @@ func (m *Image) Size() int64 { return filebody.Size(m.Text, m.Raw) }
 
 // Result is the outcome of a Job: 1 to Job.Count images. When upstreams failed for
 // some of them only, there are fewer than asked for, and Missing says why.
-// Release must be called when they are with the client.
+// Release must be called when the client has them.
 type Result struct {
 	Images  []Image
 	Missing *Failed
@@ -46,7 +46,7 @@ type Result struct {
 	EnhancedPrompt string
 	Usage          Usage
 
-	// Queued is how long the upstream said or was seen to let the job wait, Working the
+	// Queued is the time that the job waited in the upstream's queue, Working the
 	// rest of the time at upstreams, Converting our own time for formats.
 	Queued, Working, Converting time.Duration
 	Calls                       int // runs that made images
@@ -81,7 +81,7 @@ func (r *Result) Delivered() (n int) {
 // it reported none.
 type Usage struct{ Input, InputText, InputImage, Output int64 }
 
-// Failed is why a Job has no images. Exactly one of Cause and Failure says it:
+// Failed is the reason that a Job has no images. Exactly one of Cause and Failure says it:
 // with Cause None an upstream answered, and Failure is its answer as the client
 // may see it.
 type Failed struct {

@@ -56,8 +56,8 @@ func (j *Job) Ratio(list []string) string {
 	return nearest(w, h, list, parseRatio)
 }
 
-// SizeOf is the nearest of a list of sizes like 1024x1536: the best ratio, and
-// among equals the area next to the wanted one.
+// SizeOf is the nearest of a list of sizes like 1024x1536: the best ratio, and among equals
+// the nearest area.
 func (j *Job) SizeOf(list []string) string {
 	w, h := j.Pixels(16)
 	return nearest(w, h, list, parseSize)

@@ -49,7 +49,7 @@ func (u *Unfit) Error() string { return "the result cannot be stored: " + u.Why 
 // Is makes it an asyncjob.ErrUnfit.
 func (u *Unfit) Is(target error) bool { return target == asyncjob.ErrUnfit }
 
-// errID is an invalid id; those of jobs come from us.
+// errID is an invalid id; we make those of jobs.
 var errID = errors.New("this is not an id of a job")
 
 // checkID lets nothing through that could name another place than its own file.

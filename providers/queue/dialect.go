@@ -18,23 +18,23 @@ import (
 // Dialect puts orders to one kind of upstream. Implementations hold no state: the state of
 // a job is in its Handle.
 type Dialect interface {
-	// Terms says how t takes orders.
+	// Terms are t's rules for orders.
 	Terms(t *Target) Terms
-	// Reach says why t cannot carry out o; nil: it can.
+	// Reach is the reason that t cannot take o; nil: it can.
 	Reach(o *Order, t *Target) *dialect.Unsupported
 	// Submit fills s with the request that hands o over.
 	Submit(s *Step, o *Order, t *Target, id Ident)
 	// Submitted reads an answer of 2xx to it. False: it does not show whether the upstream
 	// has the job.
 	Submitted(r *Reply, t *Target) (*Taken, bool)
-	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Not certain
-	// means that the upstream may have the job all the same.
+	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Without
+	// certain the upstream may have the job all the same.
 	Refused(r *Reply, t *Target) (no *asyncjob.Refused, certain bool)
 	// Poll fills s with the request for a job's status.
 	Poll(s *Step, h *Handle, t *Target)
 	// Polled reads an answer of any status to it. Without a Status it has filled s with a
 	// further question, whose answer it gets with Reply.Part of that step. An error means
-	// that nothing is known by this answer.
+	// that the answer shows nothing.
 	Polled(s *Step, r *Reply, h *Handle, t *Target) (*asyncjob.Status, error)
 	// Cancel fills s with the request to stop; false if absent.
 	Cancel(s *Step, h *Handle, t *Target) bool
@@ -62,7 +62,7 @@ func FreeIf(confirmed bool) Stop {
 	return Charged
 }
 
-// Terms are how a target takes orders.
+// Terms are the rules of a target for orders.
 type Terms struct {
 	// Idempotent: the same order under the same key is taken once.
 	Idempotent bool
@@ -73,7 +73,7 @@ type Terms struct {
 // Ident identifies a job when it is submitted.
 type Ident struct {
 	Key  string // idempotency key
-	Hook string // where the upstream may report that something has changed; empty: nowhere
+	Hook string // URL at which the upstream may report a change; may be empty
 }
 
 // Step is a request to a job's target.
@@ -113,8 +113,8 @@ type Handle struct {
 	Status string `json:"status,omitempty"`
 	Result string `json:"result,omitempty"`
 	Cancel string `json:"cancel,omitempty"`
-	// Link is where the result will be, if the upstream has said so already; it is fetched
-	// without t's credentials, as all links are.
+	// Link is the future location of the result, if the upstream has given it already; it
+	// is fetched without t's credentials, as all links are.
 	Link  string `json:"link,omitempty"`
 	Since int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
 }
@@ -124,7 +124,7 @@ type Result struct {
 	URL string `json:"url,omitempty"`
 	// Own: the target itself is asked for it, by Own of its dialect.
 	Own  bool   `json:"own,omitempty"`
-	Type string `json:"type,omitempty"` // as the upstream calls it, if it does
+	Type string `json:"type,omitempty"` // the upstream's type; may be empty
 }
 
 // bytes is nil for a Result that is too long to be stored.
@@ -169,7 +169,7 @@ type picker = attempt.ByPriority[*Target]
 // Turn is attempt.Ranked.
 func (t *Target) Turn() (*health.Breaker, int, int) { return t.Breaker, t.Weight, t.Priority }
 
-// unsupported says why t cannot carry out o; nil: it can.
+// unsupported is the reason that t cannot take o; nil: it can.
 func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {
 	if t.NoLinks {
 		o.Links(func(member string, link *string) {
@@ -184,12 +184,12 @@ func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {
 	return cannot
 }
 
-// maxOwn is the longest path that is kept of an address.
+// maxOwn is the longest path that is stored of an address.
 const maxOwn = 512
 
-// Own is the path below t's base URL of an address that the upstream has named, and
-// whether it may be followed with t's credentials: it has the scheme and the host of the
-// base URL, and a path below it.
+// Own is the path below t's base URL of an address from the upstream, and whether it may be
+// requested with t's credentials: it has the scheme and the host of the base URL, and a
+// path below it.
 func (t *Target) Own(address string) (path string, ok bool) {
 	if len(address) > 2*maxOwn || strings.ContainsAny(address, "\\\x00\r\n\t ") {
 		return "", false

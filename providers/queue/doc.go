@@ -4,8 +4,8 @@
 // out the requests of a dialect, and drives the jobs of billing/job at their upstreams.
 //
 // Links from upstreams are not trusted: the addresses of status and cancellation stay on
-// the target's host, results are fetched through the guard of providers/fetch and are
-// never shown our credentials.
+// the target's host, and results are fetched through the guard of providers/fetch, without
+// our credentials.
 //
 // Each dialect is a folder below this one. Out of scope: money, limits, the
 // validation of requests, and the form of answers.

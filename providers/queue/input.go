@@ -23,7 +23,7 @@ import (
 //	  extra: '{"steps": 50}'      # further members of the input
 //	  output: audio.url           # where the output has the result
 //
-// A name may say behind a colon how its value is written: number, text (digits as a
+// A name may have the form of its value behind a colon: number, text (digits as a
 // string), unit (5s), or ms (milliseconds as a number), for seconds and duration; list,
 // for links of which the app takes several.
 //
@@ -131,7 +131,7 @@ func keyframes(list []Frame) []any {
 	return all
 }
 
-// Reach says which field of an order has no name at t; nil: all have one.
+// Reach is the field of an order without a name at t; nil: all have one.
 func (n Names) Reach(o *Order, t *Target) *dialect.Unsupported {
 	said := fields(o)
 	for _, field := range slices.Sorted(maps.Keys(said)) {
@@ -148,7 +148,7 @@ func (n Names) Reach(o *Order, t *Target) *dialect.Unsupported {
 	return nil
 }
 
-// Input is an order as t's app wants it.
+// Input is an order in the form of t's app.
 func (n Names) Input(o *Order, t *Target) map[string]any {
 	in := map[string]any{}
 	if extra := t.Options[ExtraOption]; extra != "" {
@@ -191,7 +191,7 @@ func put(in map[string]any, name string, v any) {
 	}
 }
 
-// errLength is a length that the form of the app's member cannot say.
+// errLength is a length that the form of the app's member cannot express.
 var errLength = errors.New("no such length")
 
 // length writes a length of time, which is in an order as 5, 5s, auto, -1 or 1 gen,

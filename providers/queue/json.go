@@ -71,7 +71,7 @@ func Made(output []byte, kind *config.JobKind, path string) *asyncjob.Status {
 	return Linked(link, called)
 }
 
-// Linked is a job that is done, and whose result a link leads to.
+// Linked is a finished job with a link to its result.
 func Linked(link, called string) *asyncjob.Status {
 	u, err := url.Parse(link)
 	if link == "" || len(link) > maxURL || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -87,7 +87,7 @@ func Linked(link, called string) *asyncjob.Status {
 	return &asyncjob.Status{Done: true, Progress: 100, Result: result, Type: called}
 }
 
-// Delivered is a job that is done, and whose result is on its way with r. Where its
+// Delivered is a finished job whose result is the body of r. Where its
 // dialect is Own it may be asked for again.
 func Delivered(r *Reply) *asyncjob.Status {
 	return &asyncjob.Status{Done: true, Progress: 100, Result: (&Result{Own: true, Type: r.ContentType}).bytes(), Body: r.Media,
@@ -134,7 +134,7 @@ func at(v []byte, path string) []byte {
 	return v
 }
 
-// find is the first link in an output, and the type that is said of it.
+// find is the first link in an output, and its stated type.
 func find(v []byte, kind *config.JobKind, depth int) (link, called string) {
 	v = bytes.TrimSpace(v)
 	if len(v) == 0 || depth > maxDepth {
@@ -182,5 +182,5 @@ func inline(rest string) *asyncjob.Status {
 // readable is a body in memory.
 type readable struct{ *bytes.Reader }
 
-// Close does nothing: there is nothing to give back.
+// Close does nothing.
 func (readable) Close() error { return nil }

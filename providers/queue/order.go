@@ -45,14 +45,14 @@ type Order struct {
 	Consents []string `json:"consents,omitempty"`
 }
 
-// Element is something that is to be seen in a video.
+// Element is an object or person to show in a video.
 type Element struct {
 	Front  string   `json:"front,omitempty"`
 	Others []string `json:"others,omitempty"`
 	Video  string   `json:"video,omitempty"`
 }
 
-// Frame is a picture that a video is to have at a frame.
+// Frame is a picture for a frame of a video.
 type Frame struct {
 	Image string `json:"image"`
 	Index int    `json:"index"`

@@ -30,12 +30,12 @@ func offline() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE", Message: textOffline}
 }
 
-// Failure is a job that failed at its upstream for no known reason of its customer.
+// Failure is a job that failed at its upstream for no known fault of its customer.
 func Failure() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textFailed}
 }
 
-// Lost is a job that its upstream does not know any more.
+// Lost is a job that its upstream no longer knows.
 func Lost() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textGone}
 }
@@ -45,7 +45,7 @@ func Wrong() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textWrong}
 }
 
-// Policy is a job whose upstream makes no such thing.
+// Policy is a job whose content the upstream refuses.
 func Policy() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 422, Code: codePolicy, Message: textPolicy}
 }
@@ -86,7 +86,7 @@ func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitt
 			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
 		}
 		if !to.Dialect.Terms(to).Idempotent {
-			// It was when it was asked first; now it would make another one.
+			// It took keys at the first attempt; now it would make another job.
 			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: errNoKeys}
 		}
 		targets, w.to = []*Target{to}, to
@@ -101,14 +101,14 @@ func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitt
 // no longer one that takes it once.
 var errNoKeys = errors.New("the job's upstream is not configured as one that takes idempotency keys any more")
 
-// work is one order on its way to a target.
+// work is the submission of one order.
 type work struct {
 	e      *Engine
 	ctx    context.Context
 	id     Ident
 	order  Order
 	asking func(upstream, target string, again bool) bool
-	again  bool // it may be with its target already
+	again  bool // its target may have it already
 	picker picker
 
 	to    *Target // the last one asked
@@ -136,7 +136,7 @@ func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 		w.no = offline()
 	}
 	if w.again && !w.final {
-		// The reason that it is not asked again says nothing of the first time.
+		// The reason against asking again does not show the result of the first time.
 		return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
 	}
 	if w.to != nil {
@@ -199,7 +199,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	return v
 }
 
-// accepted reads an answer of 2xx. One that cannot be read is the end: the target most
+// accepted reads an answer of 2xx. An unreadable one ends the submission: the target most
 // likely has the order.
 func (w *work) accepted(t *Target, r *Reply) attempt.Verdict {
 	taken, ok := t.Dialect.Submitted(r, t)

@@ -21,7 +21,7 @@ const (
 	keptBuffer = 256 << 10
 )
 
-// attempt is one conversation with one node. It is pooled; one goroutine at a
+// attempt is one exchange with one node. It is pooled; one goroutine at a
 // time owns it.
 type attempt struct {
 	x     proxy.Exchange
@@ -32,8 +32,8 @@ type attempt struct {
 
 	node    *Node
 	request proxy.Request
-	first   int64         // id of the first call that was asked; those behind it count up
-	patches []proxy.Patch // that put the ids into the question
+	first   int64         // id of the first call that was asked; the next ones count up
+	patches []proxy.Patch // that put the ids into the request
 	digits  []byte        // of the ids
 }
 
@@ -94,8 +94,8 @@ type question struct {
 	kept   time.Duration // of the request's time, for later questions
 }
 
-// open sends a question to a node and waits for the head of the answer. Unless
-// t is alone, a client that leaves cuts it off.
+// open sends a request to a node and waits for the head of the answer. Unless t is alone, a
+// client that leaves ends it.
 func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
@@ -117,7 +117,7 @@ func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool)
 }
 
 // call asks a node one call and judges the answer: whole when it is small, by
-// its beginning when it is large. Nothing of it has gone to the client yet.
+// its beginning when it is large. Nothing of it has been sent to the client yet.
 func (a *attempt) call(t *ClientContext, u *Node, q question) reply {
 	r, ok := a.open(t, u, q)
 	if !ok {
@@ -169,7 +169,7 @@ func (a *attempt) whole(r reply, status int, q question) reply {
 	case status >= 400 && status < 500:
 		return reply{kind: refused}
 	}
-	// A gateway in front of the node may say 502 or 504 after the node began.
+	// A gateway before the node may answer 502 or 504 after the node began.
 	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
 }
 
@@ -242,8 +242,8 @@ func (a *attempt) askPaced(t *ClientContext, u *Node, q question, sent int64) re
 	return r
 }
 
-// paced notes how fast the node answered a small read. One that was cut since
-// another was faster would have taken longer.
+// paced notes how fast the node answered a small read. A read that was cut because another
+// was faster counts as slower.
 func (n *Node) paced(r reply, nowNs, tookNs int64) {
 	switch {
 	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
@@ -259,12 +259,12 @@ func (n *Node) verdict(r reply) (v policy.Verdict) {
 	case gone, refused:
 	case failed:
 		v = policy.Lost(r.cause)
-		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same again
+		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same one again
 	case busy:
 		n.busy.Add(1)
 		status := r.status
 		if status < 300 {
-			status = tooMany // said in an answer with status 200
+			status = tooMany // sent in an answer with status 200
 		}
 		v = policy.Judge(status, r.retryAfter)
 	default:
@@ -275,5 +275,5 @@ func (n *Node) verdict(r reply) (v policy.Verdict) {
 	return v
 }
 
-// tooMany is the status of a limit that is said with status 200.
+// tooMany is the status of a limit that is sent with status 200.
 const tooMany = 429

@@ -14,7 +14,7 @@ func (j *Job) batch(now int64) Result {
 	c, q := &j.asking, j.question()
 	q.wait = j.from.Network.timeout(j.Class())
 	*c = asking{j: j, i: -1}
-	c.run(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}, q, now)
+	c.run(nodeNeeds{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}, q, now)
 	j.Attempts += c.asked
 	switch {
 	case c.over && c.last.kind == answered:
@@ -91,8 +91,8 @@ func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
 	return j.batchRefusal(a, r, status)
 }
 
-// readAll reads an answer to its end into the spool, judging it; Finish is still
-// to be called. strict ends it as soon as it cannot be good any more.
+// readAll reads an answer to its end into the spool, and judges it; the caller must call
+// Finish. strict ends it as soon as it cannot be good any more.
 func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	for {
 		p, done := a.x.Piece()
@@ -103,7 +103,7 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 		}
 		if a.spool.write(p) != nil {
 			a.x.Close()
-			return proxy.NoFreeConn // no room here; the node is not to blame
+			return proxy.NoFreeConn // no room here; the node is not at fault
 		}
 		if done {
 			break
@@ -113,8 +113,8 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	return proxy.None
 }
 
-// strays says that the answers read so far are for none of the calls, and some for
-// others. If any is ours, it counts; but no later answer on such a connection is used.
+// strays says that all answers read so far are for other calls. If any is ours, it counts;
+// but no later answer on such a connection is used.
 func (a *attempt) strays() bool {
 	if !a.judge.Complete() {
 		return false
@@ -173,7 +173,7 @@ func (j *Job) assemble(u *Node, now int64) Result {
 	place := j.match(a)
 	asIs := a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
-	var perhaps []sent      // transactions that may be where they should be
+	var perhaps []sent      // transactions that the chain may have
 	own := map[int][]byte{} // answers of ours
 	for i, at := range place {
 		if at < 0 {
@@ -256,7 +256,7 @@ func (j *Job) renamed(a *attempt) (list pieces) {
 	return append(list, piece{spool: &a.spool, from: from, to: a.spool.size})
 }
 
-// part is the answer of a call that was asked by itself.
+// part is the answer of a call that was asked alone.
 type part struct {
 	done   bool
 	answer Answer

@@ -12,10 +12,9 @@ import (
 	"farebox/config"
 )
 
-// cache keeps answers to single calls that cannot change any more (keep.go,
-// final.go), byte for byte but for the id. It belongs to one network as it is
-// configured: other nodes begin with an empty one. Batches neither read nor
-// fill it.
+// cache keeps answers to single calls that cannot change any more (cache_rule.go,
+// final.go), byte for byte but for the id. It belongs to one configuration of a network:
+// other nodes begin with an empty one. Batches neither read nor fill it.
 type cache struct {
 	config config.RPCCache
 	seed   maphash.Seed
@@ -43,7 +42,7 @@ type cachedAnswer struct {
 const (
 	// keptOverhead is the memory that an answer takes beside its bytes.
 	keptOverhead = 200
-	// keptTypical is for how large answers the counters are made.
+	// keptTypical is the typical size of an answer, for the number of counters.
 	keptTypical = 512
 )
 
@@ -62,8 +61,8 @@ func newCache(n *Network) (*cache, error) {
 
 // lookup is one call on its way through the cache.
 type lookup struct {
-	rule       *keepRule // nil: its answer is not kept
-	key        []byte    // pooled
+	rule       *cacheRule // nil: its answer is not cached
+	key        []byte     // pooled
 	hash       uint64
 	asked      int64 // block
 	generation int64 // at the time of the call

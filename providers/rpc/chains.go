@@ -21,7 +21,8 @@ var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesis
 // ChainMethod is the method that reports the chain of a node of a family.
 func ChainMethod(family string) string { return chainMethods[family] }
 
-// ChainOf reads the chain that a node names: a text or a number, which nodes write in several ways.
+// ChainOf reads the chain that a node names: a text or a number, which nodes write in different
+// ways.
 func ChainOf(result gjson.Result) (config.ChainID, bool) {
 	if result.Type != gjson.String && result.Type != gjson.Number {
 		return "", false
@@ -29,10 +30,10 @@ func ChainOf(result gjson.Result) (config.ChainID, bool) {
 	return config.ParseChainID(result.String())
 }
 
-// chains compare on which chain the nodes of a network are, with each other and with the
-// configured chain, so that a wrong URL does not answer for another chain. Nodes are asked
-// in the background: at the start, and once they are back after failures. A node that did
-// not answer is trusted.
+// chains compares the chains of a network's nodes with each other and with the configured
+// chain, so that a wrong URL does not answer for another chain. Nodes are asked in the
+// background: at the start, and once they are back after failures. A node that did not
+// answer is trusted.
 type chains struct {
 	network *Network
 	due     atomic.Bool
@@ -83,7 +84,7 @@ func (c *chains) touch(p *proxy.Proxy, nowNs int64) {
 	}()
 }
 
-// returned has a node asked again that is back after failures: it may be another.
+// returned marks a node that is back after failures to be asked again: it may be another.
 func (c *chains) returned(u *Node) {
 	if c == nil {
 		return
@@ -113,9 +114,8 @@ func (c *chains) poll(p *proxy.Proxy) {
 	}
 }
 
-// decide takes the chain of most nodes for the network's, unless the operator
-// set it. Between as many, the one that it was until now counts, or that of the
-// node that is listed first.
+// decide takes the chain of most nodes for the network's, unless the operator set it. In a
+// tie, the earlier chain counts, or that of the node that is listed first.
 func (c *chains) decide() {
 	count, known, best := map[config.ChainID]int{}, 0, config.ChainID("")
 	for _, u := range c.network.Nodes {

@@ -9,8 +9,8 @@
 // ends; the answers of a batch are put back into the order of its calls. [Classify] tells a
 // node's answer from a node that is busy, broken or without the method. A [Network] has the
 // upstreams of one chain with their weights, healths, heads and learned refusals; one that keeps
-// answers has a cache for those that cannot change (cache.go). The gateway's own questions go to
-// one node each (Witnesses, [Node.Call]).
+// answers has a cache for those that cannot change (cache.go). The gateway's own calls go to one
+// node each (Witnesses, [Node.Call]).
 //
 // Out of scope: money, keys and clients' connections.
 package rpc

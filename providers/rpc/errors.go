@@ -14,7 +14,7 @@ type Meaning uint8
 const (
 	// Final is an answer: it goes to the client (reverted, no funds, bad params).
 	Final Meaning = iota
-	// Busy says nothing of the call: the node or its plan has no capacity, is
+	// Busy says nothing about the call: the node or its plan has no capacity, is
 	// behind, or refuses the operator's key. Another node may answer.
 	Busy
 	// Lacking says that this node does not serve the method.
@@ -22,7 +22,7 @@ const (
 	// Behind says that the node does not have the requested slot yet. Another one may have;
 	// since clients choose that slot, no breaker counts it.
 	Behind
-	// Known says that a transaction was taken before: it is where it should be.
+	// Known says that the chain has the transaction already.
 	Known
 	// Spent says that the nonce was used, perhaps by this very transaction.
 	Spent
@@ -72,9 +72,9 @@ func Classify(f *Family, m *Method, object []byte) Meaning {
 	return Final
 }
 
-// limits are the codes under which services say that the operator's plan is
-// used up, and the words they say it with. The codes alone mean other things
-// elsewhere: -32005 is also said to a query with too many results.
+// limits are the codes of services for a used-up plan of the operator's, with their words.
+// The codes alone mean other things elsewhere: -32005 is also the answer to a query with
+// too many results.
 var limits = map[int64][]string{
 	429:    {"exceeded its", "rate limit", "too many requests"},                                   // Alchemy
 	-32005: {"request count exceeded", "request rate limited", "rate limit", "too many requests"}, // Infura
@@ -88,7 +88,7 @@ var limits = map[int64][]string{
 	-32098: {"rate-limited", "rate limit", "too many requests"},
 }
 
-// resent are the words of nodes about a transaction that they were sent before.
+// resent are the words of nodes about a transaction that they have already.
 var resent = [...]struct {
 	is    Meaning
 	words []string
@@ -102,8 +102,8 @@ var resent = [...]struct {
 		"doesn't have the correct nonce"}},
 }
 
-// executed says that the error is one of the transaction as it ran, whose words
-// the contract chose. Nodes for development run a transaction as it is sent.
+// executed says that the error is from the execution of the transaction: the contract chose
+// its words. Nodes for development run a transaction as it is sent.
 func executed(code int64, text string) bool {
 	return code == 3 || code == -32015 || saysAny(text, []string{"revert", "vm exception", "vm execution"})
 }
@@ -116,14 +116,14 @@ func saysAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// names says that an error is about a method by its name. Only such a -32601 is
-// remembered of a node.
+// names says that an error is about a method by its name. Only such a -32601 is remembered
+// for a node.
 func names(object []byte, m *Method) bool {
 	return strings.Contains(gjson.GetBytes(object, "message").Str, m.Name)
 }
 
-// ofTheNode are the statuses from 400 to 499 that speak of the node, its address
-// or the operator's plan, and not of the request: they are free.
+// ofTheNode are the statuses from 400 to 499 that concern the node, its address or the
+// operator's plan, and not of the request: they are free.
 var ofTheNode = []int{401, 402, 403, 404, 407, 408, 410, 421, 425, 426, 429}
 
 // statusMeaning is the meaning of an HTTP status of a node. Refusals of the request

@@ -15,10 +15,10 @@ import (
 // maxFinalAnswer is more than a block without its transactions' bodies has.
 const maxFinalAnswer = 1 << 20
 
-// finals know which blocks of a network cannot change any more: those up to the lowest
+// finals tracks the blocks of a network that cannot change any more: those up to the lowest
 // finalized block that its nodes report, while they agree on its hash and on the blocks
-// that were final before. They are asked in the background while there is traffic that
-// could be kept, and never without.
+// that were final before. Nodes are asked in the background while there is traffic that
+// could be cached, and not otherwise.
 type finals struct {
 	network *Network
 	every   int64 // ns
@@ -27,8 +27,8 @@ type finals struct {
 
 	block   atomic.Int64 // 0: nothing is known to be final
 	blockNs atomic.Int64 // when that was
-	// generation counts the times that something final was found changed, or
-	// nodes disagreed: answers stored before are not given any more.
+	// generation counts the changes of final blocks and the disagreements of nodes: answers
+	// stored before are not given any more.
 	generation atomic.Int64
 
 	was    []finalBlock   // earlier final blocks, rising; only for the goroutine that asks
@@ -70,7 +70,7 @@ func (f *finals) top(nowNs int64) int64 {
 	return f.block.Load()
 }
 
-// agreed says that a node was asked of late and agreed with all others.
+// agreed says that a node was asked recently and agreed with all others.
 func (f *finals) agreed(u *Node, nowNs int64) bool {
 	// By name: a network that was configured anew may have taken the cache over.
 	i := slices.IndexFunc(f.network.Nodes, func(node *Node) bool { return node.Name == u.Name })

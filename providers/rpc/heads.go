@@ -14,12 +14,12 @@ import (
 const (
 	// headWait is how long a node may take to report its head.
 	headWait = 3 * time.Second
-	// headKept is for how many rounds a head counts after it was reported.
+	// headKept is the number of rounds for which a reported head counts.
 	headKept = 5
 )
 
-// heads know how far the nodes of a network are. They are asked in the
-// background while there is traffic, and never without.
+// heads tracks the newest blocks of a network's nodes. They are asked in the background
+// while there is traffic, and not otherwise.
 type heads struct {
 	network *Network
 	every   int64 // ns; 0: never
@@ -97,8 +97,8 @@ func (h *heads) newest(nowNs int64) int64 {
 	return h.top.Load()
 }
 
-// current says whether a node is near enough to the newest block. One whose
-// head is not known is taken at its word.
+// current says whether a node is near enough to the newest block. One whose head is not
+// known is trusted.
 func (n *Node) current(nowNs int64) bool {
 	h := n.of.heads
 	newest := h.newest(nowNs)

@@ -6,8 +6,8 @@ import (
 	policy "farebox/providers/attempt"
 )
 
-// raced is one of two attempts at the same read.
-type raced struct {
+// hedgedAttempt is one of two attempts at the same read.
+type hedgedAttempt struct {
 	a     *attempt
 	u     *Node
 	r     reply
@@ -16,7 +16,7 @@ type raced struct {
 }
 
 // good says that the reply is final: an answer, or the client is gone.
-func (c *raced) good() bool {
+func (c *hedgedAttempt) good() bool {
 	return c.r.kind == answered || c.r.kind == gone
 }
 
@@ -27,8 +27,8 @@ func (c *raced) good() bool {
 // gives the node whose reply counts, the reply, and the verdict on u.
 func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	t := &a.j.from
-	done := make(chan *raced, 2)
-	start := func(r *raced) {
+	done := make(chan *hedgedAttempt, 2)
+	start := func(r *hedgedAttempt) {
 		r.ended = make(chan struct{})
 		go func() {
 			defer close(r.ended)
@@ -39,7 +39,7 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 			r.r = r.a.askPaced(t, r.u, a.q, time.Now().UnixNano())
 		}()
 	}
-	first := &raced{a: *a.at, u: u}
+	first := &hedgedAttempt{a: *a.at, u: u}
 	start(first)
 	timer := time.NewTimer(t.Network.Config.HedgeAfter)
 	defer timer.Stop()
@@ -55,7 +55,7 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 		first.check()
 		return u, first.r, u.verdict(first.r)
 	}
-	second := &raced{a: attempts.Get().(*attempt), u: next}
+	second := &hedgedAttempt{a: attempts.Get().(*attempt), u: next}
 	start(second)
 	winner := <-done
 	if !winner.good() {
@@ -80,15 +80,15 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 }
 
 // check repeats a panic of the attempt in the caller's goroutine.
-func (c *raced) check() {
+func (c *hedgedAttempt) check() {
 	if c.panic != nil {
 		panic(c.panic)
 	}
 }
 
-// stop cuts an attempt and waits for its end. The cut is repeated, since the
-// attempt may just be between two sockets.
-func (c *raced) stop() {
+// stop cuts an attempt and waits for its end. The cut is repeated, since the attempt may be
+// between two sockets.
+func (c *hedgedAttempt) stop() {
 	for {
 		select {
 		case <-c.ended:

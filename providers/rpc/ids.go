@@ -51,7 +51,8 @@ func (a *attempt) callOf(answer int) int {
 	return int(id - a.first)
 }
 
-// nameless says that an answer is an error without an id: its node could not read so far.
+// nameless says that an answer is an error without an id: the node could not read the
+// request's id.
 func (a *attempt) nameless(answer int) bool {
 	n := &a.judge.Answers[answer]
 	return n.Failed() && (n.IDFrom == 0 || n.IDTo != 0 && string(a.judge.ID(answer)) == "null")

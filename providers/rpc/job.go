@@ -27,13 +27,13 @@ const (
 	Left
 )
 
-// Job is one admitted request on its way to the nodes and back. It is pooled:
-// Reset before it is used again, and only after a Large answer was relayed.
+// Job is one admitted request and its answer. It is pooled: call Reset before it is used
+// again, and only after a Large answer was relayed.
 type Job struct {
 	Request
 	// Verdicts of the calls, after Run.
 	Verdicts []Verdict
-	Cached   bool   // the answer was kept from another request
+	Cached   bool   // the answer is from the cache
 	Begun    bool   // a node may have run a call that changes the chain
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
@@ -52,7 +52,7 @@ type Job struct {
 	from   ClientContext
 	// account is the client's account: a node may rest for some accounts only.
 	account    uint64
-	deadlineNs int64 // when the request gives up
+	deadlineNs int64 // the deadline of the request
 }
 
 // Writes says whether some call changes the chain.
@@ -65,7 +65,7 @@ func (j *Job) Writes() bool {
 	return false
 }
 
-// Once says that some call changes the chain and must not be sent twice: it is no signed
+// Once says that some call changes the chain and must not be sent twice: it is not a signed
 // transaction that a chain knows by its hash.
 func (j *Job) Once(f *Family) bool {
 	for i := range j.Calls {
@@ -126,7 +126,7 @@ func (j *Job) Run(t ClientContext) Result {
 	return r
 }
 
-// accountSeed makes numbers of accounts' names.
+// accountSeed hashes the names of accounts.
 var accountSeed = maphash.MakeSeed()
 
 // left is how long the request may still take.
@@ -178,7 +178,7 @@ func (j *Job) pinned(nowNs int64) *Node {
 	return nil
 }
 
-// single asks one call, unless its answer is kept. An account that reads from
+// single asks one call, unless its answer is cached. An account that reads from
 // the node that took its transaction asks that node.
 func (j *Job) single(now int64) Result {
 	kept := j.from.Network.cache
@@ -248,8 +248,7 @@ func (j *Job) finish() []byte {
 	return b
 }
 
-// asking is one call, or a whole batch, on its way from node to node: the
-// policy.Work of a Job.
+// asking is the attempts of one call, or of a whole batch: the policy.Work of a Job.
 type asking struct {
 	j     *Job
 	at    **attempt // that has the last answer; a hedge may replace it
@@ -271,7 +270,7 @@ type asking struct {
 }
 
 // run asks the nodes that are wanted, one after the other.
-func (a *asking) run(w want, q question, now int64) {
+func (a *asking) run(w nodeNeeds, q question, now int64) {
 	a.q, a.pick = q, a.j.from.Network.pick(w)
 	a.pick.Run(a, a.pick.Fitting(a, now))
 }
@@ -340,15 +339,15 @@ func (a *asking) then(v policy.Verdict) policy.Verdict {
 	return v
 }
 
-// call asks nodes for call i until one answers, and leaves the answer in *at,
-// which may become another attempt. q has the call alone. not is a node that had its
-// turn. Calls of a batch that is split run side by side.
+// call asks nodes for call i until one answers, and leaves the answer in *at, which may
+// become another attempt. q has the call alone. not is a node that was asked before. Calls
+// of a batch that is split run side by side.
 func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now int64) (res Result) {
 	m := j.Calls[i].Method
 	*c = asking{j: j, at: at, i: i}
 	defer func() { res.attempts += c.asked }()
 	q.method, q.wait, q.kept = m, j.from.Network.timeout(m.Class), j.keptToLook(i)
-	c.run(want{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
+	c.run(nodeNeeds{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
 	if !c.over {
 		if by := c.landed(c.perhaps); by != nil {
 			return j.taken(*at, i, by, c.hash)
@@ -381,7 +380,7 @@ func (a *asking) landed(first *Node) *Node {
 	return a.j.landed(first, a.hash)
 }
 
-// settleCall notes how call i ended.
+// settleCall notes the outcome of call i.
 func (j *Job) settleCall(a *attempt, i int, u *Node) Result {
 	if a.judge.Answers[0].Failed() {
 		j.Verdicts[i] = NodeError

@@ -1,17 +1,17 @@
 package rpc
 
 const (
-	// maxAnswerDepth is how deep an answer may be nested: a call trace has two
+	// maxAnswerDepth bounds the nesting of an answer: a call trace has two
 	// levels for each of the EVM's 1024 calls.
 	maxAnswerDepth = 4096
-	// keptID is how much of an answer's id is kept: more than ids of ours have.
+	// keptID is the stored part of an answer's id: more than ids of ours have.
 	keptID = 2 * idDigits
-	// keptError is how much of an error object is kept to be classified. Nodes
+	// keptError is the part of an error object that is stored to be classified. Nodes
 	// write code and message before the data.
 	keptError = 2 << 10
 )
 
-// Answer is one answer within a node's response, by its place there.
+// Answer is one answer within a node's response, by its offsets there.
 type Answer struct {
 	From, To     int64 // the object, from { to behind }
 	IDFrom, IDTo int64 // the value of its id; IDFrom is 0 without one, IDTo until it has ended
@@ -122,8 +122,8 @@ func (j *Judge) Complete() bool { return j.state == judgeDone }
 // Broken says that it cannot become one any more.
 func (j *Judge) Broken() bool { return j.state == judgeFailed }
 
-// Known says that it is settled whether the first answer is a result or an
-// error, and for an error which.
+// Known says that the kind of the first answer is decided: a result or a certain
+// error.
 func (j *Judge) Known() bool {
 	if len(j.Answers) == 0 {
 		return false
@@ -135,10 +135,10 @@ func (j *Judge) Known() bool {
 	return a.flags&answerError != 0 && (j.member != errorMember || int(a.err.to-a.err.from) >= keptError)
 }
 
-// ID is the id of an answer, as far as it was kept; valid until Reset.
+// ID is the id of an answer, as far as it was stored; valid until Reset.
 func (j *Judge) ID(i int) []byte { return j.Answers[i].id.of(j.keep) }
 
-// Error is the error of an answer, as far as it was kept; valid until Reset.
+// Error is the error of an answer, as far as it was stored; valid until Reset.
 func (j *Judge) Error(i int) []byte { return j.Answers[i].err.of(j.keep) }
 
 // Write reads the next piece. It reports whether the response may still be good.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// learntFor is how long a node's refusal is remembered: a method it does not
+// refusalTTL is how long a node's refusal is remembered: a method it does not
 // serve, a batch it does not take.
-const learntFor = 10 * time.Minute
+const refusalTTL = 10 * time.Minute
 
 // learnedRefusal remembers that a node refuses something. A refusal of one account's
 // request holds for that account; it holds for all once another account meets it too, so
@@ -36,8 +36,8 @@ func (l *learnedRefusal) holds(account uint64, nowNs int64) bool {
 func (l *learnedRefusal) met(account uint64, nowNs int64) {
 	h := l.one.Load()
 	if h != nil && nowNs < h.untilNs && h.account != account {
-		l.all.Store(nowNs + int64(learntFor))
+		l.all.Store(nowNs + int64(refusalTTL))
 		return
 	}
-	l.one.Store(&accountEvidence{account, nowNs + int64(learntFor)})
+	l.one.Store(&accountEvidence{account, nowNs + int64(refusalTTL)})
 }

@@ -10,10 +10,10 @@ import (
 // picker chooses the nodes of one conversation: the pinned one first, then those
 // that are not behind, where a node that is slow or fails loses turns, then those
 // that are.
-type picker = policy.Picker[*Node, want]
+type picker = policy.Picker[*Node, nodeNeeds]
 
-// want is the set of abilities that a request needs of a node.
-type want struct {
+// nodeNeeds is the set of abilities that a request needs of a node.
+type nodeNeeds struct {
 	request *Request // every call of it, or
 	method  *Method  // this one; with neither every node fits
 	account uint64   // for which
@@ -23,17 +23,17 @@ type want struct {
 }
 
 // pick begins a conversation with the nodes of a network.
-func (n *Network) pick(w want) (p picker) {
+func (n *Network) pick(w nodeNeeds) (p picker) {
 	p.Begin(n.Nodes, w.account)
 	p.Rule, p.Fast = w, n.Config.PreferFast
 	return p
 }
 
 // Target is policy.Rule.
-func (want) Target(u *Node) (*health.Breaker, int) { return u.Breaker, u.Config.Weight }
+func (nodeNeeds) Target(u *Node) (*health.Breaker, int) { return u.Breaker, u.Config.Weight }
 
 // Rank is policy.Rule.
-func (w want) Rank(u *Node, nowNs int64) int {
+func (w nodeNeeds) Rank(u *Node, nowNs int64) int {
 	switch {
 	case u.odd.Load() || u == w.not || !w.fits(u, nowNs):
 		return -1
@@ -45,7 +45,7 @@ func (w want) Rank(u *Node, nowNs int64) int {
 	return 2
 }
 
-func (w *want) fits(u *Node, nowNs int64) bool {
+func (w *nodeNeeds) fits(u *Node, nowNs int64) bool {
 	if w.method != nil && !u.serves(w.method, w.account, nowNs) || w.request != nil &&
 		!u.servesAll(w.request, w.account, nowNs) {
 		return false
@@ -54,9 +54,9 @@ func (w *want) fits(u *Node, nowNs int64) bool {
 }
 
 // Pace is policy.Rule.
-func (want) Pace(u *Node) *health.Pace { return u.pace }
+func (nodeNeeds) Pace(u *Node) *health.Pace { return u.pace }
 
 // restsFor is how long until the first node may be asked again; 0: now.
 func (n *Network) restsFor(nowNs int64) time.Duration {
-	return policy.RestsFor(n.Nodes, want{}, nowNs)
+	return policy.RestsFor(n.Nodes, nodeNeeds{}, nowNs)
 }

@@ -6,10 +6,9 @@ import (
 	"farebox/proxy"
 )
 
-// Charge is the price of the calls in credits, by their outcomes: the full price of
-// those that succeeded
-// or may have when the client left, failed for those that a node answered with an error,
-// nothing for the others.
+// Charge is the price of the calls in credits, by their outcomes: the full price of those
+// that succeeded or may have when the client left, failed for those that a node answered
+// with an error, nothing for the others.
 func (j *Job) Charge(base, failed int64) (sum int64) {
 	for i, v := range j.Verdicts {
 		switch v {

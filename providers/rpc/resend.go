@@ -91,7 +91,7 @@ func (j *Job) landed(first *Node, hash []byte) *Node {
 	}
 	look := attempts.Get().(*attempt)
 	defer look.release()
-	pick := t.Network.pick(want{method: m, account: j.account, pinned: first})
+	pick := t.Network.pick(nodeNeeds{method: m, account: j.account, pinned: first})
 	q := ownQuestion(m, m.Name, "["+string(hash)+"]")
 	q.wait = lookWait
 	for turn := range lookNodes {

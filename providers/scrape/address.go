@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxURL is the longest address that is looked at.
+// maxURL is the longest accepted address.
 const maxURL = 8 << 10
 
 // Site is a host, with all below it, that is never asked.
@@ -20,8 +20,8 @@ type Site struct {
 	Text string
 }
 
-// blockedSites show next to nothing without a sign-in, and say so: asking
-// them costs time and gives a page about cookies.
+// blockedSites show next to nothing without a sign-in: a request costs time and gives a
+// page about cookies.
 var blockedSites = []Site{
 	{"x.com", "X does not let posts be read without signing in. For X, ask a model with X search instead."},
 	{"twitter.com", "X does not let posts be read without signing in. For X, ask a model with X search instead."},
@@ -74,7 +74,7 @@ func newRules(o *Options) *rules {
 	return r
 }
 
-// address reads a client's URL into the form that is asked, compared and kept:
+// address reads a client's URL into the form that is fetched, compared and cached:
 // the host in ASCII and small letters, without the usual port and fragment.
 func (r *rules) address(raw string) (*url.URL, error) {
 	raw = strings.TrimSpace(raw)
@@ -122,8 +122,8 @@ func (r *rules) normal(u *url.URL) (*url.URL, error) {
 	return u, nil
 }
 
-// port says that a host may be asked at a port. Which address a name has is not
-// known here; the dialer looks again.
+// port says that a host may be asked at a port. The address of a name is not known here;
+// the dialer checks it.
 func (r *rules) port(host, port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {

@@ -21,8 +21,8 @@ type challenge struct {
 // denials are the statuses of walls.
 var denials = []int{401, 403, 405, 406, 407, 429, 451, 503}
 
-// challenges, the surer ones first. Marks come from the walls' own scripts and
-// forms, so that a page about one is not taken for it.
+// challenges, the surer ones first. Marks are from the walls' own scripts and forms, so
+// that a page about one is not taken for it.
 var challenges = []challenge{
 	{name: "a challenge of Cloudflare", header: "Cf-Mitigated", value: "challenge"},
 	{name: "a challenge of Vercel", header: "X-Vercel-Mitigated", value: "challenge"},
@@ -54,7 +54,7 @@ var challenges = []challenge{
 		"id=\"captcha-form\"", "smartcaptcha.yandexcloud.net", "class=\"frc-captcha\""}},
 }
 
-// challengeHead is how much of a page is looked at: walls are small.
+// challengeHead is the part of a page that is searched: walls are small.
 const challengeHead = 64 << 10
 
 // challengeIn finds the wall in an answer. Of pages with status 200 only those with next to

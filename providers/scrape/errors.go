@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Reason is why there is no page.
+// Reason is the reason that there is no page.
 type Reason uint8
 
 // The reasons, each with a text for the client (Error.Text).
@@ -13,11 +13,11 @@ const (
 	BadURL       Reason = iota // not an absolute http or https URL, with credentials, or at another port
 	Blocked                    // a site that is never asked
 	Forbidden                  // an address that is not on the public internet
-	Robots                     // the site's robots.txt says no
+	Robots                     // the site's robots.txt forbids it
 	Unsupported                // neither a page, nor text, nor a document that can be read
 	TooLarge                   //
 	Refused                    // the site answered 401, 403, 407, 429, 451 or 503
-	Challenge                  // the site wants to know first that we are human
+	Challenge                  // the site wants a proof that we are human
 	Status                     // the site answered another status that is not a page
 	Unreachable                // no such name, no connection, or it broke off
 	Redirects                  // too many
@@ -31,14 +31,14 @@ const (
 // Fault is the party that can fix an error.
 type Fault uint8
 
-// The faults: a client's answers 400, a site's 500 and ours 503; none costs.
+// The faults: a client's answers 400, a site's 500 and ours 503; all are free.
 const (
 	OfClient Fault = iota
 	OfSite
 	OfUs
 )
 
-// Error is a page that could not be had.
+// Error is a failure to read a page.
 type Error struct {
 	Reason Reason
 	// Status is the site's, where it answered one.
@@ -90,7 +90,7 @@ func (e *Error) Text() string {
 // Unwrap is the cause on our side.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Fault says whose it is.
+// Fault is the party at fault.
 func (e *Error) Fault() Fault {
 	switch {
 	case e.Reason <= TooLarge:

@@ -72,7 +72,7 @@ func (s *flights) begin(of context.Context, key flightKey, read func(context.Con
 	return f
 }
 
-// land takes a flight off the list: later requests begin another.
+// land removes a flight from the list: later requests begin another.
 func (s *flights) land(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

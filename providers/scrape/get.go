@@ -16,16 +16,16 @@ import (
 	"farebox/providers/fetch"
 )
 
-// trail is the way to one page.
+// trail is the state of the requests for one page.
 type trail struct {
-	// Some sites send a reader in a circle until it shows the cookie they gave.
-	// It is thrown away with the page.
+	// Some sites redirect a reader in a circle until it sends their cookie. The jar is
+	// dropped with the page.
 	jar  *cookiejar.Jar
 	hops int // requests so far
 }
 
-// get follows a URL to its answer. Every hop is asked about before it is
-// requested: the list of sites, and its own robots.txt.
+// get follows a URL to its answer. Every hop is checked before it is requested: the list of
+// sites, and its own robots.txt.
 func (s *Scraper) get(ctx context.Context, u *url.URL, t *trail) (*fetch.Answer, error) {
 	for ; t.hops <= redirects; t.hops++ {
 		if err := s.allowed(ctx, u); err != nil {

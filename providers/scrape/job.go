@@ -28,13 +28,13 @@ func Jobs() jail.Jobs {
 	return jail.Jobs{pageJob: readPage, textJob: readText, decodeJob: decode}
 }
 
-// task is a job's word.
+// task is the parameter of a job.
 type task struct {
 	ContentType string
 	URL         string
 }
 
-// maxWord is the longest word of a job.
+// maxWord is the longest parameter of a job.
 const maxWord = 4 << 10
 
 // word drops the parts of a long URL that relative ones hardly ever need.

@@ -42,7 +42,7 @@ func refreshOf(content string, base *url.URL) string {
 	return u.String()
 }
 
-// refresh finds where a page sends its readers. One in the head is always followed. A browser
+// refresh finds the redirect of a page. One in the head is always followed. A browser
 // without scripts follows one in noscript as well, and authors of comments may write one in
 // the body: those are followed when there is little else.
 func refresh(doc *html.Node, base *url.URL) (to string, always bool) {
@@ -63,7 +63,7 @@ func refresh(doc *html.Node, base *url.URL) (to string, always bool) {
 	return to, always
 }
 
-// refreshIn looks at the inside of a noscript, which a parser takes for text.
+// refreshIn searches the content of a noscript, which a parser takes for text.
 func refreshIn(text string, base *url.URL) (to string) {
 	z := html.NewTokenizer(strings.NewReader(text))
 	for to == "" {

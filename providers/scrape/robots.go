@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// robotsMost is how much of a robots.txt is read: RFC 9309, 2.5.
+	// robotsMost bounds the bytes read of a robots.txt: RFC 9309, 2.5.
 	robotsMost = 500 << 10
 	// robotsLimit is how long it may take; the page follows it.
 	robotsLimit = 4 * time.Second
@@ -35,8 +35,7 @@ type robots struct {
 	kept  *ristretto.Cache[string, *policy]
 }
 
-// policy is one site's word to us, with the longest rules deciding. It does not
-// change.
+// policy is the rules of one site for us, of which the longest decides. It does not change.
 type policy struct {
 	rules  []robotsRule
 	closed bool // nothing is allowed
@@ -54,7 +53,7 @@ func newRobots(o *Options, r *rules) (*robots, error) {
 	return &robots{token: productToken(token), agent: o.Agent, fetch: o.Fetch, rules: r, kept: kept}, err
 }
 
-// allowed asks a site's robots.txt about a page.
+// allowed checks a page against its site's robots.txt.
 func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	origin := u.Scheme + "://" + u.Host
 	p, ok := b.kept.Get(origin)
@@ -166,7 +165,7 @@ func productToken(s string) string {
 	return strings.ToLower(s)
 }
 
-// allows finds the longest rule that fits; of two equal ones the kinder.
+// allows finds the longest rule that fits; of two equal ones the permissive one.
 func (p *policy) allows(u *url.URL) bool {
 	if p.closed {
 		return false
@@ -214,7 +213,7 @@ func fits(rule, path string) bool {
 	return strings.Contains(path, pieces[last])
 }
 
-// normalPath writes a path in one of the ways in which it can be escaped.
+// normalPath normalises the escapes of a path.
 func normalPath(s string) string {
 	const digits = "0123456789ABCDEF"
 	plain := true

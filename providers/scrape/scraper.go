@@ -32,7 +32,7 @@ const (
 const accepts = "text/markdown, text/html;q=.9, application/xhtml+xml;q=.9, text/plain;q=.8, " +
 	"application/pdf;q=.5, */*;q=.1"
 
-// redirects is how many are followed.
+// redirects bounds the redirects that are followed.
 const redirects = 5
 
 // Jail is where hostile bytes are read: a *jail.Pool.
@@ -43,12 +43,11 @@ type Jail interface {
 // Renderer is a browser, for pages that are made by scripts. Requests of its pages must go
 // out by providers/fetch as well.
 type Renderer interface {
-	// Render gives a page as it is after its scripts have run, and where it is by
-	// then.
+	// Render gives a page after its scripts have run, and its final URL.
 	Render(ctx context.Context, url string) (html []byte, final string, err error)
 }
 
-// Options of a Scraper. Fetch and Jail have to be there.
+// Options of a Scraper. Fetch and Jail are required.
 type Options struct {
 	Fetch *fetch.Client
 	Jail  Jail
@@ -61,7 +60,7 @@ type Options struct {
 	MinText  int // 0: 200
 	// Agent is our user agent; its first word is looked for in robots.txt.
 	Agent string
-	// IgnoreRobots asks no robots.txt.
+	// IgnoreRobots fetches no robots.txt.
 	IgnoreRobots bool
 	// Blocked are the sites that are not asked; nil: BlockedSites.
 	Blocked []Site
@@ -125,7 +124,7 @@ func New(o Options) (*Scraper, error) {
 	if s.robots, err = newRobots(&o, s.rules); err != nil {
 		return nil, fmt.Errorf("cannot make the cache of robots.txt: %w", err)
 	}
-	if s.kept, err = newShelf(o.Cache, o.TTL); err != nil {
+	if s.kept, err = newPageCache(o.Cache, o.TTL); err != nil {
 		return nil, fmt.Errorf("cannot make the cache of pages: %w", err)
 	}
 	return s, nil
@@ -203,8 +202,7 @@ func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
 	return p, nil
 }
 
-// answered makes a page of an answer, by its type. next is where the page sends its readers
-// instead.
+// answered makes a page of an answer, by its type. next is the page's redirect.
 func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
 	p.URL = a.URL.String()
 	switch kind := kindOf(a.Header, a.Body); kind {
@@ -264,8 +262,7 @@ func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (p Page, next *url.
 	return p, nil, err
 }
 
-// render has the browser make a page. Where it went in the meantime is asked
-// about as any other hop.
+// render has the browser load a page. Its final URL is checked as any other hop.
 func (s *Scraper) render(ctx context.Context, url string) (f found, final string, err error) {
 	body, at, err := s.o.Renderer.Render(ctx, url)
 	if err != nil {
@@ -292,8 +289,8 @@ func (s *Scraper) render(ctx context.Context, url string) (f found, final string
 	return f, final, nil
 }
 
-// extract has the jail find the main content. A page that is too much for that
-// gives its text, for which some of the time is left.
+// extract has the jail find the main content. A page that is too large for that gives its
+// text, for which some time is reserved.
 func (s *Scraper) extract(ctx context.Context, body []byte, contentType, url string) (f found, err error) {
 	t := task{ContentType: contentType, URL: url}
 	if len(body) == 0 {

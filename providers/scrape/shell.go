@@ -34,7 +34,7 @@ type words struct {
 	accepts bool // "Accept all"
 }
 
-// empty says that there is nothing to read yet. A short text alone does not make a page
+// empty says that there is no text to read yet. A short text alone does not make a page
 // empty. A placeholder does, or little text beside an element that waits for its script.
 func (s *shell) empty(visible int) bool {
 	waits := s.loads || s.asks || s.root
@@ -47,7 +47,7 @@ func (s *shell) empty(visible int) bool {
 	return waits || s.script && visible == 0
 }
 
-// shellOf looks at a page of which nothing was taken out yet.
+// shellOf examines a page before parts of it are removed.
 func shellOf(doc *html.Node) (s shell) {
 	text, whole := seen(doc)
 	if !whole {
@@ -132,7 +132,7 @@ func wordsOf(text string) (w words) {
 		}
 		w.any = true
 	}
-	if w.accepts && !w.cookies { // "OK" may be all that a page says
+	if w.accepts && !w.cookies { // "OK" may be the whole text of a page
 		w.own++
 	}
 	return w

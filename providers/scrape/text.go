@@ -10,9 +10,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plainText is the text of HTML with its blocks apart, without a tree: for pages
-// too deep, too large or too strange for one. Time and memory grow with the page
-// alone.
+// plainText is the text of HTML with its blocks apart, without a tree: for pages too deep,
+// too large or too broken for one. Time and memory grow with the page alone.
 func plainText(page []byte) found {
 	var b block
 	z := html.NewTokenizer(bytes.NewReader(page))
@@ -76,7 +75,7 @@ type block struct {
 	visible int
 }
 
-// line begins a new one, unless the last is empty still.
+// line begins a new line, unless the last is still empty.
 func (b *block) line(prefix string) {
 	b.fresh, b.space = true, false
 	b.prefix = prefix

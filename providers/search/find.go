@@ -15,8 +15,8 @@ const (
 	MaxLimit = 20
 	// maxAnswer bounds the bytes read of an answer.
 	maxAnswer = 4 << 20
-	// maxShares is into how many parts the time of a search is cut, so that one
-	// service that hangs leaves some for the next.
+	// maxShares divides the time of a search, so that one service that hangs leaves a share
+	// for the next.
 	maxShares = 3
 	// maxError bounds the bytes read of a refusal, whose connection is used again.
 	maxError = 64 << 10

@@ -154,7 +154,7 @@ func (s *Service) RestsFor(provider string) time.Duration {
 	return attempt.RestsFor(s.lists[provider], attempt.PriorityRule[*Upstream]{}, time.Now().UnixNano())
 }
 
-// Close closes the connections that next, which may be nil, does not go on with.
+// Close closes the connections that next, which may be nil, does not take over.
 func (s *Service) Close(next *Service) {
 	for _, u := range s.Upstreams() {
 		if kept := next.find(u.Provider, u.Name); kept == nil || kept.Endpoint != u.Endpoint {

@@ -277,7 +277,7 @@ func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 	}
 }
 
-// turn sets the standing, and says so where it turns. The caller has mu.
+// turn sets the status, and logs a change. The caller has mu.
 func (e *Enclave) turn(w *Watch, s EnclaveStatus) {
 	s.Turned = e.now.Turned
 	turned := e.now.At.IsZero() || e.now.Verified != s.Verified

@@ -30,23 +30,23 @@ type Tools struct {
 	Search    *search.Service
 	Documents *Documents
 
-	jail   *jail.Pool
-	made   made
-	render *render.Renderer
+	jail     *jail.Pool
+	reuseKey reuseKey
+	render   *render.Renderer
 }
 
-// made is the part of a config that the tools depend on: while it is unchanged, a reload
+// reuseKey is the part of a config that the tools depend on: while it is unchanged, a reload
 // keeps them and their cached pages.
-type made struct {
+type reuseKey struct {
 	Scrape     *config.Scrape
 	TextParser *config.TextParser
 	Fetch      config.Fetch
 	Store      string
 }
 
-// madeOf copies the part of a config. Prices and rates of calls are not in it.
-func madeOf(cfg *config.Config) made {
-	m := made{Fetch: cfg.Fetch, Store: cfg.Store}
+// reuseKeyOf copies the part of a config. Prices and rates of calls are not in it.
+func reuseKeyOf(cfg *config.Config) reuseKey {
+	m := reuseKey{Fetch: cfg.Fetch, Store: cfg.Store}
 	if c := cfg.Augment.Scrape; c != nil {
 		of := *c
 		of.Price, of.Rate = 0, config.Rate{}
@@ -81,7 +81,7 @@ type Documents struct {
 }
 
 const (
-	// linkLimit is how long a document behind a link may take until it is here.
+	// linkLimit bounds the download of a document behind a link.
 	linkLimit = 20 * time.Second
 	// maxLinked is how many such documents there are at once, and linkedQueue how many
 	// wait.
@@ -132,7 +132,7 @@ func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
 // unchanged tools are kept, and so are the children, whose number and memory
 // are those of the first config that had some.
 func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) {
-	t := &Tools{made: madeOf(cfg)}
+	t := &Tools{reuseKey: reuseKeyOf(cfg)}
 	a := &cfg.Augment
 	if a.Search != nil {
 		var old *search.Service
@@ -145,7 +145,7 @@ func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) 
 		}
 		t.Search = service
 	}
-	if before != nil && reflect.DeepEqual(t.made, before.made) {
+	if before != nil && reflect.DeepEqual(t.reuseKey, before.reuseKey) {
 		t.Pages, t.Documents, t.jail, t.render = before.Pages, before.Documents, before.jail, before.render
 		return t, nil
 	}
@@ -183,7 +183,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		}
 		links := fetch.New(fetch.Options{Allow: config.Prefixes(cfg.Fetch.Allow), Deny: config.Prefixes(cfg.Fetch.Deny),
 			Limit: linkLimit, Parallel: maxLinked})
-		// A scan is many pieces of work, for which the timeout holds one by one.
+		// A scan is many pieces of work, and the timeout is for each.
 		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout, c.Timeout + restart, links,
 			fair.NewTurns(maxLinked, linkedQueue)}
 	}

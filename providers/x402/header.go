@@ -54,14 +54,14 @@ var (
 		"accepted": acceptedShape}, "x402Version", "scheme", "network", "payload", "accepted")...)
 )
 
-// sheet is a payment's JSON, in which every member that is read is there once.
-type sheet struct {
+// strictJSON is a payment's JSON, in which every member that is read is there once.
+type strictJSON struct {
 	text []byte
 	doc  scan.Document
 }
 
 // open reads the JSON out of a header.
-func open(header string) (*sheet, *onchain.Refusal) {
+func open(header string) (*strictJSON, *onchain.Refusal) {
 	if len(header) > MaxHeader {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is too long; expected at most 16384 characters"}
 	}
@@ -69,7 +69,7 @@ func open(header string) (*sheet, *onchain.Refusal) {
 	if !ok {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
 	}
-	s := &sheet{text: text}
+	s := &strictJSON{text: text}
 	if err := s.doc.SkimWhole(text, topShape, maxDepth); err != nil {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat,
 			Text: strings.Replace(err.Error(), "the request body", "the JSON in the payment header", 1)}
@@ -91,7 +91,7 @@ func decode(s string) ([]byte, bool) {
 }
 
 // member is the index of a member, -1 if there is no member of that kind.
-func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
+func (s *strictJSON) member(parent int32, id int, kind scan.Kind) int32 {
 	i := s.doc.Member(parent, id)
 	if i < 0 || s.doc.Fields[i].Kind != kind {
 		return -1
@@ -100,9 +100,9 @@ func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
 }
 
 // has says that a member is there, of any kind.
-func (s *sheet) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
+func (s *strictJSON) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
 
 // text of a member that is a string.
-func (s *sheet) string(parent int32, id int) (text string, ok bool) {
+func (s *strictJSON) string(parent int32, id int) (text string, ok bool) {
 	return s.doc.Text(s.text, s.doc.Member(parent, id))
 }

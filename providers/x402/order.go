@@ -11,7 +11,7 @@ import (
 	"farebox/providers/x402/svm"
 )
 
-// Order is a signed payment with all that it takes to send and to find it, also after
+// Order is a signed payment with all data to send and to find it, also after
 // the config has changed. It is stored as onchain.Payment.Order.
 type Order struct {
 	Network     string       `json:"network"`
@@ -64,10 +64,10 @@ func newEVMOrder(a *evm.Authorization, digest evm.Word, signature []byte, contra
 		Signature: evm.Hex(signature), Digest: evm.Hex(digest[:]), Contract: contract}
 }
 
-// encode is the order as it is stored.
+// encode is the stored form of the order.
 func (o *Order) encode() ([]byte, error) { return json.Marshal(o) }
 
-// At is the order with where the chain stood.
+// At is the order with the height of the chain.
 func (o *Order) At(since int64) ([]byte, error) {
 	at := *o
 	at.Since = since

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Version is that of the protocol that is spoken.
+	// Version is the version of the protocol.
 	Version = 2
 	// scheme is the only one: the payer pays exactly the signed amount.
 	scheme = "exact"
@@ -22,7 +22,7 @@ const (
 	NanoPerUnit config.Nano = 1000
 )
 
-// bareNames are networks as version 1 of the protocol calls them.
+// bareNames are the names of networks in version 1 of the protocol.
 var bareNames = map[string]string{
 	"base": "eip155:8453", "base-sepolia": "eip155:84532",
 	"solana": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana-devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -35,7 +35,7 @@ type FeePayers interface {
 	Offer(network string) string
 }
 
-// Network is where payments are taken.
+// Network is a network on which payments are accepted.
 type Network struct {
 	Name          string // CAIP-2
 	bare          string // on Solana: the second name of its entry
@@ -114,7 +114,7 @@ func newNetwork(x *config.X402, c *config.X402Network) (*Network, error) {
 	return n, nil
 }
 
-// Network is one by its CAIP-2 name or its name of version 1; nil: it is not taken.
+// Network is one by its CAIP-2 name or its name of version 1; nil: not accepted.
 func (t *Terms) Network(name string) *Network { return t.byName[name] }
 
 // Requirement is the description of an accepted payment: an entry of accepts.

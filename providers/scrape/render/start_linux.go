@@ -11,7 +11,7 @@ import (
 // nobody is the user of the browser if the gateway runs as root.
 const nobody = 65534
 
-// confine has the browser end with us, and be nobody where we are root.
+// confine ties the browser to our life, and runs it as nobody if we are root.
 func confine(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() == 0 {

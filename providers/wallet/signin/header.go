@@ -158,8 +158,8 @@ func (p *payload) claim() (*claim, *Refusal) {
 	return c, checkKind(family(c.chain), kind.text, scheme.text)
 }
 
-// checkKind judges how a signature is said to be made; that is decided by the chain, so
-// that it may only agree.
+// checkKind checks the stated kind of signature; the chain decides the kind, so that it may
+// only agree.
 func checkKind(of wallet.Family, kind, scheme string) *Refusal {
 	if kind == "eip6492" || scheme == "eip6492" {
 		return errUndeployed

@@ -45,7 +45,7 @@ type SignIn struct {
 	URI      string // the requested resource, of one of our origins
 	Nonce    string
 	IssuedAt time.Time
-	Until    time.Time // when the header says nothing any more
+	Until    time.Time // when the header expires
 	// Unproven: the wallet's own key did not sign. If the wallet is a contract it may
 	// have: its isValidSignature (EIP-1271) must be asked with Hash and Signature.
 	Unproven  bool
@@ -165,7 +165,7 @@ func (r *Rules) chainNames() string {
 	return strings.Join(names, ", ")
 }
 
-// time judges when a message may be sent.
+// time checks the times of a message.
 func (r *Rules) time(c *claim, m *message, now time.Time) *Refusal {
 	if c.stamped {
 		// Whole milliseconds of any size: a subtraction could overflow.

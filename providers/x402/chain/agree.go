@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// viewWait is how long nodes may take for all questions of a view.
+	// viewWait bounds the time of nodes for all questions of a view.
 	viewWait = 20 * time.Second
 	// moreAfter is when a further node is asked beside those that have not answered.
 	moreAfter = 2 * time.Second
-	// soundFor is how long a node's chain and token are taken as checked.
+	// soundFor is how long the check of a node's chain and token holds.
 	soundFor = 10 * time.Minute
 )
 
-// ErrUnknown says that nothing is known, since too few nodes could be asked. Where they
+// ErrUnknown says that the state is not known, since too few nodes answered. Where they
 // do not agree it is onchain.ErrDisagree.
 var ErrUnknown = errors.New("the nodes do not confirm the state of the chain")
 
@@ -31,7 +31,8 @@ type witnesses struct {
 	network *rpc.Network
 	proxy   *proxy.Proxy
 	need    int // how many must agree
-	// check is for a node that was not asked before: an error says why it is unfit.
+	// check is for a node that was not asked before; its error is the reason against the
+	// node.
 	check func(ctx context.Context, n *node) error
 
 	mu    sync.Mutex
@@ -51,7 +52,7 @@ func (w *witnesses) node(u *rpc.Node) *node {
 	}}
 }
 
-// checked says that a node is of the chain, with the token that we expect.
+// checked says that a node is on the chain, with the token that we expect.
 func (w *witnesses) checked(ctx context.Context, n *node) error {
 	w.mu.Lock()
 	last := w.sound[n.name]

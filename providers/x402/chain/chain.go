@@ -22,7 +22,7 @@ type Chain struct {
 	*witnesses
 	asset, payTo  wallet.Address
 	separator     evm.Word
-	name, version string // of the domain that separator is of
+	name, version string // of the domain that separator is made of
 	reference     string // behind the colon of its name
 	confirmations int64
 	finalDepth    int64
@@ -77,14 +77,14 @@ func (c *Chain) Look(ctx context.Context, o *x402.Order) (StateBefore, error) {
 	return s, nil
 }
 
-// apart is how far the heads of nodes may be from each other when they agree: one
-// that makes up a block far off would have us look in the wrong place.
+// apart bounds the distance between the heads of nodes that agree: a node with an invented
+// head would lead the search to the wrong place.
 const apart = 256
 
 func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
 
-// fate is the state of a payment at one node.
-type fate struct {
+// paymentState is the state of a payment at one node.
+type paymentState struct {
 	is          onchain.State
 	transaction string
 	block       int64
@@ -104,9 +104,9 @@ func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (on
 	case o.Moved != nil:
 		look = c.findMovedSolana
 	}
-	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (fate, error) {
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (paymentState, error) {
 		return look(ctx, n, o, transaction)
-	}, func(a, b fate) bool {
+	}, func(a, b paymentState) bool {
 		return a.is == b.is && a.transaction == b.transaction && a.block == b.block && a.reason == b.reason
 	})
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// callMost bounds answers that are a word or some.
+	// callMost bounds answers of one or a few words.
 	callMost = 4 << 10
-	// blockMost is of a block with the hashes of its transactions.
+	// blockMost bounds a block with the hashes of its transactions.
 	blockMost = 1 << 20
-	// receiptMost is of a transaction's receipt, which many transfers may share.
+	// receiptMost bounds a transaction's receipt, which many transfers may share.
 	receiptMost = 2 << 20
 	// logsMost bounds the answer with the one log that is sought, and others beside it.
 	logsMost = 256 << 10
-	// codeMost is of a contract's code: 24 KB as hexadecimal digits, and room.
+	// codeMost bounds a contract's code: 24 KB as hexadecimal digits, and some room.
 	codeMost = 256 << 10
 	// contractGas is the gas that a contract wallet may use to check a signature: one that
 	// verifies P-256 by itself takes about a million.
@@ -36,7 +36,7 @@ const (
 	moment = 300 * time.Millisecond
 )
 
-// errView is of a node whose answers do not fit together.
+// errView is for a node whose answers do not fit together.
 var errView = errors.New("its answers do not fit together")
 
 // checkEVM says whether a node is on our chain and has our token there.
@@ -62,7 +62,7 @@ func (c *Chain) checkEVM(ctx context.Context, n *node) error {
 	return nil
 }
 
-// sixDecimals are those of every token that is taken.
+// sixDecimals are the decimals of every accepted token.
 var sixDecimals = evm.Word{31: 6}
 
 // checkID says whether a node is on our chain.
@@ -180,7 +180,7 @@ func (c *Chain) block(ctx context.Context, n *node, tag string) (height, unix in
 }
 
 // blockAt is the first block of at least that time, or the head where all are earlier.
-// Headers are all that it takes, which every node has of all blocks.
+// It needs only headers, which every node has for all blocks.
 func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64) (int64, error) {
 	if headUnix < unix {
 		return head, nil
@@ -254,7 +254,7 @@ func parts(o *x402.Order) (a evm.Authorization, digest evm.Word, signature []byt
 	return a, digest, signature, asset, err
 }
 
-// over says that a block of that time, and any later one, does not take it any more.
+// over says that blocks of that time, and later ones, do not take it any more.
 func over(a *evm.Authorization, unix int64) bool {
 	until, fits := a.ValidBefore.Int()
 	return fits && unix >= until

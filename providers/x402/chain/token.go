@@ -11,7 +11,7 @@ import (
 	"farebox/providers/x402/evm"
 )
 
-// TokenError is a token that is not as the config says: no payment of it can be taken.
+// TokenError is a token that differs from the config: no payment of it can be taken.
 type TokenError struct{ text string }
 
 func (e *TokenError) Error() string { return e.text }
@@ -30,10 +30,10 @@ func (c *Chain) CheckToken(ctx context.Context) error {
 	if !c.evm() { // on Solana nothing is signed for a domain
 		return nil
 	}
-	// Witnesses have this token, so that other ones are asked than for payments.
-	strangers := &witnesses{network: c.network, proxy: c.proxy, need: c.need, check: c.checkID,
+	// Witnesses must have this token; these nodes are checked for the chain alone.
+	nodes := &witnesses{network: c.network, proxy: c.proxy, need: c.need, check: c.checkID,
 		sound: map[string]time.Time{}}
-	views, err := agreed(ctx, strangers, c.token, func(a, b token) bool { return a == b })
+	views, err := agreed(ctx, nodes, c.token, func(a, b token) bool { return a == b })
 	if err != nil {
 		return err
 	}

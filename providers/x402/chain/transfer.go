@@ -21,10 +21,10 @@ const (
 	transferLogs = 4 << 20
 )
 
-// ErrNoTransfer is of a transaction that moved nothing to pay_to.
+// ErrNoTransfer is for a transaction that moved nothing to pay_to.
 var ErrNoTransfer = errors.New("the chain has no such transaction that moved the token to pay_to")
 
-// Listed is a transfer, and when it was.
+// Listed is a transfer with its time.
 type Listed struct {
 	x402.Transfer
 	Time time.Time
@@ -45,7 +45,7 @@ func (c *Chain) Transfers(ctx context.Context, since, until time.Time, reported 
 	return c.listSolana(ctx, since, until, reported)
 }
 
-// TransfersOf are those of a transaction, as all witnesses say.
+// TransfersOf are the transfers of a transaction, by all witnesses.
 func (c *Chain) TransfersOf(ctx context.Context, transaction string) ([]x402.Transfer, error) {
 	look := c.movedBySolana
 	if c.evm() {
@@ -86,7 +86,7 @@ func (c *Chain) movedBy(ctx context.Context, n *node, hash string) ([]x402.Trans
 }
 
 // transfers are those of a token to an address.
-func (m *mined) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
+func (m *transactionReceipt) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
 	for i := range m.Logs {
 		l := &m.Logs[i]
 		from, ok := l.from(asset, payTo)
@@ -115,7 +115,7 @@ func (l *eventLog) from(asset, to wallet.Address) (from wallet.Address, ok bool)
 }
 
 // nonce is that of the authorization which made the transfer behind its log; empty: it is
-// no such log.
+// another log.
 func (l *eventLog) nonce(asset, from wallet.Address, behind *eventLog) string {
 	if len(l.Topics) != 3 {
 		return ""
@@ -138,27 +138,27 @@ func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
 }
 
 // findMoved is Find at one node for a transfer without a signature for us.
-func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
+func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (paymentState, error) {
 	asset, payTo, err := ends(o)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	s := &search{Chain: c, node: n}
 	if s.head, _, err = c.block(ctx, n, "latest"); err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	r, err := receiptOf(ctx, n, o.Moved.Transaction)
 	switch {
 	case err != nil:
-		return fate{}, err
+		return paymentState{}, err
 	case r == nil || r.block > s.head:
-		return fate{is: onchain.Open}, nil
+		return paymentState{is: onchain.Open}, nil
 	case r.Status == "0x1":
 		for _, t := range r.transfers(o.Moved.Transaction, asset, payTo) {
 			if t.Index == o.Moved.Index && t.Units == o.Units && t.From == o.Payer {
 				depth := s.depth(r.block)
-				return fate{is: onchain.Paid, transaction: t.Transaction, block: r.block, settled: depth >= c.confirmations,
-					final: depth >= c.finalDepth}, nil
+				return paymentState{is: onchain.Paid, transaction: t.Transaction, block: r.block,
+					settled: depth >= c.confirmations, final: depth >= c.finalDepth}, nil
 			}
 		}
 	}

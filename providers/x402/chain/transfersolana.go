@@ -93,20 +93,20 @@ func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([
 }
 
 // findMovedSolana is Find at one node for a transfer without a signature for us.
-func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
+func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (paymentState, error) {
 	mint, payTo, err := ends(o)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	m, err := movedAt(ctx, n, o.Moved.Transaction, mint, payTo)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if m == nil {
-		return fate{is: onchain.Open}, nil
+		return paymentState{is: onchain.Open}, nil
 	}
 	if m.failed == "null" && m.Units != o.Units {
-		return fate{}, errView // its effect is as unchangeable as its signature
+		return paymentState{}, errView // its effect is as unchangeable as its signature
 	}
 	f, err := c.landed(ctx, n, o.Moved.Transaction, m.Block, m.failed)
 	return opened(f), err

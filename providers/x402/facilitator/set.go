@@ -74,7 +74,7 @@ func (s *Set) Close(next *Set) {
 	}
 }
 
-// State is how a facilitator is doing.
+// State is the state of a facilitator.
 type State struct {
 	Name  string
 	Known bool   // its support is known
@@ -93,7 +93,7 @@ func (s *Set) States() (list []State) {
 	return list
 }
 
-// Offer is x402.FeePayers: the account of the first facilitator that says one.
+// Offer is x402.FeePayers: the account of the first facilitator that names one.
 func (s *Set) Offer(network string) string {
 	for _, c := range s.list {
 		if k := c.known.Load(); k != nil && s.may(c, network) && s.real(k) && k.networks[network] != "" {
@@ -104,7 +104,7 @@ func (s *Set) Offer(network string) string {
 }
 
 // Takes says whether a facilitator still pays with an account. An error says that it is
-// not known: some did not answer, and the others do not.
+// not known: some did not answer, and the others do not pay with it.
 func (s *Set) Takes(ctx context.Context, network, account string) (bool, error) {
 	var why failures
 	unknown := false

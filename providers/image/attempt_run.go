@@ -27,7 +27,7 @@ const (
 	maxErrorBody = 64 << 10
 	// maxSteps bounds a run; the job's limit ends it long before.
 	maxSteps = 10_000
-	// maxRounding is how much larger than asked for an upscaled side may be.
+	// maxRounding is the most by which an upscaled side may exceed the requested one.
 	maxRounding = 16
 	// repeats is how often a step that starts no work is sent again, each time
 	// after repeatPause more.
@@ -35,8 +35,8 @@ const (
 	repeatPause = 250 * time.Millisecond
 )
 
-// attemptRun is one sequence of runs that makes images one goroutine's way: it fails
-// over from target to target until it has one run's images.
+// attemptRun is a sequence of runs in one goroutine: it fails over from target to target
+// until it has the images of one run.
 type attemptRun struct {
 	*work
 	picker picker
@@ -44,7 +44,7 @@ type attemptRun struct {
 	reach  Reach
 	made   *Target // the target that made the images
 	asked  *Target // the last one asked
-	want   int     // images that are wanted of it
+	want   int     // images that it shall make
 	n      int     // images of the run under way
 
 	Outcome  // flags and usage of all its runs
@@ -159,7 +159,7 @@ func (a *attemptRun) noteFailure(f *Failed) {
 	a.tried = append(a.tried, t)
 }
 
-// converse drives one run to its end.
+// converse sends the steps of one run to its end.
 func (a *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 	run := t.Dialect.Begin(a.job, t, n)
 	var last *Reply
@@ -186,7 +186,7 @@ func (a *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 	return nil, failed
 }
 
-// step waits, then asks, again where that is safe.
+// step waits, then sends the request, again where that is safe.
 func (a *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	wait := s.Wait
 	for try := 0; ; try++ {
@@ -216,7 +216,7 @@ func (a *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	}
 }
 
-// fetch gets a URL that the upstream named.
+// fetch downloads a URL from the upstream's answer.
 func (a *attemptRun) fetch(s *Step, limit time.Duration) *Failed {
 	if a.e.o.Fetch == nil {
 		return &Failed{Failure: *failure(textFetch), Err: errors.New("there is no fetcher")}
@@ -284,7 +284,7 @@ func (a *attemptRun) request(t *Target, s *Step) *Failed {
 	a.settle(room, cap(body))
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
-		body = nil // of an error that long only the status is reported
+		body = nil // of a longer error only the status is reported
 	case err == proxy.ErrTooLarge:
 		return &Failed{Failure: *failure(textLarge)}
 	case err != nil:
@@ -398,7 +398,7 @@ func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 }
 
 // wanted is the size of the image: its own, but no more than an upscale's factor
-// makes of its input. Some upscalers know one factor only.
+// makes from its input. Some upscalers know one factor only.
 func (a *attemptRun) wanted(h picture.Header) (width, height int) {
 	j := a.job
 	if j.Kind != Upscale || !j.Scale.Set || len(j.Inputs) == 0 {
@@ -406,7 +406,7 @@ func (a *attemptRun) wanted(h picture.Header) (width, height int) {
 	}
 	width = int(math.Round(float64(j.Inputs[0].Width) * j.Scale.V))
 	height = int(math.Round(float64(j.Inputs[0].Height) * j.Scale.V))
-	// Rounding to a multiple of a few pixels is the upscaler's right.
+	// Upscalers may round to a multiple of a few pixels.
 	if width < 1 || height < 1 || h.Width <= width+maxRounding || h.Height <= height+maxRounding {
 		return h.Width, h.Height
 	}
@@ -470,7 +470,7 @@ func (a *attemptRun) reserve(size int64) (int64, *Failed) {
 func (a *attemptRun) unreserve(room int64) { a.e.held.Give(a.job.Owner, room) }
 
 // settle counts the actual size of the answer, until the Result is released.
-// Words about a job's state are not worth it.
+// Small answers about a job's state are not counted.
 func (a *attemptRun) settle(room int64, size int) {
 	if size < leastHeld {
 		size = 0
