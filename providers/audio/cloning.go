@@ -8,7 +8,7 @@ import (
 	"farebox/proxy"
 )
 
-// Sample is a voice that is to be cloned.
+// Sample is a voice to clone.
 type Sample struct {
 	Model string // its id here
 	// Label is the voice's name in the upstream's list: nothing of the customer.
@@ -18,7 +18,7 @@ type Sample struct {
 	Name, Type string
 }
 
-// Cloner has one kind of upstream take the voice of a sample. Implementations hold no
+// Cloner makes one kind of upstream clone the voice of a sample. Implementations hold no
 // state.
 type Cloner interface {
 	// Clone makes the request of s for t.
@@ -34,12 +34,12 @@ type Cloner interface {
 const (
 	maxCloned  = 64 << 10
 	maxVoiceID = 512
-	// forgetLimit is how long an upstream may take to delete a voice.
+	// forgetLimit bounds the deletion of a voice at an upstream.
 	forgetLimit = 30 * time.Second
 )
 
-// Cloning has targets take the voice of one sample until one has it. It goes on when the
-// client leaves: a voice that is made is paid.
+// Cloning asks targets to clone the voice of one sample until one has done it. It goes on
+// when the client leaves: a voice that is made is paid.
 type Cloning struct {
 	Whole
 	Sample *Sample
@@ -71,7 +71,7 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 	return c.try(t, &q)
 }
 
-// Forget has a target delete a voice, and says whether it is gone there.
+// Forget deletes a voice at a target, and says whether it is gone there.
 func Forget(p *proxy.Proxy, t *Target, voice string) bool {
 	q := question{
 		limit: forgetLimit, most: maxCloned, refused: func(int, time.Duration, []byte) (f dialect.Failure) { return f },

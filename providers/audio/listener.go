@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// Hearing is sound that is to be written down, as routes has checked it. Options that the
+// Hearing is a recording to transcribe, as routes has checked it. Options that the
 // model does not follow are unset.
 type Hearing struct {
 	Model string // its id here
@@ -31,7 +31,7 @@ type Hearing struct {
 type Transcript struct {
 	Text     string
 	Language string
-	// Measured is how long the upstream says that the sound is; 0: it does not say.
+	// Measured is the length by the upstream; 0: not stated.
 	Measured               time.Duration
 	Segments, Words, Chars []Heard
 }
@@ -45,10 +45,10 @@ type Heard struct {
 	Detail *Detail
 }
 
-// Detail says how sure a model was. Each is a number as JSON, or empty.
+// Detail has the confidence of a model. Each is a number as JSON, or empty.
 type Detail struct{ Seek, Tokens, Temperature, Probability, Compression, Silence string }
 
-// Listener has one kind of upstream write sound down. Implementations hold no state.
+// Listener makes one kind of upstream transcribe. Implementations hold no state.
 type Listener interface {
 	// Listen makes the request of h for t.
 	Listen(r *proxy.Request, h *Hearing, t *Target)
@@ -140,7 +140,7 @@ func instant(v gjson.Result) float64 {
 	return v.Num
 }
 
-// maxSeconds is more than any sound has.
+// maxSeconds is beyond the length of any recording.
 const maxSeconds = 1e9
 
 // Seconds is a length in an upstream's answer; 0: absent or invalid.

@@ -18,7 +18,7 @@ type Listening interface {
 	End(cause proxy.Cause, whole bool)
 }
 
-// lens is in a relayed answer.
+// lens processes a relayed answer.
 type lens struct {
 	k    *SpeechStream
 	to   Listening
@@ -39,8 +39,8 @@ func (ss *SpeechStream) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening
 	ss.x.Relay(ctx, l, done)
 }
 
-// Identity is proxy.Identity: the upstream's length is the client's where the client
-// waits for the whole.
+// Identity is proxy.Identity: the client gets the upstream's length if it waits for the
+// whole.
 func (l *lens) Identity() bool { return !l.k.speech.Stream && !l.k.speech.Events }
 
 // Pass is proxy.Lens.

@@ -39,7 +39,7 @@ const (
 	// longPiece the most of any.
 	shortPiece = 24
 	longPiece  = 600
-	// mostPieceHead is more than the headers and tags before the sound of a piece have.
+	// mostPieceHead is beyond the headers and tags before the sound of a piece.
 	mostPieceHead = 64 << 10
 )
 
@@ -115,7 +115,7 @@ func (r *series) opens(head []byte) bool {
 	return ok || len(head) > mostPieceHead
 }
 
-// pass is given the bytes of a piece and returns those of its sound.
+// pass gets the bytes of a piece and returns those of its sound.
 func (r *series) pass(p []byte) (out []byte, stop bool) {
 	if !r.begun {
 		r.head = append(r.head, p...)
@@ -189,7 +189,7 @@ func waveData(b []byte) (skip int, size int64, ok bool) {
 	for at := 12; at+8 <= len(b); {
 		n := int64(binary.LittleEndian.Uint32(b[at+4:]))
 		if string(b[at:at+4]) == "data" {
-			if n == 0 || n >= 1<<31-256 { // of a length that its maker did not know
+			if n == 0 || n >= 1<<31-256 { // its encoder did not know the length
 				n = -1
 			}
 			return at + 8, n, true
@@ -217,7 +217,7 @@ func chunkOf(b []byte, name string) []byte {
 	return nil
 }
 
-// mp3Start finds the first frame that sounds.
+// mp3Start finds the first frame with sound.
 func mp3Start(b []byte) (skip int, ok bool) {
 	if len(b) < 10 {
 		return 0, false

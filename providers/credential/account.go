@@ -23,7 +23,7 @@ import (
 const (
 	scope = "https://www.googleapis.com/auth/cloud-platform"
 	grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-	// assertionLife is how long the signed question for a token holds; Google
+	// assertionLife is how long the signed request for a token holds; Google
 	// takes an hour at most.
 	assertionLife = time.Hour
 	// backdate allows for a clock of ours that is a little fast.
@@ -56,7 +56,7 @@ func readKeyFile(path, tokenURL string) (*keyFile, error) {
 	return k, nil
 }
 
-// parseKeyFile reads the JSON that Google's console hands out. Its errors name
+// parseKeyFile reads the JSON that Google's console gives. Its errors name
 // members and no values.
 func parseKeyFile(data []byte, tokenURL string) (*keyFile, error) {
 	if !gjson.ValidBytes(data) {
@@ -94,7 +94,7 @@ func parseKeyFile(data []byte, tokenURL string) (*keyFile, error) {
 	return k, nil
 }
 
-// account is a source: a token endpoint gives tokens for a service account. The
+// account is a source: it gets tokens for a service account from a token endpoint. The
 // key file is read each time, so that a new key is taken without a reload.
 type account struct {
 	spec Spec
@@ -103,8 +103,8 @@ type account struct {
 }
 
 func newAccount(s Spec) (*account, error) {
-	// No proxy of the environment is asked, as when requests are forwarded, and no
-	// redirect is followed: the signed question is for one address.
+	// No proxy of the environment is used, as when requests are forwarded, and no redirect
+	// is followed: the signed request is for one address.
 	t := &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: renewLimit,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if s.CAFile != "" {
@@ -156,7 +156,7 @@ func (a *account) get(ctx context.Context) (fetchedToken, error) {
 	return readToken(resp.StatusCode, body, now)
 }
 
-// unasked says why there was no answer, without addresses and the question.
+// unasked is the error without an answer; it names no addresses and not the request.
 func unasked(ctx context.Context, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) && wrapped.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -170,7 +170,7 @@ func unasked(ctx context.Context, err error) error {
 
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// readToken reads the answer of a token endpoint, which may say anything.
+// readToken reads the answer of a token endpoint, which is not trusted.
 func readToken(status int, body []byte, now time.Time) (fetchedToken, error) {
 	if status != 200 {
 		err := fmt.Errorf("the token endpoint refuses (%d)", status)

@@ -73,7 +73,7 @@ func newSigner(s Spec, log zerolog.Logger) *signer {
 	return g
 }
 
-// reread takes other keys from the file. The caller holds mu.
+// reread takes new keys from the file. The caller holds mu.
 func (g *signer) reread() {
 	if !g.file.stale() {
 		return
@@ -151,8 +151,8 @@ func writePatched(w io.Writer, body []byte, patches []proxy.Patch) {
 	_, _ = w.Write(body[at:])
 }
 
-// Refused is proxy.Credential. AWS answers 403 for a wrong clock, for keys that
-// have run out and for those that may not; its clock is in the answer.
+// Refused is proxy.Credential. AWS answers 403 for a wrong clock, for expired keys and for
+// missing rights; its clock is in the answer.
 func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

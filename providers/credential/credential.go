@@ -43,8 +43,8 @@ func (k Kind) String() string {
 	return [...]string{"key", "token_file", "service_account", "signature"}[k]
 }
 
-// Spec is all that a config says of one credential. Equal ones are the same
-// credential: a reload keeps its token.
+// Spec is the config of one credential. Equal ones are the same credential: a reload keeps
+// its token.
 type Spec struct {
 	Kind     Kind
 	Upstream string // the operator's label, for logs
@@ -52,8 +52,8 @@ type Spec struct {
 	Header, Prefix string
 	// File is that of the token, of the service account's key or of AWS keys.
 	File string
-	// TokenURL is the operator's word on where tokens are got; empty: the key
-	// file's, as far as its host is known. CAFile is trusted there too.
+	// TokenURL is the operator's token endpoint; empty: the key file's, if its host is
+	// known. CAFile is trusted there too.
 	TokenURL, CAFile string
 
 	AccessKey, SecretKey, SessionToken config.Secret
@@ -100,8 +100,8 @@ func Check(s Spec) error {
 	return nil
 }
 
-// Open begins to keep a credential, whose files must be good now. nil: there is
-// nothing to keep.
+// Open starts a credential, whose files must be good now. nil: the Spec needs no background
+// work.
 func Open(s Spec, log zerolog.Logger) (Credential, error) {
 	if err := Check(s); err != nil {
 		return nil, err

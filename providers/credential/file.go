@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// filePoll is how often a file is looked at. A new token is there long before
+	// filePoll is how often a file is checked. A new token is there long before
 	// the old one ends, and a refused one has the file read at once.
 	filePoll = time.Second
 	// settle is how long a file must be unchanged before it is read: not every writer
@@ -32,7 +32,7 @@ type secretFile struct {
 	last os.FileInfo // of the last read file; nil: not read yet
 }
 
-// stale says that the file is another one than was read last.
+// stale says that the file has changed since it was read last.
 func (f *secretFile) stale() bool {
 	info, err := os.Stat(f.path)
 	return err != nil || f.last == nil || !os.SameFile(info, f.last) || info.Size() != f.last.Size() ||
@@ -85,7 +85,7 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("cannot read %s: %w", path, err)
 }
 
-// tokenFile is a source: something else writes tokens into a file.
+// tokenFile is a source: another program writes tokens into a file.
 type tokenFile struct {
 	secretFile
 	now  func() time.Time
@@ -142,7 +142,7 @@ var errOldFile = errors.New("the token in token_file has expired; whatever write
 // next is source.
 func (f *tokenFile) next(fetchedToken, time.Time) time.Duration { return filePoll }
 
-// jwtExpiry is when a token ends that is a JWT and says so.
+// jwtExpiry is the expiry of a token that is a JWT with one.
 func jwtExpiry(text string) (time.Time, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {

@@ -17,7 +17,7 @@ import (
 const (
 	// firstWait is how long a request waits for the first token of all.
 	firstWait = 5 * time.Second
-	// renewLimit bounds one renewal, its question to a token endpoint and all.
+	// renewLimit bounds one renewal with its request to a token endpoint.
 	renewLimit = 10 * time.Second
 	// refusedPause is the least time between renewals that refusals caused: an
 	// upstream that refuses everything must not make us ask for tokens all day.
@@ -25,7 +25,7 @@ const (
 	// firstRetry and mostRetry are the waits after failed renewals.
 	firstRetry = 500 * time.Millisecond
 	mostRetry  = 30 * time.Second
-	// maxToken is more than any token has; a head has no room for more.
+	// maxToken is beyond every token; a head has no room for more.
 	maxToken = 8 << 10
 )
 
@@ -39,7 +39,7 @@ type fetchedToken struct {
 type source interface {
 	// get gives the token that holds now. An error names no secret.
 	get(ctx context.Context) (fetchedToken, error)
-	// next is how long to wait until get is asked again, after it gave t.
+	// next is the wait before get is called again, after it gave t.
 	next(t fetchedToken, now time.Time) time.Duration
 }
 
@@ -158,7 +158,7 @@ func (k *tokenCache) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error)
 	return append(dst, t.fields...), nil
 }
 
-// nothing is why there is no token to show.
+// nothing is the error if there is no token.
 func (k *tokenCache) nothing(t *token) error {
 	what := "there is no token yet"
 	if t != nil {
@@ -206,7 +206,7 @@ func (k *tokenCache) Age() (got, expires time.Time) {
 // Close is Credential.
 func (k *tokenCache) Close() { k.work.Close() }
 
-// over says that a token is not worth showing any more.
+// over says that a token is not worth sending any more.
 func (f *fetchedToken) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
 
 // ahead is how long a token that was got now is shown before the next one is

@@ -31,8 +31,8 @@ type Ask struct {
 	// Redirects is how many are followed, more are TooManyRedirects. 0: a redirect
 	// is an answer as any other.
 	Redirects int
-	// Check is asked about every URL before it is requested, the first one too;
-	// its error ends the fetch and is given back as it is.
+	// Check is called for every URL before its request, the first one too; its error ends
+	// the fetch and is returned unchanged.
 	Check func(*url.URL) error
 	// Cookies, when set, keeps the cookies of a fetch's hops.
 	Cookies http.CookieJar
@@ -52,7 +52,7 @@ type Answer struct {
 // bounds.
 const encodings = "gzip, br"
 
-// Do asks. A status other than 200 is no error. The error is an *Error, that of
+// Do fetches. A status other than 200 is no error. The error is an *Error, that of
 // Check, or ctx's.
 func (c *Client) Do(ctx context.Context, a Ask) (*Answer, error) {
 	if len(a.URL) > maxURL {
@@ -132,7 +132,7 @@ type refusal struct{ err error }
 func (r *refusal) Error() string { return r.err.Error() }
 
 // decoded reads a body with its encoding taken off. The bytes on the wire are bounded as
-// well: an encoding can be fed for ever without giving a byte.
+// well: an encoding may take input for ever without giving a byte.
 func decoded(resp *http.Response, most int64, cut bool) (body []byte, err error) {
 	if !cut && resp.ContentLength > most+slack {
 		return nil, &Error{Reason: TooLarge}

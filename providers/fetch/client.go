@@ -20,7 +20,7 @@ const (
 	defaultLimit     = 20 * time.Second
 	defaultParallel  = 64
 	defaultRedirects = 3
-	// maxURL is the longest address that is looked at.
+	// maxURL is the longest accepted address.
 	maxURL = 8 << 10
 	// maxHead bounds the head of an answer.
 	maxHead = 32 << 10
@@ -32,7 +32,7 @@ const (
 	// readGrowth is by how much a full buffer grows: with 4, a file and the buffer before
 	// it take at most 1.3 times its size, where io.ReadAll takes 2.3 times.
 	readGrowth = 4
-	// acceptLen is how many first bytes Options.Accept is shown.
+	// acceptLen is how many first bytes Options.Accept gets.
 	acceptLen = 512
 )
 
@@ -87,7 +87,7 @@ func New(o Options) *Client {
 		dialer: &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy's would be the only address that is checked
+			Proxy:                  nil, // the guard would check only the proxy's address
 			DialContext:            c.dialer.DialContext,
 			TLSClientConfig:        o.TLS,
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
@@ -121,7 +121,7 @@ func (c *Client) DialContext(ctx context.Context, network, address string) (net.
 	return conn, nil
 }
 
-// Reason is why a fetch failed.
+// Reason is the reason for a failed fetch.
 type Reason uint8
 
 // The reasons, each with a text for the client (Error.Text).
@@ -133,7 +133,7 @@ const (
 	TooManyRedirects               //
 	TooLarge                       //
 	TooSlow                        //
-	Unwanted                       // Options.Accept said no, or an encoding that was not asked for
+	Unwanted                       // Options.Accept refused it, or an encoding that was not asked for
 	Busy                           // no place in time
 )
 
@@ -219,7 +219,7 @@ func take(ctx context.Context, turns *fair.Turns, wait time.Duration) (fair.Plac
 	return place, &Error{Reason: Busy}
 }
 
-// read takes memory as bytes arrive: an announced length alone gets none. accept is
+// read allocates memory as bytes arrive: an announced length alone gets none. accept is
 // Options.Accept.
 func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]byte, error) {
 	buf := make([]byte, min(firstRead, most+1))
@@ -262,7 +262,7 @@ func check(u *url.URL) error {
 		return &Error{Reason: BadURL}
 	}
 	// Hosts that end in a number are addresses to some resolvers and names to
-	// others: 127.1, 0x7f000001, 0177.0.0.1, 2130706433. Only the plain forms go.
+	// others: 127.1, 0x7f000001, 0177.0.0.1, 2130706433. Only the plain forms are accepted.
 	host := strings.TrimSuffix(u.Hostname(), ".")
 	if _, err := netip.ParseAddr(host); err != nil {
 		last := host[strings.LastIndexByte(host, '.')+1:]

@@ -64,7 +64,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 var public = ssrf.New()
 
 // Public says that an address written in a link belongs to the public internet.
-// This host's own addresses, which a guard knows besides, are not asked for.
+// It does not check this host's own addresses, as a guard does.
 func Public(ip netip.Addr) bool {
 	network := "tcp6"
 	if ip = ip.Unmap(); ip.Is4() {

@@ -21,7 +21,7 @@ type perHost struct {
 	hosts map[string]*queue // only those with requests
 }
 
-// queue is the turns at one host.
+// queue holds the turns at one host.
 type queue struct {
 	turns *fair.Turns
 	users int // requests that run or wait; under perHost.mu
@@ -72,7 +72,7 @@ func (p *perHost) release(host string, q *queue) {
 	}
 }
 
-// seated is a body that holds a seat.
+// seated is a body that holds a turn.
 type seated struct {
 	io.ReadCloser
 	done func()

@@ -62,7 +62,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	return b, resp.Header.Get("Content-Type"), nil
 }
 
-// limitedBody is a body on its way. One goroutine reads it.
+// limitedBody is a body that is being read. One goroutine reads it.
 type limitedBody struct {
 	outer  context.Context
 	cancel context.CancelFunc
@@ -84,7 +84,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	b.silent.Reset(b.limit)
 	n, err := b.body.Read(p)
-	b.silent.Stop() // how long the reader takes is not the server's doing
+	b.silent.Stop() // the reader's time does not count for the server
 	if b.left -= int64(n); b.left < 0 {
 		n, err = 0, &Error{Reason: TooLarge}
 	}

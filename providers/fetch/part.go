@@ -97,11 +97,11 @@ func parse(rawURL string) (*url.URL, error) {
 	return u, check(u)
 }
 
-// Final is where a link ends, behind its redirects: the address that others may be given in
-// its place. Each hop is one that is fetched from here, and each address of the last host is
-// public. The body is not read, and its status does not matter. Without a redirect it is the
-// link as it was. It protects later users of the address only while names keep their
-// addresses and servers their redirects.
+// Final is the final URL of a link, behind its redirects: it may be given to others instead.
+// Each hop may be fetched from here, and each address of the last host is public. The body
+// is not read, and its status does not matter. Without a redirect it is the link as it was.
+// It protects later users of the address only while names keep their addresses and servers
+// their redirects.
 func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	u, err := parse(rawURL)
 	if err == nil {
@@ -131,7 +131,7 @@ func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	}
 	_ = resp.Body.Close()
 	switch last := resp.Request.URL; {
-	case resp.StatusCode/100 == 3: // a redirect that others may read in another way
+	case resp.StatusCode/100 == 3: // a redirect that others may read differently
 		return "", &Error{Reason: BadStatus}
 	case last.String() == u.String():
 		return rawURL, nil
@@ -140,7 +140,7 @@ func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	}
 }
 
-// allowed says that each address of a host is one that would be fetched from here.
+// allowed says that each address of a host may be fetched from here.
 func (c *Client) allowed(ctx context.Context, u *url.URL) (err error) {
 	host := strings.TrimSuffix(u.Hostname(), ".")
 	list := make([]netip.Addr, 1)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// causes are how the last words of the Go runtime and of this package begin.
+// causes are the first words of a crash of the Go runtime or of this package.
 var causes = []string{
 	"panic: runtime error: index out of range",
 	"panic: runtime error: slice bounds out of range",

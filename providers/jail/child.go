@@ -84,7 +84,7 @@ func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
 	return c, nil
 }
 
-// reply is how a job ended: output belongs to it, text to a refusal or a panic.
+// reply is the outcome of a job: output belongs to it, text to a refusal or a panic.
 type reply struct {
 	status
 	code         string
@@ -138,8 +138,8 @@ func (c *child) grown(by int64) bool {
 // kill ends the child and all of its group.
 func (c *child) kill() { killGroup(c.cmd.Process) }
 
-// goneSoon is how long an end waits for a child that was killed. The kernel may take longer
-// to clean up after it, and the next child need not wait for that.
+// goneSoon bounds the wait for a killed child. The kernel may take longer to clean up after
+// it, and the next child need not wait for that.
 const goneSoon = 100 * time.Millisecond
 
 // killed says that another process killed the child, before [child.end] does it.
@@ -151,7 +151,7 @@ func (c *child) killed() bool {
 	return c.ended() == "signal: killed"
 }
 
-// end kills the child and waits until it is gone, or soon will be.
+// end kills the child and waits until it is gone, for goneSoon at most.
 func (c *child) end() {
 	c.kill()
 	select {
@@ -188,10 +188,10 @@ type cpuWatch struct {
 	ended bool
 }
 
-// firstLook is how soon a job's processor time is looked at first.
+// firstLook is the time of the first check of a job's processor time.
 const firstLook = 50 * time.Millisecond
 
-// watchCPU looks as often as the job could have used up its time with all its threads
+// watchCPU checks as often as the job could have used up its time with all its threads
 // running: where the system does not report another process's time, the clock alone counts.
 func watchCPU(c *child, most time.Duration) *cpuWatch {
 	w := &cpuWatch{start: time.Now()}

@@ -53,13 +53,13 @@ func (p *program) op(code uint16, k uint32, yes, number uint8) {
 	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: number, K: k})
 }
 
-// call answers for one system call.
+// call is the answer for one system call.
 func (p *program) call(nr, verdict uint32) {
 	p.op(jumpEqual, nr, 0, 1)
 	p.op(answer, verdict, 0, 0)
 }
 
-// where answers by the low half of one argument.
+// where decides by the low half of one argument.
 func (p *program) where(nr uint32, arg int, test uint16, k, yes, number uint32) {
 	p.op(jumpEqual, nr, 0, 4)
 	p.op(load, uint32(offsetArgs+8*arg), 0, 0)

@@ -12,14 +12,14 @@ const (
 	maxWord = 4 << 10
 	maxCode = 64
 	maxText = 1 << 10
-	// maxIn is the largest input of a job: beyond every upload that is taken.
+	// maxIn is the largest input of a job: beyond every accepted upload.
 	maxIn = 256 << 20
 	// requestHead and replyHead are the lengths of a frame's header.
 	requestHead = 8
 	replyHead   = 6
 )
 
-// status is how a reply begins.
+// status begins a reply.
 type status uint8
 
 const (
@@ -36,7 +36,7 @@ func (s status) carriesOutput() bool { return s == done || s == part }
 
 var errFrame = errors.New("jail: broken frame")
 
-// writeRequest sends a job's name, its word and its bytes. The bytes are not
+// writeRequest sends a job's name, its parameter and its bytes. The bytes are not
 // copied.
 func writeRequest(w io.Writer, job, word string, in []byte) error {
 	if len(job) > maxJob || len(word) > maxWord || len(in) > maxIn {
@@ -74,7 +74,7 @@ func readRequest(r io.Reader) (job, word string, in []byte, err error) {
 	return string(names[:n]), string(names[n:]), in, err
 }
 
-// writeReply sends how a job ended; code is empty but for a Refusal's.
+// writeReply sends the outcome of a job; code is empty but for a Refusal's.
 func writeReply(w io.Writer, s status, code string, out []byte) error {
 	code = code[:min(len(code), maxCode)]
 	if !s.carriesOutput() {

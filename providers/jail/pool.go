@@ -86,8 +86,8 @@ type Options struct {
 	Limit, CPU time.Duration
 	// MaxOut is the largest output; 0: 32 MiB.
 	MaxOut int
-	// Jobs is after how many a child is replaced; 0: 200. With 1, a document that takes a
-	// child over never meets another's.
+	// Jobs is the number of jobs after which a child is replaced; 0: 200. With 1, a
+	// document that takes a child over never meets another's.
 	Jobs int
 	// Log is notified of children that die. It never sees their documents.
 	Log zerolog.Logger
@@ -98,7 +98,7 @@ type Pool struct {
 	o             Options
 	turns         *fair.Turns // places for jobs and programs together
 	calls         chan *call  // of jobs that have their turn
-	forks         chan func() // run on the one thread that children hang on
+	forks         chan func() // run on the one thread that is the children's parent
 	first         sync.Mutex  // until one child has filled the cache, the others wait
 	warmed        atomic.Bool
 	started, died atomic.Int64
@@ -110,7 +110,7 @@ type Pool struct {
 	ended  chan struct{} // closed once no child is left
 }
 
-// call is one job on its way.
+// call is one job for a child.
 type call struct {
 	ctx       context.Context
 	job, word string
@@ -125,7 +125,7 @@ func (c *call) end(out []byte, err error) {
 	close(c.done)
 }
 
-// New starts a pool; its children start beside. Close ends it.
+// New starts a pool; its children start in the background. Close ends it.
 func New(o Options) *Pool {
 	o.Workers = cmp.Or(o.Workers, defaultWorkers)
 	o.Queue = cmp.Or(o.Queue, defaultQueue)
@@ -219,8 +219,8 @@ func (p *Pool) turn(ctx context.Context) (fair.Place, error) {
 // onStart is the key of OnStart's function in a context.
 type onStart struct{}
 
-// OnStart makes a context whose job calls f once it has begun, which it has not while
-// it waits for a child. f is called once for every step of a job of several.
+// OnStart makes a context whose job calls f once it has begun, not while it waits for a
+// child. f is called once for every step of a job of several.
 func OnStart(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onStart{}, f)
 }
@@ -252,7 +252,7 @@ func (p *Pool) Waiting() int64 { return int64(p.turns.Waiting()) }
 // Started is how many children were started so far.
 func (p *Pool) Started() int64 { return p.started.Load() }
 
-// Died is how many children died of themselves.
+// Died is how many children died by themselves.
 func (p *Pool) Died() int64 { return p.died.Load() }
 
 // serve is one worker: it owns one child at a time and does one call after the
@@ -294,7 +294,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// refuse answers the calls of a while: there is no child for them.
+// refuse answers calls for a while: there is no child for them.
 func (p *Pool) refuse(pause time.Duration) {
 	over := time.After(pause)
 	for {
@@ -368,7 +368,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	return kid.jobs < p.o.Jobs && !kid.grown(p.o.Memory/4)
 }
 
-// childDied notes a child that died of itself.
+// childDied notes a child that died by itself.
 func (p *Pool) childDied(kid *child, said []byte) {
 	p.died.Add(1)
 	kid.end()
@@ -398,7 +398,7 @@ func (p *Pool) start() (kid *child, err error) {
 	s, _, _, err := readReply(kid.out, 0)
 	if err != nil || s != ready {
 		kid.end()
-		// No job was near it, so that its own words can be shown.
+		// No job was near it, so that its own message can be shown.
 		return nil, errors.New(kid.ended() + ": " + string(kid.said.bytes()))
 	}
 	kid.began = memoryOf(kid.cmd.Process.Pid)

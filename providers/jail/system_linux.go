@@ -61,7 +61,7 @@ func cpuOf(pid int) (time.Duration, bool) {
 // lowerThread leaves the thread of a goroutine, which ends with it, the lowest priority.
 // While a process is cleaned up whose files in /proc are being closed, Linux loops while
 // another process waits for it. At a child's priority or above, that took a processor from
-// all requests for a minute; so low, it ends soon.
+// all requests for a minute; at the lowest priority it ends soon.
 func lowerThread() {
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
@@ -69,13 +69,13 @@ func lowerThread() {
 
 const lowest = 19
 
-// closeJail takes all system calls away that no job needs.
+// closeJail forbids all system calls that jobs do not need.
 func closeJail() error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) // lost where the binary has capabilities
 	return filter(uint32(os.Getpid())).install()
 }
 
-// execLimited closes the jail that another program has and becomes it. Under a limit below
+// execLimited closes the jail of a program and becomes that program. Under a limit below
 // its reserved memory the Go runtime cannot allocate any more, so that everything is made
 // before, and only system calls follow. On one processor the runtime has no reason to start
 // a thread, which needs memory.

@@ -13,7 +13,7 @@ import (
 
 const mustLimit = false
 
-// memoryLimit is the nearest that all of these systems have.
+// memoryLimit is the nearest limit that all of these systems have.
 const memoryLimit = unix.RLIMIT_DATA
 
 func ownPath() string {

@@ -82,14 +82,14 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 }
 
 // oneThread keeps programs that share their work among threads (OpenMP: tesseract) from
-// having them wait for each other in loops, which takes the longer the busier the machine
-// is, and counts as processor time.
+// busy waits for each other, which are longer on a busy machine and count as processor
+// time.
 const oneThread = "OMP_THREAD_LIMIT=1"
 
 // exitNotStarted says that the program could not be started.
 const exitNotStarted = 120
 
-// boundedBuffer keeps most bytes and then has its writer ended.
+// boundedBuffer keeps most bytes and then ends its writer.
 type boundedBuffer struct {
 	buf  bytes.Buffer
 	most int

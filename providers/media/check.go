@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// checkLimit is how long a store may take to be tried.
+// checkLimit bounds the check of a store.
 const checkLimit = 30 * time.Second
 
 // Check tries the store of a config as it will be used, and reports its state, or the fault
@@ -79,7 +79,7 @@ func (b *bucket) tryReading(ctx context.Context, id string, want []byte) error {
 	return nil
 }
 
-// check writes a file beside those that are kept.
+// check writes a file beside the stored ones.
 func (l *local) check() (string, error) {
 	info, err := os.Stat(l.dir)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"farebox/config"
 )
 
-// headSize is how much of a body is looked at before any of it is kept.
+// headSize is the part of a body that is checked before any of it is stored.
 const headSize = 512
 
 // form is how files of some types begin.
@@ -40,7 +40,7 @@ var forms = []form{
 	}},
 }
 
-// rawTypes are samples without a head: everything but text may be some.
+// rawTypes are samples without a head: anything but text may be samples.
 var rawTypes = []string{"audio/pcm", "audio/l16", "audio/l24", "audio/basic"}
 
 func starts(with string) func([]byte) bool {
@@ -51,7 +51,7 @@ func isWave(h []byte) bool {
 	return len(h) >= 12 && string(h[8:12]) == "WAVE" && (starts("RIFF")(h) || starts("RF64")(h) || starts("BW64")(h))
 }
 
-// isISO knows MP4 and QuickTime by the name of their first box.
+// isISO detects MP4 and QuickTime by the name of their first box.
 func isISO(h []byte) bool {
 	if len(h) < 12 {
 		return false
@@ -63,12 +63,12 @@ func isISO(h []byte) bool {
 	return false
 }
 
-// isADTS knows AAC in frames, whose layer is always 0.
+// isADTS detects AAC in frames, whose layer is always 0.
 func isADTS(h []byte) bool {
 	return starts("ADIF")(h) || len(h) >= 7 && h[0] == 0xff && h[1]&0xf6 == 0xf0 && h[2]>>2&15 < 13
 }
 
-// isMPEG knows frames of MPEG audio, and the tag that may precede them.
+// isMPEG detects frames of MPEG audio, and the tag that may precede them.
 func isMPEG(h []byte) bool {
 	if starts("ID3")(h) {
 		return len(h) >= 10 && h[3] < 0xff && h[4] < 0xff && (h[6]|h[7]|h[8]|h[9])&0x80 == 0
@@ -89,7 +89,7 @@ func TypeOf(head []byte) string {
 	return ""
 }
 
-// endings are those of the names of files, by type.
+// endings are the endings of file names, by type.
 var endings = map[string]string{
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/flac": "flac",
 	"audio/x-flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/vorbis": "ogg", "application/ogg": "ogg",
@@ -101,7 +101,7 @@ var endings = map[string]string{
 	"audio/l16": "pcm", "audio/l24": "pcm", "audio/basic": "au",
 }
 
-// Ending is how names of files of a type end; empty if it is not one that is kept.
+// Ending is the ending of file names of a type; empty if it is not a type that is stored.
 func Ending(mediaType string) string { return endings[mediaType] }
 
 // MediaType is a Content-Type without its parameters, in lower case.
@@ -147,7 +147,7 @@ func begins(head []byte, mediaType string) bool {
 func isText(head []byte) bool {
 	if len(head) == headSize {
 		for i := 0; i < 3 && len(head) > 0 && !utf8.RuneStart(head[len(head)-1]); i++ {
-			head = head[:len(head)-1] // of a character that is cut
+			head = head[:len(head)-1] // without a cut character at its end
 		}
 		if len(head) > 0 && head[len(head)-1] >= utf8.RuneSelf {
 			head = head[:len(head)-1]
@@ -161,7 +161,7 @@ func isText(head []byte) bool {
 	return utf8.Valid(head)
 }
 
-// fit looks at the beginning of a body, and gives all of it, as far as it is no larger than
+// fit checks the beginning of a body, and gives all of it, as far as it is no larger than
 // most; a larger one ends in an *Unfit.
 func fit(body io.Reader, contentType string, most int64) (io.Reader, error) {
 	head := make([]byte, headSize)
@@ -197,7 +197,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
-		p = p[:b.left+1] // one more says that there is more
+		p = p[:b.left+1] // one byte more shows that the body goes on
 	}
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {

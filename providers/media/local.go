@@ -31,7 +31,7 @@ type local struct {
 
 const (
 	incoming = "incoming"
-	// spaceStep is how much is written between two looks at the free space.
+	// spaceStep is how much is written between two checks of the free space.
 	spaceStep = 8 << 20
 	copyStep  = 64 << 10
 )
@@ -105,7 +105,7 @@ func (l *local) Put(ctx context.Context, id string, body io.Reader, contentType 
 	return size, nil
 }
 
-// room says that less is free than the operator wants to stay so.
+// room says that less is free than the operator wants.
 func (l *local) room() error {
 	if l.floor <= 0 {
 		return nil
@@ -238,7 +238,7 @@ func (l *local) List(ctx context.Context, each func(File) bool) error {
 		}
 		info, err := d.Info()
 		if own, _, wrong := l.place(d.Name()); err != nil || wrong != nil || own != path || !info.Mode().IsRegular() {
-			return nil // it is not one of ours
+			return nil // it is not one of our files
 		}
 		if !each(File{ID: d.Name(), Size: info.Size(), Changed: info.ModTime()}) {
 			return fs.SkipAll

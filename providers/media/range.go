@@ -51,7 +51,7 @@ func ParseRange(header []byte, size int64) (from, length int64, ok bool) {
 	return from, min(to, size-1) - from + 1, true
 }
 
-// number reads digits alone; more than fits is more than any file has.
+// number reads digits alone; a number that does not fit is beyond every file.
 func number(digits []byte) (n int64, ok bool) {
 	const most = 1<<62 - 1
 	if len(digits) == 0 {

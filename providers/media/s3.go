@@ -26,11 +26,11 @@ const (
 	// partSize is how much of a body is in memory at once, and again while it is sent:
 	// the smallest part that servers take.
 	partSize = 5 << 20
-	// s3Tries bounds how often a request is made that failed in a way that passes.
+	// s3Tries bounds the tries of a request that fails in a temporary way.
 	s3Tries = 3
 	// forgotten is the age of an upload that will not be finished.
 	forgotten = 24 * time.Hour
-	// redirectFor is how long an address in the bucket is good that a client is sent to.
+	// redirectFor is how long a redirect of a client to the bucket is good.
 	redirectFor = 5 * time.Minute
 )
 
@@ -98,7 +98,7 @@ func (c *watched) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write also gives the answer its time anew, which is waited for from the first byte on.
+// Write also restarts the time for the answer, which is waited for from the first byte on.
 func (c *watched) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.stall))
 	return c.Conn.Write(p)
@@ -189,8 +189,8 @@ func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType
 	return info.Size, nil
 }
 
-// whole remembers how a body ended, and gives no io.ErrUnexpectedEOF: a body that was cut
-// off would be kept as if it had its end there.
+// whole records the end of a body, and gives no io.ErrUnexpectedEOF: a body that was cut
+// off would be stored as if it were complete.
 type whole struct {
 	r   io.Reader
 	err error
@@ -284,7 +284,7 @@ func (b *bucket) endUploads(ctx context.Context, before time.Time) {
 			return
 		}
 		if id := strings.TrimPrefix(u.Key, b.prefix); checkID(id) == nil && u.Initiated.Before(before) {
-			// This one alone: there may be another of the same file that goes on.
+			// Only this one: there may be another of the same file that goes on.
 			_ = core.AbortMultipartUpload(ctx, b.name, u.Key, u.UploadID)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Spans are the pieces of a file that were handed over.
+// Spans are the pieces of a file that were sent.
 type Spans struct {
 	list []span // in order, apart from each other
 	sent int64  // bytes, those that were sent twice counted twice
@@ -58,7 +58,7 @@ func (s *Spans) Whole(size int64) bool {
 	return size == 0 || len(s.list) == 1 && s.list[0].from == 0 && s.list[0].to >= size
 }
 
-// Append writes s down for ReadSpans.
+// Append encodes s for ReadSpans.
 func (s *Spans) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(s.sent))
 	at := int64(0)

@@ -18,13 +18,13 @@ const (
 )
 
 const (
-	// sweepFirst is how long after a start the first sweep is at the latest.
+	// sweepFirst bounds the time from a start to the first sweep.
 	sweepFirst = time.Minute
 	// Grace is how long a file of an unknown job stays after its last write: its job's row
-	// may name it in a moment. It must be longer than bringing one may take.
+	// may name it in a moment. It must be longer than the download of a result.
 	Grace = time.Hour
-	// doubtful is from how many unknown files on, if they are the greater part, another
-	// service is more likely than so many accidents.
+	// doubtful is the number of unknown files from which on, if they are the greater part,
+	// another service's store is more likely than so many accidents.
 	doubtful = 20
 )
 
@@ -54,7 +54,7 @@ func NewSweeper(store Store, every time.Duration, judge func(string) (Verdict, e
 	return &Sweeper{store: store, judge: judge, tell: tell, every: every}
 }
 
-// Start sweeps now and then until Close. Nodes that share a store do so at other times.
+// Start sweeps now and then until Close. Nodes that share a store sweep at different times.
 func (s *Sweeper) Start() {
 	s.work.Go(func() {
 		ctx := s.work.Context()
@@ -70,7 +70,7 @@ func (s *Sweeper) Start() {
 // Close ends a sweep that is under way and waits for it.
 func (s *Sweeper) Close() { s.work.Close() }
 
-// Sweep looks through the store once.
+// Sweep checks all files of the store once.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) (sums Sums, listed map[string]bool, err error) {
 	sums.Began, listed = now, map[string]bool{}
 	var unknown []File

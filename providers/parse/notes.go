@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// maxNotes is how many annotations of a page are looked at.
+	// maxNotes bounds the annotations of a page that are read.
 	maxNotes = 5000
 	// maxPlaced is how many characters of annotations are put in their places on a
 	// page; more of them follow the page's text.
 	maxPlaced = 20_000
-	// maxOptions is how many options of a list are looked at.
+	// maxOptions bounds the options of a list that are read.
 	maxOptions = 1000
 )
 
@@ -69,7 +69,7 @@ func (r *pdfReader) notes(page references.FPDF_PAGE) (all []note, err error) {
 	return all, nil
 }
 
-// note looks at one annotation.
+// note reads one annotation.
 func (r *pdfReader) note(a references.FPDF_ANNOTATION) (n note, err error) {
 	kind, err := r.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: a})
 	if err != nil || textless[kind.Subtype] {
@@ -138,7 +138,7 @@ func (r *pdfReader) value(a references.FPDF_ANNOTATION) (string, error) {
 	return value.FormFieldValue, nil
 }
 
-// leaveForm forgets the form. The library keeps the instance of every form until then.
+// leaveForm closes the form. The library keeps the instance of every form until then.
 func (r *pdfReader) leaveForm() {
 	if r.form != "" {
 		_, _ = r.FPDFDOC_ExitFormFillEnvironment(&requests.FPDFDOC_ExitFormFillEnvironment{FormHandle: r.form})

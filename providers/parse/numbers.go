@@ -21,7 +21,7 @@ type list struct {
 	last   *[maxLevels]int // one more than that, 0: no item yet; lists of one kind share them
 }
 
-// listPosition is where a paragraph is in a list.
+// listPosition is the place of a paragraph in a list.
 type listPosition struct {
 	list  string
 	level int
@@ -110,7 +110,7 @@ func (l *list) given(at int) int {
 	return l.last[at] - 1
 }
 
-// numeral writes a number as a list does.
+// numeral writes a number in the format of a list.
 func numeral(format string, n int) string {
 	switch {
 	case format == "none":

@@ -14,7 +14,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// maxDepth is how deep elements may nest: real documents stay below 60.
+// maxDepth bounds the nesting of elements: real documents stay below 60.
 const maxDepth = 256
 
 // walk reads XML and calls begin, end and text, each of which may be nil. It
@@ -80,7 +80,7 @@ func attr(e *xml.StartElement, name string) string {
 	return ""
 }
 
-// relation is how one part refers to another.
+// relation is a reference of one part to another.
 type relation struct{ id, kind, target string }
 
 // maxRelations bounds the relations of one part.
@@ -259,7 +259,7 @@ func (f *flow) end(name string) {
 	}
 }
 
-// off is a value of XML that says no.
+// off says that a value of XML is false.
 func off(value string) bool { return value == "0" || value == "false" || value == "off" }
 
 // readDOCX puts headers before the body, and notes and footers behind it.

@@ -31,7 +31,7 @@ func readPlain(s *sink, doc []byte) error {
 	return nil
 }
 
-// stray says that there is more in a text than a text has. Zero bytes are never.
+// stray says that there is more in a text than a text may have. Zero bytes never are.
 func stray(text []byte) bool {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return true

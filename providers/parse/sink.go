@@ -28,7 +28,7 @@ const (
 type sink struct {
 	buf  []byte
 	full bool
-	none Reason // why an empty text is empty
+	none Reason // the reason of an empty text
 	kind Kind
 
 	send        func(piece []byte) error // takes pieces ahead of the end; may be nil
@@ -38,7 +38,7 @@ type sink struct {
 	pages, most int    // pages that were read, of how many; 0: not known
 }
 
-// fitting is as much of a text as there is room for.
+// fitting is the part of a text that there is room for.
 func fitting[T string | []byte](s *sink, t T) T {
 	if s.full {
 		return t[:0]
@@ -141,7 +141,7 @@ func (s *sink) piece(text []byte, cut bool) []byte {
 	return append(out, text...)
 }
 
-// end is the last piece, or why there is no text. A document that is beyond the
+// end is the last piece, or the reason that there is no text. A document that is beyond the
 // limits has the text up to there.
 func (s *sink) end(err error) ([]byte, error) {
 	if err != nil && !isTooLarge(err) {

@@ -87,7 +87,7 @@ type book struct {
 	s       *sink
 }
 
-// shape is how a number is meant.
+// shape is the meaning of a number.
 type shape uint8
 
 const (

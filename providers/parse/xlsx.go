@@ -168,7 +168,7 @@ func (l *layout) covers(x, y int) bool {
 
 // tags looks at the tags of the parts that may be sheets without taking them apart. found
 // says that there is the end of a value (</v>, </x:v>) or of an inline text (</t>): without
-// one no cell says anything.
+// one all cells are empty.
 type tags struct {
 	found  bool
 	sheets map[string]*layout
@@ -177,7 +177,7 @@ type tags struct {
 	tag    []byte
 }
 
-// maxTag is how much of a tag is looked at.
+// maxTag bounds the part of a tag that is read.
 const maxTag = 512
 
 func (t *tags) see(name string) io.Writer {

@@ -7,22 +7,21 @@ import (
 	"farebox/providers/health"
 )
 
-// picker chooses the nodes of one conversation: the pinned one first, then those
-// that are not behind, where a node that is slow or fails loses turns, then those
-// that are.
+// picker chooses the nodes of one request: the pinned one first, then those that are not
+// behind, where a node that is slow or fails loses turns, then those that are behind.
 type picker = policy.Picker[*Node, nodeNeeds]
 
 // nodeNeeds is the set of abilities that a request needs of a node.
 type nodeNeeds struct {
 	request *Request // every call of it, or
 	method  *Method  // this one; with neither every node fits
-	account uint64   // for which
+	account uint64   // of the client
 	batch   int      // calls at once; 0: one by one
-	pinned  *Node    // first of all
-	not     *Node    // has had its turn
+	pinned  *Node    // is asked first
+	not     *Node    // was asked before
 }
 
-// pick begins a conversation with the nodes of a network.
+// pick begins a request to the nodes of a network.
 func (n *Network) pick(w nodeNeeds) (p picker) {
 	p.Begin(n.Nodes, w.account)
 	p.Rule, p.Fast = w, n.Config.PreferFast

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// pins remember which node took an account's last transaction, so that the
+// pins record the node that took an account's last transaction, so that the
 // account's reads see it: other nodes may learn of it seconds later.
 type pins struct {
-	some atomic.Bool // there may be one; mostly there is not
+	some atomic.Bool // there may be a pin; mostly there is not
 	mu   sync.Mutex
 	m    map[string]pin
 }
@@ -18,7 +18,7 @@ type pin struct {
 	untilNs int64
 }
 
-// maxPins bounds the memory; beyond it those that ran out are dropped, and then any.
+// maxPins bounds the memory; beyond it expired pins are dropped, and then any.
 const maxPins = 100_000
 
 func newPins() *pins { return &pins{m: map[string]pin{}} }

@@ -1,7 +1,7 @@
 package rpc
 
-// add appends a call with exactly the members that every node reads alike. params may
-// be empty. The id is put in when the question is sent.
+// add appends a call with exactly the members that every node reads alike. params may be
+// empty. The id is set when the request is sent.
 func (q *question) add(method, params []byte) {
 	b := append(q.body, `{"jsonrpc":"2.0","id":`...)
 	at := int32(len(b))
@@ -16,7 +16,7 @@ func (q *question) add(method, params []byte) {
 	q.body = append(b, '}')
 }
 
-// ownQuestion is a question of the gateway's own.
+// ownQuestion is a call of the gateway's own.
 func ownQuestion(m *Method, method, params string) question {
 	q := question{method: m}
 	q.add([]byte(method), []byte(params))

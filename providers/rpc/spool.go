@@ -26,8 +26,8 @@ type room struct {
 	failures *atomic.Int64
 }
 
-// roomFor is how many times the limits of one batch all batches may take. An eighth
-// stays free of one customer, so that the largest answer of another one fits.
+// roomFor is the limit of all batches, in limits of one batch. One customer gets seven
+// eighths at most, so that the largest answer of another one fits.
 const roomFor = 8
 
 func newRoom(memory, disk int64, dir string) *room {
@@ -51,7 +51,7 @@ func (r *room) failed(err error) {
 	}
 }
 
-// spoolDir is where large answers of batches are held: in the directory of the
+// spoolDir is the folder for large answers of batches: in the directory of the
 // store, which this process is known to be able to write to. The system's
 // directory for temporary files need not exist.
 func spoolDir(cfg *config.Config) string { return filepath.Join(cfg.LedgerDir(), "rpc-answers") }
@@ -69,7 +69,7 @@ func EmptySpool(cfg *config.Config) error {
 	return nil
 }
 
-// newFile is a new file of the folder that has no name any more. A folder that
+// newFile is a new file in the folder, already unlinked. A folder that
 // was removed meanwhile is made again.
 func (r *room) newFile() (*os.File, error) {
 	f, err := os.CreateTemp(r.dir, "answer-*")
@@ -89,7 +89,7 @@ func (r *room) newFile() (*os.File, error) {
 }
 
 // spool holds an answer that must be complete before any of it is sent: its
-// beginning in memory, the rest in a file that has no name any more.
+// beginning in memory, the rest in an unlinked file.
 type spool struct {
 	mem   []byte
 	most  int   // of mem
@@ -175,7 +175,7 @@ func (p *piece) size() int64 {
 	return p.to - p.from
 }
 
-// pieces are an answer on its way out of several spools.
+// pieces are an answer made of parts of several spools.
 type pieces []piece
 
 func (pi pieces) size() (n int64) {
@@ -228,7 +228,7 @@ type Stream struct {
 	due    time.Time // the client's deadline for the bytes read so far
 }
 
-// A client that takes nothing of a Stream for streamPause, or less than minStreamRate bytes
+// A client that reads nothing of a Stream for streamPause, or less than minStreamRate bytes
 // a second on average, is cut: it holds space that others need.
 const (
 	streamPause   = 10 * time.Second

@@ -13,13 +13,13 @@ import (
 	"farebox/proxy"
 )
 
-// witnessWait is how long a node may take for one answer to a question of our own.
+// witnessWait bounds the answer of a node to a call of our own.
 const witnessWait = 5 * time.Second
 
-// CallError is an error that a node answered with.
+// CallError is an error in a node's answer.
 type CallError struct {
 	Code    int64
-	Message string // as the node has it, clipped
+	Message string // as in the answer, clipped
 }
 
 func (e *CallError) Error() string {
@@ -29,7 +29,7 @@ func (e *CallError) Error() string {
 // clippedMessage bounds the stored part of a node's error message.
 const clippedMessage = 200
 
-// Errors of a node that gave no answer.
+// Errors of a node without an answer.
 var (
 	errMute   = errors.New("it gave no usable answer")
 	errLong   = errors.New("its answer is too long")

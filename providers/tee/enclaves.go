@@ -33,10 +33,10 @@ type Enclave struct {
 	hasGPU   bool                 // it has proven to have graphics processors
 	asked    time.Time            // when it was asked last because of a key that was not known
 	under    chan struct{}        // closed when the attestation that is under way ends; nil: none runs
-	wake     chan struct{}        // has it looked at soon
+	wake     chan struct{}        // has it attested soon
 }
 
-// EnclaveStatus is how an enclave stood when it was looked at last.
+// EnclaveStatus is the result of an enclave's last attestation.
 type EnclaveStatus struct {
 	At       time.Time // zero: never
 	Verified bool
@@ -68,7 +68,7 @@ const (
 	maxEnclaveKeys = 64
 	// learnApart is how often a target is asked because a client names an unknown key.
 	learnApart = 10 * time.Second
-	// stale is how many rechecks may fail before a verified enclave is one no more.
+	// stale is how many rechecks may fail before a verified enclave loses its status.
 	stale = 3
 )
 
@@ -86,8 +86,8 @@ func (e *Enclave) GoOn(before *Enclave) {
 	e.plain, e.hasGPU = before.plain, before.hasGPU
 }
 
-// Watch looks after enclaves: it attests each of them again and again for our own sake,
-// in a slot of its own, so that no client can keep it from that.
+// Watch attests each enclave again and again for ourselves, in a slot of its own, so that
+// no client can block that.
 type Watch struct {
 	Judge   *Judge
 	Every   time.Duration
@@ -120,7 +120,7 @@ func (w *Watch) Begin() {
 // Close ends it, and waits.
 func (w *Watch) Close() { w.work.Close() }
 
-// follow looks at an enclave every so often; sooner while it is not verified.
+// follow attests an enclave every so often; sooner while it is not verified.
 func (w *Watch) follow(e *Enclave) {
 	for wait := e.rest(w); ; {
 		t := time.NewTimer(wait)
@@ -143,8 +143,8 @@ func (w *Watch) follow(e *Enclave) {
 	}
 }
 
-// soon is when an enclave is looked at that has betrayed a chat, and how often any is at
-// most.
+// soon is the wait before an enclave that has betrayed a chat is attested, and the least
+// time between two attestations.
 const soon = time.Second
 
 // rest is how long the last proof, maybe of another config, stays good.

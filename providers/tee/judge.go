@@ -23,7 +23,7 @@ const (
 	GPURemote  = "nras"    // NVIDIA's service judges it, too, where there is some
 	GPULocal   = "local"   // it must be signed by NVIDIA's devices, where there is some
 	GPURequire = "require" // there must be some, and NVIDIA's service judges it, too
-	GPUOff     = "off"     // it is not looked at; then a report that has some is not verified
+	GPUOff     = "off"     // it is not checked; then a report that has some is not verified
 )
 
 // The parts that are attested.
@@ -138,13 +138,13 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	return v
 }
 
-// members are those of a report that decide anything.
+// members are the members of a report that decide anything.
 type members struct {
 	report []byte
 	doc    *scan.Document
 }
 
-// get is one of them; it does not exist if the report does not have it.
+// get is one of them; it does not exist if it is absent in the report.
 func (m members) get(name string) (none gjson.Result) {
 	f, ok := m.doc.Top(shape.ID(name))
 	if !ok {
@@ -214,7 +214,7 @@ func (v *Verification) bindKey(r members) error {
 		text = second
 	}
 	if text == "" {
-		return nil // of a model that nothing is sealed to
+		return nil // the model has no key to seal to
 	}
 	k, err := seal.ParseKey(text)
 	if err != nil {

@@ -22,7 +22,7 @@ type Signed struct {
 // ErrSignature is an answer without the signature.
 var ErrSignature = errors.New("the enclave gave no signature for it")
 
-// maxText is how long a signed text may be.
+// maxText bounds a signed text.
 const maxText = 64 << 10
 
 // signatureShape are the members of an answer that decide anything, for us or for a client,

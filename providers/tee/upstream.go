@@ -23,7 +23,7 @@ const (
 	ACI    = "aci"    // a private gateway before models, itself in an enclave
 )
 
-// Upstream is where an enclave is asked.
+// Upstream is the connection to an enclave.
 type Upstream struct {
 	Proxy    *proxy.Proxy
 	Endpoint *proxy.Endpoint
@@ -137,7 +137,7 @@ func split(body []byte) (candidates [][]byte, err error) {
 	return candidates, nil
 }
 
-// strict reads an object that all parsers read alike, as far as it decides anything.
+// strict reads an object that all parsers read alike in the members that decide anything.
 func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	var doc scan.Document
 	if doc.SkimWhole(raw, shape, maxDepth) != nil {
@@ -146,7 +146,7 @@ func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	return gjson.ParseBytes(raw), nil
 }
 
-// retries of a signature, which an enclave keeps when the last byte has left it.
+// retries of a signature, which an enclave stores after the last byte of its answer.
 const (
 	retries    = 3
 	retryAfter = 200 * time.Millisecond

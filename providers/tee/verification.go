@@ -105,7 +105,8 @@ func (v *Verification) NotChecked() []string {
 	return names
 }
 
-// TestRoot says that it rests on a root that is not Intel's, and proves nothing.
+// TestRoot says that the verification rests on a root that is not Intel's, and proves
+// nothing.
 func (v *Verification) TestRoot() bool { return v.policy.TDX.Root != tdx.Intel }
 
 func (v *Verification) note(name string, err error) bool {
@@ -113,7 +114,7 @@ func (v *Verification) note(name string, err error) bool {
 	return err == nil
 }
 
-// skip notes a check that is not made, and why.
+// skip notes a check that is not made, with the reason.
 func (v *Verification) skip(name, why string) {
 	v.Checks = append(v.Checks, Check{Name: name, Unmade: why})
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Names of headers. A payment is read from the first of Payments that there is.
+// Names of headers. A payment is read from the first of Payments in the request.
 const (
 	HeaderRequired = "PAYMENT-REQUIRED"
 	HeaderResponse = "PAYMENT-RESPONSE"

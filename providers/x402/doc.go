@@ -1,5 +1,5 @@
-// Package x402 is the wire of payments by wallets (addendum 14.3): the requirements of
-// farebox, the reading of a signed payment, and the checks that need no network.
+// Package x402 is the wire format of payments by wallets (addendum 14.3): the requirements
+// of farebox, the reading of a signed payment, and the checks that need no network.
 //
 // [Terms] are the accepted networks, tokens, receivers and amounts, all from the
 // config. They write the entries of a 402 answer ([Requirement], [Challenge]), and

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxHeader bounds the header of a payment.
 	MaxHeader = 16 << 10
-	// maxDepth is how deep a payment nests, the members included that are not read.
+	// maxDepth bounds the nesting of a payment, the members included that are not read.
 	maxDepth = 32
 )
 
@@ -77,10 +77,10 @@ func open(header string) (*strictJSON, *onchain.Refusal) {
 	return s, nil
 }
 
-// decode reads base64 of either alphabet, filled up or not.
+// decode reads base64 of either alphabet, padded or not.
 func decode(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
-		return nil, false // which the decoder would pass over
+		return nil, false // the decoder would skip it
 	}
 	bare := strings.TrimRight(s, "=")
 	if fill := len(s) - len(bare); fill > 2 || fill > 0 && len(s)%4 != 0 {
