@@ -16,8 +16,8 @@ type hedgedAttempt struct {
 }
 
 // good says that the reply is final: an answer, or the client is gone.
-func (c *hedgedAttempt) good() bool {
-	return c.r.kind == answered || c.r.kind == gone
+func (h *hedgedAttempt) good() bool {
+	return h.r.kind == answered || h.r.kind == gone
 }
 
 // hedged asks u, and a second node when u takes longer than the network's hedge. The first
@@ -80,24 +80,24 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 }
 
 // check repeats a panic of the attempt in the caller's goroutine.
-func (c *hedgedAttempt) check() {
-	if c.panic != nil {
-		panic(c.panic)
+func (h *hedgedAttempt) check() {
+	if h.panic != nil {
+		panic(h.panic)
 	}
 }
 
 // stop cuts an attempt and waits for its end. The cut is repeated, since the attempt may be
 // between two sockets.
-func (c *hedgedAttempt) stop() {
+func (h *hedgedAttempt) stop() {
 	for {
 		select {
-		case <-c.ended:
+		case <-h.ended:
 			return
 		default:
-			c.a.x.Cut()
+			h.a.x.Cut()
 		}
 		select {
-		case <-c.ended:
+		case <-h.ended:
 			return
 		case <-time.After(time.Millisecond):
 		}

@@ -32,11 +32,11 @@ func (n *Network) pick(w nodeNeeds) (p picker) {
 func (nodeNeeds) Target(u *Node) (*health.Breaker, int) { return u.Breaker, u.Config.Weight }
 
 // Rank is policy.Rule.
-func (w nodeNeeds) Rank(u *Node, nowNs int64) int {
+func (nn nodeNeeds) Rank(u *Node, nowNs int64) int {
 	switch {
-	case u.odd.Load() || u == w.not || !w.fits(u, nowNs):
+	case u.odd.Load() || u == nn.not || !nn.fits(u, nowNs):
 		return -1
-	case u == w.pinned:
+	case u == nn.pinned:
 		return 0
 	case u.current(nowNs):
 		return 1
@@ -44,12 +44,12 @@ func (w nodeNeeds) Rank(u *Node, nowNs int64) int {
 	return 2
 }
 
-func (w *nodeNeeds) fits(u *Node, nowNs int64) bool {
-	if w.method != nil && !u.serves(w.method, w.account, nowNs) || w.request != nil &&
-		!u.servesAll(w.request, w.account, nowNs) {
+func (nn *nodeNeeds) fits(u *Node, nowNs int64) bool {
+	if nn.method != nil && !u.serves(nn.method, nn.account, nowNs) || nn.request != nil &&
+		!u.servesAll(nn.request, nn.account, nowNs) {
 		return false
 	}
-	return w.batch == 0 || u.batches(w.batch, w.account, nowNs)
+	return nn.batch == 0 || u.batches(nn.batch, nn.account, nowNs)
 }
 
 // Pace is policy.Rule.

@@ -86,18 +86,18 @@ func (c *Chain) movedBy(ctx context.Context, n *node, hash string) ([]x402.Trans
 }
 
 // transfers are those of a token to an address.
-func (m *transactionReceipt) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
-	for i := range m.Logs {
-		l := &m.Logs[i]
+func (tr *transactionReceipt) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
+	for i := range tr.Logs {
+		l := &tr.Logs[i]
 		from, ok := l.from(asset, payTo)
 		value, whole := evm.ParseWord(l.Data)
 		units, fits := evm.WordNumber(value).Int()
 		if !ok || !whole || !fits || units <= 0 || from == payTo {
 			continue
 		}
-		t := x402.Transfer{Transaction: hash, Index: i, Block: m.block, From: from.String(), Units: units}
+		t := x402.Transfer{Transaction: hash, Index: i, Block: tr.block, From: from.String(), Units: units}
 		if i > 0 {
-			t.Nonce = m.Logs[i-1].nonce(asset, from, l)
+			t.Nonce = tr.Logs[i-1].nonce(asset, from, l)
 		}
 		list = append(list, t)
 	}
