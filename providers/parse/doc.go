@@ -6,7 +6,7 @@
 // The text is the visible text: with form fields and lists' numbers, without hidden or
 // deleted parts; tables are Markdown.
 //
-// Readers count what they unpack (archives, parts, nesting, text) and stop with a sentence;
+// Readers bound the sizes of archives, parts, nesting and text, and stop with a sentence;
 // all else ends at the jail's limits. Text leaves the child in pieces while it is read, so
 // that a limit does not lose the text before it.
 //

@@ -243,7 +243,7 @@ func (f *Facilitator) settle(p *chain.Payment, lie chain.Lie) (int, []byte) {
 	case Enlarges:
 		answer["amount"] = "999999999999"
 	case Misnames:
-		answer["payer"], answer["network"], answer["transaction"] = stranger, "eip155:1", p.Invented()
+		answer["payer"], answer["network"], answer["transaction"] = otherAddress, "eip155:1", p.Invented()
 	case Garbage:
 		return status, []byte("success: true, probably")
 	case Floods:
@@ -254,8 +254,8 @@ func (f *Facilitator) settle(p *chain.Payment, lie chain.Lie) (int, []byte) {
 	return status, asJSON(answer)
 }
 
-// stranger is an address without payments.
-const stranger = "0x0000000000000000000000000000000000fac111"
+// otherAddress is an address without payments.
+const otherAddress = "0x0000000000000000000000000000000000fac111"
 
 func asJSON(v map[string]any) []byte {
 	b, err := json.Marshal(v)
