@@ -42,7 +42,7 @@ had to wait.`,
 	return cmd
 }
 
-// loadFlags are the options of one run as the user writes them.
+// loadFlags are the options of one run on the command line.
 type loadFlags struct {
 	o        load.Options
 	closed   bool
@@ -114,7 +114,7 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 // secrets are flags whose values stay out of reports.
 var secrets = []string{"key", "attacker", "unpaid"}
 
-// commandLine is the command as a shell takes it.
+// commandLine is the command, quoted for a shell.
 func commandLine(cmd *cobra.Command) string {
 	line := cmd.CommandPath()
 	cmd.Flags().Visit(func(f *pflag.Flag) {

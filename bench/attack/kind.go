@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// kind is one kind of ordinary requests. do gives the mark that the answer has.
+// kind is one kind of ordinary requests. do gives the mark in the answer.
 type kind struct {
 	name  string
 	needs func(o *Options) string // as of a Round
@@ -80,7 +80,7 @@ func (c *crowd) whole(ctx context.Context, customer int, path string, body []byt
 	return io.ReadAll(res.Body)
 }
 
-// longText makes a body of 20 KB, for which servers often take another path.
+// longText makes a body of 20 KB, which servers often handle in another way.
 var longText = strings.Repeat(" the small river moves past old stone houses", 460)
 
 func (c *crowd) chat(ctx context.Context, customer int, mark string, stream, large bool) (string, error) {

@@ -21,14 +21,14 @@ import (
 type Round struct {
 	Name string
 	What string // in a sentence
-	// Rate is how many a second when nothing else is said.
+	// Rate is the default number a second.
 	Rate float64
 	// open is how long a socket is kept; 0: until its answer.
 	open time.Duration
 	most int // sockets at once
 	// drip reads the answer drop by drop for as long.
 	drip time.Duration
-	// gone is after how long the client leaves; 0: it stays.
+	// gone is the time after which the client leaves; 0: it stays.
 	gone time.Duration
 	do   func(a *attacker) []byte
 	// needs is the model or network that it cannot do without; may be nil.
@@ -319,7 +319,7 @@ func (a *attacker) send(ctx context.Context) (status string, size int64) {
 		return "left", 0
 	}
 	if a.round.open > 0 {
-		// Hold the socket; of an answer only the head is read.
+		// Hold the socket; only the head of an answer is read.
 		if res, err := http.ReadResponse(in, nil); err == nil {
 			wait(ctx, a.round.open)
 			return fmt.Sprint(res.StatusCode), 0

@@ -144,7 +144,7 @@ func strictBody(model, answer, schema string) []byte {
 		`"json_schema":{"name":"n","strict":true,"schema":%s}}}`, model, "[[sim echo="+answer+"]] hello", schema)
 }
 
-// dripFrom reads a little now and then.
+// dripFrom reads a few bytes now and then.
 func (a *attacker) dripFrom(ctx context.Context, from io.Reader) (size int64) {
 	drop := make([]byte, 64)
 	for end := time.Now().Add(a.round.drip); time.Now().Before(end) && ctx.Err() == nil; wait(ctx, dripEvery) {

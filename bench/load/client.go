@@ -125,7 +125,7 @@ func (c *Conn) fill() error {
 	return named(err)
 }
 
-// named turns the usual ends of a connection into errors of ours.
+// named turns the usual ends of a connection into errors of this package.
 func named(err error) error {
 	switch {
 	case err == nil:
@@ -254,8 +254,8 @@ func (c *Conn) sized(n int64, take func([]byte) error) error {
 	}
 }
 
-// chunks removes the transfer coding. The payload of one read is handed over
-// chunk by chunk, which a reader that counts events does not mind.
+// chunks removes the transfer coding. The payload of one read is handed over chunk by
+// chunk; readers that count events allow that.
 func (c *Conn) chunks(take func([]byte) error) error {
 	for {
 		line := -1

@@ -150,8 +150,7 @@ func prepare(o Options) (*run, error) {
 	return r, nil
 }
 
-// probe makes one connection, so that a wrong address is an error and not a
-// run full of them.
+// probe makes one connection, so that a wrong address is one error before the run.
 func (r *run) probe() error {
 	c, err := r.dial()
 	if err != nil {
@@ -214,7 +213,7 @@ func (r *run) wait(ctx context.Context, d time.Duration, what string) {
 	}
 }
 
-// waitLeast lets the measured time go on until enough of the requests that were begun in
+// waitLeast extends the measured time until enough of the requests that were begun in
 // it have ended: on a busy machine a large answer may take longer than all of it.
 func (r *run) waitLeast(ctx context.Context) {
 	enough := func() bool {

@@ -58,7 +58,7 @@ func (p *pacer) run(rate float64) {
 	}
 }
 
-// release lets one arrival go. Its latency counts from when it was meant to
+// release releases one arrival. Its latency counts from when it was meant to
 // be sent; up to a millisecond of lateness is the timer's own and is not the
 // server's latency.
 func (p *pacer) release(intended, now time.Time) {
@@ -82,7 +82,7 @@ func (p *pacer) stop() {
 	p.done.Wait()
 }
 
-// unsent empties the queue: these arrivals waited for a connection in vain.
+// unsent empties the queue: these arrivals never got a connection.
 func (p *pacer) unsent() int64 {
 	n := p.missed.Load()
 	for range p.due {

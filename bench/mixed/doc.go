@@ -4,6 +4,6 @@
 // embeddings.
 //
 // The upstream must be the simulated one (bench/upstream), whose scenarios are
-// put into the prompts. After a run three books must agree: Truth here, the
+// put into the prompts. After a run three counts must agree: Truth here, the
 // upstream's Stats, and the gateway's ledger. Main types: Options, Truth.
 package mixed

@@ -9,7 +9,7 @@ import (
 	"farebox/bench/upstream"
 )
 
-// kind is a sort of request with the bill it must lead to.
+// kind is a sort of request with its expected bill.
 type kind struct {
 	name  string
 	share float64

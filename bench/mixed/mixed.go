@@ -60,8 +60,8 @@ const (
 	defaultTimeout = 60 * time.Second
 )
 
-// Run sends the requests and gives the truth about them. An error means that
-// it could not go on; wrong answers are counted in the truth.
+// Run sends the requests and gives the truth about them. An error means that it had to
+// stop; wrong answers are counted in the truth.
 func Run(ctx context.Context, o Options) (*Truth, error) {
 	switch {
 	case o.URL == "" || o.Model == "":

@@ -22,9 +22,9 @@ type client struct {
 	conn    *load.Conn
 }
 
-// ending is how a request ended for its client.
+// ending is the end of a request for its client.
 type ending struct {
-	status int // 0: no head was seen
+	status int // 0: without a head
 	bytes  int64
 	left   bool
 	whole  bool // the answer was read to its end

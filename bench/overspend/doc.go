@@ -5,6 +5,6 @@
 // real output and the caps of the requests. The report has the gateway's charge next to
 // that count; the rest was lost by its operator.
 //
-// It drives any gateway by URL and key from outside (client.go writes HTTP itself, because
-// leaving is a matter of sockets). Books opens accounts and reads their balances.
+// It drives any gateway by URL and key from outside (client.go writes HTTP itself, to
+// control how sockets are closed). Books opens accounts and reads their balances.
 package overspend

@@ -9,7 +9,7 @@ import (
 	"farebox/bench/upstream/sound"
 )
 
-// Endpoint is a door of the gateway that charges.
+// Endpoint is an endpoint of the gateway that charges.
 type Endpoint struct {
 	Name string
 	Path string
@@ -25,7 +25,7 @@ type Endpoint struct {
 	Price upstream.Price
 }
 
-// Endpoints are all doors; the caller gives those that exist a model and a price.
+// Endpoints are all endpoints; the caller gives those that exist a model and a price.
 var Endpoints = []Endpoint{
 	{Name: "chat", Path: "/chat/completions", Dialect: "openai", body: chatBody},
 	{Name: "chat_stream", Path: "/chat/completions", Dialect: "openai", Stream: true, body: chatBody},
@@ -120,7 +120,7 @@ func chatBody(e *Endpoint, directive string, cap int) map[string]any {
 	return body
 }
 
-// request is the body of one request that is treated as the words say.
+// request is the body of one request with the scenario in words.
 func (e *Endpoint) request(id, words string, cap int, prompt string) []byte {
 	directive := fmt.Sprintf("[[sim id=%s %s]]", id, words)
 	if prompt != "" {

@@ -2,7 +2,7 @@ package overspend
 
 import "time"
 
-// Leaver is a way in which a client does not stay for its answer.
+// Leaver is a way in which a client leaves before its answer ends.
 type Leaver struct {
 	Name string
 	when moment
@@ -16,7 +16,7 @@ type Leaver struct {
 	slowWhole string
 	// streams: it exists for streams only.
 	streams bool
-	crowd   bool // the places for answers that are read on are taken before
+	crowd   bool // the places for answers that are read on are full before
 }
 
 type moment uint8

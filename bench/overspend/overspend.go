@@ -31,7 +31,7 @@ type Options struct {
 	Cap         int // max_completion_tokens of the requests; 0: no cap
 	Balance     int64
 	Limit       int64 // of a cell's key; 0: no limit
-	Crowd       int   // how many answers are left before a crowded cell
+	Crowd       int   // answers that are left before a crowded cell
 	Timeout     time.Duration
 	CrowdKey    string // key of the crowd; empty: an account of their own
 	Rotate      bool   // each liar and leaver meet at one endpoint, in turn, instead of at all
@@ -355,7 +355,7 @@ const (
 	settleStep = 50 * time.Millisecond
 )
 
-// read puts the books beside the truth.
+// read compares the books with the truth.
 func (d *driver) read(ctx context.Context, c *Cell) error {
 	var err error
 	if c.Made, err = d.o.Truth.Made(ctx, c.id); err != nil {
