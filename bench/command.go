@@ -42,7 +42,7 @@ had to wait.`,
 	return cmd
 }
 
-// loadFlags are the options of one run as the user writes them.
+// loadFlags are the options of one run on the command line.
 type loadFlags struct {
 	o        load.Options
 	closed   bool
@@ -114,7 +114,7 @@ func (f *loadFlags) run(cmd *cobra.Command) error {
 // secrets are flags whose values stay out of reports.
 var secrets = []string{"key", "attacker", "unpaid"}
 
-// commandLine is the command as a shell takes it.
+// commandLine is the command, quoted for a shell.
 func commandLine(cmd *cobra.Command) string {
 	line := cmd.CommandPath()
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -137,7 +137,7 @@ func commandLine(cmd *cobra.Command) string {
 	return line
 }
 
-// interruptible ends a run at the first Ctrl-C; what was measured is shown.
+// interruptible ends a run at the first Ctrl-C; the results until then are shown.
 func interruptible(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx := cmd.Context()
 	if ctx == nil {

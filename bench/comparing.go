@@ -70,7 +70,7 @@ gateways take part as the files in the folder --rivals tell.`,
 	return cmd
 }
 
-// lines tells the progress where there is no terminal: one line a scenario.
+// lines prints the progress where there is no terminal: one line a scenario.
 func lines(cmd *cobra.Command) func(float64, string) {
 	last := ""
 	return func(done float64, line string) {

@@ -83,7 +83,7 @@ func printTruth(out io.Writer, t *mixed.Truth) {
 	_ = w.Flush()
 }
 
-// checkTruth compares with the upstream's own books.
+// checkTruth compares the bills with the upstream's own counts.
 func checkTruth(ctx context.Context, out io.Writer, address string, t *mixed.Truth) error {
 	if address == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"farebox/bench/upstream"
 )
 
-// overspendFlags are the options of `bench overspend` as the user writes them.
+// overspendFlags are the options of `bench overspend` on the command line.
 type overspendFlags struct {
 	o                    overspend.Options
 	books                overspend.CommandBooks
@@ -26,7 +26,7 @@ type overspendFlags struct {
 	files                outputs
 }
 
-// overspendCommand asks what customers get for more money than they have.
+// overspendCommand measures how much customers get beyond their balance.
 func overspendCommand() *cobra.Command {
 	f := &overspendFlags{}
 	cmd := &cobra.Command{
@@ -123,7 +123,7 @@ func (f *overspendFlags) run(cmd *cobra.Command) error {
 	return f.files.write(cmd, r, r.Print, report.OfOverspend(r))
 }
 
-// doors are the endpoints that were named, with their prices.
+// doors are the named endpoints, with their prices.
 func (f *overspendFlags) doors() ([]overspend.Endpoint, error) {
 	if len(f.endpoints) == 0 {
 		return nil, errors.New("cannot send without an endpoint: give --endpoint chat=MODEL")

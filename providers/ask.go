@@ -27,36 +27,35 @@ import (
 )
 
 const (
-	askLimit    = 10 * time.Second // of one question, behind the time to connect
+	askLimit    = 10 * time.Second // of one question, after the connection
 	askParallel = 8
 	askRead     = 16 << 10 // of an answer, for its first words
 )
 
-// Asked is what a question to one upstream came to.
+// Asked is the result of a probe of one upstream.
 type Asked struct {
 	Name string
-	Good string // what it answered; empty: Err
-	Err  error  // what is wrong and what to do, without secrets
-	// Status is the last one that it answered, 0: none.
+	Good string // the answer in short; empty: Err
+	Err  error  // the fault and its remedy, without secrets
+	// Status is that of the last answer; 0: it did not answer.
 	Status int
 	Took   time.Duration
 }
 
-// Ask asks every upstream of a config once, in its order, for something that
-// costs nothing: for its models, and a blockchain node for its chain. It tells
-// a wrong key, a wrong address and an unreachable host from each other before
-// customers meet them.
+// Ask asks every upstream of a config once, in its order, for something free: for its
+// models, and a blockchain node for its chain. It distinguishes a wrong key, a wrong
+// address and an unreachable host before customers meet them.
 func Ask(cfg *config.Config) []Asked {
 	return askAll(questionsOf(cfg, func(string, string) bool { return true }))
 }
 
-// question is what one upstream is asked.
+// question is the probe of one upstream.
 type question struct {
 	name string
 	ask  func(status *int) (good string, err error)
 }
 
-// questionsOf are those to the upstreams that are wanted, by name, and by network in the case of nodes.
+// questionsOf are the questions to the wanted upstreams, by name, and by network for nodes.
 func questionsOf(cfg *config.Config, wanted func(name, network string) bool) (list []question) {
 	for i := range cfg.Upstreams {
 		if u := &cfg.Upstreams[i]; wanted(u.Name, "") {
@@ -98,7 +97,7 @@ type asker struct {
 
 func newAsker(base, caFile string, connect time.Duration, headers [][2]string) (*asker, error) {
 	dialer := net.Dialer{Timeout: connect}
-	// No proxy of the environment is asked, as when requests are forwarded.
+	// No proxy of the environment is used, as when requests are forwarded.
 	t := &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: connect, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if caFile != "" {
@@ -127,7 +126,7 @@ func (a *asker) get(method, path, body string) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, errors.New("the address cannot be used")
 	}
-	if err := a.prove(req, body); err != nil {
+	if err := a.authorize(req, body); err != nil {
 		return 0, nil, err
 	}
 	for _, h := range a.headers {
@@ -160,8 +159,8 @@ func (a *asker) connect() error {
 	return resp.Body.Close()
 }
 
-// prove shows what the upstream's credential shows.
-func (a *asker) prove(req *http.Request, body string) error {
+// authorize sets the headers of the upstream's credential.
+func (a *asker) authorize(req *http.Request, body string) error {
 	if a.proof == nil {
 		return nil
 	}
@@ -176,12 +175,12 @@ func (a *asker) prove(req *http.Request, body string) error {
 	for line := range strings.SplitSeq(strings.TrimSpace(string(lines)), "\r\n") {
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(name, value)
-		a.headers = append(a.headers, [2]string{name, value}) // is kept out of what is printed
+		a.headers = append(a.headers, [2]string{name, value}) // later hidden in printed answers
 	}
 	return nil
 }
 
-// askerOf asks an upstream of models, as requests do. done ends its credential.
+// askerOf asks an upstream of models in the way of requests. done closes its credential.
 func askerOf(u *config.Upstream, answered *int) (a *asker, done func(), err error) {
 	o := targetOptions(u)
 	if a, err = newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers); err != nil {
@@ -215,10 +214,10 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return judged(status, body, a.headers)
+		return statusResult(status, body, a.headers)
 	}
 	if u.Azure.Deployments() {
-		// What has no deployment is next to them.
+		// Paths without a deployment are beside the deployments.
 		a.base = strings.TrimSuffix(a.base, "/deployments")
 	}
 	endpoint := speaks.probe
@@ -227,7 +226,7 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 		return "", err
 	}
 	if endpoint == "" && (status == 404 || status == 405) {
-		// What makes pictures only need not list any models.
+		// Upstreams that only make pictures need not list any models.
 		return fmt.Sprintf("answers (%d to GET /models); its key was not checked", status), nil
 	}
 	if status == 404 || status == 405 {
@@ -244,11 +243,11 @@ func askUpstream(u *config.Upstream, answered *int) (string, error) {
 			return fmt.Sprintf("answers (%d to an empty request)", status), nil
 		}
 	}
-	return judged(status, body, a.headers)
+	return statusResult(status, body, a.headers)
 }
 
-// misplaced is the error of a base_url with nothing below it; where the
-// endpoints stand below /v1 it says so.
+// misplaced is the error of a base_url with nothing below it; if the endpoints are below
+// /v1 it says so.
 func (a *asker) misplaced(u *config.Upstream, status int) error {
 	if !strings.HasSuffix(a.base, "/v1") && !strings.HasPrefix(u.BaseURL, "unix:") {
 		v1 := *a
@@ -262,7 +261,7 @@ func (a *asker) misplaced(u *config.Upstream, status int) error {
 		"before /models in the provider's documentation, which mostly ends in /v1", status)
 }
 
-// askNode asks a node for its chain, and compares it with what is expected.
+// askNode asks a node for its chain, and compares it with the configured one.
 func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string, error) {
 	var headers [][2]string
 	for name, value := range u.Headers {
@@ -284,7 +283,7 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	case status == 200 && !bytes.Contains(body, []byte(`"jsonrpc"`)):
 		return "", errors.New("the server at url does not speak JSON-RPC: expected the address for JSON-RPC over HTTP")
 	}
-	good, err := judged(status, body, headers)
+	good, err := statusResult(status, body, headers)
 	if err != nil {
 		return "", err
 	}
@@ -299,8 +298,8 @@ func askNode(n *config.RPCNetwork, u *config.RPCUpstream, answered *int) (string
 	}
 }
 
-// judged says what the status of an answer means for the operator.
-func judged(status int, body []byte, headers [][2]string) (string, error) {
+// statusResult turns the status of an answer into words for the operator.
+func statusResult(status int, body []byte, headers [][2]string) (string, error) {
 	words := dialect.FirstWords(body, nil, nil)
 	for _, h := range headers {
 		_, bare, _ := strings.Cut(h[1], " ")
@@ -359,7 +358,7 @@ func unreachable(err error) error {
 		return errors.New("it does not answer in time: check the address, firewalls and timeouts.connect")
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.Contains(err.Error(), "malformed HTTP"):
-		// Which of them depends on how far the question had come.
+		// The failure depends on how far the request had come.
 		return errors.New("it closes the connection or does not speak HTTP: check the port, and https:// or http://")
 	case errors.As(err, &number):
 		return fmt.Errorf("it cannot be reached: %w", number)

@@ -12,8 +12,8 @@ import (
 // askNowLimit is how long an operator waits for an upstream.
 const askNowLimit = 8 * time.Second
 
-// AskNow asks an upstream of a config something that is free, and a service that searches only for a connection. model
-// selects one network or provider of those with the same name; empty: all.
+// AskNow asks an upstream of a config something free, and of a search service only a connection. model selects one
+// network or provider of those with the same name; empty: all.
 func AskNow(ctx context.Context, cfg *config.Config, upstream, model string) []Asked {
 	questions := questionsOf(cfg, func(name, network string) bool {
 		return name == upstream && (model == "" || network == "" || model == network)
@@ -58,7 +58,8 @@ func inTime(ctx context.Context, ask func(*int) (string, error), status *int) (s
 	}
 }
 
-// connects opens a connection to a service, with TLS if it has that. A search would be paid.
+// connects opens a connection to a service, with TLS if its URL says so. A search would cost
+// money.
 func connects(u *config.SearchUpstream) (string, error) {
 	a, err := newAsker(u.BaseURL, u.CAFile, askLimit, nil)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"farebox/config"
 )
 
-// Balance is what an operator has left at a provider.
+// Balance is an operator's remaining balance at a provider.
 type Balance struct {
 	Currency string `json:"currency"`
 	Amount   string `json:"amount"` // decimal
 }
 
-// BalanceAt asks an upstream of a config for the operator's balance there, over its connection settings. Only OpenRouter
-// and DeepSeek tell it. Errors have no words of the upstream.
+// BalanceAt asks an upstream of a config for the operator's balance there, over its connection settings. Only
+// OpenRouter and DeepSeek report it. Errors quote nothing of the upstream.
 func BalanceAt(ctx context.Context, cfg *config.Config, upstream string) ([]Balance, error) {
 	for i := range cfg.Upstreams {
 		if u := &cfg.Upstreams[i]; u.Name == upstream {
@@ -42,8 +42,8 @@ func BalanceAt(ctx context.Context, cfg *config.Config, upstream string) ([]Bala
 
 var errNoBalance = errors.New("the provider tells no balance, or none that farebox can read")
 
-// balanceForms are where providers tell a balance. OpenRouter shows credits only to management keys, and to others what
-// is left of the key's limit. DeepSeek has it beside its API.
+// balanceForms are the providers' endpoints for a balance. OpenRouter shows credits only to management keys, and to
+// others the rest of the key's limit. DeepSeek has it beside its API.
 var balanceForms = []struct {
 	path string
 	root bool // the path begins at the root of the host
@@ -142,7 +142,7 @@ func readBalances(body []byte) (list []Balance, err error) {
 	return list, nil
 }
 
-// amountForm has no room for a number whose size could cost anything.
+// amountForm bounds numbers to lengths that are cheap to read.
 var amountForm = regexp.MustCompile(`^-?[0-9]{1,12}(\.[0-9]{1,24})?([eE]-[0-9]{1,2})?$`)
 
 func amountOf(text string) (*big.Rat, error) {

@@ -24,7 +24,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Catalog is an immutable snapshot of the models and blockchains and of what serves them.
+// Catalog is an immutable snapshot of the models and blockchains and of their targets.
 type Catalog struct {
 	// Networks are the blockchains, sold or not.
 	Networks *rpc.Networks
@@ -41,7 +41,7 @@ type Catalog struct {
 	relist  sync.Mutex
 }
 
-// endpoint is an Upstream with what decides whether a reload keeps it.
+// endpoint is an Upstream with the settings that decide whether a reload keeps it.
 type endpoint struct {
 	Upstream
 	options    proxy.EndpointOptions // without the credential
@@ -94,7 +94,7 @@ func NewCatalog(cfg *config.Config, prev *Catalog, now time.Time, log zerolog.Lo
 	return c, nil
 }
 
-// Credential says what proves who asks an upstream, when it was got, when it ends, and when it was last
+// Credential gives an upstream's kind of credential, when it was obtained, when it expires, and when it was last
 // accepted; zero: unknown.
 func (c *Catalog) Credential(upstream string) (kind string, got, expires, accepted time.Time) {
 	u := c.upstreams[upstream]
@@ -111,8 +111,8 @@ func (c *Catalog) Credential(upstream string) (kind string, got, expires, accept
 // Models are all models, by Index.
 func (c *Catalog) Models() []*Model { return c.models }
 
-// Close closes the connections of targets, and ends the credentials, that next
-// (nil: nobody) does not use any more.
+// Close closes the connections of targets, and ends the credentials, that next (may be nil)
+// does not use any more.
 func (c *Catalog) Close(next *Catalog) {
 	var networks *rpc.Networks
 	if next != nil {
@@ -143,7 +143,7 @@ func newUpstream(cfg *config.Upstream, prev *Catalog, log zerolog.Logger) (*endp
 		options:  targetOptions(cfg), spec: credential.Of(cfg), since: time.Now(),
 	}
 	if cfg.CAFile != "" {
-		// Certificates are renewed in place, so the path alone tells nothing.
+		// Certificates are renewed in place, so the path alone is not enough.
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the ca_file of upstream %s: %w", cfg.Name, err)

@@ -16,7 +16,7 @@ import (
 	"farebox/providers/x402/chainclient"
 )
 
-// Commands are those about what is behind the gateway.
+// Commands are the commands about upstreams, nodes and enclaves.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{checkCommand(), configCommand(), x402Command(), teeCommand()}
 }
@@ -75,7 +75,7 @@ func printWarnings(out io.Writer, list []config.Problem) {
 	}
 }
 
-// askUpstreams prints what every upstream answers to a question that is free.
+// askUpstreams prints every upstream's answer to a free probe.
 func askUpstreams(out io.Writer, cfg *config.Config) error {
 	bad, all := 0, Ask(cfg)
 	for _, a := range all {
@@ -117,7 +117,7 @@ func askTokens(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
-// tryMedia keeps something where results are kept, and says what is wrong there.
+// tryMedia stores an object in the media store, and reports the fault.
 func tryMedia(out io.Writer, cfg *config.Config) error {
 	if !cfg.MakesJobs() && cfg.Media.S3 == nil {
 		return nil
@@ -131,7 +131,7 @@ func tryMedia(out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
-// tryExports writes to the bucket of exports, and says what is wrong there.
+// tryExports writes to the bucket of exports, and reports the fault.
 func tryExports(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	if cfg.Usage.ExportS3 == nil {
 		return nil
@@ -145,7 +145,7 @@ func tryExports(ctx context.Context, out io.Writer, cfg *config.Config) error {
 	return nil
 }
 
-// checkMedia warns of nodes that could not hand out what another of them has made.
+// checkMedia warns of nodes that cannot serve each other's results.
 func checkMedia(out io.Writer, cfg *config.Config) {
 	if cfg.MediaApart() && cfg.MakesJobs() {
 		fmt.Fprintln(out, "  media: every node stores its own results only; for several nodes, set media.s3 or a "+

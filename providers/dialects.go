@@ -27,28 +27,28 @@ import (
 	"farebox/providers/queue/replicate"
 )
 
-// spoken is how upstreams of one dialect are spoken to; what the config says of
-// a dialect is in package config under the same name.
-type spoken struct {
-	chat dialect.Dialect // nil: none
-	// natives speak the forms that such upstreams take as their clients write them.
+// dialectAdapters holds the adapters of one dialect by capability; package config has its settings
+// under the same name.
+type dialectAdapters struct {
+	chat dialect.Dialect // nil: no chat
+	// natives handle the client formats that such upstreams take unchanged.
 	natives map[dialect.FormKind]dialect.Dialect
-	picture image.Dialect  // nil: none
-	speaker audio.Speaker  // nil: none
-	jobs    queue.Dialect  // nil: none
-	listens audio.Listener // nil: none
-	// headers are on every request that has none of the same name from the operator.
+	picture image.Dialect  // nil: no images
+	speaker audio.Speaker  // nil: no speech
+	jobs    queue.Dialect  // nil: no jobs
+	listens audio.Listener // nil: no transcriptions
+	// headers are on every request, unless the operator sets one of the same name.
 	headers [][2]string
-	// unlisted says that models are not listed, and that a model which does not
-	// exist is told from a wrong credential.
+	// unlisted says that models are not listed, and that the error for a missing model
+	// differs from that for a wrong credential.
 	unlisted bool
 	// probe is an endpoint that refuses an empty request and charges nothing for
-	// it; empty: none.
+	// it; may be empty.
 	probe string
 }
 
-// dialects are all that the config may name, by config.Upstream.Spoken.
-var dialects = map[string]spoken{
+// dialects are the dialects that the config may name, by config.Upstream.Spoken.
+var dialects = map[string]dialectAdapters{
 	"openai": {
 		chat:    openai.Dialect{},
 		natives: map[dialect.FormKind]dialect.Dialect{responses.Kind: responses.Native{}},
@@ -59,7 +59,7 @@ var dialects = map[string]spoken{
 		natives: map[dialect.FormKind]dialect.Dialect{messages.Kind: anthropic.Vendor{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
-	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path there is nothing to ask but the list
+	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path only the list can be asked for
 	"azure":   {chat: azure.Dialect{}, probe: "/chat/completions"},
 	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
 	"bedrock/anthropic": {

@@ -144,7 +144,7 @@ func teeVerifyCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.GPU = policy
-			if cmd.Flags().Changed("gpu") { // it holds whatever the report says that it has
+			if cmd.Flags().Changed("gpu") { // it holds whatever devices the report names
 				of.GPU = policy
 			}
 			return verifyFile(cmd.OutOrStdout(), &cfg, &of, &saved{args[0], nonce, at, collateral})
@@ -161,10 +161,10 @@ func teeVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// saved is a report that was kept, and how it is to be judged.
+// saved is a stored report, with the parameters of its check.
 type saved struct{ file, nonce, at, collateral string }
 
-// oneFile is a collateral that is in a file, whatever processor it is of.
+// oneFile is a collateral that is in a file, for any processor.
 type oneFile struct{ c *tdx.Collateral }
 
 // Collateral is tee.Collaterals.

@@ -7,7 +7,7 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// PictureTargets are those of a model that makes pictures. They share their
+// PictureTargets are the targets of a model that makes pictures. They share their
 // health with every other request.
 func PictureTargets(m *Model) []*image.Target {
 	list := make([]*image.Target, len(m.Targets))
@@ -17,8 +17,7 @@ func PictureTargets(m *Model) []*image.Target {
 	return list
 }
 
-// usual are requests for the format that is the default, of the types of models
-// that have the choice.
+// usual are requests for the default format, by type of models with a choice.
 var usual = map[string]image.Job{
 	"image":   {Kind: image.Generate, Count: 1, Format: picture.WebP},
 	"inpaint": {Kind: image.Edit, Count: 1, Format: picture.WebP, Inputs: make([]image.Input, 1)},

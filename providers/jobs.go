@@ -7,8 +7,8 @@ import (
 	"farebox/proxy"
 )
 
-// takesJobs is what the catalog does for models of one kind of jobs: their targets get
-// what takes orders there.
+// takesJobs is the capability of models of one kind of jobs: each target gets its queue
+// adapter.
 func takesJobs(kind *config.JobKind) capability {
 	target := func(t *Target, options map[string]string) {
 		u := t.Upstream
@@ -23,7 +23,7 @@ func takesJobs(kind *config.JobKind) capability {
 	}}
 }
 
-// members writes the members of a record, but for switches of which the operator said nothing.
+// members writes the members of a record, without switches that the config does not set.
 func (w *writer) members(list []config.Member) {
 	for _, m := range list {
 		switch v := m.Value.(type) {
@@ -58,7 +58,7 @@ func (w *writer) members(list []config.Member) {
 	}
 }
 
-// JobTargets are those of a model that takes jobs. They share their health with every
+// JobTargets are the targets of a model that takes jobs. They share their health with every
 // other request.
 func JobTargets(m *Model) []*queue.Target {
 	list := make([]*queue.Target, 0, len(m.Targets))
@@ -84,8 +84,8 @@ func (c *Catalog) JobModel(upstream, name string, kind *config.JobKind) string {
 }
 
 // NewQueue makes the engine of jobs. catalog is the one that is in use when it is called;
-// hook is where an upstream may report a change of a job, nil: nowhere; most bounds what
-// was made, in bytes.
+// hook gives the URL at which an upstream may report a change of a job, may be nil; most
+// bounds a result, in bytes.
 func NewQueue(p *proxy.Proxy, c config.Fetch, catalog func() *Catalog, hook func(id string) string,
 	most int64) *queue.Engine {
 	return queue.New(queue.Options{

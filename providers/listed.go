@@ -24,7 +24,7 @@ const (
 )
 
 // ListModels asks an upstream for its models, which is free. It knows the lists of OpenAI, Anthropic, Gemini, vLLM and
-// OpenRouter, and what Ollama says of each model. What the server does not say is zero.
+// OpenRouter, and Ollama's details of each model. Members that the server omits are zero.
 func ListModels(u *config.Upstream) ([]prices.Model, error) {
 	o := targetOptions(u)
 	a, err := newAsker(o.BaseURL, u.CAFile, u.Timeouts.Connect, o.Headers)
@@ -49,7 +49,7 @@ func ListModels(u *config.Upstream) ([]prices.Model, error) {
 		err = a.misplaced(u, status)
 	}
 	if err == nil {
-		_, err = judged(status, body, a.headers)
+		_, err = statusResult(status, body, a.headers)
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +112,8 @@ func listedModel(e gjson.Result) prices.Model {
 // listedName is a model's name that a config can have.
 var listedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
 
-// askOllama adds what an Ollama server says of its models. Other servers have no such endpoint.
+// askOllama adds the details of models at an Ollama server. Other servers have no such
+// endpoint.
 func (a *asker) askOllama(list []prices.Model) {
 	at := *a
 	at.base = strings.TrimSuffix(strings.TrimSuffix(a.base, "/v1"), "/")

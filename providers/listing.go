@@ -8,14 +8,14 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Types are the values of ?type= (addendum 7.1) in alphabetical order: all that are served,
-// and two views: `all`, and `code` for text models that are made for code.
+// Types are the values of ?type= (addendum 7.1) in alphabetical order: all types, and two
+// views: `all`, and `code` for text models that are made for code.
 var Types = slices.Sorted(slices.Values(append(config.ModelTypes(), "all", "code")))
 
 // listing holds the complete bodies of the catalog's endpoints, by type.
 type listing struct {
 	models, traits, aliases map[string][]byte
-	until                   time.Time // when the next model is removed; zero: none will be
+	until                   time.Time // when the next model is removed; zero: never
 }
 
 // List is the body of GET /models?type= (addendum 7.1). Types without models
@@ -34,7 +34,7 @@ func (c *Catalog) ListOf(typ string, now time.Time, may func(*config.Model) bool
 	return c.listModels(typ, now, may), true
 }
 
-// Find is the model of an id or alias; nil: none is offered under that name.
+// Find is the model of an id or alias; nil if there is no such model.
 func (c *Catalog) Find(name string, now time.Time) *Model {
 	if m := c.names[name]; m != nil && !removed(m, now) {
 		return m

@@ -7,8 +7,8 @@ import (
 	"farebox/providers/health"
 )
 
-// Watch has f told of every change of a target's health from here on, in place
-// of the one called before. f must not block.
+// Watch calls f for every change of a target's health from here on, in place of an earlier
+// f. f must not block.
 func (c *Catalog) Watch(f func(t *Target, change health.Change)) {
 	for _, m := range c.models {
 		for _, t := range m.Targets {

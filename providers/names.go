@@ -5,7 +5,7 @@ import (
 	"farebox/providers/chat/openai"
 )
 
-// The catalog's own words for what package dialect defines.
+// The catalog's names of the types of package dialect.
 type (
 	// Model is one model of the catalog.
 	Model = dialect.Model
@@ -15,5 +15,5 @@ type (
 	Upstream = dialect.Upstream
 )
 
-// NewBodyMeter reads a large answer that is relayed as it comes.
+// NewBodyMeter reads a large answer that is relayed as it arrives.
 func NewBodyMeter(c *dialect.Chat, t *Target) dialect.Stream { return openai.NewBodyMeter(c, t) }

@@ -10,14 +10,14 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// capability is what the catalog does for one type of models.
+// capability is the catalog's work for one type of models.
 type capability struct {
-	// offer takes out of the Spec what requests ask for; target reads a target's
-	// options. Either may be missing.
+	// offer copies the Spec's values for requests; target reads a target's options. Either
+	// may be missing.
 	offer  func(m *Model)
 	target func(t *Target, options map[string]string)
-	// head and record write what only records of the type have. upscale is the
-	// price of the model that enlarges what image models make; nil if absent.
+	// head and record write the members of this type alone. upscale is the price of the
+	// model that enlarges images; nil if absent.
 	head   func(w *writer, m *config.Model)
 	record func(w *writer, m *config.Model, upscale *config.ImagePrice)
 }
@@ -93,7 +93,7 @@ func appendRecord(b []byte, m *Model, brand string, upscale *config.ImagePrice) 
 	w.text("modelSource", c.Source)
 	w.text("privacy", c.Privacy)
 	w.flag("offline", c.Offline)
-	// beta would close the model to all but beta users, whom we do not know.
+	// beta would close the model to all but beta users, and we cannot tell these apart.
 	w.flag("beta", false)
 	w.flag("betaModel", c.Beta)
 	if c.Uncensored {
@@ -145,7 +145,7 @@ func (w *writer) capabilities(chat *config.Chat) {
 	w.close()
 }
 
-// The defaults of interface.md, Chat, where the operator names none of the model.
+// The defaults of interface.md, Chat, for models without their own in the config.
 var usualTemperature, usualTopP config.Decimal = "0.7", "1.0"
 
 func (w *writer) constraints(c *config.Constraints) {

@@ -37,8 +37,7 @@ var imageTypes = map[string]capability{
 		}},
 }
 
-// generating writes what only records of models that make pictures have
-// (addendum 7.4).
+// generating writes the members of models that make pictures alone (addendum 7.4).
 func (w *writer) generating(i *config.Image) {
 	c := &i.Constraints
 	w.open("constraints")
@@ -63,7 +62,7 @@ func (w *writer) generating(i *config.Image) {
 	w.optimizing(i)
 }
 
-// editing writes what only records of models that edit have.
+// editing writes the members of models that edit alone.
 func (w *writer) editing(i *config.Image) {
 	c := &i.Constraints
 	w.optimizing(i)
@@ -94,7 +93,7 @@ func (w *writer) choices(list, standard string, values []string, value string) {
 }
 
 // imagePricing writes the prices: free are those of a model that costs nothing,
-// upscale those of what enlarges its pictures.
+// upscale those of enlarging its pictures.
 func (w *writer) imagePricing(i *config.Image, free *config.ImagePrice, upscale map[string]config.Each) {
 	p := i.Price
 	if p.Free {

@@ -9,18 +9,18 @@ import (
 
 // soundTypes are the types of models of sound that answer at once.
 var soundTypes = map[string]capability{
-	"tts": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+	"tts": {target: soundTarget, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		w.speaking(m.Spec.(*config.Speech))
 	}},
-	"asr": {target: sounding, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
+	"asr": {target: soundTarget, record: func(w *writer, m *config.Model, _ *config.ImagePrice) {
 		w.open("pricing")
 		w.each("per_audio_second", m.Spec.(*config.Transcription).Price.PerAudioSecond)
 		w.close()
 	}},
 }
 
-// sounding gives a target of a model of sound what it speaks.
-func sounding(t *Target, options map[string]string) {
+// soundTarget gives a target of a sound model the adapters of its dialect.
+func soundTarget(t *Target, options map[string]string) {
 	u := t.Upstream
 	speaks := dialects[u.Config.Spoken()]
 	cloner, _ := speaks.speaker.(audio.Cloner)
@@ -31,7 +31,7 @@ func sounding(t *Target, options map[string]string) {
 	}
 }
 
-// SoundTargets are those of a model of sound, in the order of m.Targets. They share
+// SoundTargets are the targets of a sound model, in the order of m.Targets. They share
 // their health with every other request.
 func SoundTargets(m *Model, list []*audio.Target) []*audio.Target {
 	for _, t := range m.Targets {
@@ -40,7 +40,7 @@ func SoundTargets(m *Model, list []*audio.Target) []*audio.Target {
 	return list
 }
 
-// speaking writes what only records of models that speak have (addendum 7.3, 7.4).
+// speaking writes the members of models that speak alone (addendum 7.3, 7.4).
 func (w *writer) speaking(s *config.Speech) {
 	w.texts("voices", s.Voices)
 	w.text("default_voice", s.DefaultVoice)
@@ -55,7 +55,7 @@ func (w *writer) speaking(s *config.Speech) {
 		w.number("retention_days", int64(c.Retention/(24*time.Hour)))
 		w.close()
 	}
-	// A hint that is not followed is not told of.
+	// A hint that is not followed is not listed.
 	for _, hint := range [...]struct {
 		name string
 		on   bool

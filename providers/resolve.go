@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Match is how a model's name was found.
+// Match is the way in which a model's name was found.
 type Match uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	Trait
 	// Remapped: the named model was removed, another one takes its calls.
 	Remapped
-	// Gone: the named model was removed and none takes its calls: 410.
+	// Gone: the named model was removed and has no successor: 410.
 	Gone
 )
 
@@ -46,7 +46,7 @@ func (c *Catalog) name() {
 	}
 }
 
-// Resolve finds the model of a type that a client means (addendum 7.6): by id,
+// Resolve finds the model of a type by a client's name (addendum 7.6): by id,
 // compatibility alias or trait; a removed model's successor takes its calls.
 // The model is nil with NotFound, OtherType and Gone.
 func (c *Catalog) Resolve(name []byte, typ string) (*Model, Match) {
@@ -77,8 +77,8 @@ func (c *Catalog) Named(name []byte, typ string) bool {
 	return m != nil
 }
 
-// Default is the model of a type that serves requests which name none: the one
-// with the trait `default`, else the first that is there; nil if absent.
+// Default is the model of a type for requests that do not name a model: the one with the
+// trait `default`, else the first that is there; nil if absent.
 func (c *Catalog) Default(typ string) *Model {
 	if m := c.traits[typ]["default"]; m != nil && !removed(m, c.clock()) {
 		return m
@@ -91,13 +91,13 @@ func (c *Catalog) Default(typ string) *Model {
 	return nil
 }
 
-// removed says that a model's time is over (addendum 20).
+// removed says that a model has been removed (addendum 20).
 func removed(m *Model, now time.Time) bool {
 	d := m.Config.Deprecation
 	return d != nil && !d.RemovesAt.IsZero() && !now.Before(d.RemovesAt)
 }
 
-// successor is the model that takes the calls of a removed one; nil: none.
+// successor is the model that takes the calls of a removed one; nil if absent.
 func (c *Catalog) successor(m *Model) *Model {
 	d := m.Config.Deprecation
 	if !d.AutoRemap {

@@ -18,13 +18,13 @@ import (
 type Options struct {
 	URL       string   // base address of the gateway's API
 	Keys      []string // of ordinary customers
-	Attacker  string   // key of the attacker, who is a customer, too
+	Attacker  string   // key of the attacker, also a customer
 	Model     string
-	RPC       string // network for JSON-RPC; empty: none
-	Voice     string // model for speech; empty: none
-	Ear       string // model for transcriptions; empty: none
-	Song      string // model for music; empty: none
-	Strict    string // chat model whose answers the gateway checks against their schema; empty: none
+	RPC       string // network for JSON-RPC; may be empty
+	Voice     string // model for speech; may be empty
+	Ear       string // model for transcriptions; may be empty
+	Song      string // model for music; may be empty
+	Strict    string // chat model whose answers the gateway checks against their schema; may be empty
 	Documents bool   // the gateway reads documents
 	// Pages says that the gateway fetches pages from 127.0.0.0/8, where they are served.
 	Pages bool
@@ -78,7 +78,7 @@ type Result struct {
 	AfterBytes int64     `json:"after_rss_bytes,omitempty"` // at the end of the recovery
 }
 
-// arena is what attackers know of the gateway.
+// arena is the attackers' knowledge of the gateway.
 type arena struct {
 	o       *Options
 	base    *url.URL
@@ -127,7 +127,7 @@ func (o *Options) check() (*arena, error) {
 	return a, nil
 }
 
-// Run goes through the phases.
+// Run runs the phases.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	a, err := o.check()
 	if err != nil {

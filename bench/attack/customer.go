@@ -17,11 +17,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Customers are what the ordinary customers of one phase experienced.
+// Customers are the results of the ordinary customers in one phase.
 type Customers struct {
 	Sent     int64            `json:"sent"`
 	Answered int64            `json:"answered"` // rightly
-	Astray   int64            `json:"astray"`   // answered with what was another's
+	Astray   int64            `json:"astray"`   // answered with another customer's content
 	Share    float64          `json:"answered_share"`
 	P50Ms    float64          `json:"p50_ms"`
 	P99Ms    float64          `json:"p99_ms"`
@@ -31,8 +31,8 @@ type Customers struct {
 	Kinds []Kind `json:"kinds,omitempty"`
 }
 
-// Kind is what became of one kind of ordinary requests. Its latency counts from when a
-// request was sent, so that none includes the wait of a customer for another kind.
+// Kind is the results of one kind of ordinary requests. Its latency counts from when a
+// request was sent, so that it never includes the wait of a customer for another kind.
 type Kind struct {
 	Name     string  `json:"name"`
 	Sent     int64   `json:"sent"`
@@ -44,7 +44,7 @@ type Kind struct {
 	took []time.Duration
 }
 
-// crowd are the ordinary customers while they are at it.
+// crowd is the ordinary customers during a phase.
 type crowd struct {
 	*arena
 	kinds   []kind
@@ -74,9 +74,8 @@ func (c *crowd) stop() {
 	}
 }
 
-// run lets every customer send at its rate for some time. Latency counts from
-// when a request should have been sent, so that one that waits for the last
-// answer shows how long it waited.
+// run lets every customer send at its rate for some time. Latency counts from when a
+// request should have been sent, so that it includes the wait for the last answer.
 func (c *crowd) run(ctx context.Context, length time.Duration) Customers {
 	c.mu.Lock()
 	c.sum, c.took = Customers{Errors: map[string]int64{}, Kinds: make([]Kind, len(c.kinds))}, c.took[:0]
@@ -124,8 +123,8 @@ func percentiles(took []time.Duration) (p50, p99, most float64) {
 	return ms(n / 2), ms(n * 99 / 100), ms(n - 1)
 }
 
-// one sends a request that only this customer sends, and looks for its own
-// answer.
+// one sends a request that only this customer sends, and checks that the answer
+// is its own.
 func (c *crowd) one(ctx context.Context, customer, n int, due time.Time) {
 	mark := fmt.Sprintf("m%dn%dr%d", customer, n, rand.Uint32())
 	at := (customer + n) % len(c.kinds)
@@ -196,7 +195,7 @@ func (c *crowd) post(ctx context.Context, customer int, path string, body []byte
 	return res, nil
 }
 
-// unwrapped leaves out the address, so that errors of a kind count together.
+// unwrapped drops the address, so that errors of a kind count together.
 func unwrapped(err error) error {
 	for {
 		u, ok := err.(interface{ Unwrap() error })

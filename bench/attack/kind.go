@@ -11,7 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// kind is one kind of ordinary requests. do gives the mark that the answer has.
+// kind is one kind of ordinary requests. do gives the mark in the answer.
 type kind struct {
 	name  string
 	needs func(o *Options) string // as of a Round
@@ -67,7 +67,7 @@ func marked(text, mark string) string {
 	return clipped(text)
 }
 
-// contentOf is what a whole chat answer says.
+// contentOf is the text of a whole chat answer.
 func contentOf(b []byte) string { return gjson.GetBytes(b, "choices.0.message.content").Str }
 
 // whole is post with all of the answer's body.
@@ -80,7 +80,7 @@ func (c *crowd) whole(ctx context.Context, customer int, path string, body []byt
 	return io.ReadAll(res.Body)
 }
 
-// longText makes a body of 20 KB, for which servers often take another path.
+// longText makes a body of 20 KB, which servers often handle in another way.
 var longText = strings.Repeat(" the small river moves past old stone houses", 460)
 
 func (c *crowd) chat(ctx context.Context, customer int, mark string, stream, large bool) (string, error) {

@@ -21,17 +21,17 @@ import (
 type Round struct {
 	Name string
 	What string // in a sentence
-	// Rate is how many a second when nothing else is said.
+	// Rate is the default number a second.
 	Rate float64
 	// open is how long a socket is kept; 0: until its answer.
 	open time.Duration
 	most int // sockets at once
 	// drip reads the answer drop by drop for as long.
 	drip time.Duration
-	// gone is after how long the client leaves; 0: it stays.
+	// gone is the time after which the client leaves; 0: it stays.
 	gone time.Duration
 	do   func(a *attacker) []byte
-	// needs is the model or network that it cannot do without; nil: none.
+	// needs is the model or network that it cannot do without; may be nil.
 	needs func(o *Options) string
 	// crowds says that many unpaid accounts can do it, too.
 	crowds bool
@@ -55,13 +55,14 @@ const (
 	longSpeech  = 4000 // characters
 )
 
-// Rounds are all attacks of one customer or stranger. AllRounds has those of crowds and on the operators' API, too.
+// Rounds are all attacks of one client, with or without a key. AllRounds has those of crowds and on the operators'
+// API, too.
 var (
 	Rounds    = slices.Concat(Lies, takings)
 	AllRounds = slices.Concat(Rounds, crowded(), onDesk)
 )
 
-// Lies are rounds that say what is not so.
+// Lies are rounds with false statements.
 var Lies = []Round{
 	{Name: "dots", What: "a member's name of a million dots, which errors echo", Rate: 2, do: func(a *attacker) []byte {
 		return a.post("/image/generate", a.o.Attacker, fmt.Appendf(nil, `{"prompt":"x",%q:1}`, strings.Repeat(".", manyDots)))
@@ -134,7 +135,7 @@ var Lies = []Round{
 		}},
 }
 
-// RoundsNamed finds rounds by name; none given: all for which o has what they need.
+// RoundsNamed finds rounds by name; no names: all rounds whose needs o meets.
 func RoundsNamed(names []string, o *Options) ([]Round, error) {
 	var list []Round
 	can := func(r *Round) bool { return r.needs == nil || r.needs(o) != "" }
@@ -173,7 +174,7 @@ func RoundsNamed(names []string, o *Options) ([]Round, error) {
 	return list, nil
 }
 
-// Assault is what came of a round.
+// Assault is the outcome of a round.
 type Assault struct {
 	Name    string           `json:"name"`
 	Rate    float64          `json:"rate"`
@@ -238,7 +239,7 @@ func (a *arena) prefix() string {
 	return ""
 }
 
-// run sends at the round's rate until ctx ends, and waits for what is open.
+// run sends at the round's rate until ctx ends, and waits for open requests.
 func (a *attacker) run(ctx context.Context) Assault {
 	most := a.round.most
 	if most == 0 {
@@ -318,7 +319,7 @@ func (a *attacker) send(ctx context.Context) (status string, size int64) {
 		return "left", 0
 	}
 	if a.round.open > 0 {
-		// Hold the socket; of an answer only the head is read.
+		// Hold the socket; only the head of an answer is read.
 		if res, err := http.ReadResponse(in, nil); err == nil {
 			wait(ctx, a.round.open)
 			return fmt.Sprint(res.StatusCode), 0

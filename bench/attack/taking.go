@@ -26,9 +26,10 @@ func (o *Options) strict() string    { return o.Strict }
 const (
 	manyCells  = 3_000_000
 	slowLevels = 18
-	// keptText is what a kept RPC answer is made of.
+	// keptText is the size of the text in a cached RPC answer.
 	keptText = 16 << 10
-	// largeText is what each of largeCalls calls of a batch has its node repeat.
+	// largeText is the size of the text that the node repeats for each of largeCalls calls
+	// of a batch.
 	largeText  = 300 << 10
 	largeCalls = 3
 	dripWindow = 4 << 10
@@ -36,7 +37,7 @@ const (
 	slowUpload = 1_000_000
 )
 
-// takings are rounds that take what all customers share.
+// takings are rounds that use up resources of all customers.
 var takings = []Round{
 	{Name: "refused_keys", What: "requests with an Idempotency-Key of accounts without money", Rate: 2000,
 		needs: (*Options).poor, crowds: true, do: func(a *attacker) []byte {
@@ -143,7 +144,7 @@ func strictBody(model, answer, schema string) []byte {
 		`"json_schema":{"name":"n","strict":true,"schema":%s}}}`, model, "[[sim echo="+answer+"]] hello", schema)
 }
 
-// dripFrom reads a little now and then.
+// dripFrom reads a few bytes now and then.
 func (a *attacker) dripFrom(ctx context.Context, from io.Reader) (size int64) {
 	drop := make([]byte, 64)
 	for end := time.Now().Add(a.round.drip); time.Now().Before(end) && ctx.Err() == nil; wait(ctx, dripEvery) {

@@ -50,7 +50,7 @@ type Failure struct {
 	Reason    string `json:"reason"`
 }
 
-// Machine says what the figures were measured on.
+// Machine describes the machine of the measurements.
 type Machine struct {
 	Model   string `json:"model"`
 	Kernel  string `json:"kernel"`
@@ -80,7 +80,7 @@ const settleTime = 150 * time.Millisecond
 const longest = 30 * time.Second
 
 // Run measures everything and gives the comparison, also when ctx ends early
-// (with what there is by then and ctx's error). Comparison.Failed names the
+// (with the results until then and ctx's error). Comparison.Failed names the
 // measurements that failed.
 func Run(ctx context.Context, o Options) (*Comparison, error) {
 	if err := o.check(); err != nil {
@@ -148,7 +148,7 @@ func (c *Comparison) Contenders() []string {
 	return list
 }
 
-// plan walks through the steps of a comparison and tells how far it is.
+// plan lists the steps of a comparison and tracks its progress.
 type plan struct {
 	o    Options
 	l    *lab
@@ -158,7 +158,7 @@ type plan struct {
 	done float64
 }
 
-// What the steps without a fixed length take, for the progress bar.
+// Durations of the steps without a fixed length, for the progress bar.
 const (
 	memorySeconds = 24
 	abortSeconds  = 4
@@ -384,7 +384,7 @@ func (p *plan) memory(ctx context.Context, gateways map[string]*gateway) error {
 	return nil
 }
 
-// stopAll is for what is measured afresh: a used gateway keeps memory.
+// stopAll is for steps that need fresh processes: a used gateway keeps memory.
 func stopAll(gateways map[string]*gateway) {
 	for name, g := range gateways {
 		g.stop()
@@ -431,7 +431,7 @@ func (c *Comparison) figures(scenario, name string) (Figures, bool) {
 	return Figures{}, false
 }
 
-// notes adds what a reader must know to trust the figures.
+// notes adds the facts that a reader needs to trust the figures.
 func (c *Comparison) notes() {
 	for _, f := range c.Failed {
 		if f.Reason == errNotStarted.Error() {

@@ -11,10 +11,9 @@ import (
 	"farebox/bench/upstream"
 )
 
-// Everything the comparison knows of farebox's command line and config is in
-// this file. All that a paying customer gets is on: authentication, limits
-// (of the tier without any), hold, meter, settlement, journal. No limit refuses
-// the bench's key, whatever it sends.
+// Everything the comparison knows of farebox's command line and config is in this file. All
+// that a paying customer gets is on: authentication, limits (of the tier without any),
+// hold, meter, settlement, journal. No limit refuses the bench's key at any load.
 const (
 	fareboxHead = `listen: %s
 store: %s

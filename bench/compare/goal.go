@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Goal is one of the design's figures beside what this run gave.
+// Goal is one of the design's figures beside the one of this run.
 type Goal struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

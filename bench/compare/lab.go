@@ -9,8 +9,8 @@ import (
 	"farebox/bench/upstream"
 )
 
-// lab is the bench everything stands on: a temporary folder, the simulated
-// upstream, and which processor is whose.
+// lab is the set-up of all measurements: a temporary folder, the simulated upstream, and
+// the assignment of processors.
 type lab struct {
 	exe          string // this program, which is also upstream, relay and farebox
 	dir          string
@@ -30,7 +30,7 @@ type gateway struct {
 	key       string
 	processes []*process
 	dir       string // of farebox: its config and store
-	rival     *Rival // nil: none
+	rival     *Rival // may be nil
 }
 
 // starters make contenders afresh; the memory scenario needs unused ones.

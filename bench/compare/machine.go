@@ -23,7 +23,7 @@ func commit() (revision string) {
 	return revision
 }
 
-// hardware reads processor and kernel names where the system tells them.
+// hardware reads processor and kernel names where the system has them.
 func hardware() (model, kernel string) {
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for _, line := range strings.Split(string(b), "\n") {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// nginxConf is a plain reverse proxy with what an operator would set for model
-// traffic: kept connections on both sides, answers passed on unbuffered, no
-// access log. Request bodies up to the last argument stay in memory, larger ones
-// go through a file, which is how nginx is usually run.
+// nginxConf is a plain reverse proxy with an operator's usual settings for model traffic:
+// kept connections on both sides, answers passed on unbuffered, no access log. Request
+// bodies up to the last argument stay in memory, larger ones go through a file, which is
+// how nginx is usually run.
 const nginxConf = `daemon off;
 worker_processes 1;
 worker_rlimit_nofile 65536;

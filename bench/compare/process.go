@@ -69,7 +69,7 @@ func (p *process) ready(addr string) error {
 	return fmt.Errorf("cannot use %s: it did not listen on %s within %v: %s", p.name, addr, startLimit, p.said())
 }
 
-// said is the end of what the process printed.
+// said is the end of the process's output.
 func (p *process) said() string {
 	b, _ := os.ReadFile(p.log)
 	b = bytes.TrimSpace(b)
@@ -92,7 +92,7 @@ func (p *process) end(limit time.Duration) {
 	}
 }
 
-// tool runs a short command to its end and gives what it printed.
+// tool runs a short command to its end and gives its output.
 func tool(dir string, argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), toolLimit)
 	defer cancel()
@@ -106,7 +106,7 @@ func tool(dir string, argv ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// freeAddress is a loopback address nobody listens on at the moment.
+// freeAddress is a loopback address that is free at the moment.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

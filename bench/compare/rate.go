@@ -10,8 +10,8 @@ import (
 	"farebox/bench/load"
 )
 
-// Rate is the latency of 1 KB chat requests that arrive at a constant rate, whatever becomes of
-// earlier ones. It counts from the time at which a request was due.
+// Rate is the latency of 1 KB chat requests that arrive at a constant rate, even if earlier
+// ones are not answered yet. It counts from the time at which a request was due.
 type Rate struct {
 	Wanted     float64 `json:"rate"`
 	PerSecond  float64 `json:"requests_per_second"` // answered
@@ -101,7 +101,7 @@ func kept(rates []Rate) (last Rate) {
 	return last
 }
 
-// at is what a contender showed at a rate that it kept up with.
+// at is the result of a contender at a rate that it kept up with.
 func (c *Comparison) at(name string, rate float64) (Rate, bool) {
 	for _, r := range c.Rates[name] {
 		if r.Wanted == rate && !r.Saturated {

@@ -103,7 +103,7 @@ func (r *Rival) start(l *lab) (*gateway, error) {
 		g.answers(), p.said())
 }
 
-// answers tells whether a chat request succeeds.
+// answers checks that a chat request succeeds.
 func (g *gateway) answers() error {
 	req, err := g.request(jsonModel, false)
 	if err != nil {
@@ -121,7 +121,7 @@ func (g *gateway) answers() error {
 	return nil
 }
 
-// traffic is a load for this gateway. Streams: answers are passed on as they come.
+// traffic is a load for this gateway. Streams: answers are passed on as they arrive.
 func (g *gateway) traffic(o load.Options, streams bool) load.Options {
 	o.URL, o.Key, o.PIDs = g.address(streams), g.key, g.pids(streams)
 	if g.rival != nil {

@@ -13,7 +13,7 @@ import (
 	"farebox/bench/upstream"
 )
 
-// Large is what answers of 100 MB to blockchain calls cost a gateway.
+// Large is the cost of answers of 100 MB to blockchain calls at a gateway.
 type Large struct {
 	Answers      int     `json:"answers"` // one after the other; medians of them
 	FirstByteMs  float64 `json:"first_byte_ms"`

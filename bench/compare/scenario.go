@@ -13,14 +13,14 @@ type Scenario struct {
 	Name    string
 	Title   string
 	Load    load.Options // URL, Key and PIDs are filled in per contender
-	Unit    string       // what CPU is counted per: request or event
+	Unit    string       // the unit that CPU is counted per: request or event
 	Warmup  time.Duration
 	Measure time.Duration
 	Direct  bool   // also measured without a gateway
 	Path    string // below a contender's address; default: chat
 	Ours    string // farebox's own path, where it has another
 	Bodies  bool   // large bodies: nginx also with buffers for them
-	Streams bool   // answers are passed on as they come, though they are not events
+	Streams bool   // answers are passed on as they arrive, though they are not events
 	Rounds  int
 	// Body makes Load.Body where that is large: the command line asks for the
 	// names of scenarios in every process.

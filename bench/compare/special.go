@@ -14,7 +14,7 @@ import (
 	"farebox/bench/load"
 )
 
-// Memory is what open streams cost a gateway.
+// Memory is the cost of open streams at a gateway.
 type Memory struct {
 	Streams     int           `json:"streams"`
 	Open        int64         `json:"open"`           // of them at the upstream

@@ -16,7 +16,7 @@ import (
 	"farebox/bench/load"
 )
 
-// Start is how long farebox takes to start with so many keys in its store, and what it has in memory then.
+// Start is the time that farebox takes to start with so many keys in its store, and its memory then.
 type Start struct {
 	Keys      int     `json:"keys"`
 	AnswerMs  float64 `json:"answer_ms"` // from the start to the answer of a chat request; median

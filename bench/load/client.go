@@ -28,8 +28,7 @@ var (
 	lineEnd      = []byte("\r\n")
 )
 
-// Conn is one HTTP/1.1 connection with one request at a time. What its server sends is read into one
-// buffer, and never kept.
+// Conn is one HTTP/1.1 connection with one request at a time. Answers are read into one buffer, and never kept.
 type Conn struct {
 	nc       net.Conn
 	buf      []byte
@@ -86,7 +85,7 @@ func (c *Conn) Head() (status int, err error) {
 	return c.status, err
 }
 
-// Body reads the rest of an answer; each part goes to take, whose error ends it.
+// Body reads the rest of an answer; take gets each part, and its error ends it.
 func (c *Conn) Body(take func(part []byte) error) error { return c.body(take) }
 
 func (c *Conn) send(request []byte, now time.Time) error {
@@ -96,7 +95,7 @@ func (c *Conn) send(request []byte, now time.Time) error {
 	return named(err)
 }
 
-// extend moves the deadline when it has come a step closer.
+// extend moves the deadline when it is a step closer.
 func (c *Conn) extend(now time.Time) {
 	if want := now.Add(c.timeout); want.Sub(c.deadline) > deadlineStep {
 		c.deadline = want.Add(deadlineStep)
@@ -126,7 +125,7 @@ func (c *Conn) fill() error {
 	return named(err)
 }
 
-// named turns the usual ends of a connection into errors of ours.
+// named turns the usual ends of a connection into errors of this package.
 func named(err error) error {
 	switch {
 	case err == nil:
@@ -208,7 +207,7 @@ func (c *Conn) parseC(line []byte) {
 	}
 }
 
-// body reads the answer to its end; each part goes to take when given.
+// body reads the answer to its end; take, when given, gets each part.
 func (c *Conn) body(take func([]byte) error) error {
 	switch {
 	case c.chunked:
@@ -255,8 +254,8 @@ func (c *Conn) sized(n int64, take func([]byte) error) error {
 	}
 }
 
-// chunks removes the transfer coding. The payload of one read is handed over
-// chunk by chunk, which a reader that counts events does not mind.
+// chunks removes the transfer coding. The payload of one read is handed over chunk by
+// chunk; readers that count events allow that.
 func (c *Conn) chunks(take func([]byte) error) error {
 	for {
 		line := -1

@@ -68,7 +68,7 @@ type run struct {
 	clients map[*Conn]struct{}
 }
 
-// Run sends requests as the options say and gives what was measured. An error
+// Run sends requests as the options say and gives the measurements. An error
 // means that nothing could be measured; errors of single requests are counted
 // in the result.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -150,8 +150,7 @@ func prepare(o Options) (*run, error) {
 	return r, nil
 }
 
-// probe makes one connection, so that a wrong address is an error and not a
-// run full of them.
+// probe makes one connection, so that a wrong address is one error before the run.
 func (r *run) probe() error {
 	c, err := r.dial()
 	if err != nil {
@@ -214,7 +213,7 @@ func (r *run) wait(ctx context.Context, d time.Duration, what string) {
 	}
 }
 
-// waitLeast lets the measured time go on until enough of the requests that were begun in
+// waitLeast extends the measured time until enough of the requests that were begun in
 // it have ended: on a busy machine a large answer may take longer than all of it.
 func (r *run) waitLeast(ctx context.Context) {
 	enough := func() bool {
@@ -262,8 +261,8 @@ func requestBytes(host, path string, o Options) []byte {
 	return append([]byte(head), body...)
 }
 
-// chatBody is a chat request of the wanted size. The model and stream members
-// come first, so that a simulated upstream finds them without a parse.
+// chatBody is a chat request of the wanted size. The model and stream members are first, so
+// that a simulated upstream finds them without a parse.
 func chatBody(o Options) []byte {
 	head := `{"model":"` + o.Model + `","stream":`
 	if o.Stream {
@@ -305,7 +304,7 @@ func (r *run) drop(c *Conn) {
 	r.mu.Unlock()
 }
 
-// closeAll ends what is still under way after the measured time.
+// closeAll ends requests that are still under way after the measured time.
 func (r *run) closeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -314,7 +313,7 @@ func (r *run) closeAll() {
 	}
 }
 
-// Each calls do for 1 to n, so many at once, until ctx ends. worker counts those who call it, from 0.
+// Each calls do for 1 to n, so many at once, until ctx ends. worker numbers the callers, from 0.
 func Each(ctx context.Context, n, atOnce int, do func(worker, i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// pacer releases arrivals at a constant rate, whatever becomes of them. An
+// pacer releases arrivals at a constant rate, independent of their outcome. An
 // arrival is the time from which its latency counts.
 type pacer struct {
 	due      chan time.Time
@@ -32,8 +32,8 @@ func newPacer(rate float64) (*pacer, error) {
 	return p, nil
 }
 
-// shortestSleep lets arrivals above 20,000 a second come in small groups
-// instead of costing a timer each.
+// shortestSleep releases arrivals above 20,000 a second in small groups instead of a timer
+// each.
 const shortestSleep = 50 * time.Microsecond
 
 func (p *pacer) run(rate float64) {
@@ -58,7 +58,7 @@ func (p *pacer) run(rate float64) {
 	}
 }
 
-// release lets one arrival go. Its latency counts from when it was meant to
+// release releases one arrival. Its latency counts from when it was meant to
 // be sent; up to a millisecond of lateness is the timer's own and is not the
 // server's latency.
 func (p *pacer) release(intended, now time.Time) {
@@ -82,7 +82,7 @@ func (p *pacer) stop() {
 	p.done.Wait()
 }
 
-// unsent empties the queue: these arrivals waited for a connection in vain.
+// unsent empties the queue: these arrivals never got a connection.
 func (p *pacer) unsent() int64 {
 	n := p.missed.Load()
 	for range p.due {

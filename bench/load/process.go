@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Usage is what the watched processes used in the measured time.
+// Usage is the resource usage of the watched processes in the measured time.
 type Usage struct {
 	PIDs         []int   `json:"pids"`
 	CPUSeconds   float64 `json:"cpu_seconds"`
@@ -87,7 +87,7 @@ func (u *Usage) per(requests, events int64) *Usage {
 	return u
 }
 
-// CheckPIDs says what is wrong with a pid before a run depends on it.
+// CheckPIDs reports a wrong pid before a run depends on it.
 func CheckPIDs(pids ...int) error {
 	for _, pid := range pids {
 		if _, err := os.Stat("/proc/self/stat"); err != nil {
@@ -111,7 +111,7 @@ func RSS(pids ...int) int64 {
 }
 
 // PSS is the memory of processes and their children in which a page that several
-// processes share counts in parts; 0 where the system does not tell.
+// processes share counts in parts; 0 where the system does not report it.
 func PSS(pids ...int) (sum int64) {
 	for _, pid := range family(pids) {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

@@ -18,7 +18,7 @@ const (
 	maxSeconds = 24 * 3600
 )
 
-// recorder collects what the workers of one shard see.
+// recorder collects the measurements of one shard's workers.
 type recorder struct {
 	requests atomic.Int64 // for the progress line
 	failed   atomic.Int64
@@ -96,7 +96,7 @@ func (r *recorder) abort(counts bool) {
 	r.aborted++
 }
 
-// seen is what one read of a stream brought; -1: not known.
+// seen describes one read of a stream; -1: not known.
 type seen struct {
 	events            int
 	first, gap, delay time.Duration

@@ -9,7 +9,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what one run measured.
+// Result is the result of one run.
 type Result struct {
 	Name        string    `json:"name,omitempty"`
 	URL         string    `json:"url"`
@@ -68,7 +68,7 @@ type Distribution struct {
 	Curve  [][2]float64 `json:"curve,omitempty"` // percentile, µs
 }
 
-// curvePoints are the percentiles of a plot; further nines come below.
+// curvePoints are the percentiles of a plot.
 var curvePoints = []float64{0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.9, 99.95,
 	99.99, 99.999, 100}
 

@@ -17,7 +17,7 @@ type worker struct {
 	startIn time.Duration
 	conn    *Conn
 	window  window
-	busy    atomic.Int64 // Unix nanoseconds since when a request is under way; 0: none
+	busy    atomic.Int64 // Unix nanoseconds since when a request is under way; 0: idle
 }
 
 // ownLateness is how late the pacer may be before the lateness counts as the
@@ -56,7 +56,7 @@ func (w *worker) loop() {
 	}
 }
 
-// one sends a request and records how it went; false: it failed.
+// one sends a request and records the result; false: it failed.
 func (w *worker) one(start time.Time) bool {
 	r := w.run
 	w.window = window{start: start, counted: r.measured.Load(), tail: w.window.tail[:0], abortAt: -1}
@@ -161,7 +161,7 @@ func errorKind(err error) string {
 	return err.Error()
 }
 
-// window is what is known of the request under way.
+// window is the state of the request under way.
 type window struct {
 	start   time.Time
 	counted bool // begun in the measured time
@@ -170,7 +170,7 @@ type window struct {
 	events  int
 	last    time.Time
 	tail    []byte // end of the payload so far, for marks that cross reads
-	finish  bool   // [DONE] or message_stop came
+	finish  bool   // [DONE] or message_stop was read
 }
 
 var (
@@ -244,7 +244,7 @@ func across(tail, p, mark []byte) (n int) {
 	return n
 }
 
-// time records n events that came together.
+// time records n events that arrived together.
 func (w *worker) time(p []byte, n int) {
 	win := &w.window
 	now := time.Now()

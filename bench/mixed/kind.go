@@ -9,14 +9,14 @@ import (
 	"farebox/bench/upstream"
 )
 
-// kind is a sort of request with the bill it must lead to.
+// kind is a sort of request with its expected bill.
 type kind struct {
 	name  string
 	share float64
 	make  func(r *rand.Rand, o *Options) request
 }
 
-// request is one request and what it is worth.
+// request is one request and its expected charge.
 type request struct {
 	path       string
 	body       []byte
@@ -74,9 +74,8 @@ func prose(r *rand.Rand) string {
 	return strings.Join(out, " ")
 }
 
-// chat asks for a random number of tokens. %d in the scenario stands for the
-// number that is delivered before the answer is broken off; the answer itself
-// would be longer.
+// chat asks for a random number of tokens. %d in the scenario is replaced by the number
+// that is delivered before the answer is broken off; the answer itself would be longer.
 func chat(r *rand.Rand, o *Options, stream bool, scenario string) request {
 	length := shortest + r.IntN(longest)
 	q := request{path: "/chat/completions", stream: stream, status: 200, completion: int64(length),

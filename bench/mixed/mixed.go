@@ -41,15 +41,15 @@ func (t *Tally) add(o Tally) {
 	t.CompletionTokens += o.CompletionTokens
 }
 
-// Truth is what the requests of a run must have cost.
+// Truth is the expected cost of the requests of a run.
 type Truth struct {
 	Sent     int64            `json:"sent"`
 	Billable Tally            `json:"billable"` // all requests that must be charged
 	Chat     Tally            `json:"chat"`     // the part of the chat model
 	Embed    Tally            `json:"embed"`    // the part of the embedding model
 	Kinds    map[string]Tally `json:"kinds"`
-	// Wrong counts answers that were not what the request asked for; such a
-	// run proves nothing about money. Examples says what was wrong.
+	// Wrong counts answers that do not fit the request; such a run proves nothing about
+	// money. Examples has the faults.
 	Wrong    int64    `json:"wrong"`
 	Examples []string `json:"examples,omitempty"`
 	Seconds  float64  `json:"seconds"`
@@ -60,8 +60,8 @@ const (
 	defaultTimeout = 60 * time.Second
 )
 
-// Run sends the requests and gives the truth about them. An error means that
-// it could not go on; wrong answers are counted in the truth.
+// Run sends the requests and gives the truth about them. An error means that it had to
+// stop; wrong answers are counted in the truth.
 func Run(ctx context.Context, o Options) (*Truth, error) {
 	switch {
 	case o.URL == "" || o.Model == "":
@@ -94,8 +94,8 @@ type driver struct {
 	truth  *Truth
 }
 
-// one sends request n. Each has its own generator, so that the mix does not depend on which worker
-// came first.
+// one sends request n. Each has its own generator, so that the mix does not depend on the order of
+// workers.
 func (d *driver) one(ctx context.Context, n int) {
 	r := rand.New(rand.NewPCG(d.o.Seed, uint64(n)))
 	k := choose(r, d.o.EmbeddingModel != "")
@@ -129,7 +129,7 @@ func (d *driver) book(name string, q *request, err error) {
 	}
 }
 
-// report tells the progress until the returned function is called.
+// report reports the progress until the returned function is called.
 func (d *driver) report() (stop func()) {
 	if d.o.Progress == nil {
 		return func() {}
@@ -159,8 +159,8 @@ func (d *driver) report() (stop func()) {
 	}
 }
 
-// Differences compares with what the upstream produced for the same requests,
-// counted from an empty start; none means that both books agree.
+// Differences compares with the upstream's counts for the same requests,
+// counted from an empty start; an empty list means that both agree.
 func (t *Truth) Differences(s upstream.Stats) []string {
 	var list []string
 	check := func(what string, want, got int64) {

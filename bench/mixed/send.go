@@ -14,7 +14,7 @@ import (
 	"farebox/bench/upstream"
 )
 
-// send makes one request and says what was wrong with its answer.
+// send makes one request and reports the fault of its answer.
 func (d *driver) send(ctx context.Context, q *request) error {
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel() // for a client that leaves, this closes the connection

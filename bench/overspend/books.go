@@ -23,9 +23,9 @@ type CommandBooks struct {
 	// prints a key as its last word. Empty: Key is used for all cells.
 	Account string
 	Key     string
-	// Balance is a shell command, or an address that is read with the key. It
-	// gives what account $CELL (key $KEY) has left in USD, and what it owes as a
-	// second number; of JSON, balances.usd or usd and debt. Empty: unknown.
+	// Balance is a shell command, or an address that is read with the key. It gives the
+	// balance of account $CELL (key $KEY) in USD, and its debt as a second number; of JSON,
+	// balances.usd or usd and debt. Empty: unknown.
 	Balance string
 	Amount  int64
 	Limit   int64
@@ -116,7 +116,7 @@ func (b *CommandBooks) run(ctx context.Context, command, cell string) (string, e
 	return string(out), nil
 }
 
-const readMost = 1 << 20 // of what an address answers
+const readMost = 1 << 20 // of an answer
 
 func (b *CommandBooks) get(ctx context.Context, cell string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.Balance, nil)

@@ -22,9 +22,9 @@ type client struct {
 	conn    *load.Conn
 }
 
-// ending is how a request ended for its client.
+// ending is the end of a request for its client.
 type ending struct {
-	status int // 0: no head was seen
+	status int // 0: without a head
 	bytes  int64
 	left   bool
 	whole  bool // the answer was read to its end
@@ -100,7 +100,7 @@ func (c *client) reader(l *Leaver, e *ending, until time.Time) func(part []byte)
 	}
 }
 
-// disconnect goes in the leaver's way.
+// disconnect closes the connection in the leaver's way.
 func (c *client) disconnect(l *Leaver, e ending) ending {
 	e.left = true
 	raw := c.conn.Net()

@@ -9,7 +9,7 @@ import (
 	"farebox/bench/upstream/sound"
 )
 
-// Endpoint is a door of the gateway that charges.
+// Endpoint is an endpoint of the gateway that charges.
 type Endpoint struct {
 	Name string
 	Path string
@@ -19,13 +19,13 @@ type Endpoint struct {
 	Stream  bool
 	body    func(e *Endpoint, directive string, cap int) map[string]any
 
-	// Model is what the gateway calls the model; "": the endpoint is left out.
+	// Model is the gateway's name of the model; "": the endpoint is left out.
 	Model string
-	// Price is what the gateway charges, in 1e-9 USD.
+	// Price is the gateway's price, in 1e-9 USD.
 	Price upstream.Price
 }
 
-// Endpoints are all doors; the caller gives those that exist a model and a price.
+// Endpoints are all endpoints; the caller gives those that exist a model and a price.
 var Endpoints = []Endpoint{
 	{Name: "chat", Path: "/chat/completions", Dialect: "openai", body: chatBody},
 	{Name: "chat_stream", Path: "/chat/completions", Dialect: "openai", Stream: true, body: chatBody},
@@ -80,7 +80,7 @@ func hiddenTools(e *Endpoint, directive string, cap int) map[string]any {
 	return body
 }
 
-// jobSeconds is how long what is ordered lasts.
+// jobSeconds is the length of an ordered track or video.
 const jobSeconds = 5
 
 func speechBody(e *Endpoint, directive string, _ int) map[string]any {
@@ -88,7 +88,7 @@ func speechBody(e *Endpoint, directive string, _ int) map[string]any {
 		"input": directive + " The small river moves past old stone houses, and nobody looks at it."}
 }
 
-// job says that what is sold outlives its request.
+// job says that the work outlives its request.
 func (e *Endpoint) job() bool { return e.Dialect == "job" }
 
 // EndpointNamed gives the endpoint of a name its model and price.
@@ -120,7 +120,7 @@ func chatBody(e *Endpoint, directive string, cap int) map[string]any {
 	return body
 }
 
-// request is the body of one request that is treated as the words say.
+// request is the body of one request with the scenario in words.
 func (e *Endpoint) request(id, words string, cap int, prompt string) []byte {
 	directive := fmt.Sprintf("[[sim id=%s %s]]", id, words)
 	if prompt != "" {
@@ -161,8 +161,8 @@ func (e *Endpoint) contentType() string {
 	return "application/json"
 }
 
-// cost is what something made is worth at this endpoint's price: real, and up
-// to the cap that the upstream was asked with.
+// cost is the cost of an output at this endpoint's price: real, and up to the cap of the
+// request to the upstream.
 func (e *Endpoint) cost(m *upstream.Made) (real, capped int64) {
 	rest := m.Prompt*e.Price.Prompt + m.Units*e.Price.Unit
 	return rest + m.Completion*e.Price.Completion, rest + m.WithinCap*e.Price.Completion

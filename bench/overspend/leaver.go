@@ -2,21 +2,21 @@ package overspend
 
 import "time"
 
-// Leaver is a way in which a client does not stay for its answer.
+// Leaver is a way in which a client leaves before its answer ends.
 type Leaver struct {
 	Name string
 	when moment
-	// after is how long it waits at that moment before it goes.
+	// after is how long it waits at that moment before it leaves.
 	after time.Duration
 	bytes int64 // of the body, for atBytes
 	how   goodbye
-	// words slow the upstream down so that the moment exists; slowWhole: what
-	// they are for answers that are not streams.
+	// words slow the upstream down so that the moment exists; slowWhole: those for answers
+	// that are not streams.
 	words     string
 	slowWhole string
 	// streams: it exists for streams only.
 	streams bool
-	crowd   bool // the places for answers that are read on are taken before
+	crowd   bool // the places for answers that are read on are full before
 }
 
 type moment uint8
@@ -33,7 +33,7 @@ type goodbye uint8
 const (
 	byFin  goodbye = iota // close
 	byRst                 // reset
-	byHalf                // the sending side only; it goes on reading
+	byHalf                // the sending side only; it still reads
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 	someBytes = 3000
 )
 
-// Leavers are all ways to leave, the one who stays first.
+// Leavers are all ways to leave, first the client that stays.
 var Leavers = []Leaver{
 	{Name: "stays"},
 	{Name: "head", when: beforeHead, after: headWait, words: "delay_ms=60", slowWhole: "think_ms=60"},
@@ -56,13 +56,13 @@ var Leavers = []Leaver{
 	{Name: "crowded", when: beforeHead, after: headWait, words: "delay_ms=60", slowWhole: "think_ms=60", crowd: true},
 }
 
-// scenario is what this client needs of the upstream; ok: it exists there.
+// scenario is the upstream's scenario for this client; ok: it exists there.
 func (l *Leaver) scenario(e *Endpoint) (words string, ok bool) {
 	if l.streams && !e.Stream {
 		return "", false
 	}
 	if e.job() && l.crowd {
-		return "", false // nobody's answer is read on: a job is carried on whoever leaves
+		return "", false // no answer is read on: a job is finished although its client leaves
 	}
 	if !e.Stream && !e.job() && l.slowWhole != "" {
 		return l.slowWhole, true
@@ -70,7 +70,7 @@ func (l *Leaver) scenario(e *Endpoint) (words string, ok bool) {
 	return l.words, true
 }
 
-// LeaversNamed finds leavers by name; none given: all.
+// LeaversNamed finds leavers by name; no names: all.
 func LeaversNamed(names []string) ([]Leaver, error) {
 	return named("leaver", names, Leavers, func(l Leaver) string { return l.Name })
 }

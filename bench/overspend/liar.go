@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Liar is a way in which an upstream hides or misstates what an answer costs.
+// Liar is a way in which an upstream hides or misstates the cost of an answer.
 type Liar struct {
 	Name   string
 	stream string // scenario words for streams; "-": does not apply
@@ -21,7 +21,7 @@ type Liar struct {
 	speech string
 	job    string
 	silent bool // no usage reports its hidden tokens
-	breaks bool // what it makes is of no use to its customer, who pays nothing; it is paid all the same
+	breaks bool // the result is of no use to its customer, who pays nothing; the upstream is paid all the same
 }
 
 // Liars are all lies, the honest upstream first. Lengths are above a slice of
@@ -108,7 +108,7 @@ func (l *Liar) words(e *Endpoint) (words string, ok bool) {
 	return l.stream, true
 }
 
-// LiarsNamed finds lies by name; none given: all.
+// LiarsNamed finds lies by name; no names: all.
 func LiarsNamed(names []string) ([]Liar, error) {
 	return named("liar", names, Liars, func(l Liar) string { return l.Name })
 }

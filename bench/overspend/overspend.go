@@ -28,20 +28,20 @@ type Options struct {
 	Requests    int
 	Concurrency int
 	Lanes       int
-	Cap         int // max_completion_tokens of the requests; 0: none
+	Cap         int // max_completion_tokens of the requests; 0: no cap
 	Balance     int64
-	Limit       int64 // of a cell's key; 0: none
-	Crowd       int   // how many answers are left before a crowded cell
+	Limit       int64 // of a cell's key; 0: no limit
+	Crowd       int   // answers that are left before a crowded cell
 	Timeout     time.Duration
-	CrowdKey    string // who leaves them; empty: an account of their own
+	CrowdKey    string // key of the crowd; empty: an account of their own
 	Rotate      bool   // each liar and leaver meet at one endpoint, in turn, instead of at all
-	Prompt      string // what the prompts end with; empty: some words
+	Prompt      string // the end of the prompts; empty: some words
 	Shared      bool   // all cells have one account, and are read one after the other
 	Remote      bool   // hosts other than this one are allowed
 	Books       Books
 	Truth       upstream.Remote // the gateway's only upstream
 	Progress    func(done float64, line string)
-	Ended       func() // waits until all jobs have ended; nil: there are none
+	Ended       func() // waits until all jobs have ended; may be nil
 	Prefix      string // of ids and account names
 }
 
@@ -49,23 +49,23 @@ type Options struct {
 type Books interface {
 	// Open makes an account with the run's balance and gives a key of it.
 	Open(ctx context.Context, cell string) (key string, err error)
-	// Read says what is left; known is false where the gateway cannot tell.
+	// Read gives the balance; Known is false where the gateway does not report it.
 	Read(ctx context.Context, cell string) (f Funds, err error)
 }
 
-// Funds are what an account has and owes.
+// Funds are the balance and the debt of an account.
 type Funds struct {
 	Known bool
 	Open  bool // something is still held
 	Left  int64
 	Debt  int64
-	// Key is what the key used, where the gateway tells that: debt that the
+	// Key is the usage of the key, where the gateway reports that: debt that the
 	// account paid is not the key's. -1: unknown, and all that left the account
 	// counts against the key's limit.
 	Key int64
 }
 
-// Cell is what came of one liar, one leaver and one endpoint.
+// Cell is the outcome of one liar, one leaver and one endpoint.
 type Cell struct {
 	Endpoint string `json:"endpoint"`
 	Liar     string `json:"liar"`
@@ -83,18 +83,17 @@ type Cell struct {
 	Charged int64 `json:"charged_nano"`
 	Debt    int64 `json:"debt_nano"`
 	Lost    int64 `json:"lost_nano"`  // within the cap, neither charged nor owed
-	Above   int64 `json:"above_nano"` // charged beyond what was made
+	Above   int64 `json:"above_nano"` // charged beyond the real output
 	Each    int64 `json:"lost_each_nano"`
-	// Unknowable is what of the made tokens nobody but the upstream can know:
-	// hidden ones that no usage tells, and those of answers that were left when
-	// nobody could read on.
+	// Unknowable is the cost of tokens that only the upstream can know: hidden ones that no
+	// usage reports, and those of answers that were not read on after the client left.
 	Unknowable int64         `json:"unknowable_nano"`
 	Overdraw   int64         `json:"overdrawn_nano"` // charged beyond the balance or the key's limit
 	Made       upstream.Made `json:"made"`
 	// Undelivered: every attempt failed without an answer that could be given to
 	// a client, translated where it had to be. Those are the operator's.
 	Undelivered bool `json:"undelivered,omitempty"`
-	// Breaks: what the upstream made was of no use, so that nobody paid for it but the operator.
+	// Breaks: the upstream's result was of no use, so that only the operator paid for it.
 	Breaks bool   `json:"breaks,omitempty"`
 	Note   string `json:"note,omitempty"`
 
@@ -102,7 +101,7 @@ type Cell struct {
 	liar     *Liar
 	leaver   *Leaver
 	id       string
-	before   int64 // what a shared account had
+	before   int64 // a shared account's balance
 }
 
 // Result of a run.
@@ -118,7 +117,7 @@ type Result struct {
 
 const defaultTimeout = 20 * time.Second
 
-// Run goes through all cells. What cannot be read is said in a cell's note.
+// Run runs all cells. A cell's note names the values that cannot be read.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.URL != "" {
 		o.URLs = append(o.URLs, o.URL)
@@ -356,7 +355,7 @@ const (
 	settleStep = 50 * time.Millisecond
 )
 
-// read puts the books beside the truth.
+// read compares the books with the truth.
 func (d *driver) read(ctx context.Context, c *Cell) error {
 	var err error
 	if c.Made, err = d.o.Truth.Made(ctx, c.id); err != nil {
@@ -384,9 +383,9 @@ func (d *driver) read(ctx context.Context, c *Cell) error {
 	c.Undelivered = c.Errors == c.Sent || translated && c.liar.whole != ""
 	switch {
 	case c.leaver.crowd && c.Left > 0:
-		// Nobody read on: what came in the moments before the upstream noticed was
-		// not counted, and an estimate was charged. An upstream whose whole answer
-		// the kernel had taken by then does not even notice.
+		// The answer was not read on: tokens in the moments before the upstream noticed
+		// were not counted, and an estimate was charged. An upstream whose whole answer the
+		// kernel had taken by then does not even notice.
 		c.Unknowable = c.Made.WithinCap * c.endpoint.Price.Completion
 	case c.liar.silent:
 		c.Unknowable = c.Made.Hidden * c.endpoint.Price.Completion

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Row is what all leavers of one liar at one endpoint came to, or a sum.
+// Row is the sum of all leavers of one liar at one endpoint, or of all rows.
 type Row struct {
 	Name   string `json:"name"`
 	Sum    Cell   `json:"sum"`

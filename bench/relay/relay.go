@@ -1,6 +1,6 @@
-// Package relay is the bare fasthttp relay of the comparison: it forwards
-// every request with nothing in between, and shows what the library itself
-// costs. Nothing else may be added to it.
+// Package relay is the bare fasthttp relay of the comparison: it forwards every request
+// with nothing in between, and shows the cost of the library itself. Nothing else may be
+// added to it.
 package relay
 
 import (
@@ -20,7 +20,7 @@ const (
 )
 
 // New makes the relay to an upstream's root address such as
-// http://127.0.0.1:9000. stream: answers are passed on as they come.
+// http://127.0.0.1:9000. stream: answers are passed on as they arrive.
 func New(upstream string, stream bool) (*fasthttp.Server, error) {
 	u, err := url.Parse(upstream)
 	if err != nil || u.Scheme != "http" || u.Host == "" {

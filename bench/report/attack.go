@@ -6,7 +6,7 @@ import (
 	"farebox/bench/attack"
 )
 
-// OfAttack is the report of what ordinary customers felt beside attacks.
+// OfAttack is the report of the results of ordinary customers beside attacks.
 func OfAttack(r *attack.Result) Page {
 	p := Page{
 		Title: "Ordinary customers under attack",

@@ -19,7 +19,7 @@ type Chart struct {
 	Nines  bool
 	Lines  []Line
 	Groups []Group // bars instead of lines
-	Goal   float64 // a mark across a bar chart; 0: none
+	Goal   float64 // a mark across a bar chart; 0: no mark
 }
 
 // Line is a series; Color picks one of the fixed colours.

@@ -35,7 +35,7 @@ func OfComparison(c *compare.Comparison) Page {
 	return p
 }
 
-// rivalSection tells how the other gateways were run.
+// rivalSection describes the set-up of the other gateways.
 func rivalSection(c *compare.Comparison) Section {
 	s := Section{Title: "Rivals", Text: []string{"They have the same processor, upstream and load as the others. Gateways " +
 		"differ in the work that they do for a request."}}
@@ -271,7 +271,7 @@ func largeSection(c *compare.Comparison) Section {
 	return Section{Title: "rpc_100mb: JSON-RPC, answers of 100 MB", Table: t, Charts: []Chart{growth, first}}
 }
 
-// peerSection stands other gateways for JSON-RPC beside this run.
+// peerSection compares other gateways for JSON-RPC with this run.
 func peerSection(c *compare.Comparison) Section {
 	t := &Table{Head: []string{"", "CPU µs/call", "CPU µs/batch of 100", "100 MB: first byte ms", "CPU ms",
 		"growth MB"}}

@@ -6,7 +6,7 @@ import (
 	"farebox/bench/overspend"
 )
 
-// OfOverspend is the report of what customers got for more money than they had.
+// OfOverspend is the report of the customers' gains beyond their balances.
 func OfOverspend(r *overspend.Result) Page {
 	p := Page{
 		Title: "What the operator lost",
@@ -45,7 +45,7 @@ func overspendCells(row overspend.Row) []Cell {
 	return out
 }
 
-// lossChart is what was lost of every USD that was made within the caps.
+// lossChart is the loss for every USD of output within the caps.
 func lossChart(r *overspend.Result) Chart {
 	c := Chart{Title: "Lost of 100 USD made within the caps", Y: "USD"}
 	for i, e := range overspend.Endpoints {

@@ -13,11 +13,11 @@ import (
 type Page struct {
 	Title    string
 	Subtitle string
-	Made     [][2]string // how the report was made: names and values
+	Made     [][2]string // the making of the report: names and values
 	Sections []Section
 }
 
-// Section is a headline with what belongs under it.
+// Section is a headline with its content.
 type Section struct {
 	Title  string
 	Text   []string

@@ -20,7 +20,7 @@ func KeepBusy(tb testing.TB) {
 				for range 200_000 {
 					x += x * x
 				}
-				runtime.Gosched() // the kernel divides the cores, so that the test itself goes on
+				runtime.Gosched() // the kernel divides the cores, so that the test itself continues
 			}
 		}()
 	}

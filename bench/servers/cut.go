@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Cut is a TCP proxy before a server that fails as networks do. Its address
-// stays the same whatever it does.
+// Cut is a TCP proxy before a server that fails as networks do. Its address always stays
+// the same.
 type Cut struct {
 	Addr   string
 	target string
@@ -77,7 +77,7 @@ func (c *Cut) Refuse(on bool) {
 }
 
 // Hole swallows everything in both directions while connections stay, until it
-// is called with false; what was swallowed is lost, so all are cut then.
+// is called with false; the swallowed bytes are lost, so all are cut then.
 func (c *Cut) Hole(on bool) {
 	c.hole.Store(on)
 	if !on {

@@ -19,7 +19,7 @@ type Disk struct {
 // container may mount: nil.
 func StartDisk(tb testing.TB, size string) *Disk {
 	tb.Helper()
-	// Not in tb.TempDir, which removes what is in it before it is unmounted.
+	// Not in tb.TempDir, which removes its files before it is unmounted.
 	dir, err := os.MkdirTemp("", "farebox-disk-")
 	if err != nil {
 		tb.Fatal(err)

@@ -3,8 +3,7 @@
 // loopback address and gone with its test, and [StartCut], a proxy before them
 // that fails as networks do.
 //
-// A test that needs a server or a program ([Tool]) which is not installed fails: a
-// check that nobody notices to be missing is none. .ci/setup installs them;
-// FAREBOX_TEST_POSTGRES=off leaves the tests on PostgreSQL out, and
-// FAREBOX_TEST_TOOLS=off those that need anything else.
+// A test that needs a server or a program ([Tool]) which is not installed fails: a check
+// must not be skipped unnoticed. .ci/setup installs them; FAREBOX_TEST_POSTGRES=off leaves
+// the tests on PostgreSQL out, and FAREBOX_TEST_TOOLS=off those that need anything else.
 package servers

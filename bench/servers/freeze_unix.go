@@ -4,7 +4,7 @@ package servers
 
 import "syscall"
 
-// The signals that stop a process in the middle of what it does, and let it go on.
+// The signals that stop a process in the middle of its work, and let it go on.
 const (
 	freeze = syscall.SIGSTOP
 	thaw   = syscall.SIGCONT

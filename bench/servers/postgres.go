@@ -82,7 +82,7 @@ func Database(tb testing.TB) string {
 	return shared.server.Database(tb)
 }
 
-// End ends what the tests of a binary shared.
+// End stops the servers that the tests of a binary shared.
 func End() {
 	shared.Lock()
 	defer shared.Unlock()
@@ -215,7 +215,7 @@ func (p *Postgres) Start(tb testing.TB) {
 	if p.process != nil {
 		tb.Fatal("cannot start a PostgreSQL that runs; stop it first")
 	}
-	for range 5 { // somebody else may take the port that was free
+	for range 5 { // another process may take the port that was free
 		if p.Addr == "" {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -247,7 +247,7 @@ func (p *Postgres) start() error {
 	for _, s := range append([]string{
 		"listen_addresses=127.0.0.1", "port=" + p.port, "unix_socket_directories=", "max_connections=200",
 		"shared_buffers=32MB",
-		// What was committed survives the end of the server, not of the machine.
+		// Commits survive the end of the server, not of the machine.
 		"fsync=off", "full_page_writes=off", "deadlock_timeout=200ms", "jit=off",
 	}, p.settings...) {
 		args = append(args, "-c", s)
@@ -333,10 +333,10 @@ func (p *Postgres) running() bool {
 	return p.process != nil
 }
 
-// Log is what the server has printed since it was started.
+// Log is the server's output since its start.
 func (p *Postgres) Log() string { return p.output.String() }
 
-// Restart stops the server, its clients cut off in the middle of what they do,
+// Restart stops the server, its clients cut off in the middle of their work,
 // and starts it again.
 func (p *Postgres) Restart(tb testing.TB) {
 	tb.Helper()
@@ -371,7 +371,7 @@ func (p *Postgres) remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// lockedBuffer takes what a server prints while somebody may read it.
+// lockedBuffer takes a server's output while another goroutine may read it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -21,7 +21,7 @@ func unprivileged(cmd *exec.Cmd) error {
 	return err
 }
 
-// servant is who servers run as; 0 is ourselves.
+// servant is the user that servers run as; 0 is ourselves.
 func servant() (uid, gid uint32, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, nil

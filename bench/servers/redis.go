@@ -48,8 +48,8 @@ func StartRedis(tb testing.TB, settings ...string) *Redis {
 	return r
 }
 
-// silence keeps the library from writing a line for every dial while a server
-// is down, which is what these tests are about.
+// silence keeps the library from writing a line for every dial while a server is down,
+// which these tests need.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
@@ -177,8 +177,8 @@ func (r *Redis) end(sig syscall.Signal) {
 	r.process = nil
 }
 
-// Freeze stops the server in the middle of what it does: connections stay,
-// answers do not come. Thaw lets it go on.
+// Freeze stops the server in the middle of its work: connections stay, answers do not
+// arrive. Thaw lets it go on.
 func (r *Redis) Freeze() { r.signal(freeze) }
 
 // Thaw ends Freeze.

@@ -50,7 +50,7 @@ pipeline = %[4]s-server
 [app:%[4]s-server]
 use = egg:swift#%[4]s
 `
-	// The cache is one that is never there: what is asked of it is found out anew.
+	// The cache is never there: every look-up is made anew.
 	swiftProxy = `[DEFAULT]
 user = %s
 swift_dir = %s
@@ -135,7 +135,7 @@ func (s *S3) start(c *exec.Cmd, path string) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	stdin, err := c.StdinPipe() // it ends with this process, whatever becomes of it
+	stdin, err := c.StdinPipe() // it ends with this process, in any case
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (s *S3) start(c *exec.Cmd, path string) {
 	}
 }
 
-// Client looks at the bucket beside what is tested.
+// Client is for a look at the bucket beside the tested code.
 func (s *S3) Client() *minio.Client {
 	s.tb.Helper()
 	c, err := minio.New(strings.TrimPrefix(s.URL, "http://"), &minio.Options{

@@ -30,7 +30,7 @@ doi_resolvers: { oadoi.org: "https://oadoi.org/" }
 default_doi_resolver: oadoi.org
 `
 
-// StartSearx runs searx, from which SearXNG comes and whose JSON it speaks: the
+// StartSearx runs searx, the predecessor of SearXNG with the same JSON: the
 // package of Debian, which is installed where that can be done. Its only engine is
 // the JSON service at engine, which is asked GET /?q=… and answers {"hits":
 // [{"title", "url", "text"}]}. It gives its address.

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// answer is what the model says, before a dialect gives it a wire format.
+// answer is the model's answer, before a dialect gives it a wire format.
 type answer struct {
 	id      string
 	model   string
@@ -63,7 +63,7 @@ const (
 	tokenBytes  = 4 // " the"
 )
 
-// answerFor decides what the model says to a chat or messages request.
+// answerFor decides the model's answer to a chat or messages request.
 func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 	s := c.srv
 	n := s.ids.Add(1)
@@ -92,7 +92,7 @@ func (c *conn) answerFor(asked gjson.Result, x *exchange) *answer {
 	return a
 }
 
-// cap is the most tokens one choice may have; 0: none given.
+// cap is the most tokens one choice may have; 0 if absent.
 func (a *answer) cap() int {
 	for _, name := range []string{"max_completion_tokens", "max_tokens", "max_output_tokens"} {
 		if v := a.asked.Get(name); v.Type == gjson.Number && v.Int() > 0 {
@@ -102,7 +102,7 @@ func (a *answer) cap() int {
 	return 0
 }
 
-// limit is the cap that the answer keeps to; 0: none.
+// limit is the cap that the answer keeps to; 0: no cap.
 func (a *answer) limit() int {
 	if a.sc.IgnoreCap {
 		return 0
@@ -154,7 +154,7 @@ func (a *answer) choose(s *Server, seed uint64) choice {
 	return ch
 }
 
-// thought is how many reasoning tokens come first: as the scenario says, or a
+// thought is the number of reasoning tokens at the beginning: as the scenario says, or a
 // quarter of the answer when the client asked for reasoning.
 func (a *answer) thought(wanted int) int {
 	if a.sc.Reasoning.Set {

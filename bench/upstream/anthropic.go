@@ -109,7 +109,7 @@ func (a *answer) anthropic() []byte {
 func (a *answer) appendAnthropicUsage(dst []byte, output, thinking int64) []byte {
 	u := a.usageOf(output, thinking)
 	input := u.prompt
-	if u.prompt == a.prompt { // what the cache had counts apart
+	if u.prompt == a.prompt { // tokens from the cache are counted apart
 		input -= u.cached + u.written
 	}
 	dst = appendMembers(dst, member{`{"input_tokens":`, input}, member{`,"cache_creation_input_tokens":`, u.written},

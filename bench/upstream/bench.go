@@ -11,7 +11,7 @@ import (
 
 // Models named bench-… take the measured path: no tokenizing, no JSON library,
 // a prepared answer and fixed usage, so that the simulated upstream is never
-// the bottleneck of a comparison. Their scenario comes from the model suffix
+// the bottleneck of a comparison. Their scenario is from the model suffix
 // (`bench-sse@gap_ms=20,tokens=100`) and from the table of names below, for
 // gateways that take only plain model names.
 const (
@@ -130,10 +130,10 @@ func (c *conn) benchScenario(model string) *Scenario {
 	return kept
 }
 
-// The event carries the moment it was written, in 19 digits, so that a reader
-// on the same machine knows how long it was under way. It is at the end,
-// where some upstreams have a member that varies; what comes before the text
-// is the same in all events of an answer, as with real upstreams.
+// The event carries the moment it was written, in 19 digits, so that a reader on the same
+// machine knows how long it was under way. It is at the end, where some upstreams have a
+// member that varies; the bytes before the text are the same in all events of an answer, as
+// with real upstreams.
 const (
 	benchEvent = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-sse",` +
 		`"choices":[{"index":0,"delta":{"content":" the"},"logprobs":null,"finish_reason":null}],"sent_ns":"0000000000000000000"}` + "\n\n"

@@ -52,9 +52,9 @@ var (
 	})
 )
 
-// benchImage is the prepared answer to a request for pictures, nil for one that
-// is not of the measurements. The model stands near the beginning of a JSON
-// body, and somewhere around the files of a form.
+// benchImage is the prepared answer to a request for pictures, nil for one that is not of
+// the measurements. The model is near the beginning of a JSON body, and before or behind
+// the files of a form.
 func (c *conn) benchImage(path []byte) []byte {
 	body := c.req.body
 	near := func(b []byte) bool { return bytes.Contains(b, benchImageMark) }
@@ -78,8 +78,8 @@ func benchWhole(body []byte) []byte {
 // The measured path of speech: requests for BenchSpeechModel and BenchPacedModel are not
 // parsed, and their sound is prepared. All else of speech is in speaker.go.
 
-// Models of the measurements: a megabyte as fast as it is taken, and sound that comes as it
-// is made.
+// Models of the measurements: a megabyte as fast as the client reads, and sound at the pace
+// at which it is made.
 const (
 	BenchSpeechModel = "bench-speech"
 	BenchPacedModel  = "bench-speech-paced"
@@ -88,7 +88,7 @@ const (
 const (
 	// BenchSpeechBytes is the size of the megabyte, to the last whole frame of its sound.
 	BenchSpeechBytes = 1 << 20
-	benchSoundPiece  = 16 << 10 // of the megabyte, as servers write what they have encoded
+	benchSoundPiece  = 16 << 10 // of the megabyte, as servers write encoded pieces
 	benchPacedPiece  = 2 << 10  // half a second of sound at 32 kbit/s
 	benchPacedPieces = 10
 	benchPacedGap    = 5 * time.Millisecond
@@ -172,7 +172,7 @@ func (c *conn) benchPaced() error {
 // BenchRPCPath is where the measured node listens.
 const BenchRPCPath = "/v1/rpc"
 
-// Requests of the measurements, and what is asked for.
+// Requests of the measurements, and the sizes of their answers.
 const (
 	// BenchRPCLarge is the size of the result of eth_getLogs in bytes, about.
 	BenchRPCLarge = 100 << 20

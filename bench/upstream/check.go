@@ -47,7 +47,7 @@ func (f Flaw) failure() failure {
 	return failure{kind: "invalid_request_error", text: f.Text, code: f.Code, param: f.Param}
 }
 
-// Clouds decides who may enter the simulated clouds.
+// Clouds checks the credentials of callers of the simulated clouds.
 type Clouds interface {
 	// Now is the clock of the clouds.
 	Now() time.Time
@@ -75,7 +75,7 @@ type Refusal struct {
 	Header [][2]string
 }
 
-// open are clouds that let everybody in.
+// open are clouds that accept all callers.
 type open struct{}
 
 // Now is the time of this machine.
@@ -90,12 +90,12 @@ func (open) ServiceAccount(tokenURL string) []byte {
 	return AccountFile(key, tokenURL)
 }
 
-// Token hands out the same token to everybody.
+// Token hands out the same token to all callers.
 func (open) Token(string, string) (int, string) {
 	return 200, `{"access_token":"ya29.simulated","expires_in":3600,"token_type":"Bearer"}`
 }
 
-// Enter lets everybody pass.
+// Enter accepts all callers.
 func (open) Enter(string, *CloudRequest) *Refusal { return nil }
 
 // Names of the simulated service account.

@@ -10,11 +10,11 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Below /azure, /bedrock and /vertex stand the doors of clouds: they have the paths, versions
-// and bodies that their vendors document, and lead to the endpoints of OpenAI's and Anthropic's
+// Below /azure, /bedrock and /vertex are the doors of clouds: they have the paths, versions and
+// bodies that their vendors document, and forward to the endpoints of OpenAI's and Anthropic's
 // forms. Options.Clouds says which clients may enter.
 
-// door leads a request to the path that it gives, or refuses it.
+// door gives the path of a request, or refuses it.
 type door func(c *conn, path, query string) (to string, refusal *Refusal)
 
 // doors by the first part of the path.
@@ -28,7 +28,7 @@ func (c *conn) routeCloud(path string) (to, cloud string, refusal *Refusal) {
 		return path, "", nil
 	}
 	_, query, _ := strings.Cut(string(c.req.path), "?")
-	// Refusals too say what time it is.
+	// Refusals have a Date as well.
 	c.extra = append(c.extra, [2]string{"Date", c.srv.options.Clouds.Now().UTC().Format(http.TimeFormat)})
 	rest := strings.TrimPrefix(path, "/"+first)
 	if first == "vertex" && rest == "/token" {
@@ -91,7 +91,7 @@ func (c *conn) azure(path, query string) (string, *Refusal) {
 		return "", &Refusal{Status: 404, Body: `{"error":{"code":"DeploymentNotFound","message":"The API deployment ` +
 			at[1] + ` for this resource does not exist."}}`}
 	}
-	// The deployment decides, whatever the body says.
+	// The deployment decides, not the body.
 	c.setBody("model", at[1])
 	return "/v1" + at[2], nil
 }
@@ -139,7 +139,7 @@ func (c *conn) vertex(path, _ string) (string, *Refusal) {
 	}
 	c.req.anthropic, c.req.cloud = []byte("2023-06-01"), true
 	c.req.body, _ = sjson.DeleteBytes(append([]byte(nil), c.req.body...), "anthropic_version")
-	// A version such as @20250929 is none of the words that say what goes wrong.
+	// A version such as @20250929 must not be read as scenario words.
 	c.setBody("model", modelVersion.ReplaceAllString(model, "-$1"))
 	return "/v1/messages", nil
 }

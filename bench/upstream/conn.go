@@ -28,7 +28,7 @@ type conn struct {
 	timer      *time.Timer
 	wire       wire
 
-	gone     chan struct{} // closed when the peer left; nil while nobody watches
+	gone     chan struct{} // closed when the peer left; nil while not watched
 	watching chan struct{}
 	leftAt   atomic.Int64 // Unix nanoseconds of the notice
 }
@@ -64,8 +64,8 @@ func (c *conn) run() {
 	}
 }
 
-// finish closes in order: the peer reads the answer to its end before the
-// connection goes, even when unread input would make the kernel reset it.
+// finish closes in order: the peer reads the answer to its end before the connection is
+// closed, even when unread input would make the kernel reset it.
 func (c *conn) finish() {
 	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
 		if half.CloseWrite() != nil {
@@ -103,8 +103,8 @@ func (c *conn) authorized() bool {
 	return c.srv.options.Key == "" || string(c.req.key) == c.srv.options.Key
 }
 
-// watch notices from now on that the peer closes, also while nothing is
-// written. Bytes that come meanwhile stay for the next request.
+// watch notices from now on that the peer closes, also while nothing is written. Bytes that
+// arrive meanwhile stay for the next request.
 func (c *conn) watch() {
 	c.gone, c.watching = make(chan struct{}), make(chan struct{})
 	c.leftAt.Store(0)
@@ -113,7 +113,7 @@ func (c *conn) watch() {
 		for {
 			if c.held == len(c.in) {
 				if c.held > maxHead {
-					return // a pipelining peer is told apart at its next request
+					return // a pipelining peer is detected at its next request
 				}
 				// The request still points into the old array, which stays as it is.
 				c.grow(2 * len(c.in))
@@ -183,7 +183,7 @@ func (c *conn) write(b []byte) error {
 	return nil
 }
 
-// cut ends the connection in the middle: fin leaves what was sent readable,
+// cut ends the connection in the middle: fin leaves the sent bytes readable,
 // rst is a reset.
 func (c *conn) cut(how string) {
 	if how == "rst" {
@@ -222,7 +222,7 @@ type request struct {
 	cloud     bool   // Anthropic's models are asked for at a cloud's
 	content   []byte // content-type
 	accept    []byte
-	scheme    string // how the key came: bearer, key, or the name of its header
+	scheme    string // the place of the key: bearer, key, or the name of its header
 	// idempotency is the value of Idempotency-Key.
 	idempotency string
 }
@@ -236,7 +236,7 @@ var (
 // readRequest fills c.req with the next request. It keeps bytes of a following
 // request for the next call.
 func (c *conn) readRequest() error {
-	// What is left of a pipelined request moves to the front.
+	// The rest of a pipelined request moves to the front.
 	c.held = copy(c.in, c.in[c.used:c.held])
 	c.used = 0
 	end := -1

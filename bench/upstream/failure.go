@@ -10,7 +10,7 @@ type failure struct {
 	param string
 }
 
-// failureFor is what a real server says with this status. The texts hold an
+// failureFor is a real server's answer with this status. The texts hold an
 // organisation and a host on purpose: neither may reach a gateway's client.
 func failureFor(sc *Scenario, model string) failure {
 	switch sc.Kind {
@@ -61,12 +61,12 @@ func failureFor(sc *Scenario, model string) failure {
 	return failure{text: "simulated failure", kind: "server_error"}
 }
 
-// notJSON is what OpenAI says of a body that it cannot read.
+// notJSON is OpenAI's error for a body that it cannot read.
 var notJSON = failure{kind: "invalid_request_error", text: "We could not parse the JSON body of your request."}
 
 const codePolicy = "content_policy_violation"
 
-// azureFiltered is what Azure's content filter says of a prompt.
+// azureFiltered is the error of Azure's content filter for a prompt.
 func azureFiltered() []byte {
 	return []byte(`{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content ` +
 		`management policy. Please modify your prompt and retry. To learn more about our content filtering policies ` +

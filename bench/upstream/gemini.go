@@ -124,7 +124,7 @@ func (c *conn) generate(x *exchange, asked gjson.Result, query string) (int, boo
 		return bad(fault.Text)
 	}
 	g := &googleAnswer{answer: c.answerFor(asked, x), signs: signingModel.MatchString(name)}
-	x.tally.WrittenTokens = 0 // nobody tells them here
+	x.tally.WrittenTokens = 0 // not reported here
 	if streamed {
 		s := &googleStream{eventStream: eventStream{c: c, x: x, a: g.answer}, g: g}
 		keep, err := s.run()
@@ -152,8 +152,8 @@ type googleAnswer struct {
 // signingModel are the models that sign their calls and thoughts.
 var signingModel = regexp.MustCompile(`^gemini-[3-9](\.\d+)?-`)
 
-// signature is what comes with the first call, and behind a text that was thought
-// about.
+// signature is the thoughtSignature of the first call, and of the end of a text with
+// reasoning.
 func (g *googleAnswer) signature() string {
 	return `"thoughtSignature": "` + base64.StdEncoding.EncodeToString([]byte("simulated-"+g.id)) + `"`
 }
@@ -259,7 +259,7 @@ func (g *googleAnswer) appendLogprobs(dst []byte, t text) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendEnd is what follows the candidates: usage, version and id.
+// appendEnd appends the members behind the candidates: usage, version and id.
 func (g *googleAnswer) appendEnd(dst []byte, completion, thoughts int64) []byte {
 	switch g.sc.Usage {
 	case "none", "afterdone":
@@ -344,8 +344,8 @@ func (s *googleStream) run() (bool, error) {
 	return s.end()
 }
 
-// step writes one event with one part. A call comes whole, with its name; its
-// arguments have come then.
+// step writes one event with one part. A call is sent whole, with its name and its
+// arguments.
 func (s *googleStream) step(st step) {
 	var part []byte
 	tokens := st.tokens
@@ -380,7 +380,7 @@ func (s *googleStream) last(i int) {
 	s.send(s.running(b, true), 0)
 }
 
-// running is the usage that every event has, up to what was sent.
+// running is the usage that every event has, up to the sent tokens.
 func (s *googleStream) running(b []byte, last bool) []byte {
 	usage := s.x.sc.Usage
 	switch {

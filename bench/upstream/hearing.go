@@ -28,7 +28,7 @@ func earOf(path string) (ear string, ok bool) {
 
 // transcriptionForm is a request for a transcription.
 type transcriptionForm struct {
-	parts   []Field // as they came
+	parts   []Field // in the order of the request
 	fields  map[string][]string
 	file    []byte
 	seconds float64 // as a reader of headers measures it
@@ -82,7 +82,7 @@ func (c *conn) heard() (h *transcriptionForm, reason string) {
 	return h, reason
 }
 
-// part is one of what is heard.
+// part is a word, segment, character or token of a transcript.
 type part struct {
 	Word  string  `json:"word,omitempty"`
 	Text  string  `json:"text,omitempty"`
@@ -92,8 +92,8 @@ type part struct {
 	End   float64 `json:"end"`
 }
 
-// answer is a transcript in a form. lie is what it says of the length instead of the
-// truth: a number, or none.
+// answer is a transcript in a form. lie is its stated length instead of the true one: a
+// number, or "none".
 func (t *transcriptionForm) answer(ear, lie string) []byte {
 	var words, segments, chars, labs []part
 	text := ""
@@ -179,7 +179,7 @@ func tokensOf(words []part) (tokens []part) {
 	return tokens
 }
 
-// secondsOf measures a file as many do who believe what it says: by its headers alone.
+// secondsOf measures a file as many servers do: it trusts the headers alone.
 func secondsOf(b []byte) float64 {
 	le, be := binary.LittleEndian, binary.BigEndian
 	switch {

@@ -18,21 +18,21 @@ import (
 // Ordered is the truth about one order of music or of a video that was taken.
 type Ordered struct {
 	ID     string `json:"id"`
-	Door   string `json:"door"` // whose API it came by: fal, replicate, native, elevenlabs
+	Door   string `json:"door"` // the API of the request: fal, replicate, native, elevenlabs
 	Kind   string `json:"kind"` // music or video
 	Key    string `json:"key,omitempty"`
 	Prompt string `json:"prompt"`
 	Asked  int    `json:"asked"` // how often it was handed over
-	// Seconds are those that what is made lasts.
+	// Seconds are the length of the result.
 	Seconds float64 `json:"seconds"`
 	Made    bool    `json:"made"` // it was carried to its end
-	// Charged: its maker is paid, for what was made or begun.
+	// Charged: the upstream is paid, for a result or a begun one.
 	Charged   bool `json:"charged"`
 	Failed    bool `json:"failed"`
 	Cancelled bool `json:"cancelled"`
 	Polls     int  `json:"polls"`
 	Fetched   int  `json:"fetched"`
-	// Leaked: a file was asked for with a credential, which is nobody's business there.
+	// Leaked: a file was asked for with a credential, which must not be sent there.
 	Leaked bool `json:"leaked"`
 }
 
@@ -49,7 +49,7 @@ type order struct {
 // jobDoor answers one API of jobs.
 type jobDoor func(c *conn, x *exchange, path string, asked gjson.Result) (int, bool, error)
 
-// doorOf finds who answers a path that is about jobs, and where a body has the prompt.
+// doorOf finds the API of a path about jobs, and the prompt's place in a body.
 func (c *conn) doorOf(path string) (d jobDoor, name, prompt string) {
 	rest, isFal := strings.CutPrefix(path, "/fal/")
 	switch {
@@ -71,11 +71,11 @@ const (
 	jobFiles = "/jobfiles/"
 	// maxOrders bounds the kept orders.
 	maxOrders = 65_536
-	// maxClip bounds what is made, in seconds.
+	// maxClip bounds a result, in seconds.
 	maxClip = 3600
 )
 
-// jobs answers what is about jobs; handled is false for everything else.
+// jobs answers requests about jobs; handled is false for everything else.
 func (c *conn) jobs(x *exchange, path string) (status int, keep bool, err error, handled bool) {
 	d, name, prompt := c.doorOf(path)
 	if d == nil {
@@ -127,7 +127,7 @@ func (c *conn) take(x *exchange, o order) *order {
 		one.sc, one.left, one.taken = *x.sc, x.sc.Polls.Or(1), time.Now()
 		one.ID = "job-" + strconv.FormatUint(s.ids.Add(1), 16) + "-" + strconv.FormatUint(mix(s.ids.Load()), 36)
 		one.Seconds = min(max(one.Seconds, 1), maxClip)
-		if one.sc.Job == "swallow" { // nobody can ask how it stands, and it is made all the same
+		if one.sc.Job == "swallow" { // its status cannot be asked for, and it is made all the same
 			one.Made, one.Charged = true, true
 		}
 		s.orders[one.ID] = &one
@@ -148,7 +148,7 @@ func notifyHook(hook string) {
 	}
 }
 
-// swallowed says that an order was taken and that nobody hears of it.
+// swallowed says that an order was taken, and drops the answer.
 func (c *conn) swallowed(x *exchange) bool {
 	if x.sc.Job != "swallow" {
 		return false
@@ -158,7 +158,7 @@ func (c *conn) swallowed(x *exchange) bool {
 	return true
 }
 
-// order is one that was taken; nil: none, or one that is forgotten.
+// order is an accepted job; nil: unknown, or forgotten.
 func (c *conn) order(x *exchange, id string) *order {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
@@ -172,7 +172,7 @@ func (c *conn) order(x *exchange, id string) *order {
 	return o
 }
 
-// How a job stands.
+// The states of a job.
 const (
 	jobQueued = iota
 	jobRuns
@@ -182,7 +182,7 @@ const (
 	jobOdd
 )
 
-// jobStatus asks how a job stands, which moves it on.
+// jobStatus gives the state of a job, and advances it.
 func (c *conn) jobStatus(o *order) int {
 	c.srv.mu.Lock()
 	defer c.srv.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Server) Orders() []Ordered {
 	return list
 }
 
-// link is where what was made is to be had.
+// link is the link to the result.
 func (c *conn) link(o *order) string {
 	switch {
 	case o.sc.Link != "":
@@ -261,7 +261,7 @@ func (o *order) contentType() string {
 	return sound.Type(o.format)
 }
 
-// file is what was made, all of it.
+// file is the whole file of the result.
 func (o *order) file() []byte {
 	length := time.Duration(o.Seconds * float64(time.Second))
 	if o.Kind == "video" {
@@ -270,7 +270,7 @@ func (o *order) file() []byte {
 	return sound.Bytes(o.format, length)
 }
 
-// jobFile hands out what was made to everybody with the link.
+// jobFile sends the result to any client with the link.
 func (c *conn) jobFile(x *exchange, path string, _ gjson.Result) (int, bool, error) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(path, jobFiles), ".")
 	o := c.order(x, id)
@@ -287,7 +287,7 @@ func (c *conn) jobFile(x *exchange, path string, _ gjson.Result) (int, bool, err
 	return c.sendFile(x, o)
 }
 
-// sendFile sends what was made, as the scenario spoils it.
+// sendFile sends the result, as the scenario spoils it.
 func (c *conn) sendFile(x *exchange, o *order) (int, bool, error) {
 	b, kind := o.file(), o.contentType()
 	x.units = 1
@@ -300,7 +300,7 @@ func (c *conn) sendFile(x *exchange, o *order) (int, bool, error) {
 	return c.sendBytes(x, b, kind)
 }
 
-// sayJob answers with JSON. What is no error is said as the scenario spoils it.
+// sayJob answers with JSON. The scenario spoils answers that are not errors.
 func (c *conn) sayJob(x *exchange, status int, body string) (int, bool, error) {
 	sc := &Scenario{RetryAfter: x.sc.RetryAfter}
 	if status >= 300 {
@@ -309,8 +309,8 @@ func (c *conn) sayJob(x *exchange, status int, body string) (int, bool, error) {
 	return c.reply(sc, status, contentJSON, []byte(body))
 }
 
-// sendTaken says that an order was taken. What a scenario does to bodies is done to what was
-// made, unless it is for this answer.
+// sendTaken answers that an order was taken. A scenario's faults of bodies apply to the
+// result, unless they are for this answer.
 func (c *conn) sendTaken(x *exchange, body []byte) (int, bool, error) {
 	sc := *x.sc
 	if sc.At != "submit" {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// This file is how an answer hides what it costs: tokens that are never
+// This file hides the cost of an answer: tokens that are never
 // written, text in members that a meter may not know, claims above the cap.
 
 // think is the silence in which hidden tokens are made, and with them, where
 // the answer is not a stream, all others. A peer that leaves meanwhile ends it;
-// what was made by then was made.
+// the tokens made by then count.
 func (c *conn) think(x *exchange) error {
 	began := time.Now()
 	err := c.pause(x.sc.Think)
@@ -53,7 +53,7 @@ func (a *answer) claimed() int64 {
 	return overClaim * max(int64(a.cap()), visible+a.hidden)
 }
 
-// usage is what an answer says that it took.
+// usage is the usage that an answer reports.
 type usage struct{ prompt, cached, written, completion, reasoning, total int64 }
 
 // usageOf is the usage for so many tokens of the completion, honest or not as the scenario says.
@@ -117,7 +117,8 @@ func (s *Scenario) appendSaid(dst []byte, text string) []byte {
 	return append(dst, end...)
 }
 
-// pictured is what a picture is worth: vendors sell those of 1 MB as about 1,200 tokens.
+// pictured is the price of a picture in tokens: vendors sell those of 1 MB as about 1,200
+// tokens.
 func (ch *choice) pictured() int64 { return ch.draws / 1024 }
 
 // picture is that picture.
@@ -169,9 +170,9 @@ func (c *conn) sendEndlessText(x *exchange) (int, bool, error) {
 	}
 }
 
-// strayAnswer is one that nobody asked for, after a whole one, as a broken
-// server or a proxy that lost count sends it. stray=0 is in the same write as
-// the answer before it: it is there before anybody can ask again.
+// strayAnswer is an unrequested answer after a whole one, as a broken server or a proxy
+// that lost count sends it. stray=0 is in the same write as the answer before it: it is
+// there before the next request.
 func strayAnswer() []byte {
 	body := `{"id":"chatcmpl-stray","object":"chat.completion","created":1700000000,"model":"stray","choices":[{"index":0,"message":{"role":"assistant","content":` +
 		`"` + StrayText + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -184,17 +185,17 @@ func (c *conn) stray(sc *Scenario) bool {
 	return c.pause(time.Duration(sc.Stray.N)*time.Millisecond) == nil && c.write(strayAnswer()) == nil
 }
 
-// StrayText is what stray answers say.
+// StrayText is the text of stray answers.
 const StrayText = "an answer that belongs to somebody else"
 
-// Made is what one request, or all with one id, really cost its maker.
+// Made is the real cost of one request, or of all with one id, to the upstream.
 type Made struct {
 	ID         string `json:"id"`
 	Requests   int64  `json:"requests"`          // attempts that reached the model
 	Prompt     int64  `json:"prompt_tokens"`     //
 	Completion int64  `json:"completion_tokens"` // with the hidden ones
 	Hidden     int64  `json:"hidden_tokens"`     //
-	Cap        int64  `json:"cap_tokens"`        // what the requests said, added up
+	Cap        int64  `json:"cap_tokens"`        // the caps of the requests, added up
 	WithinCap  int64  `json:"within_cap_tokens"` // of the completions, each up to its own cap; all of one without a cap
 	Uncapped   int64  `json:"uncapped"`          // requests without a cap
 	Units      int64  `json:"units"`
@@ -218,7 +219,7 @@ func (m *Made) Add(o Made) {
 	m.CappedNano += o.CappedNano
 }
 
-// Price is what the operator pays, in 1e-9 of a currency.
+// Price is the operator's price, in 1e-9 of a currency.
 type Price struct{ Prompt, Completion, Unit int64 }
 
 // keptMade bounds the ids that Made remembers.
@@ -239,8 +240,8 @@ func (t *truth) made(m Made) {
 	sum.Add(m)
 }
 
-// Made is what was produced under an id; zero when nothing was. A unit of a job is one
-// that its maker is paid for, whether or not anybody heard that it was taken.
+// Made is the output produced under an id; zero if there was no output. A unit of a job is
+// one that the upstream is paid for, whether or not its client heard that it was taken.
 func (s *Server) Made(id string) Made {
 	m := Made{ID: id}
 	s.truth.mu.Lock()
@@ -262,7 +263,7 @@ func (s *Server) Made(id string) Made {
 	return m
 }
 
-// bookMade tells the truth what an answer with an id cost.
+// bookMade adds the cost of an answer with an id to the truth.
 func (c *conn) bookMade(x *exchange, gone bool) {
 	if x.sc.ID == "" || x.outcome == Refused || x.job {
 		return
@@ -290,7 +291,7 @@ func (c *conn) bookMade(x *exchange, gone bool) {
 	c.srv.truth.made(m)
 }
 
-// truthful: the usage of a complete answer says what was produced.
+// truthful: the usage of a complete answer is that of the output.
 func (s *Scenario) truthful() bool {
 	switch s.Usage {
 	case "", "late", "choices0", "top", "zerofirst", "every", "twice":

@@ -20,7 +20,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// painting is one image request, whatever form it came in.
+// painting is one image request, in any form.
 type painting struct {
 	path   string
 	asked  gjson.Result // the text fields, of a form too
@@ -34,7 +34,7 @@ type painting struct {
 
 type painter func(c *conn, x *exchange, p *painting) (int, bool, error)
 
-// painterOf finds who answers a path.
+// painterOf finds the handler of a path.
 func painterOf(path string) (painter, bool) {
 	var f painter
 	switch {
@@ -257,7 +257,7 @@ type brush struct {
 	seed   uint64
 }
 
-// gallery keeps what was painted: the same request gives the same bytes.
+// gallery caches paintings: the same request gives the same bytes.
 var gallery struct {
 	mu   sync.Mutex
 	list map[brush][]byte
@@ -296,7 +296,7 @@ func paint(w, h int, format string, seed uint64) []byte {
 		err = (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, m)
 	}
 	if err != nil {
-		panic(err) // it encodes into memory what it made itself
+		panic(err) // it encodes its own picture into memory
 	}
 	if gallery.list == nil || len(gallery.list) >= maxGallery {
 		gallery.list = map[brush][]byte{}

@@ -57,7 +57,7 @@ func (a *answer) includes(name string) bool {
 	return slices.ContainsFunc(a.asked.Get("include").Array(), func(v gjson.Result) bool { return v.Str == name })
 }
 
-// output is one item of a response. Its text is what its deltas add up to.
+// output is one item of a response. Its text is the sum of its deltas.
 type output struct {
 	kind string // reasoning, message, function_call
 	id   string
@@ -123,7 +123,7 @@ func (a *answer) usageTold(total, reasoning int64) []byte {
 	return a.appendResponseUsage(nil, total, reasoning)
 }
 
-// appendResponse is a response with what it echoes of its request.
+// appendResponse is a response with the members that echo its request.
 func (a *answer) appendResponse(dst []byte, status string, items, usage []byte) []byte {
 	failure, incomplete := "null", "null"
 	if status != "in_progress" {
@@ -171,7 +171,7 @@ func (a *answer) appendResponse(dst []byte, status string, items, usage []byte) 
 	return append(dst, '}')
 }
 
-// appendOutput is an item, with what it says or without.
+// appendOutput is an item, with its text or without.
 func (a *answer) appendOutput(dst []byte, it *output, status string, whole bool) []byte {
 	said := ""
 	if whole {

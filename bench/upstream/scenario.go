@@ -52,18 +52,17 @@ type Scenario struct {
 	Empty          bool          `key:"empty"`       // 200 without a body
 
 	// Of images only.
-	Image   string `key:"image" of:"blocked cut text gif missing escaped prefixed"` // how the image itself is wrong
+	Image   string `key:"image" of:"blocked cut text gif missing escaped prefixed"` // the fault of the image itself
 	Link    string `key:"link" as:"query"`                                          // fal: where the result says that its images are, as a URL path escape
 	Polls   Count  `key:"polls"`                                                    // fal: how often a job is not done yet; default 1
 	At      string `key:"at" of:"submit status result file"`                        // which step a status hits; default submit
 	Endless bool   `key:"endless"`                                                  // the body never ends
 
-	// Job is how music and videos go wrong: forget (it is not known any more), double (it is
-	// made twice), swallow (it is taken, and the answer lost), fail (it fails in the end),
-	// odd (its status is none of the known ones), stuck (it never ends), foreign (addresses
-	// lead to another host), wrongtype (the file is none), untyped (its type is not said),
-	// refuse_cancel, late_cancel (a cancellation is only asked for: how it ended is in the
-	// status), race (the run begins as it is cancelled), twice (members stand twice), inline (the result is a data URL).
+	// Job is how music and videos go wrong: forget (it is not known any more), double (it is made twice), swallow (it
+	// is taken, and the answer lost), fail (it fails in the end), odd (its status is none of the known ones), stuck
+	// (it never ends), foreign (addresses lead to another host), wrongtype (the file is none), untyped (its type is
+	// not said), refuse_cancel, late_cancel (a cancellation is only asked for: how it ended is in the status), race
+	// (the run begins as it is cancelled), twice (members are there twice), inline (the result is a data URL).
 	Job string `key:"job" of:"forget double swallow fail odd stuck foreign wrongtype untyped refuse_cancel late_cancel race twice inline"`
 
 	Status     int    `key:"status"`
@@ -78,14 +77,14 @@ type Scenario struct {
 	Hang       bool   `key:"hang"`
 	HoldAfter  Count  `key:"hold_after"`
 
-	// How the answer lies about what it costs, or hides it. RunOn: it is produced to its end, and its
+	// How the answer misstates its cost, or hides it. RunOn: it is produced to its end, and its
 	// maker paid, when the peer left. Heard is how many seconds a transcription says that its sound has
 	// (none: it does not say), Finish the finishReason of Google's answers, and of responses failed or
 	// content_filter. Hosted: tools of the server's own in a body of responses are carried out. Stray: so
 	// many milliseconds after a whole answer a second one follows, unasked.
 	Hidden    int64         `key:"hidden"`                                                         // tokens thought in silence, before the content
 	Think     time.Duration `key:"think_ms"`                                                       // how long that silence lasts
-	HiddenIn  string        `key:"hidden_in" of:"inside beside total nowhere"`                     // where usage tells them; total: there alone
+	HiddenIn  string        `key:"hidden_in" of:"inside beside total nowhere"`                     // its place in usage; total: there alone
 	ThoughtAs string        `key:"thought_as" of:"reasoning_content reasoning thinking redacted"`  // member of visible reasoning
 	SaidIn    string        `key:"said_in" of:"content array function_call audio refusal unknown"` // member of the text
 	Draws     int64         `key:"draws"`                                                          // bytes of a picture beside the text, as OpenRouter gives it
@@ -128,7 +127,7 @@ var presets = map[string]string{
 	"tool":      "tool=1",
 }
 
-// field is where the value of a key goes, and what it may be.
+// field is the place of a key's value, and its allowed values.
 type field struct {
 	at int
 	of []string // allowed words; nil: any value of its type
@@ -256,7 +255,7 @@ func (f field) set(s *Scenario, v string) (err error) {
 	return err
 }
 
-// text reads a value that is a text. JSON comes in base64url, since directives have no spaces.
+// text reads a value that is a text. JSON is in base64url, since directives have no spaces.
 func (f field) text(v string) (string, error) {
 	switch f.as {
 	case "args":

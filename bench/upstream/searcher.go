@@ -10,11 +10,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Services that search the web, each by its own words: /search/brave,
-// /search/serper, /search/searxng, /search/tavily and /search/exa. What they find
-// follows from the words alone.
+// Services that search the web, each by its own words: /search/brave, /search/serper,
+// /search/searxng, /search/tavily and /search/exa. Their results depend on the words alone.
 
-// found is what they all find.
+// found makes the results of all of them.
 func found(words string, n int) (titles, links, texts []string) {
 	for i := range n {
 		titles = append(titles, fmt.Sprintf("Result %d for \u201c%s\u201d", i+1, words))
@@ -61,7 +60,7 @@ var searchServices = map[string]searchService{
 	},
 }
 
-// searchOf finds the service of a path, and what it is asked.
+// searchOf finds the service of a path; ok: the service has the path.
 func searchOf(path string) (name string, s searchService, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/search/")
 	if !ok {
@@ -72,7 +71,7 @@ func searchOf(path string) (name string, s searchService, ok bool) {
 	return name, s, ok && "/"+below == s.path
 }
 
-// searched is what a request asks for, as one object: of a query, its values.
+// searched reads the parameters of a search as one object: of a query, its values.
 func (c *conn) searched(s *searchService, query string) (gjson.Result, bool) {
 	if s.method == "POST" {
 		asked := gjson.ParseBytes(c.req.body)
@@ -135,7 +134,7 @@ func (c *conn) header(name string) []byte {
 	return nil
 }
 
-// sitePage is a page to scrape: an article between what is none.
+// sitePage is a page to scrape: an article between a menu and a footer.
 const sitePage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>How rivers move</title></head><body>
 <nav><ul><li><a href="/site/">Home</a></li><li><a href="/site/shop">Shop</a></li></ul></nav>
 <article><h1>How rivers move</h1>
@@ -150,7 +149,7 @@ its bed, and <a href="/site/more">another page</a> has more about it.</p>
 <p>Where the bends come close to each other the river one day breaks through, and what is cut off becomes a lake.</p>
 </article><footer>Accept our cookies. All rights reserved.</footer></body></html>`
 
-// site serves what can be scraped.
+// site serves pages to scrape.
 func (c *conn) site(x *exchange, path string) (int, bool, error) {
 	x.endpoint, x.units = "site", 1
 	if path == "/robots.txt" {

@@ -31,7 +31,7 @@ func (c *conn) serveModel(path string) bool {
 	return keep
 }
 
-// promptOf is what a request's prompt costs its reader, whatever comes of it.
+// promptOf is the cost of a request's prompt in tokens, for any outcome.
 func (c *conn) promptOf(path string, asked gjson.Result) int64 {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"), strings.HasSuffix(path, "/messages"),

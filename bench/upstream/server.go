@@ -21,7 +21,7 @@ type Options struct {
 	Models []string
 	// Key, when set, is demanded as bearer token or x-api-key.
 	Key string
-	// Scenario is what every request starts from.
+	// Scenario is the default scenario of every request.
 	Scenario Scenario
 	// Faults are drawn for every request, the first hit wins.
 	Faults []Fault
@@ -31,11 +31,12 @@ type Options struct {
 	Tokens int
 	// Keep is how many requests GET /_sim/last shows; default 16.
 	Keep int
-	// Price is what Made counts with; zero: tokens only.
+	// Price is the price for Made; zero: tokens only.
 	Price Price
-	// Check refuses what a vendor would; nil: what can be answered is answered.
+	// Check refuses requests that a vendor would refuse; nil: all that can be answered are
+	// answered.
 	Check func(*Call) Flaw
-	// Clouds are who may enter the simulated clouds; nil: everybody.
+	// Clouds checks callers of the simulated clouds; nil: all may enter.
 	Clouds Clouds
 }
 
@@ -66,7 +67,7 @@ type Server struct {
 	nodes     map[string]*chain.Node
 	jobs      map[string]*job
 	voices    map[string]int // cloned ones, with the bytes of their samples
-	files     string         // the folder of what others must read; empty if absent
+	files     string         // the folder of files for other processes; empty if absent
 	enclosed  *enclave.Enclave
 	orders    map[string]*order
 	payments  payments
@@ -170,7 +171,7 @@ func (s *Server) AccountFile() (string, error) {
 	return s.file("account.json", s.options.Clouds.ServiceAccount("https://oauth2.googleapis.com/token"))
 }
 
-// StartAll serves an enclave beside the upstream, and gives what the demonstration's config has to know:
+// StartAll serves an enclave beside the upstream, and gives the values for the demonstration's config:
 // addresses without a path, and files that are there until Close.
 func (s *Server) StartAll() (where map[string]string, err error) {
 	base, err := s.Start()
@@ -199,7 +200,7 @@ func (s *Server) StartAll() (where map[string]string, err error) {
 		"SIM_INTEL_ROOT": intel, "SIM_NVIDIA_ROOT": nvidia}, err
 }
 
-// file writes what others must read, for its owner alone. The caller has mu.
+// file writes a file for other processes, readable by its owner alone. The caller has mu.
 func (s *Server) file(name string, content []byte) (path string, err error) {
 	if s.files == "" {
 		if s.files, err = os.MkdirTemp("", "farebox-simulated-*"); err != nil {
@@ -284,8 +285,8 @@ func mix(x uint64) uint64 {
 
 var past = time.Unix(1, 0)
 
-// payments are the chains and the facilitator of a Server, which are there once somebody
-// asks for one of them.
+// payments are the chains and the facilitator of a Server, which are made when one of them
+// is asked for.
 type payments struct {
 	once        sync.Once
 	evm         *chain.EVM
@@ -323,8 +324,8 @@ func (s *Server) nodeOptions(name string) chain.NodeOptions {
 	return o
 }
 
-// FirstPayment is what whoever tries a gateway before this server may pay with: a wallet,
-// whose key is nobody's secret, and 5 USD that it signed for.
+// FirstPayment is a payment for a first try of a gateway before this server: a wallet,
+// whose key is public, and 5 USD that it signed for.
 type FirstPayment struct {
 	Key, Address string
 	Header       string // of version 2 of x402, PAYMENT-SIGNATURE

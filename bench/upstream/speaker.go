@@ -15,16 +15,16 @@ import (
 	"farebox/bench/upstream/sound"
 )
 
-// CharacterTime is how long a character sounds at speed 1, so that a test can tell from
-// the length of an answer how much text was spoken.
+// CharacterTime is how long a character sounds at speed 1, so that a test sees from the
+// length of an answer how much text was spoken.
 const CharacterTime = 50 * time.Millisecond
 
-// speaking is one request for speech, in whichever form it came.
+// speaking is one request for speech, in any form.
 type speaking struct {
 	text   string
 	format string
 	speed  float64
-	stream bool // the server sends what it has
+	stream bool // the server sends audio as it is made
 	events bool
 	labs   bool // ElevenLabs is asked
 }
@@ -36,7 +36,7 @@ func speakerOf(path string) (speaks, labs bool) {
 	return labs || strings.HasSuffix(path, "/audio/speech") || strings.HasSuffix(path, "/audio/voices"), labs
 }
 
-// speechAsked is what a request for speech asks with its directive where others have it.
+// speechAsked is a request for speech with its directive in the usual member.
 func speechAsked(asked gjson.Result) gjson.Result {
 	text := asked.Get("text")
 	if !text.Exists() {

@@ -2,8 +2,8 @@ package upstream
 
 import "strconv"
 
-// eventStream is what the streams of all dialects share. After its first error, which end and
-// ended give, nothing more is written.
+// eventStream is the common part of the streams of all dialects. After its first error, which
+// end and ended give, nothing more is written.
 type eventStream struct {
 	c    *conn
 	x    *exchange
@@ -81,7 +81,7 @@ func (s *eventStream) tokens(write func(step), errorEvent func() []byte) (ended 
 	return ended || off()
 }
 
-// comment is what comes before an event.
+// comment is the comment before an event.
 func (s *eventStream) comment() []byte {
 	if s.x.sc.Comments {
 		return []byte(": keep-alive" + s.eol + s.eol)
@@ -99,7 +99,7 @@ func (s *eventStream) end() (keep bool, err error) {
 	return s.c.wire.end()
 }
 
-// book copies what was really written; tokens whose write failed do not count.
+// book copies the counts of written tokens; tokens whose write failed do not count.
 func (s *eventStream) book() {
 	s.x.tally.CompletionTokens = s.c.wire.produced
 	s.x.tally.ReasoningTokens = min(s.mind, s.c.wire.produced)
@@ -120,7 +120,7 @@ func (s *chatStream) run() (bool, error) {
 	s.beginEvents()
 	defer s.book()
 	if s.x.cloud == "azure" {
-		// The first event says what the filter found in the prompt.
+		// The first event has the filter's findings in the prompt.
 		s.write([]byte(azurePrompt+s.eol+s.eol), 0)
 	}
 	for i := range s.a.choices {

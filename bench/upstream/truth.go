@@ -195,7 +195,7 @@ func (s *Server) Last() []Received {
 	return append([]Received(nil), s.truth.last...)
 }
 
-// Reset forgets what was counted and kept.
+// Reset clears the counts and all stored results.
 func (s *Server) Reset() {
 	s.truth.reset()
 	s.mu.Lock()
@@ -234,7 +234,7 @@ func (c *conn) serveTruth(path string) bool {
 // exchange is the bookkeeping of one answer from its start to its end.
 type exchange struct {
 	endpoint string
-	cloud    string // through whose door the request came; empty: none's
+	cloud    string // the cloud of the request; may be empty
 	sc       *Scenario
 	tally    Tally
 	opened   time.Time
@@ -243,7 +243,7 @@ type exchange struct {
 	answer   *answer // of chat and messages
 	hidden   int64   // tokens made and never written
 	units    int64   // pictures or calls
-	job      bool    // it is about a job, whose order is what counts
+	job      bool    // it is about a job: its order counts
 	google   bool    // asked in Google's form, which its errors have, too
 }
 
@@ -287,7 +287,7 @@ func (r Remote) Stats(ctx context.Context) (s Stats, err error) {
 	return s, r.getJSON(ctx, "stats", &s)
 }
 
-// Made is what an id cost.
+// Made is the cost of an id.
 func (r Remote) Made(ctx context.Context, id string) (m Made, err error) {
 	return m, r.getJSON(ctx, "made/"+id, &m)
 }

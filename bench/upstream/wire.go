@@ -33,7 +33,7 @@ const (
 	contentHTML   = "text/html"
 )
 
-// begin prepares the answer's head; it goes out with the first body bytes.
+// begin prepares the answer's head; it is sent with the first body bytes.
 // length -1: the length is not known.
 func (w *wire) begin(sc *Scenario, status int, content string, length int) {
 	c := w.c
@@ -110,7 +110,7 @@ func (w *wire) event(payload []byte, tokens int64) error {
 	return w.flush()
 }
 
-// flush sends what waits, at the time the gap allows.
+// flush sends the buffered bytes, at the time the gap allows.
 func (w *wire) flush() error {
 	c := w.c
 	if len(w.batch) == 0 && len(c.out) == 0 {
@@ -134,7 +134,7 @@ func (w *wire) flush() error {
 	return nil
 }
 
-// pace keeps the rate: a write that came late does not push the others back.
+// pace keeps the rate: a late write does not delay the others.
 func (w *wire) pace() error {
 	if w.sc.Gap <= 0 {
 		return nil

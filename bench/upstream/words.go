@@ -87,7 +87,7 @@ const (
 	tokensPerMessage = 3
 	tokensPerRole    = 1
 	tokensPerReply   = 3
-	tokensPerPart    = 85 // an image, a file or a sound, whatever its size
+	tokensPerPart    = 85 // an image, a file or a sound of any size
 )
 
 // CountPrompt is the number of prompt tokens of a chat or messages request as

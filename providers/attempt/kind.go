@@ -20,7 +20,7 @@ const (
 	ServerError         // 5xx
 	RequestRefused      // another status
 	NoConnection        // all connections that the config allows are in use
-	NoCredential        // the credential could not be got
+	NoCredential        // the credential is missing
 	Kinds
 )
 
@@ -29,7 +29,7 @@ var kindNames = [Kinds]string{"", "connection", "dns", "tls", "timeout", "interr
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Kind is how the target failed.
+// Kind is the kind of the target's failure.
 func (t *Tried) Kind() Kind {
 	if t.Cause == proxy.ConnectFailed {
 		switch t.Words {

@@ -12,51 +12,51 @@ import (
 const (
 	// MaxAttempts bounds how many targets one request may try.
 	MaxAttempts = 4
-	// maxTargets is how many targets a Picker can tell apart; a model or a network
+	// maxTargets bounds the targets of a Picker; a model or a network
 	// has at most as many.
 	maxTargets = 64
-	// probeShare is one in how many requests may go to a target because it has not
+	// probeShare: one in so many requests may go to a target because it has not
 	// been asked for long.
 	probeShare = 32
 )
 
-// Rule is what a Picker must know of the targets that it chooses among.
+// Rule gives a Picker the facts about its targets.
 type Rule[T any] interface {
 	// Target is a target's health, and its share of the requests among the
 	// targets of its rank, at least 1.
 	Target(t T) (b *health.Breaker, weight int)
-	// Rank says when it is t's turn: targets of the lowest rank come first. Below
-	// 0 t cannot serve the request.
+	// Rank orders the targets: those of the lowest rank are first. Below 0 t cannot serve
+	// the request.
 	Rank(t T, nowNs int64) int
 	// Pace is how fast t answers requests of this kind, where Fast is set.
 	Pace(t T) *health.Pace
 }
 
-// Picker chooses the targets of one request, one after the other, without
-// allocating. Targets of the lowest rank come first and share the requests by
-// weight; resting ones are skipped; none is tried twice, but for the last one
-// when it could not be connected to: nothing was sent to it.
+// Picker chooses the targets of one request, one after the other, without allocating.
+// Targets of the lowest rank are first and share the requests by weight; resting ones are
+// skipped; none is tried twice, but for the last one when it could not be connected to:
+// nothing was sent to it.
 //
-// When every target rests, the one whose rest ends first is asked all the same,
-// one request at a time: a probe finds the upstream's return sooner than the
-// clock, and costs a client that would be refused anyway nothing. That holds
-// also when the upstream asked for the rest (Retry-After): one customer's limit
-// there is not everybody's. What the requests of a single account met is no
-// reason to refuse others at all. All other requests hear at once that there is
-// no capacity. Targets that operators hold get nothing, but for requests that failed
-// at all others, where a target is only drained. The zero value is ready for Begin.
+// When every target rests, the one whose rest ends first is asked all the same, one request
+// at a time: a probe finds the upstream's return sooner than the clock, and costs nothing,
+// since the client would be refused otherwise. That holds also when the upstream asked for
+// the rest (Retry-After): one customer's limit there does not concern all. Failures of a
+// single account's requests never close a target to others. All other requests are refused
+// at once for lack of capacity. Targets that operators hold get nothing, but for requests
+// that failed at all others, where a target is only drained. The zero value is ready for
+// Begin.
 type Picker[T comparable, R Rule[T]] struct {
 	Rule    R    // to be set after Begin, unless its zero value will do
 	Fast    bool // the same; those much slower than the fastest lose their turns: Rule.Pace
 	targets []T
-	account uint64 // whose request it is, 0: ours
+	account uint64 // the account of the request, 0: our own
 	tried   uint64 // a bit for each target
 	asks    int    // targets that were asked
 	any     bool   // a target was chosen
 	asked   T      // chosen and not yet reported on
 	again   bool   // …and to be asked once more: nothing was sent to it
 	resent  bool   // …which happens once
-	over    bool   // what follows from the last attempt is not another one
+	over    bool   // there is no further attempt after the last one
 }
 
 // Begin starts with an account's request (0: one of our own) for these targets.
@@ -64,9 +64,8 @@ func (p *Picker[T, R]) Begin(targets []T, account uint64) {
 	*p = Picker[T, R]{targets: targets, account: account}
 }
 
-// Next is the next target to try; none when there is no further one, or nothing
-// more to try after the last verdict. Every target must be reported on, with
-// Report or Pass.
+// Next is the next target to try; the zero T if there is no further one, or nothing more to
+// try after the last verdict. Every target must be reported on, with Report or Pass.
 func (p *Picker[T, R]) Next(nowNs int64) T {
 	var none T
 	if p.over || p.asks >= MaxAttempts {
@@ -99,7 +98,7 @@ func (p *Picker[T, R]) Choose(nowNs int64) (t T) {
 			p.any = true
 			return p.targets[i]
 		}
-		// Somebody else became its probe meanwhile.
+		// Another request became its probe meanwhile.
 	}
 	if p.any {
 		return t
@@ -154,9 +153,9 @@ func (p *Picker[T, R]) weight(set uint64) int {
 	return weight
 }
 
-// fastest leaves of a set the targets that answer about as fast as the best of them,
-// and those that have never answered and do not fail. One request in probeShare finds
-// out whether one that was slow is fast again.
+// fastest keeps the targets of a set that answer about as fast as the best of them, and
+// those that have never answered and do not fail. One request in probeShare probes whether
+// a slow one is fast again.
 func (p *Picker[T, R]) fastest(set uint64, nowNs int64) (near uint64) {
 	probes, best := rand.Uint32N(probeShare) == 0, math.Inf(1)
 	for s := set; s != 0; s &= s - 1 {
@@ -212,9 +211,9 @@ func (p *Picker[T, R]) lastResort(nowNs int64) (none T) {
 	return p.targets[best]
 }
 
-// Report says how an attempt went, to the target's health and to Next. A target
-// that could not be connected to is asked once more when there is no other: a
-// burst of requests can be more than it takes at once.
+// Report adds the verdict on an attempt to the target's health and to Next's choice. A
+// target that could not be connected to is asked once more when there is no other: a burst
+// of requests can be more than it takes at once.
 func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
 	var none T
 	p.over = v.Do != Retry
@@ -229,14 +228,14 @@ func (p *Picker[T, R]) Report(t T, v Verdict, nowNs int64) {
 	}
 }
 
-// Pass gives back a target that was not asked, for Next to name another: nothing
-// was learnt of its health.
+// Pass releases a target that was not asked, for Next to name another: its health does not
+// change.
 func (p *Picker[T, R]) Pass(t T) {
 	p.Report(t, Verdict{Do: Retry}, 0)
 	p.asks--
 }
 
-// End gives back what was chosen and never reported on: the client left, or
+// End releases a chosen target that was never reported on: the client left, or
 // something panicked.
 func (p *Picker[T, R]) End() {
 	var none T

@@ -1,15 +1,14 @@
-// Package attempt is how every capability comes to an answer: a [Picker] names
-// the targets of a request, one after the other, [Picker.Run] has them asked, and
-// a [Verdict] says what follows from an attempt at one: whether another target is
-// to be tried, what was learnt of the target's health, and the accounts it rests for.
+// Package attempt gets an answer for every capability: a [Picker] names the targets of a
+// request, one after the other, [Picker.Run] asks them, and a [Verdict] has the
+// consequences of an attempt: whether another target is tried, the effect on the target's
+// health, and the accounts it rests for.
 //
-// Statuses and causes decide. Text is a ground only where a vendor uses a code,
-// or a fixed sentence at the very start of its message, for nothing that a
-// client can cause: a dialect turns such an answer into the status that it
-// stands for before it asks [Judge].
+// Statuses and causes decide. Text is a ground only where a vendor uses a code, or a fixed
+// sentence at the very start of its message, for nothing that a client can cause: a dialect
+// turns such an answer into the status that it means before it asks [Judge].
 //
-// What may not enter: the words that clients get, money, and what an attempt
-// consists of.
+// Out of scope: the words that clients get, money, and the content of an
+// attempt.
 package attempt
 
 import (
@@ -19,7 +18,7 @@ import (
 	"farebox/proxy"
 )
 
-// Action is what follows an attempt.
+// Action is the consequence of an attempt.
 type Action uint8
 
 const (
@@ -32,22 +31,22 @@ const (
 	Fail
 )
 
-// Health is what an attempt says of its target.
+// Health is the effect of an attempt on its target's health.
 type Health uint8
 
 const (
-	// Unknown: nothing was learnt, as when the client left or its request
-	// deserved the refusal.
+	// Unknown: the attempt shows nothing, as when the client left or its request deserved
+	// the refusal.
 	Unknown Health = iota
 	// Good: the answer was read whole.
 	Good
 	// Bad: the target failed.
 	Bad
-	// Begun: the answer goes on; how it ends is reported at its end.
+	// Begun: the answer goes on; its end is reported later.
 	Begun
 )
 
-// Scope is whom a failure is known to concern.
+// Scope is the set of requests that a failure concerns.
 type Scope uint8
 
 const (
@@ -58,12 +57,12 @@ const (
 	Everyone
 )
 
-// Verdict is what follows from an attempt. The zero value accepts the answer
+// Verdict has the consequences of an attempt. The zero value accepts the answer
 // and says nothing of the target.
 type Verdict struct {
 	Do     Action
 	Health Health
-	Rest   time.Duration // how long the target asked to be left alone; 0: it did not
+	Rest   time.Duration // the rest that the target asked for; 0: it did not
 	For    Scope
 	// Unsent: the request cannot have reached the target, so that the same one
 	// may be tried once more when there is no other.
@@ -89,14 +88,14 @@ func Judge(status int, retryAfter time.Duration) Verdict {
 		v.For = Everyone
 	case status >= 500 || loaded[status-400]:
 	default:
-		// The request deserved it. That is no sign of health either: whoever
-		// sends broken requests must not keep a broken target in use.
+		// The request deserved it. That is no sign of health either: broken requests must
+		// not keep a broken target in use.
 		return Verdict{Do: Accept}
 	}
 	return v
 }
 
-// loaded are the other 4xx that say something of the target and not of the
+// loaded are the other 4xx about the target and not about the
 // request: its catalog or its load.
 var loaded = [100]bool{404 - 400: true, 405 - 400: true, 408 - 400: true, 409 - 400: true, 425 - 400: true,
 	429 - 400: true}
@@ -114,8 +113,8 @@ func Lost(cause proxy.Cause) Verdict {
 	return Verdict{Do: Retry, Health: Bad}
 }
 
-// Broken is the verdict on an answer that cannot be used whatever its status:
-// of the wrong kind, not what the dialect speaks, or without what was asked for.
+// Broken is the verdict on an answer that cannot be used at any status:
+// of the wrong kind, not in the dialect's format, or without the requested content.
 func Broken() Verdict { return Verdict{Do: Retry, Health: Bad} }
 
 // Tried is how a target failed, for the operator's log.
@@ -127,8 +126,7 @@ type Tried struct {
 	At       time.Time
 }
 
-// Report tells a target's breaker. account is whose request it was, 0 for a
-// probe of our own.
+// Report updates a target's breaker. account is the request's, 0 for a probe of our own.
 func (v Verdict) Report(b *health.Breaker, account uint64, nowNs int64) {
 	switch v.Health {
 	case Good:

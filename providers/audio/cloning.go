@@ -8,22 +8,22 @@ import (
 	"farebox/proxy"
 )
 
-// Sample is a voice that is to be cloned.
+// Sample is a voice to clone.
 type Sample struct {
 	Model string // its id here
-	// Label is what the upstream lists it as: nothing of the customer.
+	// Label is the voice's name in the upstream's list: nothing of the customer.
 	Label string
-	// File is a slice of the client's body; Name and Type say what it is.
+	// File is a slice of the client's body; Name and Type describe it.
 	File       []byte
 	Name, Type string
 }
 
-// Cloner has one kind of upstream take the voice of a sample. Implementations hold no
+// Cloner makes one kind of upstream clone the voice of a sample. Implementations hold no
 // state.
 type Cloner interface {
 	// Clone makes the request of s for t.
 	Clone(r *proxy.Request, s *Sample, t *Target)
-	// Cloned reads an answer of 2xx: what the upstream calls the voice; empty if absent.
+	// Cloned reads an answer of 2xx: the upstream's name of the voice; empty if absent.
 	Cloned(body []byte) string
 	// Forget makes the request that deletes a voice; false: the upstream does that itself.
 	Forget(r *proxy.Request, voice string) bool
@@ -34,12 +34,12 @@ type Cloner interface {
 const (
 	maxCloned  = 64 << 10
 	maxVoiceID = 512
-	// forgetLimit is how long an upstream may take to delete a voice.
+	// forgetLimit bounds the deletion of a voice at an upstream.
 	forgetLimit = 30 * time.Second
 )
 
-// Cloning has targets take the voice of one sample until one has it. It goes on when the
-// client leaves: what is made is paid.
+// Cloning asks targets to clone the voice of one sample until one has done it. It goes on
+// when the client leaves: a voice that is made is paid.
 type Cloning struct {
 	Whole
 	Sample *Sample
@@ -71,7 +71,7 @@ func (c *Cloning) Try(t *Target) attempt.Verdict {
 	return c.try(t, &q)
 }
 
-// Forget has a target delete a voice, and says whether it is gone there.
+// Forget deletes a voice at a target, and says whether it is gone there.
 func Forget(p *proxy.Proxy, t *Target, voice string) bool {
 	q := question{
 		limit: forgetLimit, most: maxCloned, refused: func(int, time.Duration, []byte) (f dialect.Failure) { return f },

@@ -12,26 +12,26 @@ import (
 	"farebox/proxy"
 )
 
-// Hearing is sound that is to be written down, as routes has checked it. What the model
-// does not follow is not set.
+// Hearing is a recording to transcribe, as routes has checked it. Options that the
+// model does not follow are unset.
 type Hearing struct {
 	Model string // its id here
-	// File is a slice of the client's body; Name and Type say what it is.
+	// File is a slice of the client's body; Name and Type describe it.
 	File        []byte
 	Name, Type  string
 	Length      time.Duration // as routes has measured it
 	Language    string
 	Prompt      string
-	Temperature string // a number as the client wrote it; empty: none
-	// What is wanted beside the text.
+	Temperature string // a number as the client wrote it; empty: absent
+	// Detail wanted beside the text.
 	Segments, Words, Chars bool
 }
 
-// Transcript is what was heard.
+// Transcript is the text of a recording, and its times.
 type Transcript struct {
 	Text     string
 	Language string
-	// Measured is how long the upstream says that the sound is; 0: it does not say.
+	// Measured is the length by the upstream; 0: not stated.
 	Measured               time.Duration
 	Segments, Words, Chars []Heard
 }
@@ -41,14 +41,14 @@ type Heard struct {
 	Text       string
 	Start, End float64
 	// Detail are further members of a segment as Whisper's models give them, as JSON;
-	// nil: the upstream gives none.
+	// nil: absent.
 	Detail *Detail
 }
 
-// Detail says how sure a model was. Each is a number as JSON, or empty.
+// Detail has the confidence of a model. Each is a number as JSON, or empty.
 type Detail struct{ Seek, Tokens, Temperature, Probability, Compression, Silence string }
 
-// Listener has one kind of upstream write sound down. Implementations hold no state.
+// Listener makes one kind of upstream transcribe. Implementations hold no state.
 type Listener interface {
 	// Listen makes the request of h for t.
 	Listen(r *proxy.Request, h *Hearing, t *Target)
@@ -62,7 +62,8 @@ type Listener interface {
 const maxHeard = 4 << 20
 
 // ReadVerbose reads OpenAI's json and verbose_json, which most servers have taken over:
-// {text, language, duration, segments, words, usage}. An object without text is none.
+// {text, language, duration, segments, words, usage}. An object without text is not a
+// transcript.
 func ReadVerbose(body []byte) *Transcript {
 	if !gjson.ValidBytes(body) {
 		return nil
@@ -131,7 +132,7 @@ func ReadHeard(list gjson.Result, text, start, end string) (parts []Heard) {
 	return parts
 }
 
-// instant is a time within a recording; what cannot be one is its beginning.
+// instant is a time within a recording; an invalid one is its beginning.
 func instant(v gjson.Result) float64 {
 	if v.Type != gjson.Number || !(v.Num >= 0 && v.Num <= maxSeconds) {
 		return 0
@@ -139,10 +140,10 @@ func instant(v gjson.Result) float64 {
 	return v.Num
 }
 
-// maxSeconds is more than any sound has.
+// maxSeconds is beyond the length of any recording.
 const maxSeconds = 1e9
 
-// Seconds is a length that an upstream says; 0: it says none that is one.
+// Seconds is a length in an upstream's answer; 0: absent or invalid.
 func Seconds(v gjson.Result) time.Duration {
 	n := v.Num
 	if v.Type == gjson.String { // as some servers write it

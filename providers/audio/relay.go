@@ -9,16 +9,16 @@ import (
 	"farebox/proxy"
 )
 
-// Listening gets what passes.
+// Listening gets the bytes of a relayed answer.
 type Listening interface {
 	// Pass is given bytes on their way to the client.
 	Pass(p []byte)
-	// End gets how it ended, once and before the client's last byte. whole says that
+	// End gets the outcome, once and before the client's last byte. whole says that
 	// all of the sound was there.
 	End(cause proxy.Cause, whole bool)
 }
 
-// lens is in a relayed answer.
+// lens processes a relayed answer.
 type lens struct {
 	k    *SpeechStream
 	to   Listening
@@ -39,8 +39,8 @@ func (ss *SpeechStream) Relay(ctx *fasthttp.RequestCtx, most int64, to Listening
 	ss.x.Relay(ctx, l, done)
 }
 
-// Identity is proxy.Identity: the upstream's length is the client's where the client
-// waits for the whole.
+// Identity is proxy.Identity: the client gets the upstream's length if it waits for the
+// whole.
 func (l *lens) Identity() bool { return !l.k.speech.Stream && !l.k.speech.Events }
 
 // Pass is proxy.Lens.
@@ -65,8 +65,8 @@ func (l *lens) Pass(p []byte) (out []byte, stop bool) {
 }
 
 // Spoken is how many code points of a text were spoken whose rest was not: those of the
-// pieces that came whole, where it was asked for in pieces. The next one may have been
-// refused for what its client wrote there.
+// complete pieces, if it was asked for in pieces. The next one may have been refused for
+// its text.
 func (ss *SpeechStream) Spoken() int64 { return ss.series.spoken }
 
 // keep keeps the end of an answer of events, whose last one says that it is whole.

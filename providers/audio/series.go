@@ -11,40 +11,40 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// series asks a server that answers only when all is made for one piece of the text
-// after the other, so that who wants to hear the beginning soon does. Their sounds are
-// put together where the format allows it: headers and tags of later pieces are left out.
+// series asks a server that answers only when all is made for one piece of the text after
+// the other, so that clients hear the beginning soon. Their sounds are put together where
+// the format allows it: headers and tags of later pieces are left out.
 //
 // It stays although few servers need it: the specification (addendum 9.1) has streams
 // "sentence by sentence", and such a server could not stream without it.
 type series struct {
 	on     bool
 	broken bool
-	text   []byte // what is left of it
+	text   []byte // the rest of it
 	room   []byte
 	quoted []byte
 	piece  Speech
 	first  bool  // the piece is the first one
-	spoken int64 // code points of the pieces that came whole
+	spoken int64 // code points of the complete pieces
 
-	// What is known of the piece that is sounding.
+	// State of the piece that is sounding.
 	head   []byte // gathered until the sound begins
 	begun  bool
-	data   int64  // bytes of samples that are left of a WAV; below 0: all that come
+	data   int64  // bytes of samples that are left of a WAV; below 0: all that arrive
 	format []byte // of the first WAV's samples
 }
 
 const (
-	// shortPiece is what a first piece may be short of, in code points, and longPiece the
-	// most of any.
+	// shortPiece is the number of code points by which a first piece may be shorter, and
+	// longPiece the most of any.
 	shortPiece = 24
 	longPiece  = 600
-	// mostPieceHead is more than the headers and tags before the sound of a piece have.
+	// mostPieceHead is beyond the headers and tags before the sound of a piece.
 	mostPieceHead = 64 << 10
 )
 
 // joins are the formats whose sounds can be put together as they are: streams of frames
-// and of samples. FLAC and Ogg number what they consist of.
+// and of samples. FLAC and Ogg number their frames and pages.
 var joins = map[string]bool{"mp3": true, "aac": true, "pcm": true, "wav": true}
 
 // begin decides whether t is asked in pieces.
@@ -58,8 +58,8 @@ func (r *series) begin(s *Speech, t *Target) {
 	r.take(shortPiece)
 }
 
-// copyRequest copies what is asked for: later pieces are asked for when the request of the client
-// is not there any more.
+// copyRequest copies the request: later pieces are asked for after the client's request is
+// gone.
 func (r *series) copyRequest(s *Speech) {
 	r.piece = *s
 	r.room = slices.Grow(r.room[:0], len(s.Input)+len(s.Speed)+len(s.Prompt)+len(s.Temperature)+len(s.TopP))
@@ -88,7 +88,7 @@ func (r *series) take(least int) {
 // left says that there is text which was not spoken.
 func (r *series) left() bool { return r.on && len(r.text) > 0 }
 
-// next goes on with the next piece; false if absent.
+// next goes on with the next piece; false if no piece is left.
 func (r *series) next() bool {
 	if !r.left() {
 		return false
@@ -115,7 +115,7 @@ func (r *series) opens(head []byte) bool {
 	return ok || len(head) > mostPieceHead
 }
 
-// pass is given the bytes of a piece and returns those of its sound.
+// pass gets the bytes of a piece and returns those of its sound.
 func (r *series) pass(p []byte) (out []byte, stop bool) {
 	if !r.begun {
 		r.head = append(r.head, p...)
@@ -147,8 +147,8 @@ func (r *series) wave(head []byte) (stop bool) {
 	return r.broken
 }
 
-// wavePart is what goes out of the beginning of a WAV: of the first one a head that
-// leaves the length open, as the sizes of what follows are not known.
+// wavePart is the part of a WAV's beginning that the client gets: of the first one a head
+// that leaves the length open, as the sizes of later pieces are not known.
 func (r *series) wavePart(skip int) []byte {
 	samples := r.samples(r.head[skip:])
 	if !r.first {
@@ -160,7 +160,7 @@ func (r *series) wavePart(skip int) []byte {
 	return append(head, samples...)
 }
 
-// samples leaves out what follows the samples of a WAV.
+// samples cuts off the bytes behind the samples of a WAV.
 func (r *series) samples(p []byte) []byte {
 	if r.data < 0 {
 		return p
@@ -171,8 +171,8 @@ func (r *series) samples(p []byte) []byte {
 }
 
 // opening finds where the sound begins, behind headers, tags, and the frame in which
-// encoders tell how much of the file follows. data is how many bytes of samples a WAV
-// announces; below 0: it does not say.
+// encoders write the length of the file. data is how many bytes of samples a WAV announces;
+// below 0: it does not say.
 func (r *series) opening(head []byte) (skip int, data int64, ok bool) {
 	switch r.piece.Format {
 	case "wav":
@@ -189,7 +189,7 @@ func waveData(b []byte) (skip int, size int64, ok bool) {
 	for at := 12; at+8 <= len(b); {
 		n := int64(binary.LittleEndian.Uint32(b[at+4:]))
 		if string(b[at:at+4]) == "data" {
-			if n == 0 || n >= 1<<31-256 { // of a length that its maker did not know
+			if n == 0 || n >= 1<<31-256 { // its encoder did not know the length
 				n = -1
 			}
 			return at + 8, n, true
@@ -217,7 +217,7 @@ func chunkOf(b []byte, name string) []byte {
 	return nil
 }
 
-// mp3Start finds the first frame that sounds.
+// mp3Start finds the first frame with sound.
 func mp3Start(b []byte) (skip int, ok bool) {
 	if len(b) < 10 {
 		return 0, false
@@ -283,7 +283,7 @@ func cutSentence(text []byte, least, most int) int {
 		rest := text[at:]
 		switch {
 		case n >= least && endsSentence(r, rest):
-			// What closes the sentence and the space behind it belong to it.
+			// Closing quotes and brackets, and the space behind them, belong to it.
 			for len(rest) > 0 {
 				c, size := utf8.DecodeRune(rest)
 				if !unicode.IsSpace(c) && !unicode.In(c, unicode.Pe, unicode.Pf) && c != '"' && c != '\'' || n >= most {
@@ -309,8 +309,8 @@ func cutSentence(text []byte, least, most int) int {
 	return len(text)
 }
 
-// endsSentence says that r ends one, by what follows: the point of 3.14 and of e.g. does
-// not, and nothing need follow a full stop of Chinese.
+// endsSentence says that r ends one, by the next characters: the point of 3.14 and of e.g.
+// does not, and nothing need follow a full stop of Chinese.
 func endsSentence(r rune, rest []byte) bool {
 	switch r {
 	case '。', '！', '？', '｡', '\n', '\u2029':

@@ -5,20 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// sniffed is what the first bytes of an answer say of it.
+// sniffed is the verdict on the first bytes of an answer.
 type sniffed uint8
 
 const (
 	unclear sniffed = iota // more of it must be seen
-	sounds                 // it is what was ordered
+	sounds                 // it is the ordered format
 	speaks                 // it is text: an error, in JSON, or a page
 	strange                // it is something else
 )
 
 const (
-	// enough is how many bytes tell every format, mp3Tag apart.
+	// enough is how many bytes distinguish all formats, mp3Tag apart.
 	enough = 12
-	// mostHead bounds what is read before it must be clear what an answer is.
+	// mostHead bounds the bytes read before the kind of an answer must be clear.
 	mostHead = 64 << 10
 )
 

@@ -11,8 +11,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Speech is what is to be spoken, as routes has checked it. What the model does not
-// follow is not set.
+// Speech is a text to speak, as routes has checked it. Options that the model does not
+// follow are unset.
 type Speech struct {
 	Model string // its id here
 	// Input is the text, and Quoted the same as a JSON string.
@@ -22,7 +22,7 @@ type Speech struct {
 	Format        string // one of config.SpeechFormats
 	Speed         []byte // a number as the client wrote it; nil: 1
 	Language      string
-	Prompt        []byte // a JSON string; nil: none
+	Prompt        []byte // a JSON string; nil: absent
 	Temperature   []byte // as Speed
 	TopP          []byte
 	Stream        bool // the client wants to hear its beginning before its end is made
@@ -41,7 +41,7 @@ type Speaker interface {
 // Target is one upstream that serves a model of sound. Immutable.
 type Target struct {
 	Upstream string // the operator's label, for logs and metrics only
-	Router   string // what clients read of it
+	Router   string // the name that clients see
 	Model    string // the model's name there
 	Speaker  Speaker
 	Listener Listener
@@ -65,7 +65,7 @@ func (t *Target) makes(format string) bool {
 	return false
 }
 
-// Voice is what the upstream calls the voice of s.
+// Voice is the upstream's name of the voice of s.
 func (t *Target) Voice(s *Speech) string {
 	if !s.Cloned {
 		for name, id := range t.Options {

@@ -30,7 +30,7 @@ type ClientContext struct {
 	Began   int64 // Unix ns
 }
 
-// SpeechStream has targets asked for a Speech until one begins to sound, or none is left. It is
+// SpeechStream asks targets for a Speech until one sends sound, or none is left. It is
 // meant to be part of a pooled value; the zero value is ready, and one goroutine owns it.
 type SpeechStream struct {
 	Attempts int
@@ -59,7 +59,7 @@ type SpeechStream struct {
 	words   []byte // of a refusal
 	series  series
 	wraps   bool   // the upstream sends sound, and the client gets events
-	plain   Speech // what such an upstream is asked
+	plain   Speech // the request to such an upstream
 	lens    lens
 }
 
@@ -89,7 +89,7 @@ func (ss *SpeechStream) Sounds() bool {
 	return ss.Result.Cause == proxy.None && !ss.Refused && ss.Cause == proxy.None
 }
 
-// Why is what ended the conversation early, of its client or its upstream.
+// Why is the cause that ended the exchange early, of its client or its upstream.
 func (ss *SpeechStream) Why() proxy.Cause { return ss.x.Why() }
 
 // End gives everything back. It may be called after all is over, too.
@@ -155,7 +155,7 @@ func (ss *SpeechStream) Try(t *Target) attempt.Verdict {
 	ss.words = ss.words[:0]
 	ss.Result = ss.x.Ask(t.Proxy, &ss.request)
 	v := ss.judge()
-	// What was refused was not spoken, also where its words were not read to their end.
+	// A refused text was not spoken, also if the refusal was not read to its end.
 	ss.Sent = ss.Sent || ss.Result.Sent && !ss.Refused && ss.Result.Status < 300
 	if v.Do == attempt.Retry {
 		ss.noteFailure()
@@ -166,7 +166,7 @@ func (ss *SpeechStream) Try(t *Target) attempt.Verdict {
 	return v
 }
 
-// judge reads as much of the answer as tells whether it is sound.
+// judge reads the answer far enough to know whether it is sound.
 func (ss *SpeechStream) judge() attempt.Verdict {
 	switch {
 	case ss.Result.Cause != proxy.None:
@@ -208,7 +208,7 @@ func (ss *SpeechStream) sniff(head []byte, done bool) sniffed {
 	}
 	kind := sniff(ss.speech.Format, ss.x.ContentType(), head, done)
 	if kind == sounds && ss.series.on && !ss.series.opens(head) && !done {
-		return unclear // what precedes its sound is not all there
+		return unclear // the bytes before its sound are not complete
 	}
 	return kind
 }
@@ -234,8 +234,8 @@ func (ss *SpeechStream) spoken(begun []byte) attempt.Verdict {
 	return ss.refusal(0, 0, head)
 }
 
-// refusal judges an answer that says no. status 0 is that of its words, which are words
-// and what still comes.
+// refusal judges an answer that is an error. status 0: it is in the body, which is words
+// and the unread rest.
 func (ss *SpeechStream) refusal(status int, retryAfter time.Duration, words []byte) attempt.Verdict {
 	ss.x.Limit(refusalWait)
 	body, cause, err := ss.x.ReadAll(ss.words[:0], maxErrorBody)
@@ -264,7 +264,7 @@ func (ss *SpeechStream) refusal(status int, retryAfter time.Duration, words []by
 func (ss *SpeechStream) disconnected(cause proxy.Cause) attempt.Verdict {
 	ss.Cause = cause
 	if cause == proxy.TotalTimeout && ss.Attempts > 1 {
-		// It had what the others left it of the time for all attempts.
+		// The failed attempts before had used up the time for all attempts.
 		return attempt.Verdict{Do: attempt.Fail}
 	}
 	return attempt.Lost(cause)
@@ -282,7 +282,7 @@ func (ss *SpeechStream) noteFailure() {
 	ss.Tried = append(ss.Tried, t)
 }
 
-// report tells the target's health how an answer ended that sounded.
+// report updates the target's health by the end of an answer that had sound.
 func (ss *SpeechStream) report(cause proxy.Cause) {
 	v := attempt.Lost(cause)
 	if cause == proxy.None {

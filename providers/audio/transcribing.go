@@ -44,7 +44,7 @@ func (tr *Transcribing) Try(t *Target) attempt.Verdict {
 		ctx: tr.ctx, request: proxy.Request{ID: tr.ID}, limit: limit, most: maxTranscript,
 		broken: "ASR_UPSTREAM_FAILED", stay: tr.Stay,
 		refused: func(status int, retryAfter time.Duration, body []byte) dialect.Failure {
-			// No prompt reaches a log, whoever repeats it.
+			// No prompt reaches a log, also if the upstream repeats it.
 			tr.words = dialect.FirstWords(body, []byte(tr.Hearing.Prompt), nil)
 			return t.Listener.Error(status, retryAfter, body)
 		},

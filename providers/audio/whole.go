@@ -16,8 +16,8 @@ import (
 const maxRefusal = 64 << 10
 
 // Whole is work whose answer is read whole: targets are asked until one has done it. The
-// next one is asked only where the last did not take the work: what was done twice would
-// be paid twice by the operator.
+// next one is asked only if the last one did not take the work: the operator would pay
+// twice for work done twice.
 type Whole struct {
 	Proxy *proxy.Proxy
 	ID    []byte // of the request
@@ -51,9 +51,9 @@ func (w *Whole) run(one attempt.Work[*Target], targets []*Target, account uint64
 	p.Run(one, first)
 }
 
-// question is what one target is asked.
+// question is the request to one target.
 type question struct {
-	ctx     *fasthttp.RequestCtx // nil: nobody waits
+	ctx     *fasthttp.RequestCtx // nil: no client waits
 	request proxy.Request
 	limit   time.Duration
 	most    int    // of an answer of 2xx, in bytes
@@ -110,7 +110,7 @@ func (w *Whole) exchange(t *Target, q *question) (status int, v attempt.Verdict)
 	case err == proxy.ErrTooLarge:
 		body = nil // of an error that long only the status is reported
 	case err != nil:
-		// What was refused was not worked on, also where its words are cut off.
+		// Refused work was not done, also if the refusal was cut off.
 		return res.Status, w.disconnected(cause, err, !refused)
 	}
 	if refused {
@@ -125,7 +125,7 @@ func (w *Whole) exchange(t *Target, q *question) (status int, v attempt.Verdict)
 	return res.Status, attempt.Judge(res.Status, 0)
 }
 
-// disconnected is what follows from an attempt without a whole answer.
+// disconnected is the verdict on an attempt without a whole answer.
 func (w *Whole) disconnected(cause proxy.Cause, err error, sent bool) attempt.Verdict {
 	w.Cause, w.Err = cause, err
 	v := attempt.Lost(cause)

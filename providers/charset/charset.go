@@ -1,7 +1,7 @@
-// Package charset finds the charset of pages and texts of strangers, who may name a wrong
-// one or none.
+// Package charset finds the charset of pages and texts, which may declare a wrong one or
+// none.
 //
-// What may not enter: what a text is about, and where it is from.
+// Out of scope: the content of a text, and its origin.
 package charset
 
 import (
@@ -19,11 +19,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// headBytes is how much of a text tells UTF-16, and where a page may name its charset.
+// headBytes is the part of a text that is searched for UTF-16's zero bytes and for a page's
+// charset.
 const headBytes = 64 << 10
 
-// UTF8 is a text in UTF-8, without a byte order mark. Bytes that stand for nothing become
-// U+FFFD.
+// UTF8 is a text in UTF-8, without a byte order mark. Invalid bytes become U+FFFD.
 func UTF8(text []byte, contentType string) []byte {
 	if e := Of(text, contentType); e != nil {
 		if out, err := e.NewDecoder().Bytes(text); err == nil {
@@ -33,9 +33,10 @@ func UTF8(text []byte, contentType string) []byte {
 	return bytes.TrimPrefix(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte("\uFEFF"))
 }
 
-// Of is what a text is in; nil: UTF-8. A byte order mark says so for certain, then zero bytes,
-// then that all is valid UTF-8. What the server and the page say holds when the bytes can be
-// that. Servers say ISO-8859-1 of everything, so that a script such as Cyrillic is believed more.
+// Of is the charset of a text; nil: UTF-8. A byte order mark says so for certain, then zero
+// bytes, then that all is valid UTF-8. The charset that the server or the page declares holds
+// when the bytes can be in it. Servers say ISO-8859-1 of everything, so that a script such as
+// Cyrillic counts more.
 func Of(text []byte, contentType string) encoding.Encoding {
 	if e := utf16(text); e != nil || bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		return e
@@ -53,7 +54,7 @@ func Of(text []byte, contentType string) encoding.Encoding {
 }
 
 // utf16 goes by the byte order mark, and by zero bytes on one side: those of markup, spaces and
-// Latin letters. nil: it is something else.
+// Latin letters. nil: it is another charset.
 func utf16(text []byte) encoding.Encoding {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
@@ -81,8 +82,8 @@ var (
 	inMeta   = regexp.MustCompile(`(?i)<(?:meta\s[^>]{0,500}?charset|\?xml\s[^>]{0,200}?encoding)\s*=\s*["']?\s*([^\s"'/>;?]+)`)
 )
 
-// declared is what a server says, and then what the page says. Labels that are unknown, or
-// stand for UTF-8 and UTF-16, are left out: bytes would show these.
+// declared are the charsets that the server declares, and then the page. Labels that are
+// unknown, or name UTF-8 and UTF-16, are left out: bytes would show these.
 func declared(text []byte, contentType string) (list []encoding.Encoding) {
 	said := inHeader.FindStringSubmatch(contentType)
 	if m := inMeta.FindSubmatch(text[:min(len(text), headBytes)]); m != nil {

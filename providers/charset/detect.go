@@ -17,8 +17,8 @@ import (
 // sampleBytes is how much text is looked at.
 const sampleBytes = 16 << 10
 
-// sample is the part of a text that tells its charset: lines, and texts between tags, that have
-// bytes outside ASCII. Where only attributes or CDATA have any, those do.
+// sample is the part of a text that depends on its charset: lines, and texts between tags, that
+// have bytes outside ASCII. Where only attributes or CDATA have any, those do.
 func sample(text []byte) []byte {
 	if part := pieces(text, "<\r\n"); len(part) > 0 {
 		return part
@@ -42,8 +42,8 @@ func pieces(text []byte, ends string) (part []byte) {
 	return part
 }
 
-// afterTag is what follows a tag, the whole of a script, a style or a comment, or a byte that
-// begins none of them.
+// afterTag is the text behind a tag, or behind the whole of a script, a style or a comment,
+// or the byte itself if it begins none of them.
 func afterTag(text []byte) []byte {
 	end := ">"
 	switch low := strings.ToLower(string(text[:min(len(text), 7)])); {
@@ -64,7 +64,8 @@ func afterTag(text []byte) []byte {
 	return nil
 }
 
-// broken is how many of the characters outside ASCII stand for nothing, and how many there are.
+// broken gives the characters outside ASCII of a decoded text, and how many of them are
+// invalid.
 func broken(e encoding.Encoding, part []byte) (text []rune, bad int) {
 	out, err := e.NewDecoder().Bytes(part)
 	if err != nil {
@@ -128,8 +129,8 @@ func guesses(part []byte) (list []guess) {
 	return list
 }
 
-// choose picks among what a text is said to be in and what it looks like. Its word holds unless
-// twice as much speaks for another charset. Latin letters look much alike in several charsets.
+// choose picks among the declared charsets and the detected ones. A declared one holds unless
+// twice as much speaks for another. Latin letters look much alike in several charsets.
 func choose(said []encoding.Encoding, looks []guess) encoding.Encoding {
 	const little = 20
 	best := guess{Encoding: charmap.Windows1252}
@@ -152,8 +153,8 @@ func choose(said []encoding.Encoding, looks []guess) encoding.Encoding {
 
 var latins = []encoding.Encoding{charmap.Windows1252, charmap.Windows1250, charmap.Windows1254, charmap.ISO8859_2}
 
-// byScript knows the scripts that a few characters tell. The library wants more of them than a
-// title has.
+// byScript detects scripts by a few characters. The library needs more of them than a title
+// has.
 func byScript(part []byte) encoding.Encoding {
 	for _, c := range []struct {
 		e       encoding.Encoding
@@ -189,7 +190,7 @@ func ibm866(part []byte) bool {
 	return bad == 0 && n*100 >= len(text)*95
 }
 
-// thai says that marks stand where Thai has them: behind a consonant or another mark.
+// thai says that marks are in places that Thai allows: behind a consonant or another mark.
 func thai(part []byte) bool {
 	text, bad := broken(charmap.Windows874, part)
 	marks, lost, before := 0, 0, ' '

@@ -23,19 +23,19 @@ import (
 const (
 	scope = "https://www.googleapis.com/auth/cloud-platform"
 	grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-	// assertionLife is how long the signed question for a token holds; Google
+	// assertionLife is how long the signed request for a token holds; Google
 	// takes an hour at most.
 	assertionLife = time.Hour
 	// backdate allows for a clock of ours that is a little fast.
 	backdate = 10 * time.Second
-	// maxLife bounds what a token endpoint says of its token's life.
+	// maxLife bounds the life of a token, whatever its endpoint says.
 	maxLife     = 12 * time.Hour
 	maxAnswer   = 64 << 10
 	leastKeyBit = 2048
 )
 
-// tokenHosts are those that a key file alone may name: whoever can put another
-// address into it would be sent signed questions, and would be believed.
+// tokenHosts are those that a key file alone may name: another address in the file would
+// get our signed requests, and its answers would be trusted.
 var tokenHosts = []string{"oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com"}
 
 // keyFile is the key of a service account.
@@ -56,7 +56,7 @@ func readKeyFile(path, tokenURL string) (*keyFile, error) {
 	return k, nil
 }
 
-// parseKeyFile reads the JSON that Google's console hands out. Its errors name
+// parseKeyFile reads the JSON that Google's console gives. Its errors name
 // members and no values.
 func parseKeyFile(data []byte, tokenURL string) (*keyFile, error) {
 	if !gjson.ValidBytes(data) {
@@ -94,7 +94,7 @@ func parseKeyFile(data []byte, tokenURL string) (*keyFile, error) {
 	return k, nil
 }
 
-// account is a source: a token endpoint gives tokens for a service account. The
+// account is a source: it gets tokens for a service account from a token endpoint. The
 // key file is read each time, so that a new key is taken without a reload.
 type account struct {
 	spec Spec
@@ -103,8 +103,8 @@ type account struct {
 }
 
 func newAccount(s Spec) (*account, error) {
-	// No proxy of the environment is asked, as when requests are forwarded, and no
-	// redirect is followed: the signed question is for one address.
+	// No proxy of the environment is used, as when requests are forwarded, and no redirect
+	// is followed: the signed request is for one address.
 	t := &http.Transport{DisableKeepAlives: true, TLSHandshakeTimeout: renewLimit,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if s.CAFile != "" {
@@ -124,39 +124,39 @@ func newAccount(s Spec) (*account, error) {
 }
 
 // get is source.
-func (a *account) get(ctx context.Context) (fresh, error) {
+func (a *account) get(ctx context.Context) (fetchedToken, error) {
 	k, err := readKeyFile(a.spec.File, a.spec.TokenURL)
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	now := a.now()
 	issued := now.Add(-backdate)
 	assertion, err := signJWT(k.key, k.keyID, claims{Issuer: k.email, Scope: scope, Audience: k.url,
 		IssuedAt: issued.Unix(), Expires: issued.Add(assertionLife).Unix()})
 	if err != nil {
-		return fresh{}, errors.New("cannot sign with the key of the service account")
+		return fetchedToken{}, errors.New("cannot sign with the key of the service account")
 	}
 	form := url.Values{"grant_type": {grant}, "assertion": {assertion}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, "POST", k.url, strings.NewReader(form))
 	if err != nil {
-		return fresh{}, errors.New("the address of the token endpoint cannot be used")
+		return fetchedToken{}, errors.New("the address of the token endpoint cannot be used")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "farebox/1")
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return fresh{}, unasked(ctx, err)
+		return fetchedToken{}, unasked(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(body) > maxAnswer {
-		return fresh{}, errors.New("the token endpoint's answer broke off or is too large")
+		return fetchedToken{}, errors.New("the token endpoint's answer broke off or is too large")
 	}
 	return readToken(resp.StatusCode, body, now)
 }
 
-// unasked says why there was no answer, without addresses and the question.
+// unasked is the error without an answer; it names no addresses and not the request.
 func unasked(ctx context.Context, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) && wrapped.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -170,8 +170,8 @@ func unasked(ctx context.Context, err error) error {
 
 var errorWord = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// readToken reads the answer of a token endpoint, which may say anything.
-func readToken(status int, body []byte, now time.Time) (fresh, error) {
+// readToken reads the answer of a token endpoint, which is not trusted.
+func readToken(status int, body []byte, now time.Time) (fetchedToken, error) {
 	if status != 200 {
 		err := fmt.Errorf("the token endpoint refuses (%d)", status)
 		if word := gjson.GetBytes(clipJSON(body), "error").Str; errorWord.MatchString(word) {
@@ -180,23 +180,23 @@ func readToken(status int, body []byte, now time.Time) (fresh, error) {
 				err = fmt.Errorf("%w: the key was deleted, or this machine's clock is off", err)
 			}
 		}
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	answer := gjson.ParseBytes(clipJSON(body))
 	value, kind, life := answer.Get("access_token"), answer.Get("token_type"), answer.Get("expires_in")
 	switch {
 	case value.Type != gjson.String || !plainToken(value.Str):
-		return fresh{}, errors.New("the token endpoint's answer has no access_token that fits into a header")
+		return fetchedToken{}, errors.New("the token endpoint's answer has no access_token that fits into a header")
 	case kind.Exists() && !strings.EqualFold(kind.Str, "Bearer"):
-		return fresh{}, errors.New("the token endpoint gives a token of another type; expected Bearer")
+		return fetchedToken{}, errors.New("the token endpoint gives a token of another type; expected Bearer")
 	case life.Type != gjson.Number || !(life.Num >= 1):
-		return fresh{}, errors.New("the token endpoint does not say how long its token holds; expected expires_in")
+		return fetchedToken{}, errors.New("the token endpoint does not say how long its token holds; expected expires_in")
 	}
 	lasts := time.Duration(min(life.Num, maxLife.Seconds()) * float64(time.Second))
-	return fresh{value: value.Str, expires: now.Add(lasts)}, nil
+	return fetchedToken{value: value.Str, expires: now.Add(lasts)}, nil
 }
 
-// clipJSON is nil for what is no JSON.
+// clipJSON is nil for a body that is not JSON.
 func clipJSON(body []byte) []byte {
 	if !gjson.ValidBytes(body) {
 		return nil
@@ -205,4 +205,4 @@ func clipJSON(body []byte) []byte {
 }
 
 // next is source.
-func (a *account) next(t fresh, now time.Time) time.Duration { return ahead(t, now) }
+func (a *account) next(t fetchedToken, now time.Time) time.Duration { return ahead(t, now) }

@@ -24,7 +24,7 @@ import (
 
 const (
 	// skewAllowed is how far the clocks may be apart before ours is to blame for a
-	// refusal: AWS refuses what was signed five minutes before or after.
+	// refusal: AWS refuses signatures that are five minutes old or more, or that far ahead.
 	skewAllowed = 4 * time.Minute
 	// skewWarnings is the least time between two warnings of a wrong clock.
 	skewWarnings = time.Minute
@@ -33,14 +33,14 @@ const (
 // awsKeys are one set of AWS credentials.
 type awsKeys struct{ access, secret, session string }
 
-// signing is what requests are signed with, swapped as a whole.
+// signing is the key for signatures, swapped as a whole.
 type signing struct {
 	keys awsKeys
 	mark uint64
 }
 
 // signer signs every request with AWS Signature Version 4. The signature covers
-// the body's hash, so that it is made of what is really sent.
+// the body's hash, so that it is made of the bytes that are sent.
 type signer struct {
 	spec   Spec
 	log    zerolog.Logger
@@ -73,7 +73,7 @@ func newSigner(s Spec, log zerolog.Logger) *signer {
 	return g
 }
 
-// reread takes other keys from the file. The caller holds mu.
+// reread takes new keys from the file. The caller holds mu.
 func (g *signer) reread() {
 	if !g.file.stale() {
 		return
@@ -151,13 +151,13 @@ func writePatched(w io.Writer, body []byte, patches []proxy.Patch) {
 	_, _ = w.Write(body[at:])
 }
 
-// Refused is proxy.Credential. AWS answers 403 for a wrong clock, for keys that
-// have run out and for those that may not; its clock is in the answer.
+// Refused is proxy.Credential. AWS answers 403 for a wrong clock, for expired keys and for
+// missing rights; its clock is in the answer.
 func (g *signer) Refused(q *proxy.Unproven, _ int, date []byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.with.Load().mark != q.Mark {
-		return true // somebody met this refusal before
+		return true // another request met this refusal before
 	}
 	g.checkClock(date)
 	if g.file != nil {

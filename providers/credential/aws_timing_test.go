@@ -39,7 +39,7 @@ func BenchmarkSignature(b *testing.B) {
 
 // A kept token is copied.
 func TestAKeptTokenIsShownWithoutAllocating(t *testing.T) {
-	k := newKept(bearerSpec(), &endpointOf{life: 3600e9}, zerolog.Nop())
+	k := newTokenCache(bearerSpec(), &endpointOf{life: 3600e9}, zerolog.Nop())
 	defer k.Close()
 	dst, q := make([]byte, 0, 4096), &proxy.Unproven{}
 	if n := testing.AllocsPerRun(100, func() { _, _ = k.AppendFields(dst, q) }); n > 0 {

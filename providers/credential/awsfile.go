@@ -9,7 +9,7 @@ import (
 	"farebox/config"
 )
 
-// defaultProfile is the section of a credentials file where none is named.
+// defaultProfile is the default section of a credentials file.
 const defaultProfile = "default"
 
 func readProfile(path, profile string) (awsKeys, error) {

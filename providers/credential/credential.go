@@ -10,26 +10,27 @@ import (
 	"farebox/proxy"
 )
 
-// Credential is a proxy.Credential with what goes on in the background for it.
+// Credential is a proxy.Credential with its background work.
 type Credential interface {
 	proxy.Credential
-	// Close ends what goes on in the background and waits for it. What it shows
-	// last stays good for requests that are under way.
+	// Close ends the background work and waits for it. The last token stays good for
+	// requests that are under way.
 	Close()
 }
 
-// Aged is a Credential that knows when it got what it shows, and when that ends; zero: unknown.
+// Aged is a Credential that knows when its token was obtained, and when it expires; zero:
+// unknown.
 type Aged interface {
 	Age() (got, expires time.Time)
 }
 
-// Kind is what a Spec asks for.
+// Kind is the kind of credential that a Spec asks for.
 type Kind uint8
 
 const (
-	// None: a fixed header, or nothing, proves who asks.
+	// None: a fixed header, or no header, identifies us.
 	None Kind = iota
-	// TokenFile is a token that something else keeps fresh in a file.
+	// TokenFile is a token that another program keeps fresh in a file.
 	TokenFile
 	// ServiceAccount is a token that is got with the key of a service account.
 	ServiceAccount
@@ -42,8 +43,8 @@ func (k Kind) String() string {
 	return [...]string{"key", "token_file", "service_account", "signature"}[k]
 }
 
-// Spec is all that a config says of one credential. Equal ones are the same
-// credential: a reload keeps its token.
+// Spec is the config of one credential. Equal ones are the same credential: a reload keeps
+// its token.
 type Spec struct {
 	Kind     Kind
 	Upstream string // the operator's label, for logs
@@ -51,8 +52,8 @@ type Spec struct {
 	Header, Prefix string
 	// File is that of the token, of the service account's key or of AWS keys.
 	File string
-	// TokenURL is the operator's word on where tokens are got; empty: the key
-	// file's, as far as its host is known. CAFile is trusted there too.
+	// TokenURL is the operator's token endpoint; empty: the key file's, if its host is
+	// known. CAFile is trusted there too.
 	TokenURL, CAFile string
 
 	AccessKey, SecretKey, SessionToken config.Secret
@@ -80,8 +81,7 @@ func Of(u *config.Upstream) Spec {
 	return s
 }
 
-// Check says what is wrong with the files of a credential, without asking
-// anybody.
+// Check reports faults of a credential's files, without a request to anybody.
 func Check(s Spec) error {
 	var err error
 	switch s.Kind {
@@ -100,8 +100,8 @@ func Check(s Spec) error {
 	return nil
 }
 
-// Open begins to keep a credential, whose files must be good now. nil: there is
-// nothing to keep.
+// Open starts a credential, whose files must be good now. nil: the Spec needs no background
+// work.
 func Open(s Spec, log zerolog.Logger) (Credential, error) {
 	if err := Check(s); err != nil {
 		return nil, err
@@ -109,13 +109,13 @@ func Open(s Spec, log zerolog.Logger) (Credential, error) {
 	log = log.With().Str("upstream", s.Upstream).Logger()
 	switch s.Kind {
 	case TokenFile:
-		return newKept(s, newTokenFile(s.File), log), nil
+		return newTokenCache(s, newTokenFile(s.File), log), nil
 	case ServiceAccount:
 		source, err := newAccount(s)
 		if err != nil {
 			return nil, fmt.Errorf("cannot use the credential of upstream %s: %w", s.Upstream, err)
 		}
-		return newKept(s, source, log), nil
+		return newTokenCache(s, source, log), nil
 	case Signature:
 		return newSigner(s, log), nil
 	}

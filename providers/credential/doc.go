@@ -1,13 +1,13 @@
-// Package credential proves to upstreams who asks them, where a key that never
-// changes in a fixed header is not enough: a token that something else writes
-// into a file (file.go), one that is got for a service account before the last
-// one runs out (account.go), or a signature of every request (aws.go).
+// Package credential authenticates us to upstreams where a fixed key in a header is not
+// enough: a token that another program writes into a file (file.go), one that is fetched
+// for a service account before the last one expires (account.go), or a signature of every
+// request (aws.go).
 //
-// A Credential belongs to an upstream's endpoint, so that chats, other forms of
-// asking, probes and `farebox check` show the same. What it shows is made
-// ahead of time: a request only copies it. One that is refused is renewed once
-// for all requests that met the refusal, and they are sent again.
+// A Credential belongs to an upstream's endpoint, so that chats, other requests, probes and
+// `farebox check` send the same. Its token is made ahead of time: a request only copies it.
+// A refused token is renewed once for all requests that were refused, and they are sent
+// again.
 //
-// Main types: Spec, Credential. What may not enter: bodies and dialects, and
+// Main types: Spec, Credential. Out of scope: bodies and dialects, and
 // secrets in errors and logs.
 package credential

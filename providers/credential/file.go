@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// filePoll is how often a file is looked at. A new token is there long before
+	// filePoll is how often a file is checked. A new token is there long before
 	// the old one ends, and a refused one has the file read at once.
 	filePoll = time.Second
-	// settle is how long a file must have been left alone to be believed: not
-	// everybody who writes one does it in one step.
+	// settle is how long a file must be unchanged before it is read: not every writer
+	// writes in one step.
 	settle = 20 * time.Millisecond
 	// leeway is how long a token is shown beyond the expiry that is in it: our
 	// clock may be off, and the upstream judges.
@@ -29,10 +29,10 @@ const (
 // secretFile reads a small file again when it was written or replaced.
 type secretFile struct {
 	path string
-	last os.FileInfo // of what was read last; nil: nothing was
+	last os.FileInfo // of the last read file; nil: not read yet
 }
 
-// stale says that the file is another one than was read last.
+// stale says that the file has changed since it was read last.
 func (f *secretFile) stale() bool {
 	info, err := os.Stat(f.path)
 	return err != nil || f.last == nil || !os.SameFile(info, f.last) || info.Size() != f.last.Size() ||
@@ -85,11 +85,11 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("cannot read %s: %w", path, err)
 }
 
-// tokenFile is a source: something else writes tokens into a file.
+// tokenFile is a source: another program writes tokens into a file.
 type tokenFile struct {
 	secretFile
 	now  func() time.Time
-	held fresh
+	held fetchedToken
 }
 
 func newTokenFile(path string) *tokenFile {
@@ -97,18 +97,18 @@ func newTokenFile(path string) *tokenFile {
 }
 
 // readToken gives the token that the file holds.
-func (f *tokenFile) readToken() (fresh, error) {
+func (f *tokenFile) readToken() (fetchedToken, error) {
 	data, err := f.secretFile.read()
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	text := string(bytes.TrimSpace(data))
 	if !plainToken(text) {
 		f.last = nil
-		return fresh{}, fmt.Errorf("%s has no token; expected one line of printable ASCII, at most %d bytes", f.path,
+		return fetchedToken{}, fmt.Errorf("%s has no token; expected one line of printable ASCII, at most %d bytes", f.path,
 			maxToken)
 	}
-	t := fresh{value: text}
+	t := fetchedToken{value: text}
 	if expires, ok := jwtExpiry(text); ok {
 		t.expires = expires.Add(leeway)
 	}
@@ -116,22 +116,22 @@ func (f *tokenFile) readToken() (fresh, error) {
 }
 
 // get is source. An older token never takes the place of one that still holds.
-func (f *tokenFile) get(context.Context) (fresh, error) {
+func (f *tokenFile) get(context.Context) (fetchedToken, error) {
 	if f.held.value != "" && !f.stale() {
 		if f.held.over(f.now()) {
-			return fresh{}, errOldFile
+			return fetchedToken{}, errOldFile
 		}
 		return f.held, nil
 	}
 	t, err := f.readToken()
 	if err != nil {
-		return fresh{}, err
+		return fetchedToken{}, err
 	}
 	if t.over(f.now()) {
 		if f.held.value == "" || f.held.over(f.now()) {
 			f.held = t
 		}
-		return fresh{}, errOldFile
+		return fetchedToken{}, errOldFile
 	}
 	f.held = t
 	return t, nil
@@ -140,9 +140,9 @@ func (f *tokenFile) get(context.Context) (fresh, error) {
 var errOldFile = errors.New("the token in token_file has expired; whatever writes the file must renew it")
 
 // next is source.
-func (f *tokenFile) next(fresh, time.Time) time.Duration { return filePoll }
+func (f *tokenFile) next(fetchedToken, time.Time) time.Duration { return filePoll }
 
-// jwtExpiry is when a token ends that is a JWT and says so.
+// jwtExpiry is the expiry of a token that is a JWT with one.
 func jwtExpiry(text string) (time.Time, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxExpiry keeps what others write within what a time can hold.
+// maxExpiry bounds the expiry in a token to times that time.Time can hold.
 const maxExpiry = 1 << 40
 
 // expiryOfClaims reads exp of the middle part of a JWT.

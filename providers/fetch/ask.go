@@ -21,8 +21,8 @@ type Ask struct {
 	URL string
 	// Agent and Accept are sent as they are; empty: as Get sends them.
 	Agent, Accept string
-	// Most is how many decoded bytes of a body are read. MostOf, when set, says
-	// it by what is known before the body is read.
+	// Most is how many decoded bytes of a body are read. MostOf, when set, gives it from
+	// the status and the headers.
 	Most   int64
 	MostOf func(status int, header http.Header) int64
 	// Cut takes the first Most bytes of a longer body instead of refusing it, as
@@ -31,16 +31,16 @@ type Ask struct {
 	// Redirects is how many are followed, more are TooManyRedirects. 0: a redirect
 	// is an answer as any other.
 	Redirects int
-	// Check is asked about every URL before it is requested, the first one too;
-	// its error ends the fetch and is given back as it is.
+	// Check is called for every URL before its request, the first one too; its error ends
+	// the fetch and is returned unchanged.
 	Check func(*url.URL) error
-	// Cookies, when set, keeps what the hops of one fetch set.
+	// Cookies, when set, keeps the cookies of a fetch's hops.
 	Cookies http.CookieJar
 	// Limit is the time for all of it; 0: the Client's.
 	Limit time.Duration
 }
 
-// Answer is what a server said, whatever its status.
+// Answer is the answer of a server, whatever its status.
 type Answer struct {
 	Status int
 	URL    *url.URL // of the last hop
@@ -48,10 +48,11 @@ type Answer struct {
 	Body   []byte // decoded
 }
 
-// encodings are what Do accepts. Each has its reader, which Most bounds.
+// encodings are the content encodings that Do accepts. Each has its reader, which Most
+// bounds.
 const encodings = "gzip, br"
 
-// Do asks. A status other than 200 is no error. The error is an *Error, that of
+// Do fetches. A status other than 200 is no error. The error is an *Error, that of
 // Check, or ctx's.
 func (c *Client) Do(ctx context.Context, a Ask) (*Answer, error) {
 	if len(a.URL) > maxURL {
@@ -130,13 +131,13 @@ type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// decoded reads a body with its encoding taken off. What comes over the wire is
-// bounded as well: an encoding can be fed for ever without giving a byte.
+// decoded reads a body with its encoding taken off. The bytes on the wire are bounded as
+// well: an encoding may take input for ever without giving a byte.
 func decoded(resp *http.Response, most int64, cut bool) (body []byte, err error) {
 	if !cut && resp.ContentLength > most+slack {
 		return nil, &Error{Reason: TooLarge}
 	}
-	// The decoder of br is young and fed by strangers.
+	// The decoder of br is young, and its input is untrusted.
 	defer func() {
 		if p := recover(); p != nil {
 			body, err = nil, fmt.Errorf("the decoder gave up: %v", p)
@@ -184,7 +185,7 @@ func decoded(resp *http.Response, most int64, cut bool) (body []byte, err error)
 }
 
 const (
-	// slack is what an encoding may add to a body that it does not make smaller.
+	// slack is the growth of a body that an encoding does not make smaller.
 	slack = 64 << 10
 	// maxBrotliWindow is the base-2 logarithm of the memory that a stream of br
 	// may ask for: 4 MB. Encoders take no more for pages of the size read here.

@@ -20,11 +20,11 @@ const (
 	defaultLimit     = 20 * time.Second
 	defaultParallel  = 64
 	defaultRedirects = 3
-	// maxURL is the longest address that is looked at.
+	// maxURL is the longest accepted address.
 	maxURL = 8 << 10
 	// maxHead bounds the head of an answer.
 	maxHead = 32 << 10
-	// firstRead is what is read before an announced length is believed.
+	// firstRead is the number of bytes read before an announced length is trusted.
 	firstRead = 64 << 10
 	// waiters is how many fetches may wait, and requests of one host, for each that
 	// runs.
@@ -32,7 +32,7 @@ const (
 	// readGrowth is by how much a full buffer grows: with 4, a file and the buffer before
 	// it take at most 1.3 times its size, where io.ReadAll takes 2.3 times.
 	readGrowth = 4
-	// acceptLen is how many first bytes Options.Accept is shown.
+	// acceptLen is how many first bytes Options.Accept gets.
 	acceptLen = 512
 )
 
@@ -50,12 +50,12 @@ type Options struct {
 	// PerHost is how many requests one host gets at once; others wait in the same
 	// way. 0: any number.
 	PerHost int
-	// Ports are reached on public addresses; none: 80 and 443.
+	// Ports are the allowed ports on public addresses; empty: 80 and 443.
 	Ports []uint16
-	// Redirects is how many are followed; 0: 3, below 0: none.
+	// Redirects bounds the redirects; 0: 3, below 0: none.
 	Redirects int
 	// Accept, when set, judges the first bytes, at most 512: false ends the
-	// fetch. Types and names that the sender claims are not asked.
+	// fetch. Types and names that the sender claims are ignored.
 	Accept func(first []byte) bool
 	// Resolver replaces the system's; for tests.
 	Resolver *net.Resolver
@@ -87,7 +87,7 @@ func New(o Options) *Client {
 		dialer: &net.Dialer{Timeout: o.Limit / 2, Resolver: o.Resolver, ControlContext: g.control}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy's would be the only address that is checked
+			Proxy:                  nil, // the guard would check only the proxy's address
 			DialContext:            c.dialer.DialContext,
 			TLSClientConfig:        o.TLS,
 			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 only
@@ -111,8 +111,8 @@ func New(o Options) *Client {
 	return c
 }
 
-// DialContext connects to what address names, unless that is not on the public
-// internet: for what speaks for itself, such as a browser's proxy.
+// DialContext connects to address, unless that is not on the public internet: for callers
+// with their own protocol, such as a browser's proxy.
 func (c *Client) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Client) DialContext(ctx context.Context, network, address string) (net.
 	return conn, nil
 }
 
-// Reason is why a fetch failed.
+// Reason is the reason for a failed fetch.
 type Reason uint8
 
 // The reasons, each with a text for the client (Error.Text).
@@ -133,7 +133,7 @@ const (
 	TooManyRedirects               //
 	TooLarge                       //
 	TooSlow                        //
-	Unwanted                       // Options.Accept said no, or an encoding that was not asked for
+	Unwanted                       // Options.Accept refused it, or an encoding that was not asked for
 	Busy                           // no place in time
 )
 
@@ -155,10 +155,10 @@ type Error struct{ Reason Reason }
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string { return texts[e.Reason] }
 
-// Get reads what rawURL points to, at most most bytes. The error is an *Error,
+// Get reads the file of rawURL, at most most bytes. The error is an *Error,
 // or ctx's.
 func (c *Client) Get(ctx context.Context, rawURL string, most int64) ([]byte, error) {
 	if len(rawURL) > maxURL {
@@ -219,7 +219,7 @@ func take(ctx context.Context, turns *fair.Turns, wait time.Duration) (fair.Plac
 	return place, &Error{Reason: Busy}
 }
 
-// read takes memory as bytes arrive: an announced length alone gets none. accept is
+// read allocates memory as bytes arrive: an announced length alone gets none. accept is
 // Options.Accept.
 func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]byte, error) {
 	buf := make([]byte, min(firstRead, most+1))
@@ -255,14 +255,14 @@ func read(resp *http.Response, most int64, accept func(first []byte) bool) ([]by
 	}
 }
 
-// check refuses what is wrong with a URL by its text alone. It is not a protection
+// check refuses a URL for faults of its text alone. It is not a protection
 // by itself: that is the guard's.
 func check(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.Hostname() == "" {
 		return &Error{Reason: BadURL}
 	}
 	// Hosts that end in a number are addresses to some resolvers and names to
-	// others: 127.1, 0x7f000001, 0177.0.0.1, 2130706433. Only the plain forms go.
+	// others: 127.1, 0x7f000001, 0177.0.0.1, 2130706433. Only the plain forms are accepted.
 	host := strings.TrimSuffix(u.Hostname(), ".")
 	if _, err := netip.ParseAddr(host); err != nil {
 		last := host[strings.LastIndexByte(host, '.')+1:]

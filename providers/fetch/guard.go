@@ -17,7 +17,7 @@ var denied = []netip.Prefix{netip.MustParsePrefix("168.63.129.16/32")}
 // refused is the address of the operators' listener of this process.
 var refused atomic.Pointer[netip.AddrPort]
 
-// Refuse lets no link lead to an address of this host, whatever else is allowed: the operators' listener.
+// Refuse blocks an address of this host for all fetches: that of the operators' listener.
 func Refuse(at netip.AddrPort) { refused.Store(&at) }
 
 // guard decides on every address before it is dialled.
@@ -64,7 +64,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 var public = ssrf.New()
 
 // Public says that an address written in a link belongs to the public internet.
-// This host's own addresses, which a guard knows besides, are not asked for.
+// It does not check this host's own addresses, as a guard does.
 func Public(ip netip.Addr) bool {
 	network := "tcp6"
 	if ip = ip.Unmap(); ip.Is4() {
@@ -82,9 +82,9 @@ func within(list []netip.Prefix, ip netip.Addr) bool {
 	return false
 }
 
-// isOwn says that the address is one of this host's: its public addresses lead
-// to services that trust the local network. Asked anew each time, since
-// addresses come and go; when they are not known, nothing is allowed.
+// isOwn says that the address is one of this host's: its public addresses lead to services
+// that trust the local network. The list is read anew each time, since addresses change;
+// when it cannot be read, nothing is allowed.
 func (g *guard) isOwn(ip netip.Addr) bool {
 	list, err := g.own()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // perHost lets a host have few requests at once, those that redirects lead to
-// among them: whoever sends clients here must not flood others through us.
+// among them: clients must not flood other hosts through us.
 type perHost struct {
 	next http.RoundTripper
 	most int
@@ -21,7 +21,7 @@ type perHost struct {
 	hosts map[string]*queue // only those with requests
 }
 
-// queue is the turns at one host.
+// queue holds the turns at one host.
 type queue struct {
 	turns *fair.Turns
 	users int // requests that run or wait; under perHost.mu
@@ -72,7 +72,7 @@ func (p *perHost) release(host string, q *queue) {
 	}
 }
 
-// seated is a body that holds a seat.
+// seated is a body that holds a turn.
 type seated struct {
 	io.ReadCloser
 	done func()

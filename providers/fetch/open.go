@@ -11,11 +11,10 @@ import (
 	"farebox/config/fair"
 )
 
-// Open asks for what rawURL points to and gives its body while it comes, at most most
-// bytes, with the type that its server calls it. Unlike Get it has no time for all of it
-// but ctx's: a server that is silent for longer than Options.Limit is too slow. The body
-// must be closed. Errors are as those of Get; what is too large may turn out only while
-// it is read.
+// Open fetches rawURL and gives its body while it arrives, at most most bytes, with its
+// Content-Type. Unlike Get it has no time limit but ctx's: a server that is silent for
+// longer than Options.Limit is too slow. The body must be closed. Errors are as those of
+// Get; a body may turn out too large only while it is read.
 func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCloser, string, error) {
 	if len(rawURL) > maxURL {
 		return nil, "", &Error{Reason: BadURL}
@@ -63,7 +62,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	return b, resp.Header.Get("Content-Type"), nil
 }
 
-// limitedBody is a body on its way. One goroutine reads it.
+// limitedBody is a body that is being read. One goroutine reads it.
 type limitedBody struct {
 	outer  context.Context
 	cancel context.CancelFunc
@@ -85,7 +84,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	b.silent.Reset(b.limit)
 	n, err := b.body.Read(p)
-	b.silent.Stop() // how long the reader takes is not the server's doing
+	b.silent.Stop() // the reader's time does not count for the server
 	if b.left -= int64(n); b.left < 0 {
 		n, err = 0, &Error{Reason: TooLarge}
 	}
@@ -105,7 +104,7 @@ func (b *limitedBody) Close() error {
 	return nil
 }
 
-// end gives back what the fetch holds, once.
+// end releases the limits that the fetch holds, once.
 func (b *limitedBody) end() {
 	b.once.Do(func() {
 		b.silent.Stop()

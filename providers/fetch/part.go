@@ -12,15 +12,15 @@ import (
 	"farebox/config/fair"
 )
 
-// Part is some bytes of what a link leads to.
+// Part is a range of bytes of a link's file.
 type Part struct {
 	Bytes []byte
 	Size  int64 // of the whole; -1: its server does not say
 }
 
-// Part reads at most length bytes from an offset on. A server that gives no parts is
-// read from its beginning, where that is what is wanted, and refused with Unwanted
-// where it is not. The error is an *Error, or ctx's.
+// Part reads at most length bytes from an offset on. A server that gives no parts is read
+// from its beginning if from is 0, and refused with Unwanted otherwise. The error is an
+// *Error, or ctx's.
 func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (Part, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Client) Part(ctx context.Context, rawURL string, from, length int64) (P
 	return Part{Bytes: body, Size: size}, nil
 }
 
-// wholeOf is the size of what a part is taken of, or says why it is not the part that
-// was asked for.
+// wholeOf is the size of the whole that a part is taken of, or an error if the part is not
+// the requested one.
 func wholeOf(resp *http.Response, from int64) (int64, error) {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return 0, &Error{Reason: Unwanted}
@@ -97,11 +97,11 @@ func parse(rawURL string) (*url.URL, error) {
 	return u, check(u)
 }
 
-// Final is where a link ends, behind its redirects: the address that others may be given in
-// its place. Each hop is one that is fetched from here, and each address of the last host is
-// public. The body is not read, and its status does not matter. Without a redirect it is the
-// link as it was. It protects who follows the address later only as far as names keep their
-// addresses and servers keep their word.
+// Final is the final URL of a link, behind its redirects: it may be given to others instead.
+// Each hop may be fetched from here, and each address of the last host is public. The body
+// is not read, and its status does not matter. Without a redirect it is the link as it was.
+// It protects later users of the address only while names keep their addresses and servers
+// their redirects.
 func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	u, err := parse(rawURL)
 	if err == nil {
@@ -131,7 +131,7 @@ func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	}
 	_ = resp.Body.Close()
 	switch last := resp.Request.URL; {
-	case resp.StatusCode/100 == 3: // a redirect that others may read in another way
+	case resp.StatusCode/100 == 3: // a redirect that others may read differently
 		return "", &Error{Reason: BadStatus}
 	case last.String() == u.String():
 		return rawURL, nil
@@ -140,7 +140,7 @@ func (c *Client) Final(ctx context.Context, rawURL string) (string, error) {
 	}
 }
 
-// allowed says that each address of a host is one that would be fetched from here.
+// allowed says that each address of a host may be fetched from here.
 func (c *Client) allowed(ctx context.Context, u *url.URL) (err error) {
 	host := strings.TrimSuffix(u.Hostname(), ".")
 	list := make([]netip.Addr, 1)

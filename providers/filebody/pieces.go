@@ -18,9 +18,9 @@ const (
 	textStep = rawStep / 3 * 4
 )
 
-// Pieces is a body made of pieces that stand elsewhere: they are turned into
-// base64, or back into raw bytes, while the body is written, 48 KiB at a time.
-// So an image is in memory once, whatever form it came in and leaves in.
+// Pieces is a body made of pieces of other buffers: they are turned into base64, or back
+// into raw bytes, while the body is written, 48 KiB at a time. So an image is in memory
+// once, whatever its form in the request and in the answer.
 //
 // It is a proxy.Source: the body of a request, which can be written again for
 // another target, or of a response (proxy.Deliver). The zero value is empty.
@@ -89,7 +89,7 @@ func (pi *Pieces) add(p []byte, as form, size int64) {
 	pi.list = append(pi.list, piece{p, as})
 }
 
-// Len is the exact length of what WriteTo writes.
+// Len is the exact number of bytes that WriteTo writes.
 func (pi *Pieces) Len() int64 { return pi.size }
 
 // errText is broken base64; inputs and images were checked before.
@@ -139,7 +139,7 @@ func (pi *Pieces) WriteTo(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// Size is the length of raw, or of what the padded base64 text stands for.
+// Size is the length of raw, or of the bytes in the padded base64 text.
 func Size(text, raw []byte) int64 {
 	if text == nil {
 		return int64(len(raw))

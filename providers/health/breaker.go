@@ -1,6 +1,6 @@
-// Package health knows whether a target is worth another request: a [Breaker]
-// counts failures in a row, rests the target, and then lets one request find
-// out whether it is back. It knows nothing of targets, requests or time.
+// Package health decides whether a target gets another request: a [Breaker] counts failures
+// in a row, rests the target, and then lets one request probe whether it is back. It does
+// not depend on targets, requests or clocks.
 package health
 
 import (
@@ -14,22 +14,22 @@ const (
 	// MaxCoolDown bounds how long an upstream's Retry-After keeps requests away:
 	// longer waits are more often a mistake than a promise.
 	MaxCoolDown = 2 * time.Minute
-	// MaxAlone bounds how long a target rests for what only one account's
-	// requests met: they may have caused it, and all others would wait for it.
+	// MaxAlone bounds how long a target rests for failures of one account's requests only:
+	// they may have caused it, and all others would wait for it.
 	MaxAlone = 5 * time.Second
 	// probeLimit is when a probe counts as lost, so that a request that was
 	// never reported on cannot close a target for good.
 	probeLimit = 5 * time.Minute
-	// probeShare is how long the request of one account may be the only probe:
-	// a whole answer can take minutes, and whoever knows a request that hangs
-	// must not keep all others from finding out.
+	// probeShare is how long the request of one account may be the only probe: a whole
+	// answer can take minutes, and one client's hanging request must not delay the probes
+	// of all others.
 	probeShare = MaxAlone
 	// probePause is how long an account whose probe failed leaves the next one
-	// to others, so that whoever floods does not find out for everybody.
+	// to others, so that an account that floods does not make every probe.
 	probePause = time.Second
 )
 
-// State is what a Breaker lets pass.
+// State is the state of a Breaker: which requests it lets pass.
 type State uint8
 
 const (
@@ -37,14 +37,14 @@ const (
 	Closed State = iota
 	// Open lets nothing pass until its rest is over.
 	Open
-	// HalfOpen has rested; one request at a time finds out.
+	// HalfOpen has rested; one request at a time probes.
 	HalfOpen
 )
 
 // String is the state's name in logs and metrics.
 func (s State) String() string { return [...]string{"closed", "open", "half_open"}[s] }
 
-// Held is what operators let through to a target.
+// Held is the operators' setting for a target.
 type Held uint32
 
 const (
@@ -63,8 +63,8 @@ func (h Held) String() string { return [...]string{"free", "drained", "offline"}
 // holding a target costs them nothing.
 const heldUntil = math.MaxInt64
 
-// Change is what a Breaker came to: Open for Rest, HalfOpen when a request was
-// let pass to find out, or Closed.
+// Change is a Breaker's new state: Open for Rest, HalfOpen when a probe was let pass, or
+// Closed.
 type Change struct {
 	To    State
 	Rest  time.Duration
@@ -74,36 +74,36 @@ type Change struct {
 // Breaker is the health of one target. Safe for concurrent use; while the
 // target is well, no method blocks, allocates or writes.
 //
-// A failure is reported with the account whose request met it. What only one
-// account met rests the target for MaxAlone at most; longer rests need another
-// account that meets it too, or a report of nobody (account 0): a failure that
-// no request can have caused, or a probe of our own.
+// A failure is reported with the account whose request met it. Failures of one account only
+// rest the target for MaxAlone at most; longer rests need a failure of another account too,
+// or a report without an account (0): a failure that no request can have caused, or a probe
+// of our own.
 type Breaker struct {
 	limit   int32         // failures in a row that open it; 0: never
 	openFor time.Duration // how long it then rests
 
 	failures atomic.Int32 // in a row
-	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: by the word of operators
-	probeNs  atomic.Int64 // when the request that finds out was let pass; 0: none is
+	openNs   atomic.Int64 // until when it rests; 0: closed; heldUntil: held by operators
+	probeNs  atomic.Int64 // when the probe was let pass; 0: no probe
 
 	failed atomic.Int64    // all failures
 	became [3]atomic.Int64 // changes by state
 	watch  atomic.Pointer[func(Change)]
 	held   atomic.Uint32
 
-	mu      sync.Mutex      // of what follows, and for changes of openNs and probeNs
+	mu      sync.Mutex      // guards the fields below, and changes of openNs and probeNs
 	half    bool            // a request was let pass after the rest
-	failing failureReporter // who met the failures in a row
-	asking  failureReporter // who was asked to come back later
+	failing failureReporter // the accounts that met the failures in a row
+	asking  failureReporter // the accounts that were asked to come back later
 
-	prober atomic.Uint64 // whose probe failed last
+	prober atomic.Uint64 // account whose probe failed last
 	lastNs atomic.Int64  // …and when
 }
 
-// failureReporter is who met something since the last success.
+// failureReporter is the accounts that met failures since the last success.
 type failureReporter struct {
-	first  uint64 // 0: nobody yet
-	shared bool   // others did, too
+	first  uint64 // 0: no account yet
+	shared bool   // other accounts, too
 }
 
 // note notes an account and says whether it is known to concern more than one.
@@ -128,8 +128,8 @@ func (b *Breaker) Like(limit int, openFor time.Duration) bool {
 	return b.limit == int32(limit) && b.openFor == openFor
 }
 
-// Watch calls f with every change from here on, in place of the one called
-// before. f is called outside of all locks and must not block.
+// Watch calls f with every change from here on, in place of an earlier f. f is called
+// outside of all locks and must not block.
 func (b *Breaker) Watch(f func(Change)) { b.watch.Store(&f) }
 
 func (b *Breaker) notify(c Change) {
@@ -139,7 +139,7 @@ func (b *Breaker) notify(c Change) {
 	}
 }
 
-// Hold keeps requests away, or with Free lets them come again. What its health was before is forgotten then.
+// Hold keeps requests away, or with Free lets them come again. Both reset its health.
 func (b *Breaker) Hold(h Held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +156,7 @@ func (b *Breaker) Hold(h Held) {
 	}
 }
 
-// Held is what operators let through.
+// Held is the operators' setting.
 func (b *Breaker) Held() Held { return Held(b.held.Load()) }
 
 // State at a time.
@@ -203,9 +203,9 @@ func (b *Breaker) AcquireFor(account uint64, nowNs int64) bool {
 	return nowNs >= until && b.ProbeFor(account, nowNs)
 }
 
-// ProbeFor takes the place of the one request that finds out, also before the
-// rest is over: the last resort when every target rests. An account whose probe
-// failed just now leaves the place to others for a while.
+// ProbeFor takes the place of the one probe, also before the rest is over: the last resort
+// when every target rests. An account whose probe failed just now leaves the place to
+// others for a while.
 func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 	b.mu.Lock()
 	until := b.openNs.Load()
@@ -224,7 +224,7 @@ func (b *Breaker) ProbeFor(account uint64, nowNs int64) bool {
 
 // RestsForAnother says that all failures in a row were met by the requests of
 // one account, and that this is another one. Where nothing else can serve it,
-// it need not rest for what that account may have caused.
+// it need not rest for failures that the account may have caused.
 func (b *Breaker) RestsForAnother(account uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +247,8 @@ func (b *Breaker) Succeeded() {
 	}
 }
 
-// Answering lets requests pass again: a stream has begun well, which can take
-// minutes to end. The failures in a row are forgotten only when it ended well.
+// Answering lets requests pass again: a stream has begun well, and may last minutes. The
+// failures in a row are reset only when it ended well.
 func (b *Breaker) Answering() {
 	if b.openNs.Load() == 0 {
 		return
@@ -272,8 +272,8 @@ func (b *Breaker) close() (closed bool) {
 	return closed
 }
 
-// Failed counts a failure that concerns everyone. rest is how long the upstream
-// asked to be left alone (0: it did not), which opens the breaker at once.
+// Failed counts a failure that concerns everyone. rest is the rest that the upstream asked
+// for (0: it did not), which opens the breaker at once.
 func (b *Breaker) Failed(nowNs int64, rest time.Duration) { b.FailedFor(0, nowNs, rest) }
 
 // FailedFor counts a failure that a request of an account met.
@@ -325,5 +325,5 @@ func (b *Breaker) Released() {
 // Counts are all failures and how often the breaker opened.
 func (b *Breaker) Counts() (failures, opened int64) { return b.failed.Load(), b.became[Open].Load() }
 
-// Became is how often the breaker came to a state.
+// Became is how often the breaker changed to a state.
 func (b *Breaker) Became(s State) int64 { return b.became[s].Load() }

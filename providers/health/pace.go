@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// paceMemory is how long the last answers of a target count: what is older by
-	// so much has 1/e of its weight.
+	// paceMemory is how long the last answers of a target count: an answer that much older
+	// has 1/e of the weight.
 	paceMemory = float64(5 * time.Second)
-	// paceForgets is how fast a slow target that is not asked any more looks better
-	// to requests that may probe it: by half every so often.
+	// paceForgets is the half-life of a slow target's bad pace for requests that may probe
+	// it, while it is not asked.
 	paceForgets = float64(10 * time.Second)
 	// paceProbe is when such a target is due, however slow it was.
 	paceProbe = int64(30 * time.Second)
-	// paceErrors is how many times worse a target looks that fails always.
+	// paceErrors is the factor for a target that always fails.
 	paceErrors = 9
 	// paceEvery is the least time between two samples, so that many requests write
 	// little.
 	paceEvery = int64(time.Millisecond)
 
-	// PaceApart is how much worse a target has to be than the best one to lose its
-	// turns, in doublings: half as much again. Latencies of equal targets differ by
-	// less most of the time, and then the weights alone decide.
+	// PaceApart is the distance from the best target, in doublings, from which on a target
+	// loses its turns: half as much again. Latencies of equal targets differ by less most
+	// of the time, and then the weights alone decide.
 	PaceApart = 0.585
 )
 
-// Pace is how fast and how surely a target has answered of late. Its samples must
+// Pace is the recent speed and reliability of a target's answers. Its samples must
 // be comparable. It takes the mean of their logarithms, so that one long answer
 // does not outweigh many. Safe for concurrent use, without locks; the zero value
 // is ready.
 type Pace struct {
-	lastNs  atomic.Int64 // of the last answer or failure; 0: none
+	lastNs  atomic.Int64 // of the last answer or failure; 0: no request yet
 	askedNs atomic.Int64
 	took    atomic.Uint64 // math.Float64bits of the doublings of 1 ns; 0: no answer yet
 	errors  atomic.Uint64 // the same of failures, 0 to 1
@@ -71,8 +71,8 @@ func (p *Pace) Ask(nowNs int64) {
 	}
 }
 
-// Cost is what waiting for the target comes to, in doublings. Of one that has
-// never answered (known is false) it is only what its failures add. To a request
+// Cost is the expected wait for the target, in doublings. Of one that has
+// never answered (known is false) only its failures count. To a request
 // that may probe, a target that has not been asked for long costs less.
 func (p *Pace) Cost(nowNs int64, probes bool) (doublings float64, known bool) {
 	took := math.Float64frombits(p.took.Load())

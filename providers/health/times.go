@@ -67,7 +67,7 @@ func (t *Times) Write(w io.Writer, name, labels string) {
 		time.Duration(t.sumNs.Load()).Seconds(), name, labels, n)
 }
 
-// Outcome is how a request to a target ended, in metrics.
+// Outcome is the outcome of a request to a target, in metrics.
 type Outcome uint8
 
 // The outcomes.
@@ -92,8 +92,8 @@ func OutcomeOf(status int) Outcome {
 	return Success + Outcome(status/100-2)
 }
 
-// Meter has the times of a target's requests by kind of answer and outcome. What a
-// target never had takes no room.
+// Meter has the times of a target's requests by kind of answer and outcome. Kinds without
+// requests take no memory.
 type Meter struct {
 	series [2][outcomes]atomic.Pointer[series]
 }

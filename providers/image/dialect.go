@@ -11,22 +11,22 @@ import (
 
 // Dialect puts jobs to one kind of upstream. Implementations hold no state.
 type Dialect interface {
-	// Reach says what the upstream can do with j at t.
+	// Reach is the upstream's support for j at t.
 	Reach(j *Job, t *Target) Reach
 	// Begin starts a run that makes n images, 1 to Reach.PerCall.
 	Begin(j *Job, t *Target, n int) Run
 }
 
-// Reach is what an upstream can do with a job.
+// Reach is an upstream's support for a job.
 type Reach struct {
-	// No is why it cannot do it at all; the target is passed over then, and
-	// the text is the client's when no other target can.
+	// No is the reason that it cannot do the job at all; the target is skipped then, and
+	// the client gets the text when no other target can.
 	No *dialect.Unsupported
 	// PerCall is how many images one run can make, at least 1. A job that wants
 	// more takes several runs.
 	PerCall int
 	// Formats says that the images come in Job.Format already. Otherwise the
-	// engine converts what comes in another one.
+	// engine converts those in another one.
 	Formats bool
 	// Masks says that the upstream takes Job.Mask.
 	Masks bool
@@ -34,27 +34,26 @@ type Reach struct {
 	Metadata bool
 }
 
-// Run is one conversation with a target: one request, or several with waits in
+// Run is one exchange with a target: one request, or several with waits in
 // between. One goroutine owns it.
 type Run interface {
-	// Next is given the answer to the last step, nil at first, and does one of
-	// three things: it fills s with the next step, returns the outcome, or
-	// returns why it has none. Answers of 300 and above come here, too.
+	// Next is given the answer to the last step, nil at first, and does one of three
+	// things: it fills s with the next step, returns the outcome, or returns the failure.
+	// It gets answers of 300 and above, too.
 	Next(s *Step, last *Reply) (*Outcome, *dialect.Failure)
-	// Cancel fills s with the request that tells the upstream to stop, after
-	// the client left or a limit ran out; false if nothing is to be sent.
-	// Its answer is read and forgotten.
+	// Cancel fills s with the request to stop, after the client left or a limit ran out;
+	// false if nothing is to be sent. Its answer is read and forgotten.
 	Cancel(s *Step) bool
 }
 
-// Step is what a Run wants done next.
+// Step is the next step that a Run asks for.
 type Step struct {
 	// Wait is how long to wait first; a client that leaves ends the wait.
 	Wait time.Duration
 	// Request goes to the run's target, unless URL is set.
 	Request proxy.Request
-	// URL is fetched through the guard instead: it is the upstream's word, and
-	// as hostile as a client's.
+	// URL is fetched through the guard instead: it is from the upstream, and as hostile as
+	// a client's.
 	URL string
 	// Most bounds the answer in bytes; 0: the largest images the run can make.
 	Most int
@@ -73,7 +72,7 @@ type Reply struct {
 	RetryAfter  time.Duration
 }
 
-// Outcome is what a run came to: at least one image. Formats, sizes and base64
+// Outcome is the result of a run: at least one image. Formats, sizes and base64
 // need not be checked by the dialect; the engine does it for all.
 type Outcome struct {
 	Images                                    []Image

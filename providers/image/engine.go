@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// defaultRoom is what the answers of all jobs together may take in memory.
+	// defaultRoom bounds the memory for the answers of all jobs together.
 	defaultRoom = 1 << 30
-	// defaultParallel is how many runs of one job go on side by side.
+	// defaultParallel bounds the runs of one job at a time.
 	defaultParallel = 4
 	// defaultLimit is how long a job may take.
 	defaultLimit = 5 * time.Minute
-	// defaultCancel is how long an upstream may take to hear that it is to stop.
+	// defaultCancel bounds the request to stop.
 	defaultCancel = 5 * time.Second
 )
 
-// Fetcher gets what a URL points to, through a guard.
+// Fetcher downloads a URL through a guard.
 type Fetcher interface {
 	// Get reads at most most bytes. Its error names no hosts.
 	Get(ctx context.Context, url string, most int64) ([]byte, error)
@@ -36,14 +36,14 @@ type Fetcher interface {
 type Options struct {
 	Proxy *proxy.Proxy
 	Fetch Fetcher
-	// Room is how many bytes the answers of all jobs may take together; a job
-	// that finds no room hears that there is no capacity. 0: 1 GiB.
+	// Room is how many bytes the answers of all jobs may take together; a job without room
+	// is refused for lack of capacity. 0: 1 GiB.
 	Room int64
-	// Parallel is how many runs of one job go on side by side; 0: 4.
+	// Parallel bounds the runs of one job at a time; 0: 4.
 	Parallel int
 	// Limit is how long a job may take; 0: 5 minutes.
 	Limit time.Duration
-	// Cancel is how long an upstream may take to hear that it is to stop; 0: 5s.
+	// Cancel bounds the request to stop; 0: 5s.
 	Cancel time.Duration
 	// Conversions is how many images are converted at once; 0: 2.
 	Conversions int
@@ -51,7 +51,7 @@ type Options struct {
 	OnPanic func(v any)
 }
 
-// Engine carries jobs to their images. Safe for concurrent use.
+// Engine makes the images of jobs. Safe for concurrent use.
 type Engine struct {
 	o         Options
 	held      *fair.Space // Options.Room, which customers share
@@ -81,8 +81,8 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Warm prepares for WebP files that must be made here, in the background, and
-// tells done how long that took.
+// Warm prepares for WebP files that must be made here, in the background, and calls done
+// with the time that it took.
 func (e *Engine) Warm(done func(took time.Duration)) {
 	began := time.Now()
 	go func() {
@@ -99,12 +99,11 @@ func (e *Engine) Warm(done func(took time.Duration)) {
 // Held is how many bytes of answers are in memory.
 func (e *Engine) Held() int64 { return e.held.Used() }
 
-// Do carries j to its images, or says why there are none. ctx's client is
-// watched all the while; when it leaves, upstreams are told to stop unless
-// Job.Stay says that the images are wanted all the same. It is an account's job
-// for these targets: it takes one run, or several, side by side, when it wants more
-// images than its target makes in one. The Result's images are complete, of
-// Job.Format, and must be released.
+// Do makes the images of j, or says why there are none. ctx's client is watched all the
+// while; when it leaves, the requests at upstreams are cancelled unless Job.Stay says that
+// the images are wanted all the same. It is an account's job for these targets: it takes
+// one run, or several, side by side, when it wants more images than its target makes in
+// one. The Result's images are complete, of Job.Format, and must be released.
 func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account uint64) (*Result, *Failed) {
 	began := time.Now()
 	w := &work{e: e, ctx: ctx, job: j, targets: targets, account: account, ends: began.Add(e.o.Limit)}
@@ -119,7 +118,7 @@ func (e *Engine) Do(ctx *fasthttp.RequestCtx, j *Job, targets []*Target, account
 	return w.collect(lines, time.Since(began))
 }
 
-// split shares n images out over runs of at most most each.
+// split divides n images into runs of at most most each.
 func split(n, most int) (wants []int) {
 	for most = max(1, most); n > 0; n -= most {
 		wants = append(wants, min(n, most))
@@ -127,7 +126,7 @@ func split(n, most int) (wants []int) {
 	return wants
 }
 
-// work is one job on its way.
+// work is one running job.
 type work struct {
 	e       *Engine
 	ctx     *fasthttp.RequestCtx
@@ -140,13 +139,13 @@ type work struct {
 	alone atomic.Bool // it goes on without its client
 }
 
-// stays is asked when the client left: whether the job goes on.
+// stays asks once, when the client left, whether the job goes on.
 func (w *work) stays() bool {
 	w.left.Do(func() { w.alone.Store(w.job.Stay != nil && w.job.Stay()) })
 	return w.alone.Load()
 }
 
-// client is who is watched: nobody once the job goes on alone.
+// client is the connection to watch; nil once the job goes on alone.
 func (w *work) client() *fasthttp.RequestCtx {
 	if w.alone.Load() {
 		return nil
@@ -185,7 +184,7 @@ func (w *work) begin() *attemptRun {
 	return l
 }
 
-// collect makes one Result of what the lines came to.
+// collect makes one Result of the runs' outcomes.
 func (w *work) collect(lines []*attemptRun, took time.Duration) (*Result, *Failed) {
 	r := &Result{engine: w.e, owner: w.job.Owner}
 	var missing *Failed
@@ -239,7 +238,7 @@ func (u *Usage) add(o Usage) {
 	u.Output += o.Output
 }
 
-// failure is a failed run whose target is to blame.
+// failure is a failed run whose target is at fault.
 func failure(text string) *dialect.Failure {
 	return &dialect.Failure{
 		Status: 502, Code: "INFERENCE_FAILED", Type: "server_error", Message: text,
@@ -247,9 +246,9 @@ func failure(text string) *dialect.Failure {
 	}
 }
 
-// check reads the header of an image that an upstream sent, cleans its text and
-// cuts off what lies behind it. Upstreams are not believed: what is not a complete
-// image of a known format is a failure.
+// check reads the header of an image that an upstream sent, cleans its text and cuts off
+// trailing bytes. Upstreams are not trusted: anything but a complete image of a known
+// format is a failure.
 func check(m *Image) (h picture.Header, refusal *dialect.Failure) {
 	if len(m.Text)+len(m.Raw) == 0 {
 		return h, failure(textMissing)

@@ -9,16 +9,15 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// IsURL says that the text of an image field is a link and no base64.
+// IsURL says that the text of an image field is a link, not base64.
 func IsURL[T string | []byte](text T) bool {
 	return len(text) > 7 && (string(text[:7]) == "http://" || len(text) > 8 && string(text[:8]) == "https://")
 }
 
-// ReadText makes an Input of the raw content of a JSON string:
-// base64, with or without a data URL's prefix. The text is cleaned where it
-// stands, so memory holds it once: escapes and line ends go, what lies behind
-// the image's end goes, missing padding is an error. The error is a
-// *picture.Refusal of addendum 8.
+// ReadText makes an Input of the raw content of a JSON string: base64, with or without a
+// data URL's prefix. The text is cleaned in place, so memory holds it once: escapes, line
+// ends and trailing bytes go, missing padding is an error. The error is a *picture.Refusal
+// of addendum 8.
 func ReadText(quoted []byte) (Input, error) {
 	text, ok := cleanText(quoted)
 	if !ok || len(text) == 0 {
@@ -32,8 +31,8 @@ func ReadText(quoted []byte) (Input, error) {
 	return Input{Text: cutText(text, h.Size), Format: h.Format, Width: h.Width, Height: h.Height}, nil
 }
 
-// ReadRaw makes an Input of a file: a part of a multipart body, or what was
-// fetched. The error is a *picture.Refusal of addendum 8.
+// ReadRaw makes an Input of a file: a part of a multipart body, or a download. The error is
+// a *picture.Refusal of addendum 8.
 func ReadRaw(file []byte) (Input, error) {
 	h, err := accept(nil, file)
 	if err != nil {
@@ -44,7 +43,7 @@ func ReadRaw(file []byte) (Input, error) {
 
 func accept(text, raw []byte) (h picture.Header, err error) {
 	if size := filebody.Size(text, raw); size >= picture.MaxSize {
-		h.Size = size // too large, whatever it is: not worth a look
+		h.Size = size // too large in any format
 	} else if h, err = picture.Read(text, raw); err != nil {
 		return h, err
 	}

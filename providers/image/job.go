@@ -6,7 +6,7 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// Kind is what is done with images.
+// Kind is the operation on images.
 type Kind uint8
 
 // The kinds, each with the endpoint it serves (addendum 8).
@@ -31,7 +31,7 @@ type Maybe[T any] struct {
 // Some is a value that is there.
 func Some[T any](v T) Maybe[T] { return Maybe[T]{v, true} }
 
-// Or is the value, or other if absent.
+// Or is the value, or other if it is absent.
 func (m Maybe[T]) Or(other T) T {
 	if m.Set {
 		return m.V
@@ -40,12 +40,12 @@ func (m Maybe[T]) Or(other T) T {
 }
 
 // Job is one image request in our own terms. routes has validated it: ranges
-// hold, and what the model does not support is not set. A dialect sends the
+// hold, and options that the model does not support are unset. A dialect sends the
 // fields its upstream knows and leaves the others out. Its texts and inputs may
 // alias the client's body, which lives until the handler returns.
 type Job struct {
-	// Stay is asked once, when the client left, from any goroutine: true lets the
-	// job go on for nobody. nil: it ends.
+	// Stay is asked once, when the client left, from any goroutine: true lets the job go on
+	// without a client. nil: it ends.
 	Stay func() bool
 
 	// Owner is the customer whose turns its fetches and conversions take.
@@ -67,14 +67,14 @@ type Job struct {
 	CFGScale Maybe[float64] // above 0, at most 20
 	Seed     Maybe[int64]
 	Count    int // images wanted, 1 to 4
-	// Style is the preset's name in the catalog of styles (8.3). StyleText is
-	// what the operator's table says of it in words; it joins the prompt where
-	// the upstream has no presets of its own.
+	// Style is the preset's name in the catalog of styles (8.3). StyleText is its
+	// description in the operator's table; it joins the prompt where the upstream has no
+	// presets of its own.
 	Style        string
 	StyleText    string
 	LoraStrength Maybe[int] // 0 to 100
 
-	// Format is what the images must be in the end, Unknown: as the upstream
+	// Format is the format of the final images, Unknown: as the upstream
 	// sends them. Compression is 0 to 100, as output_compression of 8.2.
 	Format      picture.Format
 	Compression Maybe[int]
@@ -87,8 +87,8 @@ type Job struct {
 	// NoPromptThinking asks an upstream of our own kind to optimize prompts
 	// without reasoning (disable_prompt_optimization_thinking).
 	NoPromptThinking bool
-	// AsFile says that the client gets the picture itself, and no JSON: what was
-	// withheld is a PNG then, whatever the format (addendum 3.7).
+	// AsFile says that the client gets the picture itself, not JSON: a withheld one is a
+	// PNG then, whatever the format (addendum 3.7).
 	AsFile bool
 	// EmbedMetadata puts prompt, model, seed, steps and scale into the images.
 	EmbedMetadata bool
@@ -103,7 +103,7 @@ type Job struct {
 
 	// Inputs are the images to work on; the first is the base.
 	Inputs []Input
-	// Mask says which part of the base may change; nil: all of it.
+	// Mask is the part of the base that may change; nil: all of it.
 	Mask *Input
 	// References are style references (8.1).
 	References []Reference
@@ -114,19 +114,19 @@ type Job struct {
 	ID []byte
 }
 
-// Reference is an image whose style is to be followed, with 0.1 to 1.
+// Reference is an image whose style to follow, with 0.1 to 1.
 type Reference struct {
 	Input
 	Strength float64
 }
 
-// Input is one image of the client: exactly one of Text and Raw is set. Its
-// header was read and its limits hold (picture.Limits).
+// Input is one image of the client: exactly one of Text and Raw is set. Its header was
+// read, and it is within the limits (picture.Limits).
 type Input struct {
 	// Text is padded standard base64, without a data URL's prefix and without
 	// JSON escapes: usually a slice of the client's body.
 	Text []byte
-	// Raw is the file itself: a part of a multipart body, or what was fetched.
+	// Raw is the file itself: a part of a multipart body, or a download.
 	Raw []byte
 
 	Format        picture.Format

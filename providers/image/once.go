@@ -22,10 +22,10 @@ func (o Once) Next(s *Step, last *Reply) (*Outcome, *dialect.Failure) {
 	return o.Answer(last)
 }
 
-// Cancel is Run: closing the connection is all that can be done.
+// Cancel is Run: it can only close the connection.
 func (Once) Cancel(*Step) bool { return false }
 
-// Refused is the failure that an answer's status stands for, nil for 2xx.
+// Refused is the failure for an answer's status, nil for 2xx.
 func Refused(r *Reply) *dialect.Failure {
 	if r.Status >= 200 && r.Status < 300 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"farebox/proxy"
 )
 
-// Image is one image of an answer; exactly one of Text and Raw is set, as the
-// upstream sent it. Format, Width and Height are what its header says.
+// Image is one image of an answer; exactly one of Text and Raw is set, as the upstream sent
+// it. Format, Width and Height are those of its header.
 type Image struct {
 	Text []byte // padded standard base64 without line ends
 	Raw  []byte
@@ -22,8 +22,8 @@ type Image struct {
 
 	Seed          Maybe[int64]
 	RevisedPrompt string
-	// Blocked: the upstream withheld the image for its content. What stands
-	// here is a black image in its place, which costs nothing (addendum 3.7).
+	// Blocked: the upstream withheld the image for its content. A black image takes its
+	// place, which costs nothing (addendum 3.7).
 	Blocked bool
 	Blurred bool // safe mode blurred it
 }
@@ -31,9 +31,9 @@ type Image struct {
 // Size is the length of the file in bytes.
 func (m *Image) Size() int64 { return filebody.Size(m.Text, m.Raw) }
 
-// Result is what a Job came to: 1 to Job.Count images. When upstreams failed for
+// Result is the outcome of a Job: 1 to Job.Count images. When upstreams failed for
 // some of them only, there are fewer than asked for, and Missing says why.
-// Release must be called when they are with the client.
+// Release must be called when the client has them.
 type Result struct {
 	Images  []Image
 	Missing *Failed
@@ -46,9 +46,8 @@ type Result struct {
 	EnhancedPrompt string
 	Usage          Usage
 
-	// Queued is how long the upstream said or was seen to let the job wait,
-	// Working the rest of the time at upstreams, Converting what we spent
-	// ourselves on formats.
+	// Queued is the time that the job waited in the upstream's queue, Working the
+	// rest of the time at upstreams, Converting our own time for formats.
 	Queued, Working, Converting time.Duration
 	Calls                       int // runs that made images
 	Attempts                    int // targets asked, the failed ones among them
@@ -78,18 +77,18 @@ func (r *Result) Delivered() (n int) {
 	return n
 }
 
-// Usage is what an upstream that bills by tokens reported, summed over its
-// calls; all zero when it did not.
+// Usage is the token usage that an upstream reported, summed over its calls; all zero when
+// it reported none.
 type Usage struct{ Input, InputText, InputImage, Output int64 }
 
-// Failed is why a Job has no images. Exactly one of Cause and Failure says it:
+// Failed is the reason that a Job has no images. Exactly one of Cause and Failure says it:
 // with Cause None an upstream answered, and Failure is its answer as the client
 // may see it.
 type Failed struct {
 	Cause      proxy.Cause // transport: no target, client gone, a limit ran out …
 	Failure    dialect.Failure
 	Err        error   // for the operator; names no hosts and no secrets
-	Target     *Target // the last one asked, nil for none
+	Target     *Target // the last one asked, may be nil
 	RetryAfter time.Duration
 	Attempts   int
 	Tried      []attempt.Tried // the targets that failed

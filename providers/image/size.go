@@ -13,7 +13,7 @@ var sides = map[string]int{"1K": 1024, "2K": 2048, "4K": 4096}
 var ratios = []string{"1:1", "3:2", "2:3", "16:9", "9:16", "21:9", "3:4", "4:3", "4:5", "5:4"}
 
 // Shape is the wanted aspect ratio as two numbers: of the request, else of the
-// base image; ok is false when nobody said.
+// base image; ok is false if neither has one.
 func (j *Job) Shape() (w, h int, ok bool) {
 	if w, h, ok = parseRatio(j.AspectRatio); ok {
 		return w, h, true
@@ -43,9 +43,8 @@ func (j *Job) Pixels(step int) (w, h int) {
 	return round(float64(side) * k), round(float64(side) / k)
 }
 
-// Ratio is the wanted aspect ratio for upstreams that know only some: the
-// nearest of list, or of the specification's when list is nil. Empty when
-// nobody said.
+// Ratio is the wanted aspect ratio for upstreams that know only some: the nearest of list,
+// or of the specification's when list is nil. Empty if there is no shape.
 func (j *Job) Ratio(list []string) string {
 	w, h, ok := j.Shape()
 	if !ok {
@@ -57,8 +56,8 @@ func (j *Job) Ratio(list []string) string {
 	return nearest(w, h, list, parseRatio)
 }
 
-// SizeOf is the nearest of a list of sizes like 1024x1536: the best ratio, and
-// among equals the area next to the wanted one.
+// SizeOf is the nearest of a list of sizes like 1024x1536: the best ratio, and among equals
+// the nearest area.
 func (j *Job) SizeOf(list []string) string {
 	w, h := j.Pixels(16)
 	return nearest(w, h, list, parseSize)
@@ -97,8 +96,8 @@ func parsePair(s, between string) (w, h int, ok bool) {
 	return w, h, err == nil && h > 0
 }
 
-// Words is the prompt for upstreams without style presets and a field for what
-// is not wanted: the style joins it in the operator's words.
+// Words is the prompt for upstreams without style presets and a negative prompt: the style
+// joins it in the operator's words.
 func (j *Job) Words() string {
 	if j.StyleText != "" {
 		return j.Prompt + ", " + j.StyleText

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// causes are how the last words of the Go runtime and of this package begin.
+// causes are the first words of a crash of the Go runtime or of this package.
 var causes = []string{
 	"panic: runtime error: index out of range",
 	"panic: runtime error: slice bounds out of range",
@@ -30,10 +30,9 @@ var causes = []string{
 	"jail:",
 }
 
-// causeOf names why a child that had work died, by what it said last. It is one of
-// causes and never a quotation: the runtime puts the value of a panic behind such a
-// beginning, which may be bytes of a document, and a child that was taken over says
-// what it likes.
+// causeOf names why a child that had work died, by its last words. It is one of causes and
+// never a quotation: the runtime puts the value of a panic behind such a beginning, which
+// may be bytes of a document, and a child that was taken over may write anything.
 func causeOf(said []byte) string {
 	cause := "of something else"
 	if len(said) == 0 {

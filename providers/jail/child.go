@@ -16,7 +16,7 @@ type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   io.ReadCloser
-	said  firstBytes    // what it wrote to stderr
+	said  firstBytes    // its stderr
 	gone  chan struct{} // closed once the process has ended
 	heard chan struct{} // closed once said is complete
 	state *os.ProcessState
@@ -25,11 +25,11 @@ type child struct {
 	began int64 // memory it held when it was ready
 }
 
-// maxSaid is how much of what a dying child says is kept: the first line tells.
+// maxSaid bounds the stored part of a dying child's stderr: the first line is enough.
 const maxSaid = 200
 
-// firstBytes keeps the first line of what is written, maxSaid bytes at most, and
-// lets the rest pass: a stack trace may hold bytes of what was worked on.
+// firstBytes keeps the first line of its input, maxSaid bytes at most, and drops the rest:
+// a stack trace may hold bytes of the document.
 type firstBytes struct {
 	mu  sync.Mutex
 	buf []byte
@@ -84,15 +84,15 @@ func newChild(cmd *exec.Cmd, forks chan<- func()) (*child, error) {
 	return c, nil
 }
 
-// reply is how a job ended: output belongs to it, text to a refusal or a panic.
+// reply is the outcome of a job: output belongs to it, text to a refusal or a panic.
 type reply struct {
 	status
 	code         string
 	text, output []byte
 }
 
-// exchange sends a call and reads the reply. The output of a call that fails is what the
-// job had sent before.
+// exchange sends a call and reads the reply. The output of a call that fails is the pieces
+// that the job sent before.
 func (c *child) exchange(call *call, most int) (r reply, err error) {
 	if err = writeRequest(c.in, call.job, call.word, call.in); err != nil {
 		return r, err
@@ -123,7 +123,7 @@ func (c *child) exchange(call *call, most int) (r reply, err error) {
 	}
 }
 
-// clean waits until the child has given back what its last job took.
+// clean waits until the child has freed the memory of its last job.
 func (c *child) clean() bool {
 	late := time.AfterFunc(cleanLimit, c.kill)
 	s, _, _, err := readReply(c.out, 0)
@@ -138,11 +138,11 @@ func (c *child) grown(by int64) bool {
 // kill ends the child and all of its group.
 func (c *child) kill() { killGroup(c.cmd.Process) }
 
-// goneSoon is how long an end waits for a child that was killed. The kernel may take longer
-// to clean up after it, and the next child need not wait for that.
+// goneSoon bounds the wait for a killed child. The kernel may take longer to clean up after
+// it, and the next child need not wait for that.
 const goneSoon = 100 * time.Millisecond
 
-// killed says that the child was killed by somebody else, before [child.end] does it.
+// killed says that another process killed the child, before [child.end] does it.
 func (c *child) killed() bool {
 	select {
 	case <-c.gone:
@@ -151,7 +151,7 @@ func (c *child) killed() bool {
 	return c.ended() == "signal: killed"
 }
 
-// end kills the child and waits until it is gone, or soon will be.
+// end kills the child and waits until it is gone, for goneSoon at most.
 func (c *child) end() {
 	c.kill()
 	select {
@@ -163,7 +163,7 @@ func (c *child) end() {
 	_ = c.out.Close()
 }
 
-// ended is how the process ended, such as "signal: killed".
+// ended is the end of the process, such as "signal: killed".
 func (c *child) ended() string {
 	select {
 	case <-c.gone:
@@ -180,7 +180,7 @@ func (c *child) ended() string {
 type cpuWatch struct {
 	start time.Time
 	began time.Duration // processor time of the child before the job
-	known bool          // the system tells it
+	known bool          // the system reports it
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -188,12 +188,11 @@ type cpuWatch struct {
 	ended bool
 }
 
-// firstLook is how soon a job's processor time is looked at first.
+// firstLook is the time of the first check of a job's processor time.
 const firstLook = 50 * time.Millisecond
 
-// watchCPU looks as often as the job could have used up its time with all its
-// threads running: a system that cannot tell another process's time is watched
-// by the clock alone.
+// watchCPU checks as often as the job could have used up its time with all its threads
+// running: where the system does not report another process's time, the clock alone counts.
 func watchCPU(c *child, most time.Duration) *cpuWatch {
 	w := &cpuWatch{start: time.Now()}
 	if w.began, w.known = cpuOf(c.cmd.Process.Pid); !w.known {
@@ -228,7 +227,7 @@ func (w *cpuWatch) stop() (over bool) {
 	return w.over
 }
 
-// used is the processor time of the job so far. Where the system does not tell it, it is
+// used is the processor time of the job so far. Where the system does not report it, it is
 // the time that has passed.
 func (w *cpuWatch) used(c *child) time.Duration {
 	select {

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that the Go runtime makes while a job computes,
-// and those on descriptors that are open: nothing here opens one, starts a
-// process or reaches another. Beside them stand those of allowedHere, which only
-// this architecture has, and clone, mmap, mprotect and tgkill as far as their
-// arguments say.
+// allowed are the system calls that the Go runtime makes while a job computes, and those on
+// descriptors that are open: nothing here opens one, starts a process or reaches another.
+// The filter also allows those of allowedHere, which only this architecture has, and clone,
+// mmap, mprotect and tgkill with certain arguments.
 var allowed = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE,
 	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MINCORE,
@@ -28,7 +27,7 @@ var allowed = []uint32{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }
 
-// Where a filter finds what it judges (struct seccomp_data).
+// Offsets of the fields that a filter checks (struct seccomp_data).
 const (
 	offsetCall = 0
 	offsetArch = 4
@@ -47,20 +46,20 @@ const (
 	absent = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// program is what the kernel asks about every system call.
+// program is the filter that the kernel runs on every system call.
 type program []unix.SockFilter
 
 func (p *program) op(code uint16, k uint32, yes, number uint8) {
 	*p = append(*p, unix.SockFilter{Code: code, Jt: yes, Jf: number, K: k})
 }
 
-// call answers for one system call.
+// call is the answer for one system call.
 func (p *program) call(nr, verdict uint32) {
 	p.op(jumpEqual, nr, 0, 1)
 	p.op(answer, verdict, 0, 0)
 }
 
-// where answers by the low half of one argument.
+// where decides by the low half of one argument.
 func (p *program) where(nr uint32, arg int, test uint16, k, yes, number uint32) {
 	p.op(jumpEqual, nr, 0, 4)
 	p.op(load, uint32(offsetArgs+8*arg), 0, 0)
@@ -78,14 +77,14 @@ func newProgram() *program {
 	return p
 }
 
-// filter allows what is listed.
+// filter allows the listed system calls.
 func filter(pid uint32) program {
 	p := newProgram()
 	for _, nr := range append(allowed, allowedHere...) {
 		p.call(nr, allow)
 	}
 	p.where(unix.SYS_CLONE, 0, jumpBits, unix.CLONE_THREAD, allow, refuse) // threads, not processes
-	p.where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // what was read never becomes code
+	p.where(unix.SYS_MMAP, 2, jumpBits, unix.PROT_EXEC, refuse, allow)     // untrusted data never becomes code
 	p.where(unix.SYS_MPROTECT, 2, jumpBits, unix.PROT_EXEC, refuse, allow)
 	p.where(unix.SYS_TGKILL, 0, jumpEqual, pid, allow, refuse) // the scheduler's signals to its own threads
 	p.call(unix.SYS_CLONE3, absent)                            // C falls back to clone
@@ -94,8 +93,8 @@ func filter(pid uint32) program {
 }
 
 // refusedToTools are the system calls that no program needs that reads a document and
-// writes text: the network, other processes, and changes of files. What starts a
-// program must stay; what it starts has the same filter.
+// writes text: the network, other processes, and changes of files. The calls that start a
+// program must stay; a program that it starts has the same filter.
 var refusedToTools = []uint32{
 	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_SENDTO, unix.SYS_SENDMSG,
 	unix.SYS_IO_URING_SETUP, unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
@@ -113,8 +112,8 @@ var refusedToTools = []uint32{
 // toWrite are the flags of an open that is not for reading only.
 const toWrite = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 
-// toolFilter allows what is not listed: other programs start with calls of their
-// own choice.
+// toolFilter allows system calls that are not listed: other programs start with calls of
+// their own choice.
 func toolFilter(pid uint32) program {
 	p := newProgram()
 	p.op(jumpHigher, x32, 0, 1) // the same calls again, under other numbers

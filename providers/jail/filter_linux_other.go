@@ -2,7 +2,7 @@
 
 package jail
 
-// program is empty on architectures whose calls nobody here has tried.
+// program is empty on architectures whose system calls have not been tested.
 type program struct{}
 
 func filter(uint32) program { return program{} }

@@ -6,27 +6,27 @@ import (
 	"io"
 )
 
-// Bounds on what one side believes of the other.
+// Bounds on the messages that one side accepts of the other.
 const (
 	maxJob  = 64
 	maxWord = 4 << 10
 	maxCode = 64
 	maxText = 1 << 10
-	// maxIn is the largest input of a job: beyond every upload that is taken.
+	// maxIn is the largest input of a job: beyond every accepted upload.
 	maxIn = 256 << 20
-	// requestHead and replyHead are what precedes the bytes of a frame.
+	// requestHead and replyHead are the lengths of a frame's header.
 	requestHead = 8
 	replyHead   = 6
 )
 
-// status is how a reply begins.
+// status begins a reply.
 type status uint8
 
 const (
 	ready    status = iota + 1 // the jail is closed; the child waits for its first job
 	done                       // the job's output follows
 	refused                    // a Refusal follows: code and text
-	panicked                   // what the job panicked with follows; the child ends
+	panicked                   // the value of the job's panic follows; the child ends
 	outsized                   // the output is larger than the parent takes
 	idle                       // the child has cleaned up after a job
 	part                       // a piece of the output follows, and then another reply
@@ -36,7 +36,7 @@ func (s status) carriesOutput() bool { return s == done || s == part }
 
 var errFrame = errors.New("jail: broken frame")
 
-// writeRequest sends a job's name, its word and its bytes. The bytes are not
+// writeRequest sends a job's name, its parameter and its bytes. The bytes are not
 // copied.
 func writeRequest(w io.Writer, job, word string, in []byte) error {
 	if len(job) > maxJob || len(word) > maxWord || len(in) > maxIn {
@@ -74,7 +74,7 @@ func readRequest(r io.Reader) (job, word string, in []byte, err error) {
 	return string(names[:n]), string(names[n:]), in, err
 }
 
-// writeReply sends how a job ended; code is empty but for a Refusal's.
+// writeReply sends the outcome of a job; code is empty but for a Refusal's.
 func writeReply(w io.Writer, s status, code string, out []byte) error {
 	code = code[:min(len(code), maxCode)]
 	if !s.carriesOutput() {
@@ -90,8 +90,8 @@ func writeReply(w io.Writer, s status, code string, out []byte) error {
 	return err
 }
 
-// readReply takes at most most bytes of output. A child may have been taken over
-// by what it reads, so that nothing it announces is believed beyond that.
+// readReply takes at most most bytes of output. A document may have taken a child over, so
+// that no announced length is trusted beyond that.
 func readReply(r io.Reader, most int) (s status, code string, out []byte, err error) {
 	var head [replyHead]byte
 	if _, err = io.ReadFull(r, head[:]); err != nil {
@@ -116,7 +116,7 @@ func readReply(r io.Reader, most int) (s status, code string, out []byte, err er
 	return s, string(buf), out, err
 }
 
-// firstRead is what is allocated before an announced length is believed.
+// firstRead is the memory that is allocated before an announced length is trusted.
 const firstRead = 1 << 20
 
 func readGrowing(r io.Reader, size int) ([]byte, error) {

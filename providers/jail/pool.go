@@ -20,7 +20,7 @@ import (
 // thing when os.Args[1] is Word.
 const Word = "jail-worker"
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultWorkers = 2
 	defaultMemory  = 512 << 20
@@ -38,11 +38,11 @@ const (
 	// notBegun is the processor time of a child that had not begun its job.
 	notBegun = 10 * time.Millisecond
 	// The pause after a child that could not be started doubles from one to the
-	// other; jobs that come meanwhile are refused at once.
+	// other; jobs are refused at once meanwhile.
 	firstPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 )
 
-// How a job ends that neither gave bytes nor said itself what was wrong.
+// The ends of a job that gave neither bytes nor a Refusal.
 var (
 	// ErrDied says that the child crashed, panicked or ran out of memory.
 	ErrDied = errors.New("jail: the child died")
@@ -60,7 +60,7 @@ var (
 // most likely while it was idle. Another child can do the job.
 var errNotBegun = errors.New("jail: the child was killed before the job began")
 
-// Refusal is what a job itself says instead of an output. It crosses the pipe
+// Refusal is a job's own error instead of an output. It crosses the pipe
 // whole: Code (64 bytes at most) for programs, Text (1 KiB at most) for people.
 type Refusal struct{ Code, Text string }
 
@@ -69,14 +69,12 @@ func (r *Refusal) Error() string { return r.Code + ": " + r.Text }
 
 // Options of a Pool; the zero value is fit for use.
 type Options struct {
-	// Command starts a child; none: this binary with Word.
+	// Command starts a child; empty: this binary with Word.
 	Command []string
-	// Work tells kinds of children apart that the binary can become (IsChild); empty:
-	// the usual one.
+	// Work names the kind of child that the binary becomes (IsChild); empty: the usual one.
 	Work string
-	// Cache is a directory that only the operator can write to. Children keep
-	// there, before their jail closes, what is slow to make; it runs in the next
-	// child. None: nothing is kept.
+	// Cache is a directory that only the operator can write to. Before their jail closes,
+	// children put compiled code there; the next child runs it. Empty: nothing is cached.
 	Cache string
 	// Workers is how many jobs and programs run at once; 0: 2.
 	Workers int
@@ -88,10 +86,10 @@ type Options struct {
 	Limit, CPU time.Duration
 	// MaxOut is the largest output; 0: 32 MiB.
 	MaxOut int
-	// Jobs is after how many a child is replaced; 0: 200. With 1, whoever took a
-	// child over never meets another's document.
+	// Jobs is the number of jobs after which a child is replaced; 0: 200. With 1, a
+	// document that takes a child over never meets another's.
 	Jobs int
-	// Log is notified of children that die. It never sees what they worked on.
+	// Log is notified of children that die. It never sees their documents.
 	Log zerolog.Logger
 }
 
@@ -100,7 +98,7 @@ type Pool struct {
 	o             Options
 	turns         *fair.Turns // places for jobs and programs together
 	calls         chan *call  // of jobs that have their turn
-	forks         chan func() // run on the one thread that children hang on
+	forks         chan func() // run on the one thread that is the children's parent
 	first         sync.Mutex  // until one child has filled the cache, the others wait
 	warmed        atomic.Bool
 	started, died atomic.Int64
@@ -112,7 +110,7 @@ type Pool struct {
 	ended  chan struct{} // closed once no child is left
 }
 
-// call is one job on its way.
+// call is one job for a child.
 type call struct {
 	ctx       context.Context
 	job, word string
@@ -127,7 +125,7 @@ func (c *call) end(out []byte, err error) {
 	close(c.done)
 }
 
-// New starts a pool; its children start beside. Close ends it.
+// New starts a pool; its children start in the background. Close ends it.
 func New(o Options) *Pool {
 	o.Workers = cmp.Or(o.Workers, defaultWorkers)
 	o.Queue = cmp.Or(o.Queue, defaultQueue)
@@ -154,7 +152,7 @@ func New(o Options) *Pool {
 	return p
 }
 
-// fork runs what starts children on a thread of its own that lives as long as
+// fork runs the starts of children on a thread of its own that lives as long as
 // the pool: a child dies with the thread that made it, not with the process.
 func (p *Pool) fork() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
@@ -168,11 +166,10 @@ func (p *Pool) fork() {
 	}
 }
 
-// Do has a child do a job on in, which it does not keep. word is the job's
-// parameter, at most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and
-// its processor time counts in the meter of ctx ([fair.MeterOf]). The error is a
-// *Refusal, one of the Err…, or ctx's; beside it stands the output that the job had
-// sent before ([Send]).
+// Do has a child do a job on in, which it does not keep. word is the job's parameter, at
+// most 4 KiB. The job waits for the turn of its owner ([fair.Of]), and its processor time
+// counts in the meter of ctx ([fair.MeterOf]). The error is a *Refusal, one of the Err…, or
+// ctx's; with it Do returns the output that the job had sent before ([Send]).
 func (p *Pool) Do(ctx context.Context, job, word string, in []byte) ([]byte, error) {
 	if len(in) > maxIn || len(word) > maxWord || len(job) > maxJob {
 		return nil, ErrTooLarge
@@ -219,16 +216,16 @@ func (p *Pool) turn(ctx context.Context) (fair.Place, error) {
 	return place, ErrUnavailable
 }
 
-// onStart is where a context has what OnStart was given.
+// onStart is the key of OnStart's function in a context.
 type onStart struct{}
 
-// OnStart makes a context whose job calls f once it has begun, which it has not while
-// it waits for a child. f is called once for every step of a job of several.
+// OnStart makes a context whose job calls f once it has begun, not while it waits for a
+// child. f is called once for every step of a job of several.
 func OnStart(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, onStart{}, f)
 }
 
-// begun calls what ctx has from OnStart.
+// begun calls the function of ctx from OnStart.
 func begun(ctx context.Context) {
 	if f, ok := ctx.Value(onStart{}).(func()); ok {
 		f()
@@ -238,7 +235,7 @@ func begun(ctx context.Context) {
 // Limit is the time of one job.
 func (p *Pool) Limit() time.Duration { return p.o.Limit }
 
-// Close kills the children and ends what they do with ErrUnavailable.
+// Close kills the children and ends their jobs with ErrUnavailable.
 func (p *Pool) Close() error {
 	p.once.Do(func() {
 		p.cancel()
@@ -255,7 +252,7 @@ func (p *Pool) Waiting() int64 { return int64(p.turns.Waiting()) }
 // Started is how many children were started so far.
 func (p *Pool) Started() int64 { return p.started.Load() }
 
-// Died is how many children died of themselves.
+// Died is how many children died by themselves.
 func (p *Pool) Died() int64 { return p.died.Load() }
 
 // serve is one worker: it owns one child at a time and does one call after the
@@ -297,7 +294,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// refuse answers the calls of a while: there is no child for them.
+// refuse answers calls for a while: there is no child for them.
 func (p *Pool) refuse(pause time.Duration) {
 	over := time.After(pause)
 	for {
@@ -321,8 +318,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	watch := watchCPU(kid, p.o.CPU)
 	r, err := kid.exchange(c, p.o.MaxOut)
 	overspent := watch.stop()
-	// Before the answer: what becomes of the caller's context afterwards does not
-	// concern the child.
+	// Before the answer: a later end of the caller's context does not concern the child.
 	inTime, open := late(), closed()
 	if err != nil || r.status == panicked {
 		killed := err != nil && kid.killed()
@@ -337,8 +333,8 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 		case !open:
 			err = ErrUnavailable
 		case killed && used < p.o.CPU/2:
-			// From outside, such as by the kernel when the machine has no memory: not for what the
-			// job does.
+			// From outside, such as by the kernel when the machine has no memory: not because of
+			// the job.
 			p.childDied(kid, r.text)
 			err = ErrUnavailable
 			if (!watch.known || used < notBegun) && len(r.output) == 0 {
@@ -372,7 +368,7 @@ func (p *Pool) do(kid *child, c *call) (fit bool) {
 	return kid.jobs < p.o.Jobs && !kid.grown(p.o.Memory/4)
 }
 
-// childDied notes a child that died of itself.
+// childDied notes a child that died by itself.
 func (p *Pool) childDied(kid *child, said []byte) {
 	p.died.Add(1)
 	kid.end()
@@ -402,7 +398,7 @@ func (p *Pool) start() (kid *child, err error) {
 	s, _, _, err := readReply(kid.out, 0)
 	if err != nil || s != ready {
 		kid.end()
-		// No job was near it, so that its own words can be shown.
+		// No job was near it, so that its own message can be shown.
 		return nil, errors.New(kid.ended() + ": " + string(kid.said.bytes()))
 	}
 	kid.began = memoryOf(kid.cmd.Process.Pid)
@@ -410,7 +406,7 @@ func (p *Pool) start() (kid *child, err error) {
 	return kid, nil
 }
 
-// command is a child's; what it must know are its arguments: it has no
+// command starts a child; its settings are arguments: it has no
 // environment.
 func (p *Pool) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.o.Command[0], append(p.o.Command[1:len(p.o.Command):len(p.o.Command)], args...)...)

@@ -26,8 +26,7 @@ func confineStart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// statm reads a line of numbers of pages: all of the address space, then what is
-// resident.
+// statm reads a line of numbers of pages: all of the address space, then the resident part.
 func statm(pid string, field int) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	if err != nil {
@@ -41,11 +40,11 @@ func statm(pid string, field int) int64 {
 	return n * int64(os.Getpagesize())
 }
 
-// addressSpace is what this process has mapped: the Go runtime alone reserves
+// addressSpace is the memory that this process has mapped: the Go runtime alone reserves
 // more than its heap will ever be.
 func addressSpace() uint64 { return uint64(statm("self", 0)) }
 
-// memoryOf is what a process holds; 0 when that is not known.
+// memoryOf is the resident memory of a process; 0 when that is not known.
 func memoryOf(pid int) int64 { return statm(strconv.Itoa(pid), 1) }
 
 // cpuOf is the processor time of another process, from its clock (see
@@ -60,9 +59,9 @@ func cpuOf(pid int) (time.Duration, bool) {
 }
 
 // lowerThread leaves the thread of a goroutine, which ends with it, the lowest priority.
-// While a process is cleaned up whose files in /proc somebody is just closing, Linux turns
-// in a circle while another waits for it. At a child's priority or above, that took a
-// processor from all requests for a minute; so low, it ends soon.
+// While a process is cleaned up whose files in /proc are being closed, Linux loops while
+// another process waits for it. At a child's priority or above, that took a processor from
+// all requests for a minute; at the lowest priority it ends soon.
 func lowerThread() {
 	runtime.LockOSThread()
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, lowest)
@@ -70,16 +69,16 @@ func lowerThread() {
 
 const lowest = 19
 
-// closeJail takes all system calls away that no job needs.
+// closeJail forbids all system calls that jobs do not need.
 func closeJail() error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) // lost where the binary has capabilities
 	return filter(uint32(os.Getpid())).install()
 }
 
-// execLimited closes the jail that another program has and becomes it. A limit on
-// memory below what the Go runtime has reserved lets it allocate no more, so that
-// everything is made before, and nothing but system calls is left. On one processor the
-// runtime has no reason to start a thread, which needs memory.
+// execLimited closes the jail of a program and becomes that program. Under a limit below
+// its reserved memory the Go runtime cannot allocate any more, so that everything is made
+// before, and only system calls follow. On one processor the runtime has no reason to start
+// a thread, which needs memory.
 func execLimited(memory uint64, path string, args []string) error {
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	file, err := syscall.BytePtrFromString(path)

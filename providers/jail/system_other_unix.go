@@ -13,7 +13,7 @@ import (
 
 const mustLimit = false
 
-// memoryLimit is the nearest that all of these systems have.
+// memoryLimit is the nearest limit that all of these systems have.
 const memoryLimit = unix.RLIMIT_DATA
 
 func ownPath() string {
@@ -23,7 +23,7 @@ func ownPath() string {
 
 func confineStart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// addressSpace is not known here; what the Go runtime reserves at start is less.
+// addressSpace is not known here; the Go runtime reserves less at start.
 func addressSpace() uint64 { return 2 << 30 }
 
 func memoryOf(int) int64 { return 0 }

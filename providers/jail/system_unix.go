@@ -20,7 +20,7 @@ const (
 	stdout pipe = 1
 )
 
-// mostIO is below what every system takes at once.
+// mostIO is below the largest read or write of every system.
 const mostIO = 1 << 20
 
 func (p pipe) Read(b []byte) (int, error) {
@@ -99,7 +99,7 @@ func limit(cpu time.Duration, files, memory uint64) error {
 	return nil
 }
 
-// set bridges the systems' two opinions on the type of a limit.
+// set converts limits to the types of each system.
 func set[T int64 | uint64](v *T, most uint64) { *v = T(most) }
 
 // niceness leaves the processors to the gateway when both want them.

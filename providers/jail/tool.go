@@ -15,13 +15,12 @@ import (
 // toolWord precedes the settings of a child that becomes another program.
 const toolWord = "tool"
 
-// Run has a program of the operator's work on in, which it reads from stdin, and
-// returns what it writes to stdout. The program has a child's limits, none of the
-// gateway's environment, one thread to reckon in, and, on Linux, neither network nor
-// processes nor anything to write to; unlike a child it may open files for reading,
-// which it cannot start without. A program that fails is a *Refusal, whose Code is its
-// exit code and whose Text the first line that it wrote to stderr. Beside ErrTooLarge,
-// ErrTooSlow and ErrDied stands what the program had written before.
+// Run runs a program of the operator's with in on stdin, and returns its stdout. The
+// program has a child's limits, none of the gateway's environment, one thread for its work,
+// and, on Linux, neither network nor processes nor anything to write to; unlike a child it
+// may open files for reading, which it cannot start without. A program that fails is a
+// *Refusal, whose Code is its exit code and whose Text the first line that it wrote to
+// stderr. With ErrTooLarge, ErrTooSlow and ErrDied it returns the output until then.
 func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
 	path, err := exec.LookPath(path)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 		return out.buf.Bytes(), nil
 	}
 	code := cmd.ProcessState.ExitCode()
-	// What it wrote to stderr may quote what it read.
+	// Its stderr may quote its input.
 	p.o.Log.Warn().Str("program", path).Str("ended", cmd.ProcessState.String()).Msg("a program in the jail failed")
 	switch code {
 	case -1:
@@ -83,14 +82,14 @@ func (p *Pool) Run(ctx context.Context, in []byte, path string, args ...string) 
 }
 
 // oneThread keeps programs that share their work among threads (OpenMP: tesseract) from
-// having them wait for each other in loops, which takes the longer the busier the machine
-// is, and counts as processor time.
+// busy waits for each other, which are longer on a busy machine and count as processor
+// time.
 const oneThread = "OMP_THREAD_LIMIT=1"
 
 // exitNotStarted says that the program could not be started.
 const exitNotStarted = 120
 
-// boundedBuffer keeps most bytes and then has its writer ended.
+// boundedBuffer keeps most bytes and then ends its writer.
 type boundedBuffer struct {
 	buf  bytes.Buffer
 	most int
@@ -109,8 +108,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// become is a child's life as another program; it returns only what kept it from
-// that.
+// become turns a child into another program; it returns only if that fails.
 func become(args []string) error {
 	if len(args) < 2 {
 		return errors.New("jail: a program needs its path")

@@ -14,27 +14,28 @@ import (
 	"time"
 )
 
-// Job is one kind of dangerous work: bytes and a word in, bytes out. An error
+// Job is one kind of dangerous work: bytes and a parameter in, bytes out. An error
 // that is a *Refusal crosses to the caller as it is, any other as one with the
 // code "failed". A job runs alone in its child.
 type Job func(in []byte, word string) (out []byte, err error)
 
 // Send gives the caller a piece of a job's output before the job ends. The caller keeps it
-// however the job ends, also when the child is killed. Only a job in a child may call it.
+// for every outcome of the job, also when the child is killed. Only a job in a child may
+// call it.
 func Send(piece []byte) error { return writeReply(stdout, part, "", piece) }
 
-// Jobs are what a child does, by name.
+// Jobs are the jobs of a child, by name.
 type Jobs map[string]Job
 
-// Warm is what a child does once, while it still may open files: what later jobs
-// need and what is slow to make. cache is Options.Cache.
+// Warm runs once in a child, while it still may open files: it compiles code that later
+// jobs need. cache is Options.Cache.
 type Warm func(cache string) error
 
 // childThreads is how many threads of a child run Go code at once: the job's and
 // the garbage collector's.
 const childThreads = 2
 
-// maxStack is how deep a job may recurse; the runtime's own limit is a gigabyte.
+// maxStack bounds the stack of a job; the runtime's own limit is a gigabyte.
 const maxStack = 64 << 20
 
 // settings of a child cross as its last argument.
@@ -45,7 +46,7 @@ type settings struct {
 	cache  string
 }
 
-// String is what parseSettings reads.
+// String is the text that parseSettings reads.
 func (s settings) String() string {
 	return fmt.Sprintf("%d,%d,%d,%s", s.memory, int64(s.cpu), s.maxOut, s.cache)
 }
@@ -66,7 +67,7 @@ func parseSettings(text string) (s settings, err error) {
 	return settings{memory: n[0], cpu: time.Duration(n[1]), maxOut: int(n[2]), cache: parts[3]}, nil
 }
 
-// IsChild says that this process is a child for that Work.
+// IsChild says that this process is a child of that Work.
 func IsChild(work string) bool {
 	if len(os.Args) < 2 || os.Args[1] != Word {
 		return false
@@ -77,11 +78,10 @@ func IsChild(work string) bool {
 	return len(os.Args) == 4 && os.Args[2] == work
 }
 
-// Main is a child's whole life; it does not return. It warms up, closes the jail
-// about itself and does jobs until its stdin ends.
+// Main is the main function of a child; it does not return. It warms up, closes its jail
+// and does jobs until its stdin ends.
 func Main(jobs Jobs, warm ...Warm) {
-	// Whoever starts children in another way than by default may put arguments
-	// before Word.
+	// A program that starts children in its own way may put arguments before Word.
 	args := os.Args[slices.Index(os.Args, Word)+1:]
 	if len(args) > 0 && args[0] == toolWord {
 		fmt.Fprintln(os.Stderr, become(args[1:]))
@@ -163,8 +163,7 @@ type fault struct{ text string }
 
 func (f *fault) Error() string { return f.text }
 
-// try runs a job. Its panic is shown only as far as it cannot hold
-// bytes of what was worked on.
+// try runs a job. Its panic is shown only as far as it cannot hold bytes of the document.
 func try(job Job, in []byte, word string) (out []byte, err error) {
 	if job == nil {
 		return nil, &Refusal{Code: "unknown", Text: "no such job"}
@@ -187,8 +186,8 @@ func try(job Job, in []byte, word string) (out []byte, err error) {
 	return out, err
 }
 
-// cleanAbove is the heap above which a job's memory is given back at once: below
-// it the collector's own time will do.
+// cleanAbove is the heap above which a job's memory is given back at once: below it the
+// collector frees it in its own time.
 const cleanAbove = 32 << 20
 
 func clean() {

@@ -28,7 +28,7 @@ func OpenFiles(key string, c *config.S3) (*Files, error) {
 // Name is the place, for operators.
 func (f *Files) Name() string { return f.b.at }
 
-// Add copies a file to a name. It replaces what was there, at once and whole.
+// Add copies a file to a name. It replaces an older one at once and whole.
 func (f *Files) Add(ctx context.Context, path, name string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *Files) put(ctx context.Context, from io.Reader, size int64, name string
 // filePart lets a file have 160 GB in the 10,000 parts that servers take.
 const filePart = 16 << 20
 
-// Open reads a file; [fs.ErrNotExist]: it is not there.
+// Open reads a file; [fs.ErrNotExist] if it does not exist.
 func (f *Files) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	core := minio.Core{Client: f.b.client}
 	body, _, _, err := core.GetObject(ctx, f.b.name, f.b.prefix+name, minio.GetObjectOptions{})

@@ -15,12 +15,12 @@ import (
 	"farebox/config"
 )
 
-// checkLimit is how long a store may take to be tried.
+// checkLimit bounds the check of a store.
 const checkLimit = 30 * time.Second
 
-// Check tries the store of a config as it will be used, and says what is there, or what is
-// wrong and what to do. What it writes it removes; it makes no directory, which would
-// belong to the checker.
+// Check tries the store of a config as it will be used, and reports its state, or the fault
+// and its remedy. It removes its own files; it makes no directory, which would belong to
+// the checker.
 func Check(ctx context.Context, cfg *config.Config) (good string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
@@ -34,7 +34,7 @@ func Check(ctx context.Context, cfg *config.Config) (good string, err error) {
 	return b.check(ctx)
 }
 
-// check keeps, reads, lists and deletes an object: what may be allowed one by one.
+// check writes, reads, lists and deletes an object: each may need a right of its own.
 func (b *bucket) check(ctx context.Context) (string, error) {
 	id := "check-" + strings.ToLower(rand.Text())
 	want := append([]byte("fLaC"), id...)
@@ -79,7 +79,7 @@ func (b *bucket) tryReading(ctx context.Context, id string, want []byte) error {
 	return nil
 }
 
-// check writes a file beside those that are kept.
+// check writes a file beside the stored ones.
 func (l *local) check() (string, error) {
 	info, err := os.Stat(l.dir)
 	switch {

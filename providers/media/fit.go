@@ -10,16 +10,17 @@ import (
 	"farebox/config"
 )
 
-// headSize is how much of a body is looked at before any of it is kept.
+// headSize is the part of a body that is checked before any of it is stored.
 const headSize = 512
 
 // form is how files of some types begin.
 type form struct {
-	types  []string // the first one is what it is called in answers
+	types  []string // the first one is its name in answers
 	begins func(head []byte) bool
 }
 
-// forms are what is kept: what models make, and pictures that go with it.
+// forms are the types of files that are stored: those that models make, and pictures that
+// go with them.
 var forms = []form{
 	{[]string{"audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"}, isWave},
 	{[]string{"audio/flac", "audio/x-flac"}, starts("fLaC")},
@@ -39,7 +40,7 @@ var forms = []form{
 	}},
 }
 
-// rawTypes are samples without a head: everything but text may be some.
+// rawTypes are samples without a head: anything but text may be samples.
 var rawTypes = []string{"audio/pcm", "audio/l16", "audio/l24", "audio/basic"}
 
 func starts(with string) func([]byte) bool {
@@ -50,7 +51,7 @@ func isWave(h []byte) bool {
 	return len(h) >= 12 && string(h[8:12]) == "WAVE" && (starts("RIFF")(h) || starts("RF64")(h) || starts("BW64")(h))
 }
 
-// isISO knows MP4 and QuickTime by the name of their first box.
+// isISO detects MP4 and QuickTime by the name of their first box.
 func isISO(h []byte) bool {
 	if len(h) < 12 {
 		return false
@@ -62,12 +63,12 @@ func isISO(h []byte) bool {
 	return false
 }
 
-// isADTS knows AAC in frames, whose layer is always 0.
+// isADTS detects AAC in frames, whose layer is always 0.
 func isADTS(h []byte) bool {
 	return starts("ADIF")(h) || len(h) >= 7 && h[0] == 0xff && h[1]&0xf6 == 0xf0 && h[2]>>2&15 < 13
 }
 
-// isMPEG knows frames of MPEG audio, and the tag that may precede them.
+// isMPEG detects frames of MPEG audio, and the tag that may precede them.
 func isMPEG(h []byte) bool {
 	if starts("ID3")(h) {
 		return len(h) >= 10 && h[3] < 0xff && h[4] < 0xff && (h[6]|h[7]|h[8]|h[9])&0x80 == 0
@@ -77,7 +78,7 @@ func isMPEG(h []byte) bool {
 		h[2]>>4 != 15 && h[2]>>2&3 != 3 // nor are the bit rate and the sample rate
 }
 
-// TypeOf is what the first bytes of a file say that it is; empty: nothing that is kept.
+// TypeOf is the type of a file by its first bytes; empty: not a type that is stored.
 // MP4 is called video, though it may have sound alone.
 func TypeOf(head []byte) string {
 	for _, f := range forms {
@@ -88,7 +89,7 @@ func TypeOf(head []byte) string {
 	return ""
 }
 
-// endings are those of the names of files, by type.
+// endings are the endings of file names, by type.
 var endings = map[string]string{
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/flac": "flac",
 	"audio/x-flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/vorbis": "ogg", "application/ogg": "ogg",
@@ -100,7 +101,7 @@ var endings = map[string]string{
 	"audio/l16": "pcm", "audio/l24": "pcm", "audio/basic": "au",
 }
 
-// Ending is how names of files of a type end; empty if it is not one that is kept.
+// Ending is the ending of file names of a type; empty if it is not a type that is stored.
 func Ending(mediaType string) string { return endings[mediaType] }
 
 // MediaType is a Content-Type without its parameters, in lower case.
@@ -109,8 +110,8 @@ func MediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// suits says that a file that begins so may be of a type. What claims no type of its own
-// may be anything that is kept.
+// suits says that a file that begins so may be of a type. A file without a claimed type may
+// be of any type that is stored.
 func suits(head []byte, contentType string) bool {
 	switch t := MediaType(contentType); t {
 	case "", "application/octet-stream", "binary/octet-stream":
@@ -146,7 +147,7 @@ func begins(head []byte, mediaType string) bool {
 func isText(head []byte) bool {
 	if len(head) == headSize {
 		for i := 0; i < 3 && len(head) > 0 && !utf8.RuneStart(head[len(head)-1]); i++ {
-			head = head[:len(head)-1] // of a character that is cut
+			head = head[:len(head)-1] // without a cut character at its end
 		}
 		if len(head) > 0 && head[len(head)-1] >= utf8.RuneSelf {
 			head = head[:len(head)-1]
@@ -160,8 +161,8 @@ func isText(head []byte) bool {
 	return utf8.Valid(head)
 }
 
-// fit looks at the beginning of a body, and gives all of it, as far as it is no larger
-// than most; what is larger ends in an *Unfit.
+// fit checks the beginning of a body, and gives all of it, as far as it is no larger than
+// most; a larger one ends in an *Unfit.
 func fit(body io.Reader, contentType string, most int64) (io.Reader, error) {
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(body, head)
@@ -182,7 +183,7 @@ func fit(body io.Reader, contentType string, most int64) (io.Reader, error) {
 		}
 		return nil, &Unfit{"it does not begin as files of type " + t + " do"}
 	}
-	if err != nil { // what was read is all of it
+	if err != nil { // the body ended: head is all of it
 		return &bounded{r: bytes.NewReader(head), left: most, most: most}, nil
 	}
 	return &bounded{r: io.MultiReader(bytes.NewReader(head), body), left: most, most: most}, nil
@@ -196,7 +197,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
-		p = p[:b.left+1] // one more says that there is more
+		p = p[:b.left+1] // one byte more shows that the body goes on
 	}
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {

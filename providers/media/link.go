@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// LinkKind is what a link is good for. It is a part of what is signed.
+// LinkKind is the purpose of a link. The signature covers it.
 type LinkKind byte
 
 const (
@@ -19,13 +19,13 @@ const (
 	Download LinkKind = 'd'
 )
 
-// What is wrong with a link.
+// The faults of a link.
 var (
 	ErrForged  = errors.New("the link was not made by this service")
 	ErrExpired = errors.New("the link has expired")
 )
 
-// Links signs the addresses of what was made: whoever has one needs no key.
+// Links signs the addresses of results: their holder needs no key.
 type Links struct{ key []byte }
 
 // NewLinks makes links of a key of 32 bytes or more, which all nodes share.
@@ -34,7 +34,7 @@ func NewLinks(key []byte) *Links { return &Links{key} }
 const (
 	signatureBytes = 18 // of the MAC; they are 24 characters without a remainder
 	// longest is the latest second that a link can name, in the year 9999: a number of
-	// another length is none of ours.
+	// another length is not ours.
 	longest = 253402300799
 )
 
@@ -47,8 +47,8 @@ func (l *Links) Query(id string, kind LinkKind, expires time.Time) string {
 	return string(base64.RawURLEncoding.AppendEncode(b, l.mac(id, kind, expires.Unix())))
 }
 
-// Check says what a link is good for whose id and query somebody sent. Its signature is
-// looked at before anything else, so that nothing is learned of links that are not ours.
+// Check gives the purpose of a link by its id and query. Its signature is checked before
+// anything else, so that nothing is learned of links that are not ours.
 func (l *Links) Check(id string, exp, sig []byte, now time.Time) (LinkKind, time.Time, error) {
 	var mac [signatureBytes]byte
 	if len(sig) != 1+base64.RawURLEncoding.EncodedLen(signatureBytes) || checkID(id) != nil {

@@ -22,7 +22,7 @@ import (
 
 // local is a directory of this machine, or one that several machines see. A file is
 // aa/bb/ID below it, by a hash of its id, so that no folder grows large however ids are
-// made. What is being written lies in incoming under a name of its own.
+// made. A file that is being written lies in incoming under a name of its own.
 type local struct {
 	dir   string
 	floor int64                           // bytes that stay free on its disk
@@ -31,7 +31,7 @@ type local struct {
 
 const (
 	incoming = "incoming"
-	// spaceStep is how much is written between two looks at the free space.
+	// spaceStep is how much is written between two checks of the free space.
 	spaceStep = 8 << 20
 	copyStep  = 64 << 10
 )
@@ -40,8 +40,8 @@ func openLocal(dir string, floor int64) *local {
 	return &local{dir: dir, floor: floor, free: freeSpace}
 }
 
-// create makes the directory, which is not there before anything is kept unless somebody
-// asked for it by name.
+// create makes the directory, which does not exist before the first file unless the config
+// names it.
 func (l *local) create() error {
 	if err := os.MkdirAll(filepath.Join(l.dir, incoming), 0o700); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (l *local) create() error {
 	return errors.Join(syncDir(l.dir), syncDir(filepath.Dir(l.dir)))
 }
 
-// clear removes what processes that died were writing: nothing was written to it for so
-// long that its writer is gone.
+// clear removes the half-written files of dead processes: those without a write for so long
+// that their writer is gone.
 func (l *local) clear(now time.Time) error {
 	dir := filepath.Join(l.dir, incoming)
 	entries, err := os.ReadDir(dir)
@@ -105,7 +105,7 @@ func (l *local) Put(ctx context.Context, id string, body io.Reader, contentType 
 	return size, nil
 }
 
-// room says that less is free than the operator wants to stay so.
+// room says that less is free than the operator wants.
 func (l *local) room() error {
 	if l.floor <= 0 {
 		return nil
@@ -146,8 +146,8 @@ func (l *local) write(ctx context.Context, path string, body io.Reader) (size in
 	}
 }
 
-// publish gives a written file its name. A folder that somebody removes at the same
-// time, because it was empty, is made again.
+// publish gives a written file its name. A folder that is removed at the same time, because
+// it was empty, is made again.
 func (l *local) publish(temp, path, dir string) error {
 	for tries := 0; ; tries++ {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -218,7 +218,7 @@ func (l *local) Delete(_ context.Context, id string) error {
 	return nil
 }
 
-// List is Store. It also removes what was left half written.
+// List is Store. It also removes files that were left half written.
 func (l *local) List(ctx context.Context, each func(File) bool) error {
 	if err := l.clear(time.Now()); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (l *local) List(ctx context.Context, each func(File) bool) error {
 		}
 		info, err := d.Info()
 		if own, _, wrong := l.place(d.Name()); err != nil || wrong != nil || own != path || !info.Mode().IsRegular() {
-			return nil // it is not one of ours
+			return nil // it is not one of our files
 		}
 		if !each(File{ID: d.Name(), Size: info.Size(), Changed: info.ModTime()}) {
 			return fs.SkipAll

@@ -1,8 +1,8 @@
 package media
 
-// ParseRange reads a Range header for a file of a size. ok is false where the header is
-// to be taken for none: other units, several ranges, or what is not a range at all
-// (RFC 9110, 14.2). length is below 0 where no byte of the file is asked for: 416.
+// ParseRange reads a Range header for a file of a size. ok is false where the header is to
+// be ignored: other units, several ranges, or not a range at all (RFC 9110, 14.2). length
+// is below 0 where no byte of the file is asked for: 416.
 func ParseRange(header []byte, size int64) (from, length int64, ok bool) {
 	const unit = "bytes="
 	if len(header) <= len(unit) || len(header) > 64 || !equalFold(header[:len(unit)], unit) {
@@ -51,7 +51,7 @@ func ParseRange(header []byte, size int64) (from, length int64, ok bool) {
 	return from, min(to, size-1) - from + 1, true
 }
 
-// number reads digits alone; more than fits is more than any file has.
+// number reads digits alone; a number that does not fit is beyond every file.
 func number(digits []byte) (n int64, ok bool) {
 	const most = 1<<62 - 1
 	if len(digits) == 0 {

@@ -26,11 +26,11 @@ const (
 	// partSize is how much of a body is in memory at once, and again while it is sent:
 	// the smallest part that servers take.
 	partSize = 5 << 20
-	// s3Tries bounds how often a request is made that failed in a way that passes.
+	// s3Tries bounds the tries of a request that fails in a temporary way.
 	s3Tries = 3
-	// forgotten is how old an upload is that nobody will finish.
+	// forgotten is the age of an upload that will not be finished.
 	forgotten = 24 * time.Hour
-	// redirectFor is how long an address in the bucket is good that a client is sent to.
+	// redirectFor is how long a redirect of a client to the bucket is good.
 	redirectFor = 5 * time.Minute
 )
 
@@ -70,8 +70,8 @@ func openBucket(key string, c *config.S3) (*bucket, error) {
 	return b, nil
 }
 
-// s3Transport waits so long for a server that says nothing, in either direction, and
-// however long one takes that goes on.
+// s3Transport waits so long for a silent server, in either direction, and without limit for
+// one that goes on.
 func s3Transport(stall time.Duration) *http.Transport {
 	dialer := &net.Dialer{Timeout: min(stall, 10*time.Second), KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -98,7 +98,7 @@ func (c *watched) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write also gives the answer its time anew, which is waited for from the first byte on.
+// Write also restarts the time for the answer, which is waited for from the first byte on.
 func (c *watched) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.stall))
 	return c.Conn.Write(p)
@@ -152,7 +152,7 @@ func (k *keys) IsExpired() bool {
 // Name is Store.
 func (b *bucket) Name() string { return b.at }
 
-// Put is Store. What is no larger than a part is sent at once; the rest is an upload in
+// Put is Store. A body no larger than a part is sent at once; a larger one is an upload in
 // parts, which appears when its last one is there.
 func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (int64, error) {
 	if err := checkID(id); err != nil {
@@ -166,7 +166,7 @@ func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType
 	buf := b.parts.Get().(*[]byte)
 	defer b.parts.Put(buf)
 	n, err := io.ReadFull(whole, *buf)
-	// Parts are proved by their MD5: signatures of chunks are what not every server knows.
+	// Parts are proved by their MD5: not every server knows signatures of chunks.
 	o := minio.PutObjectOptions{ContentType: MediaType(contentType), PartSize: partSize, SendContentMd5: true,
 		DisableContentSha256: true}
 	switch {
@@ -189,8 +189,8 @@ func (b *bucket) Put(ctx context.Context, id string, body io.Reader, contentType
 	return info.Size, nil
 }
 
-// whole remembers how a body ended, and gives no io.ErrUnexpectedEOF: a body that was cut
-// off would be kept as if it had its end there.
+// whole records the end of a body, and gives no io.ErrUnexpectedEOF: a body that was cut
+// off would be stored as if it were complete.
 type whole struct {
 	r   io.Reader
 	err error
@@ -257,7 +257,7 @@ func (b *bucket) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// List is Store. It also ends uploads that nobody will finish.
+// List is Store. It also ends uploads that will not be finished.
 func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -274,17 +274,17 @@ func (b *bucket) List(ctx context.Context, each func(File) bool) error {
 	return nil
 }
 
-// endUploads ends those that were begun before a time. Not every server tells of them, and
-// what is not ended now is the next time.
+// endUploads ends those that were begun before a time. Not every server lists them, and
+// those that remain are ended the next time.
 func (b *bucket) endUploads(ctx context.Context, before time.Time) {
 	core := minio.Core{Client: b.client}
-	// Ids have no slash; and Swift shows nothing to those who ask without one.
+	// Ids have no slash; and Swift lists nothing without one.
 	for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
 		if u.Err != nil {
 			return
 		}
 		if id := strings.TrimPrefix(u.Key, b.prefix); checkID(id) == nil && u.Initiated.Before(before) {
-			// This one alone: there may be another of the same file that goes on.
+			// Only this one: there may be another of the same file that goes on.
 			_ = core.AbortMultipartUpload(ctx, b.name, u.Key, u.UploadID)
 		}
 	}
@@ -306,14 +306,14 @@ func (b *bucket) Address(ctx context.Context, id, contentType, disposition strin
 	return u.String(), nil
 }
 
-// allowed is what keys must be allowed for what is done, in the words of S3.
+// allowed are the rights that our keys need for each operation, in the words of S3.
 var allowed = map[string]string{
 	"kept": "s3:PutObject and s3:AbortMultipartUpload", "read": "s3:GetObject", "deleted": "s3:DeleteObject",
 	"listed": "s3:ListBucket on the bucket", "signed": "s3:GetObject",
 }
 
-// error says what could not be done, without what a server wrote beside its code: that
-// may quote the request, which has our key.
+// error names the failed operation, without the server's text beside its code: that may
+// quote the request, which has our key.
 func (b *bucket) error(what string, err error) error {
 	if err == nil {
 		return nil

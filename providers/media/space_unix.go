@@ -4,7 +4,7 @@ package media
 
 import "golang.org/x/sys/unix"
 
-// freeSpace is what may still be written to the disk of a folder.
+// freeSpace is the free space on the disk of a folder.
 func freeSpace(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

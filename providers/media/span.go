@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Spans are the pieces of a file that were handed over.
+// Spans are the pieces of a file that were sent.
 type Spans struct {
 	list []span // in order, apart from each other
 	sent int64  // bytes, those that were sent twice counted twice
@@ -13,8 +13,8 @@ type Spans struct {
 
 type span struct{ from, to int64 } // to is the first byte that is not in it
 
-// mostSpans is how many pieces are told apart; of a file that was fetched in more of
-// them the smallest gaps count as fetched.
+// mostSpans bounds the recorded pieces; of a file that was fetched in more of them the
+// smallest gaps count as fetched.
 const mostSpans = 256
 
 // Add notes n bytes from an offset on.
@@ -58,7 +58,7 @@ func (s *Spans) Whole(size int64) bool {
 	return size == 0 || len(s.list) == 1 && s.list[0].from == 0 && s.list[0].to >= size
 }
 
-// Append writes s down for ReadSpans.
+// Append encodes s for ReadSpans.
 func (s *Spans) Append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(s.sent))
 	at := int64(0)
@@ -70,7 +70,7 @@ func (s *Spans) Append(b []byte) []byte {
 	return b
 }
 
-// ReadSpans reads what Append has written; none of what cannot be read.
+// ReadSpans reads the spans that Append has written; none if they cannot be read.
 func ReadSpans(b []byte) (s Spans) {
 	next := func() int64 {
 		n, size := binary.Uvarint(b)

@@ -14,18 +14,18 @@ import (
 // Store keeps files by the ids of their jobs. All of it may be used by several
 // goroutines at once. It is a job.Keeper.
 type Store interface {
-	// Put keeps a body under an id and says how large it was. It replaces what was there
-	// at once and whole. What is larger than most, or does not begin as files of its type
+	// Put stores a body under an id and returns its size. It replaces an older one at once
+	// and whole. A body that is larger than most, or does not begin as files of its type
 	// do, is an *Unfit: the body is read no further, and nothing is kept.
 	Put(ctx context.Context, id string, body io.Reader, contentType string, most int64) (size int64, err error)
 	// Open reads a file from an offset on; length below 0: to its end. ErrNone: there is
-	// no such file. What was opened can be read to its end although it is deleted.
+	// no such file. An open file can be read to its end although it is deleted.
 	Open(ctx context.Context, id string, from, length int64) (io.ReadCloser, error)
 	// Size is how many bytes a file has. ErrNone: there is no such file.
 	Size(ctx context.Context, id string) (int64, error)
-	// Delete forgets a file; what is not there is no error.
+	// Delete removes a file; a missing one is no error.
 	Delete(ctx context.Context, id string) error
-	// List tells of every file, in no order, until told to stop.
+	// List calls each for every file, in no order, until it returns false.
 	List(ctx context.Context, each func(File) (more bool)) error
 	// Name is the place, for operators.
 	Name() string
@@ -38,7 +38,7 @@ type File struct {
 	Changed time.Time
 }
 
-// ErrNone is what a Store says of a file that it does not have.
+// ErrNone is a Store's error for a file that it does not have.
 var ErrNone = errors.New("there is no such file")
 
 // Unfit is an asyncjob.ErrUnfit: no other try of the same body would be stored.
@@ -49,7 +49,7 @@ func (u *Unfit) Error() string { return "the result cannot be stored: " + u.Why 
 // Is makes it an asyncjob.ErrUnfit.
 func (u *Unfit) Is(target error) bool { return target == asyncjob.ErrUnfit }
 
-// errID is an id that is none; those of jobs come from us.
+// errID is an invalid id; we make those of jobs.
 var errID = errors.New("this is not an id of a job")
 
 // checkID lets nothing through that could name another place than its own file.

@@ -8,7 +8,7 @@ import (
 	"farebox/config/background"
 )
 
-// Verdict is what is known of a file.
+// Verdict is the state of a file's job.
 type Verdict uint8
 
 const (
@@ -18,17 +18,17 @@ const (
 )
 
 const (
-	// sweepFirst is how long after a start the first sweep is at the latest.
+	// sweepFirst bounds the time from a start to the first sweep.
 	sweepFirst = time.Minute
-	// Grace is how long a file stays to which nothing was written, whoever it belongs to:
-	// its job's row may say so in a moment. It must be longer than bringing one may take.
+	// Grace is how long a file of an unknown job stays after its last write: its job's row
+	// may name it in a moment. It must be longer than the download of a result.
 	Grace = time.Hour
-	// doubtful is from how many unknown files on, if they are the greater part, another
-	// service is more likely than so many accidents.
+	// doubtful is the number of unknown files from which on, if they are the greater part,
+	// another service's store is more likely than so many accidents.
 	doubtful = 20
 )
 
-// Sums are what a sweep found.
+// Sums are the counts of a sweep.
 type Sums struct {
 	Began                 time.Time
 	Files, Bytes          int64 // that stay
@@ -36,8 +36,8 @@ type Sums struct {
 	Refused               int64 // that were unknown and left, since they were too many
 }
 
-// Sweeper removes from a store what belongs to no job any more: what a process left that
-// died between two steps.
+// Sweeper removes files that belong to no job any more: left by a process that died between
+// two steps.
 type Sweeper struct {
 	store Store
 	judge func(id string) (Verdict, error)
@@ -48,13 +48,13 @@ type Sweeper struct {
 }
 
 // NewSweeper makes a Sweeper that asks judge of every file that is older than [Grace],
-// and tells of every sweep with the ids that it saw.
+// and calls tell for every sweep with the ids that it saw.
 func NewSweeper(store Store, every time.Duration, judge func(string) (Verdict, error),
 	tell func(Sums, map[string]bool, error)) *Sweeper {
 	return &Sweeper{store: store, judge: judge, tell: tell, every: every}
 }
 
-// Start sweeps now and then until Close. Nodes that share a store do so at other times.
+// Start sweeps now and then until Close. Nodes that share a store sweep at different times.
 func (s *Sweeper) Start() {
 	s.work.Go(func() {
 		ctx := s.work.Context()
@@ -70,7 +70,7 @@ func (s *Sweeper) Start() {
 // Close ends a sweep that is under way and waits for it.
 func (s *Sweeper) Close() { s.work.Close() }
 
-// Sweep looks through the store once.
+// Sweep checks all files of the store once.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) (sums Sums, listed map[string]bool, err error) {
 	sums.Began, listed = now, map[string]bool{}
 	var unknown []File

@@ -24,7 +24,7 @@ const (
 type archive struct {
 	doc   []byte
 	parts map[string]*zip.File
-	left  int64 // what may still be unpacked, whatever was claimed
+	left  int64 // bytes that may still be unpacked, whatever was claimed
 }
 
 func openArchive(doc []byte) (*archive, error) {
@@ -89,7 +89,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 		return 0, refuse(TooLarge)
 	}
 	if err != nil && err != io.EOF {
-		err = refuse(Broken) // a checksum, or not what deflate writes
+		err = refuse(Broken) // a checksum, or not the output of deflate
 	}
 	return n, err
 }
@@ -114,7 +114,7 @@ func (a *archive) sound(suffix string, see func(name string) io.Writer) error {
 	return nil
 }
 
-// reader tells formats by what their own readers look for first.
+// reader detects the format by the parts that its reader needs first.
 func (a *archive) reader() (Kind, func(*sink, *archive) error) {
 	if a.parts["META-INF/container.xml"] != nil {
 		return EPUB, readEPUB

@@ -10,7 +10,7 @@ import (
 // maxSeries and maxPoints are how much of a chart is read.
 const maxSeries, maxPoints = 250, 10_000
 
-// chart is what a chart shows: titles, and its series as a table.
+// chart is the content of a chart: titles, and its series as a table.
 type chart struct {
 	in     string // the part of a series that points belong to
 	point  int

@@ -15,8 +15,7 @@ import (
 // noPage is the code of a page behind the last one.
 const noPage = "no_page"
 
-// A page is drawn at most this large: A4 at 240 dots an inch, which is what
-// recognition needs.
+// A page is drawn at most this large: A4 at 240 dots an inch, which recognition needs.
 const scanWidth, scanHeight = 1984, 2806
 
 // draw draws the page whose index word is, in grey, as a PGM.
@@ -45,8 +44,7 @@ func draw(doc []byte, word string) (out []byte, err error) {
 	return out, err
 }
 
-// grey writes a picture as a PGM, the simplest of what tesseract reads, upon
-// white.
+// grey writes a picture as a PGM, the simplest format that tesseract reads, upon white.
 func grey(m *image.RGBA) []byte {
 	b := m.Bounds()
 	out := fmt.Appendf(make([]byte, 0, 32+b.Dx()*b.Dy()), "P5 %d %d 255\n", b.Dx(), b.Dy())

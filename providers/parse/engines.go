@@ -11,7 +11,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// read has the operator's programs read what they are for, and the jail all else.
+// read has the operator's programs read the formats set for them, and the jail all others.
 func (p *Parser) read(ctx context.Context, doc []byte) (Text, error) {
 	kind := familyOf(doc)
 	var text Text
@@ -60,7 +60,7 @@ func (p *Parser) poppler(ctx context.Context, doc []byte) (Text, error) {
 	return finished(PDF, out, err, bytes.Count(out, []byte("\f")))
 }
 
-// finished tidies what an engine made of so many pages. It may have been cut short.
+// finished tidies an engine's text of so many pages. It may have been cut short.
 func finished(kind Kind, out []byte, err error, pages int) (Text, error) {
 	if err != nil && !cutShort(err) {
 		return Text{}, err
@@ -78,8 +78,7 @@ func finished(kind Kind, out []byte, err error, pages int) (Text, error) {
 	return Text{}, refuse(NoText)
 }
 
-// late makes of a failure what is to blame: the caller, the clock, or what err
-// says.
+// late names the cause of a failure: the caller, the clock, or err itself.
 func late(ctx, limited context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -91,7 +90,7 @@ func late(ctx, limited context.Context, err error) error {
 }
 
 // scan has pages drawn in the jail, one after the other, and read by tesseract. One page
-// more is drawn than is read: it tells whether the document goes on.
+// more is drawn than is read: it shows whether the document goes on.
 func (p *Parser) scan(ctx context.Context, doc []byte) (Text, error) {
 	limited, cancel := fair.WithLimit(ctx, scanLimit)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// fontCiphers are what books use to keep fonts from being copied out of them;
+// fontCiphers are the ciphers that books use to keep fonts from being copied out of them;
 // anything else hides the text.
 var fontCiphers = map[string]bool{
 	"http://www.idpf.org/2008/embedding": true, "http://ns.adobe.com/pdf/enc#RC": true,

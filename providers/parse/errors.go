@@ -7,7 +7,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// Reason is why a document gave no text.
+// Reason is the reason that a document gave no text.
 type Reason uint8
 
 // The reasons, each with a sentence for the client (Error.Text).
@@ -50,16 +50,16 @@ type Error struct{ Reason Reason }
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string { return texts[e.Reason] }
 
 // Client says that the document is at fault and not the gateway.
 func (e *Error) Client() bool { return e.Reason != Unavailable }
 
-// refuse is how a reader in the jail ends without a text.
+// refuse is the error of a reader in the jail.
 func refuse(r Reason) error { return &jail.Refusal{Code: codes[r], Text: texts[r]} }
 
-// explain makes an *Error of how a job ended; a context's end stays what it is.
+// explain makes an *Error of the error of a job; a context's error stays as it is.
 func explain(err error) error {
 	var said *jail.Refusal
 	switch {

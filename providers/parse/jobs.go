@@ -7,13 +7,14 @@ import (
 	"farebox/providers/jail"
 )
 
-// Jobs are what a child does with documents; it must be warmed up with Warm.
+// Jobs are a child's jobs for documents; it must be warmed up with Warm.
 func Jobs() jail.Jobs { return jail.Jobs{parseJob: readDocument, drawJob: draw} }
 
 // reader makes text of a document of one format.
 type reader func(s *sink, doc []byte) error
 
-// readDocument finds out what a document is and reads it. It answers in pieces ([sink.piece]).
+// readDocument detects the format of a document and reads it. It answers in pieces
+// ([sink.piece]).
 func readDocument(doc []byte, _ string) ([]byte, error) {
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return nil, refuse(Empty)
@@ -48,8 +49,8 @@ func readerOf(doc []byte) (Kind, reader, error) {
 	return 0, nil, refuse(Unsupported)
 }
 
-// safely makes one refusal of all that goes wrong in a reader: what libraries
-// say of damaged files helps nobody, and what they panic with neither.
+// safely makes one refusal of all that goes wrong in a reader: neither the errors of
+// libraries for damaged files help anybody, nor their panics.
 func safely(read func() error) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -27,8 +27,8 @@ var kindNames = [kinds]string{"text", "pdf", "docx", "pptx", "xlsx", "xls", "epu
 // String is the format's name in logs and metrics.
 func (k Kind) String() string { return kindNames[k] }
 
-// family is what the first bytes tell; what an archive or a compound file holds
-// is found out in the jail.
+// family is the format by the first bytes; the content of an archive or a compound file is
+// examined in the jail.
 type family uint8
 
 const (

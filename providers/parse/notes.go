@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// maxNotes is how many annotations of a page are looked at.
+	// maxNotes bounds the annotations of a page that are read.
 	maxNotes = 5000
 	// maxPlaced is how many characters of annotations are put in their places on a
 	// page; more of them follow the page's text.
 	maxPlaced = 20_000
-	// maxOptions is how many options of a list are looked at.
+	// maxOptions bounds the options of a list that are read.
 	maxOptions = 1000
 )
 
-// note is what an annotation shows on a page: the value of a field, text that was
+// note is the visible text of an annotation on a page: the value of a field, text that was
 // written upon the page, a stamp.
 type note struct {
 	left, bottom, right, top float64
-	// drawn says that it has a picture of its own, whose text is what people see.
-	// Of any other, text is what it would show.
+	// drawn says that it has a picture of its own, whose text is the visible one. Of any
+	// other, text is the one that it would show.
 	drawn bool
 	text  string
 }
 
-// textless are the annotations that show no text, whatever they contain.
+// textless are the annotations that show no text, even if they contain some.
 var textless = map[enums.FPDF_ANNOTATION_SUBTYPE]bool{
 	enums.FPDF_ANNOT_SUBTYPE_LINK: true, enums.FPDF_ANNOT_SUBTYPE_POPUP: true, enums.FPDF_ANNOT_SUBTYPE_TEXT: true,
 	enums.FPDF_ANNOT_SUBTYPE_HIGHLIGHT: true, enums.FPDF_ANNOT_SUBTYPE_UNDERLINE: true,
@@ -69,7 +69,7 @@ func (r *pdfReader) notes(page references.FPDF_PAGE) (all []note, err error) {
 	return all, nil
 }
 
-// note looks at one annotation.
+// note reads one annotation.
 func (r *pdfReader) note(a references.FPDF_ANNOTATION) (n note, err error) {
 	kind, err := r.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: a})
 	if err != nil || textless[kind.Subtype] {
@@ -101,7 +101,8 @@ func (r *pdfReader) note(a references.FPDF_ANNOTATION) (n note, err error) {
 	return n, err
 }
 
-// value is what a field that has no picture yet would show: text, or what is chosen.
+// value is the text that a field without a picture would show: its own, or the chosen
+// options.
 func (r *pdfReader) value(a references.FPDF_ANNOTATION) (string, error) {
 	if r.form == "" {
 		form, err := r.FPDFDOC_InitFormFillEnvironment(&requests.FPDFDOC_InitFormFillEnvironment{
@@ -137,7 +138,7 @@ func (r *pdfReader) value(a references.FPDF_ANNOTATION) (string, error) {
 	return value.FormFieldValue, nil
 }
 
-// leaveForm forgets the form. The library keeps the instance of every form until then.
+// leaveForm closes the form. The library keeps the instance of every form until then.
 func (r *pdfReader) leaveForm() {
 	if r.form != "" {
 		_, _ = r.FPDFDOC_ExitFormFillEnvironment(&requests.FPDFDOC_ExitFormFillEnvironment{FormHandle: r.form})
@@ -164,7 +165,7 @@ func (r *pdfReader) chosen(a references.FPDF_ANNOTATION) string {
 	return strings.Join(all, "\n")
 }
 
-// nobody is the person who would fill in a form.
+// nobody is a form-fill environment without a user.
 var nobody = structs.FPDF_FORMFILLINFO{
 	FFI_Invalidate:         func(references.FPDF_PAGE, float64, float64, float64, float64) {},
 	FFI_SetCursor:          func(enums.FXCT) {},
@@ -184,7 +185,7 @@ func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, 
 	}
 	var added []note
 	if slices.ContainsFunc(notes, func(n note) bool { return n.drawn }) {
-		// The pictures become part of the page, behind what it had before.
+		// The pictures become part of the page, behind its older content.
 		_, err := r.FPDFPage_Flatten(&requests.FPDFPage_Flatten{Page: requests.Page{ByReference: &plain.page}})
 		if err != nil {
 			return "", err
@@ -218,7 +219,7 @@ func (r *pdfReader) withNotes(plain *pdfPage, notes []note, index int) (string, 
 	return r.insert(plain, text, added)
 }
 
-// drawn takes apart what the pictures of notes show: the characters of a page from
+// drawn splits the text of the notes' pictures by note: the characters of a page from
 // one on.
 func (r *pdfReader) drawn(p *pdfPage, from int, notes []note) (all []note, err error) {
 	var chars []rune
@@ -260,8 +261,8 @@ func (r *pdfReader) drawn(p *pdfPage, from int, notes []note) (all []note, err e
 	return all, nil
 }
 
-// insert puts notes beside the text that they are next to: the value of a field comes
-// behind its label.
+// insert puts notes beside the text that they are next to: the value of a field is behind
+// its label.
 func (r *pdfReader) insert(p *pdfPage, text string, notes []note) (string, error) {
 	type place struct {
 		at   int

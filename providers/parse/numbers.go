@@ -9,7 +9,7 @@ import (
 // maxLevels is how deep lists nest (ECMA-376, 17.9.6).
 const maxLevels = 9
 
-// level is how the items of a list are numbered at one depth.
+// level is the numbering of a list's items at one depth.
 type level struct {
 	format, text string
 	start        int
@@ -18,10 +18,10 @@ type level struct {
 // list is a list of a text document: its levels, and the numbers that were given last.
 type list struct {
 	levels [maxLevels]level
-	last   *[maxLevels]int // one more than that, 0: none yet; lists of one kind share them
+	last   *[maxLevels]int // one more than that, 0: no item yet; lists of one kind share them
 }
 
-// listPosition is where a paragraph is in a list.
+// listPosition is the place of a paragraph in a list.
 type listPosition struct {
 	list  string
 	level int
@@ -71,7 +71,7 @@ func (a *archive) numbering(name string, n *numbers) error {
 	}, nil, nil)
 }
 
-// label is what precedes the next item of a list.
+// label is the number or the bullet of the next item of a list.
 func (n *numbers) label(p listPosition) string {
 	in := n.lists[p.list]
 	if in == nil || in.last == nil {
@@ -110,7 +110,7 @@ func (l *list) given(at int) int {
 	return l.last[at] - 1
 }
 
-// numeral writes a number as a list does.
+// numeral writes a number in the format of a list.
 func numeral(format string, n int) string {
 	switch {
 	case format == "none":
@@ -146,7 +146,7 @@ func roman(n int) (text string) {
 	return text
 }
 
-// number notes where a paragraph stands, as its properties say it.
+// number reads the list position of a paragraph from its properties.
 func (f *flow) number(e *xml.StartElement) {
 	if f.numbers == nil || !f.inProperties {
 		return

@@ -14,7 +14,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// maxDepth is how deep elements may nest: real documents stay below 60.
+// maxDepth bounds the nesting of elements: real documents stay below 60.
 const maxDepth = 256
 
 // walk reads XML and calls begin, end and text, each of which may be nil. It
@@ -80,7 +80,7 @@ func attr(e *xml.StartElement, name string) string {
 	return ""
 }
 
-// relation is how one part refers to another.
+// relation is a reference of one part to another.
 type relation struct{ id, kind, target string }
 
 // maxRelations bounds the relations of one part.
@@ -119,7 +119,7 @@ func (a *archive) main() string {
 	return ""
 }
 
-// until ends what is read with a refusal once the text is full.
+// until ends its input with a refusal once the text is full.
 type until struct {
 	io.Reader
 	s *sink
@@ -181,7 +181,7 @@ func (f *flow) begin(e *xml.StartElement) {
 		return
 	}
 	switch name := e.Name.Local; name {
-	// The same again for older readers, where it preceded, and how it was before.
+	// The same text again for older readers, and its earlier places and formats.
 	case "Fallback", "moveFrom", "pPrChange", "rPrChange":
 		f.leaveOut(name)
 	case "fld":
@@ -201,7 +201,7 @@ func (f *flow) begin(e *xml.StartElement) {
 	case "r":
 		f.run, f.hidden = true, false
 	case "pPr":
-		f.run = false // what is said of the end of a paragraph is not said of its text
+		f.run = false // pPr has the format of the paragraph's mark, not of its text
 		f.inProperties, f.place = true, listPosition{}
 	case "pStyle", "numId", "ilvl":
 		f.number(e)
@@ -259,7 +259,7 @@ func (f *flow) end(name string) {
 	}
 }
 
-// off is a value of XML that says no.
+// off says that a value of XML is false.
 func off(value string) bool { return value == "0" || value == "false" || value == "off" }
 
 // readDOCX puts headers before the body, and notes and footers behind it.
@@ -319,7 +319,7 @@ func readDOCX(s *sink, a *archive) error {
 	return of("footnotes", "endnotes", "footer")
 }
 
-// drawn reads what a part refers to: a chart, or another one like text.
+// drawn reads the target of a relation: a chart, or another part with text.
 func (a *archive) drawn(s *sink, r relation) error {
 	if r.kind == "chart" {
 		return a.chartText(s, r.target)

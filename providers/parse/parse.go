@@ -12,7 +12,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// What children do with documents, by name.
+// The jobs of children for documents, by name.
 const (
 	parseJob = "parse"
 	drawJob  = "draw"
@@ -36,18 +36,18 @@ type Options struct {
 	Scans int
 }
 
-// Text is what a document says.
+// Text is the text of a document.
 type Text struct {
 	Text string
 	Kind Kind
-	// Truncated says that the document goes on: it is beyond the limits. The last
-	// line of Text says so, too.
+	// Truncated says that the document goes on: it is beyond the limits. The last line of
+	// Text says so.
 	Truncated bool
 	// Pages is how many of AllPages pages Text has; 0: not known.
 	Pages, AllPages int
 }
 
-// with makes text what the document says, with a last line where it is truncated.
+// with sets the text of the document, with a last line where it is truncated.
 func (t Text) with(text []byte) Text {
 	if t.Truncated {
 		text = append(append(text, "\n\n"...), t.mark()...)
@@ -91,9 +91,9 @@ func (p *Parser) Text(ctx context.Context, doc []byte) (Text, error) {
 	return text, explain(err)
 }
 
-// opened joins the pieces that a child sent. It may have been cut short. Nobody else holds
-// these bytes, and the text may be as large as all that the gateway has to spare, so that
-// it is not copied.
+// opened joins the pieces that a child sent. It may have been cut short. Nothing else holds
+// these bytes, and the text may be as large as the gateway's spare memory, so that it is
+// not copied.
 func opened(out []byte, cut bool) (t Text, ok bool) {
 	text := out[:0]
 	for len(out) > 0 {

@@ -60,9 +60,8 @@ func compile(cache string) error {
 	return first.Close()
 }
 
-// readPDF reads page after page. An instance that trapped is left as it is: to
-// close it would run its code on what the trap left behind. The jail replaces
-// children whose memory grew.
+// readPDF reads page after page. An instance that trapped is not closed: that would run its
+// code on broken memory. The jail replaces children whose memory grew.
 func readPDF(s *sink, doc []byte) error {
 	return withPDF(doc, func(in pdfium.Pdfium, d references.FPDF_DOCUMENT, pages int) error {
 		r := &pdfReader{Pdfium: in, doc: d}
@@ -128,7 +127,7 @@ type pdfReader struct {
 	form references.FPDF_FORMHANDLE // empty until a field needs it
 }
 
-// page is the text of a page, with what its annotations show. A page that cannot be
+// page is the text of a page, with that of its annotations. A page that cannot be
 // loaded is left out, as viewers do; a trap ends the document.
 func (r *pdfReader) page(index int) (string, error) {
 	plain, err := r.load(index)

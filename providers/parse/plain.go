@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// judged is how much of a file tells whether it is text.
+	// judged is the part of a file that is checked for text.
 	judged = 64 << 10
 	// maxStray is how many control characters in a thousand bytes text may have.
 	maxStray = 10
 )
 
-// readPlain reads text of any sort in whatever charset it is in.
+// readPlain reads text of any sort in any charset.
 func readPlain(s *sink, doc []byte) error {
 	s.none = Empty
 	decoder := charset.Of(doc, "")
@@ -31,7 +31,7 @@ func readPlain(s *sink, doc []byte) error {
 	return nil
 }
 
-// stray says that there is more in a text than a text has. Zero bytes are never.
+// stray says that there is more in a text than a text may have. Zero bytes never are.
 func stray(text []byte) bool {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return true

@@ -11,8 +11,8 @@ import (
 	"farebox/providers/jail"
 )
 
-// maxText is the longest text of a document: what the jail lets out, less what
-// precedes its pieces.
+// maxText is the longest text of a document: the jail's limit of output, less the heads of
+// its pieces.
 const maxText = 31 << 20
 
 const (
@@ -28,17 +28,17 @@ const (
 type sink struct {
 	buf  []byte
 	full bool
-	none Reason // why an empty text is empty
+	none Reason // the reason of an empty text
 	kind Kind
 
-	send        func(piece []byte) error // takes pieces ahead of the end; nil: nobody does
+	send        func(piece []byte) error // takes pieces ahead of the end; may be nil
 	sent        int                      // text that it has taken
 	sentAt      time.Time
-	gap         string // what parts the next piece from the last one
+	gap         string // separates the next piece from the last one
 	pages, most int    // pages that were read, of how many; 0: not known
 }
 
-// fitting is as much of a text as there is room for.
+// fitting is the part of a text that there is room for.
 func fitting[T string | []byte](s *sink, t T) T {
 	if s.full {
 		return t[:0]
@@ -100,7 +100,7 @@ func (s *sink) pause() {
 	if text := s.take(); len(text) > 0 {
 		s.sentAt = time.Now()
 		if s.send(s.piece(text, false)) != nil {
-			s.full = true // nobody listens any more
+			s.full = true // the reader is gone
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (s *sink) piece(text []byte, cut bool) []byte {
 	return append(out, text...)
 }
 
-// end is the last piece, or why there is no text. A document that is beyond the
+// end is the last piece, or the reason that there is no text. A document that is beyond the
 // limits has the text up to there.
 func (s *sink) end(err error) ([]byte, error) {
 	if err != nil && !isTooLarge(err) {

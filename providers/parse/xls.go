@@ -14,7 +14,7 @@ import (
 	"github.com/richardlehane/mscfb"
 )
 
-// Records of a workbook that hold what a reader sees ([MS-XLS] 2.3).
+// Records of a workbook that hold visible text ([MS-XLS] 2.3).
 const (
 	xlsFormula    = 0x06
 	xlsEOF        = 0x0a
@@ -45,7 +45,7 @@ const (
 	maxCompound = 10_000
 )
 
-// readCompound reads what Office kept in compound files: old workbooks. Newer
+// readCompound reads Office's compound files: old workbooks. Newer
 // documents are in one when they are encrypted.
 func readCompound(s *sink, doc []byte) error {
 	r, err := mscfb.New(bytes.NewReader(doc))
@@ -77,7 +77,7 @@ func readCompound(s *sink, doc []byte) error {
 	return refuse(TooLarge)
 }
 
-// book is what the sheets of a workbook share.
+// book is the shared part of a workbook's sheets.
 type book struct {
 	stream  []byte
 	strings []string
@@ -87,7 +87,7 @@ type book struct {
 	s       *sink
 }
 
-// shape is how a number is meant.
+// shape is the meaning of a number.
 type shape uint8
 
 const (
@@ -174,7 +174,7 @@ func (b *book) shared(data []byte, next int) int {
 	return next
 }
 
-// sheet writes the cells of one sheet, row by row as they come.
+// sheet writes the cells of one sheet, row by row, in the order of the file.
 func (b *book) sheet(name string, at int) {
 	id, data, next, ok := b.record(at)
 	if !ok || id != xlsBOF || len(data) < 4 || binary.LittleEndian.Uint16(data[2:]) != 0x10 {
@@ -256,7 +256,7 @@ func isText(data []byte) bool {
 	return len(data) >= 10 && data[2] == 0 && binary.LittleEndian.Uint16(data[8:]) == 0xffff
 }
 
-// cell is what one cell shows; data begins with its format and is at least four
+// cell is the text of one cell; data begins with its format and is at least four
 // bytes long.
 func (b *book) cell(id uint16, data []byte) string {
 	rest := data[2:]
@@ -349,8 +349,8 @@ func builtIn(nr uint16) shape {
 	return asNumber
 }
 
-// shapeOf looks for the letters of dates and times in a number format, outside of
-// what is quoted. A month's m and a minute's are the same; they change nothing.
+// shapeOf looks for the letters of dates and times in a number format, outside of quotes. A
+// month's m and a minute's are the same; they change nothing.
 func shapeOf(format string) shape {
 	var date, clock, quoted bool
 	bracket := 0
@@ -371,7 +371,7 @@ func shapeOf(format string) shape {
 		case c == 'h' || c == 's' || c == 'H' || c == 'S':
 			clock = true
 		case c == ';':
-			i = len(format) // what follows is for negative numbers
+			i = len(format) // the rest is for negative numbers
 		}
 	}
 	switch {
@@ -385,7 +385,7 @@ func shapeOf(format string) shape {
 	return asNumber
 }
 
-// runs reads strings out of a record and of those that it goes on in.
+// runs reads strings out of a record and of its continuations.
 type runs struct {
 	parts [][]byte
 }
@@ -412,7 +412,7 @@ func (r *runs) take(n int) (b []byte) {
 	return b
 }
 
-// skip is take for what nobody reads; n is a claim of the file's.
+// skip is take for unused bytes; n is a claim of the file's.
 func (r *runs) skip(n int64) {
 	for n > 0 && !r.ended() {
 		k := min(n, int64(len(r.parts[0])))

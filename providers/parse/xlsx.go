@@ -16,7 +16,7 @@ const maxSheets = 128 << 20
 // readXLSX writes each sheet under its name as a table, as a spreadsheet shows it: without
 // rows, columns and sheets that are hidden.
 func readXLSX(s *sink, a *archive) error {
-	// It takes what it gets of a damaged part for all of it.
+	// The readable part of a damaged part is taken for all of it.
 	v := tags{sheets: map[string]*layout{}}
 	if err := a.sound(".xml", v.see); err != nil {
 		return err
@@ -67,7 +67,7 @@ func readXLSX(s *sink, a *archive) error {
 	return nil
 }
 
-// sheets tells which sheets of a workbook are hidden, and in which parts all are.
+// sheets finds the hidden sheets of a workbook, and the parts of all.
 func (a *archive) sheets() (hidden map[string]bool, parts map[string]string, err error) {
 	main := a.main()
 	all, err := a.relations(main)
@@ -168,7 +168,7 @@ func (l *layout) covers(x, y int) bool {
 
 // tags looks at the tags of the parts that may be sheets without taking them apart. found
 // says that there is the end of a value (</v>, </x:v>) or of an inline text (</t>): without
-// one no cell says anything.
+// one all cells are empty.
 type tags struct {
 	found  bool
 	sheets map[string]*layout
@@ -177,7 +177,7 @@ type tags struct {
 	tag    []byte
 }
 
-// maxTag is how much of a tag is looked at.
+// maxTag bounds the part of a tag that is read.
 const maxTag = 512
 
 func (t *tags) see(name string) io.Writer {
@@ -214,7 +214,7 @@ func (t *tags) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// readTag takes what it needs from a tag.
+// readTag reads the needed attributes of a tag.
 func (t *tags) readTag() {
 	name, attributes, _ := bytes.Cut(t.tag, []byte(" "))
 	name, ends := bytes.CutPrefix(name, []byte("/"))

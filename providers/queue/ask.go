@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxAnswer bounds words about a job, unless a dialect needs more.
+	// maxAnswer bounds answers about a job, unless a dialect needs more.
 	maxAnswer = 256 << 10
-	// maxError bounds what is read of an error's body.
+	// maxError bounds the bytes read of an error's body.
 	maxError = 64 << 10
-	// maxResult bounds what is kept of where a result is.
+	// maxResult bounds the stored location of a result.
 	maxResult = 4 << 10
 )
 
 // lost is an exchange without a usable answer.
 type lost struct {
 	cause  proxy.Cause
-	status int // of the answer, where there was one
+	status int // of the answer, if any
 	err    error
 }
 
@@ -34,7 +34,7 @@ func (l *lost) Error() string {
 	return "the upstream gave no answer: " + l.cause.String()
 }
 
-// errLarge is an answer beyond its bound.
+// errLarge is an answer beyond its limit.
 var errLarge = errors.New("the answer is too large")
 
 // request sends a step to its target and reads the answer, all of it unless it is media. sent
@@ -91,21 +91,22 @@ func (e *Engine) request(ctx context.Context, t *Target, s *Step, id string) (r 
 	body, cause, err := m.x.ReadAll(nil, most)
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
-		body = nil // of an error that long only the status is reported
+		body = nil // of a longer error only the status is reported
 	case err == proxy.ErrTooLarge:
 		return nil, true, &lost{status: res.Status, err: errLarge}
 	case err != nil:
 		return nil, true, &lost{cause: cause, status: res.Status, err: err}
 	}
-	// The head's fields are used by the caller; the exchange is given back without them.
+	// The caller reads the head's fields; the exchange is released without them.
 	r.Body, r.Header = body, r.copyHeaders(m.x)
 	return r, true, nil
 }
 
-// keptFields are those fields of an answer's head that dialects look at.
+// keptFields are the fields of an answer's head that dialects read.
 var keptFields = []string{"x-fal-request-id", "x-fal-error-type", "request-id", "x-request-id"}
 
-// copyHeaders copies what dialects may want of a head, which is gone with its exchange.
+// copyHeaders copies the headers that dialects may read: the head is gone with its
+// exchange.
 func (r *Reply) copyHeaders(x *proxy.Exchange) func(string) []byte {
 	var fields map[string][]byte
 	for _, name := range keptFields {
@@ -119,14 +120,14 @@ func (r *Reply) copyHeaders(x *proxy.Exchange) func(string) []byte {
 	return func(name string) []byte { return fields[strings.ToLower(name)] }
 }
 
-// close gives back a body that nobody wants.
+// close closes a body that is not wanted.
 func (r *Reply) close() {
 	if r.Media != nil {
 		_ = r.Media.Close()
 	}
 }
 
-// mediaType says that a Content-Type is that of sound, film, or bytes of no kind.
+// mediaType says that a Content-Type is that of sound, film, or unspecified bytes.
 func mediaType(text string) bool {
 	kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ";")
 	return strings.HasPrefix(kind, "audio/") || strings.HasPrefix(kind, "video/") ||
@@ -148,8 +149,8 @@ type Media struct {
 	done   chan struct{}
 }
 
-// alone has the body go on when the context of the question for it ends; false: that has
-// ended already.
+// alone lets the body go on when the context of its request ends; false: that has ended
+// already.
 func (m *Media) alone() bool {
 	if !m.stop() {
 		return false
@@ -158,7 +159,7 @@ func (m *Media) alone() bool {
 	return true
 }
 
-// watch has the exchange cut when ctx ends.
+// watch cuts the exchange when ctx ends.
 func (m *Media) watch(ctx context.Context) {
 	x, done := m.x, make(chan struct{})
 	m.done = done
@@ -168,8 +169,8 @@ func (m *Media) watch(ctx context.Context) {
 	})
 }
 
-// Read gives what has come. An answer that breaks off, or that is longer than may be, ends
-// with another error than io.EOF.
+// Read gives the bytes that have arrived. An answer that breaks off, or that is longer than
+// may be, ends with another error than io.EOF.
 func (m *Media) Read(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,11 +198,11 @@ func (m *Media) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the connection back; an answer that was not read to its end closes it.
+// Close releases the connection; an answer that was not read to its end closes it.
 func (m *Media) Close() error {
 	m.cutMu.Lock()
 	if m.x != nil {
-		m.x.Cut() // a read that waits ends, and gives mu back
+		m.x.Cut() // a read that waits ends, and releases mu
 	}
 	m.cutMu.Unlock()
 	m.mu.Lock()
@@ -214,7 +215,7 @@ func (m *Media) Close() error {
 	return nil
 }
 
-// release hands the exchange back, once, when nothing can cut it any more.
+// release releases the exchange, once, when nothing can cut it any more.
 func (m *Media) release() {
 	if m.x == nil {
 		return
@@ -230,7 +231,7 @@ func (m *Media) release() {
 	m.engine.exchanges.Put(x)
 }
 
-// closing does something more when a body is closed.
+// closing runs a function when a body is closed.
 type closing struct {
 	io.ReadCloser
 	then func()
@@ -241,5 +242,5 @@ func (c *closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// statusError is the error of an answer that says nothing of its job.
+// statusError is the error of an answer without a status of its job.
 func statusError(status int) error { return fmt.Errorf("the upstream answered with status %d", status) }

@@ -15,26 +15,26 @@ import (
 	"farebox/proxy"
 )
 
-// Dialect puts orders to one kind of upstream. Implementations hold no state: what must
-// be remembered of a job is its Handle.
+// Dialect puts orders to one kind of upstream. Implementations hold no state: the state of
+// a job is in its Handle.
 type Dialect interface {
-	// Terms says how t takes orders.
+	// Terms are t's rules for orders.
 	Terms(t *Target) Terms
-	// Reach says why t cannot carry out o; nil: it can.
+	// Reach is the reason that t cannot take o; nil: it can.
 	Reach(o *Order, t *Target) *dialect.Unsupported
 	// Submit fills s with the request that hands o over.
 	Submit(s *Step, o *Order, t *Target, id Ident)
-	// Submitted reads an answer of 2xx to it. False: whatever it says, it cannot be known
-	// from it whether the upstream has the job.
+	// Submitted reads an answer of 2xx to it. False: it does not show whether the upstream
+	// has the job.
 	Submitted(r *Reply, t *Target) (*Taken, bool)
-	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Not certain
-	// means that the upstream may have the job all the same.
+	// Refused reads an answer of 300 and above to it, most often by RefusedBy. Without
+	// certain the upstream may have the job all the same.
 	Refused(r *Reply, t *Target) (no *asyncjob.Refused, certain bool)
-	// Poll fills s with the question how a job stands.
+	// Poll fills s with the request for a job's status.
 	Poll(s *Step, h *Handle, t *Target)
-	// Polled reads an answer of any status to it. Without a Status it has filled s with
-	// a further question, whose answer comes here with Reply.Part of that step. An error
-	// means that nothing is known by this answer.
+	// Polled reads an answer of any status to it. Without a Status it has filled s with a
+	// further question, whose answer it gets with Reply.Part of that step. An error means
+	// that the answer shows nothing.
 	Polled(s *Step, r *Reply, h *Handle, t *Target) (*asyncjob.Status, error)
 	// Cancel fills s with the request to stop; false if absent.
 	Cancel(s *Step, h *Handle, t *Target) bool
@@ -43,15 +43,15 @@ type Dialect interface {
 	Cancelled(s *Step, r *Reply, h *Handle, t *Target) (Stop, error)
 }
 
-// Stop is what a cancellation came to.
+// Stop is the outcome of a cancellation.
 type Stop uint8
 
-// Only what the upstream itself confirms is Free: the run had not begun, and it charges
+// Free needs the upstream's own confirmation: the run had not begun, and it charges
 // nothing. A client chooses the moment of a cancellation, so that nothing else counts.
 const (
 	Asking Stop = iota
 	Free
-	Charged // or nobody knows
+	Charged // or it is not known
 )
 
 // FreeIf is Free where the upstream has confirmed it.
@@ -62,24 +62,24 @@ func FreeIf(confirmed bool) Stop {
 	return Charged
 }
 
-// Terms are how a target takes orders.
+// Terms are the rules of a target for orders.
 type Terms struct {
 	// Idempotent: the same order under the same key is taken once.
 	Idempotent bool
-	// Synchronous: the answer to the order is what was made.
+	// Synchronous: the answer to the order is the result itself.
 	Synchronous bool
 }
 
-// Ident is what a job is known by when it is submitted.
+// Ident identifies a job when it is submitted.
 type Ident struct {
 	Key  string // idempotency key
-	Hook string // where the upstream may report that something has changed; empty: nowhere
+	Hook string // URL at which the upstream may report a change; may be empty
 }
 
 // Step is a request to a job's target.
 type Step struct {
 	Request proxy.Request
-	// Part tells the steps of one question apart; it comes back as Reply.Part.
+	// Part numbers the steps of one question; it comes back as Reply.Part.
 	Part int
 	// Most bounds an answer that is read whole; 0: 256 KiB.
 	Most int
@@ -87,7 +87,7 @@ type Step struct {
 	Media bool
 }
 
-// Reply is the answer to a step: whole, or with Media a body that is still to come.
+// Reply is the answer to a step: whole, or with Media a body that is still to be read.
 type Reply struct {
 	Part        int
 	Status      int
@@ -98,14 +98,14 @@ type Reply struct {
 	RetryAfter  time.Duration
 }
 
-// Taken is what an upstream has accepted.
+// Taken is a job that an upstream has accepted.
 type Taken struct {
 	Handle Handle
-	// Done is what a synchronous upstream has made already; nil: it is asked by Poll.
+	// Done is the result of a synchronous upstream; nil: Poll asks for it.
 	Done *asyncjob.Status
 }
 
-// Handle is what a job is asked by at its target. It is kept with the job as JSON.
+// Handle identifies a job at its target. It is stored with the job as JSON.
 type Handle struct {
 	ID string `json:"id,omitempty"`
 	// Status, Result and Cancel are paths below the target's base URL that the upstream
@@ -113,26 +113,26 @@ type Handle struct {
 	Status string `json:"status,omitempty"`
 	Result string `json:"result,omitempty"`
 	Cancel string `json:"cancel,omitempty"`
-	// Link is where the result will be, if the upstream has said so already; it is fetched
-	// without t's credentials, as all links are.
+	// Link is the future location of the result, if the upstream has given it already; it
+	// is fetched without t's credentials, as all links are.
 	Link  string `json:"link,omitempty"`
 	Since int64  `json:"since,omitempty"` // Unix seconds when the upstream took the job
 }
 
-// Result is where what was made is to be had. It is kept with the job as JSON.
+// Result is the location of a job's result. It is stored with the job as JSON.
 type Result struct {
 	URL string `json:"url,omitempty"`
 	// Own: the target itself is asked for it, by Own of its dialect.
 	Own  bool   `json:"own,omitempty"`
-	Type string `json:"type,omitempty"` // as the upstream calls it, if it does
+	Type string `json:"type,omitempty"` // the upstream's type; may be empty
 }
 
-// bytes is nil for what is too long to be kept.
+// bytes is nil for a Result that is too long to be stored.
 func (r *Result) bytes() []byte {
 	return marshalBounded(r)
 }
 
-// marshalBounded is what is kept of a job as JSON; nil for what is too long. Ampersands stay as they
+// marshalBounded is the JSON that is stored with a job; nil if it is too long. Ampersands stay as they
 // are: addresses are full of them.
 func marshalBounded(v any) []byte {
 	var b bytes.Buffer
@@ -169,7 +169,7 @@ type picker = attempt.ByPriority[*Target]
 // Turn is attempt.Ranked.
 func (t *Target) Turn() (*health.Breaker, int, int) { return t.Breaker, t.Weight, t.Priority }
 
-// unsupported says why t cannot carry out o; nil: it can.
+// unsupported is the reason that t cannot take o; nil: it can.
 func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {
 	if t.NoLinks {
 		o.Links(func(member string, link *string) {
@@ -184,12 +184,12 @@ func (t *Target) unsupported(o *Order) (cannot *dialect.Unsupported) {
 	return cannot
 }
 
-// maxOwn is the longest path that is kept of an address.
+// maxOwn is the longest path that is stored of an address.
 const maxOwn = 512
 
-// Own is the path below t's base URL of an address that the upstream has named, and
-// whether it may be followed with t's credentials: it has the scheme and the host of the
-// base URL, and a path below it.
+// Own is the path below t's base URL of an address from the upstream, and whether it may be
+// requested with t's credentials: it has the scheme and the host of the base URL, and a
+// path below it.
 func (t *Target) Own(address string) (path string, ok bool) {
 	if len(address) > 2*maxOwn || strings.ContainsAny(address, "\\\x00\r\n\t ") {
 		return "", false

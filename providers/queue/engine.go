@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// defaultAsk is how long an upstream has to say that it has a job, how it stands,
-	// or that it is cancelled.
+	// defaultAsk is the time limit of requests to take a job, for its status, and to cancel
+	// it.
 	defaultAsk = time.Minute
-	// defaultMake is how long a synchronous upstream may take for a job, its answer and
-	// all, and how long a result may take to be fetched.
+	// defaultMake bounds the time of a synchronous upstream for a job with its answer, and
+	// that of the download of a result.
 	defaultMake = 20 * time.Minute
-	// defaultMost bounds what was made, in bytes.
+	// defaultMost bounds a result, in bytes.
 	defaultMost = 512 << 20
 	// maxParts bounds the steps of one question.
 	maxParts = 3
 )
 
-// Fetcher opens what a link leads to, through a guard.
+// Fetcher opens a link through a guard.
 type Fetcher interface {
-	// Open asks for at most most bytes; what is longer ends with an error. Its errors
+	// Open asks for at most most bytes; a longer body ends with an error. Its errors
 	// name no hosts.
 	Open(ctx context.Context, url string, most int64) (body io.ReadCloser, contentType string, err error)
 }
@@ -38,25 +38,25 @@ type Fetcher interface {
 type Options struct {
 	Proxy *proxy.Proxy
 	Fetch Fetcher
-	// Targets are those of a model, by its id; none: there is no such model any more.
+	// Targets are those of a model, by its id; empty: there is no such model any more.
 	Targets func(model string) []*Target
-	// Hook is where an upstream may report a change of a job; nil: nowhere.
+	// Hook is the URL at which an upstream may report a change of a job; may be nil.
 	Hook func(id string) string
-	// Ours is the model of ours that an upstream's model is, for what it recommends;
-	// empty: none. nil: no recommendation is passed on.
+	// Ours maps an upstream's model to a model of ours, for recommendations;
+	// empty: there is no such model. nil: no recommendation is passed on.
 	Ours func(upstream, model string, kind *config.JobKind) string
-	// Tried is called with how a target failed to take a job; it may be nil.
+	// Tried is called with each failure of a target to take a job; it may be nil.
 	Tried func(id string, t attempt.Tried)
-	// Ask is how long one exchange with a queue may take; 0: a minute.
+	// Ask bounds one exchange with a queue; 0: a minute.
 	Ask time.Duration
-	// Make is how long a synchronous upstream may take for a job, and how long a result
-	// may take to be fetched; 0: 20 minutes.
+	// Make bounds the time of a synchronous upstream for a job, and that of the download of
+	// a result; 0: 20 minutes.
 	Make time.Duration
-	// Most bounds what was made, in bytes; 0: 512 MiB.
+	// Most bounds a result, in bytes; 0: 512 MiB.
 	Most int64
 }
 
-// Engine has jobs made at their upstreams. Its methods are those of job.Maker in
+// Engine runs jobs at their upstreams. Its methods are those of job.Maker in
 // package billing/job. Safe for concurrent use.
 type Engine struct {
 	o         Options
@@ -88,8 +88,8 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Reach says why no target can carry out o, for a client that has not paid yet; nil: one
-// can.
+// Reach is the reason that no target can take o, for a client that has not paid yet; nil:
+// one can.
 func (e *Engine) Reach(model string, o *Order) *asyncjob.Refused {
 	refusal := offline()
 	for _, t := range e.o.Targets(model) {
@@ -112,10 +112,10 @@ func (e *Engine) AtOnce(_, model string) bool {
 	return false
 }
 
-// errNoTarget is what becomes of a job whose target is no longer configured.
+// errNoTarget is the error of a job whose target is no longer configured.
 var errNoTarget = errors.New("the job's upstream is no longer configured for its model")
 
-// target finds where a job was taken.
+// target finds the target that took a job.
 func (e *Engine) target(t *asyncjob.Task) (*Target, error) {
 	for _, to := range e.o.Targets(t.Model) {
 		if to.Upstream == t.Upstream && to.Model == t.Target {
@@ -125,7 +125,7 @@ func (e *Engine) target(t *asyncjob.Task) (*Target, error) {
 	return nil, errNoTarget
 }
 
-// handle finds where a job was taken, and what it is asked by there.
+// handle finds the target that took a job, and the job's handle there.
 func (e *Engine) handle(t *asyncjob.Task) (*Target, *Handle, error) {
 	to, err := e.target(t)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *Engine) handle(t *asyncjob.Task) (*Target, *Handle, error) {
 	return to, h, nil
 }
 
-// Poll asks how a job stands. An error means that this is not known.
+// Poll asks for the status of a job. An error means that it is not known.
 func (e *Engine) Poll(ctx context.Context, t asyncjob.Task) (*asyncjob.Status, error) {
 	to, h, err := e.handle(&t)
 	if err != nil {
@@ -175,15 +175,15 @@ func (e *Engine) status(to *Target, at *asyncjob.Status) *asyncjob.Status {
 	return at
 }
 
-// ours has only models of ours recommended.
+// ours drops recommendations of models that are not ours.
 func (e *Engine) ours(to *Target, refusal *asyncjob.Refused) {
 	if refusal.Recommend != "" {
 		refusal.Recommend = e.o.Ours(to.Upstream, refusal.Recommend, to.Kind)
 	}
 }
 
-// Cancel has the upstream stop, and says whether it confirms that it charges nothing. An
-// error means that it is to be asked again.
+// Cancel asks the upstream to stop, and says whether it confirms that it charges nothing.
+// An error means that it is to be asked again.
 func (e *Engine) Cancel(ctx context.Context, t asyncjob.Task) (free bool, err error) {
 	to, h, err := e.handle(&t)
 	if err != nil {
@@ -210,11 +210,11 @@ func (e *Engine) Cancel(ctx context.Context, t asyncjob.Task) (free bool, err er
 
 // Own is a Dialect whose results may lie at the target itself.
 type Own interface {
-	// Fetch fills s with the request for what was made.
+	// Fetch fills s with the request for the result.
 	Fetch(s *Step, h *Handle, t *Target)
 }
 
-// Fetch opens what was made, and says of what type it is.
+// Fetch opens the result, and gives its media type.
 func (e *Engine) Fetch(ctx context.Context, t asyncjob.Task, result []byte) (io.ReadCloser, string, error) {
 	var r Result
 	if err := json.Unmarshal(result, &r); err != nil {

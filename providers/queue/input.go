@@ -11,7 +11,7 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// Names are what an upstream's apps call the fields of an order. Each app has an input of
+// Names are the names of an order's fields in an upstream's apps. Each app has an input of
 // its own, so a target's options may name them anew:
 //
 //	options:
@@ -19,11 +19,11 @@ import (
 //	  seconds: music_length_ms:ms # …and is written in milliseconds
 //	  duration: duration:unit     # as 5s
 //	  format: audio_setting.format # in an object
-//	  loop: ""                    # it is not sent; what is ordered stays as it is
+//	  loop: ""                    # it is not sent; the order stays as it is
 //	  extra: '{"steps": 50}'      # further members of the input
-//	  output: audio.url           # where the output has what was made
+//	  output: audio.url           # where the output has the result
 //
-// A name may say behind a colon how its value is written: number, text (digits as a
+// A name may have the form of its value behind a colon: number, text (digits as a
 // string), unit (5s), or ms (milliseconds as a number), for seconds and duration; list,
 // for links of which the app takes several.
 //
@@ -36,7 +36,7 @@ const (
 	OutputOption = "output"
 )
 
-// CommonNames are what apps most often call fields.
+// CommonNames are the most common names of fields in apps.
 var CommonNames = Names{
 	"prompt": "prompt", "negative_prompt": "negative_prompt",
 	"lyrics": "lyrics", "lyrics_optimizer": "lyrics_optimizer", "seconds": "duration:number",
@@ -45,12 +45,12 @@ var CommonNames = Names{
 	"upscale_factor": "upscale_factor", "audio": "generate_audio", "image": "image_url",
 	"end_image": "end_image_url", "footage": "video_url", "sound": "audio_url", "images": "reference_image_urls",
 	"videos": "reference_video_urls", "sounds": "reference_audio_urls", "elements": "elements",
-	// What has no name that would be common must be named: format, bitrate_mode,
+	// Fields without a common name must be named: format, bitrate_mode,
 	// documents, scenes, keyframes, reference. Agreement is between customer and service.
 	"consents": "", "format": "",
 }
 
-// name is what the target calls a field, in which form, and whether it has it at all.
+// name is the target's name of a field, its form, and whether the target has it at all.
 func (n Names) name(field string, t *Target) (name, form string, known bool) {
 	text, known := t.Options[field]
 	if !known {
@@ -60,7 +60,7 @@ func (n Names) name(field string, t *Target) (name, form string, known bool) {
 	return name, form, known
 }
 
-// fields are what an order has said, by the names of options.
+// fields are the fields that an order sets, by the names of options.
 func fields(o *Order) map[string]any {
 	list := map[string]any{}
 	add := func(name string, v any, said bool) {
@@ -131,7 +131,7 @@ func keyframes(list []Frame) []any {
 	return all
 }
 
-// Reach says which field of an order has no name at t; nil: all have one.
+// Reach is the field of an order without a name at t; nil: all have one.
 func (n Names) Reach(o *Order, t *Target) *dialect.Unsupported {
 	said := fields(o)
 	for _, field := range slices.Sorted(maps.Keys(said)) {
@@ -148,7 +148,7 @@ func (n Names) Reach(o *Order, t *Target) *dialect.Unsupported {
 	return nil
 }
 
-// Input is an order as t's app wants it.
+// Input is an order in the form of t's app.
 func (n Names) Input(o *Order, t *Target) map[string]any {
 	in := map[string]any{}
 	if extra := t.Options[ExtraOption]; extra != "" {
@@ -191,7 +191,7 @@ func put(in map[string]any, name string, v any) {
 	}
 }
 
-// errLength is a length that the form of the app's member cannot say.
+// errLength is a length that the form of the app's member cannot express.
 var errLength = errors.New("no such length")
 
 // length writes a length of time, which is in an order as 5, 5s, auto, -1 or 1 gen,

@@ -15,8 +15,8 @@ import (
 )
 
 // Members are those of a JSON object that an upstream sent, their values as they are
-// written; the values are in b. There are none in what is not one whole JSON object,
-// and in an object that has a member twice: what it means would depend on its reader.
+// written; the values are in b. Input that is not one whole JSON object gives none, and so
+// does an object that has a member twice: its meaning would depend on its reader.
 func Members(b []byte) map[string][]byte {
 	if !json.Valid(b) {
 		return nil
@@ -49,14 +49,14 @@ func Percent(value []byte) int {
 }
 
 const (
-	// maxDepth bounds how deep in an output what was made is looked for.
+	// maxDepth bounds the depth of the search for the result in an output.
 	maxDepth = 4
 	// maxURL is the longest link that is kept.
 	maxURL = 3 << 10
 )
 
-// Made reads the output of an app: what was made is at path (audio.url, 0.url), or where
-// apps usually have it. It is a link, or a data URL. Without either the job has failed.
+// Made reads the output of an app: the result is at path (audio.url, 0.url), or where apps
+// usually have it. It is a link, or a data URL. Without either the job has failed.
 func Made(output []byte, kind *config.JobKind, path string) *asyncjob.Status {
 	link, called := "", ""
 	if json.Valid(output) {
@@ -71,7 +71,7 @@ func Made(output []byte, kind *config.JobKind, path string) *asyncjob.Status {
 	return Linked(link, called)
 }
 
-// Linked is a job that is done, and whose result a link leads to.
+// Linked is a finished job with a link to its result.
 func Linked(link, called string) *asyncjob.Status {
 	u, err := url.Parse(link)
 	if link == "" || len(link) > maxURL || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -87,16 +87,16 @@ func Linked(link, called string) *asyncjob.Status {
 	return &asyncjob.Status{Done: true, Progress: 100, Result: result, Type: called}
 }
 
-// Delivered is a job that is done, and whose result is on its way with r. Where its
+// Delivered is a finished job whose result is the body of r. Where its
 // dialect is Own it may be asked for again.
 func Delivered(r *Reply) *asyncjob.Status {
 	return &asyncjob.Status{Done: true, Progress: 100, Result: (&Result{Own: true, Type: r.ContentType}).bytes(), Body: r.Media,
 		Type: r.ContentType}
 }
 
-// Unanswered is what an answer of another status than 2xx says of a job that was taken: most
-// often nothing. What an upstream does not know any more is lost, unless it was taken
-// within grace and may only not be known yet.
+// Unanswered is the status of an accepted job by an answer that is not 2xx: most often
+// unknown. A job that its upstream no longer knows is lost, unless it was accepted within
+// grace and may only not be known yet.
 func Unanswered(r *Reply, h *Handle, grace time.Duration) (*asyncjob.Status, error) {
 	switch {
 	case (r.Status == 404 || r.Status == 410) && time.Since(time.Unix(h.Since, 0)) > grace:
@@ -134,7 +134,7 @@ func at(v []byte, path string) []byte {
 	return v
 }
 
-// find is the first link in an output, and the type that is said of it.
+// find is the first link in an output, and its stated type.
 func find(v []byte, kind *config.JobKind, depth int) (link, called string) {
 	v = bytes.TrimSpace(v)
 	if len(v) == 0 || depth > maxDepth {
@@ -165,7 +165,7 @@ func find(v []byte, kind *config.JobKind, depth int) (link, called string) {
 	return link, called
 }
 
-// inline reads what follows data: in a data URL.
+// inline reads the rest of a data URL.
 func inline(rest string) *asyncjob.Status {
 	head, text, ok := strings.Cut(rest, ",")
 	kind, encoded := strings.CutSuffix(head, ";base64")
@@ -182,5 +182,5 @@ func inline(rest string) *asyncjob.Status {
 // readable is a body in memory.
 type readable struct{ *bytes.Reader }
 
-// Close does nothing: there is nothing to give back.
+// Close does nothing.
 func (readable) Close() error { return nil }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// typed finds the type of a body: as its server calls it, else as the upstream has called
-// it, else as its first bytes say.
+// typed finds the type of a body: by its server, else by the upstream, else by its first
+// bytes.
 func typed(body io.ReadCloser, served, called string) (io.ReadCloser, string, error) {
 	for _, text := range []string{served, called} {
 		kind, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(text)), ";")
@@ -24,7 +24,7 @@ func typed(body io.ReadCloser, served, called string) (io.ReadCloser, string, er
 	}{r, body}, sniff(first), nil
 }
 
-// sniff is the type that the first bytes of a file say; empty: they say nothing.
+// sniff is the type of a file by its first bytes; empty: unknown.
 func sniff(first []byte) string {
 	has := func(at int, text string) bool {
 		return len(first) >= at+len(text) && bytes.HasPrefix(first[at:], []byte(text))

@@ -2,9 +2,9 @@ package queue
 
 import "strconv"
 
-// Order is one job in our own terms, as routes has checked it: ranges hold, and what the
-// model does not support is not set. It is kept with the job as JSON until the upstream
-// has it. Zero values are what the client did not say, unless they are pointers.
+// Order is one job in our own terms, as routes has checked it: ranges hold, and options
+// that the model does not support are unset. It is kept with the job as JSON until the
+// upstream has it. Members that the client omitted are zero, unless they are pointers.
 type Order struct {
 	Kind   string `json:"kind"` // config.JobKind.Name
 	Prompt string `json:"prompt,omitempty"`
@@ -20,8 +20,8 @@ type Order struct {
 	Speed           *float64 `json:"speed,omitempty"`
 	Format          string   `json:"format,omitempty"` // mp3, wav, flac
 
-	// Video (addendum 10.1). Links were checked and are those of the client or of what
-	// it sent, as an upstream may fetch them.
+	// Video (addendum 10.1). Links were checked and are those of the client or of its
+	// uploads, as an upstream may fetch them.
 	NegativePrompt string    `json:"negative_prompt,omitempty"`
 	Duration       string    `json:"duration,omitempty"` // as ordered: 5s, auto, 1 gen
 	AspectRatio    string    `json:"aspect_ratio,omitempty"`
@@ -45,14 +45,14 @@ type Order struct {
 	Consents []string `json:"consents,omitempty"`
 }
 
-// Element is something that is to be seen in a video.
+// Element is an object or person to show in a video.
 type Element struct {
 	Front  string   `json:"front,omitempty"`
 	Others []string `json:"others,omitempty"`
 	Video  string   `json:"video,omitempty"`
 }
 
-// Frame is a picture that a video is to have at a frame.
+// Frame is a picture for a frame of a video.
 type Frame struct {
 	Image string `json:"image"`
 	Index int    `json:"index"`

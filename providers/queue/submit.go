@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// Codes of the service, and what customers read.
+// Codes of the service, and messages to customers.
 const (
 	codeRequest = "INVALID_REQUEST"
 	codeFailed  = "INFERENCE_FAILED"
@@ -30,32 +30,31 @@ func offline() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE", Message: textOffline}
 }
 
-// Failure is a job that failed at its upstream for no known reason of its customer.
+// Failure is a job that failed at its upstream for no known fault of its customer.
 func Failure() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textFailed}
 }
 
-// Lost is a job that its upstream does not know any more.
+// Lost is a job that its upstream no longer knows.
 func Lost() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textGone}
 }
 
-// Wrong is a job that is done, and whose result is not what was ordered.
+// Wrong is the refusal of a finished job whose result is not the ordered one.
 func Wrong() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 500, Code: codeFailed, Message: textWrong}
 }
 
-// Policy is a job whose upstream makes no such thing.
+// Policy is a job whose content the upstream refuses.
 func Policy() *asyncjob.Refused {
 	return &asyncjob.Refused{Status: 422, Code: codePolicy, Message: textPolicy}
 }
 
-// RefusedBy is what an answer of 300 and above says to an order, by its status and its
-// text. It is certain that nothing was taken where the request itself was refused or led
-// elsewhere. Not so after a conflict, after a wait that ended, and after an error of the
-// server: its queue, or whatever precedes it, may have passed the job on. Only a
-// server that says with 503, in JSON and so in its own words, that it has no capacity has
-// not.
+// RefusedBy reads the refusal of an order from an answer of 300 and above, by its status
+// and its text. It is certain that nothing was taken where the request itself was refused
+// or led elsewhere. Not so after a conflict, after a wait that ended, and after an error of
+// the server: its queue, or a proxy before it, may have passed the job on. Only a server
+// that says with 503, in JSON and so in its own words, that it has no capacity has not.
 func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 	f := dialect.FailureOf(r.Status, r.RetryAfter, r.Body)
 	refusal = &asyncjob.Refused{Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: max(r.RetryAfter, f.RetryAfter)}
@@ -71,8 +70,8 @@ func RefusedBy(r *Reply) (refusal *asyncjob.Refused, certain bool) {
 }
 
 // Submit hands an order to the target that the task names, or else to the one that it
-// chooses. Another target is tried only while it is certain that none has the order. The
-// error is a *Refused or an *Unknown.
+// chooses. Another target is tried only while it is certain that no target has the order.
+// The error is a *Refused or an *Unknown.
 func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
 	w := &work{e: e, ctx: ctx, id: Ident{Key: t.ID, Hook: e.o.Hook(t.ID)}, asking: t.Asking,
 		again: t.Upstream != ""}
@@ -87,7 +86,7 @@ func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitt
 			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: err}
 		}
 		if !to.Dialect.Terms(to).Idempotent {
-			// It was when it was asked first; now it would make another one.
+			// It took keys at the first attempt; now it would make another job.
 			return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Err: errNoKeys}
 		}
 		targets, w.to = []*Target{to}, to
@@ -98,18 +97,18 @@ func (e *Engine) Submit(ctx context.Context, t asyncjob.Task) (*asyncjob.Submitt
 	return w.outcome(&t)
 }
 
-// errNoKeys is what becomes of an order whose outcome is not known and whose target is
+// errNoKeys is the error of an order whose outcome is not known and whose target is
 // no longer one that takes it once.
 var errNoKeys = errors.New("the job's upstream is not configured as one that takes idempotency keys any more")
 
-// work is one order on its way to a target.
+// work is the submission of one order.
 type work struct {
 	e      *Engine
 	ctx    context.Context
 	id     Ident
 	order  Order
 	asking func(upstream, target string, again bool) bool
-	again  bool // it may be with its target already
+	again  bool // its target may have it already
 	picker picker
 
 	to    *Target // the last one asked
@@ -119,7 +118,7 @@ type work struct {
 	vague error
 }
 
-// outcome is what Submit returns.
+// outcome is the result of Submit.
 func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 	switch {
 	case w.taken != nil:
@@ -137,7 +136,7 @@ func (w *work) outcome(t *asyncjob.Task) (*asyncjob.Submitted, error) {
 		w.no = offline()
 	}
 	if w.again && !w.final {
-		// What keeps it from being asked again says nothing of the first time.
+		// The reason against asking again does not show the result of the first time.
 		return nil, &asyncjob.Unknown{Upstream: t.Upstream, Target: t.Target, Again: w.idempotent(), Err: w.no}
 	}
 	if w.to != nil {
@@ -171,7 +170,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	}
 	s := Step{Media: terms.Synchronous}
 	t.Dialect.Submit(&s, &w.order, t, w.id)
-	// An upstream that has begun on what was sent would make it twice, and charge twice.
+	// An upstream that has begun would make a repeated order twice, and charge twice.
 	s.Request.Once = !terms.Idempotent
 	if s.Media {
 		s.Request.FirstByte = w.e.o.Make
@@ -200,7 +199,7 @@ func (w *work) Try(t *Target) attempt.Verdict {
 	return v
 }
 
-// accepted reads an answer of 2xx. One that cannot be read is the end: the target most
+// accepted reads an answer of 2xx. An unreadable one ends the submission: the target most
 // likely has the order.
 func (w *work) accepted(t *Target, r *Reply) attempt.Verdict {
 	taken, ok := t.Dialect.Submitted(r, t)

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxWhole is the largest answer to a single call that is held in memory
-	// and judged before it goes out; a larger one is judged while it streams.
+	// maxWhole is the largest answer to a single call that is held in memory and judged
+	// before it is sent; a larger one is judged while it streams.
 	maxWhole = 64 << 10
-	// maxRefusal bounds what is read of an answer with an error status.
+	// maxRefusal bounds the bytes read of an answer with an error status.
 	maxRefusal = 64 << 10
 	// keptBuffer is the largest buffer that is pooled.
 	keptBuffer = 256 << 10
 )
 
-// attempt is one conversation with one node. It is pooled; one goroutine at a
+// attempt is one exchange with one node. It is pooled; one goroutine at a
 // time owns it.
 type attempt struct {
 	x     proxy.Exchange
@@ -32,8 +32,8 @@ type attempt struct {
 
 	node    *Node
 	request proxy.Request
-	first   int64         // id of the first call that was asked; those behind it count up
-	patches []proxy.Patch // that put the ids into the question
+	first   int64         // id of the first call that was asked; the next ones count up
+	patches []proxy.Patch // that put the ids into the request
 	digits  []byte        // of the ids
 }
 
@@ -56,7 +56,7 @@ func (a *attempt) reset() {
 	a.request = proxy.Request{}
 }
 
-// reply is what an attempt came to.
+// reply is the outcome of an attempt.
 type reply struct {
 	kind       replyKind
 	cause      proxy.Cause // of failed
@@ -72,30 +72,30 @@ const (
 	answered  replyKind = iota // there is an answer, perhaps an error, for the client
 	busy                       // the node refused for reasons of its own
 	lacking                    // the node does not serve the method
-	behind                     // the node has not come as far as the call asks for
+	behind                     // the node does not have the requested block yet
 	known                      // the node has this transaction already
 	spent                      // its nonce was used
 	unbatched                  // the node does not take this batch
 	refused                    // the node refused the request and did not say why in JSON-RPC
-	failed                     // no answer, or none that can be used
-	gone                       // nobody waits for the answer any more
+	failed                     // no answer, or an unusable one
+	gone                       // the client is gone
 )
 
 var replyOf = [...]replyKind{Final: answered, Busy: busy, Lacking: lacking, Behind: behind, Known: known, Spent: spent,
 	Unbatched: unbatched}
 
-// question is what a node is asked.
+// question is the request to a node.
 type question struct {
 	method *Method // nil: a batch
 	body   []byte
-	ids    []span        // where the ids of its calls stand, or are put in
+	ids    []span        // places of its calls' ids, in body or to be filled in
 	wait   time.Duration // for the answer to begin
 	within time.Duration // for all of it, however it trickles
-	kept   time.Duration // of the request's time, for questions that come after
+	kept   time.Duration // of the request's time, for later questions
 }
 
-// open sends a question to a node and waits for the head of the answer. Unless
-// t is alone, a client that leaves cuts it off.
+// open sends a request to a node and waits for the head of the answer. Unless t is alone, a
+// client that leaves ends it.
 func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool) {
 	a.reset()
 	a.node = u
@@ -117,7 +117,7 @@ func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool)
 }
 
 // call asks a node one call and judges the answer: whole when it is small, by
-// its beginning when it is large. Nothing of it has gone to the client yet.
+// its beginning when it is large. Nothing of it has been sent to the client yet.
 func (a *attempt) call(t *ClientContext, u *Node, q question) reply {
 	r, ok := a.open(t, u, q)
 	if !ok {
@@ -169,7 +169,7 @@ func (a *attempt) whole(r reply, status int, q question) reply {
 	case status >= 400 && status < 500:
 		return reply{kind: refused}
 	}
-	// A gateway in front of the node may say 502 or 504 after the node began.
+	// A gateway before the node may answer 502 or 504 after the node began.
 	return reply{kind: failed, cause: proxy.UpstreamMalformed, maybe: true, retryAfter: r.retryAfter}
 }
 
@@ -195,8 +195,8 @@ func (a *attempt) read(most int) error {
 	return nil
 }
 
-// stray refuses the answer to another call. What stands on its connection next
-// belongs to nobody either, so it is closed.
+// stray refuses the answer to another call. The next answer on its connection would be
+// wrong, too, so it is closed.
 func (a *attempt) stray() reply {
 	a.x.Distrust()
 	a.x.Close()
@@ -242,8 +242,8 @@ func (a *attempt) askPaced(t *ClientContext, u *Node, q question, sent int64) re
 	return r
 }
 
-// paced notes how fast the node answered a small read. One that was cut since
-// another was faster would have taken longer.
+// paced notes how fast the node answered a small read. A read that was cut because another
+// was faster counts as slower.
 func (n *Node) paced(r reply, nowNs, tookNs int64) {
 	switch {
 	case r.kind == answered || r.kind == gone && r.cause == proxy.Cut:
@@ -253,18 +253,18 @@ func (n *Node) paced(r reply, nowNs, tookNs int64) {
 	}
 }
 
-// verdict is what the node's breaker learns from a reply.
+// verdict is the effect of a reply on the node's breaker.
 func (n *Node) verdict(r reply) (v policy.Verdict) {
 	switch r.kind {
 	case gone, refused:
 	case failed:
 		v = policy.Lost(r.cause)
-		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same again
+		v.Rest, v.Unsent = r.retryAfter, false // another node is asked, not the same one again
 	case busy:
 		n.busy.Add(1)
 		status := r.status
 		if status < 300 {
-			status = tooMany // said in an answer with status 200
+			status = tooMany // sent in an answer with status 200
 		}
 		v = policy.Judge(status, r.retryAfter)
 	default:
@@ -275,5 +275,5 @@ func (n *Node) verdict(r reply) (v policy.Verdict) {
 	return v
 }
 
-// tooMany is the status of a limit that is said with status 200.
+// tooMany is the status of a limit that is sent with status 200.
 const tooMany = 429

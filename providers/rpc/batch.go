@@ -8,14 +8,13 @@ import (
 	"farebox/proxy"
 )
 
-// batch asks for all calls of a batch at once, where a node takes that, and
-// one by one where none does. The answer is always an array with an answer for
-// each call, in the order of the calls.
+// batch asks for all calls of a batch at once, if a node takes that, and else one by one.
+// The answer is always an array with an answer for each call, in the order of the calls.
 func (j *Job) batch(now int64) Result {
 	c, q := &j.asking, j.question()
 	q.wait = j.from.Network.timeout(j.Class())
 	*c = asking{j: j, i: -1}
-	c.run(want{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}, q, now)
+	c.run(nodeNeeds{request: &j.Request, account: j.account, batch: len(j.Calls), pinned: j.pinned(now)}, q, now)
 	j.Attempts += c.asked
 	switch {
 	case c.over && c.last.kind == answered:
@@ -39,7 +38,8 @@ func (a *asking) tryBatch(u *Node) (v policy.Verdict) {
 	a.note(u, r, j.Class())
 	switch r.kind {
 	case refused, unbatched:
-		// Whether it is the batch or what is in it, the calls will tell one by one.
+		// Whether the batch or one of its calls was refused shows when the calls are sent
+		// one by one.
 		if a.lacks = true; u.Config.Batch == "auto" {
 			u.single.met(j.account, time.Now().UnixNano())
 		}
@@ -91,8 +91,8 @@ func (j *Job) askBatch(a *attempt, u *Node, q question) reply {
 	return j.batchRefusal(a, r, status)
 }
 
-// readAll reads an answer to its end into the spool, judging it; Finish is still
-// to be called. strict ends it as soon as it cannot be good any more.
+// readAll reads an answer to its end into the spool, and judges it; the caller must call
+// Finish. strict ends it as soon as it cannot be good any more.
 func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	for {
 		p, done := a.x.Piece()
@@ -103,7 +103,7 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 		}
 		if a.spool.write(p) != nil {
 			a.x.Close()
-			return proxy.NoFreeConn // no room here; the node is not to blame
+			return proxy.NoFreeConn // no room here; the node is not at fault
 		}
 		if done {
 			break
@@ -113,9 +113,8 @@ func (a *attempt) readAll(most int64, strict bool) proxy.Cause {
 	return proxy.None
 }
 
-// strays says that what was read has no answer to any of the calls, but some to
-// others. Where only some of it is for others, the rest counts; but what comes
-// next on such a connection is nobody's.
+// strays says that all answers read so far are for other calls. If any is ours, it counts;
+// but no later answer on such a connection is used.
 func (a *attempt) strays() bool {
 	if !a.judge.Complete() {
 		return false
@@ -166,15 +165,15 @@ func (j *Job) batchRefusal(a *attempt, r reply, status int) reply {
 	return r
 }
 
-// assemble makes the client's answer of a node's array: as it came when it is
-// what it should be, and else put together by the calls' ids. Calls that the
-// node was too busy for, or does not know, are asked elsewhere.
+// assemble makes the client's answer of a node's array: unchanged if it is complete and in
+// order, and else put together by the calls' ids. Calls that the node was too busy for, or
+// does not know, are asked elsewhere.
 func (j *Job) assemble(u *Node, now int64) Result {
 	a := j.main
 	place := j.match(a)
 	asIs := a.judge.Array && len(a.judge.Answers) == len(j.Calls)
 	var again []int
-	var perhaps []sent      // transactions that may be where they should be
+	var perhaps []sent      // transactions that the chain may have
 	own := map[int][]byte{} // answers of ours
 	for i, at := range place {
 		if at < 0 {
@@ -257,7 +256,7 @@ func (j *Job) renamed(a *attempt) (list pieces) {
 	return append(list, piece{spool: &a.spool, from: from, to: a.spool.size})
 }
 
-// part is the answer of a call that was asked by itself.
+// part is the answer of a call that was asked alone.
 type part struct {
 	done   bool
 	answer Answer
@@ -278,7 +277,7 @@ func (j *Job) compose(list pieces, parts []part) Result {
 		return Result{Body: j.out}
 	}
 	s := &Stream{Size: list.size(), list: list, client: j.from.Ctx.Conn()}
-	// What the pieces point into must live as long as the stream.
+	// The memory that the pieces point into must live as long as the stream.
 	kept := make([]spool, 1+len(parts))
 	moved := map[*spool]*spool{&j.main.spool: &kept[0]}
 	kept[0], j.main.spool, j.main.buf = j.main.spool, spool{}, nil

@@ -8,9 +8,9 @@ import (
 	"farebox/proxy"
 )
 
-// elsewhere asks other nodes the calls that u was too busy for or cannot answer.
-// What u said of its own load goes to nobody; that it cannot is the answer when
-// no other node has one.
+// elsewhere asks other nodes the calls that u was too busy for or cannot answer. u's errors
+// about its load do not go to the client; its error for a missing method does if no other
+// node has an answer.
 func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r Result) {
 	if len(again) == 0 {
 		return r
@@ -34,7 +34,7 @@ func (j *Job) elsewhere(again, place []int, parts []part, u *Node, now int64) (r
 }
 
 // split asks the calls one by one: side by side, or in their order when one of
-// them is a write, so that nonces stay in order.
+// them is a write, so that nonces are in order.
 func (j *Job) split(now int64) Result {
 	parts := make([]part, len(j.Calls))
 	defer closeParts(parts)
@@ -60,9 +60,8 @@ func (j *Job) split(now int64) Result {
 	return j.compose(append(list, piece{text: []byte{']'}}), parts)
 }
 
-// each asks some of the calls as singles and puts their answers into parts.
-// The result is the last failure; calls that failed have no part. not is a
-// node that has had its turn.
+// each asks some of the calls as singles and puts their answers into parts. The result is
+// the last failure; calls that failed have no part. not is a node that was asked before.
 func (j *Job) each(calls []int, parts []part, not *Node, now int64) Result {
 	n := j.from.Network
 	parallel := 1
@@ -113,8 +112,8 @@ func (n *Network) parallel() int {
 	return most
 }
 
-// keep moves the answer of a single call into a part, and reads a large one to
-// its end; so much of it stays in memory.
+// keep moves the answer of a single call into a part, and reads a large one to its end;
+// memory bounds its part in memory.
 func (a *attempt) keep(p *part, n *Network, memory int, o fair.Owner) proxy.Cause {
 	if !a.large {
 		p.spool = spool{mem: slices.Clone(a.buf), most: len(a.buf), size: int64(len(a.buf))}

@@ -12,10 +12,9 @@ import (
 	"farebox/config"
 )
 
-// cache keeps answers to single calls that cannot change any more (keep.go,
-// final.go), byte for byte but for the id. It belongs to one network as it is
-// configured: other nodes begin with an empty one. Batches neither read nor
-// fill it.
+// cache keeps answers to single calls that cannot change any more (cache_rule.go,
+// final.go), byte for byte but for the id. It belongs to one configuration of a network:
+// other nodes begin with an empty one. Batches neither read nor fill it.
 type cache struct {
 	config config.RPCCache
 	seed   maphash.Seed
@@ -35,15 +34,15 @@ type cachedAnswer struct {
 	key        []byte // compared, so that equal hashes are not confused
 	body       []byte // the answer's object
 	idFrom, to int64  // of the id in it; to is 0 without one
-	block      int64  // which is final; 0: it depends on none
+	block      int64  // final block that it depends on; 0: it does not
 	generation int64
 	untilNs    int64
 }
 
 const (
-	// keptOverhead is what an answer takes beside its bytes.
+	// keptOverhead is the memory that an answer takes beside its bytes.
 	keptOverhead = 200
-	// keptTypical is for how large answers the counters are made.
+	// keptTypical is the typical size of an answer, for the number of counters.
 	keptTypical = 512
 )
 
@@ -62,16 +61,16 @@ func newCache(n *Network) (*cache, error) {
 
 // lookup is one call on its way through the cache.
 type lookup struct {
-	rule       *keepRule // nil: its answer is not kept
-	key        []byte    // pooled
+	rule       *cacheRule // nil: its answer is not cached
+	key        []byte     // pooled
 	hash       uint64
 	asked      int64 // block
-	generation int64 // when the call came
-	top        int64 // final block then: what is stored was final before it was asked
+	generation int64 // at the time of the call
+	top        int64 // final block then: a stored answer was final before its call
 }
 
-// find gives the answer to call 0, if it is kept, under the client's id. What
-// it learns is for store.
+// find gives the answer to call 0, if it is cached, under the client's id. It fills lookup
+// for store.
 func (c *cache) find(j *Job, nowNs int64, read bool) []byte {
 	l, m := &j.lookup, j.Calls[0].Method
 	l.rule = nil
@@ -158,7 +157,7 @@ func (c *cache) set(hash uint64, k *cachedAnswer, cost int64) {
 	}
 }
 
-// free frees the memory; what is asked afterwards is not kept.
+// free frees the memory; later answers are not stored.
 func (c *cache) free() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,8 +165,8 @@ func (c *cache) free() {
 	c.closed = true
 }
 
-// sameCache is the cache of the network as it was, nil when its nodes, or what
-// they are for, changed: their answers would be those of others.
+// sameCache is the cache of the earlier network, nil if its nodes or their settings
+// changed: the answers may be wrong then.
 func (n *Network) sameCache(now *Network) *cache {
 	if n == nil || n.cache == nil || n.Family != now.Family || n.cache.config != now.Config.Cache ||
 		!slices.EqualFunc(n.Nodes, now.Nodes, func(a, b *Node) bool {

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// chainPause is how long nodes that did not tell their chain, or told another
-	// one, are left alone before they are asked again.
+	// chainPause is the pause before nodes that did not report their chain, or another one,
+	// are asked again.
 	chainPause = 30 * time.Second
 )
 
 var chainMethods = map[string]string{"evm": "eth_chainId", "solana": "getGenesisHash", "starknet": "starknet_chainId"}
 
-// ChainMethod is what tells on which chain a node of a family is.
+// ChainMethod is the method that reports the chain of a node of a family.
 func ChainMethod(family string) string { return chainMethods[family] }
 
-// ChainOf reads the chain that a node names: a text or a number, which nodes write in several ways.
+// ChainOf reads the chain that a node names: a text or a number, which nodes write in different
+// ways.
 func ChainOf(result gjson.Result) (config.ChainID, bool) {
 	if result.Type != gjson.String && result.Type != gjson.Number {
 		return "", false
@@ -29,18 +30,17 @@ func ChainOf(result gjson.Result) (config.ChainID, bool) {
 	return config.ParseChainID(result.String())
 }
 
-// chains compare on which chain the nodes of a network are, with each other and
-// with what the operator expects, so that a wrong URL does not answer for
-// another chain. Nodes are asked in the background:
-// at the start, and once they are back after failures. A node that did not tell
-// is taken at its word.
+// chains compares the chains of a network's nodes with each other and with the configured
+// chain, so that a wrong URL does not answer for another chain. Nodes are asked in the
+// background: at the start, and once they are back after failures. A node that did not
+// answer is trusted.
 type chains struct {
 	network *Network
 	due     atomic.Bool
 	asking  atomic.Bool
 	askedNs atomic.Int64
 	is      atomic.Pointer[config.ChainID] // the network's; nil: not known yet
-	tell    func(ChainChange)              // nil: nobody
+	tell    func(ChainChange)              // may be nil
 }
 
 // ChainChange is a node that is found on another chain than its network, or on
@@ -50,7 +50,7 @@ type ChainChange struct {
 	Chain, Expected config.ChainID
 
 	Odd    bool // it gets no requests any more
-	Unsure bool // no majority tells which chain is right
+	Unsure bool // no majority decides which chain is right
 }
 
 // newChains is for networks with several nodes, or whose chain is set; nil:
@@ -84,7 +84,7 @@ func (c *chains) touch(p *proxy.Proxy, nowNs int64) {
 	}()
 }
 
-// returned has a node asked again that is back after failures: it may be another.
+// returned marks a node that is back after failures to be asked again: it may be another.
 func (c *chains) returned(u *Node) {
 	if c == nil {
 		return
@@ -114,9 +114,8 @@ func (c *chains) poll(p *proxy.Proxy) {
 	}
 }
 
-// decide takes the chain of most nodes for the network's, unless the operator
-// set it. Between as many, the one that it was until now counts, or that of the
-// node that is listed first.
+// decide takes the chain of most nodes for the network's, unless the operator set it. In a
+// tie, the earlier chain counts, or that of the node that is listed first.
 func (c *chains) decide() {
 	count, known, best := map[config.ChainID]int{}, 0, config.ChainID("")
 	for _, u := range c.network.Nodes {

@@ -11,15 +11,15 @@ import (
 const (
 	// MaxBatch is the most calls in a batch (interface.md, Limits).
 	MaxBatch = 100
-	// MaxDepth is how deep a request may be nested: what serde_json, and so
-	// most nodes in Rust, read at most.
+	// MaxDepth bounds the nesting of a request: the limit of serde_json, and so of most
+	// nodes in Rust.
 	MaxDepth = 128
 	// MaxMethod is the longest name of a method.
 	MaxMethod = 64
 )
 
-// Call is one call of a request: ranges of its body. A range without length is
-// a member that is not there.
+// Call is one call of a request: ranges of its body. A range without length is an absent
+// member.
 type Call struct {
 	Method *Method // set by Resolve
 
@@ -38,8 +38,8 @@ type Request struct {
 	Body  []byte
 	Batch bool
 	Calls []Call
-	// Untouched says that Body may go to a node as it came but for the ids:
-	// nothing in it can be read in two ways.
+	// Untouched says that Body may go to a node unchanged but for the ids: nothing in it is
+	// ambiguous.
 	Untouched bool
 
 	fault Fault
@@ -220,7 +220,7 @@ func (r *Request) call(body []byte, i, depth int) int {
 
 var memberNames = [...]string{"jsonrpc", "method", "params", "id"}
 
-// member tells which member a key is; i is behind its opening quote. end is
+// member finds the member of a key; i is behind its opening quote. end is
 // behind the closing one, -1: refused.
 func (r *Request) member(body []byte, i, call int) (member, end int) {
 	from := i

@@ -96,10 +96,10 @@ func TestLearntNeedsTwoAccounts(t *testing.T) {
 	check(2, now+2, false)
 	l.met(2, now+3)
 	check(3, now+4, true)
-	check(3, now+3+int64(learntFor), false)
-	l.met(1, now+int64(2*learntFor))
-	l.met(2, now+int64(4*learntFor)) // the first is long forgotten
-	check(3, now+int64(4*learntFor), false)
+	check(3, now+3+int64(refusalTTL), false)
+	l.met(1, now+int64(2*refusalTTL))
+	l.met(2, now+int64(4*refusalTTL)) // the first is long forgotten
+	check(3, now+int64(4*refusalTTL), false)
 }
 
 // The table has what the specification lists, and nothing that must not be sold.

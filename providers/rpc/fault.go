@@ -2,7 +2,7 @@ package rpc
 
 import "strconv"
 
-// Fault is why a request is refused.
+// Fault is the reason for refusing a request.
 type Fault struct {
 	Code string // as in a validation issue: custom, invalid_type, too_big …
 	Path string // method, 3.method; empty: the body itself

@@ -15,11 +15,10 @@ import (
 // maxFinalAnswer is more than a block without its transactions' bodies has.
 const maxFinalAnswer = 1 << 20
 
-// finals know which blocks of a network cannot change any more: those up to the
-// lowest finalized block that its nodes tell of, while they agree on its hash
-// and on what was final before.
-// They are asked in the background while there is traffic that could be kept,
-// and never without.
+// finals tracks the blocks of a network that cannot change any more: those up to the lowest
+// finalized block that its nodes report, while they agree on its hash and on the blocks
+// that were final before. Nodes are asked in the background while there is traffic that
+// could be cached, and not otherwise.
 type finals struct {
 	network *Network
 	every   int64 // ns
@@ -28,18 +27,18 @@ type finals struct {
 
 	block   atomic.Int64 // 0: nothing is known to be final
 	blockNs atomic.Int64 // when that was
-	// generation counts the times that something final was found changed, or
-	// nodes disagreed: what was kept before is not given any more.
+	// generation counts the changes of final blocks and the disagreements of nodes: answers
+	// stored before are not given any more.
 	generation atomic.Int64
 
-	was    []finalBlock   // what was final before, rising; only for the one that asks
+	was    []finalBlock   // earlier final blocks, rising; only for the goroutine that asks
 	agrees []atomic.Int64 // by node: when it last agreed with all others
 }
 
 // finalMemory is how many final blocks are remembered.
 const finalMemory = 64
 
-// finalBlock is what a node says is final.
+// finalBlock is a node's finalized block.
 type finalBlock struct {
 	number int64
 	hash   string // in lower case
@@ -71,18 +70,17 @@ func (f *finals) top(nowNs int64) int64 {
 	return f.block.Load()
 }
 
-// agreed says that a node was asked of late and said what all others said.
+// agreed says that a node was asked recently and agreed with all others.
 func (f *finals) agreed(u *Node, nowNs int64) bool {
 	// By name: a network that was configured anew may have taken the cache over.
 	i := slices.IndexFunc(f.network.Nodes, func(node *Node) bool { return node.Name == u.Name })
 	return i >= 0 && nowNs-f.agrees[i].Load() <= headKept*f.every
 }
 
-// learn asks all nodes for their finalized block. What was final before must
-// still be there under its hash, in every node, and so must the lowest of what
-// they tell; only then are blocks up to it final. Nodes that fell back, such as
-// services that ask another of their own each time, are believed up to the last
-// block that was final then.
+// learn asks all nodes for their finalized block. Earlier final blocks must still be there
+// under their hash, in every node, and so must the lowest of the new ones; only then are
+// blocks up to it final. Nodes that fell back, such as services that ask another of their
+// own each time, are trusted up to the last block that was final then.
 func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs int64) {
 	lowest := int64(0)
 	for _, b := range f.round(ask, "finalized") {
@@ -91,7 +89,7 @@ func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs i
 		}
 	}
 	if lowest == 0 {
-		return // what is known ends by itself
+		return // the known final block expires by itself
 	}
 	at := len(f.was) - 1
 	for at >= 0 && f.was[at].number > lowest {
@@ -107,7 +105,7 @@ func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs i
 	}
 	if sound && next.hash == "" && (at < 0 || next.number > f.was[at].number) {
 		if sound = f.same(ask, &next, nowNs); sound && next.hash == "" {
-			return // nobody has it at the moment
+			return // no node has it at the moment
 		}
 		if sound {
 			if len(f.was) == finalMemory {
@@ -117,7 +115,7 @@ func (f *finals) learn(ask func(u *Node, tag string) (finalBlock, bool), nowNs i
 		}
 	}
 	if !sound {
-		// What was kept is not given any more, and nothing is taken for final
+		// Stored answers are not given any more, and no block is final
 		// until a round finds no contradiction.
 		f.block.Store(0)
 		f.generation.Add(1)

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// headWait is how long a node may take to tell its head.
+	// headWait is how long a node may take to report its head.
 	headWait = 3 * time.Second
-	// headKept is for how many rounds a head counts after it was reported.
+	// headKept is the number of rounds for which a reported head counts.
 	headKept = 5
 )
 
-// heads know how far the nodes of a network are. They are asked in the
-// background while there is traffic, and never without.
+// heads tracks the newest blocks of a network's nodes. They are asked in the background
+// while there is traffic, and not otherwise.
 type heads struct {
 	network *Network
 	every   int64 // ns; 0: never
 	asking  atomic.Bool
 	askedNs atomic.Int64
-	top     atomic.Int64 // the newest block that is believed
+	top     atomic.Int64 // the newest trusted block
 	topNs   atomic.Int64
 }
 
@@ -82,14 +82,14 @@ func (h *heads) poll(p *proxy.Proxy) {
 	slices.Sort(known)
 	top := known[len(known)-1]
 	if len(known) > 2 {
-		// One node that tells nonsense must not make all others look behind.
+		// One node with a false head must not make all others look behind.
 		top = known[len(known)-2]
 	}
 	h.top.Store(top)
 	h.topNs.Store(now)
 }
 
-// newest is the newest block that is believed, 0 when that is not known.
+// newest is the newest trusted block, 0 when that is not known.
 func (h *heads) newest(nowNs int64) int64 {
 	if h.every == 0 || nowNs-h.topNs.Load() > headKept*h.every {
 		return 0
@@ -97,8 +97,8 @@ func (h *heads) newest(nowNs int64) int64 {
 	return h.top.Load()
 }
 
-// current says whether a node is near enough to the newest block. One whose
-// head is not known is taken at its word.
+// current says whether a node is near enough to the newest block. One whose head is not
+// known is trusted.
 func (n *Node) current(nowNs int64) bool {
 	h := n.of.heads
 	newest := h.newest(nowNs)

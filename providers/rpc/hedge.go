@@ -6,8 +6,8 @@ import (
 	policy "farebox/providers/attempt"
 )
 
-// raced is one of two attempts at the same read.
-type raced struct {
+// hedgedAttempt is one of two attempts at the same read.
+type hedgedAttempt struct {
 	a     *attempt
 	u     *Node
 	r     reply
@@ -15,21 +15,20 @@ type raced struct {
 	ended chan struct{}
 }
 
-// good says that nothing better can come: an answer, or nobody who wants one.
-func (c *raced) good() bool {
-	return c.r.kind == answered || c.r.kind == gone
+// good says that the reply is final: an answer, or the client is gone.
+func (h *hedgedAttempt) good() bool {
+	return h.r.kind == answered || h.r.kind == gone
 }
 
-// hedged asks u, and a second node when u takes longer than the network's
-// hedge. The first answer counts and the other attempt is cut; the client pays
-// once. It stands here and not in the loop of package attempt, since both nodes
-// are at work with buffers of their own, of which the answer's stays: only the
-// pooled attempts of this package can be told to stop and be given back. It gives
-// the node whose reply counts, the reply, and the verdict on u.
+// hedged asks u, and a second node when u takes longer than the network's hedge. The first
+// answer counts and the other attempt is cut; the client pays once. It is here and not in
+// the loop of package attempt, since both nodes have buffers of their own, of which the
+// answer's stays: only the pooled attempts of this package can be stopped and released. It
+// gives the node whose reply counts, the reply, and the verdict on u.
 func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	t := &a.j.from
-	done := make(chan *raced, 2)
-	start := func(r *raced) {
+	done := make(chan *hedgedAttempt, 2)
+	start := func(r *hedgedAttempt) {
 		r.ended = make(chan struct{})
 		go func() {
 			defer close(r.ended)
@@ -40,7 +39,7 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 			r.r = r.a.askPaced(t, r.u, a.q, time.Now().UnixNano())
 		}()
 	}
-	first := &raced{a: *a.at, u: u}
+	first := &hedgedAttempt{a: *a.at, u: u}
 	start(first)
 	timer := time.NewTimer(t.Network.Config.HedgeAfter)
 	defer timer.Stop()
@@ -56,7 +55,7 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 		first.check()
 		return u, first.r, u.verdict(first.r)
 	}
-	second := &raced{a: attempts.Get().(*attempt), u: next}
+	second := &hedgedAttempt{a: attempts.Get().(*attempt), u: next}
 	start(second)
 	winner := <-done
 	if !winner.good() {
@@ -80,25 +79,25 @@ func (a *asking) hedged(u *Node) (*Node, reply, policy.Verdict) {
 	return winner.u, winner.r, v
 }
 
-// check goes on with a panic where it is dealt with.
-func (c *raced) check() {
-	if c.panic != nil {
-		panic(c.panic)
+// check repeats a panic of the attempt in the caller's goroutine.
+func (h *hedgedAttempt) check() {
+	if h.panic != nil {
+		panic(h.panic)
 	}
 }
 
-// stop cuts an attempt and waits for its end. The cut is repeated, since the
-// attempt may just be between two sockets.
-func (c *raced) stop() {
+// stop cuts an attempt and waits for its end. The cut is repeated, since the attempt may be
+// between two sockets.
+func (h *hedgedAttempt) stop() {
 	for {
 		select {
-		case <-c.ended:
+		case <-h.ended:
 			return
 		default:
-			c.a.x.Cut()
+			h.a.x.Cut()
 		}
 		select {
-		case <-c.ended:
+		case <-h.ended:
 			return
 		case <-time.After(time.Millisecond):
 		}

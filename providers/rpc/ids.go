@@ -9,8 +9,8 @@ import (
 	"farebox/proxy"
 )
 
-// Each call goes to a node under an id of ours that no other call to any node has, and
-// its answer goes to the client under the client's own. Clients use the same ids, most
+// Each call is sent to a node under an id of ours that no other call to any node has, and
+// its answer is sent to the client under the client's own. Clients use the same ids, most
 // begin with 1: an answer that a node gives twice would pass for the answer to the next
 // call on the connection, which may be another customer's.
 
@@ -39,7 +39,7 @@ func (a *attempt) number(q *question) {
 	}
 }
 
-// callOf finds the call that an answer is for, -1 when it is for none of the question's.
+// callOf finds the call of an answer, -1 when it is not for one of the question's.
 func (a *attempt) callOf(answer int) int {
 	if a.judge.Answers[answer].IDTo == 0 {
 		return -1
@@ -51,7 +51,8 @@ func (a *attempt) callOf(answer int) int {
 	return int(id - a.first)
 }
 
-// nameless says that an answer is an error without an id: its node could not read so far.
+// nameless says that an answer is an error without an id: the node could not read the
+// request's id.
 func (a *attempt) nameless(answer int) bool {
 	n := &a.judge.Answers[answer]
 	return n.Failed() && (n.IDFrom == 0 || n.IDTo != 0 && string(a.judge.ID(answer)) == "null")

@@ -11,7 +11,7 @@ import (
 	"farebox/proxy"
 )
 
-// Verdict is how one call ended, which decides what it costs.
+// Verdict is the outcome of one call, which decides its price.
 type Verdict uint8
 
 // The verdicts.
@@ -22,37 +22,37 @@ const (
 	Succeeded
 	// NodeError is a call that a node answered with an error.
 	NodeError
-	// Left is a call that a node may have run when the client left. It costs
-	// what it would have: leaving early is no way to have work done for nothing.
+	// Left is a call that a node may have run when the client left. It is charged in full:
+	// a disconnect does not make work free.
 	Left
 )
 
-// Job is one admitted request on its way to the nodes and back. It is pooled:
-// Reset before it is used again, and only after a Large answer was relayed.
+// Job is one admitted request and its answer. It is pooled: call Reset before it is used
+// again, and only after a Large answer was relayed.
 type Job struct {
 	Request
 	// Verdicts of the calls, after Run.
 	Verdicts []Verdict
-	Cached   bool   // the answer was kept from another request
+	Cached   bool   // the answer is from the cache
 	Begun    bool   // a node may have run a call that changes the chain
 	Attempts int    // requests sent to nodes, over all calls
 	Node     string // that gave the answer, or the last that was asked
-	// Tee is shown what goes out of a large answer; nil: nobody.
+	// Tee gets the pieces of a large answer as they go out; may be nil.
 	Tee func(piece []byte)
 
 	asking asking // for a single call, or for the whole batch
 	main   *attempt
 	body   []byte // as sent, when it was rebuilt
-	ids    []span // where its ids stand
+	ids    []span // places of its ids
 	out    []byte // the answer, when it was put together
 	// place of each call's answer in that of a batch (match).
 	place  []int
 	lens   lens
 	lookup lookup
 	from   ClientContext
-	// account is who is asked for, among those that a node may be well or not for.
+	// account is the client's account: a node may rest for some accounts only.
 	account    uint64
-	deadlineNs int64 // when the request gives up
+	deadlineNs int64 // the deadline of the request
 }
 
 // Writes says whether some call changes the chain.
@@ -65,7 +65,7 @@ func (j *Job) Writes() bool {
 	return false
 }
 
-// Once says that some call changes the chain and must not be sent twice: it is no signed
+// Once says that some call changes the chain and must not be sent twice: it is not a signed
 // transaction that a chain knows by its hash.
 func (j *Job) Once(f *Family) bool {
 	for i := range j.Calls {
@@ -77,26 +77,26 @@ func (j *Job) Once(f *Family) bool {
 	return false
 }
 
-// ClientContext is what a job needs to know of the request it belongs to.
+// ClientContext is the request that a job belongs to.
 type ClientContext struct {
 	Proxy   *proxy.Proxy
 	Ctx     *fasthttp.RequestCtx
 	Network *Network
 	Account string // whose reads follow its writes
 	Owner   fair.Owner
-	// Alone: what was begun is carried to its end though the client leaves.
+	// Alone: a begun job is finished although the client leaves.
 	Alone bool
 	ID    []byte // sent to nodes as X-Request-ID
 }
 
-// Result is what a job came to: one of Cause, Body, Large and Stream.
+// Result is the outcome of a job: one of Cause, Body, Large and Stream.
 type Result struct {
-	// Cause is why there is no answer at all, None when there is one.
+	// Cause is why there is no answer at all, proxy.None when there is one.
 	Cause      proxy.Cause
 	RetryAfter time.Duration
 	// Body is the answer, valid until Reset.
 	Body []byte
-	// Large is a large answer to a single call, which Relay sends as it comes.
+	// Large is a large answer to a single call, which Relay sends as it arrives.
 	Large bool
 	// Stream is the answer of a batch that is too large for Body; to be closed.
 	Stream *Stream
@@ -126,21 +126,21 @@ func (j *Job) Run(t ClientContext) Result {
 	return r
 }
 
-// accountSeed makes numbers of accounts' names.
+// accountSeed hashes the names of accounts.
 var accountSeed = maphash.MakeSeed()
 
 // left is how long the request may still take.
 func (j *Job) left(nowNs int64) time.Duration { return time.Duration(j.deadlineNs - nowNs) }
 
-// abandonCall notes that nobody waits for call i any more. sent: a node may have begun
-// to work on it.
+// abandonCall notes that the client does not wait for call i any more. sent: a node may
+// have begun to work on it.
 func (j *Job) abandonCall(i int, cause proxy.Cause, sent bool) {
 	if sent && (cause == proxy.ClientGone || cause == proxy.ClientStalled) {
 		j.Verdicts[i] = Left
 	}
 }
 
-// Close ends what a job began and will not finish.
+// Close ends the unfinished exchanges of a job.
 func (j *Job) Close() {
 	if j.main != nil {
 		j.main.x.Close()
@@ -178,7 +178,7 @@ func (j *Job) pinned(nowNs int64) *Node {
 	return nil
 }
 
-// single asks one call, unless its answer is kept. An account that reads from
+// single asks one call, unless its answer is cached. An account that reads from
 // the node that took its transaction asks that node.
 func (j *Job) single(now int64) Result {
 	kept := j.from.Network.cache
@@ -203,8 +203,8 @@ func (j *Job) single(now int64) Result {
 	return r
 }
 
-// held reads a large answer to its end before any of it goes out. Its id comes last, and
-// the connection had answered others before: it may be an answer of theirs once more.
+// held reads a large answer to its end before any of it goes out. Its id is last, and the
+// connection had answered other calls before: it may repeat one of those answers.
 func (j *Job) held() Result {
 	n, parts := j.from.Network, make([]part, 1)
 	defer closeParts(parts)
@@ -219,8 +219,8 @@ func (j *Job) held() Result {
 // heldShare is the part of the memory for a batch's answer that a single one may take.
 const heldShare = 8
 
-// finish is what the node said, under the clients' ids. It is written over what the node
-// said, unless an id is longer than the one that is there.
+// finish is the node's answer, under the client's ids. It is written in place, unless an id
+// is longer than the node's.
 func (j *Job) finish() []byte {
 	a := j.main
 	said, b, own := a.buf, a.buf[:0], true
@@ -248,8 +248,7 @@ func (j *Job) finish() []byte {
 	return b
 }
 
-// asking is one call, or a whole batch, on its way from node to node: the
-// policy.Work of a Job.
+// asking is the attempts of one call, or of a whole batch: the policy.Work of a Job.
 type asking struct {
 	j     *Job
 	at    **attempt // that has the last answer; a hedge may replace it
@@ -261,7 +260,7 @@ type asking struct {
 	asked int   // requests sent to nodes
 	node  *Node // the last that gave an answer
 	last  reply
-	over  bool // whatever other nodes say
+	over  bool // other nodes are not asked any more
 	begun bool // a node may have begun to work on it
 	lacks bool // a node does not serve the method, or not the batch
 	// hash is that of a transaction that can be sent again, perhaps the node that
@@ -271,13 +270,12 @@ type asking struct {
 }
 
 // run asks the nodes that are wanted, one after the other.
-func (a *asking) run(w want, q question, now int64) {
+func (a *asking) run(w nodeNeeds, q question, now int64) {
 	a.q, a.pick = q, a.j.from.Network.pick(w)
 	a.pick.Run(a, a.pick.Fitting(a, now))
 }
 
-// Fits is policy.Work: a node has for its answer what is left of the request's
-// time.
+// Fits is policy.Work: the time limit of a node's answer is the rest of the request's time.
 func (a *asking) Fits(_ *Node, now int64) bool {
 	a.nowNs, a.q.within = now, a.j.left(now)-a.q.kept
 	return a.q.within > 0
@@ -325,7 +323,7 @@ func (a *asking) Try(u *Node) policy.Verdict {
 	return a.then(v)
 }
 
-// note keeps what a node replied. Calls of a batch with a write run one after the other.
+// note stores the reply of a node. Calls of a batch with a write run one after the other.
 func (a *asking) note(u *Node, r reply, class Class) {
 	a.node, a.last, a.begun = u, r, a.begun || r.maybe
 	if class == Write && (r.maybe || r.kind == answered) {
@@ -333,7 +331,7 @@ func (a *asking) note(u *Node, r reply, class Class) {
 	}
 }
 
-// then is a verdict with what follows from it.
+// then completes a verdict with its consequences.
 func (a *asking) then(v policy.Verdict) policy.Verdict {
 	if v.Do = policy.Retry; a.over {
 		v.Do = policy.Fail
@@ -341,15 +339,15 @@ func (a *asking) then(v policy.Verdict) policy.Verdict {
 	return v
 }
 
-// call asks nodes for call i until one answers, and leaves the answer in *at,
-// which may become another attempt. q has the call alone. not is a node that had its
-// turn. Calls of a batch that is split run side by side.
+// call asks nodes for call i until one answers, and leaves the answer in *at, which may
+// become another attempt. q has the call alone. not is a node that was asked before. Calls
+// of a batch that is split run side by side.
 func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now int64) (res Result) {
 	m := j.Calls[i].Method
 	*c = asking{j: j, at: at, i: i}
 	defer func() { res.attempts += c.asked }()
 	q.method, q.wait, q.kept = m, j.from.Network.timeout(m.Class), j.keptToLook(i)
-	c.run(want{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
+	c.run(nodeNeeds{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
 	if !c.over {
 		if by := c.landed(c.perhaps); by != nil {
 			return j.taken(*at, i, by, c.hash)
@@ -372,8 +370,8 @@ func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now in
 	return j.settleCall(*at, i, c.node)
 }
 
-// landed is the node that has the transaction, which first may have taken; nil:
-// none is known to.
+// landed is the node that has the transaction, which first may have taken; nil: no node is
+// known to have it.
 func (a *asking) landed(first *Node) *Node {
 	if a.hash == nil || first == nil {
 		return nil
@@ -382,7 +380,7 @@ func (a *asking) landed(first *Node) *Node {
 	return a.j.landed(first, a.hash)
 }
 
-// settleCall notes how call i ended.
+// settleCall notes the outcome of call i.
 func (j *Job) settleCall(a *attempt, i int, u *Node) Result {
 	if a.judge.Answers[0].Failed() {
 		j.Verdicts[i] = NodeError
@@ -403,7 +401,7 @@ func (j *Job) pin(u *Node) {
 	}
 }
 
-// noAnswer is what is left when no node answered call i.
+// noAnswer is the result if no node answered call i.
 func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool) Result {
 	switch {
 	case last.kind == behind:
@@ -420,7 +418,7 @@ func (j *Job) noAnswer(a *attempt, i int, last reply, lacks bool) Result {
 	return j.unreached(last)
 }
 
-// unreached is what a request came to that no node answered.
+// unreached is the result of a request that no node answered.
 func (j *Job) unreached(last reply) Result {
 	cause := last.cause
 	if cause == proxy.None {

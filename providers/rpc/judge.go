@@ -1,17 +1,17 @@
 package rpc
 
 const (
-	// maxAnswerDepth is how deep an answer may be nested: a call trace has two
+	// maxAnswerDepth bounds the nesting of an answer: a call trace has two
 	// levels for each of the EVM's 1024 calls.
 	maxAnswerDepth = 4096
-	// keptID is how much of an answer's id is kept: more than ids of ours have.
+	// keptID is the stored part of an answer's id: more than ids of ours have.
 	keptID = 2 * idDigits
-	// keptError is how much of an error object is kept to be classified. Nodes
+	// keptError is the part of an error object that is stored to be classified. Nodes
 	// write code and message before the data.
 	keptError = 2 << 10
 )
 
-// Answer is one answer within a node's response, by its place there.
+// Answer is one answer within a node's response, by its offsets there.
 type Answer struct {
 	From, To     int64 // the object, from { to behind }
 	IDFrom, IDTo int64 // the value of its id; IDFrom is 0 without one, IDTo until it has ended
@@ -41,7 +41,7 @@ func (a *Answer) once(seen uint16) bool {
 	return first
 }
 
-// valid says that it has what an answer must have: a result or an error.
+// valid says that it has the required members: a result or an error.
 func (a *Answer) valid() bool {
 	return a.flags&answerComplete != 0 && a.flags&(answerResult|answerNull|answerError) != 0
 }
@@ -49,7 +49,7 @@ func (a *Answer) valid() bool {
 // Judge reads a node's response as it streams, each byte once, in pieces of any
 // size, and finds the answers in it. It checks the envelope by the whole grammar
 // and everything below by brackets, strings and control bytes, so that an answer that
-// breaks off or is garbled is known for what it is. An answer whose members another
+// breaks off or is garbled is detected. An answer whose members another
 // parser may read differently is refused: a name that is written with an escape, or
 // is one of ours in other case. The zero value is ready; Reset makes it so again.
 type Judge struct {
@@ -64,10 +64,10 @@ type Judge struct {
 	bits  [maxAnswerDepth / 64]uint64 // a bit for each open bracket: 1 is {
 	keep  []byte                      // ids and errors
 
-	key    [8]byte // of the member at hand; longer ones are none of ours
+	key    [8]byte // of the current member; longer ones are not ours
 	keyLen int
 	member uint8
-	value  span // of what is kept of the value, in keep
+	value  span // of the stored part of the value, in keep
 }
 
 type judgeState uint8
@@ -122,8 +122,8 @@ func (j *Judge) Complete() bool { return j.state == judgeDone }
 // Broken says that it cannot become one any more.
 func (j *Judge) Broken() bool { return j.state == judgeFailed }
 
-// Known says that it is settled whether the first answer is a result or an
-// error, and for an error which.
+// Known says that the kind of the first answer is decided: a result or a certain
+// error.
 func (j *Judge) Known() bool {
 	if len(j.Answers) == 0 {
 		return false
@@ -135,10 +135,10 @@ func (j *Judge) Known() bool {
 	return a.flags&answerError != 0 && (j.member != errorMember || int(a.err.to-a.err.from) >= keptError)
 }
 
-// ID is the id of an answer, as far as it was kept; valid until Reset.
+// ID is the id of an answer, as far as it was stored; valid until Reset.
 func (j *Judge) ID(i int) []byte { return j.Answers[i].id.of(j.keep) }
 
-// Error is the error of an answer, as far as it was kept; valid until Reset.
+// Error is the error of an answer, as far as it was stored; valid until Reset.
 func (j *Judge) Error(i int) []byte { return j.Answers[i].err.of(j.keep) }
 
 // Write reads the next piece. It reports whether the response may still be good.
@@ -235,8 +235,7 @@ func (j *Judge) begin(c byte, at int64) bool {
 	return true
 }
 
-// maxAnswers bounds what a node can make us keep: extra answers are ignored
-// anyway.
+// maxAnswers bounds the answers stored of a node's response: extra ones are ignored anyway.
 const maxAnswers = 4 * MaxBatch
 
 func (j *Judge) end(at int64) bool {
@@ -269,7 +268,7 @@ func (j *Judge) inKey(p []byte, i int) int {
 	return i
 }
 
-// nameMember finds out which member comes; false: parsers differ in that.
+// nameMember finds out which member follows; false: parsers differ in that.
 func (j *Judge) nameMember() bool {
 	j.member = otherMember
 	if j.keyLen > len(j.key) {
@@ -346,7 +345,7 @@ func (j *Judge) push(c byte) {
 	j.depth++
 }
 
-// note keeps what belongs to an id or an error.
+// note stores the bytes of an id or an error.
 func (j *Judge) note(p []byte) {
 	var most int
 	switch j.member {

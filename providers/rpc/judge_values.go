@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// scalar goes through a number, true, false or null.
+// scalar skips a number, true, false or null.
 func (j *Judge) scalar(p []byte, i int) int {
 	from := i
 	for i < len(p) && scalarByte[p[i]] {
@@ -18,8 +18,8 @@ func (j *Judge) scalar(p []byte, i int) int {
 	return i
 }
 
-// scalarByte are the bytes of numbers and of true, false and null. What they
-// spell is not checked further: nothing is made of them here.
+// scalarByte are the bytes of numbers and of true, false and null. Their order is not
+// checked: the values are not parsed here.
 var scalarByte = func() (t [256]bool) {
 	for _, c := range []byte("+-.0123456789eEtrufalsn") {
 		t[c] = true

@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// learntFor is how long what a node refused is remembered: a method it does not
+// refusalTTL is how long a node's refusal is remembered: a method it does not
 // serve, a batch it does not take.
-const learntFor = 10 * time.Minute
+const refusalTTL = 10 * time.Minute
 
-// learnedRefusal is something a node has told by refusing. What the request of one
-// account brought to light holds for that account; only when another account
-// has met it too does it hold for all, so that nobody can talk a node out of
-// serving others. The zero value is: nothing.
+// learnedRefusal remembers that a node refuses something. A refusal of one account's
+// request holds for that account; it holds for all once another account meets it too, so
+// that no client can end a node's service for others. The zero value is: nothing.
 type learnedRefusal struct {
-	all atomic.Int64 // until when it holds for everybody, Unix ns; 0: it does not
+	all atomic.Int64 // until when it holds for all accounts, Unix ns; 0: it does not
 	one atomic.Pointer[accountEvidence]
 }
 
-// accountEvidence is what one account has met.
+// accountEvidence is the refusal that one account has met.
 type accountEvidence struct {
 	account uint64
 	untilNs int64
@@ -33,12 +32,12 @@ func (l *learnedRefusal) holds(account uint64, nowNs int64) bool {
 	return h != nil && h.account == account && nowNs < h.untilNs
 }
 
-// met notes that a request of an account came upon it.
+// met notes that a request of an account met the refusal.
 func (l *learnedRefusal) met(account uint64, nowNs int64) {
 	h := l.one.Load()
 	if h != nil && nowNs < h.untilNs && h.account != account {
-		l.all.Store(nowNs + int64(learntFor))
+		l.all.Store(nowNs + int64(refusalTTL))
 		return
 	}
-	l.one.Store(&accountEvidence{account, nowNs + int64(learntFor)})
+	l.one.Store(&accountEvidence{account, nowNs + int64(refusalTTL)})
 }

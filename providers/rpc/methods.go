@@ -18,10 +18,10 @@ type Method struct {
 	// however often it is sent, so that it can be sent again safely.
 	Raw bool
 
-	keep keepRule
+	keep cacheRule
 }
 
-// Class says how a method may be treated.
+// Class says how a method may be retried.
 type Class uint8
 
 // The classes.
@@ -31,7 +31,7 @@ const (
 	Write              // changes the chain: runs once, as far as we can help
 )
 
-// Family is the methods of chains that speak alike.
+// Family is the methods of chains with the same interface.
 type Family struct {
 	Name    string
 	Methods []*Method // by Index
@@ -65,7 +65,7 @@ func (f *Family) Match(pattern string) (list []*Method) {
 
 var headMethods = map[string]string{"evm": "eth_blockNumber", "solana": "getSlot", "starknet": "starknet_blockNumber"}
 
-// parseFamilies reads the embedded table. A mistake in it is found by the first test.
+// parseFamilies reads the embedded table. The first test finds mistakes in it.
 func parseFamilies(text string) map[string]*Family {
 	all := map[string]*Family{}
 	var f *Family
@@ -89,7 +89,7 @@ func parseFamilies(text string) map[string]*Family {
 			panic(fmt.Sprintf("jsonrpc: methods.txt has a bad line %q", line))
 		}
 		m := &Method{Name: words[0], Tier: tier, Class: Class(class), Index: len(f.Methods)}
-		m.keep = keepRules[f.Name][m.Name]
+		m.keep = cacheRules[f.Name][m.Name]
 		m.Raw = m.Name == "eth_sendRawTransaction" || f.Name == "solana" && m.Name == "sendTransaction"
 		f.Methods = append(f.Methods, m)
 		f.byName[m.Name] = m
@@ -138,7 +138,7 @@ var (
 		"eth_submitHashrate", "eth_sendTransaction", "eth_signTransaction", "eth_coinbase", "personal_sign"}
 )
 
-// Credits is what the request costs when every call succeeds: the base credits
+// Credits is the price of the request if every call succeeds: the base credits
 // of the network times the tier of each method.
 func (r *Request) Credits(base int64) (sum int64) {
 	for i := range r.Calls {

@@ -8,7 +8,7 @@ import (
 )
 
 // WriteMetrics writes the state of every node in the Prometheus text format.
-// Labels are the operator's own names. Package routes adds what each series counts.
+// Labels are the operator's own names. Package routes adds the help text of each series.
 func (ne *Networks) WriteMetrics(w io.Writer, nowNs int64) {
 	if len(ne.Sorted) == 0 {
 		return

@@ -18,8 +18,8 @@ import (
 	"farebox/proxy"
 )
 
-// Network is one chain with the nodes that serve it. Immutable but for what is
-// learnt of the nodes.
+// Network is one chain with the nodes that serve it. Immutable but for the notes about the
+// nodes.
 type Network struct {
 	Name   string
 	Family *Family
@@ -54,8 +54,8 @@ type Node struct {
 	ca      [sha256.Size]byte
 }
 
-// notes are what was found out about a node. They outlive a change of the config
-// that leaves the node as it is.
+// notes are the learned facts about a node. They outlive a change of the config that leaves
+// the node as it is.
 type notes struct {
 	lacks   []learnedRefusal // by method: the node does not serve it
 	single  learnedRefusal   // it takes no batches
@@ -75,9 +75,8 @@ type Networks struct {
 	room   *room
 }
 
-// NewNetworks builds the networks of a checked config. Connections, healths and
-// what was learnt are taken over from prev (nil if absent) where a node's
-// settings did not change.
+// NewNetworks builds the networks of a checked config. Connections, healths and notes are
+// taken over from prev (nil if absent) where a node's settings did not change.
 func NewNetworks(cfg *config.Config, prev *Networks) (*Networks, error) {
 	all := &Networks{byName: map[string]*Network{}, room: newRoom(int64(cfg.RPC.BatchMemory),
 		int64(cfg.RPC.BatchAnswer), spoolDir(cfg))}
@@ -132,12 +131,12 @@ func (n *Networks) Find(name string) *Network {
 	return n.byName[name]
 }
 
-// WatchSpool has f told why a large answer of a batch could not be held, at most
-// every few seconds. It is for before the first request. f must not block.
+// WatchSpool calls f with the error when a large answer of a batch cannot be held, at most
+// every few seconds. Call it before the first request. f must not block.
 func (n *Networks) WatchSpool(f func(error)) { n.room.tell = f }
 
-// WatchChains has f told of nodes that are on another chain than their network.
-// It is for before the first request. f must not block.
+// WatchChains calls f for nodes that are on another chain than their network. Call it
+// before the first request. f must not block.
 func (ne *Networks) WatchChains(f func(ChainChange)) {
 	for _, n := range ne.Sorted {
 		if n.chains != nil {
@@ -153,8 +152,8 @@ func (ne *Networks) CheckChains(p *proxy.Proxy) {
 	}
 }
 
-// Watch has f told of every change of a node's health from here on, in place of
-// the one called before. f must not block.
+// Watch calls f for every change of a node's health from here on, in place of an earlier f.
+// f must not block.
 func (ne *Networks) Watch(f func(network, node string, change health.Change)) {
 	for _, n := range ne.Sorted {
 		for _, u := range n.Nodes {
@@ -168,8 +167,8 @@ func (ne *Networks) Watch(f func(network, node string, change health.Change)) {
 	}
 }
 
-// Close closes the connections of nodes, and the caches, that next (nil:
-// nobody) does not use any more.
+// Close closes the connections of nodes, and the caches, that next (may be nil) does not
+// use any more.
 func (ne *Networks) Close(next *Networks) {
 	kept, caches := map[*proxy.Endpoint]bool{}, map[*cache]bool{}
 	if next != nil {
@@ -246,8 +245,7 @@ func (n *Network) node(name string) *Node {
 	return nil
 }
 
-// splitURL separates what names the server from the path and query, in which
-// services have their keys.
+// splitURL separates the server from the path and query, in which services have their keys.
 func splitURL(text string) (base, path string, err error) {
 	if strings.HasPrefix(text, "unix:") {
 		return text, "/", nil

@@ -33,7 +33,7 @@ func (p *paced) run(d time.Duration) (asked []int) {
 	}
 	var open []answer
 	asked = make([]int, len(p.n.Nodes))
-	w := want{method: p.n.Family.Find([]byte("eth_call"))}
+	w := nodeNeeds{method: p.n.Family.Find([]byte("eth_call"))}
 	for end := p.now + int64(d); p.now < end; p.now += int64(10 * time.Millisecond) {
 		for i := 0; i < len(open); i++ {
 			if a := open[i]; a.at <= p.now {

@@ -28,7 +28,7 @@ func network(weights ...int) *Network {
 func TestPick(t *testing.T) {
 	const now = int64(1_000_000 * time.Second)
 	n := network(1, 3, 1)
-	w := want{method: n.Family.Find([]byte("eth_call"))}
+	w := nodeNeeds{method: n.Family.Find([]byte("eth_call"))}
 	order := func() (list []*Node) {
 		p := n.pick(w)
 		for u := p.Next(now); u != nil; u = p.Next(now) {
@@ -90,9 +90,9 @@ func TestPickRemembersRefusals(t *testing.T) {
 	now := int64(1_000_000 * time.Second)
 	n := network(1, 1)
 	call := n.Family.Find([]byte("eth_call"))
-	n.Nodes[0].lacks[call.Index].all.Store(now + int64(learntFor))
-	n.Nodes[1].single.all.Store(now + int64(learntFor))
-	asked := func(w want) string {
+	n.Nodes[0].lacks[call.Index].all.Store(now + int64(refusalTTL))
+	n.Nodes[1].single.all.Store(now + int64(refusalTTL))
+	asked := func(w nodeNeeds) string {
 		p := n.pick(w)
 		names := ""
 		for u := p.Next(now); u != nil; u = p.Next(now) {
@@ -101,21 +101,21 @@ func TestPickRemembersRefusals(t *testing.T) {
 		}
 		return names
 	}
-	if got := asked(want{method: call}); got != "1" {
+	if got := asked(nodeNeeds{method: call}); got != "1" {
 		t.Errorf("eth_call is asked of %q", got)
 	}
 	var r Request
 	if r.Scan([]byte(`[{"method":"eth_chainId"},{"method":"eth_chainId"}]`)) != nil || r.Resolve(n.Family) != nil {
 		t.Fatal("the batch is refused")
 	}
-	if got := asked(want{request: &r, batch: 2}); got != "0" {
+	if got := asked(nodeNeeds{request: &r, batch: 2}); got != "0" {
 		t.Errorf("a batch is given to %q", got)
 	}
-	if got := asked(want{request: &r, batch: 11}); got != "" {
+	if got := asked(nodeNeeds{request: &r, batch: 11}); got != "" {
 		t.Errorf("a batch above max_batch is given to %q", got)
 	}
-	now += int64(learntFor)
-	if got := asked(want{method: call}); len(got) != 2 {
+	now += int64(refusalTTL)
+	if got := asked(nodeNeeds{method: call}); len(got) != 2 {
 		t.Errorf("after a while eth_call is asked of %q", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestPickRemembersRefusals(t *testing.T) {
 func TestPinnedNodeThatHadItsTurnIsNotAskedAgain(t *testing.T) {
 	n := network(1, 1)
 	for range 50 {
-		p := n.pick(want{method: n.Family.Find([]byte("eth_call")), pinned: n.Nodes[0], not: n.Nodes[0]})
+		p := n.pick(nodeNeeds{method: n.Family.Find([]byte("eth_call")), pinned: n.Nodes[0], not: n.Nodes[0]})
 		if u := p.Next(1); u != n.Nodes[1] || p.Next(1) != nil {
 			t.Fatalf("%v is asked", u)
 		}
@@ -140,7 +140,7 @@ func TestWhatOneAccountMetAtALoneNodeKeepsNobodyElseOut(t *testing.T) {
 	call := n.Family.Find([]byte("eth_call"))
 	n.Nodes[0].Breaker.FailedFor(1, now, time.Minute)
 	asks := func(account uint64) bool {
-		p := n.pick(want{method: call, account: account})
+		p := n.pick(nodeNeeds{method: call, account: account})
 		return p.Next(now) != nil
 	}
 	if !asks(2) || !asks(3) || !asks(2) {

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// pins remember which node took an account's last transaction, so that the
+// pins record the node that took an account's last transaction, so that the
 // account's reads see it: other nodes may learn of it seconds later.
 type pins struct {
-	some atomic.Bool // there may be one; mostly there is not
+	some atomic.Bool // there may be a pin; mostly there is not
 	mu   sync.Mutex
 	m    map[string]pin
 }
@@ -18,7 +18,7 @@ type pin struct {
 	untilNs int64
 }
 
-// maxPins bounds the memory; beyond it those that ran out are dropped, and then any.
+// maxPins bounds the memory; beyond it expired pins are dropped, and then any.
 const maxPins = 100_000
 
 func newPins() *pins { return &pins{m: map[string]pin{}} }
@@ -43,7 +43,7 @@ func (p *pins) set(account, node string, untilNs, nowNs int64) {
 	p.some.Store(true)
 }
 
-// get is the node an account is pinned to; empty: none.
+// get is the node that an account is pinned to; may be empty.
 func (p *pins) get(account string, nowNs int64) string {
 	if !p.some.Load() {
 		return ""

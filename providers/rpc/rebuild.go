@@ -1,7 +1,7 @@
 package rpc
 
-// add appends a call with exactly the members that every node reads alike. params may
-// be empty. The id is put in when the question is sent.
+// add appends a call with exactly the members that every node reads alike. params may be
+// empty. The id is set when the request is sent.
 func (q *question) add(method, params []byte) {
 	b := append(q.body, `{"jsonrpc":"2.0","id":`...)
 	at := int32(len(b))
@@ -16,15 +16,15 @@ func (q *question) add(method, params []byte) {
 	q.body = append(b, '}')
 }
 
-// ownQuestion is a question of the gateway's own.
+// ownQuestion is a call of the gateway's own.
 func ownQuestion(m *Method, method, params string) question {
 	q := question{method: m}
 	q.add([]byte(method), []byte(params))
 	return q
 }
 
-// outgoing is the request as it goes to nodes: its body, or its calls rebuilt in b
-// without all that nodes may read in two ways.
+// outgoing is the request to nodes: its body, or its calls rebuilt in b without ambiguous
+// parts.
 func (r *Request) outgoing(b []byte, ids []span) question {
 	q := question{body: b, ids: ids}
 	if r.Untouched {
@@ -49,7 +49,7 @@ func (r *Request) outgoing(b []byte, ids []span) question {
 	return q
 }
 
-// question is what goes to the nodes for all calls together. Its memory is the job's.
+// question is the request to the nodes for all calls together. Its memory is the job's.
 func (j *Job) question() question {
 	q := j.outgoing(j.body[:0], j.ids[:0])
 	if !j.Untouched {

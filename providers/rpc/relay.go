@@ -6,10 +6,9 @@ import (
 	"farebox/proxy"
 )
 
-// Charge is what the calls cost in credits as they ended: the full price of
-// those that succeeded
-// or may have when the client left, failed for those that a node answered with an error,
-// nothing for the others.
+// Charge is the price of the calls in credits, by their outcomes: the full price of those
+// that succeeded or may have when the client left, failed for those that a node answered
+// with an error, nothing for the others.
 func (j *Job) Charge(base, failed int64) (sum int64) {
 	for i, v := range j.Verdicts {
 		switch v {
@@ -22,16 +21,16 @@ func (j *Job) Charge(base, failed int64) (sum int64) {
 	return sum
 }
 
-// Relay makes the large answer of Run ctx's response body. It is judged while
-// it goes out: end is called, exactly once and before the client's last byte,
-// whether it was whole and good; else the client's body is cut off so that it
-// cannot be taken for complete. done is called when all is over; it may Reset.
+// Relay makes the large answer of Run ctx's response body. It is judged while it is sent:
+// end is called, exactly once and before the client's last byte, whether it was whole and
+// good; else the client's body is cut off so that it cannot be taken for complete. done is
+// called when all is over; it may Reset.
 func (j *Job) Relay(ctx *fasthttp.RequestCtx, end func(cause proxy.Cause, whole bool), done func(proxy.Outcome)) {
 	l := &j.lens
 	*l = lens{job: j, id: j.ID(0), end: end, buf: l.buf[:0]}
-	// What was read ahead has been judged; it is judged again as it passes.
+	// The bytes read ahead have been judged; they are judged again as they pass.
 	j.main.judge.Reset()
-	j.main.x.Unbound() // from here on it takes as long as the client does
+	j.main.x.Unbound() // from here on it lasts as long as the client reads
 	j.main.x.Relay(ctx, l, done)
 }
 
@@ -41,8 +40,8 @@ type lens struct {
 	id  []byte
 	end func(cause proxy.Cause, whole bool)
 	buf []byte
-	at  int64 // of the answer, passed so far
-	put bool  // the client's id went out
+	at  int64 // offset in the answer, passed so far
+	put bool  // the client's id was sent
 }
 
 // Pass is proxy.Lens.
@@ -73,7 +72,7 @@ func (l *lens) pass(p []byte) (out []byte, stop bool) {
 		if a.flags&answerComplete == 0 || a.To <= from {
 			return p, false
 		}
-		// It ended without one: here is its brace.
+		// It ended without an id: here is its brace.
 		l.put = true
 		brace := int(a.To - 1 - from)
 		l.buf = append(l.buf[:0], p[:brace]...)
@@ -95,8 +94,8 @@ func (l *lens) pass(p []byte) (out []byte, stop bool) {
 	return l.buf, false
 }
 
-// End is proxy.Lens. An answer that turns out to be an error, or the answer to
-// something else, when its result has passed already is as good as broken off.
+// End is proxy.Lens. An answer counts as broken off if it proves to be an error, or for
+// another call, after its result has passed.
 func (l *lens) End(cause proxy.Cause) (out []byte, clean bool) {
 	a := l.job.main
 	whole := cause == proxy.None && a.judge.Complete() && !a.judge.Answers[0].Failed()

@@ -7,22 +7,22 @@ import (
 	"farebox/config/fair"
 )
 
-// A signed transaction has the same hash however often it is sent, and a chain
-// takes it once. So it may be sent again when a node did not answer, and nodes
-// that say they have it already have done what was asked.
+// A signed transaction has the same hash however often it is sent, and a chain takes it
+// once. So it may be sent again when a node did not answer, and an error that a node has it
+// already counts as success.
 
 const (
 	// lookWait is how long a node may take to say whether it has a transaction.
 	lookWait = 5 * time.Second
-	// lookNodes is how many are asked for it.
+	// lookNodes is how many nodes are asked for it.
 	lookNodes = 2
-	// lookShare of the time that a request may take in all, and at most lookWait,
-	// is kept for that question: whoever sent a transaction that no node confirmed
-	// needs its answer most.
+	// lookShare of the time that a request may take in all, and at most lookWait, is kept
+	// for that question: clients need its answer most for a transaction that no node
+	// confirmed.
 	lookShare = 4
 )
 
-// keptToLook is the time that sending call i leaves for looking where it is.
+// keptToLook is the time that is reserved, when call i is sent, for the search.
 func (j *Job) keptToLook(i int) time.Duration {
 	if !j.Calls[i].Method.Raw {
 		return 0
@@ -32,8 +32,8 @@ func (j *Job) keptToLook(i int) time.Duration {
 
 var lookMethods = map[string]string{"evm": "eth_getTransactionByHash", "solana": "getTransaction"}
 
-// taken makes the answer of a transaction that a node has already: what it
-// would have answered the first time.
+// taken makes the answer of a transaction that a node has already: the answer that it would
+// have given the first time.
 func (j *Job) taken(a *attempt, i int, u *Node, hash []byte) Result {
 	a.x.Close()
 	a.large = false
@@ -48,7 +48,7 @@ func (j *Job) taken(a *attempt, i int, u *Node, hash []byte) Result {
 type sent struct {
 	call  int
 	hash  []byte
-	there bool // it is where it should be
+	there bool // the chain has it
 }
 
 // sentHash is the hash of call i of a batch, nil when it is not a transaction that
@@ -60,9 +60,8 @@ func (j *Job) sentHash(i int) []byte {
 	return transactionHash(j.from.Network.Family, j.Params(i))
 }
 
-// lookUp asks, side by side, for the transactions of a batch that are not known
-// to be where they should be. One after the other, a hundred of them would take
-// a hundred times as long.
+// lookUp asks, side by side, for the transactions of a batch that the chain may not have.
+// One after the other, a hundred of them would take a hundred times as long.
 func (j *Job) lookUp(list []sent, u *Node) {
 	var open []int
 	for i := range list {
@@ -81,7 +80,7 @@ func (j *Job) lookUp(list []sent, u *Node) {
 }
 
 // landed asks nodes whether they have a transaction. It asks lookNodes, the
-// one that may have taken it first, in what is left of the request's time.
+// one that may have taken it first, in the rest of the request's time.
 func (j *Job) landed(first *Node, hash []byte) *Node {
 	t := &j.from
 	f := t.Network.Family
@@ -91,12 +90,12 @@ func (j *Job) landed(first *Node, hash []byte) *Node {
 	}
 	look := attempts.Get().(*attempt)
 	defer look.release()
-	pick := t.Network.pick(want{method: m, account: j.account, pinned: first})
+	pick := t.Network.pick(nodeNeeds{method: m, account: j.account, pinned: first})
 	q := ownQuestion(m, m.Name, "["+string(hash)+"]")
 	q.wait = lookWait
 	for turn := range lookNodes {
 		now := time.Now().UnixNano()
-		// A node that drips leaves the other as much.
+		// A slow node must leave as much time to the other.
 		if q.within = min(lookWait, j.left(now)/time.Duration(lookNodes-turn)); q.within <= 0 {
 			break
 		}

@@ -15,19 +15,19 @@ import (
 	"farebox/config/fair"
 )
 
-// room is what all spools together may take, so that many large batches at once
-// fill neither the memory nor the disk. Customers share it.
+// room bounds the memory and the disk of all spools together, so that many large batches at
+// once fill neither the memory nor the disk. Customers share it.
 type room struct {
 	memory, disk *fair.Space
 
-	dir      string      // of what goes to the disk
-	tell     func(error) // why something could not be held; nil: nobody
+	dir      string      // folder of answers on disk
+	tell     func(error) // called with the error when an answer cannot be held; may be nil
 	toldNs   atomic.Int64
 	failures *atomic.Int64
 }
 
-// roomFor is how many times the limits of one batch all batches may take. An eighth
-// stays free of one customer, so that the largest answer of another one fits.
+// roomFor is the limit of all batches, in limits of one batch. One customer gets seven
+// eighths at most, so that the largest answer of another one fits.
 const roomFor = 8
 
 func newRoom(memory, disk int64, dir string) *room {
@@ -39,10 +39,10 @@ var errNoRoom = errors.New(
 	"large answers to batches that are on their way take more than they may together; raise rpc.batch_answer, or " +
 		"lower what clients may ask at once")
 
-// tellEvery keeps clients from filling the log with what they do to the disk.
+// tellEvery keeps clients from filling the log with errors of the disk.
 const tellEvery = 10 * time.Second
 
-// failed counts an answer that could not be held, and tells why, now and then.
+// failed counts an answer that could not be held, and reports the error now and then.
 func (r *room) failed(err error) {
 	r.failures.Add(1)
 	now := time.Now().UnixNano()
@@ -51,13 +51,13 @@ func (r *room) failed(err error) {
 	}
 }
 
-// spoolDir is where large answers of batches are held: in the directory of the
+// spoolDir is the folder for large answers of batches: in the directory of the
 // store, which this process is known to be able to write to. The system's
 // directory for temporary files need not exist.
 func spoolDir(cfg *config.Config) string { return filepath.Join(cfg.LedgerDir(), "rpc-answers") }
 
-// EmptySpool makes the folder for large answers of batches, and removes what a
-// process that was killed left in it. It is for the start, before any request.
+// EmptySpool makes the folder for large answers of batches, and removes files that a killed
+// process left in it. It is for the start, before any request.
 func EmptySpool(cfg *config.Config) error {
 	dir := spoolDir(cfg)
 	if err := os.RemoveAll(dir); err != nil {
@@ -69,7 +69,7 @@ func EmptySpool(cfg *config.Config) error {
 	return nil
 }
 
-// newFile is a new file of the folder that has no name any more. A folder that
+// newFile is a new file in the folder, already unlinked. A folder that
 // was removed meanwhile is made again.
 func (r *room) newFile() (*os.File, error) {
 	f, err := os.CreateTemp(r.dir, "answer-*")
@@ -88,8 +88,8 @@ func (r *room) newFile() (*os.File, error) {
 	return f, nil
 }
 
-// spool holds an answer that must be known whole before any of it goes out: its
-// beginning in memory, the rest in a file that has no name any more.
+// spool holds an answer that must be complete before any of it is sent: its
+// beginning in memory, the rest in an unlinked file.
 type spool struct {
 	mem   []byte
 	most  int   // of mem
@@ -100,7 +100,7 @@ type spool struct {
 	size  int64
 }
 
-// write appends p. Why it cannot is told to the operator, too.
+// write appends p. Errors are also reported to the operator.
 func (s *spool) write(p []byte) error {
 	err := s.append(p)
 	if err != nil && s.room != nil {
@@ -160,8 +160,8 @@ func (s *spool) readAt(p []byte, at int64) (int, error) {
 	return 0, err
 }
 
-// piece is a part of an answer that is put together: text of ours, or a range
-// of what a node said.
+// piece is a part of an answer that is put together: text of ours, or a range of a node's
+// answer.
 type piece struct {
 	text     []byte
 	spool    *spool
@@ -175,7 +175,7 @@ func (p *piece) size() int64 {
 	return p.to - p.from
 }
 
-// pieces are an answer on its way out of several spools.
+// pieces are an answer made of parts of several spools.
 type pieces []piece
 
 func (pi pieces) size() (n int64) {
@@ -225,17 +225,17 @@ type Stream struct {
 	list   pieces
 	spools []*spool
 	client net.Conn
-	due    time.Time // when the client must have taken what was read
+	due    time.Time // the client's deadline for the bytes read so far
 }
 
-// A client that takes nothing of a Stream for streamPause, or less than minStreamRate bytes
+// A client that reads nothing of a Stream for streamPause, or less than minStreamRate bytes
 // a second on average, is cut: it holds space that others need.
 const (
 	streamPause   = 10 * time.Second
 	minStreamRate = 32 << 10
 )
 
-// Read is io.Reader. Each read gives the client time to take what it brings.
+// Read is io.Reader. Each read gives the client time to take its bytes.
 func (s *Stream) Read(p []byte) (int, error) {
 	n, err := s.next(p)
 	if s.client == nil || n == 0 {

@@ -34,7 +34,7 @@ func transactionHash(f *Family, params []byte) []byte {
 	return []byte(`"0x` + hex.EncodeToString(h.Sum(nil)) + `"`)
 }
 
-// blobPayload is the part of a blob transaction (EIP-4844) that its hash is of,
+// blobPayload is the part of a blob transaction (EIP-4844) that is hashed,
 // when raw is in the form that carries the blobs beside it: 3, [[payload],
 // blobs, …].
 func blobPayload(raw []byte) []byte {
@@ -93,7 +93,7 @@ func solanaSignature(text, encoding string) []byte {
 
 const base58Digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// maxBase58 is more than a transaction has, whose packet is at most 1232 bytes.
+// maxBase58 is more than a transaction has: a packet is at most 1232 bytes.
 const maxBase58 = 2048
 
 var base = big.NewInt(58)

@@ -13,32 +13,32 @@ import (
 	"farebox/proxy"
 )
 
-// witnessWait is how long a node may take for one answer to a question of our own.
+// witnessWait bounds the answer of a node to a call of our own.
 const witnessWait = 5 * time.Second
 
-// CallError is an error that a node answered with.
+// CallError is an error in a node's answer.
 type CallError struct {
 	Code    int64
-	Message string // as the node has it, clipped
+	Message string // as in the answer, clipped
 }
 
 func (e *CallError) Error() string {
 	return "it answers with error " + strconv.FormatInt(e.Code, 10) + ": " + strconv.Quote(e.Message)
 }
 
-// clippedMessage bounds what is kept of a node's words.
+// clippedMessage bounds the stored part of a node's error message.
 const clippedMessage = 200
 
-// Errors of a node that gave no answer.
+// Errors of a node without an answer.
 var (
 	errMute   = errors.New("it gave no usable answer")
 	errLong   = errors.New("its answer is too long")
 	errDenied = errors.New("it does not serve the method (without)")
 )
 
-// Witnesses are the nodes that may be believed about the chain, in the order in which
-// they are to be asked: those first that answer at the moment. One that is on another
-// chain is none of them.
+// Witnesses are the nodes that are trusted about the chain, in the order in which they are
+// to be asked: those first that answer at the moment. Nodes on another chain are not among
+// them.
 func (n *Network) Witnesses() []*Node {
 	now := time.Now().UnixNano()
 	list := make([]*Node, 0, len(n.Nodes))
@@ -53,9 +53,9 @@ func (n *Network) Witnesses() []*Node {
 	return list
 }
 
-// Call asks this node, and no other, for one call, and gives the result as it stands
-// in the answer, which may have at most so many bytes. params are a JSON array. The
-// node's health and pace are not told: what we ask is not what customers ask.
+// Call asks this node, and no other, for one call, and gives the result as it is in the
+// answer, which may have at most so many bytes. params are a JSON array. The call does not
+// count for the node's health and pace: our calls differ from those of customers.
 func (n *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, most int) (result []byte, err error) {
 	if m := n.of.Family.Find([]byte(method)); m != nil && n.denied[m.Index] {
 		return nil, errDenied
@@ -70,7 +70,7 @@ func (n *Node) Call(ctx context.Context, p *proxy.Proxy, method, params string, 
 	a := attempts.Get().(*attempt)
 	defer a.release()
 	defer func() {
-		if why := recover(); why != nil { // what it said broke us
+		if why := recover(); why != nil { // its answer made our code panic
 			result, err = nil, errMute
 		}
 	}()

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxURL is the longest address that is looked at.
+// maxURL is the longest accepted address.
 const maxURL = 8 << 10
 
 // Site is a host, with all below it, that is never asked.
 type Site struct {
 	Host string
-	// Text is what a client reads; empty: that the site wants a sign-in.
+	// Text is the message to a client; empty: that the site wants a sign-in.
 	Text string
 }
 
-// blockedSites show next to nothing without a sign-in, and say so: asking
-// them costs time and gives a page about cookies.
+// blockedSites show next to nothing without a sign-in: a request costs time and gives a
+// page about cookies.
 var blockedSites = []Site{
 	{"x.com", "X does not let posts be read without signing in. For X, ask a model with X search instead."},
 	{"twitter.com", "X does not let posts be read without signing in. For X, ask a model with X search instead."},
@@ -38,8 +38,8 @@ var blockedSites = []Site{
 // BlockedSites are those of Options.Blocked when it is nil.
 func BlockedSites() []Site { return slices.Clone(blockedSites) }
 
-// Refuse says of hosts whether sites block them, for what loads parts of pages by
-// itself; nil: BlockedSites.
+// Refuse is a check of hosts against blocked sites, for browsers that load parts of pages;
+// nil: BlockedSites.
 func Refuse(sites []Site) func(host string) error {
 	r := newRules(&Options{Blocked: sites})
 	return func(host string) error {
@@ -51,7 +51,7 @@ func Refuse(sites []Site) func(host string) error {
 	}
 }
 
-// rules are what an address must keep to.
+// rules are the ports and sites that an address may name.
 type rules struct {
 	ports   []uint16
 	blocked map[string]Site
@@ -74,7 +74,7 @@ func newRules(o *Options) *rules {
 	return r
 }
 
-// address reads a client's URL into the form that is asked, compared and kept:
+// address reads a client's URL into the form that is fetched, compared and cached:
 // the host in ASCII and small letters, without the usual port and fragment.
 func (r *rules) address(raw string) (*url.URL, error) {
 	raw = strings.TrimSpace(raw)
@@ -122,8 +122,8 @@ func (r *rules) normal(u *url.URL) (*url.URL, error) {
 	return u, nil
 }
 
-// port says that a host may be asked at a port. Which address a name has is not
-// known here; the dialer looks again.
+// port says that a host may be asked at a port. The address of a name is not known here;
+// the dialer checks it.
 func (r *rules) port(host, port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
@@ -150,8 +150,8 @@ func (r *rules) site(host string) error {
 	return nil
 }
 
-// asciiHost is a host as it is dialled: what looks like another host to a list
-// ("ｘ.com", "X.COM.") is the same to a resolver.
+// asciiHost is a host as it is dialled: hosts that look different to a list ("ｘ.com",
+// "X.COM.") are the same to a resolver.
 func asciiHost(host string) (string, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -162,7 +162,7 @@ func asciiHost(host string) (string, error) {
 		ascii = ascii && host[i] < 0x80
 	}
 	if ascii {
-		return host, nil // underscores and the like exist, whatever the standard says
+		return host, nil // underscores and the like exist, although the standard forbids them
 	}
 	out, err := idna.Lookup.ToASCII(host)
 	return strings.TrimSuffix(out, "."), err

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// challenge is how one kind of wall is told from a page.
+// challenge distinguishes one kind of wall from a page.
 type challenge struct {
 	name string
-	// statuses are those it comes with; none: any.
+	// statuses are those of its answers; empty: any.
 	statuses []int
 	// header has to be there, with value in it where one is given.
 	header, value string
-	// marks: one of them is in the page, whose letters' case is not told.
+	// marks: one of them is in the page, in any case.
 	marks []string
 }
 
 // denials are the statuses of walls.
 var denials = []int{401, 403, 405, 406, 407, 429, 451, 503}
 
-// challenges, the surer ones first. Marks come from the walls' own scripts and
-// forms, so that a page that tells of one is not taken for it.
+// challenges, the surer ones first. Marks are from the walls' own scripts and forms, so
+// that a page about one is not taken for it.
 var challenges = []challenge{
 	{name: "a challenge of Cloudflare", header: "Cf-Mitigated", value: "challenge"},
 	{name: "a challenge of Vercel", header: "X-Vercel-Mitigated", value: "challenge"},
@@ -54,11 +54,11 @@ var challenges = []challenge{
 		"id=\"captcha-form\"", "smartcaptcha.yandexcloud.net", "class=\"frc-captcha\""}},
 }
 
-// challengeHead is how much of a page is looked at: walls are small.
+// challengeHead is the part of a page that is searched: walls are small.
 const challengeHead = 64 << 10
 
-// challengeIn finds what precedes a page. Of pages with status 200 only those
-// with next to no text are shown to it.
+// challengeIn finds the wall in an answer. Of pages with status 200 only those with next to
+// no text are checked.
 func challengeIn(status int, header http.Header, body []byte) *challenge {
 	low := bytes.ToLower(body[:min(len(body), challengeHead)])
 	for i := range challenges {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Reason is why there is no page.
+// Reason is the reason that there is no page.
 type Reason uint8
 
 // The reasons, each with a text for the client (Error.Text).
@@ -13,39 +13,39 @@ const (
 	BadURL       Reason = iota // not an absolute http or https URL, with credentials, or at another port
 	Blocked                    // a site that is never asked
 	Forbidden                  // an address that is not on the public internet
-	Robots                     // the site's robots.txt says no
+	Robots                     // the site's robots.txt forbids it
 	Unsupported                // neither a page, nor text, nor a document that can be read
 	TooLarge                   //
 	Refused                    // the site answered 401, 403, 407, 429, 451 or 503
-	Challenge                  // the site wants to know first that we are human
+	Challenge                  // the site wants a proof that we are human
 	Status                     // the site answered another status that is not a page
 	Unreachable                // no such name, no connection, or it broke off
 	Redirects                  // too many
 	TooSlow                    //
 	NoText                     // a page without text
 	NeedsBrowser               // a page without text before its scripts have run, and there is no Renderer
-	Busy                       // too much goes on here
+	Busy                       // there are too many requests
 	Failed                     // a failure of ours
 )
 
-// Fault is who can mend it.
+// Fault is the party that can fix an error.
 type Fault uint8
 
-// The faults: a client's answers 400, a site's 500 and ours 503; none costs.
+// The faults: a client's answers 400, a site's 500 and ours 503; all are free.
 const (
 	OfClient Fault = iota
 	OfSite
 	OfUs
 )
 
-// Error is a page that could not be had.
+// Error is a failure to read a page.
 type Error struct {
 	Reason Reason
 	// Status is the site's, where it answered one.
 	Status int
-	// Name is what is in the way: the site that is blocked, or who challenges.
+	// Name is the obstacle: the blocked site, or the service that challenges.
 	Name string
-	// RetryAfter is what the site asked for.
+	// RetryAfter is the wait that the site asked for.
 	RetryAfter time.Duration
 	text       string // replaces the reason's
 	cause      error  // of Failed; for logs, never for clients
@@ -74,7 +74,7 @@ var texts = [...]string{
 // Error is Text.
 func (e *Error) Error() string { return e.Text() }
 
-// Text says to a client what is wrong.
+// Text is the message to a client.
 func (e *Error) Text() string {
 	switch {
 	case e.text != "":
@@ -87,10 +87,10 @@ func (e *Error) Text() string {
 	return texts[e.Reason]
 }
 
-// Unwrap is what failed here.
+// Unwrap is the cause on our side.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Fault says whose it is.
+// Fault is the party at fault.
 func (e *Error) Fault() Fault {
 	switch {
 	case e.Reason <= TooLarge:

@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// maxTags is how many tags a page may have to get a tree. Of 983 pages of all
+	// maxTags bounds the tags of a page that is parsed into a tree. Of 983 pages of all
 	// kinds none has 20,000.
 	maxTags = 200_000
-	// fewChars of main content are believed only when the page has few others.
+	// fewChars of main content are trusted only if the rest of the page is short.
 	fewChars = 140
 )
 
 var errTooMany = errors.New("too many elements for a tree")
 
-// extract is the main content of a page as Markdown. Its time is not bounded but
-// by the jail.
+// extract is the main content of a page as Markdown. Only the jail bounds its time.
 func extract(page []byte, at *url.URL) (found, error) {
 	if bytes.Count(page, []byte("<")) > maxTags {
 		return found{}, errTooMany
@@ -42,7 +41,7 @@ func extract(page []byte, at *url.URL) (found, error) {
 	next, always := refresh(doc, base)
 	var main *html.Node
 	p := readability.NewParser()
-	p.KeepClasses = true // they tell the language of code
+	p.KeepClasses = true // they name the language of code
 	p.DisableJSONLD = true
 	if article, err := p.ParseAndMutate(doc, at); err == nil {
 		main = article.Node
@@ -70,7 +69,7 @@ func titled(markdown, title string) string {
 	return "# " + title + "\n\n" + markdown
 }
 
-// wholePage is all of a page but its frame, for what is not an article.
+// wholePage is all of a page but its frame, for pages that are not articles.
 func wholePage(page []byte, at *url.URL) (found, error) {
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -134,12 +133,12 @@ func visible(md []byte) (n int) {
 	return n
 }
 
-// linkRoom is by how much links may make a page longer when their addresses
-// become whole: a thousand short links to a long base would multiply it.
+// linkRoom bounds the growth of a page when its links become absolute: a thousand short
+// links to a long base would multiply it.
 const linkRoom = 2 << 20
 
-// prepare makes addresses whole, before anything moves, and keeps what the
-// readability would lose. It gives the title, and what addresses were completed with.
+// prepare makes addresses absolute, before anything moves, and keeps parts that readability
+// would lose. It gives the title, and the base that addresses were completed with.
 func prepare(doc *html.Node, at *url.URL) (title string, base *url.URL) {
 	whole := *at
 	based := false
@@ -181,7 +180,7 @@ func prepare(doc *html.Node, at *url.URL) (title string, base *url.URL) {
 	return title, &whole
 }
 
-// absolute makes an address whole, and takes away one that leads nowhere.
+// absolute makes an address absolute, and removes one that leads nowhere.
 func absolute(n *html.Node, key string, at *url.URL, room *int) {
 	raw := strings.TrimSpace(attr(n, key))
 	if raw == "" {
@@ -198,7 +197,7 @@ func absolute(n *html.Node, key string, at *url.URL, room *int) {
 	}
 	switch u.Scheme {
 	case "http", "https", "mailto", "tel":
-	default: // javascript:, data: and what nobody here follows
+	default: // javascript:, data: and other schemes that are not followed here
 		unset(n, key)
 		return
 	}
@@ -211,7 +210,7 @@ func absolute(n *html.Node, key string, at *url.URL, room *int) {
 	set(n, key, s)
 }
 
-// maxSpan is over how many rows or columns a cell may reach: each becomes one.
+// maxSpan bounds the rows or columns of a cell: each becomes a cell of its own.
 const maxSpan = 24
 
 func span(n *html.Node, key string) {
@@ -222,8 +221,8 @@ func span(n *html.Node, key string) {
 	}
 }
 
-// language is that of a block of code, as highlighters write it: on the block, on
-// what is in it, or on what is around it.
+// language is that of a block of code, as highlighters write it: on the block, on its
+// child, or on its parent.
 func language(pre *html.Node) string {
 	near := []*html.Node{pre, pre.FirstChild, pre.Parent}
 	if pre.Parent != nil {
@@ -274,7 +273,7 @@ func oneLine(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// each calls f for all elements, without recursion; f may take its own out.
+// each calls f for all elements, without recursion; f may remove its element.
 func each(n *html.Node, f func(*html.Node)) {
 	for at := n.FirstChild; at != nil && at != n; {
 		next := at.FirstChild
@@ -286,7 +285,7 @@ func each(n *html.Node, f func(*html.Node)) {
 		if at.Type == html.ElementNode {
 			parent, after := at.Parent, at.NextSibling
 			f(at)
-			if at.Parent == nil && parent != nil { // taken out, with all below
+			if at.Parent == nil && parent != nil { // removed, with all below
 				for next = after; next == nil && parent != n; parent = parent.Parent {
 					next = parent.NextSibling
 				}

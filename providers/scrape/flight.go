@@ -11,8 +11,8 @@ import (
 
 // flights let requests of one owner for the same page at once share one reading of it,
 // which goes on as long as one of them waits. Another owner does not share it: it would
-// wait in a queue behind all that the first one asked for.
-// x/sync/singleflight cannot end a reading when the last of those who wait has left.
+// wait in a queue behind all requests of the first one. x/sync/singleflight cannot end a
+// reading when the last of those who wait has left.
 type flights struct {
 	mu sync.Mutex
 	m  map[flightKey]*flight
@@ -53,8 +53,8 @@ func (s *flights) do(ctx context.Context, key flightKey, read func(context.Conte
 	}
 }
 
-// begin is for callers that hold mu. What it begins does not end with the request
-// that asked first, which may leave before the others.
+// begin is for callers that hold mu. The flight outlives the request that began it, whose
+// client may leave before the others.
 func (s *flights) begin(of context.Context, key flightKey, read func(context.Context) (Page, error)) *flight {
 	ctx, cancel := context.WithCancel(fair.WithMeter(fair.With(context.Background(), key.owner), fair.MeterOf(of)))
 	f := &flight{cancel: cancel, done: make(chan struct{})}
@@ -72,7 +72,7 @@ func (s *flights) begin(of context.Context, key flightKey, read func(context.Con
 	return f
 }
 
-// land takes a flight off the list: who comes from here on asks anew.
+// land removes a flight from the list: later requests begin another.
 func (s *flights) land(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *flights) land(key flightKey, f *flight) {
 	}
 }
 
-// endFlight ends a flight that nobody waits for any more.
+// endFlight ends a flight without waiting requests.
 func (s *flights) endFlight(key flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"farebox/providers/fetch"
 )
 
-// trail is the way to one page.
+// trail is the state of the requests for one page.
 type trail struct {
-	// Some sites send a reader in a circle until it shows the cookie they gave.
-	// It is thrown away with the page.
+	// Some sites redirect a reader in a circle until it sends their cookie. The jar is
+	// dropped with the page.
 	jar  *cookiejar.Jar
 	hops int // requests so far
 }
 
-// get follows a URL to its answer. Every hop is asked about before it is
-// requested: the list of sites, and its own robots.txt.
+// get follows a URL to its answer. Every hop is checked before it is requested: the list of
+// sites, and its own robots.txt.
 func (s *Scraper) get(ctx context.Context, u *url.URL, t *trail) (*fetch.Answer, error) {
 	for ; t.hops <= redirects; t.hops++ {
 		if err := s.allowed(ctx, u); err != nil {
@@ -59,8 +59,7 @@ func (s *Scraper) allowed(ctx context.Context, u *url.URL) error {
 	return s.robots.allowed(ctx, u)
 }
 
-// errorPage is how much is read of an answer that is not a page: enough to tell a
-// wall by.
+// errorPage bounds the bytes read of an answer that is not a page: enough to detect a wall.
 const errorPage = 256 << 10
 
 func (s *Scraper) most(status int, h http.Header) int64 {
@@ -73,7 +72,7 @@ func (s *Scraper) most(status int, h http.Header) int64 {
 	return s.o.MaxPage
 }
 
-// judge says what an answer's status means.
+// judge turns the status of an answer into an error.
 func judge(a *fetch.Answer) error {
 	switch {
 	case a.Status == http.StatusOK, a.Status == http.StatusNonAuthoritativeInfo:
@@ -90,7 +89,7 @@ func judge(a *fetch.Answer) error {
 	return &Error{Reason: Status, Status: a.Status, RetryAfter: retryAfter(a.Header)}
 }
 
-// retryAfter is what a site asks for, in whole seconds or as a date.
+// retryAfter is the wait that a site asks for, in whole seconds or as a date.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	v := strings.TrimSpace(h.Get("Retry-After"))
@@ -107,15 +106,14 @@ func retryAfter(h http.Header) time.Duration {
 type kind uint8
 
 const (
-	isUnknown kind = iota // its first bytes will tell
+	isUnknown kind = iota // its first bytes decide
 	isPage
 	isText
 	isDocument
 	isOther
 )
 
-// kinds by media type. What is not here is looked at; text of any other sort is
-// plain.
+// kinds by media type. Bodies of other types are sniffed; text of any other sort is plain.
 var kinds = map[string]kind{
 	"text/html": isPage, "application/xhtml+xml": isPage, "application/pdf": isDocument, "application/x-pdf": isDocument,
 	"application/epub+zip": isDocument, "application/msword": isOther, "application/rtf": isOther,
@@ -131,7 +129,7 @@ var kinds = map[string]kind{
 	"text/rtf":               isOther,
 }
 
-// kindOf goes by the header, and by the first bytes where that says nothing.
+// kindOf goes by the header, and by the first bytes if the header names no type.
 func kindOf(h http.Header, body []byte) kind {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	if err != nil {
@@ -159,7 +157,8 @@ func kindOf(h http.Header, body []byte) kind {
 	return isOther
 }
 
-// passed is text as it is, if it is text. What is not UTF-8 is decoded in the jail.
+// passed is text as it is, if it is text. Other charsets than UTF-8 are decoded in the
+// jail.
 func (s *Scraper) passed(ctx context.Context, body []byte, contentType string) (string, error) {
 	text := bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(text) || bytes.ContainsAny(text, "\x00\x1b") {

@@ -23,21 +23,21 @@ const (
 	decodeJob = "scrape-decode"
 )
 
-// Jobs are what the child has to know.
+// Jobs are the jobs of a jailed child.
 func Jobs() jail.Jobs {
 	return jail.Jobs{pageJob: readPage, textJob: readText, decodeJob: decode}
 }
 
-// task is a job's word.
+// task is the parameter of a job.
 type task struct {
 	ContentType string
 	URL         string
 }
 
-// maxWord is the longest word of a job.
+// maxWord is the longest parameter of a job.
 const maxWord = 4 << 10
 
-// word leaves out of a long URL what relative ones hardly ever need.
+// word drops the parts of a long URL that relative ones hardly ever need.
 func (t *task) word() string {
 	w := url.Values{"t": {t.ContentType[:min(len(t.ContentType), 200)]}, "u": {t.URL}}
 	for _, end := range []string{"?", "/"} {
@@ -65,12 +65,12 @@ func parseTask(word string) (t task, base *url.URL, err error) {
 	return t, base, err
 }
 
-// found is what a job gives back.
+// found is the result of a job.
 type found struct {
 	visible  int // characters of it that a reader sees
 	markdown string
 	empty    bool   // the page has no text before its scripts have run
-	next     string // where it sends its readers; always: whatever else it has
+	next     string // its redirect; always: also if it has text
 	always   bool
 }
 
@@ -78,7 +78,7 @@ func (f found) bytes() []byte {
 	return fmt.Appendf(nil, "%d %t %t %s\n%s", f.visible, f.empty, f.always, url.QueryEscape(f.next), f.markdown)
 }
 
-// parseFound believes nothing of what came out of the jail but that it is text.
+// parseFound trusts nothing in the output of the jail but that it is text.
 func parseFound(out []byte) (f found, err error) {
 	head, text, ok := bytes.Cut(out, []byte("\n"))
 	words := strings.Split(string(head), " ")
@@ -111,8 +111,8 @@ func readText(in []byte, word string) ([]byte, error) {
 	return plainText(charset.UTF8(in, t.ContentType)).bytes(), nil
 }
 
-// readPage never fails for what a page is like: what cannot be understood gives
-// its text.
+// readPage never fails for the content of a page: a page that cannot be parsed gives its
+// text.
 func readPage(in []byte, word string) (out []byte, err error) {
 	t, base, err := parseTask(word)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const soon = 5
 
 // refreshOf reads the content of a refresh, as browsers do: "0; url=/there". It is empty for
-// one that comes late or leads nowhere.
+// a late one, or one without a valid URL.
 func refreshOf(content string, base *url.URL) string {
 	if len(content) > maxURL+64 {
 		return ""
@@ -42,9 +42,9 @@ func refreshOf(content string, base *url.URL) string {
 	return u.String()
 }
 
-// refresh finds where a page sends its readers. One in the head is always followed. A browser
-// without scripts follows one in noscript as well, and strangers may have written one in the
-// body: those are followed when there is little else.
+// refresh finds the redirect of a page. One in the head is always followed. A browser
+// without scripts follows one in noscript as well, and authors of comments may write one in
+// the body: those are followed when there is little else.
 func refresh(doc *html.Node, base *url.URL) (to string, always bool) {
 	each(doc, func(n *html.Node) {
 		switch {
@@ -63,7 +63,7 @@ func refresh(doc *html.Node, base *url.URL) (to string, always bool) {
 	return to, always
 }
 
-// refreshIn looks at the inside of a noscript, which a parser takes for text.
+// refreshIn searches the content of a noscript, which a parser takes for text.
 func refreshIn(text string, base *url.URL) (to string) {
 	z := html.NewTokenizer(strings.NewReader(text))
 	for to == "" {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// robotsMost is how much of a robots.txt is read: RFC 9309, 2.5.
+	// robotsMost bounds the bytes read of a robots.txt: RFC 9309, 2.5.
 	robotsMost = 500 << 10
-	// robotsLimit is how long it may take; the page has to come after it.
+	// robotsLimit is how long it may take; the page follows it.
 	robotsLimit = 4 * time.Second
 	// robotsRedirects are followed: RFC 9309, 2.3.1.2.
 	robotsRedirects = 5
 	robotsKept      = time.Hour
-	// robotsFailed is how long a failing site's refusal is believed.
+	// robotsFailed is how long a failing site's refusal holds.
 	robotsFailed = 5 * time.Minute
 	robotsCache  = 16 << 20
 )
 
-// robots says what sites let us read.
+// robots reads the rules of sites for us.
 type robots struct {
 	token string // our name in a robots.txt
 	agent string
@@ -35,8 +35,7 @@ type robots struct {
 	kept  *ristretto.Cache[string, *policy]
 }
 
-// policy is one site's word to us, with the longest rules deciding. It does not
-// change.
+// policy is the rules of one site for us, of which the longest decides. It does not change.
 type policy struct {
 	rules  []robotsRule
 	closed bool // nothing is allowed
@@ -54,7 +53,7 @@ func newRobots(o *Options, r *rules) (*robots, error) {
 	return &robots{token: productToken(token), agent: o.Agent, fetch: o.Fetch, rules: r, kept: kept}, err
 }
 
-// allowed asks a site's robots.txt about a page.
+// allowed checks a page against its site's robots.txt.
 func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	origin := u.Scheme + "://" + u.Host
 	p, ok := b.kept.Get(origin)
@@ -70,8 +69,8 @@ func (b *robots) allowed(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// fetchPolicy fetches a robots.txt. What cannot be found allows all, what cannot be
-// told allows nothing: RFC 9309, 2.3.1.
+// fetchPolicy fetches a robots.txt. A missing file allows all, an unreachable one allows
+// nothing: RFC 9309, 2.3.1.
 func (b *robots) fetchPolicy(ctx context.Context, origin string) (*policy, error) {
 	a, err := b.fetch.Do(ctx, fetch.Ask{URL: origin + "/robots.txt", Agent: b.agent, Accept: "text/plain, */*;q=.5",
 		Most: robotsMost, Cut: true, Redirects: robotsRedirects, Limit: robotsLimit, Check: func(u *url.URL) error {
@@ -87,9 +86,9 @@ func (b *robots) fetchPolicy(ctx context.Context, origin string) (*policy, error
 	case err == nil && a.Status >= 500:
 		p.closed, keep = true, robotsFailed
 	case errors.As(err, &own), errors.As(err, &refusal) && refusal.Reason == fetch.TooManyRedirects:
-		// It leads to nowhere: as good as none.
+		// Its redirects end nowhere: as good as a missing file.
 	case err != nil:
-		return nil, failed(err) // the page is not to be had either
+		return nil, failed(err) // the page cannot be fetched either
 	}
 	b.kept.SetWithTTL(origin, p, p.size()+int64(len(origin)), keep)
 	return p, nil
@@ -166,7 +165,7 @@ func productToken(s string) string {
 	return strings.ToLower(s)
 }
 
-// allows finds the longest rule that fits; of two equal ones the kinder.
+// allows finds the longest rule that fits; of two equal ones the permissive one.
 func (p *policy) allows(u *url.URL) bool {
 	if p.closed {
 		return false
@@ -188,8 +187,8 @@ func (p *policy) allows(u *url.URL) bool {
 	return allow
 }
 
-// fits matches a rule, in which "*" is anything and "$" the end, in time that
-// grows with the path alone, whatever the rule.
+// fits matches a rule, in which "*" is anything and "$" the end, in time that grows with
+// the path alone, for any rule.
 func fits(rule, path string) bool {
 	rule, whole := strings.CutSuffix(rule, "$")
 	pieces := strings.Split(rule, "*")
@@ -214,7 +213,7 @@ func fits(rule, path string) bool {
 	return strings.Contains(path, pieces[last])
 }
 
-// normalPath writes a path in one of the ways in which it can be escaped.
+// normalPath normalises the escapes of a path.
 func normalPath(s string) string {
 	const digits = "0123456789ABCDEF"
 	plain := true

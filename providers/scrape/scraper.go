@@ -17,7 +17,7 @@ import (
 	"farebox/providers/jail"
 )
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultAgent    = "farebox/1"
 	defaultLimit    = 10 * time.Second
@@ -28,11 +28,11 @@ const (
 	defaultMinText  = 200
 )
 
-// accepts is in the order of what costs least to make Markdown of.
+// accepts lists the types whose conversion to Markdown costs least first.
 const accepts = "text/markdown, text/html;q=.9, application/xhtml+xml;q=.9, text/plain;q=.8, " +
 	"application/pdf;q=.5, */*;q=.1"
 
-// redirects is how many are followed.
+// redirects bounds the redirects that are followed.
 const redirects = 5
 
 // Jail is where hostile bytes are read: a *jail.Pool.
@@ -40,15 +40,14 @@ type Jail interface {
 	Do(ctx context.Context, job, word string, in []byte) ([]byte, error)
 }
 
-// Renderer is a browser, for pages that are made by scripts. What its pages load
-// must go out by providers/fetch as well.
+// Renderer is a browser, for pages that are made by scripts. Requests of its pages must go
+// out by providers/fetch as well.
 type Renderer interface {
-	// Render gives a page as it is after its scripts have run, and where it is by
-	// then.
+	// Render gives a page after its scripts have run, and its final URL.
 	Render(ctx context.Context, url string) (html []byte, final string, err error)
 }
 
-// Options of a Scraper. Fetch and Jail have to be there.
+// Options of a Scraper. Fetch and Jail are required.
 type Options struct {
 	Fetch *fetch.Client
 	Jail  Jail
@@ -59,13 +58,13 @@ type Options struct {
 	// Renderer, when set, gets pages with less than MinText visible characters.
 	Renderer Renderer
 	MinText  int // 0: 200
-	// Agent says who asks; its first word is looked for in robots.txt.
+	// Agent is our user agent; its first word is looked for in robots.txt.
 	Agent string
-	// IgnoreRobots asks no robots.txt.
+	// IgnoreRobots fetches no robots.txt.
 	IgnoreRobots bool
 	// Blocked are the sites that are not asked; nil: BlockedSites.
 	Blocked []Site
-	// Ports that may be in a URL; none: 80 and 443. Allow are addresses that
+	// Ports that may be in a URL; empty: 80 and 443. Allow are addresses that
 	// Fetch lets through at any port. Both are as in Fetch's own options.
 	Ports []uint16
 	Allow []netip.Prefix
@@ -77,21 +76,21 @@ type Options struct {
 	// of one piece of work.
 	Parallel int
 	Wait     time.Duration
-	// MaxPage and MaxDocument bound what is read of a page, 0: 3 MB, and of a
+	// MaxPage and MaxDocument bound the bytes read of a page, 0: 3 MB, and of a
 	// document, 0: 25 MB.
 	MaxPage, MaxDocument int64
-	// Cache is how many bytes of pages are kept, for TTL; 0: none are.
+	// Cache bounds the bytes of cached pages, which are kept for TTL; 0: no cache.
 	Cache int64
 	TTL   time.Duration
 }
 
-// Page is what was found.
+// Page is a scraped page.
 type Page struct {
 	URL      string // the final one
 	Markdown string
 	Cached   bool
-	// Asked says, where ctx has ended, that a site had been asked by then, for
-	// whomever of those who wait for the same page.
+	// Asked says, if ctx has ended, that a site had been asked by then, for any request
+	// that waits for the same page.
 	Asked bool
 }
 
@@ -125,13 +124,13 @@ func New(o Options) (*Scraper, error) {
 	if s.robots, err = newRobots(&o, s.rules); err != nil {
 		return nil, fmt.Errorf("cannot make the cache of robots.txt: %w", err)
 	}
-	if s.kept, err = newShelf(o.Cache, o.TTL); err != nil {
+	if s.kept, err = newPageCache(o.Cache, o.TTL); err != nil {
 		return nil, fmt.Errorf("cannot make the cache of pages: %w", err)
 	}
 	return s, nil
 }
 
-// Close forgets what is kept.
+// Close drops the caches.
 func (s *Scraper) Close() error {
 	s.kept.close()
 	s.robots.kept.Close()
@@ -141,7 +140,7 @@ func (s *Scraper) Close() error {
 // Longest is how long a page can take, with all waiting.
 func (s *Scraper) Longest() time.Duration { return 2*s.o.Wait + s.o.Limit }
 
-// Page reads what url leads to. The error is an *Error, or ctx's. An owner that asks
+// Page reads the page of url. The error is an *Error, or ctx's. An owner that asks
 // for a page that is being read for it already gets the same.
 func (s *Scraper) Page(ctx context.Context, url string) (Page, error) {
 	u, err := s.rules.address(url)
@@ -203,8 +202,7 @@ func (s *Scraper) read(ctx context.Context, url string) (p Page, err error) {
 	return p, nil
 }
 
-// answered makes a page of an answer, by its type. next is where the page sends its readers
-// instead.
+// answered makes a page of an answer, by its type. next is the page's redirect.
 func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
 	p.URL = a.URL.String()
 	switch kind := kindOf(a.Header, a.Body); kind {
@@ -223,8 +221,7 @@ func (s *Scraper) answered(ctx context.Context, a *fetch.Answer) (p Page, next *
 	return p, nil, err
 }
 
-// page is the main content of HTML, and what scripts make of it where that is
-// next to nothing.
+// page is the main content of HTML, rendered if the HTML has next to no text.
 func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (p Page, next *url.URL, err error) {
 	p.URL = a.URL.String()
 	f, err := s.extract(ctx, a.Body, a.Header.Get("Content-Type"), p.URL)
@@ -265,8 +262,7 @@ func (s *Scraper) page(ctx context.Context, a *fetch.Answer) (p Page, next *url.
 	return p, nil, err
 }
 
-// render has the browser make a page. Where it went in the meantime is asked
-// about as any other hop.
+// render has the browser load a page. Its final URL is checked as any other hop.
 func (s *Scraper) render(ctx context.Context, url string) (f found, final string, err error) {
 	body, at, err := s.o.Renderer.Render(ctx, url)
 	if err != nil {
@@ -293,8 +289,8 @@ func (s *Scraper) render(ctx context.Context, url string) (f found, final string
 	return f, final, nil
 }
 
-// extract has the jail find the main content. A page that is too much for that
-// gives its text, for which some of the time is left.
+// extract has the jail find the main content. A page that is too large for that gives its
+// text, for which some time is reserved.
 func (s *Scraper) extract(ctx context.Context, body []byte, contentType, url string) (f found, err error) {
 	t := task{ContentType: contentType, URL: url}
 	if len(body) == 0 {
@@ -322,7 +318,7 @@ func (s *Scraper) document(ctx context.Context, doc []byte) (string, error) {
 	return s.o.Document(ctx, doc)
 }
 
-// failed is what a client reads of an error.
+// failed is the error that a client reads.
 func failed(err error) error {
 	var own *Error
 	var refusal *fetch.Error

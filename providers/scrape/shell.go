@@ -10,30 +10,31 @@ import (
 )
 
 const (
-	// shellText is how much text a shell may have: a page with more is believed.
+	// shellText bounds the text of a shell: a page with more is taken as it is.
 	shellText = 2 << 10
-	// fewLetters are those of an application's name or menu, beside what waits for its scripts.
+	// fewLetters are those of an application's name or menu, beside texts that wait for its
+	// scripts.
 	fewLetters = 40
 )
 
-// shell is what a page has that may have no text before its scripts have run.
+// shell counts the parts of a page that may have no text before its scripts have run.
 type shell struct {
 	words
 	script bool
 	root   bool // an element that a script fills is empty
 }
 
-// words are what a text consists of.
+// words counts the sentences of a text by kind.
 type words struct {
 	any     bool
-	own     int  // letters of sentences that are none of the others
+	own     int  // letters of sentences of no other kind
 	loads   bool // "Loading…"
 	asks    bool // "You need to enable JavaScript to run this app."
 	cookies bool // "We use cookies."
 	accepts bool // "Accept all"
 }
 
-// empty says that there is nothing to read yet. A short text alone does not make a page
+// empty says that there is no text to read yet. A short text alone does not make a page
 // empty. A placeholder does, or little text beside an element that waits for its script.
 func (s *shell) empty(visible int) bool {
 	waits := s.loads || s.asks || s.root
@@ -46,7 +47,7 @@ func (s *shell) empty(visible int) bool {
 	return waits || s.script && visible == 0
 }
 
-// shellOf looks at a page of which nothing was taken out yet.
+// shellOf examines a page before parts of it are removed.
 func shellOf(doc *html.Node) (s shell) {
 	text, whole := seen(doc)
 	if !whole {
@@ -73,12 +74,12 @@ func shellOf(doc *html.Node) (s shell) {
 	return s
 }
 
-// rootNames are ids, and names of elements, that applications have for what they fill.
+// rootNames are ids, and names of elements, that applications render into.
 var rootNames = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true,
 	"app-root": true, "react-root": true, "main-app": true, "svelte": true, "q-app": true, "ember-app": true, "mount": true}
 
 // seen is the text below an element in small letters, a line for each block, without menus
-// and what is not shown. whole: there is no more than a shell has.
+// and hidden elements. whole: it is no longer than a shell's.
 func seen(top *html.Node) (text string, whole bool) {
 	var b strings.Builder
 	line := func(n *html.Node) {
@@ -131,7 +132,7 @@ func wordsOf(text string) (w words) {
 		}
 		w.any = true
 	}
-	if w.accepts && !w.cookies { // "OK" may be all that a page says
+	if w.accepts && !w.cookies { // "OK" may be the whole text of a page
 		w.own++
 	}
 	return w

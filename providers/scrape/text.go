@@ -10,9 +10,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// plainText is the text of HTML with its blocks apart, without a tree: for pages
-// too deep, too large or too strange for one. Time and memory grow with the page
-// alone.
+// plainText is the text of HTML with its blocks apart, without a tree: for pages too deep,
+// too large or too broken for one. Time and memory grow with the page alone.
 func plainText(page []byte) found {
 	var b block
 	z := html.NewTokenizer(bytes.NewReader(page))
@@ -52,8 +51,8 @@ func plainText(page []byte) found {
 	}
 }
 
-// leftOut have text that nobody sees. The tokenizer takes what is inside most of
-// them for one text; those it does not never nest in practice.
+// leftOut have text that readers never see. The tokenizer takes the content of most of them
+// for one text; the others never nest in practice.
 var leftOut = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Noscript: true, atom.Template: true,
 	atom.Textarea: true, atom.Svg: true, atom.Iframe: true, atom.Title: true, atom.Select: true, atom.Noframes: true}
 
@@ -71,12 +70,12 @@ type block struct {
 	strings.Builder
 	pre     bool
 	fresh   bool   // the line has no text yet
-	prefix  string // that comes before it
+	prefix  string // written before it
 	space   bool   // …or a space does
 	visible int
 }
 
-// line begins a new one, unless the last is empty still.
+// line begins a new line, unless the last is still empty.
 func (b *block) line(prefix string) {
 	b.fresh, b.space = true, false
 	b.prefix = prefix

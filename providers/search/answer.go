@@ -11,10 +11,10 @@ import (
 )
 
 // Result is one page that was found. Its texts are plain ([clean]). Date is as the service
-// writes it, and empty where it knows none.
+// writes it, and may be empty.
 type Result struct{ Title, URL, Content, Date string }
 
-// Of each text so many bytes are taken: what strangers wrote may be long.
+// Texts of search results are cut to these lengths in bytes.
 const (
 	maxTitle   = 1 << 10
 	maxLink    = 4 << 10
@@ -26,7 +26,7 @@ const (
 // empty list.
 func (u *Upstream) results(body []byte, limit int) []Result {
 	body = bytes.Trim(body, " \t\r\n")
-	// Who reads the paths does not ask how deep brackets nest, nor what they hold.
+	// gjson neither bounds the depth of brackets nor checks their content.
 	if end, why := scan.Value(body, 0, 0, scan.MaxDepth); why != 0 || end != len(body) {
 		return nil
 	}
@@ -44,8 +44,8 @@ func (u *Upstream) results(body []byte, limit int) []Result {
 			Date: text(u.format.Date, maxDate),
 			URL:  first(one, u.format.URL, func(s string) string { return cut(s, maxLink+utf8.UTFMax) }),
 		}
-		// What cannot be followed is not a result, nor is a link without its end, and
-		// what would run where it is clicked on even less so.
+		// Results need a link to follow, a whole one, and none that would run as a script
+		// when clicked.
 		if len(r.URL) <= maxLink && (strings.HasPrefix(r.URL, "https://") || strings.HasPrefix(r.URL, "http://")) {
 			list = append(list, r)
 		}

@@ -12,7 +12,7 @@ import (
 // spaces, entities decoded once. In HTML every tag goes. Plain text may be about tags or have
 // List<String> in it, so there only pairs such as <b>…</b> go, and a <br> that touches words.
 func clean(text string, markup bool, most int) string {
-	const longest = 8 // times the result: tags, entities and spaces leave
+	const longest = 8 // times the result: tags, entities and spaces are removed
 	if most *= longest; len(text) > most {
 		text = cut(text, most)
 		if i := strings.LastIndexByte(text, '<'); i > strings.LastIndexByte(text, '>') {
@@ -25,7 +25,7 @@ func clean(text string, markup bool, most int) string {
 
 var entity = regexp.MustCompile(`&(#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});`)
 
-// elements are those of HTML that texts have. Of the separate ones a space stays.
+// elements are the elements of HTML in texts. Those that separate words leave a space.
 var elements = func() map[string]bool {
 	const inline = "a abbr acronym b bdi bdo big button center cite code del dfn em font i ins kbd label mark nobr noscript q " +
 		"s samp script small span strike strong style sub sup svg time tt u var wbr"
@@ -73,7 +73,7 @@ func untagged(text string, markup bool) string {
 	return b.String() + text[at:]
 }
 
-// tagsOf finds tags and says which ones leave.
+// tagsOf finds the tags, and marks those to remove.
 func tagsOf(text string, markup bool) (tags []tag) {
 	opened := map[string][]int{}
 	for at := 0; ; {
@@ -101,7 +101,8 @@ func tagsOf(text string, markup bool) (tags []tag) {
 	}
 }
 
-// tagAt is the tag that begins at a <. "a < b", "x <y and z>" and "List<String>" have none.
+// tagAt is the tag that begins at a <. ok is false for "a < b", "x <y and z>" and
+// "List<String>".
 func tagAt(text string, start int) (t tag, ok bool) {
 	const longest = 1 << 10
 	rest := text[start+1 : min(len(text), start+longest)]
@@ -139,8 +140,8 @@ func tagAt(text string, start int) (t tag, ok bool) {
 	return t, false
 }
 
-// visible is a text without what nobody sees. One joiner or variation selector between two
-// characters belongs to them, as in emoji and Persian; a run of them hides something.
+// visible is a text without invisible characters. One joiner or variation selector between
+// two characters belongs to them, as in emoji and Persian; a run of them hides something.
 func visible(text string) string {
 	var b strings.Builder
 	space, joiner, varied := false, rune(0), false

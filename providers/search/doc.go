@@ -2,11 +2,10 @@
 // config and [Service.Find] asks them, one after the other, until one has an
 // answer.
 //
-// There is one adapter. How a service is asked and where its answer has what
-// is in the config as data (config.SearchFormat): request.go fills in the
-// words, answer.go reads the results.
+// There is one adapter. The config holds the request of a service and the paths in its
+// answer as data (config.SearchFormat): request.go fills in the words, answer.go reads the
+// results.
 //
-// What may not enter: prices, the texts that clients get, and logs. What a client
-// searches for leaves the process in the request to the service and in nothing
-// else.
+// Out of scope: prices, the texts that clients get, and logs. A client's query leaves the
+// process in the request to the service and in nothing else.
 package search

@@ -13,33 +13,33 @@ import (
 const (
 	// MaxLimit is how many results a search can ask for (addendum 12.2).
 	MaxLimit = 20
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer bounds the bytes read of an answer.
 	maxAnswer = 4 << 20
-	// maxShares is into how many parts the time of a search is cut, so that one
-	// service that hangs leaves some for the next.
+	// maxShares divides the time of a search, so that one service that hangs leaves a share
+	// for the next.
 	maxShares = 3
-	// maxError bounds what is read of a refusal, whose connection is used again.
+	// maxError bounds the bytes read of a refusal, whose connection is used again.
 	maxError = 64 << 10
 )
 
-// Query is what is searched for.
+// Query is one search.
 type Query struct {
 	Provider string
 	Text     string
 	Limit    int    // 1 to MaxLimit
 	Account  uint64 // whose search it is
 	ID       []byte // of the request
-	// Stay is asked when the client left: whether the search goes on.
+	// Stay is asked when the client left whether the search goes on.
 	Stay func() (time.Duration, bool)
 }
 
-// Found is what a search came to.
+// Found is the outcome of a search.
 type Found struct {
 	Results []Result
-	// Cause is why there are none; None with a Status of 2xx: there are, or the
-	// service knows none.
+	// Cause is why there are no results; None with a Status of 2xx: there are, or the
+	// service found nothing.
 	Cause      proxy.Cause
-	Status     int           // of the last answer; 0: there was none
+	Status     int           // of the last answer; 0: no answer
 	RetryAfter time.Duration // that it asked for
 	Upstream   *Upstream     // the last that was asked
 	Sent       bool          // an upstream may have begun to work on it
@@ -115,8 +115,7 @@ func (w *work) read(res *proxy.Result) (attempt.Verdict, []byte) {
 	most := maxAnswer
 	v := attempt.Judge(res.Status, res.RetryAfter)
 	if v.Health != attempt.Good {
-		// Of a request that a service refuses only the status is reported: its
-		// words may repeat what was searched for.
+		// Of a refusal only the status is reported: its words may repeat the query.
 		most = maxError
 		if v.Do == attempt.Accept {
 			v.Do = attempt.Fail

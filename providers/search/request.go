@@ -13,7 +13,7 @@ import (
 	"farebox/proxy"
 )
 
-// request is how u is asked for q.
+// request is the request to u for q.
 func (u *Upstream) request(q *Query) proxy.Request {
 	limit := strconv.Itoa(min(q.Limit, u.format.Limit))
 	r := proxy.Request{Method: u.format.Method, ID: q.ID, Accept: "application/json"}

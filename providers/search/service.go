@@ -30,7 +30,7 @@ type Upstream struct {
 // Turn is attempt.Ranked.
 func (u *Upstream) Turn() (*health.Breaker, int, int) { return u.Breaker, u.Weight, u.Priority }
 
-// Service is what answers searches under one config. Safe for concurrent use.
+// Service runs the searches of one config. Safe for concurrent use.
 type Service struct {
 	lists     map[string][]*Upstream // by provider
 	timeout   time.Duration
@@ -116,7 +116,7 @@ func (s *Service) find(provider, name string) *Upstream {
 	return nil
 }
 
-// Offers says whether there is anybody who answers for a provider.
+// Offers says whether a provider has an upstream.
 func (s *Service) Offers(provider string) bool { return s != nil && len(s.lists[provider]) > 0 }
 
 // Upstreams are all of them.
@@ -127,7 +127,7 @@ func (s *Service) Upstreams() (list []*Upstream) {
 	return list
 }
 
-// Watch has f told of changes of the upstreams' health.
+// Watch calls f for changes of the upstreams' health.
 func (s *Service) Watch(f func(u *Upstream, c health.Change)) {
 	for _, u := range s.Upstreams() {
 		u.Breaker.Watch(func(c health.Change) { f(u, c) })
@@ -154,7 +154,7 @@ func (s *Service) RestsFor(provider string) time.Duration {
 	return attempt.RestsFor(s.lists[provider], attempt.PriorityRule[*Upstream]{}, time.Now().UnixNano())
 }
 
-// Close closes the connections that next, which may be nil, does not go on with.
+// Close closes the connections that next, which may be nil, does not take over.
 func (s *Service) Close(next *Service) {
 	for _, u := range s.Upstreams() {
 		if kept := next.find(u.Provider, u.Name); kept == nil || kept.Endpoint != u.Endpoint {

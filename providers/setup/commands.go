@@ -40,7 +40,7 @@ func save(file, text string, force bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// anything stands for variables of the environment that need not be set yet.
+// anything is a value for variables of the environment that need not be set yet.
 func anything(name string) (string, bool) {
 	if value, ok := os.LookupEnv(name); ok && value != "" {
 		return value, true

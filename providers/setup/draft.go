@@ -13,7 +13,8 @@ import (
 	"farebox/config/prices"
 )
 
-// draft is a config that is being written, with a comment for what a reader may want to change.
+// draft is a config that is being written, with comments at the settings that a reader may want
+// to change.
 type draft struct {
 	head      []string // comment lines at the start
 	listen    string
@@ -27,7 +28,7 @@ type draft struct {
 
 type upstream struct {
 	comment, name, dialect, base string
-	key                          string   // as in the file, such as ${OPENAI_API_KEY}; empty: none
+	key                          string   // as in the file, such as ${OPENAI_API_KEY}; may be empty
 	lines                        []string // further keys, each with its value
 }
 
@@ -80,7 +81,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// origin says what the prices were computed from, if they were.
+// origin describes the calculation of the prices, if they were calculated.
 func (d *draft) origin() string {
 	if !slices.ContainsFunc(d.models, func(m model) bool { return m.price == "" && !strings.HasSuffix(m.id, "/*") }) {
 		return ""
@@ -208,7 +209,7 @@ func (d *draft) rates(p prices.Price, embedding bool) string {
 	return strings.Join(words, ", ")
 }
 
-// remarks are what a reader should know of a model of the list.
+// remarks are the notes about a model of the list that a reader should know.
 func remarks(m *prices.Model, now time.Time) []string {
 	var lines []string
 	if !m.Ends.IsZero() {
@@ -249,7 +250,7 @@ func flow(text string) string {
 	return scalar(text)
 }
 
-// quoted is a text in double quotes. What JSON escapes, YAML reads alike.
+// quoted is a text in double quotes. YAML reads JSON's escapes alike.
 func quoted(text string) string {
 	b, _ := json.Marshal(text)
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))

@@ -18,8 +18,8 @@ const (
 	mostEntries  = 5000 // of model_list
 )
 
-// group is a mapping of another gateway's file. What is read is taken out, so that the rest can be named as not carried
-// over.
+// group is a mapping of another gateway's file. Keys that are read are taken out, so that the rest can be named as
+// not carried over.
 type group map[string]any
 
 func (g group) take(key string) any {
@@ -66,7 +66,7 @@ func (g group) rest() []string {
 	return keys
 }
 
-// readForeign reads a YAML file of another gateway, and what it includes.
+// readForeign reads a YAML file of another gateway, and the files that it includes.
 func readForeign(file string) (group, error) {
 	whole, err := readYAML(file)
 	if err != nil {

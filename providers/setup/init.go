@@ -23,7 +23,7 @@ import (
 	"farebox/providers"
 )
 
-// choices are the flags of `farebox init`; what is left open is asked on a terminal.
+// choices are the flags of `farebox init`; missing ones are asked on a terminal.
 type choices struct {
 	out, listen, store string
 	vendors, servers   []string
@@ -67,7 +67,7 @@ func initCommand() *cobra.Command {
 
 // questions are asked on a terminal; without one each has its default.
 type questions struct {
-	in  *bufio.Scanner // nil: nobody is there
+	in  *bufio.Scanner // nil: no terminal
 	out io.Writer
 }
 
@@ -183,7 +183,7 @@ func vendorNames() []string {
 	return names
 }
 
-// keyOf is the environment variable that holds a vendor's key; empty: none is set.
+// keyOf is the environment variable that holds a vendor's key; empty if absent.
 func keyOf(v *prices.Vendor) string {
 	for _, name := range v.Keys {
 		if os.Getenv(name) != "" {
@@ -317,7 +317,7 @@ func (d *draft) chooseDefault() {
 	}
 }
 
-// snapshot is a name that stands for one state of a model, or for a trial.
+// snapshot matches names of one state of a model, or of a trial.
 var snapshot = regexp.MustCompile(`\d{4}-\d{2}-\d{2}|[-@]\d{6,8}\b|-\d{4}$|preview|-exp\b|experimental|-latest|-beta|audio|search|realtime|computer-use|robotics|@default`)
 
 // soon is how long a model must be served to be offered at first.
@@ -435,5 +435,5 @@ func (c *choices) addServer(q *questions, d *draft, at string, i int) error {
 	return nil
 }
 
-// unknownContext is the context of a model whose server does not tell it.
+// unknownContext is the context of a model whose server does not report it.
 const unknownContext = 8192

@@ -78,7 +78,7 @@ type litellm struct {
 	timeout     float64 // seconds of a request; 0: not said
 	failures    int64
 	cooldown    float64
-	aliases     map[string][]string // of models, by the name they stand for
+	aliases     map[string][]string // aliases of models, by the model's name
 }
 
 func (t *litellm) note(format string, args ...any) {
@@ -132,7 +132,7 @@ func (t *litellm) convert(file string, whole group) error {
 	return nil
 }
 
-// leftOut are sections of the file that have no counterpart, with what serves instead.
+// leftOut are sections of the file that have no counterpart, with their replacement.
 var leftOut = map[string]string{
 	"guardrails":             "farebox does not judge content",
 	"mcp_servers":            "clients call MCP servers themselves",
@@ -288,7 +288,7 @@ func periodOf(text string) string {
 	return "MONTH"
 }
 
-// variables turns os.environ/NAME into ${NAME}. Other text with ${ in it is meant as it stands.
+// variables turns os.environ/NAME into ${NAME}. Other text with ${ in it is meant literally.
 func variables(text string) string {
 	if found := envWord.FindStringSubmatch(text); found != nil {
 		return "${" + found[1] + "}"

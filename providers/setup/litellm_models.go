@@ -94,7 +94,7 @@ func (t *litellm) provider(full string, params group) (provider, model string, o
 	return "", "", false
 }
 
-// upstream finds or makes the upstream of an entry; why says what is missing.
+// upstream finds or makes the upstream of an entry; why names the missing part.
 func (t *litellm) upstream(provider, model string, params group) (u *upstream, why string) {
 	v := prices.VendorNamed(provider)
 	base := strings.TrimRight(variables(cmp.Or(params.text("api_base"), params.text("base_url"))), "/")
@@ -176,7 +176,7 @@ func (u *upstream) headers(organization string, extra group) {
 	}
 }
 
-// limits carries over timeouts and what rests a target.
+// limits carries over timeouts and the settings for resting targets.
 func (t *litellm) limits(u *upstream, params group) {
 	timeout, first := cmp.Or(params.number("timeout"), t.timeout), params.number("stream_timeout")
 	switch {
@@ -382,7 +382,7 @@ func (t *litellm) add(at, name, provider, modelName string, u *upstream, params,
 	t.models = append(t.models, one)
 }
 
-// known is what the file and the list say of a model; the file's own words hold.
+// known joins the facts of the file and of the list about a model; the file's own hold.
 func (t *litellm) known(provider, name string, params, info group) (prices.Model, bool) {
 	var k prices.Model
 	base := info.text("base_model")
@@ -441,7 +441,8 @@ func positive(r *big.Rat) *big.Rat {
 	return r
 }
 
-// joint is what two deployments of one model can both do, at the higher price.
+// joint is the set of abilities that two deployments of one model share, at the higher
+// price.
 func joint(a, b *prices.Model) prices.Model {
 	m := *a
 	if b.Context > 0 {
@@ -460,7 +461,7 @@ func joint(a, b *prices.Model) prices.Model {
 	return m
 }
 
-// finish gives models their aliases, and the margin to what stands for all models of a vendor.
+// finish gives models their aliases, and the margin to the entries for all models of a vendor.
 func (t *litellm) finish() {
 	for i := range t.models {
 		m := &t.models[i]

@@ -161,7 +161,8 @@ func printJSON(out io.Writer, l *prices.List, list []prices.Model) error {
 	return enc.Encode(map[string]any{"source": l.Source, "date": l.Date, "models": all})
 }
 
-// comparePrices shows what a config takes for models of the list, and warns of prices below it.
+// comparePrices compares the prices of a config with those of the list, and warns of lower
+// ones.
 func comparePrices(out io.Writer, file, list string, patterns []string) error {
 	cfg, err := config.Load(file)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// Enclave is one target of a model, with what it has proven of late.
+// Enclave is one target of a model, with its latest proof.
 type Enclave struct {
 	Model    string // the public id
 	Upstream *Upstream
@@ -32,11 +32,11 @@ type Enclave struct {
 	plain    int64                // how often it did
 	hasGPU   bool                 // it has proven to have graphics processors
 	asked    time.Time            // when it was asked last because of a key that was not known
-	under    chan struct{}        // closed when the look that is under way ends; nil: none is
-	wake     chan struct{}        // has it looked at soon
+	under    chan struct{}        // closed when the attestation that is under way ends; nil: none runs
+	wake     chan struct{}        // has it attested soon
 }
 
-// EnclaveStatus is how an enclave stood when it was looked at last.
+// EnclaveStatus is the result of an enclave's last attestation.
 type EnclaveStatus struct {
 	At       time.Time // zero: never
 	Verified bool
@@ -48,7 +48,7 @@ type EnclaveStatus struct {
 	Turned     time.Time
 }
 
-// Expected is what is asked of the enclave: its policy, and graphics processors once it has
+// Expected is the policy for the enclave, which includes graphics processors once it has
 // proven to have some.
 func (e *Enclave) Expected() *Policy {
 	e.mu.Lock()
@@ -68,14 +68,14 @@ const (
 	maxEnclaveKeys = 64
 	// learnApart is how often a target is asked because a client names an unknown key.
 	learnApart = 10 * time.Second
-	// stale is how many rechecks may fail before a verified enclave is one no more.
+	// stale is how many rechecks may fail before a verified enclave loses its status.
 	stale = 3
 )
 
-// Unreachable is the name of what failed where nothing could be judged.
+// Unreachable is the name of the failure if nothing could be judged.
 const Unreachable = "unreachable"
 
-// GoOn takes over what the same enclave has proven under a config before; nil: nothing.
+// GoOn takes over the proof of the same enclave under an earlier config; nil: nothing.
 func (e *Enclave) GoOn(before *Enclave) {
 	if before == nil {
 		return
@@ -86,8 +86,8 @@ func (e *Enclave) GoOn(before *Enclave) {
 	e.plain, e.hasGPU = before.plain, before.hasGPU
 }
 
-// Watch looks after enclaves: it attests each of them again and again for our own sake,
-// in a slot of its own, so that no client can keep it from that.
+// Watch attests each enclave again and again for ourselves, in a slot of its own, so that
+// no client can block that.
 type Watch struct {
 	Judge   *Judge
 	Every   time.Duration
@@ -120,7 +120,7 @@ func (w *Watch) Begin() {
 // Close ends it, and waits.
 func (w *Watch) Close() { w.work.Close() }
 
-// follow looks at an enclave every so often; sooner while it is not verified.
+// follow attests an enclave every so often; sooner while it is not verified.
 func (w *Watch) follow(e *Enclave) {
 	for wait := e.rest(w); ; {
 		t := time.NewTimer(wait)
@@ -143,11 +143,11 @@ func (w *Watch) follow(e *Enclave) {
 	}
 }
 
-// soon is when an enclave is looked at that has betrayed a chat, and how often any is at
-// most.
+// soon is the wait before an enclave that has betrayed a chat is attested, and the least
+// time between two attestations.
 const soon = time.Second
 
-// rest is how long what it has proven, under another config maybe, is left alone.
+// rest is how long the last proof, maybe of another config, stays good.
 func (e *Enclave) rest(w *Watch) time.Duration {
 	s := e.Standing()
 	if !s.Verified {
@@ -157,8 +157,8 @@ func (e *Enclave) rest(w *Watch) time.Duration {
 	return max(0, min(w.Every-now.Sub(s.At), s.Until.Sub(now)))
 }
 
-// Look attests an enclave for our own sake. A caller that comes while another look is under way
-// waits for that one.
+// Look attests an enclave for ourselves. A caller that calls while another attestation is under
+// way waits for that one.
 func (w *Watch) Look(e *Enclave) {
 	e.mu.Lock()
 	if over := e.under; over != nil {
@@ -196,14 +196,14 @@ func (w *Watch) Look(e *Enclave) {
 		return
 	}
 	w.Note(e, v)
-	// Others are behind the same upstream. Clients may have been told of any of them, by
+	// Others are behind the same upstream. Clients may have the key of any of them, from
 	// another node.
 	for _, raw := range candidates[tried:] {
 		w.NoteClients(e, w.Judge.Verify(ctx, raw, nonce, e.Expected()))
 	}
 }
 
-// report asks for one, unless the Watch ends before it comes.
+// report asks for one, unless the Watch ends first.
 func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	type answer struct {
 		candidates [][]byte
@@ -213,7 +213,7 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	go func() {
 		a := answer{err: ErrAnswer}
 		defer func() {
-			if recover() != nil { // what it says broke us
+			if recover() != nil { // its report made our code panic
 				a = answer{err: ErrAnswer}
 			}
 			said <- a
@@ -228,8 +228,8 @@ func (w *Watch) report(e *Enclave, nonce [32]byte) ([][]byte, error) {
 	}
 }
 
-// missed is for a look that came to nothing, since the enclave or NVIDIA's service does not
-// answer: an enclave that was verified stays so for a while.
+// missed is for an attestation without a result, since the enclave or NVIDIA's service does
+// not answer: an enclave that was verified stays so for a while.
 func (w *Watch) missed(e *Enclave, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -246,7 +246,7 @@ func (w *Watch) missed(e *Enclave, err error) {
 	e.turn(w, EnclaveStatus{At: now, Failed: []string{failed}})
 }
 
-// Note takes in what an enclave has proven, to us or to a client.
+// Note stores the proof of an enclave, made for us or for a client.
 func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -266,9 +266,9 @@ func (w *Watch) Note(e *Enclave, v *Verification) {
 	e.turn(w, s)
 }
 
-// NoteClients takes in what an enclave has proven to a client, or beside another. It can
-// teach a key, but not turn the standing: nonces of strangers and answers that they delay
-// would.
+// NoteClients stores an enclave's proof for a client, or for another enclave's check. It
+// can add a key, but not change the status: a client could do that with its own nonces and
+// delayed answers.
 func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 	if v.Verified() && v.Key != nil {
 		e.mu.Lock()
@@ -277,7 +277,7 @@ func (w *Watch) NoteClients(e *Enclave, v *Verification) {
 	}
 }
 
-// turn sets the standing, and says so where it turns. The caller has mu.
+// turn sets the status, and logs a change. The caller has mu.
 func (e *Enclave) turn(w *Watch, s EnclaveStatus) {
 	s.Turned = e.now.Turned
 	turned := e.now.At.IsZero() || e.now.Verified != s.Verified
@@ -295,7 +295,7 @@ func (e *Enclave) turn(w *Watch, s EnclaveStatus) {
 	e.now = s
 }
 
-// learn keeps a key; the oldest goes where there are too many. The caller has mu.
+// learn stores a key; the oldest is dropped if there are too many. The caller has mu.
 func (e *Enclave) learn(key string, at time.Time) {
 	if _, known := e.keys[key]; !known && len(e.keys) >= maxEnclaveKeys {
 		oldest := ""
@@ -309,7 +309,7 @@ func (e *Enclave) learn(key string, at time.Time) {
 	e.keys[key] = at
 }
 
-// Standing is how it stands.
+// Standing is the current status.
 func (e *Enclave) Standing() EnclaveStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -339,7 +339,7 @@ func (w *Watch) Ready(e *Enclave) bool {
 	return e.now.holds(now, w.Every)
 }
 
-// Verified says whether an enclave is verified now, whatever the policy makes of it.
+// Verified says whether an enclave is verified now, for any policy.
 func (w *Watch) Verified(e *Enclave) bool {
 	return e.Standing().holds(w.Judge.Now(), w.Every)
 }
@@ -373,8 +373,8 @@ func (w *Watch) Signs(e *Enclave, address [20]byte) bool {
 	return false
 }
 
-// Learn asks an enclave what key it has now, because a client names one that is not
-// known. It is not asked often for that; what it is being asked already is waited for.
+// Learn asks an enclave for its current key, because a client names one that is not known.
+// It is rarely asked for that; a request that is under way is waited for.
 func (w *Watch) Learn(e *Enclave) {
 	e.mu.Lock()
 	now := w.Judge.Now()

@@ -18,21 +18,21 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What is asked of evidence of graphics processors.
+// Requirements for the evidence of graphics processors.
 const (
 	GPURemote  = "nras"    // NVIDIA's service judges it, too, where there is some
 	GPULocal   = "local"   // it must be signed by NVIDIA's devices, where there is some
 	GPURequire = "require" // there must be some, and NVIDIA's service judges it, too
-	GPUOff     = "off"     // it is not looked at; then a report that has some is not verified
+	GPUOff     = "off"     // it is not checked; then a report that has some is not verified
 )
 
-// What is attested.
+// The parts that are attested.
 const (
 	ModelInstance = "model_instance" // where the model runs
 	Aggregator    = "aggregator"     // a gateway before the models
 )
 
-// Policy is what is asked of a model's enclave.
+// Policy is the set of requirements for a model's enclave.
 type Policy struct {
 	TDX     tdx.Policy
 	Devices gpu.Root
@@ -40,8 +40,8 @@ type Policy struct {
 	// HasGPU says that the enclave has graphics processors: by the config, or since it has
 	// proven so before. A report without evidence of them is not verified then.
 	HasGPU bool
-	// BareGPU says that the config takes reports without evidence, whatever else says that
-	// there are graphics processors.
+	// BareGPU says that the config takes reports without evidence, even if something else
+	// shows that there are graphics processors.
 	BareGPU bool
 	Scope   string // ModelInstance, Aggregator
 	Pins    []Pin  // measurements that it must have
@@ -62,7 +62,7 @@ type Pin struct {
 	Values [][]byte
 }
 
-// Collaterals gives what Intel publishes of a kind of processor.
+// Collaterals gives Intel's collateral for a kind of processor.
 type Collaterals interface {
 	Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error)
 }
@@ -103,7 +103,7 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	began := time.Now()
 	v = &Verification{At: j.Now(), policy: p, replayed: "unavailable", composed: "unavailable"}
 	defer func() {
-		if recover() != nil { // what it says broke us
+		if recover() != nil { // its report made our code panic
 			v.note(CheckReport, errBroken)
 			if v.verdict == nil {
 				v.quote = nil
@@ -138,13 +138,13 @@ func (j *Judge) Verify(ctx context.Context, report []byte, nonce [32]byte, p *Po
 	return v
 }
 
-// members are those of a report that decide anything.
+// members are the members of a report that decide anything.
 type members struct {
 	report []byte
 	doc    *scan.Document
 }
 
-// get is one of them; it does not exist if the report has none.
+// get is one of them; it does not exist if it is absent in the report.
 func (m members) get(name string) (none gjson.Result) {
 	f, ok := m.doc.Top(shape.ID(name))
 	if !ok {
@@ -184,7 +184,7 @@ func (j *Judge) quote(ctx context.Context, v *Verification, r members) bool {
 }
 
 // ofInstance is an error for the report of a gateway before models. It is the report's own
-// word, which no quote covers: pins are what holds against a host that leaves it out.
+// claim, which no quote covers: only pins protect against a host that leaves it out.
 func ofInstance(r gjson.Result) error {
 	for _, path := range []string{"serving", "service_capabilities.serving", "attestation.serving", "info.serving"} {
 		if r.Get(path).Str == Aggregator {
@@ -214,7 +214,7 @@ func (v *Verification) bindKey(r members) error {
 		text = second
 	}
 	if text == "" {
-		return nil // of a model that nothing is sealed to
+		return nil // the model has no key to seal to
 	}
 	k, err := seal.ParseKey(text)
 	if err != nil {
@@ -324,7 +324,7 @@ func (v *Verification) measurement(name string) []byte {
 	return nil
 }
 
-// pins checks the measurements that are pinned, and tells those that are not.
+// pins checks the measurements that are pinned, and names those that are not.
 func (v *Verification) pins() {
 	var free []string
 	for _, name := range PinNames {

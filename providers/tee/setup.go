@@ -19,7 +19,7 @@ import (
 	"farebox/providers/tee/tdx"
 )
 
-// Setup is what a config asks of enclaves, ready to judge them.
+// Setup is a config's settings for enclaves, ready to judge them.
 type Setup struct {
 	Judge     *Judge
 	Published *published.Store
@@ -47,7 +47,7 @@ func NewSetup(c *config.TEE, log zerolog.Logger) (*Setup, error) {
 	return s, nil
 }
 
-// Close ends what is being fetched.
+// Close ends the running fetches.
 func (s *Setup) Close() { s.Published.Close() }
 
 type roots struct {
@@ -77,7 +77,7 @@ func rootsOf(c *config.TEE) (r roots, err error) {
 	return r, nil
 }
 
-// fetchLimit is for one question to those who publish or judge.
+// fetchLimit is for one request to a service that publishes or judges.
 const fetchLimit = 20 * time.Second
 
 func clientOf(caFile string) (*http.Client, error) {
@@ -128,7 +128,7 @@ func remoteOf(c *config.TEE) (*gpu.Remote, error) {
 	return &gpu.Remote{Base: base, Issuer: gpu.NRAS, HTTP: client, Now: time.Now}, nil
 }
 
-// Policy is what is asked of a model's enclaves.
+// Policy is the policy for a model's enclaves.
 func (s *Setup) Policy(e *config.Enclave) (*Policy, error) {
 	c, r := s.config, s.roots
 	p := &Policy{TDX: tdx.Policy{Root: r.intel, Accept: c.Accept}, Devices: r.nvidia, GPU: c.GPU, Scope: e.Scope}

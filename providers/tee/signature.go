@@ -12,17 +12,17 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Signed is what an enclave signed for an answer.
+// Signed is an enclave's signed statement about an answer.
 type Signed struct {
 	Address           [20]byte
-	Request, Response string // SHA-256 in hexadecimal digits; empty where the text has none
+	Request, Response string // SHA-256 in hexadecimal digits; empty if absent in the text
 	Valid             bool   // the signature is that of Address over the text
 }
 
-// ErrSignature is an answer about a signature that has none.
+// ErrSignature is an answer without the signature.
 var ErrSignature = errors.New("the enclave gave no signature for it")
 
-// maxText is how long a signed text may be.
+// maxText bounds a signed text.
 const maxText = 64 << 10
 
 // signatureShape are the members of an answer that decide anything, for us or for a client,
@@ -33,8 +33,8 @@ var signatureShape = func() *scan.Shape {
 		[]string{"text", "signature", "signing_address", "signing_algo", "receipt"})...)...)
 }()
 
-// ReadSignature reads what an upstream said of a signature. Whatever it says of its own
-// validity is not looked at.
+// ReadSignature reads an upstream's answer about a signature. Its own verdict on the
+// validity is ignored.
 func ReadSignature(raw []byte) (s Signed, err error) {
 	r, err := strict(raw, signatureShape)
 	if err != nil {

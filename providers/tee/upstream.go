@@ -16,18 +16,18 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Kinds of what precedes a model in an enclave.
+// Kinds of gateways before a model in an enclave.
 const (
 	Dstack = "dstack" // dstack's proxy beside the model
 	Near   = "near"   // NEAR AI's cloud, which routes by the model's key
 	ACI    = "aci"    // a private gateway before models, itself in an enclave
 )
 
-// Upstream is where an enclave is asked.
+// Upstream is the connection to an enclave.
 type Upstream struct {
 	Proxy    *proxy.Proxy
 	Endpoint *proxy.Endpoint
-	At       string // where that is; what stands elsewhere is another enclave
+	At       string // its address; another address is another enclave
 	Kind     string
 	Model    string // its name there
 	Timeout  time.Duration
@@ -40,14 +40,14 @@ const (
 	maxDepth     = 64
 )
 
-// Words for what an upstream did not do. None has anything of its answer.
+// Errors of an upstream. None quotes its answer.
 var (
 	ErrUnreached = errors.New("the enclave's provider does not answer")
 	ErrAnswer    = errors.New("the answer of the enclave's provider cannot be read")
 	ErrUnknown   = errors.New("the enclave's provider does not know it")
 )
 
-// get asks for something small. ctx is the client that waits, nil: nobody does.
+// get reads a small answer. ctx is the client that waits, may be nil.
 func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status int, body []byte, err error) {
 	var x proxy.Exchange
 	defer x.Close()
@@ -65,8 +65,8 @@ func (u *Upstream) get(ctx *fasthttp.RequestCtx, path string, most int) (status 
 	return res.Status, body, nil
 }
 
-// Ours are members of a report that clients get from us, whatever an upstream says in
-// them, and OursOfSignature those of a signature.
+// Ours are members of a report that clients get from us, not those of the upstream, and
+// OursOfSignature those of a signature.
 var (
 	Ours = []string{"verified", "not_checked", "nonce", "nonce_source", "model", "upstream_model", "tee_provider", "tee_hardware",
 		"server_verification", "candidates_evaluated", "candidates_available", "signing_public_key", "signing_key",
@@ -75,9 +75,9 @@ var (
 		"tee_hardware", "verification", "server_verification", "payload"}
 )
 
-// Shapes are the members of reports and of signatures that decide anything, for us or for
-// a client, and those that we write: each may stand once, in exactly these letters, since
-// parsers differ in which they take, and some mind no case.
+// Shapes are the members of reports and of signatures that decide anything, for us or for a
+// client, and those that we write: each may be there once, in exactly these letters, since
+// parsers differ in which one they take, and some ignore case.
 var (
 	tcbShape  = scan.NewShape(scan.Members(nil, "app_compose")...)
 	infoShape = scan.NewShape(scan.Members(map[string]*scan.Shape{"tcb_info": tcbShape}, "tcb_info", "compose_hash")...)
@@ -87,7 +87,7 @@ var (
 )
 
 // Report asks for a report about a nonce. Where an upstream has several enclaves behind
-// it, all that it gives are there, each with bytes as they came.
+// it, all that it gives are there, each with its bytes unchanged.
 func (u *Upstream) Report(ctx *fasthttp.RequestCtx, nonce [32]byte) (candidates [][]byte, err error) {
 	path := "/attestation/report?nonce=" + hex.EncodeToString(nonce[:]) + "&signing_algo=ecdsa"
 	if u.Kind != Dstack {
@@ -137,7 +137,7 @@ func split(body []byte) (candidates [][]byte, err error) {
 	return candidates, nil
 }
 
-// strict reads an object that all parsers read alike, as far as it decides anything.
+// strict reads an object that all parsers read alike in the members that decide anything.
 func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	var doc scan.Document
 	if doc.SkimWhole(raw, shape, maxDepth) != nil {
@@ -146,13 +146,13 @@ func strict(raw []byte, shape *scan.Shape) (r gjson.Result, err error) {
 	return gjson.ParseBytes(raw), nil
 }
 
-// retries of a signature, which an enclave keeps when the last byte has left it.
+// retries of a signature, which an enclave stores after the last byte of its answer.
 const (
 	retries    = 3
 	retryAfter = 200 * time.Millisecond
 )
 
-// Signature asks for what the enclave signed for an answer. fresh: it may not be there
+// Signature asks for the enclave's signature of an answer. fresh: it may not be there
 // yet.
 func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([]byte, error) {
 	path := "/signature/" + url.PathEscape(id) + "?signing_algo=ecdsa&model=" + url.QueryEscape(u.Model)
@@ -175,8 +175,8 @@ func (u *Upstream) Signature(ctx *fasthttp.RequestCtx, id string, fresh bool) ([
 	}
 }
 
-// First judges reports one after the other until one is verified. Where none is, the
-// first is given, with what is wrong with it.
+// First judges reports one after the other until one is verified. If none is, the first is
+// given, with its faults.
 func (j *Judge) First(ctx context.Context, candidates [][]byte, nonce [32]byte, p *Policy) (report []byte,
 	v *Verification, tried int) {
 	for i, raw := range candidates {

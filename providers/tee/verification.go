@@ -10,7 +10,7 @@ import (
 	"farebox/providers/tee/tdx"
 )
 
-// Check is one of what must hold. Err is why it does not.
+// Check is one of the required checks. Err is why it does not hold.
 type Check = tdx.Check
 
 // Names of the checks that are made beside those of the quote.
@@ -30,20 +30,19 @@ const (
 	CheckScope       = "scope"
 )
 
-// made are the checks that every report is put to; what follows a check that fails may stay
-// undone.
+// made are the checks of every report; those after a failed one may be skipped.
 var made = slices.Concat([]string{CheckQuote}, tdx.Checks, []string{CheckKeyBinding, CheckNonce, CheckDevices, CheckDeviceNonce,
 	CheckJudged, CheckPins, CheckLog, CheckCompose, CheckScope})
 
-// Verification is what was found of a report.
+// Verification is the verdict on a report.
 type Verification struct {
 	Checks []Check
 	At     time.Time
 	Took   time.Duration
-	Until  time.Time // when the first of what it rests on ends
+	Until  time.Time // the earliest expiry of its evidence
 
-	// Key is the one that contents are sealed to; it has none where the report shows
-	// none. Address is the signer's. Both mean something only where their binding holds.
+	// Key is the one that contents are sealed to; nil if the report has none. Address is
+	// the signer's. Both mean something only if their binding holds.
 	Key     *seal.Key
 	Address [20]byte
 
@@ -106,7 +105,8 @@ func (v *Verification) NotChecked() []string {
 	return names
 }
 
-// TestRoot says that it rests on a root that is not Intel's, and proves nothing.
+// TestRoot says that the verification rests on a root that is not Intel's, and proves
+// nothing.
 func (v *Verification) TestRoot() bool { return v.policy.TDX.Root != tdx.Intel }
 
 func (v *Verification) note(name string, err error) bool {
@@ -114,12 +114,12 @@ func (v *Verification) note(name string, err error) bool {
 	return err == nil
 }
 
-// skip notes a check that is not made, and why.
+// skip notes a check that is not made, with the reason.
 func (v *Verification) skip(name, why string) {
 	v.Checks = append(v.Checks, Check{Name: name, Unmade: why})
 }
 
-// complete notes the checks that were not come to.
+// complete notes the checks that were skipped.
 func (v *Verification) complete() {
 	for _, name := range made {
 		if !slices.ContainsFunc(v.Checks, func(c Check) bool { return c.Name == name }) {
@@ -202,7 +202,7 @@ type (
 		Holds bool   `json:"holds"`
 		State string `json:"state"` // passed, failed, not_checked
 		Error string `json:"error,omitempty"`
-		Why   string `json:"reason,omitempty"` // of what was not checked
+		Why   string `json:"reason,omitempty"` // why the check was not made
 	}
 	shown struct {
 		TDX         shownTDX      `json:"tdx"`

@@ -6,15 +6,15 @@ type merger struct {
 	pairs pairs
 }
 
-// part is a piece of a word. pair is the rank of what it and the next one make
-// together, noRank for no token, and for a part that is none any more.
+// part is a piece of a word. pair is the rank of the token that it makes with the next one,
+// noRank for no token, and for a part that was merged.
 type part struct {
 	before, next int32
 	pair         uint32
 }
 
-// pairs are candidates to merge, the lowest rank first and of the same the one
-// that stands first. Those whose part has changed since are passed over.
+// pairs are candidates to merge, the lowest rank first and of the same rank the first in
+// the text. Those whose part has changed since are skipped.
 type pairs []pair
 
 type pair struct {

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Words of a vocabulary are what its regular expression matches next. They are
+// Words of a vocabulary are the matches of its regular expression. They are
 // matched by hand, alternative by alternative and in the same order:
 //
 //	cl100k_base: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //	o200k_base:  [^\r\n\p{L}\p{N}]?U*W+(C)?|[^\r\n\p{L}\p{N}]?U+W*(C)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //	             with U [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], W [\p{Ll}\p{Lm}\p{Lo}\p{M}], C as the first alternative of cl100k_base
 
-// class is what a character can be part of, as bits.
+// class is the set of groups that a character can be in, as bits.
 type class uint8
 
 const (
@@ -150,8 +150,7 @@ func capitalised(s string, from int) (end int) {
 	return end
 }
 
-// contraction is where the end of an English short form at i ends, i where there
-// is none.
+// contraction is where the end of an English short form at i ends; i if absent.
 func contraction(s string, i int) int {
 	if i >= len(s) || s[i] != '\'' {
 		return i
@@ -168,7 +167,7 @@ func contraction(s string, i int) int {
 	return i
 }
 
-// fold is one of the short forms in lower case, or something that is none.
+// fold is one of the short forms in lower case, or another text.
 func fold(s string) string {
 	switch s {
 	case "S":

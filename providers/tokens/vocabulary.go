@@ -36,8 +36,8 @@ type Vocabulary struct {
 	// text has for each token three bytes, its length-1 and the lower bits of its
 	// rank, and then its bytes. The first byte of all is of no token.
 	text []byte
-	// table finds a token by its bytes. An entry is 0, or where the token stands
-	// in text, the highest bit of its rank, and some bits of its hash.
+	// table finds a token by its bytes. An entry is 0, or the token's place in text, the
+	// highest bit of its rank, and some bits of its hash.
 	table   []uint32
 	seed    maphash.Seed
 	longest int
@@ -56,8 +56,8 @@ const (
 	noRank     = ^uint32(0)
 )
 
-// unpack reads what pack wrote. The files are part of the binary: what is wrong
-// with them is a fault of the build.
+// unpack reads what pack wrote. The files are part of the binary: a fault of theirs is a
+// fault of the build.
 func unpack(packed []byte, word func(string) int) *Vocabulary {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -101,7 +101,7 @@ func unpack(packed []byte, word func(string) int) *Vocabulary {
 func (v *Vocabulary) first(hash uint64) uint32 { return uint32(hash) & uint32(len(v.table)-1) }
 func (v *Vocabulary) after(at uint32) uint32   { return (at + 1) & uint32(len(v.table)-1) }
 
-// rank is that of a token, noRank for a text that is none.
+// rank is that of a token, noRank for other texts.
 func (v *Vocabulary) rank(s string) uint32 {
 	if len(s) > v.longest {
 		return noRank
@@ -134,8 +134,8 @@ func (v *Vocabulary) Split(text string) (list []string) {
 	return list
 }
 
-// each goes through the tokens of a text. A byte that is part of no character
-// counts as U+FFFD, as other implementations have it.
+// each goes through the tokens of a text. An invalid byte counts as U+FFFD, as in other
+// implementations.
 func (v *Vocabulary) each(text string, do func(token string)) {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))

@@ -1,11 +1,11 @@
-// Package video finds out how long the sound and videos are that clients give models
-// of videos, and how large: what is sold by the second is measured here, and no client's
-// word is taken for it.
+// Package video finds out how long the sound and videos are that clients give models of
+// videos, and how large: media that are sold by the second are measured here, whatever the
+// client claims.
 //
-// [Prober] reads what a link leads to through the guard of providers/fetch: of MP4 and
-// QuickTime the boxes that describe the film, wherever they stand, of everything else
-// the whole within a limit. What came as a data URL is read by [Read]. [Find] gives the
-// file of a video that a page shows.
+// [Prober] reads the file of a link through the guard of providers/fetch: of MP4 and
+// QuickTime the boxes that describe the film, wherever they are, of everything else the
+// whole within a limit. [Read] reads a data URL's file. [Find] gives the file of a video
+// that a page shows.
 //
-// What may not enter: prices, requests, and anything that decodes pictures.
+// Out of scope: prices, requests, and anything that decodes pictures.
 package video

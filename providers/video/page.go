@@ -21,8 +21,8 @@ var ErrNoFilm = errors.New("the page names no video file")
 // maxPage is how much of a page is looked through.
 const maxPage = 2 << 20
 
-// Find gives the file of a video, of at most most bytes: what a link leads to, or what
-// the page there says that it shows. The error is a *fetch.Error, ErrNoFilm or ctx's.
+// Find gives the file of a video, of at most most bytes: the file of a link, or the video
+// that the page there names. The error is a *fetch.Error, ErrNoFilm or ctx's.
 func Find(ctx context.Context, from Fetcher, link string, most int64) ([]byte, error) {
 	file, err := whole(ctx, from, link, most)
 	if err != nil || !isPage(file) {
@@ -49,11 +49,11 @@ func whole(ctx context.Context, from Fetcher, link string, most int64) ([]byte, 
 
 func isPage(b []byte) bool { return strings.HasPrefix(http.DetectContentType(b), "text/html") }
 
-// metas are the names under which pages tell others what they show, the best first.
+// metas are the names of the tags in which pages name their video, the best first.
 var metas = []string{"twitter:player:stream", "og:video:secure_url", "og:video:url", "og:video"}
 
-// shown is the link to the video of a page: that of its player, or of what it tells
-// others that show it. Empty if absent.
+// shown is the link to the video of a page: that of its player, or of its tags for sites
+// that embed it. Empty if absent.
 func shown(page []byte, at string) string {
 	base, err := url.Parse(at)
 	if err != nil {

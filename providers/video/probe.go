@@ -11,18 +11,18 @@ import (
 	"farebox/providers/fetch"
 )
 
-// Media is what a piece of sound or a film is.
+// Media describes a piece of sound or a film.
 type Media struct {
 	Format string // as container.Info
 	Size   int64
-	// Length is the longest of what is said and what its frames come to.
+	// Length is the longest of the announced lengths and of its frames.
 	Length time.Duration
-	Height int // of the film; 0 if it has none, or its pictures do not say
+	Height int // of the film; 0 if it has no pictures, or they have no size
 	FPS    float64
 	Film   bool
 }
 
-// ErrFormat is what cannot be read, and ErrSize what is larger than may be.
+// ErrFormat is a file that cannot be read, and ErrSize one that is too large.
 var (
 	ErrFormat = errors.New("the format is not known, or the file is damaged")
 	ErrSize   = errors.New("the file is too large")
@@ -34,17 +34,17 @@ type Fetcher interface {
 	Final(ctx context.Context, link string) (string, error)
 }
 
-// Prober looks into what links lead to.
+// Prober examines the files of links.
 type Prober struct {
 	from  Fetcher
 	turns *fair.Turns // so that files that are read whole share the memory of a few
 }
 
 const (
-	// firstPart holds the description of most films that are made for the web, and of
-	// all short sound what is needed.
+	// firstPart holds the description of most films that are made for the web, and the
+	// needed bytes of all short sound.
 	firstPart = 128 << 10
-	// maxDescription bounds what describes a film: two hours have 3 MB.
+	// maxDescription bounds the boxes that describe a film: two hours have 3 MB.
 	maxDescription = 8 << 20
 	// maxHops is how many boxes are in front of it in files that are made in good faith.
 	maxHops = 16
@@ -53,7 +53,7 @@ const (
 	maxReaders = 4
 	// maxWaiters is how many wait for that.
 	maxWaiters = 64
-	// maxRate is how many pictures a second are taken for what they are.
+	// maxRate is the highest rate of pictures a second that is trusted.
 	maxRate = 120
 )
 
@@ -68,14 +68,14 @@ func (p *Prober) Final(ctx context.Context, link string) (string, error) {
 	return p.from.Final(ctx, link)
 }
 
-// Read says what a file is.
+// Read describes a file.
 func Read(file []byte) (Media, error) {
 	info, err := container.Read(file)
 	return mediaOf(&info, int64(len(file)), err)
 }
 
-// Probe says what a link leads to, at most most bytes of it; 0: any number. The error is
-// a *fetch.Error, ErrFormat, ErrSize or ctx's.
+// Probe describes a link's file, of which it reads at most most bytes; 0: any number. The
+// error is a *fetch.Error, ErrFormat, ErrSize or ctx's.
 func (p *Prober) Probe(ctx context.Context, link string, most int64) (Media, error) {
 	head, err := p.from.Part(ctx, link, 0, firstPart)
 	if err != nil {
@@ -83,9 +83,9 @@ func (p *Prober) Probe(ctx context.Context, link string, most int64) (Media, err
 	}
 	switch whole := int64(len(head.Bytes)); {
 	case whole < firstPart:
-		return Read(head.Bytes) // this is all, whatever the server says
+		return Read(head.Bytes) // this is the whole file, whatever size the server announces
 	case head.Size < 0:
-		// Without a size nothing tells where its end is but reading it.
+		// Without a size only reading to the end finds it.
 		return p.readWhole(ctx, link, most)
 	case most > 0 && head.Size > most:
 		return Media{}, ErrSize
@@ -121,8 +121,8 @@ func (p *Prober) readWhole(ctx context.Context, link string, most int64) (Media,
 	return Read(all.Bytes)
 }
 
-// readBoxes follows the boxes of a film from head to head, and reads what describes it.
-// A film in fragments is described by all of them, and read whole.
+// readBoxes follows the boxes of a film from head to head, and reads those that describe
+// it. A film in fragments is described by all of them, and read whole.
 func (p *Prober) readBoxes(ctx context.Context, link string, head fetch.Part, most int64) (Media, error) {
 	at := int64(0)
 	for range maxHops {
@@ -155,7 +155,7 @@ func (p *Prober) readBoxes(ctx context.Context, link string, head fetch.Part, mo
 	return Media{}, ErrFormat
 }
 
-// boxAt reads the head of a box; left is what is left of the file.
+// boxAt reads the head of a box; left is the rest of the file.
 func boxAt(b []byte, left int64) (size int64, kind string, ok bool) {
 	if len(b) < 8 {
 		return 0, "", false
@@ -214,7 +214,7 @@ func unreadable(err error) error {
 
 func mediaOf(i *container.Info, size int64, err error) (Media, error) {
 	if err != nil {
-		// A film whose sound nobody knows is still a film.
+		// A film in an unknown sound format is still a film.
 		if i.Film == nil {
 			return Media{}, ErrFormat
 		}

@@ -24,7 +24,7 @@ type Address struct {
 	b      [32]byte // an EVM address is the first 20
 }
 
-// ErrAddress says what an address must be, ErrEVMAddress what one of EVM.
+// ErrAddress describes a valid address, ErrEVMAddress one of EVM.
 var (
 	ErrAddress = errors.New("is not a wallet address: expected 0x and 40 hexadecimal digits, in one case or with the " +
 		"EIP-55 checksum, or 32 to 44 characters of base58 that encode 32 bytes")

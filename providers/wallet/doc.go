@@ -1,9 +1,9 @@
-// Package wallet is what farebox knows of wallets without asking anybody: their
-// addresses, how they sign, and what a signature proves. [Address] is one of a chain
-// of either family, EVM or Solana; it is an account's name and a map's key.
+// Package wallet knows wallets without requests to anybody: their addresses, the way they
+// sign, and the proof in a signature. [Address] is one of a chain of either family, EVM or
+// Solana; it is an account's name and a map's key.
 //
 // Signatures have one accepted form each: a low s for secp256k1, keys of full order
 // for Ed25519, so that the signer does not depend on the reader.
 //
-// What may not enter: requests, payments, chains that are asked, money.
+// Out of scope: requests, payments, chains that are asked, money.
 package wallet

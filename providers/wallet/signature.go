@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// ErrSignature says what a signature of an externally owned account must be.
+// ErrSignature describes a valid signature of an externally owned account.
 var ErrSignature = errors.New(
 	"is not a signature of an externally owned account: expected 65 bytes as hexadecimal digits, r, s (low) and v")
 
@@ -25,7 +25,7 @@ func Keccak(parts ...[]byte) (sum [32]byte) {
 	return sum
 }
 
-// PersonalHash is what a wallet signs for a text (EIP-191, personal_sign).
+// PersonalHash is the digest that a wallet signs for a text (EIP-191, personal_sign).
 func PersonalHash(text string) [32]byte {
 	return Keccak([]byte("\x19Ethereum Signed Message:\n"+strconv.Itoa(len(text))), []byte(text))
 }
@@ -58,8 +58,8 @@ func Recover(signature []byte, hash [32]byte) (Address, error) {
 	return EVMAddress([20]byte(sum[12:])), nil
 }
 
-// VerifyEd25519 says whether a Solana wallet signed a message. Keys of small order
-// verify anything and are nobody's.
+// VerifyEd25519 says whether a Solana wallet signed a message. Keys of small order verify
+// anything and are refused.
 func VerifyEd25519(a Address, message, signature []byte) bool {
 	if a.family != Solana || len(signature) != ed25519.SignatureSize {
 		return false

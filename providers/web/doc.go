@@ -1,7 +1,6 @@
-// Package web holds what one config reads the world with: [Tools] are its pages,
-// its searches and its documents. They are made once for everybody who needs
-// them: the endpoints that sell them by the call, and chat, which puts what they
-// find before a model.
+// Package web holds the web tools of one config: [Tools] are its scraper, its searches and
+// its parsers of documents. They are made once for all users: the endpoints that sell them
+// by the call, and chat, which puts their results before a model.
 //
-// What may not enter: prices and what clients read.
+// Out of scope: prices and the answers to clients.
 package web

@@ -24,29 +24,29 @@ import (
 	"farebox/providers/search"
 )
 
-// Tools are what one config reads the world with; what it does not offer is nil.
+// Tools are the web tools of one config; those that it does not offer are nil.
 type Tools struct {
 	Pages     *scrape.Scraper
 	Search    *search.Service
 	Documents *Documents
 
-	jail   *jail.Pool
-	made   made
-	render *render.Renderer
+	jail     *jail.Pool
+	reuseKey reuseKey
+	render   *render.Renderer
 }
 
-// made is the part of a config that decides whether what was made of it goes on, and
-// with it the pages that are kept.
-type made struct {
+// reuseKey is the part of a config that the tools depend on: while it is unchanged, a reload
+// keeps them and their cached pages.
+type reuseKey struct {
 	Scrape     *config.Scrape
 	TextParser *config.TextParser
 	Fetch      config.Fetch
 	Store      string
 }
 
-// madeOf is a config's. What calls cost, and how many an account has, is another's.
-func madeOf(cfg *config.Config) made {
-	m := made{Fetch: cfg.Fetch, Store: cfg.Store}
+// reuseKeyOf copies the part of a config. Prices and rates of calls are not in it.
+func reuseKeyOf(cfg *config.Config) reuseKey {
+	m := reuseKey{Fetch: cfg.Fetch, Store: cfg.Store}
 	if c := cfg.Augment.Scrape; c != nil {
 		of := *c
 		of.Price, of.Rate = 0, config.Rate{}
@@ -60,8 +60,8 @@ func madeOf(cfg *config.Config) made {
 	return m
 }
 
-// Work does what this process is for, and does not return, where it is a child that
-// reads what strangers sent. In any other it does nothing.
+// Work runs the jobs of a jailed child process, which parses untrusted input, and does not
+// return. In any other process it does nothing.
 func Work() {
 	if !jail.IsChild("") {
 		return
@@ -81,7 +81,7 @@ type Documents struct {
 }
 
 const (
-	// linkLimit is how long a document behind a link may take until it is here.
+	// linkLimit bounds the download of a document behind a link.
 	linkLimit = 20 * time.Second
 	// maxLinked is how many such documents there are at once, and linkedQueue how many
 	// wait.
@@ -129,10 +129,10 @@ func (d *Documents) Text(ctx context.Context, doc []byte) (parse.Text, error) {
 }
 
 // New makes the tools of a config. before are those that are in use, nil at first:
-// what has not changed goes on, and so do the children, whose number and memory
+// unchanged tools are kept, and so are the children, whose number and memory
 // are those of the first config that had some.
 func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) {
-	t := &Tools{made: madeOf(cfg)}
+	t := &Tools{reuseKey: reuseKeyOf(cfg)}
 	a := &cfg.Augment
 	if a.Search != nil {
 		var old *search.Service
@@ -145,7 +145,7 @@ func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) 
 		}
 		t.Search = service
 	}
-	if before != nil && reflect.DeepEqual(t.made, before.made) {
+	if before != nil && reflect.DeepEqual(t.reuseKey, before.reuseKey) {
 		t.Pages, t.Documents, t.jail, t.render = before.Pages, before.Documents, before.jail, before.render
 		return t, nil
 	}
@@ -165,7 +165,7 @@ func New(cfg *config.Config, before *Tools, log zerolog.Logger) (*Tools, error) 
 	return t, nil
 }
 
-// make makes what reads documents and pages.
+// make makes the readers of documents and pages.
 func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	a := &cfg.Augment
 	if c := a.TextParser; c != nil {
@@ -183,7 +183,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		}
 		links := fetch.New(fetch.Options{Allow: config.Prefixes(cfg.Fetch.Allow), Deny: config.Prefixes(cfg.Fetch.Deny),
 			Limit: linkLimit, Parallel: maxLinked})
-		// A scan is many pieces of work, for which the timeout holds one by one.
+		// A scan is many pieces of work, and the timeout is for each.
 		t.Documents = &Documents{parse.New(t.jail, o), 2 * c.Timeout, c.Timeout + restart, links,
 			fair.NewTurns(maxLinked, linkedQueue)}
 	}
@@ -201,7 +201,7 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 		Parallel: c.Parallel, MaxPage: int64(c.MaxPage), Cache: int64(c.Cache.Size), TTL: c.Cache.TTL,
 	}
 	if c.Block != nil {
-		o.Blocked = []scrape.Site{} // none is another thing than the usual ones
+		o.Blocked = []scrape.Site{} // an empty list replaces the usual ones
 	}
 	for _, host := range c.Block {
 		o.Blocked = append(o.Blocked, scrape.Site{Host: host})
@@ -244,8 +244,8 @@ func (t *Tools) make(cfg *config.Config, log zerolog.Logger) error {
 	return nil
 }
 
-// newJail starts the children. Beside an embedded ledger they keep what is slow to
-// make for the next start.
+// newJail starts the children. Beside an embedded ledger they cache for the next start what
+// compiles slowly.
 func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 	o := jail.Options{Cache: filepath.Join(cfg.LedgerDir(), "jail"), Log: log}
 	if err := os.MkdirAll(o.Cache, 0o700); err != nil {
@@ -258,7 +258,7 @@ func newJail(cfg *config.Config, log zerolog.Logger) *jail.Pool {
 	return jail.New(o)
 }
 
-// program finds what is to be started.
+// program finds the program to start.
 func program(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -274,7 +274,7 @@ func ports(list []int) (ports []uint16) {
 	return ports
 }
 
-// WriteMetrics writes what is known of the services that search and of the children.
+// WriteMetrics writes the metrics of search services and of the children.
 func (t *Tools) WriteMetrics(w io.Writer) {
 	if t.Search != nil {
 		t.Search.WriteMetrics(w)
@@ -287,7 +287,7 @@ func (t *Tools) WriteMetrics(w io.Writer) {
 		t.jail.Waiting(), t.jail.Started(), t.jail.Died())
 }
 
-// Close ends what next, which may be nil, does not go on with.
+// Close ends the tools that next, which may be nil, does not take over.
 func (t *Tools) Close(next *Tools) {
 	var to Tools
 	if next != nil {
@@ -306,5 +306,5 @@ func (t *Tools) Close(next *Tools) {
 	if t.jail != nil && t.jail != to.jail {
 		err = errors.Join(err, t.jail.Close())
 	}
-	_ = err // nothing is lost by what did not end well
+	_ = err // an error at the end loses nothing
 }

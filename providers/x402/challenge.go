@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Names of headers. A payment is read from the first of Payments that there is.
+// Names of headers. A payment is read from the first of Payments in the request.
 const (
 	HeaderRequired = "PAYMENT-REQUIRED"
 	HeaderResponse = "PAYMENT-RESPONSE"
@@ -16,7 +16,7 @@ const (
 // Payments are the headers that a payment may be in.
 var Payments = [...]string{"PAYMENT-SIGNATURE", "X-402-Payment", "X-PAYMENT"}
 
-// Resource is what is paid for.
+// Resource is the resource that a payment is for.
 type Resource struct {
 	URL         string `json:"url"`
 	Description string `json:"description,omitempty"`
@@ -32,7 +32,7 @@ type Challenge struct {
 	Extensions  json.RawMessage `json:"extensions,omitempty"`
 }
 
-// Settlement is what HeaderResponse says of a payment.
+// Settlement is the content of HeaderResponse.
 type Settlement struct {
 	Success     bool   `json:"success"`
 	ErrorReason string `json:"errorReason,omitempty"`

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxHeader bounds the header of a payment.
 	MaxHeader = 16 << 10
-	// maxDepth is how deep a payment nests, the members included that are not read.
+	// maxDepth bounds the nesting of a payment, the members included that are not read.
 	maxDepth = 32
 )
 
@@ -54,14 +54,14 @@ var (
 		"accepted": acceptedShape}, "x402Version", "scheme", "network", "payload", "accepted")...)
 )
 
-// sheet is a payment's JSON, in which every member that is read stands once.
-type sheet struct {
+// strictJSON is a payment's JSON, in which every member that is read is there once.
+type strictJSON struct {
 	text []byte
 	doc  scan.Document
 }
 
 // open reads the JSON out of a header.
-func open(header string) (*sheet, *onchain.Refusal) {
+func open(header string) (*strictJSON, *onchain.Refusal) {
 	if len(header) > MaxHeader {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is too long; expected at most 16384 characters"}
 	}
@@ -69,7 +69,7 @@ func open(header string) (*sheet, *onchain.Refusal) {
 	if !ok {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat, Text: "the payment header is not base64; expected the base64 of a JSON object"}
 	}
-	s := &sheet{text: text}
+	s := &strictJSON{text: text}
 	if err := s.doc.SkimWhole(text, topShape, maxDepth); err != nil {
 		return nil, &onchain.Refusal{Code: onchain.CodeFormat,
 			Text: strings.Replace(err.Error(), "the request body", "the JSON in the payment header", 1)}
@@ -77,10 +77,10 @@ func open(header string) (*sheet, *onchain.Refusal) {
 	return s, nil
 }
 
-// decode reads base64 of either alphabet, filled up or not.
+// decode reads base64 of either alphabet, padded or not.
 func decode(s string) ([]byte, bool) {
 	if strings.ContainsAny(s, "\r\n") {
-		return nil, false // which the decoder would pass over
+		return nil, false // the decoder would skip it
 	}
 	bare := strings.TrimRight(s, "=")
 	if fill := len(s) - len(bare); fill > 2 || fill > 0 && len(s)%4 != 0 {
@@ -90,8 +90,8 @@ func decode(s string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// member is the index of a member, -1 if it has none of that kind.
-func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
+// member is the index of a member, -1 if there is no member of that kind.
+func (s *strictJSON) member(parent int32, id int, kind scan.Kind) int32 {
 	i := s.doc.Member(parent, id)
 	if i < 0 || s.doc.Fields[i].Kind != kind {
 		return -1
@@ -99,10 +99,10 @@ func (s *sheet) member(parent int32, id int, kind scan.Kind) int32 {
 	return i
 }
 
-// has says that a member is there, of whatever kind.
-func (s *sheet) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
+// has says that a member is there, of any kind.
+func (s *strictJSON) has(parent int32, id int) bool { return s.doc.Member(parent, id) >= 0 }
 
 // text of a member that is a string.
-func (s *sheet) string(parent int32, id int) (text string, ok bool) {
+func (s *strictJSON) string(parent int32, id int) (text string, ok bool) {
 	return s.doc.Text(s.text, s.doc.Member(parent, id))
 }

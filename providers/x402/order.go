@@ -11,7 +11,7 @@ import (
 	"farebox/providers/x402/svm"
 )
 
-// Order is a signed payment with all that it takes to send and to find it, also after
+// Order is a signed payment with all data to send and to find it, also after
 // the config has changed. It is stored as onchain.Payment.Order.
 type Order struct {
 	Network     string       `json:"network"`
@@ -23,15 +23,15 @@ type Order struct {
 	EVM         *EVMOrder    `json:"evm,omitempty"`
 	Solana      *SolanaOrder `json:"solana,omitempty"`
 	Moved       *MovedOrder  `json:"moved,omitempty"`
-	// Since is the height of the chain before anybody was sent the payment: a block, or
-	// a slot. 0: it was not asked yet.
+	// Since is the height of the chain before the payment was sent to any facilitator: a
+	// block, or a slot. 0: it was not asked yet.
 	Since int64 `json:"since,omitempty"`
-	// Past says that the chain had it before we heard of it: Since is where it can have
-	// come at the earliest.
+	// Past says that the chain had it before we did: Since is the earliest height that it
+	// can have.
 	Past bool `json:"past,omitempty"`
 }
 
-// EVMOrder is an authorization and who signed it.
+// EVMOrder is a signed authorization.
 type EVMOrder struct {
 	From        string `json:"from"`
 	To          string `json:"to"`
@@ -52,7 +52,7 @@ type SolanaOrder struct {
 	FeePayer    string `json:"fee_payer"`
 }
 
-// MovedOrder is money that is on the chain already, and nobody signed to us for it.
+// MovedOrder is money that is on the chain already, without a signature for us.
 type MovedOrder struct {
 	Transaction string `json:"transaction"`
 	Index       int    `json:"index"` // on EVM: of the log among those of the transaction
@@ -64,17 +64,17 @@ func newEVMOrder(a *evm.Authorization, digest evm.Word, signature []byte, contra
 		Signature: evm.Hex(signature), Digest: evm.Hex(digest[:]), Contract: contract}
 }
 
-// encode is the order as it is stored.
+// encode is the stored form of the order.
 func (o *Order) encode() ([]byte, error) { return json.Marshal(o) }
 
-// At is the order with where the chain stood.
+// At is the order with the height of the chain.
 func (o *Order) At(since int64) ([]byte, error) {
 	at := *o
 	at.Since = since
 	return at.encode()
 }
 
-// ParseOrder reads what a payment's Order holds.
+// ParseOrder reads the Order of a payment.
 func ParseOrder(text []byte) (*Order, error) {
 	o := new(Order)
 	if err := json.Unmarshal(text, o); err != nil {
@@ -92,7 +92,7 @@ func ParseOrder(text []byte) (*Order, error) {
 	return o, nil
 }
 
-// Authorization is what the payer of an EVM order signed.
+// Authorization is the authorization that the payer of an EVM order signed.
 func (o *Order) Authorization() (a evm.Authorization, digest evm.Word, signature []byte, err error) {
 	var ok [3]bool
 	e := o.EVM
@@ -111,7 +111,7 @@ func (o *Order) Authorization() (a evm.Authorization, digest evm.Word, signature
 	return a, digest, signature, nil
 }
 
-// Transaction is what the payer of a Solana order signed.
+// Transaction is the transaction that the payer of a Solana order signed.
 func (o *Order) Transaction() (*svm.Transaction, error) {
 	wire, err := base64.StdEncoding.DecodeString(o.Solana.Transaction)
 	if err != nil {
@@ -120,8 +120,8 @@ func (o *Order) Transaction() (*svm.Transaction, error) {
 	return svm.Parse(wire)
 }
 
-// Body is what a facilitator is sent to verify and to settle, in the form of version 2
-// and in our own words, whatever the client's were.
+// Body is the request to a facilitator to verify and to settle, in the form of version 2
+// and in our own words.
 func (o *Order) Body() ([]byte, error) {
 	type authorization struct {
 		From        string `json:"from"`

@@ -22,23 +22,23 @@ import (
 const (
 	// LeastLife is how long an authorization must still hold, so that it can be
 	// brought onto a chain: facilitators want 6 seconds. It says nothing about one that
-	// is on the chain already, so that whoever asks the chain checks it.
+	// is on the chain already, so that callers that ask the chain check it.
 	LeastLife = 10 * time.Second
 	// MostLife is how long an authorization may hold at most: an hour, which the MCP
 	// and Go clients sign, and ten minutes for clocks that differ. Until it expires, the
 	// payment may take a place that others need.
 	MostLife = 70 * time.Minute
-	// MostPast is how long ago an authorization may have expired that the chain may have:
-	// a store may be restored from a backup, and what is older may be of somebody who had
-	// the address of pay_to before.
+	// MostPast bounds the age of an expired authorization that is looked for on the chain:
+	// a store may be restored from a backup, and older payments may be to an earlier owner
+	// of the address of pay_to.
 	MostPast = 7 * 24 * time.Hour
 	// maxSignature of a contract wallet.
 	maxSignature = 4 << 10
 )
 
-// Read reads a payment from its header and checks all for which nobody is asked.
-// Where a contract wallet pays, its signature is still to be asked of the chain; the
-// payment's Order says so.
+// Read reads a payment from its header and makes all checks that need no request. Where a
+// contract wallet pays, the chain must still confirm its signature; the payment's Order
+// says so.
 func (t *Terms) Read(header string, now time.Time) (*onchain.Payment, error) {
 	s, refusal := open(header)
 	if refusal != nil {
@@ -63,7 +63,7 @@ func invalid(text string) *onchain.Refusal {
 }
 
 // network is the one that a payment is for, by its entry or its own members.
-func (t *Terms) network(s *sheet) (*Network, *onchain.Refusal) {
+func (t *Terms) network(s *strictJSON) (*Network, *onchain.Refusal) {
 	version := s.member(-1, topVersion, scan.Number)
 	if version < 0 {
 		return nil, invalid("x402Version is missing or no number")
@@ -104,7 +104,7 @@ func (t *Terms) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*onchain.Payment, error) {
+func (n *Network) readEVM(s *strictJSON, payload int32, now time.Time) (*onchain.Payment, error) {
 	auth := s.member(payload, payloadAuthorization, scan.Object)
 	if auth < 0 {
 		return nil, invalid("payload.authorization is missing or no object; expected an authorization of EIP-3009")
@@ -138,7 +138,7 @@ func (n *Network) readEVM(s *sheet, payload int32, now time.Time) (*onchain.Paym
 }
 
 // foreign says that a payment names another token than ours.
-func (n *Network) foreign(s *sheet) bool {
+func (n *Network) foreign(s *strictJSON) bool {
 	accepted := s.member(-1, topAccepted, scan.Object)
 	if accepted < 0 {
 		return false
@@ -152,7 +152,7 @@ func (n *Network) wrongToken() *onchain.Refusal {
 	return &onchain.Refusal{Code: onchain.CodeToken, Text: "this token is not taken; expected " + n.Asset.Checksummed()}
 }
 
-func readAuthorization(s *sheet, at int32) (*evm.Authorization, *onchain.Refusal) {
+func readAuthorization(s *strictJSON, at int32) (*evm.Authorization, *onchain.Refusal) {
 	a := new(evm.Authorization)
 	var err error
 	text, _ := s.string(at, authFrom)
@@ -183,7 +183,7 @@ func readAuthorization(s *sheet, at int32) (*evm.Authorization, *onchain.Refusal
 	return a, nil
 }
 
-// rules are those that an authorization must keep whoever signed it.
+// rules are the rules for an authorization of any payer.
 func (n *Network) rules(a *evm.Authorization, now time.Time) *onchain.Refusal {
 	switch {
 	case a.To != n.PayTo:
@@ -224,8 +224,8 @@ func (n *Network) amount(units int64) *onchain.Refusal {
 	return nil
 }
 
-// signed says whether the payer signed, where that shows without asking: contract
-// says that it does not, and a contract wallet may have.
+// signed says whether the payer signed, if that shows without a request: contract says that
+// it does not, and that a contract wallet may have signed.
 func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte) (contract bool, refusal *onchain.Refusal) {
 	if evm.IsWrapped(signature) {
 		return false, unverified(onchain.ReasonWrapped, "the signature is of a wallet that is not deployed yet (ERC-6492), which "+
@@ -244,7 +244,7 @@ func (n *Network) signed(a *evm.Authorization, digest evm.Word, signature []byte
 	return true, nil
 }
 
-func (t *Terms) readSolana(n *Network, s *sheet, payload int32) (*onchain.Payment, error) {
+func (t *Terms) readSolana(n *Network, s *strictJSON, payload int32) (*onchain.Payment, error) {
 	text, ok := s.string(payload, payloadTransaction)
 	if !ok {
 		return nil, invalid("payload.transaction is missing or no string")
@@ -295,7 +295,7 @@ func (n *Network) solanaRefusal(err error) *onchain.Refusal {
 	return &onchain.Refusal{Code: onchain.CodePayment, Text: text}
 }
 
-// idName is how payments are named: in 26 characters that need no escapes.
+// idName encodes the names of payments: 26 characters that need no escapes.
 var idName = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 func (o *Order) payment(identity string, same [32]byte, expires time.Time) (*onchain.Payment, error) {

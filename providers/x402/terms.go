@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// Version is that of the protocol that is spoken.
+	// Version is the version of the protocol.
 	Version = 2
-	// scheme is the only one: exactly what was signed is paid.
+	// scheme is the only one: the payer pays exactly the signed amount.
 	scheme = "exact"
 	// maxTimeoutSeconds is how long a payment should hold, as clients read it.
 	maxTimeoutSeconds = 300
-	// NanoPerUnit is what a unit of a token with 6 decimals is worth.
+	// NanoPerUnit is the value of a unit of a token with 6 decimals.
 	NanoPerUnit config.Nano = 1000
 )
 
-// bareNames are networks as version 1 of the protocol calls them.
+// bareNames are the names of networks in version 1 of the protocol.
 var bareNames = map[string]string{
 	"base": "eip155:8453", "base-sepolia": "eip155:84532",
 	"solana": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana-devnet": "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1",
@@ -35,10 +35,10 @@ type FeePayers interface {
 	Offer(network string) string
 }
 
-// Network is where payments are taken.
+// Network is a network on which payments are accepted.
 type Network struct {
 	Name          string // CAIP-2
-	bare          string // on Solana: its entry stands under this name as well
+	bare          string // on Solana: the second name of its entry
 	Asset, PayTo  wallet.Address
 	token         Extra
 	separator     evm.Word // of the token's domain
@@ -52,7 +52,7 @@ func (n *Network) EVM() bool { return n.Asset.Family() == wallet.EVM }
 // Separator is the domain that authorizations of the token are signed under.
 func (n *Network) Separator() evm.Word { return n.separator }
 
-// Terms are what payments are taken. Immutable.
+// Terms are the accepted payments. Immutable.
 type Terms struct {
 	Networks []*Network // EVM first, as they are offered
 	byName   map[string]*Network
@@ -114,10 +114,10 @@ func newNetwork(x *config.X402, c *config.X402Network) (*Network, error) {
 	return n, nil
 }
 
-// Network is one by its CAIP-2 name or its name of version 1; nil: it is not taken.
+// Network is one by its CAIP-2 name or its name of version 1; nil: not accepted.
 func (t *Terms) Network(name string) *Network { return t.byName[name] }
 
-// Requirement is what a payment must be: an entry of accepts.
+// Requirement is the description of an accepted payment: an entry of accepts.
 type Requirement struct {
 	Scheme            string `json:"scheme"`
 	Network           string `json:"network"`
@@ -128,17 +128,16 @@ type Requirement struct {
 	Extra             Extra  `json:"extra"`
 }
 
-// Extra is what signing it takes beside: of EVM the token's domain, of Solana who
-// pays the fee.
+// Extra is the further data for signing: of EVM the token's domain, of Solana the payer of
+// the fee.
 type Extra struct {
 	Name     string `json:"name,omitempty"`
 	Version  string `json:"version,omitempty"`
 	FeePayer string `json:"feePayer,omitempty"`
 }
 
-// Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then
-// under its CAIP-2 name. A network of Solana is there once a facilitator said who
-// pays its fees.
+// Accepts are the entries of a 402 answer: EVM, then Solana under its bare name, then under
+// its CAIP-2 name. A network of Solana is there once a facilitator has named its fee payer.
 func (t *Terms) Accepts(amount config.Nano) []Requirement {
 	list := []Requirement{}
 	for _, n := range t.Networks {

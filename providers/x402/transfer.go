@@ -10,20 +10,20 @@ import (
 	"farebox/providers/x402/evm"
 )
 
-// Transfer is money that reached pay_to, whoever brought it there. It is comparable.
+// Transfer is money that reached pay_to, by any sender. It is comparable.
 type Transfer struct {
 	Transaction string // hash, or signature
 	Index       int    // on EVM: of the log among those of the transaction
 	Block       int64
-	From        string // who paid, as accounts are named
+	From        string // the payer, as accounts are named
 	Units       int64
-	Nonce       string   // on EVM, of the authorization that moved it; empty: none did
-	Message     [32]byte // on Solana, digest of what was signed
+	Nonce       string   // on EVM, of the authorization that moved it; empty if absent
+	Message     [32]byte // on Solana, digest of the signed message
 }
 
-// Payment is a transfer as a payment, which is the same one that Read makes of what its
-// wallet signed: either of both is credited, and never both. Same is empty, since what was
-// signed is not known.
+// Payment is a transfer as a payment, the same one that Read makes of the signed header:
+// either of both is credited, and never both. Same is empty, since the signed text is not
+// known.
 func (n *Network) Payment(t *Transfer) (*onchain.Payment, error) {
 	o := &Order{Network: n.Name, Asset: n.Asset.String(), PayTo: n.PayTo.String(), Payer: t.From, Units: t.Units,
 		Requirement: n.Requirement(t.Units), Since: t.Block}
@@ -36,18 +36,18 @@ func (n *Network) Payment(t *Transfer) (*onchain.Payment, error) {
 		return o.payment(fmt.Sprintf("evm transfer:%s:%s:%s:%d", n.Name, o.Asset, t.Transaction, t.Index), [32]byte{},
 			time.Time{})
 	}
-	var nobody evm.Word // signed what is not known
+	var nobody evm.Word // the digest is not known
 	forever := evm.WordNumber(evm.Word(bytes.Repeat([]byte{0xff}, len(nobody))))
 	o.EVM = &EVMOrder{From: t.From, To: o.PayTo, Value: evm.NumberOf(t.Units).String(), ValidAfter: "0",
 		ValidBefore: forever.String(), Nonce: t.Nonce, Signature: "0x", Digest: evm.Hex(nobody[:])}
 	return o.payment(n.evmIdentity(t.From, t.Nonce), [32]byte{}, time.Time{})
 }
 
-// evmIdentity is what an authorization is known by: token, payer and nonce.
+// evmIdentity identifies an authorization: token, payer and nonce.
 func (n *Network) evmIdentity(from, nonce string) string {
 	return fmt.Sprintf("evm:%s:%s:%s:%s", strings.TrimPrefix(n.Name, "eip155:"), n.Asset.String(), from,
 		strings.TrimPrefix(nonce, "0x"))
 }
 
-// solanaIdentity is what a transaction is known by: what its signers signed.
+// solanaIdentity identifies a transaction: by the digest of its signed message.
 func solanaIdentity(message [32]byte) string { return fmt.Sprintf("svm:%x", message) }

@@ -15,7 +15,7 @@ const (
 	USDC      = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 	baseID    = 8453
 	firstHead = 40_000_000
-	// Funds is what a wallet has that nothing was taken from, in units.
+	// Funds is the balance of a wallet that has not paid yet, in units.
 	Funds = 1_000_000_000_000
 	// Safe and finalized blocks are so far behind the head.
 	safeDepth, finalDepth = 16, 32
@@ -30,20 +30,20 @@ type EVMOptions struct {
 }
 
 // EVM is a chain whose one token moves by signed authorizations (ERC-3009). Its blocks
-// come with time; a block's timestamp is that of the wall clock, and of Skip.
+// follow the clock; a block's timestamp is that of the wall clock, and of Skip.
 type EVM struct {
 	o    EVMOptions
 	born time.Time
 
 	mu        sync.Mutex
 	skips     []skip
-	forks     []int64 // blocks from which on others stand than before
+	forks     []int64 // the first blocks of reorganisations
 	moves     map[authKey]*Move
 	byHash    map[string]*Move
 	order     []*Move
 	seen      map[authKey]Authorization // that facilitators were shown
 	balance   map[string]int64
-	contracts map[string]string // contract wallets and who signs for them
+	contracts map[string]string // signer of each contract wallet
 	sent      uint64
 }
 
@@ -54,7 +54,7 @@ type skip struct {
 
 type authKey struct{ from, nonce string }
 
-// Authorization is what a wallet signs: TransferWithAuthorization.
+// Authorization is the message that a wallet signs: TransferWithAuthorization.
 type Authorization struct {
 	From, To                string // lower case
 	Value                   int64
@@ -69,7 +69,7 @@ type Move struct {
 	Block     int64
 	Gone      bool // a reorganisation took it off the chain
 	Cancelled bool // nothing moved: the wallet took the authorization back
-	Plain     bool // nobody signed an authorization: the payer sent it
+	Plain     bool // without a signed authorization: the payer sent it
 }
 
 // NewEVM begins a chain.
@@ -125,7 +125,7 @@ func (e *EVM) hash(block int64) string {
 	return hexOf(keccak(fmt.Appendf(nil, "block %d %d %d", e.o.ID, block, fork)))
 }
 
-// Fund sets what a wallet has.
+// Fund sets the balance of a wallet.
 func (e *EVM) Fund(address string, units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +139,7 @@ func (e *EVM) Contract(address, signer string) {
 	e.contracts[strings.ToLower(address)] = strings.ToLower(signer)
 }
 
-// has is what a wallet has; under mu.
+// has is the balance of a wallet; under mu.
 func (e *EVM) has(address string) int64 {
 	if units, ok := e.balance[address]; ok {
 		return units
@@ -147,7 +147,7 @@ func (e *EVM) has(address string) int64 {
 	return Funds
 }
 
-// What the token says when it takes nothing, as facilitators name it.
+// The token's errors, as facilitators name them.
 var (
 	errUsed     = errors.New("invalid_transaction_state")
 	errEarly    = errors.New("invalid_exact_evm_payload_authorization_valid_after")
@@ -183,8 +183,8 @@ func (e *EVM) Check(a Authorization, signature []byte) error {
 	return e.check(a, signature)
 }
 
-// Pay uses an authorization, whoever brings it, and gives the transaction that the next
-// block has.
+// Pay uses an authorization of any sender, and gives the transaction that the next block
+// has.
 func (e *EVM) Pay(a Authorization, signature []byte) (hash string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -262,7 +262,7 @@ func (e *EVM) Restore(hash string) bool {
 	return true
 }
 
-// Moves are the authorizations used on the chain as it stands, oldest first.
+// Moves are the authorizations used on the current chain, oldest first.
 func (e *EVM) Moves() []Move {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// This file is the chain as a node tells it, by JSON-RPC.
+// This file serves the chain by JSON-RPC, as a node sees it.
 
 const mostLogs = 1000
 
@@ -81,7 +81,7 @@ func (e *EVM) block(params json.RawMessage, head int64) Reply {
 	})
 }
 
-// contractCode is that of any contract; nobody runs it.
+// contractCode is that of any contract; it is never run.
 const contractCode = "0x6080604052"
 
 func (e *EVM) code(params json.RawMessage) Reply {
@@ -124,7 +124,7 @@ func (e *EVM) call(params json.RawMessage, head int64, v View) Reply {
 	return e.token(data[:8], data[8:], block, v)
 }
 
-// magic is what isValidSignature gives for a good one.
+// magic is the answer of isValidSignature for a good one.
 const magic = "0x1626ba7e00000000000000000000000000000000000000000000000000000000"
 
 // signedCall is isValidSignature(bytes32,bytes) of a contract for which a key signs.
@@ -171,7 +171,7 @@ func textResult(s string) string {
 		make([]byte, wordBytes-len(s)%wordBytes)...)...))
 }
 
-// found is a used authorization as a node tells it at a block.
+// found is a used authorization, as a node reports it at a block.
 func (e *EVM) found(key authKey, block int64, v View) (Move, bool) {
 	m := e.moves[key]
 	if v.Lie == Hides {
@@ -253,7 +253,7 @@ func (e *EVM) logs(params json.RawMessage, head int64, v View) Reply {
 	return answered(out)
 }
 
-// reportedMoves are all that a node tells of, up to a block.
+// reportedMoves are all moves that a node reports, up to a block.
 func (e *EVM) reportedMoves(block int64, v View) []Move {
 	var all []Move
 	for _, m := range e.order {
@@ -283,7 +283,7 @@ func (f *logFilter) fits(topics []string) bool {
 	return true
 }
 
-// fits: null fits everything, a list what it has.
+// fits: null fits everything, a list its entries.
 func fits(want json.RawMessage, got string) bool {
 	if string(want) == "null" {
 		return true
@@ -330,5 +330,5 @@ func (e *EVM) transaction(method string, params json.RawMessage, head int64, v V
 	return Reply{Result: []byte("null")}
 }
 
-// facilitatorAddress is who sends transactions.
+// facilitatorAddress is the sender of transactions.
 var facilitatorAddress = fmt.Sprintf("0x%040x", 0xfac111)

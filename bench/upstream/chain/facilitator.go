@@ -14,7 +14,7 @@ import (
 )
 
 // Facilitator is a simulated facilitator of x402 (version 2): POST /verify and /settle,
-// GET /supported. It is strict: what differs from the protocol's wire format is refused.
+// GET /supported. It is strict: it refuses all deviations from the protocol's wire format.
 // Package facilitator has one with faults.
 type Facilitator struct {
 	EVM    *EVM
@@ -53,7 +53,7 @@ func (f *Facilitator) feePayers() []ed25519.PrivateKey {
 
 func nameOf(key ed25519.PrivateKey) string { return base58.Encode(key.Public().(ed25519.PublicKey)) }
 
-// Bring lands a transaction for somebody who asks for it directly.
+// Bring lands a transaction for a caller beside the protocol.
 func (f *Facilitator) Bring(wire []byte) (signature string, err error) {
 	keys := f.feePayers()
 	return f.Solana.Pay(wire, keys[len(keys)-1])
@@ -65,7 +65,7 @@ func (f *Facilitator) FeePayer() string {
 	return nameOf(keys[len(keys)-1])
 }
 
-// Answer does what is asked, and gives what it says.
+// Answer runs a request, and gives its answer.
 func (f *Facilitator) Answer(method, call string, body []byte) (status int, answer []byte) {
 	switch method + " " + call {
 	case "GET supported":
@@ -85,7 +85,7 @@ func (f *Facilitator) Answer(method, call string, body []byte) (status int, answ
 	return http.StatusOK, answered(Settled(p, transaction, err)).Result
 }
 
-// Verified is what verify says of a payment.
+// Verified is the answer of verify for a payment.
 func Verified(p *Payment, err error) []byte {
 	if err != nil {
 		return answered(map[string]any{"isValid": false, "invalidReason": err.Error(), "payer": p.Payer}).Result
@@ -93,7 +93,7 @@ func Verified(p *Payment, err error) []byte {
 	return answered(map[string]any{"isValid": true, "payer": p.Payer}).Result
 }
 
-// Settled is what settle says of a payment.
+// Settled is the answer of settle for a payment.
 func Settled(p *Payment, transaction string, err error) map[string]any {
 	answer := map[string]any{"success": err == nil, "transaction": transaction, "network": p.Network, "payer": p.Payer}
 	if err != nil {

@@ -29,7 +29,7 @@ var errMessage = errors.New("invalid_exact_svm_payload_transaction")
 // message is a transaction of version 0.
 type message struct {
 	signatures   [][]byte
-	body         []byte // what is signed
+	body         []byte // the signed bytes
 	signers      int
 	keys         []string
 	blockhash    string

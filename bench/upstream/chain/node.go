@@ -14,12 +14,12 @@ import (
 
 // NodeOptions of a Node; the zero value is an EVM node.
 type NodeOptions struct {
-	Solana bool // slots and signatures, and the id comes last
+	Solana bool // slots and signatures, and the id is last
 	Head   int64
 	Chain  int64  // its id; default 1337
-	Name   string // what web3_clientVersion says; default simulated-node
+	Name   string // the answer to web3_clientVersion; default simulated-node
 	Seed   uint64 // of the draws of faults, which package node has
-	// Ledger is what the chain holds; nil: params are given back.
+	// Ledger is the state of the chain; nil: params are given back.
 	Ledger Ledger
 }
 
@@ -69,7 +69,7 @@ func Calls(body []byte) (calls []NodeCall, batch bool, err error) {
 	return calls, false, json.Unmarshal(body, &calls[0])
 }
 
-// Unreadable is the answer to what is not JSON.
+// Unreadable is the answer to a body that is not JSON.
 var Unreadable = Reply{Code: -32700, Text: "parse error"}
 
 // Answer runs a request and gives the answer's body.
@@ -145,7 +145,7 @@ func (n *Node) Run(c *NodeCall, v View) Reply {
 var thrown = []byte("throw '")
 
 // wanted are the errors that a client asks for: [{"simulate":{"code":-32000,"message":"…"}}] in its params, and
-// those whose words it chooses: what a tracer throws, an argument that is not a number, the reason of a revert.
+// those whose words it chooses: the error of a tracer, an argument that is not a number, the reason of a revert.
 func wanted(c *NodeCall) Reply {
 	if asked := gjson.GetBytes(c.Params, "0.simulate"); asked.Get("code").Int() != 0 {
 		return refused(int(asked.Get("code").Int()), asked.Get("message").Str)

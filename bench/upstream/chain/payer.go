@@ -58,7 +58,7 @@ func RandomNonce() string {
 	return hexOf(b)
 }
 
-// Authorization pays so many units to somebody, until then.
+// Authorization pays so many units to an address, until then.
 func (p *Payer) Authorization(to string, units int64, until time.Time) Authorization {
 	return Authorization{From: p.Address, To: strings.ToLower(to), Value: units, ValidBefore: until.Unix(),
 		Nonce: RandomNonce()}
@@ -70,7 +70,7 @@ func (p *Payer) SignAuthorization(e *EVM, a Authorization) []byte { return Sign(
 // SignDigest signs 32 bytes with the key of an EVM.
 func (p *Payer) SignDigest(digest []byte) []byte { return Sign(p.evm, digest) }
 
-// EVMPayload is what a client sends of an authorization.
+// EVMPayload is a client's payload for an authorization.
 func EVMPayload(a Authorization, signature []byte) map[string]any {
 	return map[string]any{
 		"signature": hexOf(signature),
@@ -131,7 +131,7 @@ func (p *Payer) Bring(s *Solana, wire []byte) (signature string, err error) {
 	return s.Pay(wire, p.solana)
 }
 
-// SolanaPayload is what a client sends of a transaction.
+// SolanaPayload is a client's payload for a transaction.
 func SolanaPayload(wire []byte) map[string]any {
 	return map[string]any{"transaction": base64.StdEncoding.EncodeToString(wire)}
 }
@@ -174,7 +174,7 @@ func (s SignIn) Message(p *Payer) string {
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Complete fills in what was not said.
+// Complete fills in the missing fields.
 func (s SignIn) Complete(p *Payer) SignIn {
 	if s.ChainID == "" {
 		s.ChainID = "8453"

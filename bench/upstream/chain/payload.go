@@ -11,9 +11,9 @@ import (
 	"github.com/mr-tron/base58"
 )
 
-// This file reads what a facilitator is sent, strictly.
+// This file reads the requests to a facilitator, strictly.
 
-// requirements are what a seller asks for.
+// requirements are the requirements of a seller.
 type requirements struct {
 	Scheme, Network, Amount, Asset, PayTo string
 	MaxTimeoutSeconds                     int64
@@ -142,7 +142,7 @@ func (p *Payment) readSolana(raw json.RawMessage) error {
 		return fmt.Errorf("transaction: %w", err)
 	}
 	if msg, err := readMessage(p.wire); err == nil {
-		_, _, _, p.Payer, _, _ = msg.transfer() // check says what is wrong
+		_, _, _, p.Payer, _, _ = msg.transfer() // check reports the fault
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ var (
 	errFeePayer  = errors.New("fee_payer_not_managed_by_facilitator")
 )
 
-// Check is what verify does.
+// Check makes the checks of verify.
 func (p *Payment) Check(f *Facilitator) error {
 	if p.wire != nil {
 		return p.checkSolana(f)
@@ -187,7 +187,7 @@ func (p *Payment) checkSolana(f *Facilitator) error {
 	return nil
 }
 
-// Pay is what settle does: the same checks, and then onto the chain.
+// Pay is settle: the same checks, and then onto the chain.
 func (p *Payment) Pay(f *Facilitator) (transaction string, err error) {
 	if err := p.Check(f); err != nil {
 		return "", err
@@ -209,7 +209,7 @@ func (p *Payment) Pay(f *Facilitator) (transaction string, err error) {
 	return "", errFeePayer
 }
 
-// Invented is a transaction that nobody ever sent.
+// Invented is a transaction that was never sent.
 func (p *Payment) Invented() string {
 	sum := keccak(p.wire, p.signature)
 	if p.wire == nil {

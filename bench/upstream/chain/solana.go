@@ -11,7 +11,7 @@ import (
 	"github.com/mr-tron/base58"
 )
 
-// The token of a Solana chain if nothing is said, and what the chain is.
+// The default token of a Solana chain, and the identity of the chain.
 const (
 	SolanaUSDC    = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 	SolanaGenesis = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
@@ -36,7 +36,7 @@ type Solana struct {
 	skipped int64
 	landed  map[string]*Landed // by signature
 	order   []*Landed
-	bodies  map[string]*Landed // by what was signed
+	bodies  map[string]*Landed // by the signed message
 	seen    map[string]*Landed // that facilitators were shown, by the same
 	balance map[string]int64   // by token account
 }
@@ -78,7 +78,7 @@ func (s *Solana) Skip(slots int64) {
 	s.skipped += slots
 }
 
-// Fund sets what a token account has.
+// Fund sets the balance of a token account.
 func (s *Solana) Fund(account string, units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func hashHolds(hash string, at int64) bool {
 	return known && slot <= at && at-slot <= HashSlots
 }
 
-// What the chain and its facilitators say when nothing lands.
+// The errors of the chain and its facilitators when nothing lands.
 var (
 	errOldHash   = errors.New("invalid_exact_svm_payload_transaction_simulation_failed_blockhash_not_found")
 	errTwice     = errors.New("duplicate_settlement")
@@ -129,7 +129,7 @@ var (
 	errNotSigned = errors.New("invalid_exact_svm_payload_transaction_signature")
 )
 
-// read takes a transaction apart and checks what the chain would; under mu.
+// read parses a transaction and makes the chain's checks; under mu.
 func (s *Solana) read(wire []byte, unsigned int) (*Landed, *message, error) {
 	m, err := readMessage(wire)
 	if err != nil {
@@ -218,10 +218,10 @@ func (s *Solana) Restore(signature string) bool {
 	return true
 }
 
-// Wait returns when what was landed is confirmed.
+// Wait returns when the landed transactions are confirmed.
 func (s *Solana) Wait() { time.Sleep(3*s.o.SlotTime + time.Millisecond) }
 
-// Transfers are those on the chain as it stands, oldest first.
+// Transfers are those on the current chain, oldest first.
 func (s *Solana) Transfers() []Landed {
 	s.mu.Lock()
 	defer s.mu.Unlock()

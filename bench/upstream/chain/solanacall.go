@@ -12,7 +12,7 @@ import (
 	"github.com/mr-tron/base58"
 )
 
-// This file is the chain as a node of Solana tells it, by JSON-RPC.
+// This file serves the chain by JSON-RPC, as a node of Solana sees it.
 
 const mostSignatures = 1000
 
@@ -54,7 +54,7 @@ type solanaNode struct {
 	list []json.RawMessage
 }
 
-// options of a call, which stand last.
+// options of a call, which are last.
 type solanaOptions struct {
 	Commitment     string
 	Encoding       string
@@ -66,7 +66,7 @@ type solanaOptions struct {
 func (n *solanaNode) options() (o solanaOptions) {
 	for _, raw := range n.list {
 		if len(raw) > 0 && raw[0] == '{' {
-			_ = json.Unmarshal(raw, &o) // what has another type is not there
+			_ = json.Unmarshal(raw, &o) // a value of another type is ignored
 		}
 	}
 	return o
@@ -128,7 +128,7 @@ func (n *solanaNode) account() Reply {
 	})
 }
 
-// reportedTransfers are the transfers that a node tells of, as it does, oldest first.
+// reportedTransfers are the transfers that a node reports, oldest first.
 func (n *solanaNode) reportedTransfers() []Landed {
 	if n.v.Lie == Hides {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// This file is what the token signs for: EIP-712, ECDSA and EIP-1271.
+// This file has the token's signatures: EIP-712, ECDSA and EIP-1271.
 
 const (
 	domainType   = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
@@ -70,7 +70,7 @@ func (e *EVM) Separator() []byte {
 		word(unhex(e.o.Asset)))
 }
 
-// Digest is what a wallet signs for an authorization.
+// Digest is the digest that a wallet signs for an authorization.
 func (e *EVM) Digest(a Authorization) []byte { return e.digest(a) }
 
 func (e *EVM) digest(a Authorization) []byte {
@@ -79,7 +79,7 @@ func (e *EVM) digest(a Authorization) []byte {
 	return keccak([]byte{0x19, 1}, e.Separator(), body)
 }
 
-// signed says whether a wallet, or who signs for a contract, signed; under mu.
+// signed says whether a wallet, or the signer of a contract, signed; under mu.
 func (e *EVM) signed(wallet string, digest, signature []byte) bool {
 	if signer, ok := e.contracts[wallet]; ok {
 		wallet = signer
@@ -90,7 +90,7 @@ func (e *EVM) signed(wallet string, digest, signature []byte) bool {
 
 var errSignature = errors.New("is not a signature: expected r, a low s, and v of 27 or 28")
 
-// recoverAddress is who signed, as the token's own code finds it.
+// recoverAddress is the signer, by the token's own rules.
 func recoverAddress(digest, signature []byte) (string, error) {
 	if len(signature) != signatureBytes || len(digest) != wordBytes || signature[64] != 27 && signature[64] != 28 {
 		return "", errSignature
@@ -111,13 +111,13 @@ func AddressOf(key *secp256k1.PublicKey) string {
 	return hexOf(keccak(key.SerializeUncompressed()[1:])[12:])
 }
 
-// Sign is what a key signs for a digest: r, s, v.
+// Sign is a key's signature of a digest: r, s, v.
 func Sign(key *secp256k1.PrivateKey, digest []byte) []byte {
 	compact := ecdsa.SignCompact(key, digest, false)
 	return append(compact[1:], compact[0])
 }
 
-// PersonalDigest is what a wallet signs for a text (EIP-191).
+// PersonalDigest is the digest that a wallet signs for a text (EIP-191).
 func PersonalDigest(text string) []byte {
 	return keccak(fmt.Appendf(nil, "\x19Ethereum Signed Message:\n%d", len(text)), []byte(text))
 }

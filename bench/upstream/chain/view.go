@@ -2,7 +2,7 @@ package chain
 
 import "encoding/json"
 
-// Lie is what a node or a facilitator does that it should not; empty: nothing.
+// Lie is a fault of a node or a facilitator; empty: no fault.
 type Lie string
 
 // Lies of a node.
@@ -13,9 +13,9 @@ const (
 	Hides Lie = "hides"
 	// Inflates: payments are of ten times their amount.
 	Inflates Lie = "inflates"
-	// Diverts: payments went to somebody else.
+	// Diverts: payments went to another address.
 	Diverts Lie = "diverts"
-	// Stranger: the node is on another chain.
+	// Stranger: the node is on another network's chain.
 	Stranger Lie = "stranger"
 )
 
@@ -25,7 +25,7 @@ type View struct {
 	Lie Lie
 }
 
-// A Reply is what a call gave; a Code other than 0 is an error with a Text.
+// A Reply is the outcome of a call; a Code other than 0 is an error with a Text.
 type Reply struct {
 	Result []byte
 	Code   int

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// authority is what Intel is for real processors: a root, who certifies processors, and
-// who signs what is said of them.
+// authority plays the part of Intel: a root, the issuer of processors' certificates, and the
+// signer of collateral.
 type authority struct {
 	root, pckCA, signer cert
 }
@@ -86,7 +86,7 @@ func keyID(key *ecdsa.PrivateKey) ([]byte, error) {
 	return sum[:20], err
 }
 
-// crl is a list of what an issuer has revoked.
+// crl is the list of an issuer's revocations.
 func (c *cert) crl(now, next time.Time, revoked ...*x509.Certificate) ([]byte, error) {
 	t := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-time.Minute), NextUpdate: next}
 	for _, r := range revoked {
@@ -118,8 +118,8 @@ func pems(certs ...*x509.Certificate) (text []byte) {
 	return text
 }
 
-// processor is what a PCK certificate says of a processor: its parts are all at one
-// version.
+// processor is the description of a processor in a PCK certificate: its parts are all at
+// one version.
 type processor struct {
 	fmspc  [6]byte
 	svn    int

@@ -50,7 +50,7 @@ func (e *Enclave) turns(a *asked, sealed bool) (list []string, err error) {
 	return list, nil
 }
 
-// chat answers with words about what it was asked, sealed if the headers say so, and
+// chat answers with words about the request, sealed if the headers say so, and
 // signs for every byte.
 func (e *Enclave) chat(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 64<<20))
@@ -140,7 +140,7 @@ func (e *Enclave) note(r *Request) *Request {
 	return r
 }
 
-// sign keeps what the enclave signs for an answer.
+// sign stores the enclave's signature of an answer.
 func (e *Enclave) sign(at *Request, id string, request, response [32]byte, answer []byte, lie string) {
 	if lie == WrongHash {
 		response[0] ^= 1

@@ -84,7 +84,7 @@ func measured(c *cert, nonce [32]byte) ([]byte, error) {
 	return append(raw, signature...), err
 }
 
-// issuer is who signs the tokens of NVIDIA's service, wherever it is asked.
+// issuer is the signer of the tokens of NVIDIA's service, at any address.
 const issuer = "https://nras.attestation.nvidia.com"
 
 // judge is NVIDIA's service that judges evidence: it answers with tokens that it
@@ -129,8 +129,8 @@ func (j *judge) token(claims object) (string, error) {
 	return head + "." + body + "." + base64.RawURLEncoding.EncodeToString(signature), err
 }
 
-// verdict is its answer to evidence: an overall token, and one a device. lie: fail
-// (a device did not pass), nonce (of another one), forged (signed by nobody), expired.
+// verdict is its answer to evidence: an overall token, and one a device. lie: fail (a
+// device did not pass), nonce (of another one), forged (the signature is invalid), expired.
 func (j *judge) verdict(payload []byte, lie string, now time.Time) (any, error) {
 	var asked struct {
 		Nonce    string `json:"nonce"`

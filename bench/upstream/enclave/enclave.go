@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Lies that an enclave, or its host, can tell.
+// Lies of an enclave, or of its host.
 const (
 	Honest       = ""
 	Debug        = "debug"        // its memory is open to its host
@@ -26,9 +26,9 @@ const (
 	NoGPU        = "no-gpu"       // it hides the evidence of its devices
 	WrongLog     = "wrong-log"    // its event log is not the one of its registers
 	PlainReply   = "plain-reply"  // it answers in the clear
-	ForgedSig    = "forged-sig"   // somebody else signed for the answer
+	ForgedSig    = "forged-sig"   // another key signed for the answer
 	WrongHash    = "wrong-hash"   // it signed for another answer
-	NoUsage      = "no-usage"     // it does not say what it used
+	NoUsage      = "no-usage"     // it reports no usage
 	NoHeader     = "no-header"    // it does not say that it decrypted
 	NoSignature  = "no-signature"
 	KnownMarker  = "FAREBOX-ENCLAVE-MARKER" // is in every plain reply
@@ -44,12 +44,12 @@ type Options struct {
 	Lie      string
 	JudgeLie string // of the judge of devices: fail, nonce, forged, expired
 	Version  int    // of quotes; default 4
-	Devices  int    // default 1; below 0: none
-	// VMConfig is what a report says of the machine; default {"spec_version":1}.
+	Devices  int    // default 1; below 0: no device
+	// VMConfig is the description of the machine in a report; default {"spec_version":1}.
 	VMConfig string
-	Key      string // bearer token; empty: none is asked for
+	Key      string // bearer token; empty: not asked for
 	Now      func() time.Time
-	// CollateralFor is how long what is published holds; default 30 days.
+	// CollateralFor is how long the collateral holds; default 30 days.
 	CollateralFor time.Duration
 	Published     Published
 	// Share gives several enclaves one authority, as all of Intel's have.
@@ -72,7 +72,7 @@ type Enclave struct {
 	mu       sync.Mutex
 	lie      string
 	others   []*Enclave // behind this one
-	away     bool       // of what is published
+	away     bool       // the collateral is not served
 	answers  map[string]signed
 	order    []string
 	requests []*Request     // the last ones
@@ -80,7 +80,7 @@ type Enclave struct {
 	server   *http.Server
 }
 
-// Request is a chat as it came.
+// Request is a chat as it was received.
 type Request struct {
 	Header http.Header
 	Body   []byte
@@ -88,10 +88,10 @@ type Request struct {
 	Answer []byte   // every byte that was sent
 }
 
-// signed is what an enclave keeps of an answer.
+// signed is an enclave's record of an answer.
 type signed struct{ text, signature string }
 
-// What is kept at most: answers to be asked for, and requests to be looked at.
+// Bounds on stored records: answers to be asked for, and requests for tests.
 const (
 	keptAnswers  = 4096
 	keptRequests = 1 << 14
@@ -169,7 +169,7 @@ func (e *Enclave) measure() {
 	}
 }
 
-// domain is what the next quote says.
+// domain is the trust domain in the next quote.
 func (e *Enclave) domain(data [64]byte) *Domain {
 	d := &Domain{Version: e.o.Version, ReportData: data}
 	sum := sha256.Sum256([]byte(e.compose))
@@ -187,14 +187,14 @@ func (e *Enclave) domain(data [64]byte) *Domain {
 	return d
 }
 
-// Lie is the one that it tells now; Tell changes it.
+// Lie is the current one; Tell changes it.
 func (e *Enclave) Lie() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.lie
 }
 
-// Tell has the enclave tell a lie from now on.
+// Tell makes the enclave lie from now on.
 func (e *Enclave) Tell(lie string) {
 	if !slices.Contains(Lies, lie) {
 		panic("enclave: there is no lie " + lie)
@@ -204,7 +204,7 @@ func (e *Enclave) Tell(lie string) {
 	e.lie = lie
 }
 
-// Away has what Intel publishes be out of reach, or be there again.
+// Away makes Intel's publications unreachable, or reachable again.
 func (e *Enclave) Away(away bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,16 +225,16 @@ func (e *Enclave) behind() []*Enclave {
 	return e.others
 }
 
-// Root is the certificate that quotes come from, in PEM; DeviceRoot that of devices.
+// Root is the root certificate of quotes, in PEM; DeviceRoot that of devices.
 func (e *Enclave) Root() []byte { return pems(e.by.root.Certificate) }
 
-// DeviceRoot is the certificate that devices come from, in PEM.
+// DeviceRoot is the root certificate of devices, in PEM.
 func (e *Enclave) DeviceRoot() []byte { return pems(e.devices.certificateOf()) }
 
 // Public is the enclave's key in 130 hexadecimal digits.
 func (e *Enclave) Public() string { return hex.EncodeToString(e.identity.public()) }
 
-// Requests are the last chats that came, oldest first.
+// Requests are the last chats, oldest first.
 func (e *Enclave) Requests() (list []Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -251,7 +251,7 @@ func (e *Enclave) Calls(path string) int {
 	return e.calls[path]
 }
 
-// Collateral is what is published of its machine, as a file.
+// Collateral is the collateral of its machine, as a file.
 func (e *Enclave) Collateral() ([]byte, error) {
 	c, err := e.machine.collateral(e.published())
 	if err != nil {

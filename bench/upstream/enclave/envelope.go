@@ -58,7 +58,7 @@ func cipherOf(own *secp256k1.PrivateKey, other *secp256k1.PublicKey) (cipher.AEA
 	return cipher.NewGCM(block)
 }
 
-// fault is what enclaves say of a field, in their words.
+// fault is an enclave's error for a field.
 type fault string
 
 func (f fault) Error() string { return string(f) }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Forgery is what is odd about a quote although all of it is signed: what takes the keys
-// of the authority to make. A nil member leaves its part as it is.
+// Forgery changes a quote before it is signed, which takes the keys of the authority. A nil
+// member leaves its part as it is.
 type Forgery struct {
 	Signed func(quote []byte)  // header and body, before they are signed
 	Report func(report []byte) // of the quoting enclave, before it is signed
@@ -17,7 +17,7 @@ type Forgery struct {
 	Chain               func(pem []byte) []byte // the certificates, as the quote shows them
 }
 
-// Forge makes a quote as Quote does, with what a Forgery asks for.
+// Forge makes a quote as Quote does, with the changes of a Forgery.
 func (e *Enclave) Forge(data [64]byte, f Forgery) ([]byte, error) {
 	m, by := *e.machine, *e.machine.by
 	m.by, m.forgery = &by, f

@@ -34,7 +34,7 @@ func newMachine(a *authority, now time.Time) (*machine, error) {
 	return m, err
 }
 
-// Domain is what a quote says of a trust domain.
+// Domain is a quote's description of a trust domain.
 type Domain struct {
 	Version    int // of the quote; default 4
 	Debug      bool
@@ -73,7 +73,7 @@ func sized(n int, text string) []byte {
 	return b
 }
 
-// body is what is measured of the domain.
+// body is the measurement of the domain.
 func (d *Domain) body() []byte {
 	module := d.Module
 	if module == [2]byte{} {
@@ -168,8 +168,8 @@ func (m *machine) report(point, auth []byte) ([]byte, error) {
 	return append(r, signature...), err
 }
 
-// Collateral is what Intel would publish of the machine. Its members are those of
-// files that tools of dstack save.
+// Collateral is Intel's collateral for the machine. Its members are those of files that
+// tools of dstack save.
 type Collateral struct {
 	PCKCRLIssuerChain     string `json:"pck_crl_issuer_chain"`
 	RootCACRL             string `json:"root_ca_crl"`
@@ -182,7 +182,7 @@ type Collateral struct {
 	QEIdentitySignature   string `json:"qe_identity_signature"`
 }
 
-// Published is what differs from the usual.
+// Published holds deviations from the usual collateral.
 type Published struct {
 	At, Next     time.Time
 	Status       string // of the level that the platform reaches; default UpToDate

@@ -1,5 +1,5 @@
-// Package facilitator is a simulated facilitator of payments with the faults that facilitators have, for tests. What
-// an honest one does is in the package chain.
+// Package facilitator is a simulated facilitator of payments with the faults that facilitators have, for tests. An
+// honest one is in the package chain.
 //
 // Nothing of the gateway may be imported here: a shared mistake would be invisible.
 package facilitator
@@ -17,7 +17,7 @@ import (
 	"farebox/bench/upstream/chain"
 )
 
-// Facilitator is a chain.Facilitator over HTTP that lies. What is wrong with requests is kept for Complaints.
+// Facilitator is a chain.Facilitator over HTTP that lies. Faults of requests are kept for Complaints.
 type Facilitator struct {
 	*chain.Facilitator
 	// Key, when set, is demanded as bearer token.
@@ -49,14 +49,14 @@ const (
 	Pending chain.Lie = "pending"
 	// Late: it answers the same, and settles a while after.
 	Late chain.Lie = "late"
-	// Twice: it settles, tries once more and tells of the second, which failed.
+	// Twice: it settles, tries once more and answers with the second, which failed.
 	Twice chain.Lie = "twice"
-	// Enlarges and Misnames: what it says of a payment that it settled is of another
-	// amount, or of another payer, network and transaction.
+	// Enlarges and Misnames: its answer about a payment that it settled names another
+	// amount, or another payer, network and transaction.
 	Enlarges chain.Lie = "enlarges"
 	Misnames chain.Lie = "misnames"
-	// Declines: it does not settle and says so. Admits and Rejects are what verify says
-	// of every payment; Rejects settles nevertheless.
+	// Declines: it does not settle and says so. Admits and Rejects are verify's answers for
+	// every payment; Rejects settles nevertheless.
 	Declines chain.Lie = "declines"
 	Admits   chain.Lie = "admits"
 	Rejects  chain.Lie = "rejects"
@@ -93,23 +93,23 @@ func (f *Facilitator) Start() (url string, err error) {
 	return "http://" + ln.Addr().String(), nil
 }
 
-// Close ends Start, and what hangs.
+// Close ends Start, and hanging requests.
 func (f *Facilitator) Close() {
 	close(f.closed)
 	_ = f.server.Close()
 }
 
-// Always sets what it does from now on.
+// Always sets its behaviour from now on.
 func (f *Facilitator) Always(l chain.Lie) { f.Draw(func(string) chain.Lie { return l }) }
 
-// Draw asks for each call, verify or settle, what to do with it.
+// Draw sets a function that picks the lie for each call, verify or settle.
 func (f *Facilitator) Draw(lie func(call string) chain.Lie) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lie = lie
 }
 
-// Complaints are what was wrong with the requests.
+// Complaints are the faults of the requests.
 func (f *Facilitator) Complaints() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +176,7 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// answer does what is asked, under a lie, and gives what it says; the faults of
+// answer runs a request, under a lie, and gives its answer; the faults of
 // connections are ServeHTTP's.
 func (f *Facilitator) answer(method, call string, body []byte, lie chain.Lie) (status int, answer []byte) {
 	if method != "POST" || call != "verify" && call != "settle" {
@@ -243,7 +243,7 @@ func (f *Facilitator) settle(p *chain.Payment, lie chain.Lie) (int, []byte) {
 	case Enlarges:
 		answer["amount"] = "999999999999"
 	case Misnames:
-		answer["payer"], answer["network"], answer["transaction"] = stranger, "eip155:1", p.Invented()
+		answer["payer"], answer["network"], answer["transaction"] = otherAddress, "eip155:1", p.Invented()
 	case Garbage:
 		return status, []byte("success: true, probably")
 	case Floods:
@@ -254,8 +254,8 @@ func (f *Facilitator) settle(p *chain.Payment, lie chain.Lie) (int, []byte) {
 	return status, asJSON(answer)
 }
 
-// stranger is an address that paid nothing.
-const stranger = "0x0000000000000000000000000000000000fac111"
+// otherAddress is an address without payments.
+const otherAddress = "0x0000000000000000000000000000000000fac111"
 
 func asJSON(v map[string]any) []byte {
 	b, err := json.Marshal(v)

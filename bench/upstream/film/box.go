@@ -30,7 +30,7 @@ func halves(list ...uint16) (b []byte) {
 // unity is the matrix of a picture that is shown as it is.
 var unity = words(0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
 
-// moov tells all of the tracks, whose samples stand one track behind the other from at.
+// moov describes the tracks, whose samples are one track behind the other from at.
 func (f *Film) moov(tracks []*sampleTrack, at int) []byte {
 	parts := [][]byte{box("mvhd", words(0, 0, 0, timescale, uint32(tracks[0].length), 0x10000), halves(0x100, 0),
 		words(0, 0), unity, make([]byte, 24), words(uint32(len(tracks)+1)))}

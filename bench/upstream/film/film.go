@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Film is what is to be made. Zero values stand for 24 pictures a second of 320 by 180.
+// Film describes a video to make. Zero values mean 24 pictures a second of 320 by 180.
 type Film struct {
 	Length        time.Duration // in milliseconds; at least one picture is made
 	Width, Height int           // even numbers, at most 4096
@@ -31,7 +31,7 @@ func (f *Film) complete() {
 	f.Rate = min(f.Rate, 240)
 }
 
-// MP4 is the whole file, with what players need before the pictures.
+// MP4 is the whole file, with the boxes that players need before the pictures.
 func MP4(f Film) []byte {
 	f.complete()
 	length := max(f.Length.Milliseconds()*(timescale/1000), 1)
@@ -52,8 +52,8 @@ func MP4(f Film) []byte {
 		tracks = append(tracks, sound)
 	}
 	head := box("ftyp", []byte("isom\x00\x00\x02\x00isomiso2avc1mp41"))
-	// The place of the samples depends on the length of what says it, which does not
-	// depend on the place.
+	// The place of the samples depends on the length of moov, which does not depend on the
+	// place.
 	at := len(head) + len(f.moov(tracks, 0)) + 8
 	var data []byte
 	for _, t := range tracks {
@@ -68,7 +68,7 @@ type sampleTrack struct {
 	length, delta, count int64 // of all, of one, and how many
 	data                 []byte
 	sizes                []uint32
-	keys                 []uint32 // numbers of samples that stand for themselves; nil: all do
+	keys                 []uint32 // numbers of key samples; nil: all are
 }
 
 func (t *sampleTrack) add(sample []byte) {

@@ -33,7 +33,7 @@ func (w *writer) bytes(b ...byte) {
 	w.b, w.free = append(w.b, b...), 0
 }
 
-// unit ends what was written and makes a unit of it: three bytes below 4 in a row would
+// unit ends the written bits and makes a unit of them: three bytes below 4 in a row would
 // look like the beginning of another one.
 func (w *writer) unit() (b []byte) {
 	w.bits(1, 1)
@@ -51,7 +51,7 @@ func (w *writer) unit() (b []byte) {
 	return b
 }
 
-// The types of units, with what says that pictures refer to them.
+// The types of units, with the mark that pictures refer to them.
 const (
 	sequenceUnit = 0x67
 	pictureUnit  = 0x68
@@ -69,7 +69,7 @@ func (f *Film) sequence() []byte {
 	w.bytes(sequenceUnit, 66, 0xc0, 52)
 	w.ue(0)      // its id
 	w.ue(0)      // numbers of pictures have 4 bits
-	w.ue(2)      // pictures are shown in the order in which they stand
+	w.ue(2)      // pictures are shown in the order of the stream
 	w.ue(1)      // one is referred to
 	w.bits(0, 1) // no numbers are left out
 	w.ue(width - 1)
@@ -84,7 +84,7 @@ func (f *Film) sequence() []byte {
 			w.ue(n)
 		}
 	}
-	w.bits(0, 1) // nothing about how it is used
+	w.bits(0, 1) // no usability information
 	return w.unit()
 }
 
@@ -153,8 +153,8 @@ func (f *Film) key(second int) []byte {
 		w.ue(predicted)
 		w.ue(0)
 		w.ue(0)
-		// How the number of coefficients, 0, is written depends on how many the
-		// neighbours have: of samples, all.
+		// The code for the number of coefficients, 0, depends on the neighbours' numbers:
+		// of samples, all.
 		if n == 1 && width > 1 || n == width {
 			w.bits(3, 6)
 		} else {

@@ -1,5 +1,5 @@
 // Package node is a simulated blockchain node with the faults that real nodes and the services in front of them
-// have, for tests. What a well-behaved node answers is in the package chain.
+// have, for tests. A well-behaved node is in the package chain.
 //
 // Nothing of the gateway may be imported here: a shared mistake would be invisible.
 package node
@@ -37,7 +37,7 @@ type Node struct {
 // Options of a Node; the zero value is a well-behaved EVM node.
 type Options = chain.NodeOptions
 
-// Faults are what goes wrong. A fault with a Share hits that part of the
+// Faults are the faults of a node. A fault with a Share hits that part of the
 // requests, others all of them.
 type Faults struct {
 	Share  float64
@@ -51,9 +51,9 @@ type Faults struct {
 	Item      bool // batches are refused with an array of one error
 	MaxBatch  int  // larger ones are refused with status 413
 	Shuffle   bool // batches are answered in another order
-	Duplicate bool // the second answer of a batch comes twice, instead of the third
+	Duplicate bool // the second answer of a batch is sent twice, instead of the third
 	Missing   bool // the last answer of a batch is missing
-	Foreign   bool // an answer for nobody comes first
+	Foreign   bool // an answer to no call is sent first
 	NoID      bool // answers have no id
 	Round     bool // ids are read as floating point numbers
 
@@ -64,7 +64,7 @@ type Faults struct {
 	Busy     int  // so many calls of each batch are refused as over the limit
 
 	Lag      int64         // blocks behind
-	Lie      chain.Lie     // what it says of the Ledger
+	Lie      chain.Lie     // its answer about the Ledger
 	Without  []string      // methods that are not there
 	LargeCut bool          // a large result breaks off before its end
 	Large    int64         // bytes of the result of eth_getLogs and trace methods
@@ -90,14 +90,14 @@ func (n *Node) Start() (url string, err error) {
 // Close ends Start.
 func (n *Node) Close() { _ = n.server.Close() }
 
-// Fault sets what goes wrong from now on.
+// Fault sets the faults from now on.
 func (n *Node) Fault(f Faults) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults = f
 }
 
-// Stats are what a node was asked.
+// Stats are the counts of a node's requests.
 type Stats struct {
 	Requests int // over HTTP
 	Batches  int
@@ -149,7 +149,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out)
 }
 
-// draw counts a request and says what goes wrong with it.
+// draw counts a request and gives its faults.
 func (n *Node) draw() Faults {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,7 +175,7 @@ func (n *Node) cut(w http.ResponseWriter, out []byte, half bool) {
 	_ = conn.Close()
 }
 
-// largeMark stands where a large result goes.
+// largeMark is the place of a large result.
 var largeMark = []byte(`"large-result-goes-here"`)
 
 // writeLarge streams a list of logs in place of the mark.

@@ -116,7 +116,7 @@ func (c *Clip) unitOf() []byte {
 	return c.room
 }
 
-// Size is how many bytes a whole clip has. It does not change what Read gives.
+// Size is the number of bytes of a whole clip. It does not change the output of Read.
 func (c *Clip) Size() int64 {
 	all := &Clip{form: c.form, o: c.o, samples: c.samples}
 	size := int64(0)

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// generation is what the Messages API takes from a client for one model.
+// generation is the set of members that the Messages API takes for one generation of
+// models.
 type generation struct {
 	name         string
 	thinking     []string // types that are accepted

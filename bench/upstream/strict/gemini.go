@@ -11,9 +11,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A generateContent request is judged here as the public documentation of that
-// API says, with the texts that the real server answers: what a gateway
-// translates must pass here before it meets customers.
+// A generateContent request is judged here as the public documentation of that API says,
+// with the texts that the real server answers: a gateway's translations must pass here
+// before customers use them.
 
 var (
 	functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$`)
@@ -60,7 +60,7 @@ func (s *googleStrict) no(format string, args ...any) {
 	}
 }
 
-// members refuses what an object may not have.
+// members refuses members that an object may not have.
 func (s *googleStrict) members(path string, o gjson.Result, names ...string) {
 	if !o.IsObject() {
 		s.no("Invalid value at '%s' (type.googleapis.com/google.ai.generativelanguage.v1beta): not an object", path)
@@ -147,7 +147,7 @@ func (s *googleStrict) tools(asked gjson.Result) {
 	}
 }
 
-// turn is one content: what it holds and what came with its calls.
+// turn is one content: its parts and the members beside its calls.
 type turn struct {
 	role      string
 	calls     []gjson.Result // functionCall parts
@@ -192,7 +192,7 @@ func (s *googleStrict) contents(v gjson.Result) {
 	}
 }
 
-// order: calls come after a user's turn, and all their responses right behind them.
+// order: calls follow a user's turn, and all their responses follow right behind them.
 func (s *googleStrict) order(turns []turn, i int) {
 	t := turns[i]
 	if len(t.calls) > 0 {

@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// googleModel is what generateContent takes from a client for one model, as the
-// public documentation of that API says.
+// googleModel is the set of options that generateContent takes for one model, by the public
+// documentation of that API.
 type googleModel struct {
 	name        string
-	levels      []string // of thinkingLevel; nil: none
-	least, most int64    // of thinkingBudget; most 0: none
+	levels      []string // of thinkingLevel; nil: not supported
+	least, most int64    // of thinkingBudget; most 0: not supported
 	off         bool     // a budget of 0 is taken
 	signs       bool     // calls of the current turn need their thoughtSignature
 	noSampling  bool     // temperature, topP and topK are gone
@@ -21,7 +21,7 @@ type googleModel struct {
 var googleName = regexp.MustCompile(`^gemini-(\d)(?:\.(\d+))?-(pro|flash-lite|flash|[a-z]+)(-image)?`)
 
 // googleModelOf reads a model's name. Each line is a documented change of the
-// API; a name of no generation takes whatever any of them takes.
+// API; an unknown name takes the options of all of them.
 func googleModelOf(name string) googleModel {
 	m := googleName.FindStringSubmatch(name)
 	if m == nil {

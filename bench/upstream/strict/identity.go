@@ -19,8 +19,8 @@ import (
 	"farebox/bench/upstream"
 )
 
-// The names that simulated clouds know. What they sign and accept is of no use
-// anywhere else.
+// The names that simulated clouds know. Their signatures and tokens are of no use anywhere
+// else.
 const (
 	AWSAccessKey = "AKIDSIMULATED"
 	AWSSecretKey = "simulated/secret+key"
@@ -31,7 +31,7 @@ const (
 	maxAssertion  = time.Hour + time.Minute
 )
 
-// Identity is what proves to the simulated clouds who asks: it hands out keys
+// Identity authenticates callers of the simulated clouds: it hands out keys
 // and tokens, and takes them back.
 type Identity struct {
 	once sync.Once
@@ -100,7 +100,7 @@ func (i *Identity) BindAWS(access, session string) {
 	})
 }
 
-// sessionOf is the session token that an access key goes with; empty: none.
+// sessionOf is the session token of an access key; may be empty.
 func (i *Identity) sessionOf(access string) (session string) {
 	i.with(func() { session = i.bound[access] })
 	return session
@@ -196,7 +196,7 @@ func (i *Identity) knowsGoogle(token string) (ok bool) {
 	return ok
 }
 
-// secretOf is the secret key that belongs to an access key; empty: none.
+// secretOf is the secret key of an access key; empty if absent.
 func (i *Identity) secretOf(access string) (secret string) {
 	i.with(func() {
 		if i.banned[access] {
@@ -253,7 +253,7 @@ func (i *Identity) Token(body, at string) (int, string) {
 	return 200, string(answer)
 }
 
-// Enter asks who comes, as the vendors document it.
+// Enter checks the caller's credential, as the vendors document it.
 func (i *Identity) Enter(cloud string, r *upstream.CloudRequest) *upstream.Refusal {
 	switch cloud {
 	case "azure":

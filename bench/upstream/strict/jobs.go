@@ -13,7 +13,7 @@ var composeBody = map[string]string{"prompt": "string", "composition_plan": "obj
 	"model_id": "string", "seed": "number", "force_instrumental": "bool", "finetune_id": "string",
 	"respect_sections_durations": "bool", "store_for_inpainting": "bool", "sign_with_c2pa": "bool"}
 
-// falInput are the members of the simulated apps, and what they may be.
+// falInput are the members of the simulated apps, and their types.
 var falInput = map[string]string{
 	"prompt": "string", "negative_prompt": "string", "lyrics_prompt": "string", "lyrics": "string",
 	"lyrics_optimizer": "bool", "duration": "string number", "music_length_ms": "number", "force_instrumental": "bool",
@@ -50,7 +50,7 @@ var (
 	nativeQueued = map[string]string{"model": "string", "queue_id": "string", "delete_media_on_completion": "bool"}
 )
 
-// strictly says what is wrong with the members of an object: each must be known, and of
+// strictly reports the fault of an object's members: each must be known, and of
 // its type.
 func strictly(asked gjson.Result, types map[string]string, required ...string) string {
 	if !asked.IsObject() {

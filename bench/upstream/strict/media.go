@@ -40,7 +40,7 @@ func labsFault(asked gjson.Result) string {
 	return j.fault
 }
 
-// earFields are what each takes; a file is taken as "file".
+// earFields are the fields of each; a file is taken as "file".
 var earFields = map[string][]string{
 	"openai": {"model", "response_format", "language", "prompt", "temperature", "timestamp_granularities[]"},
 	"native": {"model", "response_format", "language", "prompt", "temperature", "timestamps"},
@@ -52,7 +52,7 @@ var earFields = map[string][]string{
 	},
 }
 
-// earFault is what is wrong with a form of a transcription.
+// earFault is the fault of a form of a transcription.
 func earFault(ear string, parts []upstream.Field) string {
 	fields, file := map[string]string{}, false
 	for _, p := range parts {
@@ -83,9 +83,9 @@ func earFault(ear string, parts []upstream.Field) string {
 	return ""
 }
 
-// searchRule is what a service of web search takes.
+// searchRule are the parameters that a service of web search takes.
 type searchRule struct {
-	key          string // the header that must carry one; empty: none
+	key          string // the header that must carry one; empty: no key
 	words, count string
 	least, most  int
 	takes        string // further names, joined by spaces
@@ -100,7 +100,7 @@ var searchRules = map[string]searchRule{
 	"exa":     {"X-Api-Key", "query", "numResults", 1, 100, "type contents"},
 }
 
-// searchFault is what is wrong with a search, with the status of its refusal.
+// searchFault is the fault of a search, with the status of its refusal.
 func searchFault(r *upstream.Call) (status int, text string) {
 	s, words := searchRules[r.Vendor], r.Asked.Get(searchRules[r.Vendor].words).String()
 	switch {

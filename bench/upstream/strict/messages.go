@@ -10,11 +10,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Messages request is judged here as the public documentation of that API
-// says, with the texts that the real server answers: what a gateway translates
-// must pass here before it meets customers. Model names decide which
-// generation's rules hold (claude.go); a name of no generation takes whatever
-// any of them takes.
+// A Messages request is judged here as the public documentation of that API says, with the
+// texts that the real server answers: a gateway's translations must pass here before
+// customers use them. Model names decide which generation's rules hold (claude.go); an
+// unknown name takes the members of all of them.
 
 var (
 	toolID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
@@ -60,7 +59,7 @@ func (c *check) no(format string, args ...any) {
 	}
 }
 
-// members refuses what an object may not have and misses what it must have;
+// members refuses unknown members of an object and missing ones;
 // required names end in an exclamation mark.
 func (c *check) members(path string, o gjson.Result, names ...string) {
 	if !o.IsObject() {
@@ -237,7 +236,7 @@ func (c *check) output(v gjson.Result) {
 	}
 }
 
-// schema holds every object to what structured outputs demand of it.
+// schema checks every object against the rules of structured outputs.
 func (c *check) schema(path string, v gjson.Result) {
 	if !v.IsObject() {
 		return

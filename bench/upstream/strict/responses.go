@@ -11,10 +11,10 @@ import (
 	"farebox/bench/upstream"
 )
 
-// A request of POST /v1/responses is judged here as the public documentation of that
-// API says, with the texts that the real server answers to an organisation that keeps
-// nothing: whatever would leave something in the account, or takes something out of it,
-// is refused. A gateway whose customers share one account must send none of that.
+// A request of POST /v1/responses is judged here as the public documentation of that API
+// says, with the texts that the real server answers to an organisation that keeps nothing:
+// requests that store something in the account, or read something from it, are refused. A
+// gateway whose customers share one account must not send them.
 
 // responseMembers are those that a request may have.
 var responseMembers = strings.Fields(`access_programs background context_management conversation include input
@@ -57,7 +57,7 @@ func (c *responseCheck) required(o gjson.Result, path string, names ...string) {
 	}
 }
 
-// known refuses what an object may not have.
+// known refuses members that an object may not have.
 func (c *responseCheck) known(o gjson.Result, path string, names ...string) {
 	o.ForEach(func(key, _ gjson.Result) bool {
 		if !slices.Contains(names, key.Str) {
@@ -95,7 +95,7 @@ func (c *responseCheck) top(asked gjson.Result) {
 	}
 }
 
-// account refuses what reaches into the account that the key belongs to.
+// account refuses requests that read or write the account of the key.
 func (c *responseCheck) account(asked gjson.Result) {
 	if store := asked.Get("store"); store.Type != gjson.False {
 		c.no("store", "unsupported_value", "Data retention is not enabled for this organization: `store` must be false.")

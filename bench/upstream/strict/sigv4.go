@@ -12,7 +12,7 @@ import (
 	"farebox/bench/upstream"
 )
 
-// What follows recomputes AWS Signature Version 4 from its documentation, with
+// This file recomputes AWS Signature Version 4 from its documentation, with
 // nothing of the library that gateways sign with.
 
 const (
@@ -21,7 +21,7 @@ const (
 	awsTolerance = 5 * time.Minute
 )
 
-// signedRequest is what a signature covers.
+// signedRequest is the signed part of a request.
 type signedRequest struct {
 	*upstream.CloudRequest
 	now                 time.Time
@@ -131,7 +131,7 @@ func encodePath(path string) string {
 	return encodeURI(path, "/")
 }
 
-// encodeURI leaves letters, digits, -._~ and what else is kept as they are.
+// encodeURI leaves letters, digits, -._~ and the characters of kept as they are.
 func encodeURI(s, kept string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -1,9 +1,9 @@
-// Package strict is the simulated upstream as tests need it: it refuses what the vendors refuse, with
-// the texts that they answer. What a gateway translates must pass here before it meets customers.
+// Package strict is the simulated upstream as tests need it: it refuses the requests that the vendors refuse, with
+// their texts. A gateway's translations must pass here before customers use them.
 //
 // [New] is a server that judges the bodies of all dialects, the forms of transcriptions, orders of jobs and
 // searches, and that checks signatures and tokens of the clouds ([Identity]). The operator's binary has none of it:
-// its demonstration answers what it can.
+// its demonstration answers all that it can.
 //
 // Nothing of the gateway may be imported here: a shared mistake would be invisible.
 package strict
@@ -27,7 +27,7 @@ func New(o upstream.Options) *Server {
 	return &Server{upstream.New(o), i}
 }
 
-// Identity is what the server's clouds know of those who ask.
+// Identity is the clouds' knowledge of their callers.
 func (s *Server) Identity() *Identity { return s.identity }
 
 // fault is why a vendor would refuse a request.
@@ -61,7 +61,7 @@ func fault(r *upstream.Call) (f upstream.Flaw) {
 var notInClouds = []string{"prompt-caching-scope-2026-01-05", "mid-conversation-system-2026-04-07",
 	"mid-conversation-tool-changes-2026-07-01", "thinking-token-count-2026-05-13", "advanced-tool-use-2025-11-20"}
 
-// betaFault is what a cloud says of a feature that it does not know; empty: it knows all.
+// betaFault is a cloud's error for a feature that it does not know; empty: it knows all.
 func betaFault(r *upstream.Call) string {
 	for _, beta := range notInClouds {
 		if r.Cloud && strings.Contains(r.Betas, beta) {

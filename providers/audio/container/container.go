@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Info is what a file is and how long.
+// Info is the format and the length of a file.
 type Info struct {
 	Format string // wav, flac, mp3, aac, mp4, ogg, webm
-	// Codec is that of its sound; empty if absent, and what follows is zero.
+	// Codec is that of its sound; empty if absent, and the fields below are zero.
 	Codec string
-	// Says is the longest that any of its headers says, 0 when none does.
+	// Says is the longest length in any of its headers, 0 if absent.
 	Says time.Duration
 	// Most is the longest that a decoder can make of its bytes.
 	Most time.Duration
-	// Length is how long it is: what its frames come to, or, where these cannot be
-	// known without decoding, what it says, within Most.
+	// Length is the length of its frames, or, where these cannot be counted without
+	// decoding, the announced one, within Most.
 	Length time.Duration
 	Film   *Film // nil: it has no moving pictures
 }
 
-// Film is what is said of moving pictures.
+// Film describes the moving pictures of a file by its headers.
 type Film struct {
 	Codec         string
 	Length        time.Duration // the longest that is said
 	Width, Height int           // the most that is said; 0: nothing is
-	Coded         bool          // the pictures themselves say it, not just whoever wrote the file
+	Coded         bool          // read from the coded pictures, not only from the container's headers
 	FPS           float64       // 0: not known
 }
 
-// Bound is what a decoder can come to whatever it believes: the headers or the frames.
+// Bound is the longest sound that any decoder can make, by the headers or by the frames.
 func (i *Info) Bound() time.Duration { return max(i.Says, i.Most) }
 
 // Reason is why a file is refused.
@@ -63,7 +63,7 @@ func foreign(format, codec string) error {
 	return &Error{Codec, fmt.Sprintf("the %s file holds sound of a kind that is not known (%s)", format, codec)}
 }
 
-// Endless stands for lengths that no number of ours holds.
+// Endless is the length for numbers that no Duration holds.
 const Endless = time.Duration(1<<63 - 1)
 
 // Limits of files that are made in good faith.
@@ -72,7 +72,7 @@ const (
 	maxParts   = 10_000 // chunks, boxes or elements beside those that hold sound
 )
 
-// Read says what file is, or why it is refused: an *Error.
+// Read describes a file, or refuses it with an *Error.
 func Read(file []byte) (Info, error) {
 	switch {
 	case len(file) >= 12 && (string(file[:4]) == "RIFF" || string(file[:4]) == "RF64" || string(file[:4]) == "BW64") &&

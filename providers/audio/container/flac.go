@@ -68,8 +68,8 @@ func readFLAC(file []byte, from int) (Info, error) {
 		b = b[1:]
 	}
 	i.Length, i.Most = w.length, w.most
-	// What looks like the header of a frame by chance is rare. A file that numbers frames as
-	// nobody else does has them all counted.
+	// Bytes that look like the header of a frame by chance are rare. In a file with unusual
+	// numbers of frames all of them are counted.
 	if w.most-w.length > w.most/16+chance {
 		i.Length = w.most
 	}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// frame is what the header of a frame says that carries its own size: one of MPEG
+// frame is the header of a frame that carries its own size: one of MPEG
 // audio or of AAC in ADTS.
 type frame struct {
 	size, samples, rate int
-	kind                uint32 // what does not change within one stream
+	kind                uint32 // constant within one stream
 }
 
 func (f *frame) span() time.Duration {
@@ -49,8 +49,7 @@ func readFrames(file []byte, from int) (Info, error) {
 		i.Says = xing(file[first:], &f)
 	}
 	i.Length, i.Most = walk(file, first, k.read)
-	// Not everybody takes it for the same: one who knows nothing of the first kind looks
-	// for frames of the other.
+	// Decoders differ: one that does not know the first kind looks for frames of the other.
 	for other := range kinds {
 		if other != found {
 			i.Most = max(i.Most, densest(file, kinds[other].read))
@@ -86,9 +85,9 @@ func findFrames(file []byte, from int, read reader) (at, n int) {
 	return -1, 0
 }
 
-// walk adds up the frames from first on. most counts what a decoder could find that
-// starts anywhere else, or follows the frames of another order: within the parts that
-// do not belong to one unbroken row of frames of one kind.
+// walk adds up the frames from first on. most adds the frames that a decoder could find
+// from another start or in another order: within the parts outside of one unbroken row of
+// frames of one kind.
 func walk(file []byte, first int, read reader) (length, most time.Duration) {
 	f, _ := read(file[first:])
 	kind := f.kind
@@ -139,8 +138,8 @@ func walk(file []byte, first int, read reader) (length, most time.Duration) {
 	return min(length, plus(most, f.span())), plus(most, f.span())
 }
 
-// densest is the longest that frames within b come to that do not overlap, in
-// whatever order a decoder finds them.
+// densest is the longest sum of frames within b that do not overlap, in any order in which
+// a decoder may find them.
 func densest(b []byte, read reader) time.Duration {
 	// best[i] is that of b[i:], for the frames that begin before i.
 	var best [maxFrame]time.Duration

@@ -10,7 +10,7 @@ import (
 const GlanceBytes = 64 << 10
 
 // Glance is how long the sound of a file of so many bytes is by its beginning, which is
-// believed: it is for what was made here, not for what anybody sends. 0: it does not say.
+// trusted: it is for our own upstreams' files, never for uploads. 0: unknown.
 func Glance(head []byte, size int64) time.Duration {
 	if len(head) > 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WAVE" {
 		return glanceWAV(head, uint64(size))
@@ -30,7 +30,7 @@ func Glance(head []byte, size int64) time.Duration {
 	if said := xing(head[first:], &f); said > 0 {
 		return said
 	}
-	// All that follows is like what can be seen of it.
+	// The rest is assumed to be like the visible part.
 	samples, seen := uint64(0), uint64(0)
 	for b := head[first:]; ; b = b[f.size:] {
 		next, ok := readMPEG(b)

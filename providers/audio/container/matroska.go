@@ -40,7 +40,7 @@ const (
 	mkvEncodings = 0x6D80
 )
 
-// maxElements is a block for each 2.5 ms of an hour, with what stands around it.
+// maxElements is a block for each 2.5 ms of an hour, with the elements around it.
 const maxElements = 4_000_000
 
 // matroska is a file on its way to its Info.
@@ -266,7 +266,7 @@ func (t *mkvTrack) readFrameSize(frame []byte) {
 	}
 }
 
-// describe reads what a track tells of its codec.
+// describe reads the codec of a track.
 func (t *mkvTrack) describe() {
 	for _, c := range configs {
 		if c.codec == t.id {

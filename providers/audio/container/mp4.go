@@ -34,14 +34,14 @@ type mp4Track struct {
 	entry         entry // of its samples
 	width, height int
 	coded         size // of its pictures
-	uncoded       bool // some of them do not tell
+	uncoded       bool // some of them have no size
 
 	samples uint64 // that are not empty
 	bytes   uint64 // of them
 	ticks   uint64 // they last
 	first   uint64 // ticks of the first
 
-	// What fragments take for granted.
+	// Defaults for fragments.
 	each, size uint64
 }
 
@@ -119,8 +119,8 @@ func header(b []byte) (version byte, rest []byte) {
 	return b[0], b[4:]
 }
 
-// fields reads numbers of 32 bits, or of 64 in version 1 where wide says so; what is
-// not there is 0.
+// fields reads numbers of 32 bits, or of 64 in version 1 where wide says so; missing ones
+// are 0.
 type fields struct{ b []byte }
 
 func (f *fields) u32() uint64 {
@@ -153,7 +153,7 @@ func (f *fields) wide(is bool) uint64 {
 // unsaid are the lengths of files that were not finished.
 func unsaid(v uint64) bool { return v == 1<<32-1 || v == 1<<64-1 }
 
-// headerTime reads what mvhd, mdhd and mehd have: times, a scale and a length.
+// headerTime reads the times, the scale and the length in mvhd, mdhd and mehd.
 func headerTime(b []byte) (scale, length uint64) {
 	v, b := header(b)
 	f := fields{b}
@@ -213,8 +213,7 @@ func (m *movie) trackBox(t *mp4Track, kind string, b []byte) error {
 	inner := func(kind string, b []byte) error { return m.trackBox(t, kind, b) }
 	switch kind {
 	case "mdia", "minf", "stbl", "edts":
-		// Nothing but a track has these, and they stand four deep: who nests them
-		// again is not followed.
+		// Only tracks have these, and they are four deep: further nesting is not followed.
 		if kind == "mdia" || kind == "edts" {
 			return m.each(b, func(kind string, b []byte) error {
 				if kind != "minf" {

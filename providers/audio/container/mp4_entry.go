@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// entry says what the samples of a track are (stsd).
+// entry describes the samples of a track (stsd).
 type entry struct {
 	codec   string
 	rate    uint64
@@ -30,7 +30,7 @@ var boxCodecs = map[string]entry{
 // pcmBoxes are those of sound that is not compressed.
 const pcmBoxes = " sowt twos lpcm in24 in32 fl32 fl64 raw  NONE ulaw alaw ipcm fpcm "
 
-// readEntries reads stsd. A track whose samples are of several kinds is nobody's.
+// readEntries reads stsd. A track whose samples are of several kinds is refused.
 func (t *mp4Track) readEntries(b []byte) error {
 	_, b = header(b)
 	f := fields{b}
@@ -72,7 +72,7 @@ func (t *mp4Track) readEntries(b []byte) error {
 	return nil
 }
 
-// readSoundEntry reads what follows the name of a kind of sound.
+// readSoundEntry reads the fields behind the name of a kind of sound.
 func readSoundEntry(kind string, b []byte) entry {
 	e, known := boxCodecs[kind]
 	if !known {
@@ -140,7 +140,7 @@ func boxAt(b []byte, name string) []byte {
 	return nil
 }
 
-// readESDS reads what MPEG-4 says of its sound: AAC, or MPEG audio under its name.
+// readESDS reads MPEG-4's description of its sound: AAC, or MPEG audio under its name.
 func (e *entry) readESDS(b []byte) {
 	b = boxAt(b, "esds")
 	if len(b) < 4 {
@@ -153,7 +153,7 @@ func (e *entry) readESDS(b []byte) {
 		case tag == 3 && len(body) >= 3:
 			b = body[3:]
 			if flags := body[2]; flags&0xE0 != 0 {
-				return // nobody writes these
+				return // encoders never write these
 			}
 		case tag == 4 && len(body) >= 13:
 			switch body[0] {
@@ -178,8 +178,8 @@ func (e *entry) readESDS(b []byte) {
 	}
 }
 
-// aacConfigRate is the rate that an AudioSpecificConfig says, of which a frame has
-// 1,024 samples; 0: none.
+// aacConfigRate is the rate in an AudioSpecificConfig, of which a frame has 1,024 samples;
+// 0 if absent.
 func aacConfigRate(b []byte) uint64 {
 	if len(b) < 2 {
 		return 0

@@ -19,7 +19,7 @@ func (t *mp4Track) readHeader(b []byte) {
 	}
 }
 
-// readEdits reads elst: what of a track is played, and how often.
+// readEdits reads elst: the parts of a track that are played, and how often.
 func (t *mp4Track) readEdits(b []byte, scale uint64) {
 	v, b := header(b)
 	f := fields{b}
@@ -88,7 +88,7 @@ func (t *mp4Track) fits(file uint64) error {
 	return nil
 }
 
-// fragmentBox reads what moof has.
+// fragmentBox reads the boxes in moof.
 func (m *movie) fragmentBox(kind string, b []byte) error {
 	if kind != "traf" {
 		return nil
@@ -193,7 +193,7 @@ func (m *movie) index(b []byte) {
 	m.says = max(m.says, span(ticks, scale))
 }
 
-// sum makes an Info of what was read.
+// sum makes an Info of the parsed boxes.
 func (m *movie) sum(i *Info) error {
 	i.Says = m.says
 	var unknown string
@@ -215,7 +215,7 @@ func (m *movie) sum(i *Info) error {
 				i.Codec = t.entry.codec
 			}
 			i.Says = max(i.Says, says)
-			// What is played is what the edits leave of it, or repeat.
+			// Players play the parts that the edits keep, or repeat.
 			length := most
 			if !t.entry.exact && t.ticks > 0 {
 				length = min(most, span(t.ticks, t.scale))
@@ -233,7 +233,7 @@ func (m *movie) sum(i *Info) error {
 	return nil
 }
 
-// film keeps the first moving pictures, and the most of what any of them are: players
+// film keeps the first moving pictures, with the largest values of any of them: players
 // choose among them.
 func (i *Info) film(f *Film) {
 	if i.Film == nil {

@@ -60,7 +60,7 @@ func readMPEG(b []byte) (f frame, ok bool) {
 	return f, f.size >= 4
 }
 
-// xing is what the first frame of a file of changing rates says of all of it.
+// xing is the length of a file with a variable bit rate by its first frame.
 func xing(b []byte, f *frame) time.Duration {
 	b = b[:min(len(b), f.size, 192)]
 	for _, at := range [...]int{13, 21, 36} { // behind the side information; 36 of VBRI, too

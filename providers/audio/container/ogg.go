@@ -12,8 +12,8 @@ const (
 	pageHead = 27
 	// maxDamage is how many places of a file may have no page before it is no Ogg.
 	maxDamage = 256
-	// packetHead is as much of a packet as tells how long it is, and firstPacket of
-	// the first ones of a stream.
+	// packetHead is the part of a packet that gives its length, and firstPacket that of the
+	// first ones of a stream.
 	packetHead  = 16
 	firstPacket = 80
 )
@@ -149,7 +149,7 @@ func (s *stream) end() {
 	s.head, s.size = s.head[:0], 0
 }
 
-// identify says of what kind a stream is by its first packet.
+// identify gives the codec of a stream by its first packet.
 func identify(b []byte) (c codec, pictures bool) {
 	le := binary.LittleEndian
 	switch {
@@ -196,7 +196,7 @@ func (o *ogg) sum(i *Info) error {
 	return nil
 }
 
-// length is how long the packets are, without what the decoder leaves out.
+// length is the length of the packets, without the samples that the decoder drops.
 func (s *stream) length(says time.Duration) time.Duration {
 	length := s.most - min(s.most, span(s.codec.skip, s.codec.rate))
 	// The last page may say that less of its packets is wanted.

@@ -69,7 +69,7 @@ func opusSpan(head []byte) time.Duration {
 	return time.Duration(head[1]&63) * frame
 }
 
-// maxSetup bounds what is kept of a setup of Vorbis, whose end has the modes.
+// maxSetup bounds the stored part of a setup of Vorbis, whose end has the modes.
 const maxSetup = 256 << 10
 
 // readModes finds, from its end on, which blocks the modes of a setup have: a bit, two

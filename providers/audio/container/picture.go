@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// How large moving pictures are is said by their container, by the writer of the file,
-// and by the codec, which is what decoders go by. Only the latter is worth money.
+// The size of moving pictures is in their container, as the writer of the file claims it,
+// and in the codec, which decoders follow. Only the latter counts for charges.
 
 // mostPicture is more than any picture has.
 const mostPicture = 1 << 16
@@ -24,7 +24,7 @@ func (s size) sane() size {
 	return s
 }
 
-// configs read what containers hold of codecs.
+// configs read the codecs' descriptions in containers.
 var configs = []struct {
 	box, codec string
 	read       func(b []byte) size
@@ -35,8 +35,8 @@ var configs = []struct {
 // maxConfigs is how many descriptions of a codec a track has that means well.
 const maxConfigs = 8
 
-// sizeIn is the largest size that any description of a codec within b tells, wherever it
-// stands: decoders look for it in several places.
+// sizeIn is the largest size in any description of a codec within b, at any place: decoders
+// look for it in several places.
 func sizeIn(b []byte) (s size) {
 	for _, c := range configs {
 		rest := b
@@ -109,7 +109,7 @@ func unescaped(b []byte) []byte {
 	return out
 }
 
-// maxParameters bounds what is read of one set of parameters.
+// maxParameters bounds the bytes read of one set of parameters.
 const maxParameters = 1 << 10
 
 // unit takes a unit with a length of two bytes from the front of b.

@@ -53,7 +53,7 @@ func av1Size(b []byte) size {
 	return size{int(w), int(h)}.sane()
 }
 
-// skipAV1Points skips what is said of the times of pictures and of points of operation.
+// skipAV1Points skips the timing of pictures and the operating points.
 func (r *bitReader) skipAV1Points() {
 	model, delay := false, 0
 	if r.flag() {
@@ -99,7 +99,7 @@ func vp9Size(b []byte) size {
 	if profile == 3 {
 		r.bits(1)
 	}
-	again, between := r.flag(), r.flag() // an old frame is shown; this is none that stands for itself
+	again, between := r.flag(), r.flag() // an old frame is shown; this is not a key frame
 	if again || between {
 		return size{}
 	}

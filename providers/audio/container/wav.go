@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// wave is what the fmt chunk of a WAV file says.
+// wave is the fmt chunk of a WAV file.
 type wave struct {
 	tag      uint16
 	channels uint64
@@ -73,7 +73,7 @@ func readWAV(file []byte) (Info, error) {
 				size = long
 			}
 			if size == 0 && sound == nil || size >= 1<<32-1-64 {
-				size = uint64(len(body)) // it was written on the way, and nobody came back
+				size = uint64(len(body)) // it was streamed, and the size was never filled in
 			}
 			if sound == nil {
 				sound = body
@@ -123,8 +123,8 @@ func readFmt(b []byte) (*wave, error) {
 	return w, nil
 }
 
-// measure says how long the sound is: data bytes of it where the chunks are believed,
-// all of sound where they are not.
+// measure says how long the sound is: data bytes of it if the chunks are trusted, all of
+// sound if they are not.
 func (w *wave) measure(i *Info, sound []byte, data uint64, whole bool) error {
 	all := uint64(len(sound))
 	if !whole {
@@ -139,7 +139,7 @@ func (w *wave) measure(i *Info, sound []byte, data uint64, whole bool) error {
 		if w.bits > 64 {
 			return broken("the WAV file has %d bits a sample", w.bits)
 		}
-		// Who reads it goes by the size of a sample or by that of a block.
+		// Readers go by the size of a sample or by that of a block.
 		least := w.channels * ((w.bits + 7) / 8)
 		i.Length = span(data/least, w.rate)
 		if w.align > 0 {

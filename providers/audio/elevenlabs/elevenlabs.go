@@ -4,7 +4,7 @@
 // A target's options: `voice.NAME: id`, the voice_id of a voice of ours; without it the
 // name itself is the id. `formats: mp3,pcm`, no others are ordered.
 //
-// What may not enter: what other dialects could use, which is audio's.
+// Code that other dialects could use belongs to package audio.
 package elevenlabs
 
 import (

@@ -8,9 +8,9 @@ import (
 
 var pathListen = []byte("/audio/transcriptions")
 
-// Listen makes the form of POST /audio/transcriptions. A target's response_format is
-// json or verbose_json; without it what is wanted decides: verbose_json has the times
-// of segments and words.
+// Listen makes the form of POST /audio/transcriptions. A target's response_format is json
+// or verbose_json; without it the requested detail decides: verbose_json has the times of
+// segments and words.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, t *audio.Target) {
 	f := listenForm(h, t)
 	format := t.Options["response_format"]

@@ -3,10 +3,10 @@
 //
 // A target's options: `streams: false`, the server answers only when all is made, and is
 // asked piece by piece where a client wants to hear the beginning. `sse: true`, it takes
-// stream_format: sse. `formats: mp3,wav`, it makes no others. `voice.NAME: id`, what it
-// calls a voice of ours.
+// stream_format: sse. `formats: mp3,wav`, it makes no others. `voice.NAME: id`, its name of
+// a voice of ours.
 //
-// What may not enter: what other dialects could use, which is audio's.
+// Code that other dialects could use belongs to package audio.
 package openai
 
 import (
@@ -69,7 +69,7 @@ func (Native) Speak(r *proxy.Request, b []byte, s *audio.Speech, t *audio.Target
 	return b, nil
 }
 
-// opening is what both forms have.
+// opening is the common part of both forms.
 func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 	b = jsontext.Object(append(b, '{')).Text("model", t.Model)
 	b = append(append(b, `,"input":`...), s.Quoted...)
@@ -80,8 +80,8 @@ func opening(b []byte, s *audio.Speech, t *audio.Target) []byte {
 	return b
 }
 
-// hints are what OpenAI's own models do not take, and are sent only where the operator
-// says that the model does.
+// hints are members that OpenAI's own models do not take. They are sent only if the
+// operator says that the model takes them.
 func hints(b []byte, s *audio.Speech) []byte {
 	if s.Language != "" {
 		b = jsontext.Object(b).Text("language", s.Language)

@@ -1,7 +1,7 @@
 // Package whisper speaks to the server of whisper.cpp: POST /inference with a form, and
 // the model is the one that the server was started with.
 //
-// What may not enter: what other dialects could use, which is audio's.
+// Code that other dialects could use belongs to package audio.
 package whisper
 
 import (
@@ -23,10 +23,9 @@ type Dialect struct{}
 
 var path = []byte("/inference")
 
-// Listen makes the form: file, response_format, temperature, language, prompt. Without
-// a language the server takes the one that it was started with, which is English
-// unless somebody said otherwise. How likely each language is it would find out by
-// listening a second time.
+// Listen makes the form: file, response_format, temperature, language, prompt. Without a
+// language the server takes the one that it was started with, which is English by default.
+// The likelihood of each language would need a second pass.
 func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	f := filebody.NewForm()
 	f.Field("response_format", "verbose_json")
@@ -42,8 +41,8 @@ func (Dialect) Listen(r *proxy.Request, h *audio.Hearing, _ *audio.Target) {
 	r.Path, r.Type, r.Source = path, f.Type(), f.End()
 }
 
-// Heard reads verbose_json. What its segments call words are the tokens of the model,
-// parts of words and what is between them; a word begins with a space.
+// Heard reads verbose_json. The words of its segments are the tokens of the model, parts of
+// words and separators; a word begins with a space.
 func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
 	t := audio.ReadVerbose(body)
 	if t == nil {
@@ -68,7 +67,7 @@ func (Dialect) Heard(body []byte, _ *audio.Hearing) *audio.Transcript {
 }
 
 // continues says that a token belongs to the word before it: not after a space, nor in
-// writing that has none.
+// scripts without spaces.
 func continues(token string) bool {
 	c, _ := utf8.DecodeRuneInString(token)
 	return !unicode.IsSpace(c) && !unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai,

@@ -14,8 +14,8 @@ import (
 	"farebox/bench/servers"
 )
 
-// Inside is the port of a server at 127.0.0.2, which nobody may fetch from. The
-// test fails at its end when somebody did.
+// Inside is the port of a server at 127.0.0.2, which must not be fetched from. A request to
+// it fails the test.
 func Inside(t testing.TB) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.2:0")

@@ -1,6 +1,6 @@
-// Package fetchtest has what tests of fetching need: names that lead where a test
-// wants, and elsewhere the next time, hostile servers, and one that nobody may
-// reach. What may not enter: anything that is not a test.
+// Package fetchtest helps tests of fetching: names that resolve to a test's addresses, and
+// to others the next time, hostile servers, and one that must not be reached. Out of scope:
+// anything that is not a test.
 package fetchtest
 
 import (

@@ -1,5 +1,5 @@
 // Package fal makes images at fal's queue: submit, ask for the status, fetch the
-// result, then fetch the images themselves from where it says they are. The
+// result, then fetch the images themselves by the result's links. The
 // base URL is https://queue.fal.run, the key goes into a fixed header
 // (Authorization: Key …), the target's model name is the app (fal-ai/flux/dev).
 //

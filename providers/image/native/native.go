@@ -5,7 +5,7 @@
 // A target's option `brand` is the brand word in the upstream's header names,
 // svc when it is not set.
 //
-// One image comes as raw bytes, several as base64 in JSON. Input images go out
+// One image arrives as raw bytes, several as base64 in JSON. Input images go out
 // in multipart forms, as raw bytes. negative_prompt is not sent: the
 // specification refuses it.
 package native
@@ -219,11 +219,11 @@ func answer(r *image.Reply, t *image.Target, n int) (*image.Outcome, *dialect.Fa
 		})
 	}
 	for i := range out.Images {
-		// What the upstream withheld is a placeholder and free (addendum 3.7).
+		// An image that the upstream withheld is a placeholder and free (addendum 3.7).
 		out.Images[i].Blocked, out.Images[i].Blurred = out.Violation, out.Blurred
 	}
 	return out, nil
 }
 
-// maxQueuedMs bounds what an upstream says of its queue.
+// maxQueuedMs bounds the queue time that an upstream reports.
 const maxQueuedMs = 3_600_000

@@ -1,14 +1,14 @@
 // Package openai makes images at everything that speaks OpenAI's images API:
 // POST /images/generations with JSON, POST /images/edits with a multipart form.
 //
-// A target's options: `sizes`, the sizes it takes (1024x1024,1536x1024), nearest
-// wins; none: any multiple of 16. `format: fixed`, it takes no output_format.
-// `response_format: b64_json`, it must be asked to (servers other than OpenAI's
-// that answer with links otherwise). `takes`, which of the members background,
-// moderation, style, quality, output_compression and mask it takes; by default those of
-// OpenAI's own models by the name, and of other servers all but style and mask.
+// A target's options: `sizes`, the sizes it takes (1024x1024,1536x1024), nearest wins; by
+// default any multiple of 16. `format: fixed`, it takes no output_format. `response_format:
+// b64_json`, it must be asked to (servers other than OpenAI's that answer with links
+// otherwise). `takes`, which of the members background, moderation, style, quality,
+// output_compression and mask it takes; by default those of OpenAI's own models by the
+// name, and of other servers all but style and mask.
 //
-// What may not enter: what other dialects could use, which is image's.
+// Code that other dialects could use belongs to package image.
 package openai
 
 import (
@@ -167,7 +167,7 @@ func responseFormat(t *image.Target) string {
 	return t.Options["response_format"]
 }
 
-// sizeOf is empty when nobody asked for a size: the model decides.
+// sizeOf is empty if the client did not ask for a size: the model decides.
 func sizeOf(j *image.Job, t *image.Target) string {
 	_, _, said := j.Shape()
 	if !said && j.Resolution == "" || j.AspectRatio == "auto" && j.Resolution == "" {

@@ -10,16 +10,16 @@ import (
 // maxNote bounds the text of a note: all of it must fit a JPEG segment.
 const maxNote = 16 << 10
 
-// Note is what is written into an image's metadata.
+// Note is the text for an image's metadata.
 type Note struct {
 	Software string
-	// Text says how the image came about: prompt, seed and so on.
+	// Text describes the making of the image: prompt, seed and so on.
 	Text string
 }
 
-// Annotate gives a file with the note in it, as EXIF and, for PNG, as text that
-// image tools show. Pixels are not touched. raw is what Read has accepted as h;
-// it stays as it is.
+// Annotate gives a file with the note in it, as EXIF and, for PNG, as text that image tools
+// show. Pixels are not touched. raw is a file that Read has accepted as h; it stays as it
+// is.
 func Annotate(h Header, raw []byte, n Note) []byte {
 	n.Text = tidy(n.Text)
 	n.Software = tidy(n.Software)

@@ -42,10 +42,9 @@ const (
 
 var errConvert = errors.New("the image cannot be converted")
 
-// Warm compiles the WebP encoder, which the first WebP of a process would wait
-// for otherwise: 0.3 s of one processor, seconds on a busy one. What the compiler
-// used, 28 MB, goes back at once: an idle process would keep it. It may be called
-// more than once.
+// Warm compiles the WebP encoder, which the first WebP of a process would wait for
+// otherwise: 0.3 s of one processor, seconds on a busy one. The compiler's memory, 28 MB,
+// goes back at once: an idle process would keep it. It may be called more than once.
 func Warm() {
 	webp.Init()
 	debug.FreeOSMemory()
@@ -73,10 +72,9 @@ func (c *Converter) do(ctx context.Context, f func() ([]byte, error)) ([]byte, e
 	return f()
 }
 
-// Convert makes a file of another format. Exactly one of text and raw is set,
-// and Read has accepted it as h; quality is 1 to 100, 0 for the usual. What is
-// transparent becomes white where the format has no transparency. It waits for
-// its turn as long as ctx lasts.
+// Convert makes a file of another format. Exactly one of text and raw is set, and Read has
+// accepted it as h; quality is 1 to 100, 0 for the usual. Transparent pixels become white
+// where the format has no transparency. It waits for its turn as long as ctx lasts.
 func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to Format, quality int) ([]byte, error) {
 	if !decodable(h) {
 		return nil, errConvert
@@ -90,8 +88,8 @@ func (c *Converter) Convert(ctx context.Context, h Header, text, raw []byte, to 
 	})
 }
 
-// Shrink makes a smaller file: upscalers that know one factor only are asked
-// for that, and what is too much is taken off. It is Convert otherwise.
+// Shrink makes a smaller file: upscalers that know one factor only are asked for that, and
+// the result is scaled down. It is Convert otherwise.
 func (c *Converter) Shrink(ctx context.Context, h Header, text, raw []byte, width, height int, to Format) ([]byte,
 	error) {
 	if !decodable(h) || width < 1 || height < 1 || width > h.Width || height > h.Height {
@@ -124,7 +122,7 @@ func (c *Converter) Blank(ctx context.Context, width, height int, to Format) ([]
 	})
 }
 
-// blankWebP is what a lossless encoder writes of black pixels. Only the size differs, 14 bits
+// blankWebP is a lossless encoding of black pixels. Only the size differs, 14 bits
 // each for the width and the height without one: encoding takes 0.1 s a megapixel, and is free
 // for the client.
 func blankWebP(width, height int) []byte {
@@ -133,7 +131,8 @@ func blankWebP(width, height int) []byte {
 	return b
 }
 
-// decodable refuses what would take too much memory, before a place is taken for it.
+// decodable refuses files that would take too much memory, before a place is taken for
+// them.
 func decodable(h Header) bool { return h.Pixels() <= MaxDecoded && h.Frames <= 1 }
 
 func decode(h Header, text, raw []byte) (m stdimage.Image, err error) {
@@ -177,9 +176,9 @@ func encode(m stdimage.Image, to Format, quality int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeWebP decodes and widens colours: VP8 has them in the narrow range of
-// video (16 to 235), which the decoder passes on and Go's images take for the
-// full one, so that black would come out grey.
+// decodeWebP decodes and widens colours: VP8 has them in the narrow range of video (16 to
+// 235), which the decoder passes on and Go's images take for the full one, so that black
+// would become grey.
 func decodeWebP(r io.Reader) (stdimage.Image, error) {
 	m, err := xwebp.Decode(r)
 	switch m := m.(type) {

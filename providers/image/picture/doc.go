@@ -1,11 +1,9 @@
-// Package picture knows image files without looking at their pixels: which
-// format the first bytes say, how large the header says the image is, and
-// where metadata goes. Pixels are decoded in one place only, to convert an
-// answer into a format that its upstream cannot make.
+// Package picture knows image files without looking at their pixels: the format by the
+// first bytes, the size by the header, and the place of metadata. Pixels are decoded in one
+// place only, to convert an answer into a format that its upstream cannot make.
 //
-// Everything here is bounded: headers are read from a short prefix, also of
-// base64 text, and what is decoded has passed the limits of the specification
-// (addendum 8) before.
+// Everything here is bounded: headers are read from a short prefix, also of base64 text,
+// and decoded images have passed the limits of the specification (addendum 8) before.
 //
-// What may not enter: requests, upstreams, and fetching.
+// Out of scope: requests, upstreams, and fetching.
 package picture

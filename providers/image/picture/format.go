@@ -2,8 +2,8 @@ package picture
 
 import "bytes"
 
-// Format is what an image file is, by its first bytes. The zero value is none
-// that we know.
+// Format is the format of an image file, by its first bytes. The zero value is an unknown
+// one.
 type Format uint8
 
 // The formats of the specification (interface.md, Images), and GIF, which is
@@ -44,11 +44,11 @@ func ParseFormat(name string) Format {
 	return Unknown
 }
 
-// SniffLen is how many first bytes tell a format.
+// SniffLen is how many first bytes identify a format.
 const SniffLen = 12
 
-// Sniff tells the format by the magic of the first bytes. Content types and
-// file names are never asked: they are the sender's to choose.
+// Sniff detects the format by the magic of the first bytes. Content types and file names
+// are ignored: the sender chooses them.
 func Sniff(p []byte) Format {
 	switch {
 	case bytes.HasPrefix(p, []byte("\x89PNG\r\n\x1a\n")):

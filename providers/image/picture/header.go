@@ -5,12 +5,12 @@ import (
 	"hash/crc32"
 )
 
-// Header is what a file says of itself.
+// Header is the header of an image file.
 type Header struct {
 	Format        Format
 	Width, Height int
-	// Size is the length of the image in bytes. What lies behind it in the file
-	// is not part of the image.
+	// Size is the length of the image in bytes. Trailing bytes of the file are not part of
+	// the image.
 	Size int64
 	// Frames is above 1 for animations.
 	Frames int
@@ -29,11 +29,11 @@ const (
 	maxChunks = 100_000
 )
 
-// Read walks through the structure of a file from its magic to its last part,
-// without looking at a pixel, and tells what the image is. Exactly one of text
-// (padded base64 without line ends) and raw is set. The error is Corrupted for
-// what is cut off, contradicts itself, or is none of PNG, JPEG and WebP.
-// Time is linear in the file, memory 48 KiB.
+// Read walks through the structure of a file from its magic to its last part, without
+// looking at a pixel, and returns its header. Exactly one of text (padded base64
+// without line ends) and raw is set. The error is Corrupted for a file that is cut off,
+// contradicts itself, or is none of PNG, JPEG and WebP. Time is linear in the file, memory
+// 48 KiB.
 func Read(text, raw []byte) (Header, error) {
 	if text != nil && len(text)%4 != 0 {
 		return Header{}, corrupted("its base64 text has a broken end")
@@ -70,7 +70,7 @@ func Read(text, raw []byte) (Header, error) {
 
 const cutOff = "it is cut off"
 
-// What is read of a chunk at once: its length and kind, and all of IHDR with
+// The bytes read of a chunk at once: its length and kind, and all of IHDR with
 // its checksum, or the number of frames of acTL.
 const (
 	pngHeader    = 25
@@ -184,8 +184,7 @@ func (h *Header) jpeg(w *window) (why string) {
 	return "it has too many segments"
 }
 
-// frame reads a frame header: baseline, extended and progressive are what
-// decoders agree on.
+// frame reads a frame header: decoders agree on baseline, extended and progressive.
 func (h *Header) frame(w *window, m byte) (why string) {
 	p := w.peek(8)
 	switch {
@@ -205,7 +204,7 @@ func (h *Header) frame(w *window, m byte) (why string) {
 	return ""
 }
 
-// pastScan passes over coded pixels to the next marker that is none of theirs.
+// pastScan skips coded pixels to the next marker outside of them.
 func pastScan(w *window) bool {
 	for w.seek(0xff) {
 		p := w.peek(2)

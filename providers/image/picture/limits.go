@@ -22,7 +22,7 @@ func corrupted(why string) *Refusal {
 	return &Refusal{Status: 400, Code: "CORRUPTED_IMAGE", Text: "The image cannot be decoded: " + why + "."}
 }
 
-// Accept refuses what the limits of an input image forbid.
+// Accept refuses an input image that exceeds the limits.
 func (h Header) Accept() error {
 	switch {
 	case h.Frames > 1:

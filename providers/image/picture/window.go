@@ -19,7 +19,7 @@ const (
 // which a step at a time is decoded. Text is decoded to its end even where the
 // bytes are skipped: that is how broken text is found, at 17 GB/s.
 type window struct {
-	p    []byte // what is decoded and not yet read
+	p    []byte // decoded bytes not yet read
 	pos  int64  // of p in the file
 	text []byte // not yet decoded
 	own  *[keep + windowLen + 16]byte
@@ -44,7 +44,7 @@ func (w *window) release() {
 	}
 }
 
-// fill decodes the next step behind what is left of the last.
+// fill decodes the next step, behind the unread rest of the last.
 func (w *window) fill() bool {
 	if len(w.text) == 0 || w.bad {
 		return false
@@ -62,7 +62,7 @@ func (w *window) fill() bool {
 	return n > 0
 }
 
-// decodedLen is what padded base64 text stands for.
+// decodedLen is the decoded length of padded base64 text.
 func decodedLen(text []byte) int {
 	n := len(text) / 4 * 3
 	if bytes.HasSuffix(text, []byte("==")) {

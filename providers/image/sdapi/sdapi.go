@@ -1,6 +1,6 @@
-// Package sdapi makes images at AUTOMATIC1111's web UI and what speaks its API
-// (Forge, SD.Next): /sdapi/v1/txt2img, /img2img and /extra-single-image. The
-// base URL is the server's root.
+// Package sdapi makes images at AUTOMATIC1111's web UI and other servers with its API
+// (Forge, SD.Next): /sdapi/v1/txt2img, /img2img and /extra-single-image. The base URL is
+// the server's root.
 //
 // A target's options: `sampler`; `upscaler`, R-ESRGAN 4x+ when it is not set;
 // `denoising`, 0 to 1, how far an edit may go from its image, 0.75 when it is
@@ -24,7 +24,7 @@ const (
 	maxCount         = 4
 	defaultUpscaler  = "R-ESRGAN 4x+"
 	defaultDenoising = 0.75
-	// sizeStep is what widths and heights are multiples of.
+	// sizeStep divides widths and heights.
 	sizeStep = 8
 )
 
@@ -152,7 +152,7 @@ func answer(r *image.Reply, n int) *image.Outcome {
 	return out
 }
 
-// maxListed bounds what is read of a list.
+// maxListed bounds the entries read of a list.
 const maxListed = 16
 
 func readInfo(b []byte) (first int, seeds []image.Maybe[int64]) {

@@ -52,7 +52,7 @@ func (Dialect) Reach(j *image.Job, t *image.Target) image.Reach {
 		}
 		r.Formats = endpoint(t) != "sd3" || j.Format != picture.WebP
 	case image.Upscale:
-		// Its factor is 4; the engine takes off what is too much.
+		// Its factor is 4; the engine scales the rest down.
 	case image.RemoveBackground:
 		r.Formats = j.Format != picture.JPEG
 	}

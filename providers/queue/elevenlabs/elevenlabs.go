@@ -106,7 +106,7 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 			refusal.Suggestion = text
 		}
 	case "quota_exceeded", "invalid_api_key", "missing_permissions", "limited_access":
-		// The operator's account, whatever the status.
+		// The operator's account is at fault, for any status.
 		refusal = &asyncjob.Refused{Status: 503, Code: "MODEL_OFFLINE",
 			Message: "The model is not available right now; please retry later."}
 	}

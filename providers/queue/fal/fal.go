@@ -4,7 +4,7 @@
 // (fal-ai/minimax-music/v2).
 //
 // A target's options are those of queue.Names, since each app has an input of its own.
-// What an app calls a field is looked up in its schema at fal.ai.
+// The names of an app's fields are in its schema at fal.ai.
 //
 // A run that failed is COMPLETED there, like one that did not: its result tells. The
 // queue takes no idempotency keys.
@@ -32,7 +32,7 @@ type Dialect struct{}
 
 var _ queue.Dialect = Dialect{}
 
-// names are what fal's apps most often call fields.
+// names are the most common names of fields in fal's apps.
 var names = func() queue.Names {
 	n := maps.Clone(queue.CommonNames)
 	n["lyrics"] = "lyrics_prompt"
@@ -45,7 +45,7 @@ const (
 	partResult
 )
 
-// maxInline bounds a result: what was made may be in it as a data URL.
+// maxInline bounds a result: it may hold the media as a data URL.
 const maxInline = 32 << 20
 
 // grace is how long a job that was just taken may be unknown to the queue.
@@ -54,7 +54,7 @@ const grace = time.Minute
 // Terms are those of a queue without idempotency keys.
 func (Dialect) Terms(*queue.Target) queue.Terms { return queue.Terms{} }
 
-// Reach knows what the target's options name.
+// Reach is the support for the fields that the target's options name.
 func (Dialect) Reach(o *queue.Order, t *queue.Target) *dialect.Unsupported { return names.Reach(o, t) }
 
 // Submit posts the input to the app.
@@ -94,8 +94,8 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 	return refusal, certain
 }
 
-// Path is of a job, as the queue has named it or else as it is built: status, result and
-// cancellation are asked of the app, whatever endpoint of it was asked.
+// Path is the path of a job, as the queue has named it or else as it is built: status,
+// result and cancellation are at the app, for all of its endpoints.
 func Path(named string, h *queue.Handle, t *queue.Target, rest string) []byte {
 	if named != "" {
 		return []byte(named)
@@ -114,7 +114,7 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 	s.Request = proxy.Request{Method: "GET", Path: Path(h.Status, h, t, "/status")}
 }
 
-// Polled reads {status, queue_position}, and the result of what is COMPLETED.
+// Polled reads {status, queue_position}, and the result of a job that is COMPLETED.
 func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Part == partResult {
 		return result(r, h, t)
@@ -135,8 +135,8 @@ func (Dialect) Polled(s *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.T
 	}
 }
 
-// result reads the output of a run, or why it failed. An answer of the server's own,
-// in JSON, is the run's; one of what precedes it is nobody's.
+// result reads the output of a run, or why it failed. An answer of the server's own, in
+// JSON, is the run's; one of a proxy before it is not.
 func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	if r.Status/100 == 2 {
 		if queue.Members(r.Body) == nil {
@@ -155,12 +155,12 @@ func result(r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status,
 	return queue.Unanswered(r, h, grace)
 }
 
-// The parts of a cancellation. What the queue answers to it does not always tell whether the
-// run had begun, so that the status is asked before and after it.
+// The parts of a cancellation. The queue's answer to it does not always tell whether the run
+// had begun, so that the status is asked before and after it.
 const (
 	partBefore = iota
 	partQueued // it is cancelled, and waited in the queue before
-	partBegun  // it is cancelled, and ran before, or nobody knows
+	partBegun  // it is cancelled, and ran before, or that is not known
 	partAfter
 )
 

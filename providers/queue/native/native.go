@@ -6,8 +6,8 @@
 // Idempotency-Key, as farebox does. An order whose outcome is not known is handed over
 // again then; elsewhere it would be made twice.
 //
-// What was made comes in the answer to the question for it, or as a link in that answer or
-// in the one to the order.
+// The result is in the answer to its request, or as a link in that answer or in the one
+// to the order.
 package native
 
 import (
@@ -126,7 +126,7 @@ func (Dialect) Refused(r *queue.Reply, _ *queue.Target) (*asyncjob.Refused, bool
 	return refusal, certain
 }
 
-// advise reads what the upstream would take instead.
+// advise reads the changes that the upstream suggests.
 func advise(refusal *asyncjob.Refused, m map[string][]byte) {
 	if refusal.Suggestion = jsontext.Unquoted(m["suggested_prompt"]); len(refusal.Suggestion) > maxSuggestion {
 		refusal.Suggestion = ""
@@ -156,10 +156,10 @@ func (Dialect) Poll(s *queue.Step, h *queue.Handle, t *queue.Target) {
 	s.Media = true
 }
 
-// Fetch is queue.Own: it is what Poll asks, once more.
+// Fetch is queue.Own: the request of Poll, once more.
 func (d Dialect) Fetch(s *queue.Step, h *queue.Handle, t *queue.Target) { d.Poll(s, h, t) }
 
-// Polled reads {status, url}, or has the bytes of what was made.
+// Polled reads {status, url}, or holds the bytes of the result.
 func (Dialect) Polled(_ *queue.Step, r *queue.Reply, h *queue.Handle, t *queue.Target) (*asyncjob.Status, error) {
 	m := queue.Members(r.Body)
 	switch {

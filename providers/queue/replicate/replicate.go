@@ -3,8 +3,8 @@
 // Replicate keeps warm, owner/name:version for all others, or deployments/owner/name.
 //
 // A target's options are those of queue.Names, since each model has an input of its own.
-// Predictions take no idempotency keys. What they made is kept for an hour, so it is
-// fetched as soon as it is there.
+// Predictions take no idempotency keys. Results are kept for an hour, so they are fetched
+// as soon as they are there.
 package replicate
 
 import (
@@ -30,7 +30,7 @@ type Dialect struct{}
 
 var _ queue.Dialect = Dialect{}
 
-// names are what Replicate's models most often call fields.
+// names are the most common names of fields in Replicate's models.
 var names = func() queue.Names {
 	n := maps.Clone(queue.CommonNames)
 	maps.Copy(n, queue.Names{"duration": "duration:number", "image": "image", "end_image": "last_frame_image",
@@ -48,7 +48,7 @@ const (
 // Terms are those of a queue without idempotency keys.
 func (Dialect) Terms(*queue.Target) queue.Terms { return queue.Terms{} }
 
-// Reach knows what the target's options name.
+// Reach is the support for the fields that the target's options name.
 func (Dialect) Reach(o *queue.Order, t *queue.Target) *dialect.Unsupported { return names.Reach(o, t) }
 
 // Submit makes a prediction.

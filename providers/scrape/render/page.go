@@ -24,12 +24,12 @@ import (
 // maxRequests is how many a page may make.
 const maxRequests = 600
 
-// disarm takes away what could go past a proxy, before a page's own scripts run.
-// The browser's flags say the same; one that somebody else started may lack them.
+// disarm removes interfaces that could bypass a proxy, before a page's own scripts run. The
+// browser's flags do the same; a browser that an operator started may lack them.
 const disarm = `for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChannel", "WebTransport",
   "UDPSocket", "TCPSocket"]) { try { Object.defineProperty(globalThis, name, {value: undefined}) } catch {} }`
 
-// page loads one in a context of its own and reads what has become of it. end
+// page loads one in a context of its own and reads its final state. end
 // takes it away, and says whether the browser hangs and cannot be used on.
 func (r *Renderer) page(ctx context.Context, b *browserRun, url string) (html []byte, final string, end func() bool,
 	err error) {
@@ -41,7 +41,7 @@ func (r *Renderer) page(ctx context.Context, b *browserRun, url string) (html []
 	hung := false
 	end = func() bool {
 		stop()
-		p.end() // first: whatever a page still wants on its way out does not get it
+		p.end() // first: later requests of the page are refused
 		gone := make(chan struct{})
 		go func() {
 			leave()
@@ -145,7 +145,7 @@ func (s *session) decide(ev *fetch.EventRequestPaused) {
 	_, _ = chromedp.Call(s.tab, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: ev.RequestID})
 }
 
-// authorize shows the pass to our proxy, and nothing to anybody else.
+// authorize gives the pass to our proxy, and to no other server.
 func (s *session) authorize(ev *fetch.EventAuthRequired) {
 	answer := &fetch.AuthChallengeResponse{Response: fetch.AuthChallengeResponseResponseCancelAuth}
 	if ev.AuthChallenge != nil && ev.AuthChallenge.Source == fetch.AuthChallengeSourceProxy {
@@ -156,7 +156,7 @@ func (s *session) authorize(ev *fetch.EventAuthRequired) {
 		AuthChallengeResponse: answer})
 }
 
-// result is what a page is asked for at the end, by read.
+// result is the state of a page that read returns at the end.
 type result struct {
 	URL  string `json:"url"`
 	HTML string `json:"html"`
@@ -165,7 +165,7 @@ type result struct {
 const read = `({url: location.href,
   html: document.documentElement ? document.documentElement.outerHTML.slice(0, %d) : ""})`
 
-// load goes to a page and waits until it has been quiet for a moment, or long
+// load opens a page and waits until it has been quiet for a moment, or long
 // enough.
 func (s *session) load(ctx context.Context, url string, settle time.Duration, most int64) (html []byte, final string,
 	err error) {

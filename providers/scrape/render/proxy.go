@@ -26,12 +26,12 @@ const (
 	silence = 30 * time.Second
 )
 
-// guardProxy is the only way out of a browser. It serves only those who know a
-// page's password: other programs of this machine do not, and neither does what
-// the browser itself would like to tell its maker.
+// guardProxy is the only way out of a browser. It serves only requests with a page's
+// password: other programs of this machine do not have it, and neither does the browser's
+// own telemetry.
 type guardProxy struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	refuse func(host string) error // nil: nobody
+	refuse func(host string) error // may be nil
 	plain  *http.Transport
 	server *http.Server
 	listen net.Listener
@@ -84,7 +84,7 @@ func (p *guardProxy) admit(ctx context.Context, bytes int64) *pass {
 	return s
 }
 
-// who finds the pass of a request.
+// who finds the page of a request by its password.
 func (p *guardProxy) who(r *http.Request) *pass {
 	probe := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
 	user, password, ok := probe.BasicAuth()
@@ -185,7 +185,7 @@ func (p *guardProxy) tunnel(w http.ResponseWriter, r *http.Request, s *pass) {
 	done := make(chan struct{}, 2)
 	flow := func(to, from net.Conn, r io.Reader) {
 		_, _ = io.Copy(to, &spending{&listening{r, from, to}, s})
-		to.Close() // a half that ended ends both: nobody here needs more
+		to.Close() // a half that ended ends both: pages need no more
 		from.Close()
 		done <- struct{}{}
 	}
@@ -206,7 +206,7 @@ func status(err error) int {
 	return http.StatusBadGateway
 }
 
-// spending takes what is read from a page's budget.
+// spending charges the bytes read to a page's budget.
 type spending struct {
 	io.Reader
 	s *pass

@@ -18,7 +18,7 @@ import (
 	"farebox/providers/scrape"
 )
 
-// What the zero values of Options mean.
+// The defaults of Options.
 const (
 	defaultParallel = 2
 	defaultIdle     = time.Minute
@@ -49,8 +49,7 @@ type Options struct {
 	// address in Proxy where that is another than Listen's own, and should run with
 	// --force-webrtc-ip-handling-policy=disable_non_proxied_udp.
 	Path, Remote, Listen, Proxy string
-	// NoSandbox starts Chromium without its own sandbox, where the system lacks
-	// what that needs.
+	// NoSandbox starts Chromium without its own sandbox, where the system cannot run that.
 	NoSandbox bool
 	// Agent is the user agent that pages see.
 	Agent string
@@ -59,16 +58,16 @@ type Options struct {
 	// Parallel is how many pages there are at once; 0: 2.
 	Parallel int
 	// Limit is how long one page may take, of a browser that has started and is free;
-	// 0: as long as who asks waits.
+	// 0: as long as the caller waits.
 	Limit time.Duration
 	// Settle is how long a page may go on loading after it is there; 0: 4s.
 	Settle time.Duration
 	// Idle is after how long without pages the browser is ended; 0: 1m.
 	Idle time.Duration
-	// Bytes is what one page may load and send, 0: 24 MB; MaxPage is how large its
+	// Bytes bounds the traffic of one page, 0: 24 MB; MaxPage is how large its
 	// HTML may be, 0: 3 MB.
 	Bytes, MaxPage int64
-	// Memory is what the browser's processes may have of their own, 0: 1 GB. On
+	// Memory bounds the private memory of the browser's processes, 0: 1 GB. On
 	// Linux only.
 	Memory int64
 	Log    zerolog.Logger
@@ -81,7 +80,7 @@ type Renderer struct {
 	turns *fair.Turns
 
 	mu     sync.Mutex
-	now    *browserRun // nil: none
+	now    *browserRun // may be nil
 	closed bool
 	ending sync.WaitGroup
 }
@@ -136,7 +135,7 @@ func (r *Renderer) Render(ctx context.Context, url string) (html []byte, final s
 	if err != nil && limited.Err() != nil {
 		err = limited.Err()
 	}
-	go func() { // a page takes half a second to be gone, for which nobody need wait
+	go func() { // a page takes half a second to close, and no caller need wait
 		r.releaseBrowser(b, end())
 		cancel()
 		place.Done()
@@ -193,7 +192,7 @@ func (r *Renderer) acquireBrowser(ctx context.Context) (*browserRun, error) {
 }
 
 // releaseBrowser counts one page less. A browser that hangs, or is used up, gets no more and
-// goes with its last one.
+// ends with its last one.
 func (r *Renderer) releaseBrowser(b *browserRun, hung bool) {
 	defer r.ending.Done()
 	r.mu.Lock()
@@ -304,14 +303,14 @@ func (r *Renderer) watch(b *browserRun, pid int) {
 	}
 }
 
-// flags are what a browser is started with, beside those that every driven one is.
+// flags are the arguments of a browser, beside those of every driven one.
 func (r *Renderer) flags(dir string) []chromedp.ExecAllocatorOption {
 	list := append(chromedp.DefaultExecAllocatorOptions[:len(chromedp.DefaultExecAllocatorOptions):len(
 		chromedp.DefaultExecAllocatorOptions)],
 		chromedp.ExecPath(r.o.Path), chromedp.UserDataDir(dir), chromedp.ModifyCmdFunc(confine),
 		chromedp.NoInheritEnv, chromedp.Env("HOME="+dir, "LANG=C.UTF-8"))
 	for name, value := range map[string]any{
-		// Without the second, what is on this very machine would not go through the
+		// Without the second, requests to this very machine would not go through the
 		// proxy.
 		"proxy-server": r.o.Proxy, "proxy-bypass-list": "<-loopback>",
 		// UDP would not either.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// nobody is whom a gateway that runs as root starts its browser as.
+// nobody is the user of the browser if the gateway runs as root.
 const nobody = 65534
 
-// confine has the browser end with us, and be nobody where we are root.
+// confine ties the browser to our life, and runs it as nobody if we are root.
 func confine(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() == 0 {
@@ -27,7 +27,7 @@ func chownFolder(dir string) error {
 	return os.Chown(dir, nobody, nobody)
 }
 
-// memory is what a process and all below it have of their own.
+// memory is the private memory of a process and all below it.
 func memory(pid int) (sum int64) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

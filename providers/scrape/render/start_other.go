@@ -4,8 +4,8 @@ package render
 
 import "os/exec"
 
-// confine, own and memory do what Linux can; elsewhere the browser has the
-// rights of the gateway, and the limits that it keeps to itself.
+// confine, chownFolder and memory need Linux; elsewhere the browser has the rights of the
+// gateway, and no limits but its own.
 func confine(*exec.Cmd) {}
 
 func chownFolder(string) error { return nil }

@@ -53,8 +53,8 @@ func (k *Known) Check(p *Payload, nonce [32]byte, root Root, now time.Time) erro
 	return nil
 }
 
-// What does not hold, in words without a serial number. ErrNonce is evidence that was
-// made for another question.
+// The faults of evidence, in words without a serial number. ErrNonce is evidence that was
+// made for another nonce.
 var (
 	ErrNonce     = errors.New("it answers another nonce")
 	errForm      = errors.New("its evidence is not of the known form")
@@ -84,12 +84,12 @@ func (e *Evidence) answered(nonce [32]byte, device *ecdsa.PublicKey) error {
 	return nil
 }
 
-// signs checks that an issuer, who is marked as such, signed a certificate.
+// signs checks that an issuer, which is marked as such, signed a certificate.
 func signs(issuer, c *x509.Certificate) bool {
 	return issuer.IsCA && (issuer.KeyUsage == 0 || issuer.KeyUsage&x509.KeyUsageCertSign != 0) &&
 		bytes.Equal(c.RawIssuer, issuer.RawSubject) &&
 		issuer.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// trimmed cuts what devices fill their chains up with.
+// trimmed cuts the padding of devices' chains.
 func trimmed(text []byte) []byte { return bytes.Trim(text, "\x00 \r\n\t") }

@@ -13,15 +13,15 @@ import (
 
 // Known remembers certificates that were found to lead to a root, so that those which
 // devices have in common, and a device's own at its next answer, are checked once: of a
-// payload of eight devices that leaves eight signatures of forty. When they are in effect
-// is looked at each time. Safe for concurrent use; the zero value knows none.
+// payload of eight devices that leaves eight signatures of forty. Their validity is checked
+// each time. Safe for concurrent use; the zero value is empty.
 type Known struct {
 	mu    sync.Mutex
 	links map[[sha256.Size]byte]*link
 }
 
-// maxLinks bounds them: two a device, and few that are shared. Only what NVIDIA certified
-// gets here.
+// maxLinks bounds them: two a device, and few that are shared. Only certificates of
+// NVIDIA's get here.
 const maxLinks = 1024
 
 // link is a certificate that leads to a root, by way of certain others.
@@ -37,7 +37,7 @@ func (k *Known) device(e *Evidence, root Root, now time.Time) (*ecdsa.PublicKey,
 		return nil, err
 	}
 	var at *link
-	var name [sha256.Size]byte // of what was gone through
+	var name [sha256.Size]byte // hash of the certificates so far
 	for i := len(chain) - 1; i >= 0; i-- {
 		name = sha256.Sum256(append(name[:], chain[i]...))
 		if at, err = k.next(name, chain[i], at, root); err != nil {
@@ -54,7 +54,7 @@ func (k *Known) device(e *Evidence, root Root, now time.Time) (*ecdsa.PublicKey,
 	return key, nil
 }
 
-// next goes from an issuer to what it signed; nil: it must be the root.
+// next goes from an issuer to the certificate that it signed; nil: it must be the root.
 func (k *Known) next(name [sha256.Size]byte, der []byte, issuer *link, root Root) (*link, error) {
 	if issuer == nil && sha256.Sum256(der) != root {
 		return nil, errChain

@@ -31,8 +31,8 @@ const (
 	maxDepth      = 32
 )
 
-// What is read of a payload: each may stand once and in these letters, since clients and
-// NVIDIA's service read it with parsers of their own.
+// The members read of a payload: each may be there once and in these letters, since clients
+// and NVIDIA's service read it with parsers of their own.
 var (
 	deviceShape = scan.NewShape(scan.Members(nil, "certificate", "evidence", "arch")...)
 	shape       = scan.NewShape(scan.Members(map[string]*scan.Shape{"evidence_list": deviceShape}, "nonce", "arch",

@@ -20,7 +20,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// NRAS is NVIDIA's service that judges evidence, and who its tokens say they are of.
+// NRAS is NVIDIA's service that judges evidence, and the issuer of its tokens.
 const NRAS = "https://nras.attestation.nvidia.com"
 
 const (
@@ -30,7 +30,7 @@ const (
 	keysFor = 12 * time.Hour
 	// keysApart is how often it is asked for them again when a token names another.
 	keysApart = 30 * time.Second
-	// awayFor is how long who waited for a question that was not answered does not ask anew.
+	// awayFor is how long a failed request stops further ones of those who waited for it.
 	awayFor = 5 * time.Second
 	// skew allows for clocks that differ.
 	skew = time.Minute
@@ -57,7 +57,7 @@ var (
 	errFails = errors.New("NVIDIA's service does not approve of the devices")
 )
 
-// Judge asks whether the devices of a payload run what NVIDIA has released. The answer
+// Judge asks whether the devices of a payload run releases of NVIDIA's. The answer
 // must be signed, for this nonce, and about as many devices.
 func (r *Remote) Judge(ctx context.Context, payload string, nonce [32]byte, devices int) error {
 	raw, err := r.request(ctx, http.MethodPost, "/v3/attest/gpu", []byte(payload))
@@ -106,7 +106,7 @@ type overallClaims struct {
 	Submods map[string]json.RawMessage `json:"submods"`
 }
 
-// digest is that of the token of a device; empty if it has none of SHA-256.
+// digest is that of the token of a device; empty if it is not a SHA-256.
 func (c *overallClaims) digest(name string) string {
 	var pair [2]json.RawMessage
 	var kind string

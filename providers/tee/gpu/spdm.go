@@ -1,6 +1,6 @@
 package gpu
 
-// measurements are what a device answered to GET_MEASUREMENTS of SPDM 1.1.
+// measurements are a device's answer to GET_MEASUREMENTS of SPDM 1.1.
 type measurements struct {
 	nonce     [32]byte // of the request
 	signed    []byte

@@ -34,8 +34,8 @@ const (
 	maxChain  = 32 << 10
 )
 
-// Fetch is Source. Its four answers are signed by Intel, so that nobody between can
-// change them; the bytes that are signed are kept as they came.
+// Fetch is Source. Its four answers are signed by Intel, so that no proxy can change them;
+// the signed bytes are stored unchanged.
 func (s *Service) Fetch(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error) {
 	c, base := &tdx.Collateral{}, strings.TrimRight(s.Base, "/")
 	var err error
@@ -121,7 +121,7 @@ func (s *Service) signed(ctx context.Context, at, member, header string) (data, 
 	return data, signature, certs, err
 }
 
-// What the two answers must be.
+// The members of the two answers.
 var shapes = map[string]*scan.Shape{
 	"tcbInfo":         scan.NewShape(scan.Members(nil, "tcbInfo", "signature")...),
 	"enclaveIdentity": scan.NewShape(scan.Members(nil, "enclaveIdentity", "signature")...),

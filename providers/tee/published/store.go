@@ -25,7 +25,7 @@ type Source interface {
 const (
 	// keepMost is how long something is kept without asking again, however long it holds.
 	keepMost = 24 * time.Hour
-	// retryAfter is how long nobody is asked after a failure.
+	// retryAfter is the pause after a failure.
 	retryAfter = 30 * time.Second
 	// fetchLimit is how long one fetch may take.
 	fetchLimit = 20 * time.Second
@@ -57,7 +57,7 @@ type cachedCollateral struct {
 	until   time.Time // nil c: when it is asked for again
 	refresh time.Time
 	err     error
-	over    chan struct{} // closed when the fetch that is under way ends; nil: none is
+	over    chan struct{} // closed when the fetch that is under way ends; nil: none runs
 }
 
 // New makes a Store. now is for tests; nil: the clock.
@@ -73,7 +73,7 @@ func (s *Store) Close() { s.work.Close() }
 
 var errManyKinds = errors.New("too many kinds of processors were asked for")
 
-// Collateral gives what is published of a kind of processor, as it holds now.
+// Collateral gives the current collateral of a kind of processor.
 func (s *Store) Collateral(ctx context.Context, fmspc [6]byte, ca string) (*tdx.Collateral, error) {
 	k := kind{fmspc, ca}
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Store) forget() bool {
 	return false
 }
 
-// fetch asks for a kind, and keeps what holds.
+// fetch asks for a kind, and stores a valid answer.
 func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
 	ctx, cancel := context.WithTimeout(s.work.Context(), fetchLimit)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *Store) fetch(k kind, e *cachedCollateral, over chan struct{}) {
 	e.refresh = now.Add(min(until.Sub(now)/2, keepMost))
 }
 
-// Ends is when the first of what is kept ends, zero where nothing is.
+// Ends is the earliest expiry of the stored collateral, zero if there is no collateral.
 func (s *Store) Ends() (first time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,20 +14,20 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 )
 
-// Sizes of a sealed text: an uncompressed key, a nonce, what is sealed and a tag, in
+// Sizes of a sealed text: an uncompressed key, a nonce, the ciphertext and a tag, in
 // hexadecimal digits.
 const (
 	keyBytes   = 65
 	nonceBytes = 12
 	tagBytes   = 16
-	// Overhead is how many bytes a sealed text has beside what is sealed.
+	// Overhead is the length of a sealed text beside its ciphertext.
 	Overhead = keyBytes + nonceBytes + tagBytes
 	// LeastDigits is how long the shortest sealed text is.
 	LeastDigits = 2 * Overhead
 	info        = "ecdsa_encryption"
 )
 
-// ErrKey is a key that is none.
+// ErrKey is an invalid key.
 var ErrKey = errors.New("no public key: expected 130 hexadecimal digits, 04 and a point of secp256k1")
 
 // Key is the public key of an enclave or of a client.
@@ -56,7 +56,7 @@ func (k Key) String() string { return hex.EncodeToString(k.point.SerializeUncomp
 func (k Key) Bytes() []byte { return k.point.SerializeUncompressed() }
 
 // Sealed says whether a text looks like a sealed one: an even number of hexadecimal
-// digits, and enough of them. Nobody but who it is for can say more. It is asked of
+// digits, and enough of them. Only its receiver can say more. It is asked of
 // every delta of a stream, so it looks at eight digits at a time.
 func Sealed(text []byte) bool {
 	if len(text) < LeastDigits || len(text)%2 != 0 {
@@ -75,7 +75,7 @@ func Sealed(text []byte) bool {
 }
 
 // odd is not zero if one of eight bytes is not a hexadecimal digit. The highest bit of each
-// byte says whether it is at least something, which adding tells as long as no byte has
+// byte shows, after an addition, whether it is at least a bound, as long as no byte has
 // that bit itself.
 func odd(x uint64) uint64 {
 	const ones = 0x0101010101010101
@@ -91,8 +91,8 @@ func odd(x uint64) uint64 {
 func Plain(digits int) int { return max(0, digits/2-Overhead) }
 
 // Box seals the texts of one request to a key. They have a key of their own together, and
-// each a nonce, as the replies of some enclaves do: agreeing on a key costs a hundred
-// times what sealing a turn does.
+// each a nonce, as the replies of some enclaves do: agreeing on a key costs a hundred times
+// as much as sealing a turn.
 type Box struct {
 	public []byte
 	cipher cipher.AEAD

@@ -11,7 +11,7 @@ import (
 	"fmt"
 )
 
-// Root is a certificate that everything must come from, by the SHA-256 of its DER.
+// Root is the root of all certificates, by the SHA-256 of its DER.
 type Root [sha256.Size]byte
 
 // Intel is the Intel SGX Root CA, valid until the end of 2049.
@@ -65,7 +65,7 @@ func certificates(text []byte, want int) ([]*x509.Certificate, error) {
 var pemBegin = []byte("-----BEGIN CERTIFICATE-----")
 
 // lead checks that each certificate is signed by the next, and the last is the root,
-// whose own signature is in what is pinned.
+// which is pinned with its own signature.
 func lead(chain []*x509.Certificate, root Root) error {
 	last := len(chain) - 1
 	if sha256.Sum256(chain[last].Raw) != root {
@@ -98,7 +98,7 @@ func spansOf(chain []*x509.Certificate) []span {
 	return spans
 }
 
-// Names of a processor's certificate, and of those who certify processors.
+// Names of a processor's certificate, and of its issuers.
 const (
 	pckName        = "Intel SGX PCK Certificate"
 	pckPlatformCA  = "Intel SGX PCK Platform CA"

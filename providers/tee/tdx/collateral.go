@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Collateral is what Intel publishes of one kind of processor, as it was fetched:
-// nothing of it is believed before Verify has checked it.
+// Collateral is Intel's publication about one kind of processor, as it was fetched: nothing
+// of it is trusted before Verify has checked it.
 type Collateral struct {
 	PCKCRLChain []byte // PEM: the intermediate, the root
 	RootCRL     []byte // DER
@@ -60,9 +60,9 @@ func ParseCollateral(file []byte) (*Collateral, error) {
 	return c, nil
 }
 
-// Check says whether all of it is signed under a root and of a kind of processor, and
-// until when. It is for the fetcher, before others have it: from then on what was found
-// of its signatures is remembered, and Verify looks at the time alone.
+// Check says whether all of it is signed under a root and of a kind of processor, and until
+// when. It is for the fetcher, before others have it: from then on the verdict on its
+// signatures is remembered, and Verify checks the time alone.
 func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.Time, err error) {
 	c.kept = &verifiedCollateral{}
 	o := c.under(root)
@@ -86,8 +86,8 @@ func (c *Collateral) Check(root Root, fmspc [6]byte, now time.Time) (until time.
 	return until, nil
 }
 
-// Older says whether a part of it was published before that of another: a mirror may
-// show what Intel said before a hole was known. Both were checked under the root.
+// Older says whether a part of it was published before that of another: a mirror may serve
+// a version from before a hole was known. Both were checked under the root.
 func (c *Collateral) Older(than *Collateral, root Root) bool {
 	before := than.under(root).published
 	for i, at := range c.under(root).published {
@@ -98,15 +98,15 @@ func (c *Collateral) Older(than *Collateral, root Root) bool {
 	return false
 }
 
-// verifiedCollateral is what was found of a collateral and a root, which go by the hash of all their
-// bytes: nothing can be taken for another, be it a copy with a member changed.
+// verifiedCollateral is the verdict on a collateral under a root. Both are keyed by the hash of all their bytes:
+// nothing can be taken for another, be it a copy with a member changed.
 type verifiedCollateral struct {
 	mu   sync.Mutex
 	name [sha256.Size]byte
 	*parsedCollateral
 }
 
-// under is what a collateral is under a root. All that take time, the signatures, are
+// under parses a collateral under a root. Signatures, which take time, are
 // checked once where it is remembered.
 func (c *Collateral) under(root Root) *parsedCollateral {
 	if c.kept == nil {

@@ -43,7 +43,7 @@ func (h *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// level is a state of patches and what Intel says of it.
+// level is a state of patches and Intel's status of it.
 type level struct {
 	TCB struct {
 		ISVSVN *int `json:"isvsvn"`
@@ -68,7 +68,7 @@ type module struct {
 	Levels         []level  `json:"tcbLevels"`
 }
 
-// tcbInfo is what Intel says of processors of one kind.
+// tcbInfo is Intel's description of processors of one kind.
 type tcbInfo struct {
 	FMSPC   hexBytes `json:"fmspc"`
 	PCEID   hexBytes `json:"pceId"`
@@ -77,7 +77,7 @@ type tcbInfo struct {
 	Levels  []level  `json:"tcbLevels"`
 }
 
-// qeIdentity is what Intel says of its quoting enclave.
+// qeIdentity is Intel's description of its quoting enclave.
 type qeIdentity struct {
 	MiscSelect     hexBytes `json:"miscselect"`
 	MiscSelectMask hexBytes `json:"miscselectMask"`
@@ -88,7 +88,7 @@ type qeIdentity struct {
 	Levels         []level  `json:"tcbLevels"`
 }
 
-// standing is what Intel says of a level that something was found at.
+// standing is Intel's status of the level that something is at.
 type standing struct {
 	status     string
 	advisories []string
@@ -96,7 +96,7 @@ type standing struct {
 
 var errNoLevel = errors.New("it reaches no level that Intel lists")
 
-// platform is where a processor and a TDX module stand together.
+// platform is the common level of a processor and a TDX module.
 func (t *tcbInfo) platform(p *processor, b *Body) (standing, error) {
 	if string(t.FMSPC) != string(p.fmspc[:]) || string(t.PCEID) != string(p.pceID[:]) {
 		return standing{}, errors.New("it is of another kind of processor")
@@ -134,8 +134,8 @@ func (l *level) reached(p *processor, b *Body, from int) bool {
 	return true
 }
 
-// module is where the TDX module stands. Modules of version 0 have no levels of their
-// own: what the platform says is all.
+// module is the level of the TDX module. Modules of version 0 have no levels of their
+// own: the platform's levels alone decide.
 func (t *tcbInfo) module(b *Body) (standing, error) {
 	m, version := &t.Module, b.TeeTCBSVN[moduleVersion]
 	if version > 0 {
@@ -184,8 +184,8 @@ func together(platform, module, qe standing) standing {
 	return all
 }
 
-// What is wrong with something, and the statuses that say so: what is out of date needs
-// more than hardening.
+// The faults of a platform, and the statuses that name them: an outdated one needs more
+// than hardening.
 const (
 	toHarden = 1 << iota
 	toConfigure
@@ -196,8 +196,8 @@ var faults = [...]string{0: UpToDate, toHarden: SWHardening, toConfigure: Config
 	toHarden | toConfigure: ConfigurationAndSW, old: OutOfDate, old | toHarden: OutOfDate,
 	old | toConfigure: OutOfDateAndConfig, old | toHarden | toConfigure: OutOfDateAndConfig}
 
-// worse is the status of two things together. One that nobody knows stays: it is named,
-// and accepted by nobody unasked.
+// worse is the status of two things together. An unknown one stays: it is named, and
+// accepted only if a policy lists it.
 func worse(a, b string) string {
 	first, second := slices.Index(faults[:], a), slices.Index(faults[:], b)
 	switch {
@@ -223,8 +223,8 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// masked says whether two values agree where the mask has ones. All must be of one
-// length, which is not none.
+// masked says whether two values agree where the mask has ones. All must be of one length,
+// which is not 0.
 func masked(got, want, mask []byte) bool {
 	if len(got) == 0 || len(got) != len(want) || len(got) != len(mask) {
 		return false

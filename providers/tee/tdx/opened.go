@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// parsedCollateral is what a collateral says under a root, whenever that is: it never changes.
+// parsedCollateral is a parsed collateral under a root. It does not depend on the time, and
+// never changes.
 type parsedCollateral struct {
 	info             tcbInfo
 	id               qeIdentity
 	rootCRL, pckCRL  *x509.RevocationList
 	between          *x509.Certificate // whose list pckCRL is
-	levels, identity part              // whether info and id may be believed
+	levels, identity part              // whether info and id are valid
 	lists            part              // whether both lists may be
 	published        [4]time.Time      // info, id, pckCRL and rootCRL
 }
 
-// part is what must hold of a part of a collateral.
+// part is the validity of a part of a collateral.
 type part struct {
-	err   error // what does not, at any time
+	err   error // the fault that it has at any time
 	spans []span
 }
 
@@ -40,7 +41,7 @@ func (p *part) at(now time.Time) (until time.Time, err error) {
 	return within(p.spans, now)
 }
 
-// last is when what a part says was published.
+// last is when the content of a part was published.
 func (p *part) last() time.Time { return p.spans[len(p.spans)-1].from }
 
 // within says whether everything is in effect, and until when it will be.
@@ -84,11 +85,11 @@ func (c *Collateral) open(root Root) *parsedCollateral {
 	return o
 }
 
-// tcbSigner is who signs what Intel says of processors and enclaves.
+// tcbSigner is the signer of Intel's statements about processors and enclaves.
 const tcbSigner = "Intel SGX TCB Signing"
 
-// statement reads what Intel says, which must be signed by a certificate that was made
-// for this and that the root has not revoked.
+// statement reads a statement of Intel's, which must be signed by a certificate that was
+// made for this and that the root has not revoked.
 func (c *Collateral) statement(chain, data, signature []byte, root Root, into any, id string, version int) (p part) {
 	certs, err := signers(chain, root)
 	if err != nil {
@@ -122,8 +123,8 @@ func (c *Collateral) statement(chain, data, signature []byte, root Root, into an
 	return p
 }
 
-// signers are who signed a part of a collateral, and the root. Mirrors and files may have
-// white space around them.
+// signers are the certificates of a part's signer and of the root. Mirrors and files may
+// have white space around them.
 func signers(chain []byte, root Root) ([]*x509.Certificate, error) {
 	certs, err := certificates(bytes.TrimSpace(chain), 2)
 	if err == nil {

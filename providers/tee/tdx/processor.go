@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// processor is what a PCK certificate says of the processor that it is for.
+// processor describes the processor of a PCK certificate.
 type processor struct {
 	svn    [16]int
 	pceSVN int
@@ -28,7 +28,7 @@ var (
 	sgxCPUSVN = 18 // the others in the processor's own form
 )
 
-// member is one of an SGX extension: a name and what it is.
+// member is one of an SGX extension: a name and its value.
 type member struct {
 	ID    asn1.ObjectIdentifier
 	Value asn1.RawValue
@@ -41,7 +41,7 @@ func (m *member) octets(into []byte) bool {
 		len(v.Bytes) == len(into) && copy(into, v.Bytes) == len(into)
 }
 
-// processorOf reads the extension of a PCK certificate, in which each member must stand
+// processorOf reads the extension of a PCK certificate, in which each member must be there
 // once.
 func processorOf(leaf *x509.Certificate) (*processor, error) {
 	var list []member
@@ -140,10 +140,10 @@ func (q *Quote) certificates(root Root) ([]*x509.Certificate, error) {
 	return certs, err
 }
 
-// FMSPC names the kind of processor that a quote comes from, and CA which intermediate
-// certified it: what its collateral is found by. The certificates that say so must lead
-// to the root: nobody is asked about what a host made up. Verify goes on with them, so
-// that it must not be under way.
+// FMSPC names the kind of processor that a quote comes from, and CA the intermediate that
+// certified it: both find its collateral. Their certificates must lead to the root: no
+// service is asked about names that a host made up. Verify goes on with them, so that it
+// must not be under way.
 func (q *Quote) FMSPC(root Root, now time.Time) (fmspc [6]byte, ca string, err error) {
 	certs, err := q.certificates(root)
 	if err == nil {

@@ -14,7 +14,7 @@ type Quote struct {
 	Version int
 	Body    Body
 
-	signed      []byte // what the attestation key signed
+	signed      []byte // the bytes under the attestation key's signature
 	signature   []byte // r ‖ s
 	key         []byte // the attestation key, X ‖ Y
 	qeReport    []byte
@@ -22,10 +22,10 @@ type Quote struct {
 	qeAuth      []byte
 	chain       []byte // PEM: leaf, intermediate, root
 
-	led *verifiedChain // what FMSPC read of the chain; nil: nothing
+	led *verifiedChain // FMSPC's checked chain; may be nil
 }
 
-// Body is what a quote says of a trust domain.
+// Body is a quote's description of a trust domain.
 type Body struct {
 	TeeTCBSVN      [16]byte
 	MRSeam         [48]byte
@@ -83,7 +83,7 @@ func (r *reader) take(n int) []byte {
 
 func (r *reader) u16() int { return int(binary.LittleEndian.Uint16(r.take(2))) }
 
-// size is a length that what follows must have.
+// size is a length that the following bytes must have.
 func (r *reader) size() []byte {
 	n := binary.LittleEndian.Uint32(r.take(4))
 	if n > maxQuoteBytes {
@@ -184,7 +184,7 @@ func (b *Body) readBody(raw []byte) {
 	}
 }
 
-// evidence is what proves the body. Each length must be that of what it holds, so that
+// evidence reads the proof of the body. Each length must fit its content, so that
 // no byte of it has two readings.
 func (q *Quote) evidence(r *reader) error {
 	q.signature, q.key = r.take(pairBytes), r.take(pairBytes)

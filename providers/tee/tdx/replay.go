@@ -28,7 +28,8 @@ const (
 	maxEvents = 4096
 	maxLog    = 2 << 20
 	maxDepth  = 16
-	// runtimeEvent is one that dstack measured after the start, whose digest says what it is.
+	// runtimeEvent is one that dstack measured after the start; the digest covers its
+	// content.
 	runtimeEvent = 0x08000001
 )
 
@@ -47,8 +48,8 @@ func ReadEvents(raw []byte) ([]Event, error) {
 	return events(raw)
 }
 
-// What is read of a log: each may stand once and in these letters, since clients read it
-// with parsers of their own.
+// The members read of a log: each may be there once and in these letters, since clients
+// read it with parsers of their own.
 var (
 	eventShape = scan.NewShape(scan.Members(nil, "imr", "event_type", "digest", "event", "event_payload")...)
 	logShape   = scan.NewShape(scan.Members(map[string]*scan.Shape{"event_log": eventShape}, "event_log")...)
@@ -80,7 +81,7 @@ func events(raw []byte) ([]Event, error) {
 	return list, nil
 }
 
-// members reads those of one event. doc is nil after one that is not what it should be.
+// members reads those of one event. doc is nil after an invalid one.
 type members struct {
 	raw []byte
 	doc *scan.Document
@@ -123,7 +124,7 @@ func (m *members) text(name string) (text string) {
 
 var errLog = errors.New("cannot read the event log: it is not an array of events")
 
-// Replay checks that a log is the one that the registers of a quote came about by.
+// Replay checks that a log leads to the registers of a quote.
 func (b *Body) Replay(log []Event) error {
 	var at [4][48]byte
 	for i := range log {
@@ -162,7 +163,7 @@ func (e *Event) measured() []byte {
 	return h.Sum(nil)
 }
 
-// Value is what an event of dstack says, as hexadecimal digits; empty if absent.
+// Value is the payload of an event of dstack, as hexadecimal digits; empty if absent.
 func Value(log []Event, name string) string {
 	for i := range log {
 		if log[i].Type == runtimeEvent && log[i].Name == name {

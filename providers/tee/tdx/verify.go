@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Check is one of what must hold. Err is why it does not.
+// Check is one of the required checks. Err is why it does not hold.
 type Check struct {
 	Name string
 	Err  error
@@ -40,16 +40,16 @@ const (
 var Checks = []string{CheckChain, CheckRevocation, CheckQE, CheckKey, CheckSignature, CheckTCBInfo, CheckQEIdentity,
 	CheckTCB, CheckDebug}
 
-// Verdict is what was found of a quote.
+// Verdict is the result of a quote's checks.
 type Verdict struct {
 	Checks []Check // all, those that hold as well
 	// Status and Advisories are of the platform, where CheckTCBInfo and CheckQEIdentity
 	// hold.
 	Status     string
 	Advisories []string
-	// Until is when the first of what this rests on ends.
+	// Until is the earliest expiry of the evidence.
 	Until time.Time
-	// Checked says that the lists of what is revoked were in effect and looked at, and
+	// Checked says that the lists of revocations were in effect and searched, and
 	// Revoked that a certificate is there.
 	Checked, Revoked bool
 }
@@ -70,19 +70,19 @@ func (v *Verdict) note(name string, err error) bool {
 	return err == nil
 }
 
-// Policy is what is accepted.
+// Policy is the set of accepted quotes.
 type Policy struct {
 	Root   Root
 	Accept []string // statuses; Revoked never is
 }
 
-// ErrNoCollateral is why checks do not hold that need what Intel publishes.
+// ErrNoCollateral is the error of checks that need the missing collateral.
 var ErrNoCollateral = errors.New("there is no collateral for this processor")
 
 var errEarlier = errors.New("an earlier check did not hold")
 
-// Verify checks a quote as of a time. Without a collateral only what the quote proves by
-// itself can hold.
+// Verify checks a quote as of a time. Without a collateral only the quote's own checks can
+// hold.
 func (q *Quote) Verify(c *Collateral, p *Policy, now time.Time) *Verdict {
 	v := &Verdict{}
 	certs, err := q.certificates(p.Root)
@@ -146,7 +146,7 @@ func (q *Quote) revocation(o *parsedCollateral, certs []*x509.Certificate, chain
 	return nil
 }
 
-// report checks that the processor's key signed what the quoting enclave is.
+// report checks that the processor's key signed the identity of the quoting enclave.
 func (q *Quote) report(certs []*x509.Certificate, chained bool) error {
 	if !chained {
 		return errEarlier
@@ -215,7 +215,7 @@ func errEarlierOr(chained bool) error {
 	return ErrNoCollateral
 }
 
-// enclave checks that the quoting enclave is Intel's, and says where it stands.
+// enclave checks that the quoting enclave is Intel's, and gives its status.
 func (q *Quote) enclave(o *parsedCollateral, v *Verdict, now time.Time) (s standing) {
 	if o == nil {
 		v.note(CheckQEIdentity, ErrNoCollateral)

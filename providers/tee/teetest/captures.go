@@ -1,5 +1,5 @@
-// Package teetest has what tests of enclaves share: attestations that were captured of
-// real services. They are read where they lie, and are not part of the repository.
+// Package teetest helps tests of enclaves: it has attestations that were captured of real
+// services. They are read from their folder, and are not part of the repository.
 package teetest
 
 import (
@@ -20,8 +20,8 @@ type Capture struct {
 	Report []byte // as the service gave it
 	Nonce  string // as it was asked
 	At     time.Time
-	// Collateral is what Intel published at that time, as a file; nil: it was not kept,
-	// and the quote was cut short.
+	// Collateral is Intel's collateral of that time, as a file; nil: it was not kept, and
+	// the quote was cut short.
 	Collateral []byte
 }
 

@@ -10,7 +10,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// challengeLife is how long a client has to sign what it is asked to.
+// challengeLife is the time that a client has to sign the message.
 const challengeLife = 5 * time.Minute
 
 // Challenge asks a client for a message, as JSON: the value of extensions'
@@ -20,7 +20,7 @@ type Challenge struct {
 	SupportedChains []Kind `json:"supportedChains"`
 }
 
-// Info is what the message must say.
+// Info is the required content of the message.
 type Info struct {
 	Domain         string `json:"domain"`
 	URI            string `json:"uri"`
@@ -37,9 +37,9 @@ type Kind struct {
 	Type    string `json:"type"`
 }
 
-// Challenge asks for a message for a URI. Clients sign only what names the host that
-// they called, so that the domain is the one of ours that the URI has, else the first.
-// The statement may be empty.
+// Challenge asks for a message for a URI. Clients sign only messages with the host that
+// they called, so that the domain is the one of ours that the URI has, else the first. The
+// statement may be empty.
 func (r *Rules) Challenge(now time.Time, uri, statement string) *Challenge {
 	const form = "2006-01-02T15:04:05.000Z"
 	var nonce [16]byte

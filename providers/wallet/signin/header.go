@@ -21,18 +21,18 @@ const (
 	maxDepth = 8
 )
 
-// claim is what a header says, as it is there.
+// claim is the content of a header, as it is there.
 type claim struct {
 	address   string
 	signature string
 	chain     string // CAIP-2
 	message   string
-	verbatim  bool // message is what was signed; else the fields are
+	verbatim  bool // message is the signed text; else the fields are
 	timestamp float64
 	stamped   bool
 	fields    [fieldCount]optional
 	resources []string
-	listed    bool // resources are given, if only none
+	listed    bool // resources are given, maybe as an empty list
 }
 
 // optional is a text that may be missing.
@@ -158,8 +158,8 @@ func (p *payload) claim() (*claim, *Refusal) {
 	return c, checkKind(family(c.chain), kind.text, scheme.text)
 }
 
-// checkKind judges how a signature is said to be made; that is decided by the chain, so
-// that it may only agree.
+// checkKind checks the stated kind of signature; the chain decides the kind, so that it may
+// only agree.
 func checkKind(of wallet.Family, kind, scheme string) *Refusal {
 	if kind == "eip6492" || scheme == "eip6492" {
 		return errUndeployed
@@ -173,7 +173,7 @@ func checkKind(of wallet.Family, kind, scheme string) *Refusal {
 	return nil
 }
 
-// string is the text of a member; null stands for none.
+// string is the text of a member; null counts as absent.
 func (p *payload) string(id int) optional {
 	f, ok := p.doc.Top(id)
 	if !ok || f.Kind == scan.Null {
@@ -230,7 +230,7 @@ func (p *payload) readTimestamp(c *claim) {
 	c.timestamp, c.stamped = ms, true
 }
 
-// chain is the name of CAIP-2 that chainId stands for.
+// chain is the CAIP-2 name in chainId.
 func (p *payload) chain() (string, bool) {
 	f, ok := p.doc.Top(memberChain)
 	if !ok {
@@ -261,7 +261,7 @@ func isNumber(s string) bool {
 	return s != "" && s[0] != '0' && len(s) <= 20
 }
 
-// isReference is for what follows the colon of CAIP-2.
+// isReference checks the part behind the colon of CAIP-2.
 func isReference(s string) bool {
 	for i := range len(s) {
 		if !alphanumeric(s[i]) && s[i] != '-' && s[i] != '_' {

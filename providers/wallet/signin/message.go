@@ -19,13 +19,13 @@ type message struct {
 	issued         time.Time
 	expiring       bool
 	expires        time.Time // if expiring
-	notBefore      time.Time // zero: none
+	notBefore      time.Time // zero: absent
 }
 
 const (
 	asksEVM    = " wants you to sign in with your Ethereum account:"
 	asksSolana = " wants you to sign in with your Solana account:"
-	// Nonces: EIP-4361 asks for 8 letters and digits; none needs more than 128.
+	// Nonces: EIP-4361 asks for 8 letters and digits; 128 are enough for all clients.
 	minNonce = 8
 	maxNonce = 128
 )
@@ -191,9 +191,9 @@ func readTime(t *time.Time, s string) bool {
 	return strings.IndexByte(s, ',') < 0 && t.UnmarshalText([]byte(strings.ToUpper(s))) == nil
 }
 
-// rebuild makes the text that a wallet signed for the fields of a header, as the
-// packages siwe and @x402/extensions make it. whole is for Solana: the chain's whole
-// name instead of what follows its colon.
+// rebuild makes the text that a wallet signed for the fields of a header, as the packages
+// siwe and @x402/extensions make it. whole is for Solana: the chain's whole name instead of
+// the part behind its colon.
 func (c *claim) rebuild(whole bool) (string, *Refusal) {
 	if !c.plain() {
 		return "", refuse(InvalidMessage, "The fields of the sign-in header may have printable ASCII only.")

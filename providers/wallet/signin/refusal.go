@@ -2,7 +2,7 @@ package signin
 
 // The codes of refusals (error-codes.yaml, sign_in_401).
 const (
-	Invalid           = "X402_INVALID_SIGN_IN" // for no reason that has a code
+	Invalid           = "X402_INVALID_SIGN_IN" // for reasons without a code of their own
 	InvalidPayload    = "X402_SIGN_IN_INVALID_PAYLOAD"
 	ParseError        = "X402_SIGN_IN_PARSE_ERROR"
 	InvalidMessage    = "X402_SIGN_IN_INVALID_MESSAGE"
@@ -21,7 +21,7 @@ const (
 	NonceReused       = "X402_SIGN_IN_NONCE_REUSED"
 )
 
-// Refusal is why a header proves nothing. It holds no text of the header.
+// Refusal is the reason that a header proves nothing. It holds no text of the header.
 type Refusal struct {
 	Code    string
 	Message string // a sentence
@@ -29,11 +29,11 @@ type Refusal struct {
 
 func refuse(code, message string) *Refusal { return &Refusal{code, message} }
 
-// The refusals of callers, for what they alone can know.
+// The refusals that only callers can make.
 var (
 	// ErrReused: the nonce was used before.
 	ErrReused = refuse(NonceReused, "The nonce of this sign-in was used before; sign a new message with a fresh one.")
-	// ErrUnproven: the contract of the wallet does not take the signature for its own.
+	// ErrUnproven: the contract of the wallet does not accept the signature.
 	ErrUnproven = refuse(InvalidSignature,
 		"Neither the wallet's key nor its contract (EIP-1271) made this signature of the message.")
 )

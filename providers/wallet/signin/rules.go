@@ -9,7 +9,8 @@ import (
 	"farebox/providers/wallet"
 )
 
-// Rules are what a message may be for. They are not changed once they are in use.
+// Rules are the sites and chains that a message may be for. They are not changed once they
+// are in use.
 type Rules struct {
 	Domains []string // as browsers write them, with a port that is not the usual one
 	Origins []string // https://api.example.com
@@ -37,18 +38,18 @@ func family(chain string) wallet.Family {
 	return wallet.EVM
 }
 
-// SignIn is what a header says, and proves unless it is Unproven.
+// SignIn is the content of a header, which is proven unless it is Unproven.
 type SignIn struct {
 	Wallet   wallet.Address
 	Chain    string // CAIP-2
-	URI      string // what it asks for, of one of our origins
+	URI      string // the requested resource, of one of our origins
 	Nonce    string
 	IssuedAt time.Time
-	Until    time.Time // when the header says nothing any more
+	Until    time.Time // when the header expires
 	// Unproven: the wallet's own key did not sign. If the wallet is a contract it may
 	// have: its isValidSignature (EIP-1271) must be asked with Hash and Signature.
 	Unproven  bool
-	Hash      [32]byte // of EVM: what was signed
+	Hash      [32]byte // of EVM: the signed digest
 	Signature []byte
 
 	forget time.Time
@@ -59,13 +60,13 @@ type SignIn struct {
 const tokenGrace = time.Minute
 
 // Token is the id under which the use of the nonce is recorded, and until when.
-// Whoever has many wallets cannot use up the nonce of another.
+// A client with many wallets cannot use up the nonce of another.
 func (s *SignIn) Token() (id string, expires time.Time) {
 	sum := sha256.Sum256([]byte(s.Wallet.String() + " " + s.Nonce))
 	return "siwx:" + base64.RawURLEncoding.EncodeToString(sum[:]), s.forget
 }
 
-// Read judges a header by all but what others must be asked for.
+// Read judges a header by all checks that need no request.
 func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
 	c, refusal := readClaim(header)
 	if refusal != nil {
@@ -102,7 +103,7 @@ func (r *Rules) Read(header []byte, now time.Time) (*SignIn, *Refusal) {
 	return s, nil
 }
 
-// place judges whom a message is for: site and chain.
+// place checks the site and the chain that a message names.
 func (r *Rules) place(c *claim, m *message) *Refusal {
 	if !r.domain(m) {
 		return refuse(DomainMismatch, "The message was made for another domain than that of this service.")
@@ -119,7 +120,7 @@ func (r *Rules) place(c *claim, m *message) *Refusal {
 	if m.family != family(c.chain) {
 		return refuse(ChainMismatch, "The message is of another kind of account than chainId.")
 	}
-	// Wallets of Solana sign the whole name or what follows the colon.
+	// Wallets of Solana sign the whole name or the part behind the colon.
 	_, reference, _ := strings.Cut(c.chain, ":")
 	if m.chain != reference && (m.family != wallet.Solana || m.chain != c.chain) {
 		return refuse(ChainMismatch, "The Chain ID of the message differs from chainId.")
@@ -164,7 +165,7 @@ func (r *Rules) chainNames() string {
 	return strings.Join(names, ", ")
 }
 
-// time judges when a message may be sent.
+// time checks the times of a message.
 func (r *Rules) time(c *claim, m *message, now time.Time) *Refusal {
 	if c.stamped {
 		// Whole milliseconds of any size: a subtraction could overflow.

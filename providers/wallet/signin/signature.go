@@ -21,7 +21,7 @@ var (
 		"Signatures of contracts that are not deployed (ERC-6492) are not supported; deploy the wallet first.")
 )
 
-// undeployed is what a signature of ERC-6492 ends with.
+// undeployed is the suffix of a signature of ERC-6492.
 var undeployed = bytes.Repeat([]byte{0x64, 0x92}, 16)
 
 // wallet is the address of a header, if the message has the same.
@@ -39,7 +39,7 @@ func (c *claim) wallet(m *message) (wallet.Address, *Refusal) {
 	return a, nil
 }
 
-// prove finds out whether the wallet signed the text.
+// prove checks whether the wallet signed the text.
 func (r *Rules) prove(s *SignIn, c *claim, text string) *Refusal {
 	if s.Wallet.Family() == wallet.EVM {
 		return r.proveEVM(s, c.signature, text)
@@ -79,8 +79,8 @@ func (r *Rules) proveEVM(s *SignIn, signature, text string) *Refusal {
 	return nil
 }
 
-// provesSolana tries the ways in which 64 bytes are written: base58, and base64 of
-// either alphabet. Few texts can be read as both.
+// provesSolana tries the encodings of 64 bytes: base58, and base64 of either alphabet. Few
+// texts can be read as both.
 func provesSolana(s *SignIn, signature, text string) bool {
 	const longest = 88 // of 64 bytes, in base58 as in base64
 	if len(signature) > longest {

@@ -16,8 +16,8 @@ func sameOrigin(origin, uri string) bool {
 	return ok && strings.EqualFold(scheme, ours) && strings.EqualFold(host, at)
 }
 
-// splitOrigin gives scheme and host of an absolute URI. One with a user name is of no
-// origin: what is before its @ can look like a host.
+// splitOrigin gives scheme and host of an absolute URI. One with a user name has no origin:
+// the part before its @ can look like a host.
 func splitOrigin(uri string) (scheme, host string, ok bool) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok || !isScheme(scheme) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// viewWait is how long nodes may take for all questions of a view.
+	// viewWait bounds the time of nodes for all questions of a view.
 	viewWait = 20 * time.Second
 	// moreAfter is when a further node is asked beside those that have not answered.
 	moreAfter = 2 * time.Second
-	// soundFor is how long a node's chain and token are taken as checked.
+	// soundFor is how long the check of a node's chain and token holds.
 	soundFor = 10 * time.Minute
 )
 
-// ErrUnknown says that nothing is known, since too few nodes could be asked. Where they
+// ErrUnknown says that the state is not known, since too few nodes answered. Where they
 // do not agree it is onchain.ErrDisagree.
 var ErrUnknown = errors.New("the nodes do not confirm the state of the chain")
 
@@ -31,7 +31,8 @@ type witnesses struct {
 	network *rpc.Network
 	proxy   *proxy.Proxy
 	need    int // how many must agree
-	// check is for a node that was not asked before: an error says why it is unfit.
+	// check is for a node that was not asked before; its error is the reason against the
+	// node.
 	check func(ctx context.Context, n *node) error
 
 	mu    sync.Mutex
@@ -51,7 +52,7 @@ func (w *witnesses) node(u *rpc.Node) *node {
 	}}
 }
 
-// checked says that a node is of the chain, with the token that we expect.
+// checked says that a node is on the chain, with the token that we expect.
 func (w *witnesses) checked(ctx context.Context, n *node) error {
 	w.mu.Lock()
 	last := w.sound[n.name]
@@ -68,7 +69,7 @@ func (w *witnesses) checked(ctx context.Context, n *node) error {
 	return nil
 }
 
-// view is what one node says.
+// view is the answer of one node.
 type view[T any] struct {
 	name string
 	says T
@@ -124,7 +125,7 @@ func looked[T any](ctx context.Context, w *witnesses, n *node, look func(context
 	error)) (v view[T]) {
 	v.name = n.name
 	defer func() {
-		if why := recover(); why != nil { // what it said broke us: it said nothing
+		if why := recover(); why != nil { // its answer made our code panic: it counts as no answer
 			v.err = errors.New("its answers cannot be read")
 		}
 	}()
@@ -157,7 +158,7 @@ func majority[T any](views []view[T], same func(a, b T) bool) (group []T, most b
 	return group, most
 }
 
-// unknown says who did not help, by the nodes' names.
+// unknown names the nodes without a useful answer.
 func unknown[T any](w *witnesses, views []view[T], same func(a, b T) bool) error {
 	var why []string
 	reported := 0

@@ -22,7 +22,7 @@ type Chain struct {
 	*witnesses
 	asset, payTo  wallet.Address
 	separator     evm.Word
-	name, version string // of the domain that separator is of
+	name, version string // of the domain that separator is made of
 	reference     string // behind the colon of its name
 	confirmations int64
 	finalDepth    int64
@@ -45,10 +45,10 @@ func New(c *config.X402Network, terms *x402.Network, network *rpc.Network, p *pr
 	return chain, nil
 }
 
-// StateBefore is a payment before anybody was sent it.
+// StateBefore is the state of a payment before it is sent to any facilitator.
 type StateBefore struct {
-	// Used says that the chain has it already, or its nonce. What Find says of it counts,
-	// and nothing else here does.
+	// Used says that the chain has it already, or its nonce. Only the answer of Find counts
+	// then.
 	Used    bool
 	Covered bool // the payer has the money
 	// Expired says that the chain would not take it.
@@ -57,7 +57,7 @@ type StateBefore struct {
 	Since int64
 }
 
-// Look asks for the state of a payment before it is sent to anybody.
+// Look asks for the state of a payment before it is sent to a facilitator.
 func (c *Chain) Look(ctx context.Context, o *x402.Order) (StateBefore, error) {
 	look := c.lookEVM
 	if o.Solana != nil {
@@ -77,23 +77,23 @@ func (c *Chain) Look(ctx context.Context, o *x402.Order) (StateBefore, error) {
 	return s, nil
 }
 
-// apart is how far the heads of nodes may be from each other when they agree: one
-// that makes up a block far off would have us look in the wrong place.
+// apart bounds the distance between the heads of nodes that agree: a node with an invented
+// head would lead the search to the wrong place.
 const apart = 256
 
 func near(a, b int64) bool { return a-b <= apart && b-a <= apart }
 
-// fate is what one node says became of a payment.
-type fate struct {
+// paymentState is the state of a payment at one node.
+type paymentState struct {
 	is          onchain.State
 	transaction string
 	block       int64
 	reason      string
 
-	settled, final bool // of what it sees
+	settled, final bool // as this node sees it
 }
 
-// Find asks what became of a payment. transaction is where a facilitator says it is.
+// Find asks for the outcome of a payment. transaction is the one that a facilitator names.
 func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (onchain.Result, error) {
 	look := c.findEVM
 	switch {
@@ -104,9 +104,9 @@ func (c *Chain) Find(ctx context.Context, o *x402.Order, transaction string) (on
 	case o.Moved != nil:
 		look = c.findMovedSolana
 	}
-	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (fate, error) {
+	views, err := agreed(ctx, c.witnesses, func(ctx context.Context, n *node) (paymentState, error) {
 		return look(ctx, n, o, transaction)
-	}, func(a, b fate) bool {
+	}, func(a, b paymentState) bool {
 		return a.is == b.is && a.transaction == b.transaction && a.block == b.block && a.reason == b.reason
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Chain) Signed(ctx context.Context, who wallet.Address, hash [32]byte, s
 // evm says that the network is one of EVM.
 func (c *Chain) evm() bool { return c.asset.Family() == wallet.EVM }
 
-// alone are the nodes where the first answer is enough: what they say decides nothing.
+// alone are the nodes where the first answer is enough: their answers decide nothing.
 func (c *Chain) alone() *witnesses {
 	return &witnesses{network: c.network, proxy: c.proxy, need: 1, check: c.check, sound: map[string]time.Time{}}
 }

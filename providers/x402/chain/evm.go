@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// callMost bounds answers that are a word or some.
+	// callMost bounds answers of one or a few words.
 	callMost = 4 << 10
-	// blockMost is of a block with the hashes of its transactions.
+	// blockMost bounds a block with the hashes of its transactions.
 	blockMost = 1 << 20
-	// receiptMost is of a transaction's receipt, which many transfers may share.
+	// receiptMost bounds a transaction's receipt, which many transfers may share.
 	receiptMost = 2 << 20
-	// logsMost is of the log that there is at most, and what others may be with it.
+	// logsMost bounds the answer with the one log that is sought, and others beside it.
 	logsMost = 256 << 10
-	// codeMost is of a contract's code: 24 KB as hexadecimal digits, and room.
+	// codeMost bounds a contract's code: 24 KB as hexadecimal digits, and some room.
 	codeMost = 256 << 10
-	// contractGas is what a contract wallet may use to check a signature: one that
+	// contractGas is the gas that a contract wallet may use to check a signature: one that
 	// verifies P-256 by itself takes about a million.
 	contractGas = "0x4c4b40"
 	reverted    = 3 // code of a call that a contract ended
 	// firstStep is how many blocks back a search for a time begins.
 	firstStep = 1024
-	// moment is how long a node that is behind the head it told is given.
+	// moment is the time for a node that is behind the head that it reported.
 	moment = 300 * time.Millisecond
 )
 
-// errView is of a node whose answers do not fit together.
+// errView is for a node whose answers do not fit together.
 var errView = errors.New("its answers do not fit together")
 
 // checkEVM says whether a node is on our chain and has our token there.
@@ -62,7 +62,7 @@ func (c *Chain) checkEVM(ctx context.Context, n *node) error {
 	return nil
 }
 
-// sixDecimals are those of every token that is taken.
+// sixDecimals are the decimals of every accepted token.
 var sixDecimals = evm.Word{31: 6}
 
 // checkID says whether a node is on our chain.
@@ -128,7 +128,7 @@ func (c *Chain) word(ctx context.Context, n *node, to wallet.Address, data []byt
 }
 
 // soon asks once more after a moment where a node answers with an error: behind one
-// address there may be several, of which one has not come to the newest block yet.
+// address there may be several, of which one does not have the newest block yet.
 func soon[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	answer, err := ask()
 	var said *rpc.CallError
@@ -180,7 +180,7 @@ func (c *Chain) block(ctx context.Context, n *node, tag string) (height, unix in
 }
 
 // blockAt is the first block of at least that time, or the head where all are earlier.
-// Headers are all that it takes, which every node has of all blocks.
+// It needs only headers, which every node has for all blocks.
 func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64) (int64, error) {
 	if headUnix < unix {
 		return head, nil
@@ -203,7 +203,7 @@ func (c *Chain) blockAt(ctx context.Context, n *node, unix, head, headUnix int64
 	}
 	for guess := true; high-low > 1; guess = !guess {
 		at := low + (high-low)/2
-		if guess && low >= 0 && highUnix > lowUnix { // blocks come about evenly
+		if guess && low >= 0 && highUnix > lowUnix { // blocks are about evenly spaced
 			at = low + int64(float64(high-low)*float64(unix-lowUnix)/float64(highUnix-lowUnix))
 			at = min(max(at, low+1), high-1)
 		}
@@ -229,7 +229,7 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s StateBef
 		return s, err
 	}
 	if s.Used {
-		// Nobody signs for longer, so that it was not used before.
+		// No client signs for longer, so that it was not used before.
 		until, _ := a.ValidBefore.Int()
 		s.Since, err = c.blockAt(ctx, n, until-int64(x402.MostLife/time.Second), head, unix)
 		return s, err
@@ -246,7 +246,7 @@ func (c *Chain) lookEVM(ctx context.Context, n *node, o *x402.Order) (s StateBef
 	return s, nil
 }
 
-// parts are what an order of EVM is made of.
+// parts are the parsed parts of an order of EVM.
 func parts(o *x402.Order) (a evm.Authorization, digest evm.Word, signature []byte, asset wallet.Address, err error) {
 	if a, digest, signature, err = o.Authorization(); err == nil {
 		asset, err = wallet.ParseAddress(o.Asset)
@@ -254,7 +254,7 @@ func parts(o *x402.Order) (a evm.Authorization, digest evm.Word, signature []byt
 	return a, digest, signature, asset, err
 }
 
-// over says that a block of that time, and any later one, does not take it any more.
+// over says that blocks of that time, and later ones, do not take it any more.
 func over(a *evm.Authorization, unix int64) bool {
 	until, fits := a.ValidBefore.Int()
 	return fits && unix >= until

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// backlog is how many blocks before the submission are looked through as well:
+	// backlog is how many blocks before the submission are searched as well:
 	// the chain may be reorganised a little.
 	backlog = 16
 	// span is how many blocks a node is asked for logs at once at first. Services
 	// limit it to anything from 5 to 10,000.
 	span = 500
-	// spanShrink is what it is divided by when a node refuses it.
+	// spanShrink is the divisor of a span that a node refuses.
 	spanShrink = 8
 	// searches bounds the questions of one search.
 	searches = 64
@@ -37,7 +37,7 @@ const (
 	reasonExpired   = "authorization_expired"
 )
 
-// eventLog is what a contract logged.
+// eventLog is a log entry of a contract.
 type eventLog struct {
 	Address         string   `json:"address"`
 	Topics          []string `json:"topics"`
@@ -82,20 +82,20 @@ func (l *eventLog) is(asset wallet.Address, topics ...evm.Word) bool {
 	return true
 }
 
-// findEVM is Find at one node: whether the nonce is used decides what is looked for.
-func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string) (fate, error) {
+// findEVM is Find at one node: whether the nonce is used decides the search.
+func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string) (paymentState, error) {
 	a, _, _, asset, err := parts(o)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	s := &search{Chain: c, node: n, asset: asset, a: &a, units: o.Units}
 	var unix int64
 	if s.head, unix, err = c.block(ctx, n, "latest"); err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	used, err := soon(ctx, func() (bool, error) { return c.used(ctx, n, asset, &a, s.head) })
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if !used {
 		return s.unused(ctx, unix)
@@ -117,12 +117,12 @@ func (c *Chain) findEVM(ctx context.Context, n *node, o *x402.Order, hint string
 		return s.spent(reasonElsewhere, 0), nil // long before
 	}
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if l.is(asset, evm.AuthorizationCanceled, evm.Topic(a.From), a.Nonce) {
 		block, ok := number(l.BlockNumber)
 		if !ok {
-			return fate{}, errView
+			return paymentState{}, errView
 		}
 		return s.spent(reasonCanceled, block), nil
 	}
@@ -140,45 +140,45 @@ type search struct {
 	asked int
 }
 
-// unused is the fate of a nonce that is not used up: over, once a block that is deep
+// unused is the state of a nonce that is not used up: over, once a block that is deep
 // enough is too late for it.
-func (s *search) unused(ctx context.Context, unix int64) (fate, error) {
+func (s *search) unused(ctx context.Context, unix int64) (paymentState, error) {
 	if !over(s.a, unix) {
-		return fate{is: onchain.Open}, nil
+		return paymentState{is: onchain.Open}, nil
 	}
 	_, unix, err := s.block(ctx, s.node, hex(max(0, s.head-s.finalDepth)))
 	if err != nil || !over(s.a, unix) {
-		return fate{is: onchain.Open}, err
+		return paymentState{is: onchain.Open}, err
 	}
-	return fate{is: onchain.Over, reason: reasonExpired, settled: true, final: true}, nil
+	return paymentState{is: onchain.Over, reason: reasonExpired, settled: true, final: true}, nil
 }
 
-// spent is the fate of a nonce that was used for something else. It is open for as
-// long as the chain could think better of it.
-func (s *search) spent(reason string, block int64) fate {
+// spent is the state of a nonce that was used for something else. It is open for as long as
+// the chain may be reorganised.
+func (s *search) spent(reason string, block int64) paymentState {
 	if s.depth(block) < s.finalDepth {
-		return fate{is: onchain.Open}
+		return paymentState{is: onchain.Open}
 	}
-	return fate{is: onchain.Spent, reason: reason, block: block, settled: true, final: true}
+	return paymentState{is: onchain.Spent, reason: reason, block: block, settled: true, final: true}
 }
 
 // depth counts the block itself.
 func (s *search) depth(block int64) int64 { return s.head - block + 1 }
 
-// mined is what became of a transaction.
-type mined struct {
+// transactionReceipt is the receipt of a transaction.
+type transactionReceipt struct {
 	TransactionHash, BlockNumber, Status string
 	Logs                                 eventLogs
 	block                                int64
 }
 
 // receiptOf asks for a transaction; nil: the chain does not have it.
-func receiptOf(ctx context.Context, n *node, hash string) (*mined, error) {
+func receiptOf(ctx context.Context, n *node, hash string) (*transactionReceipt, error) {
 	raw, err := n.ask(ctx, "eth_getTransactionReceipt", fmt.Sprintf(`[%q]`, hash), receiptMost)
 	if err != nil {
 		return nil, err
 	}
-	var r *mined
+	var r *transactionReceipt
 	if json.Unmarshal(raw, &r) != nil {
 		return nil, errView
 	}
@@ -192,19 +192,19 @@ func receiptOf(ctx context.Context, n *node, hash string) (*mined, error) {
 	return r, nil
 }
 
-// receipt is what a transaction did with the nonce. An error says that it is not the
+// receipt is the effect of a transaction on the nonce. An error says that it is not the
 // one which used it.
 //
 // The token logs AuthorizationUsed and then, at once, the transfer that it was used
 // for. Only that one counts: a transaction may hold another authorization's transfer
 // of the same amount, which pays for that one.
-func (s *search) receipt(ctx context.Context, hash string) (fate, error) {
+func (s *search) receipt(ctx context.Context, hash string) (paymentState, error) {
 	r, err := receiptOf(ctx, s.node, hash)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if r == nil || r.Status != "0x1" || r.block > s.head {
-		return fate{}, errView
+		return paymentState{}, errView
 	}
 	block, used := r.block, -1
 	for i := range r.Logs {
@@ -213,13 +213,13 @@ func (s *search) receipt(ctx context.Context, hash string) (fate, error) {
 		}
 	}
 	if used < 0 {
-		return fate{}, errView
+		return paymentState{}, errView
 	}
 	if !s.pays(r.Logs[used:]) {
 		return s.spent(reasonElsewhere, block), nil
 	}
 	depth := s.depth(block)
-	return fate{is: onchain.Paid, transaction: hash, block: block, settled: depth >= s.confirmations,
+	return paymentState{is: onchain.Paid, transaction: hash, block: block, settled: depth >= s.confirmations,
 		final: depth >= s.finalDepth}, nil
 }
 
@@ -236,12 +236,12 @@ func (s *search) pays(logs []eventLog) bool {
 
 var errTooFar = errors.New("it cannot be searched as far back as the payment may be")
 
-// errNothing is of a nonce that is used, where nothing says by what.
+// errNothing is for a nonce that is used, without an event that shows the use.
 var errNothing = fmt.Errorf("%w: no event shows the use of the nonce", errView)
 
-// log finds what the nonce was used with, between two blocks. Most payments
-// are recent, so that one question does; what is older, or more than the node gives at
-// once, is narrowed by the states of old blocks where it has them.
+// log finds the event that used the nonce, between two blocks. Most payments are recent, so
+// that one question is enough; a longer span, or one that is too much for the node, is
+// narrowed by the states of old blocks where it has them.
 func (s *search) log(ctx context.Context, from, last int64) (*eventLog, error) {
 	low, high := s.narrow(ctx, from-1, last, span)
 	wide := int64(span)
@@ -259,7 +259,7 @@ func (s *search) log(ctx context.Context, from, last int64) (*eventLog, error) {
 	return s.backwards(ctx, low, high, wide)
 }
 
-// backwards goes through blocks from the newest on, as many at once as the node gives.
+// backwards searches blocks from the newest on, as many at once as the node gives.
 func (s *search) backwards(ctx context.Context, low, high, wide int64) (*eventLog, error) {
 	for high > low {
 		if s.asked++; s.asked > searches {
@@ -300,7 +300,7 @@ func (s *search) narrow(ctx context.Context, low, high, few int64) (int64, int64
 	return low, high
 }
 
-// logsOf asks for what a contract logged in some blocks.
+// logsOf asks for a contract's logs in some blocks.
 func logsOf(ctx context.Context, n *node, contract wallet.Address, first, last int64, topics string, most int) (
 	list eventLogs, err error) {
 	raw, err := n.ask(ctx, "eth_getLogs", fmt.Sprintf(`[{"address":%q,"fromBlock":%q,"toBlock":%q,"topics":%s}]`,
@@ -311,7 +311,7 @@ func logsOf(ctx context.Context, n *node, contract wallet.Address, first, last i
 	return list, err
 }
 
-// logs asks for the log of the nonce in some blocks; nil: it is not there.
+// logs asks for the log of the nonce in some blocks; nil if absent.
 func (s *search) logs(ctx context.Context, first, last int64) (*eventLog, error) {
 	from := evm.Topic(s.a.From)
 	list, err := logsOf(ctx, s.node, s.asset, first, last, fmt.Sprintf(`[[%q,%q],%q,%q]`,

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// transactionMost is of one with all that it did.
+	// transactionMost bounds a transaction with its effects.
 	transactionMost = 256 << 10
 	// listed is how many signatures a node lists at once, and listMost their text.
 	listed   = 1000
 	listMost = 1 << 20
-	// window is how many slots before and behind the submission a payment can stand
-	// in: its blockhash holds for 150 blocks, and not every slot has one.
+	// window bounds the slots between the submission and a payment: its blockhash holds for
+	// 150 blocks, and not every slot has one.
 	window = 512
-	// known is how many slots behind the submission a node's view of what is final must
-	// be before it knows every blockhash that was current then.
+	// known is how many slots behind the submission a node's final slot must be before it
+	// knows every blockhash that was current then.
 	known = 32
 	// candidates bounds the transactions that are looked at in one search.
 	candidates = 128
-	// pastCandidates bounds them where a payment may have come at any time before.
+	// pastCandidates bounds them for a payment at any time before.
 	pastCandidates = 32
 	// pastSlots is how far back: as long as x402.MostPast, with two and a half slots a
 	// second.
 	pastSlots = int64(x402.MostPast/time.Second) * 5 / 2
-	// badParams is the code of an account that is not there.
+	// badParams is the code for a missing account.
 	badParams = -32602
 )
 
@@ -62,7 +62,7 @@ func (c *Chain) checkSolana(ctx context.Context, n *node) error {
 	return nil
 }
 
-// contextual is an answer that says as of which slot it is.
+// contextual is an answer with its slot.
 type contextual[T any] struct {
 	Context *struct{ Slot int64 }
 	Value   T
@@ -106,9 +106,9 @@ func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s State
 	}
 	at := *o
 	at.Since = s.Since
-	there, err := c.listedFate(ctx, n, &at, t)
+	there, err := c.listedState(ctx, n, &at, t)
 	if err == nil && there == nil && s.Expired {
-		there, err = c.pastFate(ctx, n, &at, t)
+		there, err = c.pastState(ctx, n, &at, t)
 	}
 	if err == nil && there != nil {
 		return StateBefore{Used: true, Since: there.block}, nil
@@ -116,7 +116,7 @@ func (c *Chain) lookSolana(ctx context.Context, n *node, o *x402.Order) (s State
 	return s, err
 }
 
-// covered says whether the source has what is to be paid.
+// covered says whether the source holds the amount.
 func (c *Chain) covered(ctx context.Context, n *node, o *x402.Order) (bool, error) {
 	raw, err := n.ask(ctx, "getTokenAccountBalance", fmt.Sprintf(`[%q,{"commitment":"confirmed"}]`, o.Solana.Source),
 		callMost)
@@ -139,57 +139,57 @@ func (c *Chain) covered(ctx context.Context, n *node, o *x402.Order) (bool, erro
 }
 
 // findSolana is Find at one node.
-func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint string) (fate, error) {
+func (c *Chain) findSolana(ctx context.Context, n *node, o *x402.Order, hint string) (paymentState, error) {
 	t, err := o.Transaction()
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if b, err := base58.Decode(hint); err == nil && len(b) == 64 && len(hint) <= 88 {
-		if f, err := c.fateOf(ctx, n, t, hint); err == nil && f != nil {
+		if f, err := c.stateOf(ctx, n, t, hint); err == nil && f != nil {
 			return *f, nil
 		}
 	}
-	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
+	if f, err := c.listedState(ctx, n, o, t); err != nil || f != nil {
 		return opened(f), err
 	}
 	valid, slot, err := c.blockhash(ctx, n, t, "finalized")
 	if err != nil || valid || slot < o.Since+known {
-		return fate{is: onchain.Open}, err
+		return paymentState{is: onchain.Open}, err
 	}
-	// It cannot come any more; it may have come since it was looked for.
-	if f, err := c.listedFate(ctx, n, o, t); err != nil || f != nil {
+	// It cannot be taken any more; it may have been since the first search.
+	if f, err := c.listedState(ctx, n, o, t); err != nil || f != nil {
 		return opened(f), err
 	}
-	return fate{is: onchain.Over, reason: reasonBlockhash, settled: true, final: true}, nil
+	return paymentState{is: onchain.Over, reason: reasonBlockhash, settled: true, final: true}, nil
 }
 
-func opened(f *fate) fate {
+func opened(f *paymentState) paymentState {
 	if f == nil {
-		return fate{}
+		return paymentState{}
 	}
 	return *f
 }
 
-// listedFate looks for a transaction among those of the account that pays, around the
-// slot in which it was submitted; nil: it is not there.
-func (c *Chain) listedFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
-	return c.fateAmong(ctx, n, o, t, o.Since-window, o.Since+window, candidates)
+// listedState looks for a transaction among those of the account that pays, around the
+// slot in which it was submitted; nil if absent.
+func (c *Chain) listedState(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*paymentState, error) {
+	return c.stateAmong(ctx, n, o, t, o.Since-window, o.Since+window, candidates)
 }
 
-// pastFate looks for a transaction whose blockhash is too old among the last ones of the
-// account that pays; nil: it is not there.
-func (c *Chain) pastFate(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*fate, error) {
-	f, err := c.fateAmong(ctx, n, o, t, o.Since-pastSlots, o.Since-window-1, pastCandidates)
+// pastState looks for a transaction whose blockhash is too old among the last ones of the
+// account that pays; nil if absent.
+func (c *Chain) pastState(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction) (*paymentState, error) {
+	f, err := c.stateAmong(ctx, n, o, t, o.Since-pastSlots, o.Since-window-1, pastCandidates)
 	if errors.Is(err, errTooFar) {
 		err = nil
 	}
 	return f, err
 }
 
-// fateAmong looks for a transaction between two slots, among so many of the account that
+// stateAmong looks for a transaction between two slots, among so many of the account that
 // pays.
-func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction, first, last int64,
-	most int) (*fate, error) {
+func (c *Chain) stateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Transaction, first, last int64,
+	most int) (*paymentState, error) {
 	raw, err := n.ask(ctx, "getSignaturesForAddress", fmt.Sprintf(`[%q,{"limit":%d,"commitment":"confirmed"}]`,
 		o.Solana.Source, listed), listMost)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Tr
 		if looked++; looked > most {
 			return nil, errTooFar
 		}
-		f, err := c.fateOf(ctx, n, t, one.Signature)
+		f, err := c.stateOf(ctx, n, t, one.Signature)
 		if err != nil || f != nil {
 			return f, err
 		}
@@ -221,8 +221,8 @@ func (c *Chain) fateAmong(ctx context.Context, n *node, o *x402.Order, t *svm.Tr
 	return nil, nil
 }
 
-// landing is a transaction that is in a block, and what it did.
-type landing struct {
+// landedTransaction is a transaction that is in a block, and its effect.
+type landedTransaction struct {
 	Slot        int64
 	Transaction []string
 	Meta        *struct {
@@ -233,7 +233,7 @@ type landing struct {
 }
 
 // transactionOf asks for one, with its bytes; nil: the chain does not have it.
-func transactionOf(ctx context.Context, n *node, signature string) (t *landing, wire []byte, err error) {
+func transactionOf(ctx context.Context, n *node, signature string) (t *landedTransaction, wire []byte, err error) {
 	raw, err := n.ask(ctx, "getTransaction", fmt.Sprintf(
 		`[%q,{"encoding":"base64","commitment":"confirmed","maxSupportedTransactionVersion":0}]`, signature),
 		transactionMost)
@@ -255,9 +255,9 @@ func transactionOf(ctx context.Context, n *node, signature string) (t *landing, 
 	return t, wire, nil
 }
 
-// fateOf is what a transaction did if it is the one that was signed, byte for byte;
+// stateOf is the outcome of a transaction if it is the one that was signed, byte for byte;
 // nil: it is another one.
-func (c *Chain) fateOf(ctx context.Context, n *node, t *svm.Transaction, signature string) (*fate, error) {
+func (c *Chain) stateOf(ctx context.Context, n *node, t *svm.Transaction, signature string) (*paymentState, error) {
 	if b, err := base58.Decode(signature); err != nil || len(b) != 64 {
 		return nil, errView
 	}
@@ -275,8 +275,9 @@ func (c *Chain) fateOf(ctx context.Context, n *node, t *svm.Transaction, signatu
 	return c.landed(ctx, n, signature, answer.Slot, string(answer.Meta.Err))
 }
 
-// landed is the fate of the signed transaction, which is in a block.
-func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int64, failed string) (*fate, error) {
+// landed is the state of the signed transaction, which is in a block.
+func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int64, failed string) (*paymentState,
+	error) {
 	raw, err := n.ask(ctx, "getSignatureStatuses", fmt.Sprintf(`[[%q],{"searchTransactionHistory":true}]`, signature),
 		callMost)
 	if err != nil {
@@ -298,16 +299,16 @@ func (c *Chain) landed(ctx context.Context, n *node, signature string, slot int6
 	}
 	switch {
 	case failed == "null":
-		return &fate{is: onchain.Paid, transaction: signature, block: slot,
+		return &paymentState{is: onchain.Paid, transaction: signature, block: slot,
 			settled: final || status.ConfirmationStatus == "confirmed", final: final}, nil
 	case final:
-		return &fate{is: onchain.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
+		return &paymentState{is: onchain.Spent, reason: reasonFailed, block: slot, settled: true, final: true}, nil
 	}
-	return &fate{is: onchain.Open}, nil
+	return &paymentState{is: onchain.Open}, nil
 }
 
-// Blockhash is one that a transaction can be made with. Which node names it decides
-// nothing: with one that is none the payment is not taken.
+// Blockhash is one that a transaction can be made with. A false one of a node does no harm:
+// the payment is not taken then.
 func (c *Chain) Blockhash(ctx context.Context) (hash [32]byte, err error) {
 	views, err := agreed(ctx, c.alone(), func(ctx context.Context, n *node) ([32]byte, error) {
 		raw, err := n.ask(ctx, "getLatestBlockhash", `[{"commitment":"confirmed"}]`, callMost)

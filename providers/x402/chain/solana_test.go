@@ -126,7 +126,7 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 func TestBlockhashEndsAPayment(t *testing.T) {
 	o, wire, name := transaction(t, "mine")
 	looks := 0
-	find := func(valid bool, at int64, second string) (fate, error) {
+	find := func(valid bool, at int64, second string) (paymentState, error) {
 		looks = 0
 		s := script{"isBlockhashValid": says(hashValid(valid, at)), "getTransaction": says(got(wire, "null")),
 			"getSignatureStatuses": says(status("confirmed", "null")),

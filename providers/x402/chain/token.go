@@ -11,36 +11,36 @@ import (
 	"farebox/providers/x402/evm"
 )
 
-// TokenError is a token that is not as the config says: no payment of it can be taken.
+// TokenError is a token that differs from the config: no payment of it can be taken.
 type TokenError struct{ text string }
 
 func (e *TokenError) Error() string { return e.text }
 
-// token is what a chain says of a token.
+// token is a chain's description of a token.
 type token struct {
 	contract             bool // it has a domain at all
 	separator, decimals  evm.Word
-	name, version        string // as its functions tell, or else as eip712Domain does
-	domainName, domainIs string // as eip712Domain tells
+	name, version        string // by its functions, or else by eip712Domain
+	domainName, domainIs string // by eip712Domain
 }
 
-// CheckToken compares the token of an EVM network with what its nodes say. A *TokenError
-// says what is wrong and what to write; any other error, that it is not known.
+// CheckToken compares the token of an EVM network with its nodes' answers. A *TokenError
+// names the fault and the right setting; with any other error the token is not known.
 func (c *Chain) CheckToken(ctx context.Context) error {
 	if !c.evm() { // on Solana nothing is signed for a domain
 		return nil
 	}
-	// Witnesses have this token, so that other ones are asked than for payments.
-	strangers := &witnesses{network: c.network, proxy: c.proxy, need: c.need, check: c.checkID,
+	// Witnesses must have this token; these nodes are checked for the chain alone.
+	nodes := &witnesses{network: c.network, proxy: c.proxy, need: c.need, check: c.checkID,
 		sound: map[string]time.Time{}}
-	views, err := agreed(ctx, strangers, c.token, func(a, b token) bool { return a == b })
+	views, err := agreed(ctx, nodes, c.token, func(a, b token) bool { return a == b })
 	if err != nil {
 		return err
 	}
 	return c.tokenError(&views[0])
 }
 
-// token asks one node. A function that the contract does not have tells nothing.
+// token asks one node. A function that the contract does not have gives nothing.
 func (c *Chain) token(ctx context.Context, n *node) (t token, err error) {
 	ask := func(data []byte) (answer []byte) {
 		if err != nil {
@@ -67,7 +67,7 @@ func (c *Chain) token(ctx context.Context, n *node) (t token, err error) {
 	return t, err
 }
 
-// tokenError says what is wrong with a token; nil: nothing.
+// tokenError is the fault of a token; nil: none.
 func (c *Chain) tokenError(t *token) error {
 	where := fmt.Sprintf("the token %s on eip155:%s ", c.asset.Checksummed(), c.reference)
 	switch {
@@ -83,7 +83,7 @@ func (c *Chain) tokenError(t *token) error {
 	return nil
 }
 
-// found says which domain a token has, and what to write.
+// found names the domain of a token, and the right setting.
 func (c *Chain) found(t *token) string {
 	chain, _ := new(big.Int).SetString(c.reference, 10)
 	for _, one := range [][2]string{{t.name, t.version}, {t.domainName, t.domainIs}, {t.name, c.version},

@@ -17,27 +17,27 @@ import (
 const (
 	// transfersMost bounds a list of transfers.
 	transfersMost = 10_000
-	// transferLogs is what the logs of one question may have.
+	// transferLogs bounds the logs of one question, in bytes.
 	transferLogs = 4 << 20
 )
 
-// ErrNoTransfer is of a transaction that moved nothing to pay_to.
+// ErrNoTransfer is for a transaction that moved nothing to pay_to.
 var ErrNoTransfer = errors.New("the chain has no such transaction that moved the token to pay_to")
 
-// Listed is a transfer, and when it was.
+// Listed is a transfer with its time.
 type Listed struct {
 	x402.Transfer
 	Time time.Time
 }
 
-// Scan is how far a list has come.
+// Scan is the progress of a list.
 type Scan struct {
-	Done, All int64 // blocks; on Solana signatures, of which nobody knows how many there are
+	Done, All int64 // blocks; on Solana signatures, whose number is not known
 	Found     int
 }
 
-// Transfers lists what reached pay_to between two times, as the first node tells that
-// answers: whoever credits one of these asks the witnesses about it.
+// Transfers lists the transfers to pay_to between two times, by the first node that
+// answers: to credit one of these, ask the witnesses about it.
 func (c *Chain) Transfers(ctx context.Context, since, until time.Time, reported func(Scan)) ([]Listed, error) {
 	if c.evm() {
 		return c.listEVM(ctx, since, until, reported)
@@ -45,7 +45,7 @@ func (c *Chain) Transfers(ctx context.Context, since, until time.Time, reported 
 	return c.listSolana(ctx, since, until, reported)
 }
 
-// TransfersOf are those of a transaction, as all witnesses say.
+// TransfersOf are the transfers of a transaction, by all witnesses.
 func (c *Chain) TransfersOf(ctx context.Context, transaction string) ([]x402.Transfer, error) {
 	look := c.movedBySolana
 	if c.evm() {
@@ -85,26 +85,26 @@ func (c *Chain) movedBy(ctx context.Context, n *node, hash string) ([]x402.Trans
 	return r.transfers(hash, c.asset, c.payTo), nil
 }
 
-// transfers are those of a token to somebody.
-func (m *mined) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
-	for i := range m.Logs {
-		l := &m.Logs[i]
+// transfers are those of a token to an address.
+func (tr *transactionReceipt) transfers(hash string, asset, payTo wallet.Address) (list []x402.Transfer) {
+	for i := range tr.Logs {
+		l := &tr.Logs[i]
 		from, ok := l.from(asset, payTo)
 		value, whole := evm.ParseWord(l.Data)
 		units, fits := evm.WordNumber(value).Int()
 		if !ok || !whole || !fits || units <= 0 || from == payTo {
 			continue
 		}
-		t := x402.Transfer{Transaction: hash, Index: i, Block: m.block, From: from.String(), Units: units}
+		t := x402.Transfer{Transaction: hash, Index: i, Block: tr.block, From: from.String(), Units: units}
 		if i > 0 {
-			t.Nonce = m.Logs[i-1].nonce(asset, from, l)
+			t.Nonce = tr.Logs[i-1].nonce(asset, from, l)
 		}
 		list = append(list, t)
 	}
 	return list
 }
 
-// from is who a transfer to somebody is from.
+// from is the sender of a transfer to an address.
 func (l *eventLog) from(asset, to wallet.Address) (from wallet.Address, ok bool) {
 	if len(l.Topics) != 3 {
 		return from, false
@@ -115,7 +115,7 @@ func (l *eventLog) from(asset, to wallet.Address) (from wallet.Address, ok bool)
 }
 
 // nonce is that of the authorization which made the transfer behind its log; empty: it is
-// no such log.
+// another log.
 func (l *eventLog) nonce(asset, from wallet.Address, behind *eventLog) string {
 	if len(l.Topics) != 3 {
 		return ""
@@ -129,7 +129,7 @@ func (l *eventLog) nonce(asset, from wallet.Address, behind *eventLog) string {
 	return evm.Hex(nonce[:])
 }
 
-// ends are the token of an order and whom it pays, which the config may have changed since.
+// ends are the token and the receiver of an order, which the config may have changed since.
 func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
 	if asset, err = wallet.ParseAddress(o.Asset); err == nil {
 		payTo, err = wallet.ParseAddress(o.PayTo)
@@ -137,35 +137,35 @@ func ends(o *x402.Order) (asset, payTo wallet.Address, err error) {
 	return asset, payTo, err
 }
 
-// findMoved is Find at one node for a transfer that nobody signed to us for.
-func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
+// findMoved is Find at one node for a transfer without a signature for us.
+func (c *Chain) findMoved(ctx context.Context, n *node, o *x402.Order, _ string) (paymentState, error) {
 	asset, payTo, err := ends(o)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	s := &search{Chain: c, node: n}
 	if s.head, _, err = c.block(ctx, n, "latest"); err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	r, err := receiptOf(ctx, n, o.Moved.Transaction)
 	switch {
 	case err != nil:
-		return fate{}, err
+		return paymentState{}, err
 	case r == nil || r.block > s.head:
-		return fate{is: onchain.Open}, nil
+		return paymentState{is: onchain.Open}, nil
 	case r.Status == "0x1":
 		for _, t := range r.transfers(o.Moved.Transaction, asset, payTo) {
 			if t.Index == o.Moved.Index && t.Units == o.Units && t.From == o.Payer {
 				depth := s.depth(r.block)
-				return fate{is: onchain.Paid, transaction: t.Transaction, block: r.block, settled: depth >= c.confirmations,
-					final: depth >= c.finalDepth}, nil
+				return paymentState{is: onchain.Paid, transaction: t.Transaction, block: r.block,
+					settled: depth >= c.confirmations, final: depth >= c.finalDepth}, nil
 			}
 		}
 	}
 	return s.spent(reasonElsewhere, r.block), nil
 }
 
-// lister goes through blocks.
+// lister lists transfers block by block.
 type lister struct {
 	*Chain
 	from   *witnesses

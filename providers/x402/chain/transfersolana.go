@@ -18,7 +18,7 @@ import (
 	"farebox/providers/x402/svm"
 )
 
-// tokenBalance is what an account of a transaction has of a token.
+// tokenBalance is the balance of a token of an account in a transaction.
 type tokenBalance struct {
 	AccountIndex  int
 	Mint          string
@@ -48,7 +48,7 @@ func (b balances) of(accounts []string, mint string, mine []wallet.Address) (uni
 	return units, true
 }
 
-// moved is a transaction on Solana, and what of the token it brought to somebody.
+// moved is a transaction on Solana, and the units of the token that it moved to an address.
 type moved struct {
 	x402.Transfer
 	failed string // null: it did not
@@ -71,7 +71,7 @@ func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.
 	for _, key := range keys {
 		accounts = append(accounts, base58.Encode(key[:]))
 	}
-	from := accounts[min(1, signers-1)] // whoever signs beside who pays the fee
+	from := accounts[min(1, signers-1)] // the signer beside the payer of the fee
 	accounts = slices.Concat(accounts, answer.Meta.LoadedAddresses.Writable, answer.Meta.LoadedAddresses.Readonly)
 	mine := svm.Accounts(payTo, mint)
 	before, ok := answer.Meta.PreTokenBalances.of(accounts, mint.String(), mine)
@@ -83,7 +83,7 @@ func movedAt(ctx context.Context, n *node, signature string, mint, payTo wallet.
 		Message: sha256.Sum256(message)}, string(answer.Meta.Err)}, nil
 }
 
-// movedBySolana is what a transaction on Solana brought to pay_to.
+// movedBySolana is the transfer of a transaction on Solana to pay_to.
 func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([]x402.Transfer, error) {
 	m, err := movedAt(ctx, n, signature, c.asset, c.payTo)
 	if err != nil || m == nil || m.failed != "null" || m.Units <= 0 {
@@ -92,21 +92,21 @@ func (c *Chain) movedBySolana(ctx context.Context, n *node, signature string) ([
 	return []x402.Transfer{m.Transfer}, nil
 }
 
-// findMovedSolana is Find at one node for a transfer that nobody signed to us for.
-func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (fate, error) {
+// findMovedSolana is Find at one node for a transfer without a signature for us.
+func (c *Chain) findMovedSolana(ctx context.Context, n *node, o *x402.Order, _ string) (paymentState, error) {
 	mint, payTo, err := ends(o)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	m, err := movedAt(ctx, n, o.Moved.Transaction, mint, payTo)
 	if err != nil {
-		return fate{}, err
+		return paymentState{}, err
 	}
 	if m == nil {
-		return fate{is: onchain.Open}, nil
+		return paymentState{is: onchain.Open}, nil
 	}
 	if m.failed == "null" && m.Units != o.Units {
-		return fate{}, errView // what it did is as unchangeable as its signature
+		return paymentState{}, errView // its effect is as unchangeable as its signature
 	}
 	f, err := c.landed(ctx, n, o.Moved.Transaction, m.Block, m.failed)
 	return opened(f), err

@@ -19,7 +19,7 @@ import (
 )
 
 // Client asks facilitators and chains about payments under one config. Its errors say that
-// none could be asked, or that the answers do not agree: nothing is known then. Safe for
+// none answered, or that the answers do not agree: the outcome is unknown then. Safe for
 // concurrent use.
 type Client struct {
 	Terms        *x402.Terms
@@ -139,7 +139,7 @@ func (c *Client) network(name string) (*x402.Network, error) {
 	return n, nil
 }
 
-// Start has facilitators asked in the background what they support, and chains whether
+// Start asks facilitators in the background for their support, and chains whether
 // their tokens are those of the config.
 func (c *Client) Start() {
 	c.Facilitators.Start()
@@ -149,7 +149,7 @@ func (c *Client) Start() {
 // Offer is x402.FeePayers.
 func (c *Client) Offer(network string) string { return c.Facilitators.Offer(network) }
 
-// Close ends what next does not continue. next is another *Client, or nil.
+// Close ends the parts that next does not take over. next is another *Client, or nil.
 func (c *Client) Close(next any) {
 	c.tokens.close()
 	if n, ok := next.(*Client); ok {
@@ -217,7 +217,7 @@ func (c *Client) Prepare(ctx context.Context, p *onchain.Payment) ([]byte, *onch
 // refuse says why the chain would not take a payment that it does not have.
 func (c *Client) refuse(ctx context.Context, p *onchain.Payment, o *x402.Order, s chain.StateBefore) (*onchain.Refusal, error) {
 	if o.Solana != nil {
-		// This comes after the chain's answer: a payment that the chain has is not refused
+		// This follows the chain's answer: a payment that the chain has is not refused
 		// because its fee payer has changed, or because no facilitator was asked yet.
 		switch pays, err := c.Facilitators.Takes(ctx, o.Network, o.Solana.FeePayer); {
 		case err != nil:

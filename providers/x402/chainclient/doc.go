@@ -3,5 +3,5 @@
 // [Client] belongs to one config. [Client.Try] makes a payment with it for an operator who
 // checks a config.
 //
-// What may not enter: credit, requests.
+// Out of scope: credit, requests.
 package chainclient

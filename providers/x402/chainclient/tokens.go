@@ -31,8 +31,8 @@ type tokenWatch struct {
 	wrong map[string]error // by network; nil: the token is right. A missing network is unknown
 }
 
-// CheckTokens compares the token of every EVM network with what its chain says: a
-// *chain.TokenError says what is wrong, any other error that its nodes did not answer.
+// CheckTokens compares the token of every EVM network with its chain: a *chain.TokenError
+// names the fault, any other error says that its nodes did not answer.
 func (c *Client) CheckTokens(ctx context.Context) map[string]error {
 	found := map[string]error{}
 	for _, n := range c.Terms.Networks {

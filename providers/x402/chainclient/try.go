@@ -160,7 +160,7 @@ func (t *try) verify() (string, error) {
 	return "it would settle it", err
 }
 
-// settle goes on after a failure that may be none: the chain decides.
+// settle goes on after a failure that may be a success: the chain decides.
 func (t *try) settle() (string, error) {
 	r, err := t.Settle(t.ctx, t.payment)
 	t.transaction = r.Transaction

@@ -9,7 +9,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// Word is what an EVM computes with.
+// Word is a word of the EVM.
 type Word = [32]byte
 
 var (
@@ -19,14 +19,14 @@ var (
 		"uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
 )
 
-// Domain is what an authorization is signed for: one token on one chain.
+// Domain is the domain of an authorization's signature: one token on one chain.
 type Domain struct {
 	Name, Version string
 	ChainID       *big.Int
 	Asset         wallet.Address
 }
 
-// Separator is what a token gives for DOMAIN_SEPARATOR().
+// Separator is the token's DOMAIN_SEPARATOR().
 func (d *Domain) Separator() Word {
 	name, version := wallet.Keccak([]byte(d.Name)), wallet.Keccak([]byte(d.Version))
 	var chain Word
@@ -42,7 +42,7 @@ type Authorization struct {
 	Nonce                          Word
 }
 
-// Digest is what is signed under a domain.
+// Digest is the digest that is signed under a domain.
 func (a *Authorization) Digest(separator Word) Word {
 	from, to := addressWord(a.From), addressWord(a.To)
 	value, after, before := a.Value.Word(), a.ValidAfter.Word(), a.ValidBefore.Word()
@@ -56,7 +56,7 @@ type Number struct{ word Word }
 // maxDigits are those of 2^256.
 const maxDigits = 78
 
-// ErrNumber says what a number must be.
+// ErrNumber describes a valid number.
 var ErrNumber = errors.New("is not a number of 256 bits in decimal digits without a zero in front")
 
 // ParseNumber reads decimal digits.

@@ -4,7 +4,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// What tokens and contract wallets are called with: the first four bytes.
+// Selectors of calls to tokens and contract wallets: the first four bytes.
 var (
 	authorizationState = [4]byte{0xe9, 0x4a, 0x01, 0x02}
 	balanceOf          = [4]byte{0x70, 0xa0, 0x82, 0x31}
@@ -16,14 +16,14 @@ var (
 	isValidSignature   = [4]byte{0x16, 0x26, 0xba, 0x7e}
 )
 
-// What tokens log, by its first topic.
+// Events of tokens, by their first topic.
 var (
 	AuthorizationUsed     = wallet.Keccak([]byte("AuthorizationUsed(address,bytes32)"))
 	AuthorizationCanceled = wallet.Keccak([]byte("AuthorizationCanceled(address,bytes32)"))
 	Transfer              = wallet.Keccak([]byte("Transfer(address,address,uint256)"))
 )
 
-// SignatureGood is what a contract wallet gives for a signature of its own (EIP-1271).
+// SignatureGood is a contract wallet's answer for a signature of its own (EIP-1271).
 var SignatureGood = func() (w Word) {
 	copy(w[:], isValidSignature[:])
 	return w
@@ -50,13 +50,13 @@ func StateCall(from wallet.Address, nonce Word) []byte {
 	return call(authorizationState, addressWord(from), nonce)
 }
 
-// BalanceCall asks a token what an owner has.
+// BalanceCall asks a token for an owner's balance.
 func BalanceCall(owner wallet.Address) []byte { return call(balanceOf, addressWord(owner)) }
 
 // SeparatorCall asks a token for its domain.
 func SeparatorCall() []byte { return call(domainSeparator) }
 
-// DecimalsCall asks a token what its unit is.
+// DecimalsCall asks a token for its decimals.
 func DecimalsCall() []byte { return call(decimals) }
 
 // NameCall asks a token for its name.

@@ -2,9 +2,9 @@
 // EIP-712 has it, by which anybody may move exactly that much of a token from its
 // owner to the address that it names, once.
 //
-// An [Authorization] is read strictly: numbers are decimal digits without zeros in
-// front, the nonce is 32 bytes. What is signed is its Digest under a [Domain]. The
-// rest is what a chain is asked with and what it logs.
+// An [Authorization] is read strictly: numbers are decimal digits without zeros in front,
+// the nonce is 32 bytes. Its Digest under a [Domain] is signed. The rest is calls to a
+// chain and its logs.
 //
-// What may not enter: requests, prices, nodes that are asked.
+// Out of scope: requests, prices, nodes that are asked.
 package evm

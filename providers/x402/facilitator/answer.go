@@ -13,9 +13,9 @@ import (
 const (
 	// maxAnswer of a facilitator.
 	maxAnswer = 64 << 10
-	// maxDepth is how deep one nests.
+	// maxDepth bounds the nesting of an answer.
 	maxDepth = 16
-	// maxReason and maxTransaction are what is kept of its words.
+	// maxReason and maxTransaction bound the stored parts of its answer.
 	maxReason      = 120
 	maxTransaction = 120
 )
@@ -37,14 +37,14 @@ var answerShape = scan.NewShape(scan.Members(nil, "isValid", "invalidReason", "i
 	"errorReason",
 	"errorMessage", "transaction")...)
 
-// sheet is an answer in which every member that is read stands once.
-type sheet struct {
+// strictJSON is an answer in which every member that is read is there once.
+type strictJSON struct {
 	text []byte
 	doc  scan.Document
 }
 
-func open(body []byte) (*sheet, error) {
-	s := &sheet{text: body}
+func open(body []byte) (*strictJSON, error) {
+	s := &strictJSON{text: body}
 	if len(body) > maxAnswer || s.doc.SkimWhole(body, answerShape, maxDepth) != nil {
 		return nil, errAnswer
 	}
@@ -52,7 +52,7 @@ func open(body []byte) (*sheet, error) {
 }
 
 // truth is a member that must be true or false.
-func (s *sheet) truth(id int) (bool, error) {
+func (s *strictJSON) truth(id int) (bool, error) {
 	f, ok := s.doc.Top(id)
 	if !ok || f.Kind != scan.True && f.Kind != scan.False {
 		return false, errAnswer
@@ -61,14 +61,13 @@ func (s *sheet) truth(id int) (bool, error) {
 }
 
 // string is a member's text, empty if it is not a string.
-func (s *sheet) string(id int) (text string) {
+func (s *strictJSON) string(id int) (text string) {
 	text, _ = s.doc.Text(s.text, s.doc.TopIndex(id))
 	return text
 }
 
-// words are the first of some texts that says something, as it can be in logs and
-// answers.
-func (s *sheet) words(ids ...int) string {
+// words are the first of some texts that is not empty, cleaned for logs and answers.
+func (s *strictJSON) words(ids ...int) string {
 	for _, id := range ids {
 		if text := clean(s.string(id), maxReason); text != "" {
 			return text
@@ -89,11 +88,11 @@ func clean(text string, most int) string {
 	return text[:min(len(text), most)]
 }
 
-// unsure are reasons that do not say that a payment is not made.
+// unsure are reasons after which a payment may still be made.
 var unsure = []string{"settlement_pending", "duplicate_settlement", "settle_exact_node_failure",
 	"unexpected_verify_error"}
 
-// leavesOpen says that a refusal may be none.
+// leavesOpen says that the payment may still be made after a refusal.
 func leavesOpen(status int, reason string) bool {
 	return status >= 500 || status == 202 || slices.Contains(unsure, reason) || strings.Contains(reason, "pending") ||
 		strings.Contains(reason, "timed_out") || strings.Contains(reason, "timeout")
@@ -129,7 +128,7 @@ func readSettle(status int, body []byte) (r onchain.Reply, err error) {
 	}
 	if !r.OK {
 		r.Reason = s.words(errorReason, errorMessage)
-		// Who names a transaction has sent it.
+		// A facilitator that names a transaction has sent it.
 		r.Unclear = r.Transaction != "" || leavesOpen(status, r.Reason)
 	}
 	return r, nil

@@ -31,7 +31,7 @@ const (
 	refreshSoon = 2 * time.Second
 	// connectLimit is how long a connection may take.
 	connectLimit = 5 * time.Second
-	// turnLimit is how long a question waits while as many are under way as may be.
+	// turnLimit is how long a question waits while the most allowed are under way.
 	turnLimit = 5 * time.Second
 	// turnQueue is how many questions may wait.
 	turnQueue = 256
@@ -61,7 +61,7 @@ func newClient(c *config.X402Facilitator) (*Client, error) {
 		return nil, fmt.Errorf("cannot use facilitator %s: %w", c.Name, err)
 	}
 	t := &http.Transport{
-		// No proxy of the environment is asked, as when requests are forwarded.
+		// No proxy of the environment is used, as when requests are forwarded.
 		DialContext: (&net.Dialer{Timeout: connectLimit}).DialContext, TLSHandshakeTimeout: connectLimit,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableCompression: true,
 		MaxIdleConnsPerHost: c.MaxInFlight, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHead,
@@ -117,7 +117,7 @@ func (c *Client) refreshSupport() {
 	}
 }
 
-// refresh asks for support. What was known stays when it fails.
+// refresh asks for support. If it fails, the known support stays.
 func (c *Client) refresh(ctx context.Context) error {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -138,7 +138,7 @@ func (c *Client) refresh(ctx context.Context) error {
 	return nil
 }
 
-// support is what it can do, asked for where that is not known yet.
+// support is the facilitator's support, asked for where that is not known yet.
 func (c *Client) support(ctx context.Context) (*support, error) {
 	if s := c.known.Load(); s != nil {
 		return s, nil
@@ -160,7 +160,7 @@ func (c *Client) Verify(ctx context.Context, body []byte) (onchain.Reply, error)
 	return readVerify(status, answer)
 }
 
-// Settle asks it to bring a payment onto the chain. sent says that it may have heard:
+// Settle asks it to bring a payment onto the chain. sent says that it may have the request:
 // then an error says nothing about the payment.
 func (c *Client) Settle(ctx context.Context, body []byte) (r onchain.Reply, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.SettleTimeout)
@@ -211,8 +211,7 @@ func (c *Client) request(ctx context.Context, method, path string, body []byte) 
 	return resp.StatusCode, answer, true, nil
 }
 
-// turn waits until fewer questions are under way than may be, and it is the turn of
-// ctx's owner ([fair.Of]).
+// turn waits until a question may begin, in the turn of ctx's owner ([fair.Of]).
 func (c *Client) turn(ctx context.Context) (fair.Place, error) {
 	waits, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()

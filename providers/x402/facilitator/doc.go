@@ -1,8 +1,8 @@
-// Package facilitator asks those who bring signed payments onto a chain: whether they
-// would, that they do, and what they support. A [Set] is all of a config, in its order.
+// Package facilitator is the client of services that bring signed payments onto a chain: it
+// verifies, settles and lists support. A [Set] is all of a config, in its order.
 //
-// What they say is a hint. An answer is read by its members whatever its status, and
-// what is not said clearly counts as not known: the payment may still be made.
+// Their answers are hints. An answer is read by its members whatever its status, and an
+// unclear one counts as not known: the payment may still be made.
 //
-// What may not enter: chains, credit, what clients wrote.
+// Out of scope: chains, credit, texts of clients.
 package facilitator

@@ -22,7 +22,7 @@ import (
 // for one request.
 const tokenLife = 2 * time.Minute
 
-// proof shows who asks. Its secret was read once.
+// proof is the credential for requests. Its secret was read once.
 type proof interface {
 	// value of the header Authorization for a request.
 	value(r *http.Request) (string, error)
@@ -41,7 +41,7 @@ type cdp struct {
 	now    func() time.Time
 }
 
-// ErrSecret says what the secret of a key must be. It holds nothing of the secret.
+// ErrSecret describes a valid secret of a key. It holds nothing of the secret.
 var ErrSecret = errors.New("the secret is not a key of the Coinbase Developer Platform: expected 64 bytes as base64 " +
 	"(Ed25519), or a key of P-256 as PEM")
 
@@ -88,7 +88,7 @@ func (c *cdp) value(r *http.Request) (string, error) {
 	return "Bearer " + text, nil
 }
 
-// proofOf reads the credential of a facilitator; nil: it wants none.
+// proofOf reads the credential of a facilitator; nil: it needs none.
 func proofOf(c *config.X402Facilitator) (proof, error) {
 	switch c.Auth {
 	case "bearer":

@@ -22,12 +22,12 @@ type Set struct {
 	simulated bool // the config says that simulated ones are wanted
 
 	mu       sync.Mutex
-	verified map[string]*Client // by payment: who is asked to settle it first
+	verified map[string]*Client // by payment: the client to settle it first
 	order    []string           // of verified, oldest first
 }
 
 // NewSet is for a checked config. Facilitators that have not changed go on from
-// before, which may be nil. Start has them asked what they support.
+// before, which may be nil. Start asks for their support.
 func NewSet(c *config.X402, before *Set) (*Set, error) {
 	s := &Set{simulated: c.Simulated, verified: map[string]*Client{}}
 	for i := range c.Facilitators {
@@ -57,14 +57,15 @@ func (s *Set) like(f *config.X402Facilitator) *Client {
 	return nil
 }
 
-// Start has facilitators asked in the background what they support.
+// Start asks facilitators in the background for their support.
 func (s *Set) Start() {
 	for _, c := range s.list {
 		c.start()
 	}
 }
 
-// Close ends what next, which may be nil, does not go on with, and waits for it.
+// Close ends the clients that next, which may be nil, does not take over, and waits for
+// them.
 func (s *Set) Close(next *Set) {
 	for _, c := range s.list {
 		if next == nil || !slices.Contains(next.list, c) {
@@ -73,10 +74,10 @@ func (s *Set) Close(next *Set) {
 	}
 }
 
-// State is how a facilitator is doing.
+// State is the state of a facilitator.
 type State struct {
 	Name  string
-	Known bool   // what it supports
+	Known bool   // its support is known
 	Err   string // of the last question for that; empty: it was answered
 }
 
@@ -92,7 +93,7 @@ func (s *Set) States() (list []State) {
 	return list
 }
 
-// Offer is x402.FeePayers: the account of the first facilitator that says one.
+// Offer is x402.FeePayers: the account of the first facilitator that names one.
 func (s *Set) Offer(network string) string {
 	for _, c := range s.list {
 		if k := c.known.Load(); k != nil && s.may(c, network) && s.real(k) && k.networks[network] != "" {
@@ -103,7 +104,7 @@ func (s *Set) Offer(network string) string {
 }
 
 // Takes says whether a facilitator still pays with an account. An error says that it is
-// not known: some did not tell what they support, and none of the others does.
+// not known: some did not answer, and the others do not pay with it.
 func (s *Set) Takes(ctx context.Context, network, account string) (bool, error) {
 	var why failures
 	unknown := false
@@ -136,7 +137,7 @@ func (s *Set) real(k *support) bool { return s.simulated || !k.simulated }
 
 var errSimulated = errors.New("it says that it is simulated; expected another one, or x402.simulated: true")
 
-// Question is what facilitators are asked about.
+// Question is a payment that facilitators are asked about.
 type Question struct {
 	ID       string // of the payment
 	Network  string
@@ -191,8 +192,8 @@ func (s *Set) Verify(ctx context.Context, q *Question) (onchain.Reply, error) {
 	return onchain.Reply{}, why.error("verify")
 }
 
-// Settle asks the facilitator that verified the payment, else the first. Another one
-// is asked only while nobody can have heard of it.
+// Settle asks the facilitator that verified the payment, else the first. Another one is
+// asked only while no facilitator can have it.
 func (s *Set) Settle(ctx context.Context, q *Question) (onchain.Reply, error) {
 	var why failures
 	for _, c := range s.asked(q) {
@@ -212,8 +213,8 @@ func (s *Set) Settle(ctx context.Context, q *Question) (onchain.Reply, error) {
 	return onchain.Reply{}, why.error("settle")
 }
 
-// Ask asks every facilitator anew what it supports, and says by name why it cannot be
-// used for a network; nil: it can.
+// Ask asks every facilitator anew for its support, and says by name why it cannot be used
+// for a network; nil: it can.
 func (s *Set) Ask(ctx context.Context, network string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, c := range s.list {
@@ -247,7 +248,7 @@ func (s *Set) asked(q *Question) (list []*Client) {
 	return list
 }
 
-// remember who verified a payment.
+// remember stores the client that verified a payment.
 func (s *Set) remember(id string, c *Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +262,7 @@ func (s *Set) remember(id string, c *Client) {
 	}
 }
 
-// failures are why nobody answered.
+// failures are the reasons of all facilitators that did not answer.
 type failures []string
 
 func (f *failures) add(c *Client, err error) { *f = append(*f, c.Name+": "+err.Error()) }

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxKinds and maxSigners bound what is kept of a list of support.
+	// maxKinds and maxSigners bound the stored part of a list of support.
 	maxKinds    = 256
 	maxSigners  = 256
 	maxName     = 128
 	maxFeePayer = 44
 )
 
-// support is what a facilitator says it can do.
+// support is a facilitator's list of support.
 type support struct {
-	networks  map[string]string   // CAIP-2 → who pays fees there, empty: nobody need be named
+	networks  map[string]string   // CAIP-2 → the fee payer there, empty: need not be named
 	signers   map[string][]string // by network, or solana:* for all of a kind
 	simulated bool
 }

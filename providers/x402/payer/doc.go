@@ -1,5 +1,5 @@
 // Package payer signs payments as wallets do, for the operator's own test of a config
 // (farebox x402 test) and for tests.
 //
-// What may not enter: anything that decides about a payment.
+// Out of scope: any decision about a payment.
 package payer

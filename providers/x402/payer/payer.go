@@ -21,7 +21,7 @@ import (
 // EVM is a wallet of EVM chains with its key.
 type EVM struct{ key *secp256k1.PrivateKey }
 
-// ErrKey says what a key must be. It holds nothing of the key.
+// ErrKey describes a valid key. It holds nothing of the key.
 var ErrKey = errors.New("is not the private key of a wallet: expected 64 hexadecimal digits, with or without 0x")
 
 // ParseEVM reads a private key.
@@ -60,7 +60,7 @@ func (e *EVM) Pay(separator evm.Word, a *evm.Authorization) Payload {
 // Solana is a wallet of Solana with its key.
 type Solana struct{ key ed25519.PrivateKey }
 
-// ErrSolanaKey says what a key of Solana must be. It holds nothing of the key.
+// ErrSolanaKey describes a valid key of Solana. It holds nothing of the key.
 var ErrSolanaKey = errors.New("is not the private key of a Solana wallet: expected the 64 numbers of a keypair file, " +
 	"or 64 bytes in base58")
 
@@ -108,7 +108,7 @@ func (s *Solana) Pay(t *svm.Transaction) Payload {
 	return Payload{Transaction: base64.StdEncoding.EncodeToString(t.AppendWire(nil))}
 }
 
-// Payload is what a wallet hands over.
+// Payload is the payload that a wallet hands over.
 type Payload struct {
 	Signature     string         `json:"signature,omitempty"`
 	Authorization *Authorization `json:"authorization,omitempty"`

@@ -14,7 +14,7 @@ func appendCount(dst []byte, n int) []byte {
 	return append(dst, byte(n))
 }
 
-// AppendMessage appends what is signed, of version 0, from the fields.
+// AppendMessage appends the signed message, of version 0, from the fields.
 func (t *Transaction) AppendMessage(dst []byte) []byte {
 	dst = append(dst, versioned, byte(t.Signers), byte(t.ReadonlySigners), byte(t.ReadonlyOthers))
 	dst = appendCount(dst, len(t.Keys))

@@ -27,7 +27,7 @@ const (
 	setPrice     = 3
 	transfer     = 12
 	decimals     = 6
-	// maxPrice of a unit in a millionth of a lamport: who pays the fee takes no more.
+	// maxPrice of a unit in a millionth of a lamport: the limit of those who pay the fee.
 	maxPrice = 5_000_000
 )
 
@@ -60,13 +60,13 @@ func Accounts(owner, mint wallet.Address) []wallet.Address {
 		Associated(owner, wallet.SolanaAddress(token2022), mint)}
 }
 
-// Payment is what a transaction pays.
+// Payment is the payment of a transaction.
 type Payment struct {
 	FeePayer, Payer, Mint, Source, Destination, TokenProgram wallet.Address
 	Units                                                    uint64
 }
 
-// What is wrong with a payment; each is told to the payer in a way of its own.
+// The faults of a payment; each has its own message for the payer.
 var (
 	ErrRules     = errors.New("is not the transaction of a payment")
 	ErrToken     = errors.New("pays with another token")
@@ -75,7 +75,7 @@ var (
 	ErrSignature = errors.New("is not signed by the payer")
 )
 
-// rule is an error of a kind that says what the rule is.
+// rule is an error of a kind that states the rule.
 type rule struct {
 	kind error
 	text string
@@ -84,8 +84,8 @@ type rule struct {
 func (r *rule) Error() string { return r.text }
 func (r *rule) Unwrap() error { return r.kind }
 
-// Payment is what the transaction pays to an owner of a token, by the rules of the
-// scheme exact. Whether somebody pays its fees is not known here.
+// Payment is the transaction's payment to an owner of a token, by the rules of the
+// scheme exact. Whether its fee payer agrees is not known here.
 func (t *Transaction) Payment(mint, payTo wallet.Address) (*Payment, error) {
 	if n := len(t.Instructions); n < fewest || n > most {
 		return nil, &rule{ErrRules, "expected 3 to 7 instructions: compute limit, compute price, transfer, then memo"}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// MaxTransaction is what fits into a packet of the network.
+	// MaxTransaction is the size of a packet of the network.
 	MaxTransaction = 1232
 	signatureSize  = 64
 	keySize        = 32
@@ -19,10 +19,11 @@ const (
 	versioned = 0x80
 )
 
-// Transaction is one as it stands on the wire. It keeps no reference to what was parsed.
+// Transaction is a transaction in the wire format. It keeps no reference to the parsed
+// bytes.
 type Transaction struct {
 	Signatures [][signatureSize]byte
-	Message    []byte // what is signed
+	Message    []byte // the signed bytes
 	// Of the header: how many of Keys sign, and of these and the others may not be
 	// written.
 	Signers, ReadonlySigners, ReadonlyOthers int
@@ -38,8 +39,8 @@ type Instruction struct {
 	Data     []byte
 }
 
-// Outline is what is signed of any transaction of the chain, its own keys and how many of
-// them sign: also of one that Parse refuses.
+// Outline is the signed message of any transaction of the chain, its own keys and how many
+// of them sign: also of one that Parse refuses.
 func Outline(wire []byte) (message []byte, keys [][keySize]byte, signers int, err error) {
 	r := &reader{rest: wire}
 	r.take(r.count() * signatureSize)
@@ -170,7 +171,7 @@ func (r *reader) instruction() (i Instruction) {
 	return i
 }
 
-// sound is what every node demands of a transaction before it looks into it.
+// sound makes the checks that every node makes before it runs a transaction.
 func (t *Transaction) sound() error {
 	n := len(t.Keys)
 	switch {

@@ -15,14 +15,14 @@ import (
 	"farebox/billing/report"
 )
 
-// Options say what to write where.
+// Options say which rows to write, and into which store.
 type Options struct {
 	Store    string // directory of an embedded ledger, or postgres://…
 	Fill     billing.FillOptions
 	Progress func(done float64, line string)
 }
 
-// Result is what was written and how long each report took.
+// Result is the number of rows written and the time of each report.
 type Result struct {
 	Filled  billing.Filled
 	Reports []Report
@@ -82,8 +82,8 @@ func Run(ctx context.Context, o Options) (res *Result, err error) {
 	return res, nil
 }
 
-// refuseSharedLedger refuses a ledger that anybody else works with: what is written here
-// counts as revenue.
+// refuseSharedLedger refuses a ledger with other users: rows written here count
+// as revenue.
 func refuseSharedLedger(l *billing.Ledger, store string) error {
 	accounts, err := billing.All(l, billing.ListAccounts{})
 	if err != nil {

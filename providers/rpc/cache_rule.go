@@ -7,11 +7,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// keepRule says when an answer to a method cannot change any more.
-type keepRule struct {
+// cacheRule is the condition under which an answer to a method cannot change any more.
+type cacheRule struct {
 	class keepClass
-	at    int    // keepNumber: which param has the block's number
-	block string // member of the result with the number of its block; empty: none
+	at    int    // keepNumber: the index of the param with the block's number
+	block string // member of the result with the number of its block; may be empty
 }
 
 type keepClass uint8
@@ -24,11 +24,10 @@ const (
 	keepRange            // of a range of final blocks, which the first param names
 )
 
-// keepRules are the methods whose answers may be kept. What is missing is never
-// kept: what a pool or a head has to do with, what nodes compute differently
-// (eth_call, estimates, traces), what is filled in later (Starknet's and
-// Solana's transactions).
-var keepRules = map[string]map[string]keepRule{
+// cacheRules are the methods whose answers may be cached. All others are not: those about
+// the pool or the head, those that nodes compute differently (eth_call, estimates, traces),
+// and those that are completed later (Starknet's and Solana's transactions).
+var cacheRules = map[string]map[string]cacheRule{
 	"evm": {
 		"eth_chainId": {class: keepConst}, "net_version": {class: keepConst}, "web3_sha3": {class: keepConst},
 
@@ -53,9 +52,9 @@ var keepRules = map[string]map[string]keepRule{
 	"starknet": {"starknet_chainId": {class: keepConst}},
 }
 
-// blockAsked is the newest block that a call asks for; 0 where the result says
-// it. ok: the answer may be kept if that is final.
-func (r *keepRule) blockAsked(params []byte) (block int64, ok bool) {
+// blockAsked is the newest block that a call asks for; 0 if the result names it. ok: the
+// answer may be cached if that block is final.
+func (r *cacheRule) blockAsked(params []byte) (block int64, ok bool) {
 	switch r.class {
 	case keepConst, keepBlock:
 		return 0, true
@@ -83,9 +82,8 @@ func element(params []byte, i int) (raw []byte) {
 	return raw
 }
 
-// lastOfRange is the last block of a filter for logs. It takes only filters
-// that every node reads alike: known members, each once and without escapes,
-// both ends as numbers.
+// lastOfRange is the last block of a filter for logs. It accepts only filters that all
+// nodes read alike: known members, each once and without escapes, both ends as numbers.
 func lastOfRange(filter []byte) (last int64, ok bool) {
 	if len(filter) == 0 || filter[0] != '{' || bytes.IndexByte(filter, '\\') >= 0 {
 		return 0, false
@@ -112,9 +110,9 @@ func lastOfRange(filter []byte) (last int64, ok bool) {
 	return last, good && first >= 0 && last >= first
 }
 
-// blockOf is the block that must be final for a result to be kept. asked is
-// what blockAsked said.
-func (r *keepRule) blockOf(asked int64, result []byte) (block int64, ok bool) {
+// blockOf is the block that must be final for a result to be cached. asked is
+// the result of blockAsked.
+func (r *cacheRule) blockOf(asked int64, result []byte) (block int64, ok bool) {
 	if empty(result) {
 		return 0, false
 	}

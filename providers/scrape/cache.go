@@ -7,8 +7,8 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// pageCache keeps pages by their final URLs. Another URL that led there is kept as a
-// word of where.
+// pageCache keeps pages by their final URLs. Another URL of a page is stored with the
+// final one.
 type pageCache struct {
 	ttl time.Duration
 	m   *ristretto.Cache[string, *cacheEntry]
@@ -17,28 +17,28 @@ type pageCache struct {
 	closed bool
 }
 
-// cacheEntry is a page, or where to find it. It does not change.
+// cacheEntry is a page, or its final URL. It does not change.
 type cacheEntry struct {
 	page Page
 	at   string
 }
 
 const (
-	// volumeOverhead is what a page takes beside its bytes.
-	volumeOverhead = 300
-	// volumeTypical is for how large pages the counters are made.
-	volumeTypical = 4 << 10
+	// pageOverhead is the memory that a page takes beside its bytes.
+	pageOverhead = 300
+	// typicalPage is the typical size of a page, for the number of counters.
+	typicalPage = 4 << 10
 )
 
-// newShelf keeps at most size bytes; 0 keeps nothing.
-func newShelf(size int64, ttl time.Duration) (*pageCache, error) {
+// newPageCache keeps at most size bytes; 0 keeps nothing.
+func newPageCache(size int64, ttl time.Duration) (*pageCache, error) {
 	s := &pageCache{ttl: ttl, closed: size <= 0 || ttl <= 0}
 	if s.closed {
 		return s, nil
 	}
 	var err error
 	s.m, err = ristretto.NewCache(&ristretto.Config[string, *cacheEntry]{
-		NumCounters: min(max(10*size/volumeTypical, 1000), 10_000_000), MaxCost: size, BufferItems: 64,
+		NumCounters: min(max(10*size/typicalPage, 1000), 10_000_000), MaxCost: size, BufferItems: 64,
 		IgnoreInternalCost: true,
 	})
 	return s, err
@@ -68,9 +68,9 @@ func (pc *pageCache) store(asked string, p Page) {
 	if pc.closed {
 		return
 	}
-	pc.m.SetWithTTL(p.URL, &cacheEntry{page: p}, int64(len(p.Markdown)+2*len(p.URL)+volumeOverhead), pc.ttl)
+	pc.m.SetWithTTL(p.URL, &cacheEntry{page: p}, int64(len(p.Markdown)+2*len(p.URL)+pageOverhead), pc.ttl)
 	if asked != p.URL {
-		pc.m.SetWithTTL(asked, &cacheEntry{at: p.URL}, int64(len(asked)+len(p.URL)+volumeOverhead), pc.ttl)
+		pc.m.SetWithTTL(asked, &cacheEntry{at: p.URL}, int64(len(asked)+len(p.URL)+pageOverhead), pc.ttl)
 	}
 }
 

@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// maxText is the largest image as base64, with what stands around it: an
+	// maxText is the largest image as base64, with the JSON around it: an
 	// answer may have that for each image of the run.
 	maxText = maxImage/3*4 + 64<<10
 	// maxImage is the first size of an image in bytes that is too large.
 	maxImage = 32 << 20
-	// guessedAnswer is what an answer of unknown length is counted as until it
-	// is there.
+	// guessedAnswer is the assumed size of an answer of unknown length until it is there.
 	guessedAnswer = 4 << 20
 	// leastHeld is the smallest answer that counts.
 	leastHeld = 16 << 10
-	// maxErrorBody bounds what is read of an upstream's error answer.
+	// maxErrorBody bounds the bytes read of an upstream's error answer.
 	maxErrorBody = 64 << 10
 	// maxSteps bounds a run; the job's limit ends it long before.
 	maxSteps = 10_000
-	// maxRounding is how much larger than asked for an upscaled side may be.
+	// maxRounding is the most by which an upscaled side may exceed the requested one.
 	maxRounding = 16
 	// repeats is how often a step that starts no work is sent again, each time
 	// after repeatPause more.
@@ -36,16 +35,16 @@ const (
 	repeatPause = 250 * time.Millisecond
 )
 
-// attemptRun is one sequence of runs that makes images one goroutine's way: it fails
-// over from target to target until it has one run's images.
+// attemptRun is a sequence of runs in one goroutine: it fails over from target to target
+// until it has the images of one run.
 type attemptRun struct {
 	*work
 	picker picker
 	target *Target // the first to ask
 	reach  Reach
-	made   *Target // what made the images
+	made   *Target // the target that made the images
 	asked  *Target // the last one asked
-	want   int     // images that are wanted of it
+	want   int     // images that it shall make
 	n      int     // images of the run under way
 
 	Outcome  // flags and usage of all its runs
@@ -135,7 +134,7 @@ func (a *attemptRun) Try(t *Target) attempt.Verdict {
 	return attempt.Judge(200, 0)
 }
 
-// judge is what follows from a run that failed.
+// judge is the verdict on a run that failed.
 func (a *attemptRun) judge(f *Failed) attempt.Verdict {
 	switch {
 	case f.Cause == proxy.TotalTimeout && !time.Now().Before(a.ends):
@@ -146,7 +145,7 @@ func (a *attemptRun) judge(f *Failed) attempt.Verdict {
 	return f.Failure.Verdict
 }
 
-// noteFailure keeps for the log how the target failed.
+// noteFailure records the target's failure for the log.
 func (a *attemptRun) noteFailure(f *Failed) {
 	t := attempt.Tried{Upstream: f.Target.Upstream, Status: a.reply.Status, Cause: f.Cause, At: time.Now()}
 	switch {
@@ -160,7 +159,7 @@ func (a *attemptRun) noteFailure(f *Failed) {
 	a.tried = append(a.tried, t)
 }
 
-// converse drives one run to its end.
+// converse sends the steps of one run to its end.
 func (a *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 	run := t.Dialect.Begin(a.job, t, n)
 	var last *Reply
@@ -187,7 +186,7 @@ func (a *attemptRun) converse(t *Target, n int) (*Outcome, *Failed) {
 	return nil, failed
 }
 
-// step waits, then asks, again where that is safe.
+// step waits, then sends the request, again where that is safe.
 func (a *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	wait := s.Wait
 	for try := 0; ; try++ {
@@ -217,7 +216,7 @@ func (a *attemptRun) step(t *Target, s *Step) (*Reply, *Failed) {
 	}
 }
 
-// fetch gets a URL that the upstream named.
+// fetch downloads a URL from the upstream's answer.
 func (a *attemptRun) fetch(s *Step, limit time.Duration) *Failed {
 	if a.e.o.Fetch == nil {
 		return &Failed{Failure: *failure(textFetch), Err: errors.New("there is no fetcher")}
@@ -285,7 +284,7 @@ func (a *attemptRun) request(t *Target, s *Step) *Failed {
 	a.settle(room, cap(body))
 	switch {
 	case err == proxy.ErrTooLarge && res.Status >= 300:
-		body = nil // of an error that long only the status is reported
+		body = nil // of a longer error only the status is reported
 	case err == proxy.ErrTooLarge:
 		return &Failed{Failure: *failure(textLarge)}
 	case err != nil:
@@ -298,8 +297,8 @@ func (a *attemptRun) request(t *Target, s *Step) *Failed {
 	return nil
 }
 
-// cancel tells the upstream to stop, when it may still be at work. Nobody waits
-// for it but the job's hold, so it gets little time.
+// cancel asks the upstream to stop, when it may still be at work. The job's hold waits for
+// it, so it gets little time.
 func (a *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	if f.Cause == proxy.Shutdown {
 		return // nothing can be sent any more
@@ -321,7 +320,7 @@ func (a *attemptRun) cancel(t *Target, run Run, f *Failed) {
 	}
 }
 
-// accept checks what a run made and brings it into the job's format.
+// accept checks the images of a run and converts them to the job's format.
 func (a *attemptRun) accept(out *Outcome) *Failed {
 	before := len(a.images)
 	a.Blurred = a.Blurred || out.Blurred
@@ -345,7 +344,7 @@ func (a *attemptRun) accept(out *Outcome) *Failed {
 	return nil
 }
 
-// finish makes an image what the job asks for: black where it was withheld, in
+// finish puts an image into the form that the job asks for: black where it was withheld, in
 // the job's format, with its metadata.
 func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 	format := a.job.Format
@@ -399,7 +398,7 @@ func (a *attemptRun) finish(m *Image) (refusal *dialect.Failure) {
 }
 
 // wanted is the size of the image: its own, but no more than an upscale's factor
-// makes of its input. Some upscalers know one factor only.
+// makes from its input. Some upscalers know one factor only.
 func (a *attemptRun) wanted(h picture.Header) (width, height int) {
 	j := a.job
 	if j.Kind != Upscale || !j.Scale.Set || len(j.Inputs) == 0 {
@@ -407,7 +406,7 @@ func (a *attemptRun) wanted(h picture.Header) (width, height int) {
 	}
 	width = int(math.Round(float64(j.Inputs[0].Width) * j.Scale.V))
 	height = int(math.Round(float64(j.Inputs[0].Height) * j.Scale.V))
-	// Rounding to a multiple of a few pixels is the upscaler's right.
+	// Upscalers may round to a multiple of a few pixels.
 	if width < 1 || height < 1 || h.Width <= width+maxRounding || h.Height <= height+maxRounding {
 		return h.Width, h.Height
 	}
@@ -431,7 +430,7 @@ func (a *attemptRun) remake(m *Image, f func(context.Context) ([]byte, error)) *
 	return nil
 }
 
-// note is what embed_exif_metadata writes: the words and numbers that the
+// note is the text for embed_exif_metadata: the words and numbers that the
 // picture was made of, nothing of the upstream.
 func (a *attemptRun) note(m *Image) picture.Note {
 	j := a.job
@@ -470,8 +469,8 @@ func (a *attemptRun) reserve(size int64) (int64, *Failed) {
 
 func (a *attemptRun) unreserve(room int64) { a.e.held.Give(a.job.Owner, room) }
 
-// settle counts what the answer really took, until the Result is released.
-// Words about a job's state are not worth it.
+// settle counts the actual size of the answer, until the Result is released.
+// Small answers about a job's state are not counted.
 func (a *attemptRun) settle(room int64, size int) {
 	if size < leastHeld {
 		size = 0

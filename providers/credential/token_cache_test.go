@@ -27,7 +27,7 @@ type endpointOf struct {
 	wait  time.Duration
 }
 
-func (e *endpointOf) get(ctx context.Context) (fresh, error) {
+func (e *endpointOf) get(ctx context.Context) (fetchedToken, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.calls++
@@ -35,20 +35,20 @@ func (e *endpointOf) get(ctx context.Context) (fresh, error) {
 		select {
 		case <-time.After(e.wait):
 		case <-ctx.Done():
-			return fresh{}, ctx.Err()
+			return fetchedToken{}, ctx.Err()
 		}
 	}
 	if e.fail != nil {
-		return fresh{}, e.fail
+		return fetchedToken{}, e.fail
 	}
 	value := e.value
 	if value == "" {
 		value = fmt.Sprint("token-", e.calls)
 	}
-	return fresh{value: value, expires: time.Now().Add(e.life)}, nil
+	return fetchedToken{value: value, expires: time.Now().Add(e.life)}, nil
 }
 
-func (e *endpointOf) next(t fresh, now time.Time) time.Duration { return ahead(t, now) }
+func (e *endpointOf) next(t fetchedToken, now time.Time) time.Duration { return ahead(t, now) }
 
 func (e *endpointOf) set(f func()) {
 	e.mu.Lock()
@@ -98,7 +98,7 @@ func shows(k *tokenCache) (string, *proxy.Unproven) {
 func TestTokensAreRenewedAheadOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &endpointOf{life: time.Hour}
-		k := newKept(bearerSpec(), from, zerolog.Nop())
+		k := newTokenCache(bearerSpec(), from, zerolog.Nop())
 		defer k.Close()
 		if got, _ := shows(k); got != "token-1" {
 			t.Fatalf("first: %s", got)
@@ -127,7 +127,7 @@ func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log journalOf
 		from := &endpointOf{life: time.Hour}
-		k := newKept(bearerSpec(), from, zerolog.New(&log))
+		k := newTokenCache(bearerSpec(), from, zerolog.New(&log))
 		defer k.Close()
 		synctest.Wait()
 		from.set(func() { from.fail = errors.New("the token endpoint refuses (500)") })
@@ -161,7 +161,7 @@ func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 
 func TestTheFirstRequestWaitsForTheFirstToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKept(bearerSpec(), &endpointOf{life: time.Hour, wait: 3 * time.Second}, zerolog.Nop())
+		k := newTokenCache(bearerSpec(), &endpointOf{life: time.Hour, wait: 3 * time.Second}, zerolog.Nop())
 		defer k.Close()
 		began := time.Now()
 		if got, _ := shows(k); got != "token-1" || time.Since(began) != 3*time.Second {
@@ -169,7 +169,7 @@ func TestTheFirstRequestWaitsForTheFirstToken(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		k := newKept(bearerSpec(), &endpointOf{life: time.Hour, wait: time.Minute}, zerolog.Nop())
+		k := newTokenCache(bearerSpec(), &endpointOf{life: time.Hour, wait: time.Minute}, zerolog.Nop())
 		defer k.Close()
 		began := time.Now()
 		if got, _ := shows(k); !strings.HasPrefix(got, "error") || time.Since(began) != firstWait {
@@ -182,7 +182,7 @@ func TestTheFirstRequestWaitsForTheFirstToken(t *testing.T) {
 func TestARefusedTokenIsRenewedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &endpointOf{life: time.Hour}
-		k := newKept(bearerSpec(), from, zerolog.Nop())
+		k := newTokenCache(bearerSpec(), from, zerolog.Nop())
 		defer k.Close()
 		_, q := shows(k)
 		from.set(func() { from.wait = time.Second })
@@ -213,7 +213,7 @@ func TestARefusedTokenIsRenewedOnceForAll(t *testing.T) {
 func TestATokenThatStaysRefusedIsNotAskedForAllDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &endpointOf{life: time.Hour, value: "same"}
-		k := newKept(bearerSpec(), from, zerolog.Nop())
+		k := newTokenCache(bearerSpec(), from, zerolog.Nop())
 		defer k.Close()
 		_, q := shows(k)
 		for range 100 {
@@ -235,7 +235,7 @@ func TestATokenThatStaysRefusedIsNotAskedForAllDay(t *testing.T) {
 func TestTokensThatNoHeaderCanCarryAreRefused(t *testing.T) {
 	for _, value := range []string{"a b", "a\r\nX: y", "a\x00", strings.Repeat("x", maxToken+1), "é"} {
 		synctest.Test(t, func(t *testing.T) {
-			k := newKept(bearerSpec(), &endpointOf{life: time.Hour, value: value}, zerolog.Nop())
+			k := newTokenCache(bearerSpec(), &endpointOf{life: time.Hour, value: value}, zerolog.Nop())
 			defer k.Close()
 			if got, _ := shows(k); !strings.HasPrefix(got, "error: there is no token yet") {
 				t.Errorf("%.20q: %s", value, got)

@@ -17,7 +17,7 @@ import (
 const (
 	// firstWait is how long a request waits for the first token of all.
 	firstWait = 5 * time.Second
-	// renewLimit bounds one renewal, its question to a token endpoint and all.
+	// renewLimit bounds one renewal with its request to a token endpoint.
 	renewLimit = 10 * time.Second
 	// refusedPause is the least time between renewals that refusals caused: an
 	// upstream that refuses everything must not make us ask for tokens all day.
@@ -25,34 +25,34 @@ const (
 	// firstRetry and mostRetry are the waits after failed renewals.
 	firstRetry = 500 * time.Millisecond
 	mostRetry  = 30 * time.Second
-	// maxToken is more than any token has; a head has no room for more.
+	// maxToken is beyond every token; a head has no room for more.
 	maxToken = 8 << 10
 )
 
-// fresh is a token as its source gives it.
-type fresh struct {
+// fetchedToken is a token as its source gives it.
+type fetchedToken struct {
 	value   string
-	expires time.Time // zero: nobody knows
+	expires time.Time // zero: unknown
 }
 
-// source is where tokens come from. One goroutine at a time uses it.
+// source fetches tokens. One goroutine at a time uses it.
 type source interface {
 	// get gives the token that holds now. An error names no secret.
-	get(ctx context.Context) (fresh, error)
-	// next is how long to wait until get is asked again, after it gave t.
-	next(t fresh, now time.Time) time.Duration
+	get(ctx context.Context) (fetchedToken, error)
+	// next is the wait before get is called again, after it gave t.
+	next(t fetchedToken, now time.Time) time.Duration
 }
 
-// token is what is shown.
+// token is the current token.
 type token struct {
-	fresh
+	fetchedToken
 	got    time.Time
 	fields []byte // the header line
 	mark   uint64
 }
 
-// tokenCache shows tokens of a source, which it asks ahead of time. Everything but
-// The holder of flying owns shown.
+// tokenCache holds the token of a source, which it asks ahead of time. The holder of
+// flying owns everything but shown.
 type tokenCache struct {
 	spec   Spec
 	source source
@@ -70,7 +70,7 @@ type tokenCache struct {
 	work background.Work
 }
 
-func newKept(s Spec, from source, log zerolog.Logger) *tokenCache {
+func newTokenCache(s Spec, from source, log zerolog.Logger) *tokenCache {
 	k := &tokenCache{spec: s, source: from, log: log, first: make(chan struct{}),
 		flying: make(chan struct{}, 1)}
 	k.work.Go(k.keep)
@@ -123,7 +123,7 @@ func (k *tokenCache) renew(ctx context.Context) time.Duration {
 		if old != nil && old.value == t.value {
 			mark = old.mark // the same one, which lives longer
 		}
-		k.shown.Store(&token{fresh: t, got: now, mark: mark,
+		k.shown.Store(&token{fetchedToken: t, got: now, mark: mark,
 			fields: []byte(k.spec.Header + ": " + k.spec.Prefix + t.value + "\r\n")})
 	}
 	return k.source.next(t, now)
@@ -158,7 +158,7 @@ func (k *tokenCache) AppendFields(dst []byte, q *proxy.Unproven) ([]byte, error)
 	return append(dst, t.fields...), nil
 }
 
-// nothing is why there is no token to show.
+// nothing is the error if there is no token.
 func (k *tokenCache) nothing(t *token) error {
 	what := "there is no token yet"
 	if t != nil {
@@ -174,7 +174,7 @@ func (k *tokenCache) nothing(t *token) error {
 // for one renewal.
 func (k *tokenCache) Refused(q *proxy.Unproven, status int, _ []byte) bool {
 	if status != 401 {
-		return false // who asks is known, and may not
+		return false // the caller is known, and lacks a right
 	}
 	newer := func() bool {
 		t := k.shown.Load()
@@ -206,13 +206,13 @@ func (k *tokenCache) Age() (got, expires time.Time) {
 // Close is Credential.
 func (k *tokenCache) Close() { k.work.Close() }
 
-// over says that a token is not worth showing any more.
-func (f *fresh) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
+// over says that a token is not worth sending any more.
+func (f *fetchedToken) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
 
 // ahead is how long a token that was got now is shown before the next one is
 // asked for: three quarters of its life, give or take a little, so that many
 // nodes do not ask at once and a token endpoint may fail for a while.
-func ahead(t fresh, now time.Time) time.Duration {
+func ahead(t fetchedToken, now time.Time) time.Duration {
 	life := t.expires.Sub(now)
 	return max(life*7/10+rand.N(max(life/10, 1)), 20*time.Millisecond)
 }
