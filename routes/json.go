@@ -61,7 +61,7 @@ func (c *Call) ReadBody() (*Validator, *Error) {
 	return v, nil
 }
 
-// WantJSON refuses what is not JSON as it is.
+// WantJSON refuses a body of another content type than JSON.
 func (c *Call) WantJSON() *Error {
 	h := &c.Ctx.Request.Header
 	contentType := h.ContentType()

@@ -28,8 +28,8 @@ const MediaPath = "/media/"
 // Links are what sign links to what jobs made.
 func (g *Gateway) Links() *media.Links { return media.NewLinks(g.ledger.DeriveSecret("media links")) }
 
-// MediaLink is where everybody who has it fetches what a job made, until it expires. It
-// is empty where it is not known how clients reach this service (public_url).
+// MediaLink is a link to the media of a job, open to everyone who has it, until it expires. It is
+// empty where it is not known how clients reach this service (public_url).
 func (c *Call) MediaLink(id string, kind media.LinkKind, expires time.Time) string {
 	base := c.snap.cfg.PublicAddress()
 	if base == "" {

@@ -31,7 +31,7 @@ var (
 	errPartEnd    = errors.New("the body ends before its last boundary")
 )
 
-// BoundaryOf is what is between the parts; empty when contentType is not
+// BoundaryOf is the boundary between the parts; empty when contentType is not
 // multipart/form-data.
 func BoundaryOf(contentType []byte) (boundary string, err error) {
 	media, params, err := mime.ParseMediaType(string(contentType))

@@ -188,7 +188,7 @@ func (g *Gateway) NoteReload(msg string, err error) {
 	g.log.Info().Msg(msg)
 }
 
-// Each series is announced with its type, as scrapers expect; withHelp adds what it counts.
+// Each series is announced with its type, as scrapers expect; withHelp adds the help text.
 func init() { metrics.ExposeMetadata(true) }
 
 // ServeMetrics answers /metrics in the Prometheus text format.

@@ -7,5 +7,5 @@
 // taken on who a client is: by a [Preface], the PROXY header of a connection, or
 // by X-Forwarded-For. [BoundBuffers] limits what the kernel keeps for a client.
 //
-// What may not enter: requests. Their connections are package proxy's.
+// Does not belong here: requests. Their connections are package proxy's.
 package listen

@@ -81,7 +81,7 @@ func (t *transcription) wants(kind string) bool {
 	return len(t.form.kinds) == 0
 }
 
-// appendUsage is what OpenAI says of what is charged by the second.
+// appendUsage appends the usage in OpenAI's form for charges by the second.
 func (t *transcription) appendUsage(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"usage":{"type":"duration","seconds":`...), t.seconds, 10)
 	return append(b, '}')

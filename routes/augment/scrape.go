@@ -18,7 +18,7 @@ const scrapeURL = 0
 // maxLink is the longest address that is taken.
 const maxLink = 8 << 10
 
-// scrapeBook is what a body must be (addendum 12.1).
+// scrapeBook describes a body (addendum 12.1).
 var scrapeBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}), map[string]*routes.Rule{
 	"url": {Kinds: routes.String, Required: true, NonEmpty: true, Length: maxLink, Format: "http or https URL"},
 })

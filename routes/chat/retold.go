@@ -88,7 +88,7 @@ func (c *inference) speaks(t *dialect.Target) dialect.Dialect {
 	return t.Upstream.Dialect
 }
 
-// untold is what a target that does not speak the client's form cannot get; nil:
+// untold is the part of the request that a target without the client's form cannot get; nil:
 // nothing.
 func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	if p, ok := c.chat.Form.(dialect.Partial); ok && c.nativeOf(t) == nil {
@@ -102,7 +102,7 @@ func (c *inference) asksMessages() bool {
 	return c.chat.Form != nil && c.chat.Form.Kind() == dialect.Messages
 }
 
-// abridged is what the chat body leaves out of what the client asked in its own form.
+// abridged lists the members of the client's own form that the chat body leaves out.
 func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
 	if c.forgotten > 0 {
 		left.Add("messages.content.image_url")
@@ -197,8 +197,8 @@ func (c *inference) tellable() *routes.Error {
 	return routes.Unsupported(refusal.Path, refusal.Text)
 }
 
-// beyond is how many more bytes the client's own body has than the one that was made
-// of it, where it may go to an upstream: what was not read of it may become tokens.
+// beyond is how many more bytes the client's own body has than the one that was made of it, where
+// it may go to an upstream: its unread parts may become tokens.
 func (c *inference) beyond() int64 {
 	more := int64(len(c.chat.Told) - len(c.chat.Body))
 	if more <= 0 || !slices.ContainsFunc(c.call.Model.Targets,

@@ -44,7 +44,7 @@ func (ca *Capability) edit(c *routes.Call, members []int) *routes.Error {
 	p.job.SafeMode = f.flag(imageSafeMode, true)
 	p.job.Format = picture.ParseFormat(f.words(imageOutputFormat))
 	if p.job.Format == picture.Unknown {
-		// PNG for 1K and JPEG for what is larger (interface.md, Images).
+		// PNG for 1K and JPEG for larger pictures (interface.md, Images).
 		p.job.Format = picture.JPEG
 		if p.job.Resolution == "" || p.job.Resolution == "1K" {
 			p.job.Format = picture.PNG
@@ -69,7 +69,7 @@ func (p *pictures) wantSources(id int, members []int) {
 	}
 }
 
-// gateEdit applies what the record of an edit model says (addendum 7.4).
+// gateEdit applies the record of an edit model (addendum 7.4).
 func (p *pictures) gateEdit(prompt, resolution, quality string) *routes.Error {
 	if e := p.setPrompt(prompt); e != nil {
 		return e
@@ -130,7 +130,7 @@ func (p *pictures) fit() *routes.Error {
 // specification: two of them call POST /images/upscale.
 func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
-// upscaleBookOf is what a request to enlarge a picture must be under a config.
+// upscaleBookOf describes a request to enlarge a picture under a config.
 func upscaleBookOf(cfg *config.Config) *routes.Rulebook {
 	if openAIExtras(cfg) {
 		return upscaleExtraBook
@@ -180,8 +180,7 @@ func (f *imageForm) numberOr(id int, otherwise float64) float64 {
 	return otherwise
 }
 
-// fitScale keeps the result within the most pixels, and charges for no more
-// than what comes of it.
+// fitScale keeps the result within the most pixels, and charges for no more than the result has.
 func (p *pictures) fitScale() *routes.Error {
 	in := &p.job.Inputs[0]
 	scale := p.job.Scale.V

@@ -237,7 +237,7 @@ func (f *imageForm) noPicture(name string) {
 	f.v.Missing(name, "string", "is required: base64 text, a link, or a file of a multipart form.")
 }
 
-// unquoted is the text of a JSON string by what is between its quotes.
+// unquoted is the text of a JSON string without its quotes.
 func unquoted(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted)

@@ -16,7 +16,7 @@ import (
 // OpenAI's form of asking for pictures and of answering: POST
 // /images/generations, and /images/edits for their packages.
 
-// simpleBookOf and simpleEditBookOf are what a body in OpenAI's form must be.
+// simpleBookOf and simpleEditBookOf describe bodies in OpenAI's form.
 func simpleBookOf(cfg *config.Config) *routes.Rulebook {
 	if cfg.Compat.OpenAIImages {
 		return largerBook

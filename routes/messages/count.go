@@ -115,7 +115,7 @@ func (ca *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok b
 	return 0, false
 }
 
-// linked says that something in the prompt is a link, which whoever counts might follow.
+// linked says that something in the prompt is a link, which an upstream that counts might follow.
 func linked(c *dialect.Chat) bool {
 	fields := c.Doc.Fields
 	for i := range fields {

@@ -53,7 +53,7 @@ type CompareConfig struct {
 	Text string `json:"text,omitempty"` // empty: the config file as it is now
 }
 
-// Compared is what a config would change. One with mistakes is not compared.
+// Compared lists the changes that a config would make. One with mistakes is not compared.
 type Compared struct {
 	Good     bool      `json:"good"`
 	Mistakes []Problem `json:"mistakes"`
@@ -93,7 +93,7 @@ type NodeModel struct {
 	routes.ModelState
 }
 
-// NodeCheck is what an upstream answers a node.
+// NodeCheck is an upstream's answer to the check of a node.
 type NodeCheck struct {
 	Who
 	routes.CheckState

@@ -50,7 +50,7 @@ func membersOf(t reflect.Type) (list []member) {
 	return list
 }
 
-// query is what a call asks for: members by name, from its path, its query string and its body.
+// query holds the members of a call by name, from its path, its query string and its body.
 type query map[string]json.RawMessage
 
 // invalid is a mistake in a query that names the member.

@@ -46,7 +46,8 @@ func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []
 	return r
 }
 
-// shape is what the parts of a list are called: its items, the next page in the answer, and in the query.
+// shape has the names of a list's parts: its items, the next page in the answer, and in the
+// query.
 type shape struct{ items, next, cursor string }
 
 var shapes = []shape{{"data", "next_cursor", "cursor"}, {"lines", "next", "after"}}

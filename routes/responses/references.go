@@ -21,9 +21,9 @@ type resolved struct {
 	missing     *routes.Error // why a keyed request cannot be carried out; an answer of it may be kept
 }
 
-// resolve puts items of earlier answers in the places of references to them, and reads the
-// body again: what they bring along is checked, held, priced and sent like the client's
-// own words. Nothing is written.
+// resolve puts items of earlier answers in the places of references to them, and reads the body
+// again: the items are checked, held, priced and sent like the client's own words. Nothing is
+// written.
 func resolve(call *routes.Call, v *routes.Validator) (r resolved, e *routes.Error) {
 	if len(v.Issues) > 0 || !call.Items().On() {
 		return r, nil
