@@ -32,7 +32,7 @@ type decoder struct {
 	priced    *prices.List // of models such as openai/*; nil: not read yet
 }
 
-// written is what is in the file under a path.
+// written is the value of the file under a path.
 type written struct {
 	position
 	node   *node
@@ -44,7 +44,7 @@ func newDecoder(r *report, env func(string) (string, bool)) *decoder {
 		bad: map[string]bool{}}
 }
 
-// fail reports a path once; what is wrong about it later follows from that.
+// fail reports a path once; its later mistakes follow from that.
 func (d *decoder) fail(at position, path, format string, args ...any) {
 	if d.bad[path] {
 		return
@@ -121,7 +121,7 @@ func (d *decoder) pointer(path string, at position, n *node, v reflect.Value, ot
 func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
 	m, isModel := shapes[0].Addr().Interface().(*Model)
 	if isModel {
-		// The type, wherever it stands, says what the other keys are.
+		// The type, at any place in the mapping, decides the other keys.
 		for _, k := range n.pairs {
 			if k.name == "type" {
 				d.member(path, n, k, shapes)
@@ -256,7 +256,7 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 	for _, k := range n.pairs {
 		value := reflect.New(v.Type().Elem()).Elem()
 		if old := v.MapIndex(reflect.ValueOf(k.name)); old.IsValid() {
-			value.Set(old) // a built-in tier keeps what is not written
+			value.Set(old) // a built-in tier keeps the keys that are not written
 		} else {
 			filled(value)
 		}
@@ -403,8 +403,8 @@ func expected(v reflect.Value) string {
 	return "text"
 }
 
-// shown is a value for messages: as it is in the file. What came out of the
-// environment or a file, and secrets, are named only.
+// shown is a value for messages: as it is in the file. Values of the environment or a file, and
+// secrets, are named only.
 func (d *decoder) shown(path string) string {
 	w, ok := d.at[path]
 	switch {

@@ -48,7 +48,7 @@ type leaf struct {
 	exact  string // as it is compared
 	amount int64  // of a price
 	priced bool
-	entry  bool // of a list: what is below has the same path before it
+	entry  bool // of a list: the keys below have the same path before them
 }
 
 // Differences compares two checked configs.
@@ -176,7 +176,7 @@ func walkEntries(list map[string]leaf, path string, v reflect.Value, hidden bool
 	}
 }
 
-// entryName is what an entry of a list is called.
+// entryName is the name of an entry of a list.
 func entryName(entry reflect.Value, i int) string {
 	for entry.Kind() == reflect.Pointer {
 		entry = entry.Elem()

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Warnings: values that somebody might mean and that are more often a mistake. Each goes
-// away when the file says what is meant.
+// Warnings: values that somebody might mean and that are more often a mistake. Each goes away
+// when the file is explicit.
 
-// doubt warns at a value, or at the nearest group above it when the key is not written. It
-// is silent below what was reported already.
+// doubt warns at a value, or at the nearest group above it when the key is not written. It is
+// silent below a path that was reported already.
 func (v *validator) doubt(path, format string, args ...any) {
 	for up := path; up != ""; up = parent(up) {
 		if v.bad[up] || v.doubted[up] && up == path {
@@ -31,8 +31,8 @@ func (v *validator) doubt(path, format string, args ...any) {
 	v.warn(v.placeOf(path), path, format, args...)
 }
 
-// doubts warns of what the rules let pass. What compares entries with each other waits for a
-// file without mistakes.
+// doubts warns of values that the rules accept. Checks that compare entries with each other wait
+// for a file without mistakes.
 func (v *validator) doubts(mode fs.FileMode) {
 	v.noteUses()
 	for i := range v.c.Upstreams {
@@ -158,7 +158,7 @@ func (v *validator) doubtRates(path string, in, out Pico, read, write *Pico) {
 	}
 }
 
-// doubtPlaces warns of folders that lose what is in them.
+// doubtPlaces warns of folders that lose their files.
 func (v *validator) doubtPlaces() {
 	for path, dir := range map[string]string{"store": v.c.Store, "node.dir": v.c.Node.Dir, "media.dir": v.c.Media.Dir} {
 		if path == "store" && v.c.SharedStore() || path == "node.dir" && !v.c.SharedStore() || dir == "" {

@@ -81,7 +81,7 @@ func foreignVariable(text string) string {
 	return ""
 }
 
-// reference is the value of what is between ${ and }.
+// reference is the value of a reference without its ${ and }.
 func (e *expander) reference(ref string) (string, error) {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
 		return secretFile(path)

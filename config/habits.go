@@ -165,7 +165,7 @@ func ofOne(text string) (string, bool) {
 
 var entryNumber = regexp.MustCompile(`\[\d+\]`)
 
-// habitOf is what a key of another gateway means in the group of a path.
+// habitOf is the meaning of a key of another gateway in the group of a path.
 func habitOf(path string, k pair) (h habit, hint string) {
 	group := entryNumber.ReplaceAllString(path, "")
 	if group == "" {

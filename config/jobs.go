@@ -43,10 +43,10 @@ type JobSpec interface {
 type JobKind struct {
 	Name string // of its models' type and of their tier; stored with each job
 	Path string // that its endpoints begin with, here and at native upstreams
-	// Required are members that a native upstream requires, each with what an order
-	// without it sends.
+	// Required are members that a native upstream requires, each with the value for orders
+	// without it.
 	Required map[string]string
-	Media    string   // that the media types of its results begin with
+	Media    string   // prefix of the media types of its results
 	Outputs  []string // members of an app's output that may have the result, in the order of the search
 
 	dialects []string       // of upstreams that serve it

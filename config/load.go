@@ -104,8 +104,7 @@ func parseKeys(f file, env func(string) (string, bool), only []string) (*Config,
 	return c, nil
 }
 
-// readConfig reads a file, or what comes through a pipe, up to the limit that
-// Parse reports.
+// readConfig reads a file or a pipe, up to the limit that Parse reports.
 func readConfig(path string) (file, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -42,8 +42,8 @@ func (s *source) hide(n *node) {
 	s.hideUntil(at, n.after)
 }
 
-// hideNamed hides the value of a key that sounds like a secret, wherever it
-// stands: the group around it may be misplaced and never be read as what it is.
+// hideNamed hides the value of a key that sounds like a secret, at any place: the group around it
+// may be misplaced and never be read.
 func (s *source) hideNamed(key string, n *node) {
 	switch {
 	case n.kind == mappingNode && key == "headers":

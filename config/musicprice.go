@@ -165,7 +165,7 @@ func (p *MusicPrice) record() []Member {
 	return []Member{{"durations", tiers}}
 }
 
-// cost is what a job costs, in 1e-12 USD.
+// cost is the price of a job, in 1e-12 USD.
 func (m *Music) cost(seconds, characters int64) Each {
 	p := m.Price
 	switch {

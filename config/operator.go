@@ -36,7 +36,7 @@ const (
 	OperatorSocketFile = "operator.sock"
 )
 
-// OperatorRoles are the words for roles, in rising order of what they may do.
+// OperatorRoles are the words for roles, in rising order of their rights.
 var OperatorRoles = []string{"read-only", "support", "billing", "owner"}
 
 const leastProxySecret = 16

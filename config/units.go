@@ -39,7 +39,7 @@ type ChainID string
 // maxChainID is more than the id of any chain has.
 const maxChainID = 128
 
-// ParseChainID reads what an operator or a node calls a chain.
+// ParseChainID reads an operator's or a node's name of a chain.
 func ParseChainID(s string) (ChainID, bool) {
 	if s == "" || len(s) > maxChainID {
 		return "", false

@@ -243,7 +243,7 @@ func (vi *Video) dearer(than Spec) bool {
 	return !vi.Upscales() && vi.dearerFilm(other)
 }
 
-// dearerFilm is dearer for what is made of a prompt.
+// dearerFilm is dearer for films that are made of a prompt.
 func (vi *Video) dearerFilm(other *Video) bool {
 	for _, resolution := range orNone(other.Constraints.Resolutions) {
 		mine := resolution
@@ -270,7 +270,7 @@ func (vi *Video) of(resolution, duration string, audio bool) Each {
 	return each * Each(vi.Constraints.Seconds(duration))
 }
 
-// Seconds is what a video of a duration is paid as.
+// Seconds are the billed seconds of a video of a duration.
 func (c *VideoConstraints) Seconds(duration string) int64 {
 	if n := VideoSeconds(duration); n > 0 && len(c.Durations) > 0 {
 		return n

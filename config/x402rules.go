@@ -262,7 +262,7 @@ func (v *validator) facilitator(path string, x *X402, f *X402Facilitator) {
 	}
 }
 
-// facilitatorURL never shows what is written: it may hold a key.
+// facilitatorURL never shows the written address: it may hold a key.
 func (v *validator) facilitatorURL(path, text string) {
 	u, err := url.Parse(text)
 	switch {

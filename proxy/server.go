@@ -14,7 +14,7 @@ const (
 	// 1 KiB, payment headers need more than 4 KiB. Pages that no head has reached
 	// cost no memory.
 	defaultReadBuffer = 8 << 10
-	// writeBuffer is what a response head and a first event go into.
+	// writeBuffer is the buffer for a response head and a first event.
 	writeBuffer = 2304 // smallBuffer and framing, in a size class of the allocator
 	// keptBody is the largest buffer of the server's own that a connection keeps
 	// for the next request and its answer.
@@ -24,8 +24,8 @@ const (
 // ServerOptions are the limits towards clients.
 type ServerOptions struct {
 	Name string // Server header; empty: none
-	// MaxBody is what one request may have; 413 above. 0: the handler reads
-	// bodies itself, by Uploads.Read.
+	// MaxBody is the largest body of one request; 413 above. 0: the handler reads bodies itself,
+	// by Uploads.Read.
 	MaxBody        int
 	Uploads        *Uploads // request bodies of all clients together; nil: without a limit
 	MaxConnections int

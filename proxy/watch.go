@@ -16,7 +16,7 @@ const (
 	guardShards = 16
 )
 
-// past is a deadline that has gone by: setting it wakes whoever is blocked.
+// past is a deadline that has gone by: setting it wakes a blocked read or write.
 var past = time.Unix(1, 0)
 
 // watcher is the one goroutine that notices clients that left and phases that

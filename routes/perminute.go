@@ -66,12 +66,12 @@ func (p *PerMinute[K]) makeRoom(ns int64) {
 // PerAddress counts the requests of each client address (proxy.Address). Requests over a Unix
 // socket without a trusted header have no address, and are not counted: all clients of the proxy
 // there would share one.
-type PerAddress struct{ of PerMinute[netip.Addr] }
+type PerAddress struct{ counts PerMinute[netip.Addr] }
 
 // Take is PerMinute.Take.
 func (p *PerAddress) Take(from netip.Addr, limit int64, now time.Time) (wait time.Duration) {
 	if !from.IsValid() {
 		return 0
 	}
-	return p.of.Take(from, limit, now)
+	return p.counts.Take(from, limit, now)
 }

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Front is what is between clients and us: the proxies whose word is taken
-// on who a client is. Everybody else's is not.
+// Front describes the trusted proxies between clients and us: only theirs are believed about the
+// addresses of clients.
 type Front struct {
 	Trusted []netip.Prefix
 	// Unix trusts who connects through a Unix socket.

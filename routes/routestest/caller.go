@@ -75,7 +75,7 @@ func CallerWith(t testing.TB, config string, answer []byte, path, head, body str
 	return call
 }
 
-// nodeID stands in answers for the id of a blockchain call, which differs in each request.
+// nodeID replaces the id of a blockchain call in answers, which differs in each request.
 const nodeID = "0000000000000000"
 
 // fillIDs puts the ids of a request into its answer.
