@@ -88,8 +88,8 @@ type folderScan struct {
 	close func() error
 }
 
-// open opens the folder. What lies outside of it cannot be reached through it, whatever
-// links are in it; those that stay within, as Kubernetes makes them, are followed.
+// open opens the folder. Files outside of it cannot be reached through it, whatever links are in
+// it; those that stay within, as Kubernetes makes them, are followed.
 func (c *Characters) open() (folderScan, error) {
 	if c.files != nil {
 		return folderScan{list: namesIn(c.files.Open), open: c.files.Open, close: func() error { return nil }}, nil
@@ -98,7 +98,7 @@ func (c *Characters) open() (folderScan, error) {
 	if err != nil {
 		return folderScan{}, err
 	}
-	// Without O_NONBLOCK a pipe in the folder would keep who opens it for ever.
+	// Without O_NONBLOCK a pipe in the folder would block for ever.
 	open := func(name string) (fs.File, error) { return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	return folderScan{list: namesIn(open), open: open, close: root.Close}, nil
 }
@@ -131,8 +131,8 @@ func namesIn(open func(string) (fs.File, error)) func(most int) ([]string, error
 	}
 }
 
-// isCharacterFile says what of a folder is read; the rest, hidden files among it, is
-// not looked at.
+// isCharacterFile says which files of a folder are read; the rest, hidden files among it, is not
+// looked at.
 func isCharacterFile(name string) (character, picture bool) {
 	end := path.Ext(name)
 	if strings.HasPrefix(name, ".") || end == name {

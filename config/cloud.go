@@ -107,7 +107,7 @@ func (u *Upstream) EndpointURL() string {
 	return u.BaseURL
 }
 
-// Query is what follows every path.
+// Query is the query string of every path.
 func (u *Upstream) Query() string {
 	if u.Azure.APIVersion != "" {
 		return "api-version=" + u.Azure.APIVersion

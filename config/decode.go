@@ -12,8 +12,8 @@ import (
 	"farebox/config/prices"
 )
 
-// maxVisits bounds what aliases can multiply: a list of 100,000 aliases of a
-// model with 100,000 keys is 4 MB of text.
+// maxVisits bounds the growth by aliases: a list of 100,000 aliases of a model with 100,000 keys
+// is 4 MB of text.
 const maxVisits = 1_000_000
 
 // decoder fills a Config from a tree and remembers where each value stood, so
@@ -189,7 +189,7 @@ func (d *decoder) member(path string, n *node, k pair, shapes []reflect.Value) {
 		own = slices.Contains(here.only, typ)
 	}
 	if !own {
-		d.typ = "" // nothing more is said of what stands below
+		d.typ = "" // the keys below are not reported any more
 	}
 	d.value(at, k.at, k.value, fields[0], fields[1:]...)
 	d.typ = typ
@@ -203,8 +203,8 @@ func (d *decoder) foreign(path, key, typ string) {
 	d.fail(d.at[path].position, path, "%s has no meaning for a model of type %s; expected it to be left out", key, typ)
 }
 
-// cutAway is a # that YAML takes for a comment though it touches what follows,
-// as it does in a secret and not in a remark.
+// cutAway is a # that YAML takes for a comment though it touches the next character, as it does
+// in a secret and not in a remark.
 var cutAway = regexp.MustCompile(`^\s+#[^\s#]`)
 
 // cutOff reports a secret that ends, or is gone whole, at a # within it.

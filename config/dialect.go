@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// dialect is a row of what upstreams can speak: all that a config must know of
-// it. What puts requests into it is in package providers under the same name.
+// dialect is one dialect of upstreams: all that a config must know of it. Package providers
+// writes its requests under the same name.
 type dialect struct {
 	// name is the operator's word; one with a slash is spoken to some upstreams of the dialect
 	// before it (Upstream.Spoken).
@@ -30,7 +30,7 @@ type dialect struct {
 	jobs []string
 }
 
-// keyHeader is the header that carries a key, with what precedes the key.
+// keyHeader is the header that carries a key, with the prefix of the key.
 type keyHeader struct{ header, prefix string }
 
 var bearer = keyHeader{"Authorization", "Bearer "}

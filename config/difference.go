@@ -17,7 +17,7 @@ import (
 // mostDifferences bounds each list of a Difference.
 const mostDifferences = 500
 
-// Difference is what changes from one config to another. Secrets are masked.
+// Difference lists the changes from one config to another. Secrets are masked.
 type Difference struct {
 	Prices  []PriceChange `json:"prices"`
 	Restart []KeyChange   `json:"restart"` // a reload keeps their old values
@@ -221,7 +221,7 @@ func leafOf(v reflect.Value, hidden bool) leaf {
 // mostShown is how much of a value is shown.
 const mostShown = 200
 
-// veiled is a text without what looks like a secret, and not too long.
+// veiled is a text with likely secrets masked, and not too long.
 func veiled(text string) string {
 	if privateKey.MatchString(text) {
 		return mask

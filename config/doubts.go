@@ -96,7 +96,7 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 	}
 }
 
-// placeholder is what examples have in the place of a key.
+// placeholder matches the stand-ins for keys in examples.
 var placeholder = regexp.MustCompile(`(?i)^(<.*>|\[.*\]|(sk-)?(\.\.\.|xxx+|your|my|change|replace|insert|todo|fixme).*)$`)
 
 func (v *validator) doubtKey(path, key string) {
@@ -106,7 +106,7 @@ func (v *validator) doubtKey(path, key string) {
 	}
 }
 
-// use is what models have an upstream among their targets.
+// use is the kinds of models that have an upstream among their targets.
 type use struct{ any, texts, chats bool }
 
 func (v *validator) noteUses() {
@@ -207,7 +207,7 @@ func (v *validator) doubtLimits() {
 	}
 }
 
-// doubtStrangers warns of what lets everybody in, or shows something to everybody.
+// doubtStrangers warns of settings that let everybody in, or show something to everybody.
 func (v *validator) doubtStrangers() {
 	all := func(path string, list []string, words string) {
 		for i, text := range list {
@@ -235,7 +235,7 @@ func (v *validator) doubtStrangers() {
 	}
 }
 
-// doubtUnused warns of what nothing refers to.
+// doubtUnused warns of entries without references.
 func (v *validator) doubtUnused() {
 	for i := range v.c.Upstreams {
 		if u := &v.c.Upstreams[i]; !v.uses[u.Name].any {
@@ -261,7 +261,7 @@ func (v *validator) doubtUnused() {
 
 // doubtTwins warns of two models that are one and the same upstream's.
 func (v *validator) doubtTwins() {
-	first := map[string]int{} // by what tells models apart
+	first := map[string]int{} // by the values that tell models apart
 	for i := range v.c.Models {
 		m := &v.c.Models[i]
 		if m.Deprecation != nil {

@@ -11,7 +11,7 @@ import (
 type habit struct {
 	groups, keys string                   // words; "/" stands for the top
 	means        string                   // key of the same group that it stands for, and that is not missing then
-	hint         string                   // what to write instead
+	hint         string                   // the key to write instead
 	of           func(text string) string // the hint, by the value
 }
 

@@ -35,7 +35,8 @@ type Member struct {
 // JobSpec is the Spec of a model that takes jobs.
 type JobSpec interface {
 	Spec
-	// Record has what only records of the type have (addendum 7.3, 7.4), in their order.
+	// Record has the members that only records of the type have (addendum 7.3, 7.4), in their
+	// order.
 	Record() []Member
 }
 

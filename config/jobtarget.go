@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// jobOptions are what targets of models that take jobs may learn of their upstream's dialect,
-// each with the rule for its text. Those that name a field of an order say what an app calls it,
-// and behind a colon how it writes it; an empty text leaves the field out.
+// jobOptions are options of targets for job models about their upstream's dialect, each with the
+// rule for its text. Those that name a field of an order give the app's name for it, and behind a
+// colon its format; an empty text leaves the field out.
 var jobOptions = map[string]jobOption{
 	"idempotent": {regexp.MustCompile(`^(?:true|false)$`),
 		"expected true, where the upstream takes an order once for one Idempotency-Key, or false"},

@@ -32,7 +32,7 @@ func LoadStore(path string) (*Config, error) {
 	return parseKeys(f, os.LookupEnv, storeKeys)
 }
 
-// storeKeys are the keys that say where the store is and what works with it.
+// storeKeys are the keys of the store and of its parts.
 var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability", "redis", "idempotency",
 	"characters"}
 

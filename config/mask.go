@@ -84,8 +84,8 @@ func (s *source) hideSpan(line, from, to int) {
 	s.hidden[line] = append(s.hidden[line], span{from, to})
 }
 
-// hideGuessed masks what looks like a secret in a line whose structure is not
-// known. It rather hides too much.
+// hideGuessed masks likely secrets in a line whose structure is not known. It rather hides too
+// much.
 func (s *source) hideGuessed(line int) {
 	text := s.line(line)
 	// A line that a secret of several lines may have run into.

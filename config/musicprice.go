@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What music costs: that everything a client may order has one price, and whether one
-// model is dearer than another.
+// Prices of music: everything that a client may order has one price, and whether one model is
+// dearer than another.
 
 // checkPrice checks that exactly one shape of price is written, and that every track
 // that can be ordered has a price.

@@ -70,7 +70,7 @@ func (v *validator) operator() {
 	}
 }
 
-// signOn checks what belongs to the header of a proxy.
+// signOn checks the settings of the header of a proxy.
 func (v *validator) signOn(o *Operator) {
 	switch {
 	case o.UserHeader == "":

@@ -52,9 +52,8 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 	return w, nil
 }
 
-// Reload reads the file now, changed or not, and returns when it is applied
-// or refused. It is what SIGHUP does; changed environment values and
-// ${file:…} secrets are seen here only.
+// Reload reads the file now, changed or not, and returns when it is applied or refused. SIGHUP
+// calls it; changed environment values and ${file:…} secrets are seen here only.
 func (w *Watcher) Reload() { w.watch.order(func() { w.poll(true) }) }
 
 // Close ends watching and waits until no apply is running any more. It must

@@ -112,7 +112,7 @@ const (
 	maxPolicyText   = 32 << 10
 )
 
-// What addendum 10.1 lets clients write.
+// The values that addendum 10.1 lets clients write.
 var (
 	VideoRatios = []string{"1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "9:21", "16:9", "21:9",
 		"adaptive", "auto"}

@@ -85,7 +85,7 @@ func (p *VideoPrice) Enlarging(height int64, fast bool) Each {
 	return 0
 }
 
-// sounds are what clients may say of sound.
+// sounds are the client's choices about sound.
 func (c *VideoConstraints) sounds() []bool {
 	if c.AudioConfigurable {
 		return []bool{true, false}
@@ -176,7 +176,7 @@ func (vi *Video) checkVideoChoices(v *validator, path string) {
 	}
 }
 
-// orNone is a list of what clients may choose; an empty text stands for no choice.
+// orNone is a list of the client's choices; an empty text stands for no choice.
 func orNone(list []string) []string {
 	if len(list) == 0 {
 		return []string{""}

@@ -31,7 +31,7 @@ type ClientConn struct {
 	upload      upload // of the request that is being served
 	read, write deadline
 	cut         atomic.Bool // the watcher has expired writing
-	lingers     atomic.Bool // its client may still be sending what nobody reads
+	lingers     atomic.Bool // its client may still be sending bytes that nobody reads
 
 	front   *listen.Front // nil: clients come to us directly
 	preface bool          // a PROXY header comes first

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Credential proves to an upstream who asks it where no fixed header can: by a
-// token that runs out, or by a signature of each request. It belongs to an
+// Credential proves our identity to an upstream where no fixed header can: by a token that runs
+// out, or by a signature of each request. It belongs to an
 // Endpoint, so that everything that is asked there is proven the same way,
 // whatever the body speaks. Safe for concurrent use.
 type Credential interface {

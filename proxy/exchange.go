@@ -31,7 +31,7 @@ type Exchange struct {
 	in      []byte             // smallBuffer bytes, kept for life
 	large   *[largeBuffer]byte // lent
 	payload []byte             // decoded bytes in one of the buffers, not yet passed on
-	pending []byte             // what Body had read before it found the answer too large
+	pending []byte             // bytes that Body had read before it found the answer too large
 	failed  Cause              // why the answer cannot be read on after payload
 
 	asks    Unproven // the request that the endpoint's credential signed last
@@ -273,8 +273,8 @@ func (x *Exchange) First() (p []byte, done bool, cause Cause) {
 	return p, x.body.done || x.failed != None, x.lostCause()
 }
 
-// Hold has Relay give p to the lens before anything else. p must stay untouched
-// until then; it may be what First gave.
+// Hold has Relay give p to the lens before anything else. p must stay untouched until then; it
+// may be the payload of First.
 func (x *Exchange) Hold(p []byte) { x.pending = p }
 
 // More appends the bytes of one read of the answer to dst, for callers that must see more of it
@@ -297,10 +297,9 @@ func (x *Exchange) More(dst []byte) (_ []byte, done bool) {
 	return dst, x.body.done || x.failed != None
 }
 
-// Piece gives the next payload of an answer that is read piece by piece and not
-// relayed; it is valid until the next call. What More appended comes not again.
-// With done the answer has come to its end, or to what ends it early: Finish
-// says which.
+// Piece gives the next payload of an answer that is read piece by piece and not relayed; it is
+// valid until the next call. Bytes that More appended do not come again. With done the answer has
+// ended, complete or early: Finish says which.
 func (x *Exchange) Piece() (p []byte, done bool) {
 	if x.state != stateOpen || x.link == nil {
 		return nil, true
@@ -354,8 +353,8 @@ func (x *Exchange) Cut() {
 	x.mu.Unlock()
 }
 
-// fill reads once and puts the payload at the front of p. What ends the answer
-// early is left in x.failed.
+// fill reads once and puts the payload at the front of p. The cause of an early end is left in
+// x.failed.
 func (x *Exchange) fill(p []byte) (n int) {
 	x.beginPhase(IdleTimeout, x.endpoint.o.Idle)
 	raw, err := x.link.Read(p)

@@ -75,8 +75,8 @@ func (x *Exchange) DrainOnGone(most int64, may func() (time.Duration, bool)) {
 	x.mu.Unlock()
 }
 
-// Why is what ended the exchange early, of its client or its upstream, also
-// where the answer was read on to its end.
+// Why is the cause of an early end of the exchange, of its client or its upstream, also where the
+// answer was read on to its end.
 func (x *Exchange) Why() Cause { return x.why() }
 
 // Whole says that the answer was read to its end, whether or not anybody was
@@ -131,7 +131,7 @@ func (r *relay) hijack(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// Read is what io.Reader asks for; the server uses WriteTo.
+// Read is for io.Reader; the server uses WriteTo.
 func (*relay) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
 // SupportsBodyWriteTo opts in to WriteTo for chunked bodies.

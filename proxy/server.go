@@ -104,7 +104,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 		Concurrency:                  o.MaxConnections,
 		ReadBufferSize:               o.ReadBuffer,
 		WriteBufferSize:              writeBuffer,
-		MaxRequestBodySize:           o.ReadBuffer, // what follows a head
+		MaxRequestBodySize:           o.ReadBuffer, // the rest after a head
 		ReadTimeout:                  o.ReadTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		WriteTimeout:                 o.WriteTimeout,
@@ -150,9 +150,8 @@ func (o *ServerOptions) unread(ctx *fasthttp.RequestCtx, err error) {
 	client.lingers.Store(why == LargeHead)
 }
 
-// recovering answers a panic with 500 and closes the connection: what the
-// handler left half done must not meet a next request. fasthttp recovers
-// nothing itself.
+// recovering answers a panic with 500 and closes the connection: half-done work of the handler
+// must not meet a next request. fasthttp recovers nothing itself.
 func recovering(handler fasthttp.RequestHandler, onPanic func(*fasthttp.RequestCtx, any)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer func() {

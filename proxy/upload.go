@@ -93,14 +93,14 @@ func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	if n > 0 {
 		here = min(here, n)
 	}
-	// The server reads what follows the head, and so is done with its buffer.
+	// The server reads the bytes after the head, and so is done with its buffer.
 	w.at += here
 	h.SetContentLength(here)
 	return c
 }
 
-// around refuses what header found, and reads large bodies for handlers that do
-// not do so themselves (most above 0).
+// around refuses requests by header's finding, and reads large bodies for handlers that do not do
+// so themselves (most above 0).
 func (u *Uploads) around(handler fasthttp.RequestHandler, most int,
 	refuse func(*fasthttp.RequestCtx, Refusal)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
@@ -123,7 +123,7 @@ func (u *Uploads) around(handler fasthttp.RequestHandler, most int,
 		}
 		handler(ctx)
 		if p.pending {
-			// What follows is the body of this request and must not become the next.
+			// The next bytes are the body of this request and must not become the next.
 			ctx.SetConnectionClose()
 			client.lingers.Store(true)
 		}
@@ -223,8 +223,8 @@ func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
 	}
 }
 
-// unchunk takes the framing off the last n bytes. What follows the end of
-// a chunked body is the next request.
+// unchunk takes the framing off the last n bytes. The bytes after the end of a chunked body are
+// the next request.
 func (p *upload) unchunk(framing *chunks, n int, w *wire) bool {
 	b := p.block.b
 	from := len(b) - n
@@ -299,8 +299,8 @@ func (u *Uploads) count(p *upload, n int64) (why Refusal, ok bool) {
 	return 0, true
 }
 
-// fits says whether there is room as it stands for n bytes: who would be refused
-// later is refused before sending them. It takes none of it.
+// fits says whether there is room as it stands for n bytes: a client that would be refused later
+// is refused before it sends them. It takes none of it.
 func (u *Uploads) fits(p *upload, n int64) (why Refusal, ok bool) {
 	if n > 0 && !u.room.Fits(p.from.Owner, n) {
 		return u.full(n), false

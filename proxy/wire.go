@@ -57,9 +57,9 @@ func (w *wire) byteAt(i int) byte {
 	return w.before[len(w.before)+i]
 }
 
-// head takes a request's head of n bytes. rest is how many bytes follow it
-// already. It fails unless the head ends there with an empty line, so that a
-// mistake about its length can never shift what follows.
+// head takes a request's head of n bytes. rest is how many bytes follow it already. It fails
+// unless the head ends there with an empty line, so that a mistake about its length can never
+// shift the next request.
 func (w *wire) head(n int) (rest int, ok bool) {
 	for w.at >= 0 && w.at+1 < len(w.window) && w.window[w.at] == '\r' && w.window[w.at+1] == '\n' {
 		w.at += 2 // RFC 9112 2.2: an empty line before the request

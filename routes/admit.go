@@ -155,8 +155,8 @@ func (c *Call) countAnonymous(class *RateClass, r *config.Rate) (d billing.Denia
 	return d
 }
 
-// Overrun is the answer to a request that the limits of a class do not let through;
-// of says what of.
+// Overrun is the answer to a request that the limits of a class do not let through; of names the
+// limited units.
 func (c *Call) Overrun(class *RateClass, d *billing.Denial, of string) *Error {
 	if d.Code != billing.RateRequests && d.Code != billing.RateTokens {
 		return c.Denied(d)

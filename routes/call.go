@@ -117,8 +117,8 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 // Accounts gives the ledger's view of accounts and their keys.
 func (c *Call) Accounts() Accounts { return c.g.ledger.Accounts() }
 
-// Owner is the customer whose share the request uses of what all customers share.
-// With a key it may be called from any goroutine until the request ends.
+// Owner is the customer whose share of common resources the request uses. With a key it may be
+// called from any goroutine until the request ends.
 func (c *Call) Owner() fair.Owner {
 	if c.Key == nil {
 		return fair.Unpaid(proxy.Address(c.Ctx))
@@ -149,7 +149,7 @@ func (c *Call) noteOwner() {
 	}
 }
 
-// Hold is what pays for the request, once Admit opened it.
+// Hold is the hold that pays for the request, once Admit opened it.
 func (c *Call) Hold() Hold { return &c.hold }
 
 // Proxy carries requests to upstreams.
@@ -363,8 +363,8 @@ func (c *Call) Deliver(body proxy.Source) {
 	c.Relays()
 }
 
-// Relays says that what delivers the answer was attached to the response and will
-// call OnDone, which ends the request. Nothing of its context is used after it.
+// Relays says that the relay of the answer was attached to the response and will call OnDone,
+// which ends the request. Nothing of its context is used after it.
 func (c *Call) Relays() { c.relaying, c.Status, c.Ctx = true, 200, nil }
 
 // finishRelay runs when the last byte of a relayed answer is gone or given up.

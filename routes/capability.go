@@ -36,13 +36,13 @@ type Loader interface {
 // View is one config as a capability sees it. Requests keep the one that they
 // began with, which belongs to the same config as everything else they see.
 type View struct {
-	// Own is what Call.Own gives to the handlers.
+	// Own is the value that Call.Own gives to the handlers.
 	Own any
 	// Headers are those of its answers that pages of other origins may read.
 	Headers [][]byte
 	// Serve, if not nil, starts the work of a view that only a served config needs.
 	Serve func()
-	// Metrics, if not nil, writes what no metrics.Set holds.
+	// Metrics, if not nil, writes series that no metrics.Set holds.
 	Metrics func(w io.Writer)
 	// Upstreams, if not nil, are those that serve no model.
 	Upstreams func() []Watched
@@ -76,7 +76,7 @@ func (s *snapshot) stateOf(i int) any {
 	return s.views[i].Own
 }
 
-// close ends what other, if there is one, does not go on with.
+// close ends the parts that other, if there is one, does not take over.
 func (s *snapshot) close(other *snapshot) {
 	var catalog *providers.Catalog
 	if other != nil {
@@ -139,7 +139,7 @@ type Audience interface {
 	Pseudonym(purpose, who string) string
 }
 
-// Audience is for those who serve characters.
+// Audience gives capabilities with characters the ledger's view of them.
 func (g *Gateway) Audience() Audience { return g.ledger.Characters() }
 
 // Accounts is Call.Accounts for code without a Call.

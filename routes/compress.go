@@ -217,8 +217,8 @@ func newZip(as coding) *zip {
 	return z
 }
 
-// pass takes the next bytes of the answer and gives what there is of it compressed,
-// valid until the next call.
+// pass takes the next bytes of the answer and gives its compressed bytes so far, valid until the
+// next call.
 func (z *zip) pass(p []byte) []byte {
 	z.out.Reset()
 	_, _ = z.to.Write(p) // memory takes all

@@ -35,8 +35,8 @@ type Options struct {
 	Payments PaymentClient
 }
 
-// Gateway answers requests. Its parts live as long as the process; what the
-// operator may change at run time is in a snapshot that Reload swaps whole.
+// Gateway answers requests. Its parts live as long as the process; the settings that the operator
+// may change at run time are in a snapshot that Reload swaps whole.
 type Gateway struct {
 	ledger  *billing.Ledger
 	proxy   *proxy.Proxy
@@ -212,7 +212,7 @@ func (g *Gateway) Handler() fasthttp.RequestHandler {
 	}
 }
 
-// Warm begins, in the background, what only a process needs that serves already.
+// Warm begins, in the background, preparations that only a serving process needs.
 func (g *Gateway) Warm() {
 	g.serving.Store(true)
 	s := g.live.Load()

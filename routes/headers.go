@@ -66,8 +66,7 @@ func (c *Call) setCommon() {
 	h.SetCanonical(c.snap.names.version, c.g.version)
 }
 
-// setModel names what serves the request, through which router, and whether it
-// is about to go.
+// setModel sets the headers with the model, its router, and whether it is deprecated.
 func (c *Call) setModel() {
 	h, n := &c.Ctx.Response.Header, &c.snap.names
 	m := c.Model

@@ -98,7 +98,7 @@ type TargetState struct {
 	Answers []AnswerState `json:"answers"`
 }
 
-// CredentialState is the age of what proves to an upstream who asks.
+// CredentialState is the age of a credential for an upstream.
 type CredentialState struct {
 	Kind      string    `json:"kind"`                // key, token_file, service_account or signature
 	GotAt     time.Time `json:"got_at,omitzero"`     // read or fetched; missing: not yet

@@ -276,7 +276,7 @@ func (c *Call) DeliverMedia(v *job.View, release bool, look MediaPeek) *Error {
 	return nil
 }
 
-// MediaPeek is who wants to see how media begin: so many of their bytes.
+// MediaPeek sees the first bytes of media, so many of them.
 type MediaPeek struct {
 	Bytes int64
 	See   func(head []byte)
@@ -315,7 +315,7 @@ func (s *mediaSource) WriteTo(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// JobAverage is what four of five jobs of a model took no longer than.
+// JobAverage is the time within which four of five jobs of a model ended.
 func (c *Call) JobAverage(model string) time.Duration {
 	if c.g.jobs == nil {
 		return time.Minute

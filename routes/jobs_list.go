@@ -15,8 +15,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// The list of an account's jobs is an addition to the specification: who lost the answer to
-// an order finds its queue_id there.
+// The list of an account's jobs is an addition to the specification: a client that lost the
+// answer to an order finds its queue_id there.
 
 // byJobLists limits an account's requests for the list.
 var byJobLists = &RateClass{Name: "jobs", Rate: func(cfg *config.Config) (*config.Rate, bool) {
@@ -102,8 +102,8 @@ func stateOf(s store.JobState) string {
 	return JobProcessing
 }
 
-// jobFilter says which jobs are wanted. A model is known by its id, by the name under which
-// a job was ordered, and by what that means now.
+// jobFilter selects the wanted jobs. A model is known by its id, by the name under which a job
+// was ordered, and by the current meaning of that name.
 func jobFilter(c *Call, q *Query) func(*store.JobRow) bool {
 	kind, status, model := q.Choice("type"), q.Choice("status"), q.Short("model")
 	names := []string{model}

@@ -17,8 +17,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// The OpenAPI document is made of the route table and its rules, so that requests are
-// described as they are checked. What endpoints answer is in answers.yaml.
+// The OpenAPI document is made of the route table and its rules, so that requests are described
+// as they are checked. The answers of endpoints are in answers.yaml.
 
 //go:embed answers.yaml
 var answersText []byte

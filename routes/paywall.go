@@ -11,12 +11,12 @@ import (
 	"farebox/providers/x402"
 )
 
-// What requests get that nobody has paid for (addendum 14.4).
+// Answers to requests that nobody has paid for (addendum 14.4).
 
 // headerBalanceLeft has the balance of a wallet after a request that it paid for (addendum 3.7).
 const headerBalanceLeft = "X-Balance-Remaining"
 
-// headRoom is how many bytes the head of a request may have: what wallets sign is long.
+// headRoom is how many bytes the head of a request may have: signatures of wallets are long.
 func headRoom(cfg *config.Config) int {
 	const ofWallets = 24 << 10 // a payment or a sign-in of at most 16 KiB, and the rest
 	if cfg.X402 == nil {
@@ -25,8 +25,7 @@ func headRoom(cfg *config.Config) int {
 	return ofWallets
 }
 
-// refusesPayment refuses a payment where none is read: who sends one expects that it
-// was taken.
+// refusesPayment refuses a payment where none is read: its sender expects that it was taken.
 func (c *Call) refusesPayment() *Error {
 	if c.Row.Payment || len(c.PaymentHeader()) == 0 {
 		return nil
@@ -78,7 +77,7 @@ func (c *Call) Paywall(reason string, amount money.Nano) Paywall {
 	}}
 }
 
-// PayTerms are what payments are taken.
+// PayTerms are the accepted payments.
 func (c *Call) PayTerms() *x402.Terms { return c.snap.wallets.terms }
 
 // SetChallenge puts the header that clients of x402 look for.

@@ -72,12 +72,12 @@ type Rule struct {
 	NonEmpty bool    // strings and arrays
 	Enum     []string
 
-	// What follows is checked by the reader of the value, in words of its own.
+	// The reader of the value checks the following, in words of its own.
 	Characters int    // most characters of a string; 0: any
 	Items      int    // most elements of an array that may be a string too; 0: any
 	Elements   *Rule  // the rule of each element of an array; nil: anything
 	Format     string // of a string: its format
-	Default    any    // what holds without it
+	Default    any    // the value of an absent member
 }
 
 // Rulebook describes a body of one kind: the rules of every Shape in the tree of its root, by

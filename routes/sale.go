@@ -44,7 +44,7 @@ type Hold interface {
 	Foresee(cost money.Nano) (usd, diem money.Nano, ok bool)
 }
 
-// Terms are what holds for repeats with the same idempotency key.
+// Terms are the rules for repeats with the same idempotency key.
 type Terms struct {
 	Patience time.Duration // how long carrying it out can take
 	Writes   bool          // it changes something outside, and must not be carried out twice

@@ -116,7 +116,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 		return fasthttp.StatusContinue
 	}
 	if w := g.live.Load().wallets; w != nil && w.takes(row) && signInHeader(ctx) != nil {
-		return fasthttp.StatusContinue // who signed is found before the body is read, and once
+		return fasthttp.StatusContinue // the signer is found before the body is read, and once
 	}
 	_, e := g.lookup(ctx, row)
 	if e != nil {

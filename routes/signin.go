@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// walletHeaders are what pages may send for wallets (addendum 14.1, 14.3).
+	// walletHeaders are the headers that pages may send for wallets (addendum 14.1, 14.3).
 	walletHeaders = headerSignIn + ", " + headerSignInOld + ", PAYMENT-SIGNATURE, X-402-Payment, X-PAYMENT"
 
 	headerSignIn    = "SIGN-IN-WITH-X"
@@ -285,7 +285,7 @@ type contracts struct {
 	tries PerAddress
 }
 
-// knownWallet is who made a header, where one holds for several requests.
+// knownWallet is the signer of a header, where one holds for several requests.
 type knownWallet struct {
 	wallet wallet.Address
 	until  time.Time

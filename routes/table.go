@@ -66,8 +66,8 @@ type classWindow struct {
 // ByModel are the limits of the model that serves a request.
 var ByModel = &RateClass{Name: "model"}
 
-// Row is one row of the table: all that is known of an endpoint before its
-// handler runs. What depends on the endpoint is asked of it and of nothing else.
+// Row is one row of the table: all that is known of an endpoint before its handler runs. Only the
+// row knows its endpoint's settings.
 type Row struct {
 	Method string
 	Path   string // below prefix
@@ -170,7 +170,7 @@ func below(path []byte) ([]byte, bool) {
 	return bytes.CutPrefix(path, ViewBytes(Alias))
 }
 
-// probe is a path beside the API, for those who run the gateway.
+// probe is a path beside the API, for the operators of the gateway.
 type probe struct {
 	methods []string
 	path    string
@@ -207,7 +207,7 @@ func (g *Gateway) offeredClasses(cfg *config.Config) (list []*RateClass) {
 	return list
 }
 
-// directory is what leads a request to its row.
+// directory finds the row of a request.
 type directory struct {
 	serve *router.Router // by the row's handler
 	find  *router.Router // its handlers note the row

@@ -1,4 +1,4 @@
-// Package fair shares what all customers use: places of workers with a queue
+// Package fair divides common resources among customers: places of workers with a queue
 // ([Turns]), bytes and other countable space ([Room]), and seconds of work
 // ([Budget]). One greedy customer must not take them from another (design.md, P10).
 //

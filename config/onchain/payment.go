@@ -52,7 +52,7 @@ const (
 	Over  State = 4 // it was not paid, and its time is over
 )
 
-// Result is what all witnesses say about a payment.
+// Result is the common answer of all witnesses about a payment.
 type Result struct {
 	State       State
 	Transaction string // of Paid

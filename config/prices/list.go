@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// List is what vendors sell. It does not change.
+// List is the list of vendors' models. It does not change.
 type List struct {
 	Source string // the package or file that the list is from
 	Date   string // YYYY-MM-DD; empty for a file
@@ -30,7 +30,7 @@ type List struct {
 type Model struct {
 	Vendor    string // name of a Vendor
 	Name      string // as requests to the vendor name it
-	Mode      string // chat, embedding, or what farebox does not sell by tokens, such as image_generation
+	Mode      string // chat, embedding, or a mode that farebox does not sell by tokens, such as image_generation
 	Embedding bool
 	Context   int64 // tokens; 0: not known
 	Output    int64 // most completion tokens; 0: not known

@@ -1,4 +1,4 @@
-// Package listen opens what clients connect to.
+// Package listen opens the sockets for clients.
 //
 // A Socket is a new one, on TCP or in the file system; an [Inherited] one was open
 // before this process began (systemd's, or that of a process that hands over with

@@ -10,7 +10,7 @@ import (
 // addresses of clients.
 type Front struct {
 	Trusted []netip.Prefix
-	// Unix trusts who connects through a Unix socket.
+	// Unix trusts clients that connect through a Unix socket.
 	Unix bool
 	// ProxyProtocol is spoken by all trusted proxies: each of their connections
 	// begins with a PROXY header of version 2.

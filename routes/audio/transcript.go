@@ -155,8 +155,8 @@ func (t *transcription) appendVerbose(b []byte) []byte {
 	return append(t.appendUsage(b), '}')
 }
 
-// appendEvents is what OpenAI's packages read as a stream. The transcript is there when
-// its first event leaves: who pays by the second pays for all of it.
+// appendEvents is the transcript as the stream that OpenAI's packages read. It is whole when its
+// first event leaves: a client that pays by the second pays for all of it.
 func (t *transcription) appendEvents(b []byte) []byte {
 	rest := t.heard.Text
 	for _, s := range t.segments() {

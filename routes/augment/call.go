@@ -84,7 +84,7 @@ func (c *Capability) attend(rc *routes.Call, within time.Duration, f func(contex
 		}()
 		err = f(ctx)
 	}()
-	// What f works with is the request's: it must have ended when that does.
+	// f uses values of the request: it must have ended when that does.
 	defer func() { cancel(); <-done }()
 	wait := func(left context.Context) error {
 		select {

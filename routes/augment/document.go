@@ -45,7 +45,7 @@ func (ca *Capability) document(rc *routes.Call) *routes.Error {
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
 		cause, err := ca.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
-			// Who leaves while others' documents are read owes nothing.
+			// A client that leaves while others' documents are read owes nothing.
 			text, err = parser.Text(jail.OnStart(ctx, func() { c.begun.Store(true) }), file)
 			return err
 		})

@@ -35,7 +35,7 @@ func (ca *Capability) scrape(rc *routes.Call) *routes.Error {
 		var page scrape.Page
 		cause, err := ca.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
 			page, err = c.view.tools.Pages.Page(ctx, link)
-			c.begun.Store(page.Asked) // who leaves before any site was asked owes nothing
+			c.begun.Store(page.Asked) // a client that leaves before any site was asked owes nothing
 			return err
 		})
 		switch {

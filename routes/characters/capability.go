@@ -52,7 +52,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 type view struct {
 	folder *config.CharacterFolder // nil: there are no characters
 	system string                  // the operator's own prompt
-	public string                  // what precedes the paths of pictures; empty: it is not known
+	public string                  // precedes the paths of pictures; empty: it is not known
 
 	live   atomic.Pointer[snapshot]
 	making sync.Mutex
@@ -79,7 +79,7 @@ func (c *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) 
 	}}, nil
 }
 
-// serve begins what only a folder needs that is being served.
+// serve begins the watch of a folder that is being served.
 func (c *Capability) serve(v *view) {
 	c.serving.Store(v)
 	if v.folder != nil {

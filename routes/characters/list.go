@@ -72,7 +72,7 @@ func anyOf(asked, has []string) bool {
 	return len(asked) == 0 || slices.ContainsFunc(has, func(one string) bool { return slices.Contains(asked, one) })
 }
 
-// index makes what filters compare with.
+// index makes the values that filters compare with.
 func (r *characterView) index() {
 	r.tags, r.categories = lowered(r.Tags), lowered(r.Categories)
 	// A line end between the texts: no word is found across two of them.

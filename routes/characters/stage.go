@@ -31,7 +31,7 @@ type order struct {
 // staleAfter is when an order by age is made anew.
 const staleAfter = time.Hour
 
-// holds says that a stage is still what there is.
+// holds says that a snapshot is still current.
 func (s *snapshot) holds(set *config.CharacterSet, stats *billing.CharacterStats, now time.Time) bool {
 	return s.set == set && s.stats == stats && now.Sub(s.made) < staleAfter
 }

@@ -164,8 +164,8 @@ func appendCited(dst []byte, part gjson.Result, words, notes []byte) []byte {
 	return append(dst, '}')
 }
 
-// read reads the next piece of a text, escaped as in JSON. It returns what of
-// it goes to the client, and the annotations for it.
+// read reads the next piece of a text, escaped as in JSON. It returns its part for the client,
+// and the annotations for it.
 func (s *cites) read(of *citing, piece []byte, ends bool) (words, notes []byte) {
 	text := append(of.held, piece...)
 	words = make([]byte, 0, len(text))

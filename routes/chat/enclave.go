@@ -68,8 +68,8 @@ func encrypts(m *dialect.Model) bool {
 	return n != nil && *n.Encrypted
 }
 
-// enclose decides how a model that runs in an enclave is asked, and refuses what there is
-// no room for then. Nothing has been held or sent yet.
+// enclose decides how a model that runs in an enclave is asked, and refuses features that it
+// cannot have then. Nothing has been held or sent yet.
 func (c *inference) enclose(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
 	m := c.call.Model
 	able := encrypts(m)
@@ -105,8 +105,8 @@ func (c *inference) flagPath(f *brandFlags, name string) string {
 	return word + "_parameters." + name
 }
 
-// checkEnclosed refuses what would change the request or the answer on their way: the
-// enclave signs for the bytes.
+// checkEnclosed refuses features that change the request or the answer on their way: the enclave
+// signs for the bytes.
 func (c *inference) checkEnclosed(use *features, f *brandFlags) *routes.Error {
 	what := ""
 	switch {

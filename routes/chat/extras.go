@@ -16,8 +16,8 @@ import (
 // Additions to the upstream's own answer (addendum 5.6, 5.7): with compat.answer_extras its cost,
 // and the <brand>_parameters that held; these also after a lookup.
 
-// appendExtras puts both behind the last member of a whole answer. What the
-// upstream says under the same name stays: no member is there twice.
+// appendExtras puts both behind the last member of a whole answer. A member of the upstream under
+// the same name stays: no member is there twice.
 func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	if c.cites != nil {
 		answer = c.cites.whole(answer)
@@ -45,8 +45,8 @@ func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 // came to its end.
 func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
 
-// appendCostOf appends what will be charged, as the account pays it. It is left
-// out where the hold does not cover it: how the rest is paid is not known before.
+// appendCostOf appends the charge, as the account pays it. It is left out where the hold does not
+// cover it: how the rest is paid is not known before.
 func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Flags) []byte {
 	_, cost := c.costOf(u, flags)
 	usd, diem, ok := c.call.Hold().Foresee(cost)

@@ -147,8 +147,8 @@ func fileBytes(data string) (raw []byte, reason string) {
 	return raw, ""
 }
 
-// rewrite makes the body another one. It is read again as if the client had sent it,
-// so that what follows (prices, links, every dialect) knows one body.
+// rewrite makes the body another one. It is read again as if the client had sent it, so that all
+// later steps (prices, links, every dialect) know one body.
 func (c *inference) rewrite(patches []proxy.Patch) *routes.Error {
 	if len(patches) == 0 {
 		return nil

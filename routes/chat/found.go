@@ -114,8 +114,8 @@ func quoteFound(n int, t *routes.WebText) string {
 	return b.String()
 }
 
-// breaking breaks up what chat templates take for the borders of messages: some
-// servers read these in any text.
+// breaking breaks up the marks by which chat templates part messages: some servers read these in
+// any text.
 var breaking = strings.NewReplacer("<|", "< |", "|>", "| >", "<｜", "< ｜", "｜>", "｜ >", "[INST]", "[ INST ]",
 	"[/INST]", "[ /INST ]", "<<SYS>>", "< <SYS> >", "<</SYS>>", "< </SYS> >", "<start_of_turn>", "< start_of_turn >",
 	"<end_of_turn>", "< end_of_turn >", "<s>", "< s >", "</s>", "< /s >", "<think>", "< think >", "</think>", "< /think >")

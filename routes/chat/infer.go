@@ -249,7 +249,7 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 		ahead = min(want, c.call.Config().Billing.SliceTokens)
 		c.want.Reach = money.AddNano(web, money.Worst(price, prompt, want))
 	}
-	if c.parses { // what files come to is not known yet
+	if c.parses { // the tokens of files are not known yet
 		c.want.Reach = money.AddNano(web, money.Worst(price, max(prompt, c.call.Model.Room), want))
 	}
 	c.want.Hold = money.AddNano(web, money.Worst(price, prompt, ahead))

@@ -182,8 +182,8 @@ func (c *inference) Recycle() {
 	c.owner.inferences.Put(c)
 }
 
-// giveScratch gives back what only the way to the answer needed: thousands of
-// open streams need not hold it.
+// giveScratch gives back the buffers that only the request's preparation needed: thousands of
+// open streams need not hold them.
 func (c *inference) giveScratch() {
 	if c.scratch != nil {
 		c.scratch.Reset()

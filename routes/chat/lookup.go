@@ -159,7 +159,7 @@ func (l *lookup) worst() billing.Nano {
 	return lines.Cost()
 }
 
-// lines are what so many searches or pages are sold as.
+// lines are the charge of so many searches or pages.
 func (l *lookup) lines(units int64) (lines money.Lines) {
 	if len(l.links) > 0 {
 		lines.Add(money.Scrapes, units, l.offer.Page)
@@ -413,8 +413,8 @@ func (c *inference) builtIns() (patches []proxy.Patch) {
 	return patches
 }
 
-// xSearch is a tool x_search with the members that are known: what others would have the
-// upstream find is not paid for.
+// xSearch is a tool x_search with the members that are known: other members could cause searches
+// that are not paid for.
 func (c *inference) xSearch(t int32) string {
 	tool := `{"type":"x_search"`
 	for n, name := range dialect.SearchMembers {

@@ -137,8 +137,8 @@ func (p *pace) note(tokens int64, took time.Duration) {
 	p.bits.CompareAndSwap(old, math.Float64bits(now)) // one that is lost is no loss
 }
 
-// sources is how many results an upstream's own search of X has, as observed: who leaves
-// before they are sent pays for as many as usual.
+// sources is the observed number of results of an upstream's own search of X: a client that
+// leaves before they are sent pays for the average.
 type sources struct{ observed atomic.Int64 } // thousandths of the mean, and 1; 0: not observed
 
 // usual is the observed number, at most most; before observations it is most.

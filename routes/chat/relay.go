@@ -117,10 +117,9 @@ const (
 	maxRelayed = 256 << 20
 )
 
-// bound ends an answer that goes on far beyond its cap, with the finish_reason length
-// where that can be written. A whole answer is delivered whole where its end is known, and
-// where it cannot be ended: what exceeds the cap is not charged. Answers without bounds are
-// broken off.
+// bound ends an answer that goes on far beyond its cap, with the finish_reason length where that
+// can be written. A whole answer is delivered whole where its end is known, and where it cannot
+// be ended: tokens beyond the cap are not charged. Answers without bounds are broken off.
 func (c *inference) bound(out []byte, produced int64) []byte {
 	if c.line == 0 || c.stream.AtBoundary() {
 		c.line = c.size

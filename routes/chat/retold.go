@@ -66,8 +66,8 @@ func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
 	return e
 }
 
-// nativeOf is who gives a target the client's own body; nil: the target does not speak
-// the client's form, or is to have something that does not be in that body.
+// nativeOf is the dialect that gives a target the client's own body; nil: the target does not
+// speak the client's form, or needs additions that are not in that body.
 func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
 	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking ||
 		c.chat.ReasoningEffort != nil && !c.noEffort || c.unreasoned || c.schema != nil && !t.Upstream.Config.EnforcesSchema {
@@ -181,8 +181,8 @@ func (c *inference) sayTooLong(e *routes.Error) {
 	}
 }
 
-// tellable refuses what none of the model's targets can get, before anything is
-// done for it.
+// tellable refuses members that none of the model's targets can get, before anything is done for
+// the request.
 func (c *inference) tellable() *routes.Error {
 	var refusal *dialect.Unsupported
 	for _, t := range c.call.Model.Targets {

@@ -189,8 +189,8 @@ func asksInTheClear(v *routes.Validator) string {
 // maxShown is the length of the longest name of them, and more.
 const maxShown = 32
 
-// checkTurn checks one message. What users and the system say must be sealed; published
-// clients leave in the clear what assistants have said.
+// checkTurn checks one message. Turns of users and the system must be sealed; published clients
+// leave the assistants' in the clear.
 func (c *inference) checkTurn(v *routes.Validator, m int32) *routes.Error {
 	role := string(v.Text(m, dialect.MessageRole))
 	at := func(member string) string { return v.Doc.Path(m) + "." + member }

@@ -80,7 +80,7 @@ type view struct {
 	names  headerNames
 }
 
-// headerNames are the headers that say what became of the pictures.
+// headerNames are the headers about delivered and refused pictures.
 type headerNames struct{ blurred, violation, adultViolation, minor, enhanced []byte }
 
 // Load is routes.Loader.

@@ -22,7 +22,7 @@ func (ca *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
 	return ca.edit(c, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
-// edit is what both have in common; members are where pictures may stand.
+// edit is the common part of both; members are those for input pictures.
 func (ca *Capability) edit(c *routes.Call, members []int) *routes.Error {
 	p, e := ca.read(c, image.Edit)
 	if e != nil {
@@ -109,7 +109,7 @@ func (p *pictures) setRatio(ratio string) *routes.Error {
 	return nil
 }
 
-// fit settles what depends on the size of the input pictures.
+// fit settles the options that depend on the size of the input pictures.
 func (p *pictures) fit() *routes.Error {
 	switch p.job.Kind {
 	case image.Edit:
@@ -126,7 +126,7 @@ func (p *pictures) fit() *routes.Error {
 	return nil
 }
 
-// openAIExtras says that the operator takes what public packages send beyond the
+// openAIExtras says that the operator takes the additions of public packages to the
 // specification: two of them call POST /images/upscale.
 func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 

@@ -169,7 +169,7 @@ func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
 // has says that a member is there and not null.
 func (f *imageForm) has(id int) bool { return f.v.Member(-1, id) != nil }
 
-// choice is a text member, or what holds without it.
+// choice is a text member, or its default.
 func (f *imageForm) choice(id int, otherwise string) string {
 	return cmp.Or(f.words(id), otherwise)
 }

@@ -293,7 +293,7 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 	return e
 }
 
-// setFlags puts the headers that say what became of the pictures (addendum 3.7).
+// setFlags puts the headers about delivered and refused pictures (addendum 3.7).
 func (p *pictures) setFlags() {
 	h, n, r := &p.call.Ctx.Response.Header, &p.view.names, p.result
 	flag := func(name []byte, on bool) {

@@ -23,9 +23,8 @@ type imageSale struct {
 	RewritePrice config.Each
 }
 
-// Lines are what delivered pictures are sold as. None delivered is nothing sold:
-// blocked and failed ones are free. Of a model that is free the pictures are,
-// the words are not.
+// Lines are the charge of delivered pictures. Without any nothing is charged: blocked and failed
+// ones are free. Of a model that is free the pictures are, the words are not.
 func (s *imageSale) Lines(delivered int64) (l money.Lines) {
 	if delivered <= 0 {
 		return l

@@ -82,7 +82,7 @@ func (ca *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	return p.makeSimple()
 }
 
-// makeSimple takes what both have in common, has the pictures made and answers.
+// makeSimple does the common part of both, has the pictures made and answers.
 func (p *pictures) makeSimple() *routes.Error {
 	p.simpleTier()
 	p.simpleOptions()

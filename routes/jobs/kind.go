@@ -31,13 +31,13 @@ type kind struct {
 	link    func(*routes.Call, *job.View) []byte // the answer that has a link instead of the media
 	deliver func(*Capability, *routes.Call, *job.View) routes.MediaPeek
 
-	// What newKind adds.
+	// Set by newKind.
 	memberModel, memberQueueID, memberDelete int
 	retrieveBook, completeBook               *routes.Rulebook
 	quotes, retrievals, completions          *routes.RateClass
 }
 
-// newKind adds what all kinds have alike.
+// newKind adds the common parts of all kinds.
 func newKind(k kind) *kind {
 	const once = "delete_media_on_completion"
 	k.memberModel, k.memberQueueID, k.memberDelete = k.shape.ID("model"), k.shape.ID("queue_id"), k.shape.ID(once)
@@ -51,7 +51,7 @@ func newKind(k kind) *kind {
 	return &k
 }
 
-// class is a limit of an account for what costs nothing (addendum 3.6).
+// class is a limit of an account for requests that cost nothing (addendum 3.6).
 func class(name string, of *config.JobKind, rpm int64) *routes.RateClass {
 	rate := &config.Rate{RPM: rpm}
 	return &routes.RateClass{Name: name, Rate: func(cfg *config.Config) (*config.Rate, bool) {

@@ -24,7 +24,7 @@ const (
 	minClip     = 2 * time.Second
 	maxClipTime = 15 * time.Second
 	maxTrack    = 30 * time.Second
-	// slack is what containers round.
+	// slack is the rounding of containers.
 	slack = 100 * time.Millisecond
 )
 
@@ -91,8 +91,8 @@ func (ca *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	return nil
 }
 
-// follow looks into one link: its upstream is given the address where its redirects end, so
-// that no redirect leads it elsewhere. What pictures and documents are is not looked at.
+// follow looks into one link: its upstream is given the address where its redirects end, so that
+// no redirect leads it elsewhere. Pictures and documents are not looked at.
 func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	if len(i.text) > maxLink || !hasScheme(i.text, "http://") && !hasScheme(i.text, "https://") {
 		return i.wrong("must be a link that begins with https:// or http://, or a data URL.")
@@ -119,7 +119,7 @@ func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	return i.judge(err)
 }
 
-// unfetched is the answer to a link that leads nowhere, or where nobody is sent.
+// unfetched is the answer to a link that leads nowhere, or to a forbidden address.
 func (i *input) unfetched(err error) *routes.Error {
 	var refusal *fetch.Error
 	switch {

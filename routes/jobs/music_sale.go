@@ -38,7 +38,7 @@ func sellMusic(_ *Capability, c *routes.Call, body *form) *routes.Error {
 // musicTypes are the media types of formats.
 var musicTypes = map[string]string{"mp3": "audio/mpeg", "wav": "audio/wav", "flac": "audio/flac"}
 
-// appendDetail appends what retrieve says of the job besides.
+// appendDetail appends further members of retrieve's answer.
 func appendDetail(dst []byte, b *musicBill) []byte {
 	return append(strconv.AppendInt(append(dst, `{"seconds":`...), b.Seconds, 10), '}')
 }

@@ -86,8 +86,8 @@ func (f *videoForm) task(o *queue.Order) (e *routes.Error) {
 	return e
 }
 
-// promptFits asks for a prompt, and holds both to the limit of the model. What enlarges
-// a video needs none.
+// promptFits asks for a prompt, and holds both to the limit of the model. Models that enlarge a
+// video need none.
 func (f *videoForm) promptFits() *routes.Error {
 	if !f.has(videoPrompt) && !f.model.Upscales() {
 		f.Missing("prompt", "string", "is required.")
@@ -150,8 +150,8 @@ func (j *videoJob) enqueue() *routes.Error {
 	return nil
 }
 
-// detail is what retrieve says of the job besides: which model to recommend, and what
-// its client has agreed to, for later questions.
+// detail has further members of retrieve's answer: the model to recommend, and the consents of
+// its client, for later questions.
 func (j *videoJob) detail() []byte {
 	of := j.form.model
 	b := jsontext.Object("{").Int("seconds", j.bill.Seconds)

@@ -137,7 +137,7 @@ func (c *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	}
 }
 
-// body is what is on its way to a client; it is a proxy.Source.
+// body is a body on its way to a client; it is a proxy.Source.
 type body struct {
 	io.ReadCloser
 	size   int64

@@ -15,9 +15,9 @@ import (
 const (
 	// mostUses is how many links are remembered at once, about 200 bytes each.
 	mostUses = 100_000
-	// mostTimes bounds what a link for one download hands over, however it is asked: so
-	// many times the size, so that clients that break off can go on, and nobody makes a
-	// mirror of all but the last byte.
+	// mostTimes bounds the bytes that a link for one download delivers, over all requests: so
+	// many times the size, so that clients that break off can go on, and nobody makes a mirror of
+	// all but the last byte.
 	mostTimes = 4
 )
 
@@ -63,7 +63,7 @@ func (u *uses) admit(id string, now, expires time.Time, most int64) (wait time.D
 	return 0
 }
 
-// forget drops what means nothing any more, and makes room in any case. The caller has mu.
+// forget drops expired counts, and makes room in any case. The caller has mu.
 func (u *uses) forget(now time.Time, minute int64) {
 	for id, one := range u.list {
 		if !now.Before(one.expires) || one.minute != minute && one.out == 0 {

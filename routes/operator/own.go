@@ -20,7 +20,7 @@ import (
 	"farebox/routes"
 )
 
-// Self says who calls.
+// Self is the calling operator.
 type Self struct {
 	Name      string        `json:"name"`
 	Role      billing.Right `json:"role"`
@@ -160,7 +160,7 @@ func info(name string, right billing.Right, method, path string) billing.Operati
 	return billing.OperationInfo{Name: name, Right: right, Method: method, Path: path}
 }
 
-// health is the row of the health. What only a look at all nodes shows is added to the warnings.
+// health is the row of the health. Findings of a look at all nodes are added to the warnings.
 func (a *API) health() *row {
 	r := shared(a, info("get_health", billing.MayList, "GET", "/health"), waitForList,
 		func(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {

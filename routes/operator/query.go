@@ -150,7 +150,8 @@ func (q query) addString(known []member, text string) error {
 // mostDepth is deeper than any query.
 const mostDepth = 16
 
-// addBody adds the members of a JSON object. What two parsers could read differently is refused.
+// addBody adds the members of a JSON object. JSON that two parsers could read differently is
+// refused.
 func (q query) addBody(body []byte) error {
 	if err := unambiguous(body); err != nil {
 		return &invalid{"body", err.Error()}

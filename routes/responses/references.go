@@ -14,7 +14,7 @@ const (
 	foundAtOnce   = 32
 )
 
-// resolved is what references came to.
+// resolved is the result of resolving references.
 type resolved struct {
 	items       [][]byte      // nil for each without one
 	thoughtless bool          // a thought is not known, and left out

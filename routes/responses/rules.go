@@ -171,7 +171,7 @@ var parameters = map[string]*routes.Rule{
 	"include_search_results_in_stream": {Kinds: routes.Bool},
 }
 
-// check applies what no rule of a single member says.
+// check applies rules about several members.
 func check(v *routes.Validator) {
 	v.CheckElements(form.TopInclude)
 	if i := v.Doc.TopIndex(form.TopMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {

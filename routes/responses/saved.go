@@ -13,8 +13,8 @@ import (
 	"farebox/routes"
 )
 
-// readParams are those of GET /responses/{id}. What answers include is decided when they
-// are made.
+// readParams are those of GET /responses/{id}. The members of answers are decided when they are
+// made.
 var readParams = routes.Params{"stream": {Kinds: routes.Bool, Enum: []string{"true", "false"}}}
 
 // inputParams are the pages of a response's input items.

@@ -164,8 +164,8 @@ func (r *request) Admit(again bool) *routes.Error {
 	return r.call.Denied(&denial)
 }
 
-// capped is a refusal by the daily cap of credits, which has none of the
-// headers of the rate limit (addendum 13, 429; D47).
+// capped is a refusal by the daily cap of credits, without the headers of the rate limit
+// (addendum 13, 429; D47).
 func (r *request) capped(d *billing.Denial, worst int64) *routes.Error {
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) +
 		" credits in 24 hours, " +
@@ -227,7 +227,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	return r.result.Large, nil
 }
 
-// bill says what so many credits came to.
+// bill sets the charge of so many credits.
 func (r *request) bill(credits int64, flags journal.Flags) {
 	r.credits = credits
 	r.call.Sold = routes.Bill{Lines: r.view.sold(credits), Credits: credits, Flags: flags, Status: 200}

@@ -137,7 +137,7 @@ func (ca *Capability) list(c *routes.Call) *routes.Error {
 	return c.WriteJSON(c.Own(ca).(*view).listing)
 }
 
-// watch logs what becomes of nodes from here on.
+// watch logs the changes of nodes from here on.
 func (ca *Capability) watch(networks *rpc.Networks) {
 	log := ca.gateway.Logger()
 	networks.WatchSpool(func(err error) {
