@@ -212,8 +212,8 @@ func (v *validator) textParser(path string, t *TextParser) {
 	}
 }
 
-// program checks what is to be started: a name that is looked up in the PATH, or
-// a whole path.
+// program checks the name of a program to start: a name that is looked up in the PATH, or a whole
+// path.
 func (v *validator) program(path, name string) {
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsRune(name, 0) ||
 		strings.Contains(name, "/") && !filepath.IsAbs(name) {

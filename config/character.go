@@ -14,8 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Character is one file of the folder of characters. What it says is public, but for
-// the prompt.
+// Character is one file of the folder of characters. Its text is public, but for the prompt.
 type Character struct {
 	// Slug is the name in paths and requests. Default: that of the file.
 	Slug        string   `yaml:"slug"`
@@ -26,7 +25,7 @@ type Character struct {
 	Featured    bool     `yaml:"featured"`
 	Pro         bool     `yaml:"pro"`
 	WebEnabled  bool     `yaml:"webEnabled"`
-	ModelID     string   `yaml:"modelId"` // advice to clients: what a request asks for holds
+	ModelID     string   `yaml:"modelId"` // advice to clients: the model of the request decides
 	Tags        []string `yaml:"tags"`
 	Categories  []string `yaml:"categories"`
 	ShareURL    string   `yaml:"shareUrl"`
@@ -59,10 +58,9 @@ func ValidSlug(s string) bool { return slugForm.MatchString(s) }
 
 const slugExpected = "expected 1 to 64 lower-case letters, digits and -, the first and last a letter or digit"
 
-// parseCharacter reads the file of a character. Mistakes in it are *Problems, which have
-// no line of the file in them: any of it may be part of a prompt. References such as
-// ${file:PATH} mean nothing here: who writes characters need not be the operator, and
-// what they say is public.
+// parseCharacter reads the file of a character. Mistakes in it are *Problems, which have no line
+// of the file in them: any of it may be part of a prompt. References such as ${file:PATH} mean
+// nothing here: the author of characters need not be the operator, and their text is public.
 func parseCharacter(file string, data []byte, changed time.Time, bounds *Characters) (*Character, error) {
 	if len(data) > maxCharacterFile {
 		return nil, &Problems{File: shownName(file), List: []Problem{{File: shownName(file), Line: 1, Column: 1,
@@ -92,7 +90,7 @@ func parseCharacter(file string, data []byte, changed time.Time, bounds *Charact
 	return c, nil
 }
 
-// complete fills in what the file does not say.
+// complete sets the defaults of members that the file lacks.
 func (c *Character) complete(changed time.Time) {
 	if c.Slug == "" {
 		c.Slug = slugOfFile(c.File)
@@ -110,7 +108,7 @@ func (c *Character) complete(changed time.Time) {
 	c.ID = fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// check is what a well-formed file may still get wrong.
+// check finds mistakes in a well-formed file.
 func (c *Character) check(v *validator, bounds *Characters) {
 	if !slugForm.MatchString(c.Slug) {
 		if v.has("slug") {
@@ -186,7 +184,7 @@ func (v *validator) labels(path string, list []string) {
 	}
 }
 
-// slugOfFile is what a file is called without the end of its name.
+// slugOfFile is the name of a file without its extension.
 func slugOfFile(file string) string {
 	return strings.TrimSuffix(file, path.Ext(file))
 }
@@ -196,8 +194,8 @@ var characterKeys = keysOf(reflect.ValueOf(Character{}))
 
 var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// veil takes out of problems what may be text of a prompt: all lines of the file, what
-// stands where no key is known, and the words of the YAML library.
+// veil removes possible text of a prompt from problems: all lines of the file, unknown keys, and
+// the words of the YAML library.
 func veil(p *Problems) *Problems {
 	for i := range p.List {
 		one := &p.List[i]

@@ -41,9 +41,9 @@ type CharacterSet struct {
 // Find gives a character; nil if absent.
 func (s *CharacterSet) Find(slug string) *Character { return s.bySlug[slug] }
 
-// CharacterFolder is a folder of characters that is read again when it changes. A file
-// that is wrong is reported once; what it said before stays until it is mended or removed,
-// and the others are not touched by it.
+// CharacterFolder is a folder of characters that is read again when it changes. A file with
+// mistakes is reported once; its last good content stays until it is mended or removed, and the
+// others are not touched by it.
 type CharacterFolder struct {
 	bounds *Characters
 	say    func(msg string, err error)
@@ -66,8 +66,8 @@ type characterFile struct {
 	picture *Picture
 }
 
-// OpenCharacters reads the folder. say gets what the operator should know: msg with a
-// nil error for good news. It is never called at the same time.
+// OpenCharacters reads the folder. say gets news for the operator: msg with a nil error for good
+// news. It is never called at the same time.
 func OpenCharacters(c *Characters, say func(msg string, err error)) *CharacterFolder {
 	f := &CharacterFolder{bounds: c, say: say, files: map[string]*characterFile{}}
 	f.set.Store(&CharacterSet{})
@@ -75,10 +75,10 @@ func OpenCharacters(c *Characters, say func(msg string, err error)) *CharacterFo
 	return f
 }
 
-// Set is what is in effect.
+// Set is the set in effect.
 func (f *CharacterFolder) Set() *CharacterSet { return f.set.Load() }
 
-// Bounds is what the folder was opened with.
+// Bounds are the settings that the folder was opened with.
 func (f *CharacterFolder) Bounds() *Characters { return f.bounds }
 
 // folderScan is a folder that is being looked at.
@@ -88,8 +88,8 @@ type folderScan struct {
 	close func() error
 }
 
-// open opens the folder. What lies outside of it cannot be reached through it, whatever
-// links are in it; those that stay within, as Kubernetes makes them, are followed.
+// open opens the folder. Files outside of it cannot be reached through it, whatever links are in
+// it; those that stay within, as Kubernetes makes them, are followed.
 func (c *Characters) open() (folderScan, error) {
 	if c.files != nil {
 		return folderScan{list: namesIn(c.files.Open), open: c.files.Open, close: func() error { return nil }}, nil
@@ -98,7 +98,7 @@ func (c *Characters) open() (folderScan, error) {
 	if err != nil {
 		return folderScan{}, err
 	}
-	// Without O_NONBLOCK a pipe in the folder would keep who opens it for ever.
+	// Without O_NONBLOCK a pipe in the folder would block for ever.
 	open := func(name string) (fs.File, error) { return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 	return folderScan{list: namesIn(open), open: open, close: root.Close}, nil
 }
@@ -131,8 +131,8 @@ func namesIn(open func(string) (fs.File, error)) func(most int) ([]string, error
 	}
 }
 
-// isCharacterFile says what of a folder is read; the rest, hidden files among it, is
-// not looked at.
+// isCharacterFile says which files of a folder are read; the rest, hidden files among it, is not
+// looked at.
 func isCharacterFile(name string) (character, picture bool) {
 	end := path.Ext(name)
 	if strings.HasPrefix(name, ".") || end == name {
@@ -142,7 +142,7 @@ func isCharacterFile(name string) (character, picture bool) {
 	return end == ".yaml" || end == ".yml", picture
 }
 
-// Look reads what has changed since the last time, and says what became of it.
+// Look reads the files that have changed since the last time, and reports the result.
 func (f *CharacterFolder) Look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,7 +217,7 @@ func (f *CharacterFolder) read(dir folderScan, name string, character bool) (fil
 	if file.picture == nil && file.err != nil {
 		file.picture = old.picture
 	}
-	// One that cannot be read is new each time; what is said of it is not.
+	// A file that cannot be read is new each time; its error is not.
 	return file, file.err == nil || old.err == nil || file.err.Error() != old.err.Error()
 }
 
@@ -302,7 +302,7 @@ func (f *CharacterFolder) gather() *CharacterSet {
 	return s
 }
 
-// shownName is the name of a file for messages: whoever writes the folder names them.
+// shownName is the name of a file for messages: the author of the folder chooses it.
 func shownName(name string) string {
 	if plain := strconv.Quote(name); plain != `"`+name+`"` || len(name) > 100 {
 		return quote(name)
@@ -310,7 +310,7 @@ func shownName(name string) string {
 	return name
 }
 
-// logChanges says what is wrong now that was not before, and what is in effect.
+// logChanges logs the new mistakes, and the characters in effect.
 func (f *CharacterFolder) logChanges(before, next *CharacterSet) {
 	for _, name := range slices.Sorted(maps.Keys(next.Wrong)) {
 		err := next.Wrong[name]

@@ -94,7 +94,7 @@ func (c *Characters) room(set *CharacterSet, one found) error {
 	return nil
 }
 
-// find reads what is to be imported. Its picture has the same name.
+// find reads the file to import. Its picture has the same name.
 func (c *Characters) find(file string) (one found, err error) {
 	name := filepath.Base(file)
 	if !Importable(name) {
@@ -168,7 +168,7 @@ func yamlOf(data []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// quietly opens the folder for a command, which says itself what it finds.
+// quietly opens the folder for a command, which prints its own messages.
 func (c *Characters) quietly() (*CharacterFolder, error) {
 	f := OpenCharacters(c, func(string, error) {})
 	if f.gone {
@@ -233,8 +233,8 @@ func (c *Characters) drop(names []string) error {
 	return all
 }
 
-// Remove takes a character and its picture out of the folder: by its slug, or by the
-// name of its file where that is wrong. It gives the names of what it removed.
+// Remove takes a character and its picture out of the folder: by its slug, or by the name of its
+// file where that is wrong. It gives the names of the removed files.
 func (c *Characters) Remove(name string) (removed []string, err error) {
 	f, err := c.quietly()
 	if err != nil {

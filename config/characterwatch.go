@@ -7,7 +7,7 @@ func (f *CharacterFolder) Watch() {
 	if f.bounds.files != nil || f.watch != nil {
 		return
 	}
-	// Without events the tick finds what changes.
+	// Without events the tick finds changes.
 	f.watch, _ = newFileWatch(func() { f.follow(); f.Look() })
 	f.follow()
 	f.watch.work.Go(f.watch.run)

@@ -21,7 +21,7 @@ type Chat struct {
 	// Among targets of the same priority those that answer much more slowly than the fastest, or fail more, lose their
 	// turns until they are fast again; one request in 32 may find out. With false only weights count.
 	PreferFast bool `yaml:"prefer_fast" default:"true"`
-	// What the model can. Requests for features that are false or not written get 400.
+	// The model's features. Requests for features that are false or not written get 400.
 	Capabilities Capabilities `yaml:"capabilities"`
 	// The model's own sampling values, shown in the catalog. Default: not shown; temperature 0.7
 	// and top_p 1.0 where others are.

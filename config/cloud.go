@@ -16,7 +16,7 @@ type Azure struct {
 	APIVersion string `yaml:"api_version"`
 }
 
-// azurePreview asks the v1 API for what is not final yet.
+// azurePreview asks the v1 API for features that are not final yet.
 const azurePreview = "preview"
 
 // Deployments says that requests go to the addresses of deployments.
@@ -78,7 +78,7 @@ type Google struct {
 	TokenURL string `yaml:"token_url"`
 }
 
-// Spoken is the dialect, with what an upstream of several speaks behind a slash.
+// Spoken is the dialect, with the API of an upstream of several behind a slash.
 func (u *Upstream) Spoken() string {
 	switch {
 	case u.Dialect == "bedrock" && u.AWS.API == "anthropic", u.Dialect == "vertex" && u.Google.Publisher == "anthropic":
@@ -87,7 +87,7 @@ func (u *Upstream) Spoken() string {
 	return u.Dialect
 }
 
-// EndpointURL is what the endpoints of the upstream stand below.
+// EndpointURL is the address that the upstream's endpoints are below.
 func (u *Upstream) EndpointURL() string {
 	base := strings.TrimRight(u.BaseURL, "/")
 	switch u.Spoken() {
@@ -107,7 +107,7 @@ func (u *Upstream) EndpointURL() string {
 	return u.BaseURL
 }
 
-// Query is what follows every path.
+// Query is the query string of every path.
 func (u *Upstream) Query() string {
 	if u.Azure.APIVersion != "" {
 		return "api-version=" + u.Azure.APIVersion
@@ -178,7 +178,7 @@ var (
 	cloudModel     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$`)
 )
 
-// cloud checks what the dialects of clouds have, and that no other has it.
+// cloud checks the keys of cloud dialects, and that no other has them.
 func (v *validator) cloud(path string, u *Upstream) {
 	for _, group := range []struct {
 		key, dialect string
@@ -329,7 +329,7 @@ func (v *validator) vertex(path string, u *Upstream) {
 	}
 }
 
-// cloudName refuses what cannot be in the path of a request.
+// cloudName refuses names that cannot be in the path of a request.
 func (v *validator) cloudName(path string, t *Target, u *Upstream, id string) {
 	name := t.Model
 	if name == "" {

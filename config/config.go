@@ -176,7 +176,7 @@ type Server struct {
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
-// Words for Server.MetricsListen, and what it is when nothing is written.
+// Words for Server.MetricsListen, and its default.
 const (
 	MetricsOnListen      = "listen"
 	MetricsOff           = "off"
@@ -298,10 +298,11 @@ type Billing struct {
 	KeyLimitFallthrough bool `yaml:"key_limit_fallthrough"`
 }
 
-// Web3Keys says who may make an API key by signing with a wallet (addendum 16.6).
+// Web3Keys says which wallets may make an API key by signing (addendum 16.6).
 type Web3Keys struct {
-	// What a wallet needs. ledger: an account named as its address, made by an operator or a top-up; allowlist: a
-	// place in allow; none: nothing, its account is made at once; deny: nobody makes keys.
+	// Condition for a wallet. ledger: an account named as its address, made by an operator or a
+	// top-up; allowlist: a place in allow; none: nothing, its account is made at once; deny:
+	// nobody makes keys.
 	Require string `yaml:"require" default:"ledger" oneof:"none ledger allowlist deny"`
 	// Addresses for allowlist in quotes: "0x…" with 40 hexadecimal digits.
 	Allow []string `yaml:"allow" most:"100000 addresses"`

@@ -12,8 +12,8 @@ import (
 	"farebox/config/prices"
 )
 
-// maxVisits bounds what aliases can multiply: a list of 100,000 aliases of a
-// model with 100,000 keys is 4 MB of text.
+// maxVisits bounds the growth by aliases: a list of 100,000 aliases of a model with 100,000 keys
+// is 4 MB of text.
 const maxVisits = 1_000_000
 
 // decoder fills a Config from a tree and remembers where each value stood, so
@@ -32,7 +32,7 @@ type decoder struct {
 	priced    *prices.List // of models such as openai/*; nil: not read yet
 }
 
-// written is what is in the file under a path.
+// written is the value of the file under a path.
 type written struct {
 	position
 	node   *node
@@ -44,7 +44,7 @@ func newDecoder(r *report, env func(string) (string, bool)) *decoder {
 		bad: map[string]bool{}}
 }
 
-// fail reports a path once; what is wrong about it later follows from that.
+// fail reports a path once; its later mistakes follow from that.
 func (d *decoder) fail(at position, path, format string, args ...any) {
 	if d.bad[path] {
 		return
@@ -121,7 +121,7 @@ func (d *decoder) pointer(path string, at position, n *node, v reflect.Value, ot
 func (d *decoder) group(path string, n *node, shapes []reflect.Value) {
 	m, isModel := shapes[0].Addr().Interface().(*Model)
 	if isModel {
-		// The type, wherever it stands, says what the other keys are.
+		// The type, at any place in the mapping, decides the other keys.
 		for _, k := range n.pairs {
 			if k.name == "type" {
 				d.member(path, n, k, shapes)
@@ -189,7 +189,7 @@ func (d *decoder) member(path string, n *node, k pair, shapes []reflect.Value) {
 		own = slices.Contains(here.only, typ)
 	}
 	if !own {
-		d.typ = "" // nothing more is said of what stands below
+		d.typ = "" // the keys below are not reported any more
 	}
 	d.value(at, k.at, k.value, fields[0], fields[1:]...)
 	d.typ = typ
@@ -203,8 +203,8 @@ func (d *decoder) foreign(path, key, typ string) {
 	d.fail(d.at[path].position, path, "%s has no meaning for a model of type %s; expected it to be left out", key, typ)
 }
 
-// cutAway is a # that YAML takes for a comment though it touches what follows,
-// as it does in a secret and not in a remark.
+// cutAway is a # that YAML takes for a comment though it touches the next character, as it does
+// in a secret and not in a remark.
 var cutAway = regexp.MustCompile(`^\s+#[^\s#]`)
 
 // cutOff reports a secret that ends, or is gone whole, at a # within it.
@@ -256,7 +256,7 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 	for _, k := range n.pairs {
 		value := reflect.New(v.Type().Elem()).Elem()
 		if old := v.MapIndex(reflect.ValueOf(k.name)); old.IsValid() {
-			value.Set(old) // a built-in tier keeps what is not written
+			value.Set(old) // a built-in tier keeps the keys that are not written
 		} else {
 			filled(value)
 		}
@@ -403,8 +403,8 @@ func expected(v reflect.Value) string {
 	return "text"
 }
 
-// shown is a value for messages: as it is in the file. What came out of the
-// environment or a file, and secrets, are named only.
+// shown is a value for messages: as it is in the file. Values of the environment or a file, and
+// secrets, are named only.
 func (d *decoder) shown(path string) string {
 	w, ok := d.at[path]
 	switch {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What holds when a key is not written, where tags cannot say it.
+// Defaults of keys that tags cannot express.
 
 const (
 	// Unlimited is the tier without limits.
@@ -42,7 +42,7 @@ func newConfig() *Config {
 // entry is a group with a default that no tag can say.
 type entry interface{ defaults() }
 
-// complete fills what depends on other values.
+// complete sets the defaults that depend on other values.
 func (c *Config) complete() {
 	c.completeRPC()
 	c.completeTEE()

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// dialect is a row of what upstreams can speak: all that a config must know of
-// it. What puts requests into it is in package providers under the same name.
+// dialect is one dialect of upstreams: all that a config must know of it. Package providers
+// writes its requests under the same name.
 type dialect struct {
-	// name is what an operator writes; one with a slash is spoken to some upstreams
-	// of the dialect before it (Upstream.Spoken).
+	// name is the operator's word; one with a slash is spoken to some upstreams of the dialect
+	// before it (Upstream.Spoken).
 	name string
 	key  keyHeader
 	// endpoints are paths that a base_url must not end in.
@@ -30,7 +30,7 @@ type dialect struct {
 	jobs []string
 }
 
-// keyHeader is the header that carries a key, with what precedes the key.
+// keyHeader is the header that carries a key, with the prefix of the key.
 type keyHeader struct{ header, prefix string }
 
 var bearer = keyHeader{"Authorization", "Bearer "}
@@ -101,7 +101,7 @@ func (u *Upstream) speaks() (d dialect, known bool) {
 var furtherEndpoints = []string{"/completions", "/images/generations", "/images/edits", "/audio/speech",
 	"/audio/transcriptions", "/moderations", "/rerank"}
 
-// endpointOf is the end of a path that leads to one endpoint, whoever's it is; empty: none does.
+// endpointOf is the end of a path that leads to one endpoint, of any dialect; empty: none does.
 func endpointOf(path string) string {
 	path = strings.TrimRight(path, "/")
 	for i := range dialects {

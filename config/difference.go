@@ -17,7 +17,7 @@ import (
 // mostDifferences bounds each list of a Difference.
 const mostDifferences = 500
 
-// Difference is what changes from one config to another. Secrets are masked.
+// Difference lists the changes from one config to another. Secrets are masked.
 type Difference struct {
 	Prices  []PriceChange `json:"prices"`
 	Restart []KeyChange   `json:"restart"` // a reload keeps their old values
@@ -48,7 +48,7 @@ type leaf struct {
 	exact  string // as it is compared
 	amount int64  // of a price
 	priced bool
-	entry  bool // of a list: what is below has the same path before it
+	entry  bool // of a list: the keys below have the same path before them
 }
 
 // Differences compares two checked configs.
@@ -176,7 +176,7 @@ func walkEntries(list map[string]leaf, path string, v reflect.Value, hidden bool
 	}
 }
 
-// entryName is what an entry of a list is called.
+// entryName is the name of an entry of a list.
 func entryName(entry reflect.Value, i int) string {
 	for entry.Kind() == reflect.Pointer {
 		entry = entry.Elem()
@@ -221,7 +221,7 @@ func leafOf(v reflect.Value, hidden bool) leaf {
 // mostShown is how much of a value is shown.
 const mostShown = 200
 
-// veiled is a text without what looks like a secret, and not too long.
+// veiled is a text with likely secrets masked, and not too long.
 func veiled(text string) string {
 	if privateKey.MatchString(text) {
 		return mask

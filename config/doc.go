@@ -1,10 +1,9 @@
-// Package config turns what the operator wrote into one checked, immutable
-// [Config].
+// Package config turns the operator's file into one checked, immutable [Config].
 //
-// [Load] reads a YAML file and reports every mistake in it at once as
-// [*Problems], each with its line, column, an excerpt and what was expected.
-// [Watcher] reads the file again when it changed and hands the new value on;
-// a bad file keeps the old value. [Demo] is the built-in config of a first run.
+// [Load] reads a YAML file and reports every mistake in it at once as [*Problems], each with its
+// line, column, an excerpt and the expected value. [Watcher] reads the file again when it changed
+// and hands the new value on; a bad file keeps the old value. [Demo] is the built-in config of a
+// first run.
 //
 // The order inside: bytes (source.go) -> tree with positions (tree.go) ->
 // struct (decode.go, scalar.go, expand.go) -> rules (tags.go, validate.go).
@@ -19,7 +18,7 @@
 // [Spec] and a line in kinds (model.go) or JobKinds (jobs.go), upstreams of a new dialect a row in
 // dialects (dialect.go).
 //
-// What may not enter: anything that acts on a config. Connections, catalogs,
+// Does not belong here: anything that acts on a config. Connections, catalogs,
 // counters and prices of single requests belong to the rooms that own them;
 // this package imports none of them.
 package config

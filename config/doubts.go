@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Warnings: values that somebody might mean and that are more often a mistake. Each goes
-// away when the file says what is meant.
+// Warnings: values that somebody might mean and that are more often a mistake. Each goes away
+// when the file is explicit.
 
-// doubt warns at a value, or at the nearest group above it when the key is not written. It
-// is silent below what was reported already.
+// doubt warns at a value, or at the nearest group above it when the key is not written. It is
+// silent below a path that was reported already.
 func (v *validator) doubt(path, format string, args ...any) {
 	for up := path; up != ""; up = parent(up) {
 		if v.bad[up] || v.doubted[up] && up == path {
@@ -31,8 +31,8 @@ func (v *validator) doubt(path, format string, args ...any) {
 	v.warn(v.placeOf(path), path, format, args...)
 }
 
-// doubts warns of what the rules let pass. What compares entries with each other waits for a
-// file without mistakes.
+// doubts warns of values that the rules accept. Checks that compare entries with each other wait
+// for a file without mistakes.
 func (v *validator) doubts(mode fs.FileMode) {
 	v.noteUses()
 	for i := range v.c.Upstreams {
@@ -96,7 +96,7 @@ func (v *validator) doubtUpstream(path string, u *Upstream) {
 	}
 }
 
-// placeholder is what examples have in the place of a key.
+// placeholder matches the stand-ins for keys in examples.
 var placeholder = regexp.MustCompile(`(?i)^(<.*>|\[.*\]|(sk-)?(\.\.\.|xxx+|your|my|change|replace|insert|todo|fixme).*)$`)
 
 func (v *validator) doubtKey(path, key string) {
@@ -106,7 +106,7 @@ func (v *validator) doubtKey(path, key string) {
 	}
 }
 
-// use is what models have an upstream among their targets.
+// use is the kinds of models that have an upstream among their targets.
 type use struct{ any, texts, chats bool }
 
 func (v *validator) noteUses() {
@@ -158,7 +158,7 @@ func (v *validator) doubtRates(path string, in, out Pico, read, write *Pico) {
 	}
 }
 
-// doubtPlaces warns of folders that lose what is in them.
+// doubtPlaces warns of folders that lose their files.
 func (v *validator) doubtPlaces() {
 	for path, dir := range map[string]string{"store": v.c.Store, "node.dir": v.c.Node.Dir, "media.dir": v.c.Media.Dir} {
 		if path == "store" && v.c.SharedStore() || path == "node.dir" && !v.c.SharedStore() || dir == "" {
@@ -207,7 +207,7 @@ func (v *validator) doubtLimits() {
 	}
 }
 
-// doubtStrangers warns of what lets everybody in, or shows something to everybody.
+// doubtStrangers warns of settings that let everybody in, or show something to everybody.
 func (v *validator) doubtStrangers() {
 	all := func(path string, list []string, words string) {
 		for i, text := range list {
@@ -235,7 +235,7 @@ func (v *validator) doubtStrangers() {
 	}
 }
 
-// doubtUnused warns of what nothing refers to.
+// doubtUnused warns of entries without references.
 func (v *validator) doubtUnused() {
 	for i := range v.c.Upstreams {
 		if u := &v.c.Upstreams[i]; !v.uses[u.Name].any {
@@ -261,7 +261,7 @@ func (v *validator) doubtUnused() {
 
 // doubtTwins warns of two models that are one and the same upstream's.
 func (v *validator) doubtTwins() {
-	first := map[string]int{} // by what tells models apart
+	first := map[string]int{} // by the values that tell models apart
 	for i := range v.c.Models {
 		m := &v.c.Models[i]
 		if m.Deprecation != nil {

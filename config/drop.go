@@ -16,9 +16,9 @@ const DropDefault = "default"
 // usual five minutes, which the model's price is for.
 const DropCacheTTL = "cache_control.ttl"
 
-// costly are members of a chat body that change what an operator pays for a
-// request, or what it may cost at most, behind the back of the price: dearer
-// service, other models, searches, voices, more output than was asked for.
+// costly are members of a chat body that change an operator's cost of a request, or its bound,
+// behind the back of the price: dearer service, other models, searches, voices, more output than
+// was asked for.
 var costly = []string{
 	"service_tier", "speed", "priority", "background", "deferred", "inference_geo",
 	"models", "route", "provider", "plugins", "preset", "transforms",
@@ -43,9 +43,9 @@ var costlyAt = []struct {
 		"enable_code_interpreter"}},
 }
 
-// revealing are members that have an upstream tell the prompt again, with what was put
-// before the client's own messages: tokens, texts or the body as it came. Where there
-// are characters, whose prompts are not public, they are sent to nobody.
+// revealing are members that have an upstream return the prompt, with the messages added before
+// the client's own: tokens, texts or the body as it came. Where there are characters, whose
+// prompts are not public, they are sent to nobody.
 var revealing = []string{"prompt_logprobs", "echo", "echo_last", "raw_output", "return_token_ids",
 	"return_prompt_token_ids", "return_prompt_text", "return_hidden_states", "debug"}
 
@@ -61,7 +61,7 @@ var dropName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 // them beside its own.
 const maxDrops = 80
 
-// defaultDrops is what is not sent to an upstream whose operator said nothing.
+// defaultDrops are the members that are not sent to an upstream without drop.
 func defaultDrops(u *Upstream) []string {
 	if d, _ := u.speaks(); !d.compatible {
 		return nil // the others write bodies of their own

@@ -32,8 +32,8 @@ type expander struct {
 
 var errExpanded = fmt.Errorf("the values of ${…} together are larger than %s", Size(maxExpanded))
 
-// expand returns the text with its references replaced. It runs once: what a
-// reference brings in is not looked at again.
+// expand returns the text with its references replaced. It runs once: the text of a reference is
+// not expanded again.
 func (e *expander) expand(text string) (string, error) {
 	if e.literal || !strings.Contains(text, "${") {
 		return text, nil
@@ -81,7 +81,7 @@ func foreignVariable(text string) string {
 	return ""
 }
 
-// reference is the value of what is between ${ and }.
+// reference is the value of a reference without its ${ and }.
 func (e *expander) reference(ref string) (string, error) {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
 		return secretFile(path)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Files and keys of other gateways, and what they are here.
+// Files and keys of other gateways, and their equivalents here.
 
 const ownFile = "farebox reads YAML with upstreams: and models: (see config/examples/minimal-openai.yaml)"
 

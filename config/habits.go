@@ -11,7 +11,7 @@ import (
 type habit struct {
 	groups, keys string                   // words; "/" stands for the top
 	means        string                   // key of the same group that it stands for, and that is not missing then
-	hint         string                   // what to write instead
+	hint         string                   // the key to write instead
 	of           func(text string) string // the hint, by the value
 }
 
@@ -165,7 +165,7 @@ func ofOne(text string) (string, bool) {
 
 var entryNumber = regexp.MustCompile(`\[\d+\]`)
 
-// habitOf is what a key of another gateway means in the group of a path.
+// habitOf is the meaning of a key of another gateway in the group of a path.
 func habitOf(path string, k pair) (h habit, hint string) {
 	group := entryNumber.ReplaceAllString(path, "")
 	if group == "" {

@@ -11,9 +11,9 @@ import (
 // Image is the Spec of a model that makes or changes pictures (interface.md,
 // Images; addendum 7 and 8).
 type Image struct {
-	// What the model can.
+	// The model's features.
 	Capabilities ImageCapabilities `yaml:"capabilities"`
-	// What the model takes. Lists that are empty mean that clients cannot choose.
+	// The model's limits. Lists that are empty mean that clients cannot choose.
 	Constraints ImageConstraints `yaml:"constraints"`
 	// USD of one picture or edit, at most 12 decimals, 0 to 10000. Everything that clients may choose needs a price.
 	// Required; write price: free if it is free.
@@ -32,8 +32,8 @@ type ImageCapabilities struct {
 	OptimizePromptThinking bool `yaml:"optimize_prompt_thinking" only:"image inpaint"`
 }
 
-// ImageConstraints are what a model of pictures takes (addendum 7.4). Lists
-// that are empty mean that the client cannot choose.
+// ImageConstraints are the limits of a model of pictures (addendum 7.4). Lists that are empty
+// mean that the client cannot choose.
 type ImageConstraints struct {
 	// Longest prompt in characters; 0 stands for the default. Default 1500.
 	PromptCharacters int64 `yaml:"prompt_characters" range:"1..32768|0" only:"image inpaint"`
@@ -78,9 +78,8 @@ type Steps struct {
 // ratio or a resolution.
 func (c *ImageConstraints) PixelSized() bool { return len(c.AspectRatios)+len(c.Resolutions) == 0 }
 
-// ImagePrice is what one picture or one edit costs in USD as written, held as
-// Each (1e-12 USD). A price that no choice of the client can reach, and a
-// choice without a price, are mistakes.
+// ImagePrice is the price of one picture or one edit in USD as written, held as Each (1e-12 USD).
+// A price that no choice of the client can reach, and a choice without a price, are mistakes.
 type ImagePrice struct {
 	Free bool `yaml:"-"`
 	// A picture without a price below; for upscale a scale of 1, by default as 2x.
@@ -175,7 +174,7 @@ func imageKind(name string) kind {
 
 func (p *ImagePrice) setFree() { p.Free = true }
 
-// Text is false: what comes out are pictures.
+// Text is false: the answers are pictures.
 func (i *Image) Text() bool { return false }
 
 // Free says that `price: free` is written.
@@ -387,8 +386,7 @@ func (v *validator) each(path string, e Each) {
 	}
 }
 
-// checkTarget checks the form of a target's options; what they mean is the
-// dialect's business.
+// checkTarget checks the form of a target's options; the dialect checks their meaning.
 func (i *Image) checkTarget(v *validator, path string, _ *Model, t *Target, u *Upstream) {
 	v.draws(path, t, u)
 	v.options(path, t)

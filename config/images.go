@@ -77,7 +77,7 @@ func (v *validator) images() {
 	}
 }
 
-// promptModel checks what rewrites prompts.
+// promptModel checks the model that rewrites prompts.
 func (v *validator) promptModel(c *Images) {
 	if c.PromptModel == "" {
 		for _, key := range []string{"images.prompt_timeout", "images.prompt_price"} {

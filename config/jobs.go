@@ -35,7 +35,8 @@ type Member struct {
 // JobSpec is the Spec of a model that takes jobs.
 type JobSpec interface {
 	Spec
-	// Record has what only records of the type have (addendum 7.3, 7.4), in their order.
+	// Record has the members that only records of the type have (addendum 7.3, 7.4), in their
+	// order.
 	Record() []Member
 }
 
@@ -43,10 +44,10 @@ type JobSpec interface {
 type JobKind struct {
 	Name string // of its models' type and of their tier; stored with each job
 	Path string // that its endpoints begin with, here and at native upstreams
-	// Required are members that a native upstream requires, each with what an order
-	// without it sends.
+	// Required are members that a native upstream requires, each with the value for orders
+	// without it.
 	Required map[string]string
-	Media    string   // that the media types of its results begin with
+	Media    string   // prefix of the media types of its results
 	Outputs  []string // members of an app's output that may have the result, in the order of the search
 
 	dialects []string       // of upstreams that serve it

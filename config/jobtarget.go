@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// jobOptions are what targets of models that take jobs may learn of their
-// upstream's dialect, each with what its text must be. Those that name a field of an
-// order say what an app calls it, and behind a colon how it writes it; an empty text
-// leaves the field out.
+// jobOptions are options of targets for job models about their upstream's dialect, each with the
+// rule for its text. Those that name a field of an order give the app's name for it, and behind a
+// colon its format; an empty text leaves the field out.
 var jobOptions = map[string]jobOption{
 	"idempotent": {regexp.MustCompile(`^(?:true|false)$`),
 		"expected true, where the upstream takes an order once for one Idempotency-Key, or false"},
@@ -20,7 +19,7 @@ var jobOptions = map[string]jobOption{
 	"extra": {nil, "expected a JSON object of at most 4096 bytes"},
 }
 
-// jobOption is what an option's text must be; without form it is a JSON object.
+// jobOption is the rule for an option's text; without form it is a JSON object.
 type jobOption struct {
 	form     *regexp.Regexp
 	expected string
@@ -37,7 +36,7 @@ var orderFields = []string{
 // appOptions are those of dialects whose apps have inputs of their own.
 var appOptions = slices.Concat(orderFields, []string{"extra", "output"})
 
-// fieldOption is what an app may call a field.
+// fieldOption is the rule for the name of an app's field.
 var fieldOption = jobOption{
 	regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,3}(?::(?:number|text|unit|ms|list))?)?$`),
 	"expected a member's name such as duration, with dots for nested objects and an optional format after a " +

@@ -32,7 +32,7 @@ func LoadStore(path string) (*Config, error) {
 	return parseKeys(f, os.LookupEnv, storeKeys)
 }
 
-// storeKeys are the keys that say where the store is and what works with it.
+// storeKeys are the keys of the store and of its parts.
 var storeKeys = []string{"brand", "brand_aliases", "store", "node", "durability", "redis", "idempotency",
 	"characters"}
 
@@ -104,8 +104,7 @@ func parseKeys(f file, env func(string) (string, bool), only []string) (*Config,
 	return c, nil
 }
 
-// readConfig reads a file, or what comes through a pipe, up to the limit that
-// Parse reports.
+// readConfig reads a file or a pipe, up to the limit that Parse reports.
 func readConfig(path string) (file, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -42,8 +42,8 @@ func (s *source) hide(n *node) {
 	s.hideUntil(at, n.after)
 }
 
-// hideNamed hides the value of a key that sounds like a secret, wherever it
-// stands: the group around it may be misplaced and never be read as what it is.
+// hideNamed hides the value of a key that sounds like a secret, at any place: the group around it
+// may be misplaced and never be read.
 func (s *source) hideNamed(key string, n *node) {
 	switch {
 	case n.kind == mappingNode && key == "headers":
@@ -84,8 +84,8 @@ func (s *source) hideSpan(line, from, to int) {
 	s.hidden[line] = append(s.hidden[line], span{from, to})
 }
 
-// hideGuessed masks what looks like a secret in a line whose structure is not
-// known. It rather hides too much.
+// hideGuessed masks likely secrets in a line whose structure is not known. It rather hides too
+// much.
 func (s *source) hideGuessed(line int) {
 	text := s.line(line)
 	// A line that a secret of several lines may have run into.

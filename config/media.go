@@ -67,7 +67,7 @@ type S3 struct {
 	Timeout time.Duration `yaml:"timeout" default:"30s" range:"1s..10m"`
 }
 
-// MediaDir is the directory of what was made, where no bucket has it.
+// MediaDir is the directory of media, where no bucket has them.
 func (c *Config) MediaDir() string {
 	if c.Media.Dir != "" {
 		return c.Media.Dir
@@ -75,8 +75,8 @@ func (c *Config) MediaDir() string {
 	return filepath.Join(c.LedgerDir(), "media")
 }
 
-// MediaApart says that nodes on a shared store keep what they make for themselves, so
-// that one cannot hand out what another has made.
+// MediaApart says that nodes on a shared store keep media for themselves, so that one cannot
+// deliver another's.
 func (c *Config) MediaApart() bool {
 	return c.SharedStore() && c.Media.S3 == nil && c.Media.Dir == ""
 }

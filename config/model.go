@@ -24,7 +24,7 @@ type Model struct {
 	Description string `yaml:"description"`
 	// Where the model comes from, such as a link. Default: none.
 	Source string `yaml:"source"`
-	// What the catalog says about prompts: private or anonymized.
+	// Privacy of prompts in the catalog: private or anonymized.
 	Privacy string `yaml:"privacy" default:"private" oneof:"private anonymized"`
 	// Unix seconds.
 	Created int64 `yaml:"created" default:"0" range:"0..253402300799"`
@@ -60,8 +60,8 @@ type Model struct {
 	Spec Spec `yaml:",inline"`
 }
 
-// Spec is what models of one type have beside the keys of all models: their
-// settings, what they can, and their price.
+// Spec holds the keys that models of one type add to those of all models: their settings,
+// features, and price.
 type Spec interface {
 	// Text says that the model is asked with text and answers with text or with
 	// numbers about it.
@@ -69,7 +69,7 @@ type Spec interface {
 	// Free says that `price: free` is written.
 	Free() bool
 
-	// complete fills in what is not written, where that depends on other values.
+	// complete sets defaults that depend on other values.
 	complete(m *Model)
 	// check finds the mistakes below path, and checkTarget those of a target that
 	// are about its upstream's dialect.
@@ -116,7 +116,7 @@ func filledSpec(s Spec) Spec {
 	return s
 }
 
-// complete fills in what is not written.
+// complete sets the defaults.
 func (m *Model) complete() {
 	if m.Tier == "" {
 		k, _ := kindOf(m.Type)

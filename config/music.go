@@ -21,16 +21,16 @@ type Music struct {
 	// The usual format. Default: the first of supported_formats.
 	DefaultFormat string `yaml:"default_format"`
 
-	// What the model can.
+	// The model's features.
 	Capabilities MusicCapabilities `yaml:"capabilities"`
-	// What the model takes. Lists that are empty mean that clients cannot choose.
+	// The model's limits. Lists that are empty mean that clients cannot choose.
 	Constraints MusicConstraints `yaml:"constraints"`
 	// USD of a job, exactly one of the four keys. Required; write price: free if it is free.
 	Price *MusicPrice `yaml:"price"`
 }
 
-// MusicCapabilities are what a model of music can. What is not written is false,
-// and left out of the record, but for the first two.
+// MusicCapabilities are the features of a model of music. Features that are not written are
+// false, and left out of the record, but for the first two.
 type MusicCapabilities struct {
 	// It takes lyrics_prompt.
 	Lyrics bool `yaml:"lyrics"`
@@ -48,8 +48,8 @@ type MusicCapabilities struct {
 	Speed *bool `yaml:"speed"`
 }
 
-// MusicConstraints are what a model of music takes. Lists that are empty mean
-// that the client cannot choose.
+// MusicConstraints are the limits of a model of music. Lists that are empty mean that the client
+// cannot choose.
 type MusicConstraints struct {
 	// Shortest prompt, 0 to prompt_characters.
 	MinPromptCharacters int64 `yaml:"min_prompt_characters" default:"10"`
@@ -76,8 +76,8 @@ type MusicConstraints struct {
 	MaxSpeed *Decimal `yaml:"max_speed"`
 }
 
-// MusicPrice is what a job costs in USD as written, held as Each (1e-12 USD):
-// exactly one of its keys.
+// MusicPrice is the price of a job in USD as written, held as Each (1e-12 USD): exactly one of
+// its keys.
 type MusicPrice struct {
 	Free bool `yaml:"-"`
 	// A job, however long; 0 to 10000.
@@ -118,7 +118,7 @@ var MusicKind = &JobKind{
 	spec: func() JobSpec { return &Music{} },
 }
 
-// Record has what the model can and takes, and its price (addendum 7.3).
+// Record has the model's features, limits and price (addendum 7.3).
 func (m *Music) Record() []Member {
 	can, c := &m.Capabilities, &m.Constraints
 	list := []Member{{"supports_lyrics", can.Lyrics}, {"lyrics_required", can.LyricsRequired},
@@ -150,7 +150,7 @@ func (m *Music) Record() []Member {
 		Member{"default_format", m.DefaultFormat}, Member{"pricing", m.Price.record()})
 }
 
-// Text is false: what comes out is sound.
+// Text is false: the answers are sound.
 func (m *Music) Text() bool { return false }
 
 // Free says that `price: free` is written.
@@ -198,9 +198,8 @@ func (c *MusicConstraints) TakesSeconds(seconds int64) bool {
 		c.MaxDuration > 0 && seconds >= c.MinDuration && seconds <= c.MaxDuration
 }
 
-// BillsLyrics says which characters a model is priced by, where it is priced by
-// characters: those of the lyrics where it sings them, else those of the prompt,
-// which is what it speaks.
+// BillsLyrics says which characters a model is priced by, where it is priced by characters: those
+// of the lyrics where it sings them, else those of the prompt, which it speaks.
 func (m *Music) BillsLyrics() bool { return m.Capabilities.Lyrics }
 
 // BilledCharacters are the fewest and the most characters that are billed.
@@ -238,7 +237,7 @@ func (m *Music) check(v *validator, path string, _ *Model) {
 	m.checkPrice(v, path+".price")
 }
 
-// checkText checks what is said of prompts and lyrics.
+// checkText checks the settings of prompts and lyrics.
 func (m *Music) checkText(v *validator, path string) {
 	can, c, at := &m.Capabilities, &m.Constraints, path+".constraints"
 	whole(v, at+".min_prompt_characters", c.MinPromptCharacters, 0, max(c.PromptCharacters, 0))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What music costs: that everything a client may order has one price, and whether one
-// model is dearer than another.
+// Prices of music: everything that a client may order has one price, and whether one model is
+// dearer than another.
 
 // checkPrice checks that exactly one shape of price is written, and that every track
 // that can be ordered has a price.
@@ -165,7 +165,7 @@ func (p *MusicPrice) record() []Member {
 	return []Member{{"durations", tiers}}
 }
 
-// cost is what a job costs, in 1e-12 USD.
+// cost is the price of a job, in 1e-12 USD.
 func (m *Music) cost(seconds, characters int64) Each {
 	p := m.Price
 	switch {

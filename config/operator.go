@@ -36,7 +36,7 @@ const (
 	OperatorSocketFile = "operator.sock"
 )
 
-// OperatorRoles are the words for roles, in rising order of what they may do.
+// OperatorRoles are the words for roles, in rising order of their rights.
 var OperatorRoles = []string{"read-only", "support", "billing", "owner"}
 
 const leastProxySecret = 16
@@ -70,7 +70,7 @@ func (v *validator) operator() {
 	}
 }
 
-// signOn checks what belongs to the header of a proxy.
+// signOn checks the settings of the header of a proxy.
 func (v *validator) signOn(o *Operator) {
 	switch {
 	case o.UserHeader == "":

@@ -14,12 +14,12 @@ type Picture struct {
 	Digest string // of Data, for names that caches may keep for good
 }
 
-// pictureEnds are how names of pictures end, by what the content may be.
+// pictureEnds are the extensions of pictures, with their media types.
 var pictureEnds = map[string]string{".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg",
 	".webp": "image/webp"}
 
-// newPicture looks at what a file is, whatever its name says: a page with scripts is
-// no picture.
+// newPicture detects a file's type from its bytes, whatever its name says: a page with scripts is
+// refused.
 func newPicture(data []byte) (*Picture, error) {
 	kind := http.DetectContentType(data)
 	for _, known := range pictureEnds {

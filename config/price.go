@@ -128,7 +128,7 @@ func (e *ExtendedPrice) price() *Price {
 	return &Price{Input: e.Input, Output: e.Output, CacheRead: e.CacheRead, CacheWrite: e.CacheWrite}
 }
 
-// long is what long prompts cost: the extended tier, or the usual price.
+// long is the price of long prompts: the extended tier, or the usual price.
 func (p *Price) long() *Price {
 	if p.Extended == nil {
 		return &Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}

@@ -48,7 +48,7 @@ func (d *decoder) wildcards(root *node, c *Config) {
 		vendor, ok := strings.CutSuffix(c.Models[i].ID, allModels)
 		path := fmt.Sprintf("models[%d]", i)
 		if ok && (!d.wildcard(path, item, vendor, &c.Prices) || !d.expandModels(c, i, item, vendor, own)) {
-			// What the list would have filled is not missing.
+			// Keys that the list would have filled are not missing.
 			for _, key := range []string{".id", ".context_tokens", ".price", ".targets"} {
 				d.bad[path+key] = true
 			}
@@ -150,7 +150,7 @@ func (d *decoder) priceList(c *Config) *prices.List {
 	return d.priced
 }
 
-// listedModel is the node of a model of the list: the entry's own keys, and what the list knows.
+// listedModel is the node of a model of the list: the entry's own keys, and the list's values.
 func listedModel(item *node, at position, id string, m *prices.Model, margin *big.Rat) *node {
 	plain := func(text string) *node { return plainNode(text, at) }
 	group := func() *node { return &node{kind: mappingNode, line: at.line, column: at.column} }
@@ -202,7 +202,7 @@ func listedModel(item *node, at position, id string, m *prices.Model, margin *bi
 	return n
 }
 
-// listedCapabilities is the node of what a model of the list can.
+// listedCapabilities is the node of the features of a model of the list.
 func listedCapabilities(m *prices.Model, at position) *node {
 	can := &node{kind: mappingNode, line: at.line, column: at.column}
 	for key, on := range map[string]bool{"tools": m.Tools, "vision": m.Vision, "video": m.Video, "audio": m.Audio,

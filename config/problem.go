@@ -16,7 +16,7 @@ type Problem struct {
 	Line, Column int    // from 1; columns count characters
 	Path         string // models[2].price.input; empty for the file as a whole
 	Excerpt      string // the line and a caret under the place; secrets are masked
-	Message      string // what was wrong; what was expected
+	Message      string // the mistake; the expected value
 	Warning      bool
 }
 

@@ -29,9 +29,8 @@ type Watcher struct {
 	target string // the file itself, behind all symbolic links
 }
 
-// Watch begins to watch the file that c was loaded from, and notices a change
-// since then. say gets what the operator should know: msg with a nil error for
-// good news.
+// Watch begins to watch the file that c was loaded from, and notices a change since then. say
+// gets news for the operator: msg with a nil error for good news.
 func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error)) (*Watcher, error) {
 	if c.Source == "" {
 		return nil, errors.New("cannot watch the built-in config: it has no file; start with -c FILE")
@@ -53,9 +52,8 @@ func (c *Config) Watch(apply func(*Config) error, say func(msg string, err error
 	return w, nil
 }
 
-// Reload reads the file now, changed or not, and returns when it is applied
-// or refused. It is what SIGHUP does; changed environment values and
-// ${file:…} secrets are seen here only.
+// Reload reads the file now, changed or not, and returns when it is applied or refused. SIGHUP
+// calls it; changed environment values and ${file:…} secrets are seen here only.
 func (w *Watcher) Reload() { w.watch.order(func() { w.poll(true) }) }
 
 // Close ends watching and waits until no apply is running any more. It must
@@ -100,7 +98,7 @@ func (w *Watcher) follow() error {
 // poll reads the file and applies it when it is new, or when forced.
 func (w *Watcher) poll(forced bool) {
 	name := w.running.Source
-	_ = w.follow() // what cannot be watched is found by the tick
+	_ = w.follow() // the tick finds changes of files that cannot be watched
 	read, err := readConfig(w.path)
 	if err != nil {
 		if forced || !w.missing {

@@ -2,7 +2,8 @@ package config
 
 import "time"
 
-// Requests says what is kept of requests that did not simply succeed, for operators and customers.
+// Requests configures the details that are kept of requests that did not simply succeed, for
+// operators and customers.
 type Requests struct {
 	// How long details are kept of requests that failed, were refused, ended early or needed several attempts: limits,
 	// sums and attempts, never texts. No request waits for them. 0: off, and stored details are removed.

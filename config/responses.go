@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// Responses says what /responses keeps of its answers, beside the ledger, or in Redis
-// when nodes share one.
+// Responses configures the stored answers of /responses, beside the ledger, or in Redis when
+// nodes share one.
 type Responses struct {
 	// How long requests may refer to items of earlier answers by their ids (item_reference). They count within
 	// idempotency.max_stored and max_keys, apart from kept answers. 0: off.

@@ -161,7 +161,7 @@ const rpcTotal = 30 * time.Second
 // unwritten credits take the network's own.
 const unwritten = -1
 
-// completeRPC fills in what is known of the networks.
+// completeRPC sets the known values of the networks.
 func (c *Config) completeRPC() {
 	for i := range c.RPC.Networks {
 		n := &c.RPC.Networks[i]
@@ -287,7 +287,7 @@ func (v *validator) node(path string, u *RPCUpstream) {
 	}
 }
 
-// nodeURL never shows what is written: it may hold the key.
+// nodeURL never shows the written address: it may hold the key.
 func (v *validator) nodeURL(path, text string) {
 	if text == "" {
 		v.wrong(path, "the upstream has no address; "+rpcURLExpected)

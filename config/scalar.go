@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Reading single values from their written text. Every error says what was
-// wrong and what was expected, without the value: the caller puts it in front
-// unless it is a secret.
+// Reading single values from their written text. Every error has the mistake and the expected
+// value, without the value itself: the caller puts it in front unless it is a secret.
 
 var (
 	numberText = regexp.MustCompile(

@@ -262,7 +262,7 @@ func (v *validator) jsonPaths(path string, list ...string) {
 		return
 	}
 	for _, text := range list {
-		// Modifiers and queries of gjson are not for what strangers answer.
+		// Modifiers and queries of gjson are not for untrusted answers.
 		if len(text) > 200 || !plainASCII(text) || strings.ContainsAny(text, "@|#!{[*?") {
 			v.wrong(path, "%s is not a path; expected names and numbers joined by dots, such as web.results", quote(text))
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Summary is what `farebox check` says about a good file, in one line.
+// Summary is the line that `farebox check` prints about a good file.
 func Summary(c *Config) string {
 	name := "the built-in config"
 	if c.Source != "" {

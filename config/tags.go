@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The tags of a field say what holds for its key, beside the name in `yaml`:
+// The tags of a field have the rules of its key, beside the name in `yaml`:
 //
 //	default:"35MB"        value of a key that is not written; "80 443" is a list of two words, and
 //	                      "count: 20, window: 30s" replaces defaults of the keys of a group

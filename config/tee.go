@@ -2,8 +2,8 @@ package config
 
 import "time"
 
-// TEE says how enclaves are attested and what they must prove (interface.md, TEE;
-// addendum 15). It applies to models with an Enclave.
+// TEE configures the attestation of enclaves and its requirements (interface.md, TEE; addendum
+// 15). It applies to models with an Enclave.
 type TEE struct {
 	// Where data comes from that Intel publishes about processors.
 	Collateral Collateral `yaml:"collateral"`
@@ -60,7 +60,8 @@ type Enclave struct {
 	Encrypted *bool `yaml:"encrypted" default:"true"`
 	// Shown to clients as tee_provider, at most 64 characters. Default: none.
 	Provider string `yaml:"provider"`
-	// What is attested: model_instance, or aggregator, a gateway before the models, as kind: aci needs it.
+	// The attested unit: model_instance, or aggregator, a gateway before the models, as kind: aci
+	// needs it.
 	Scope string `yaml:"scope" default:"model_instance" oneof:"model_instance aggregator"`
 	// In place of tee.tcb_accept. Default: tee.tcb_accept.
 	Accept []string `yaml:"tcb_accept" oneof:"@states" unique:"state"`

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// What may be written about enclaves.
+// Values of the keys about enclaves.
 var (
 	tcbStates = []string{"UpToDate", "SWHardeningNeeded", "ConfigurationNeeded", "ConfigurationAndSWHardeningNeeded",
 		"OutOfDate", "OutOfDateConfigurationNeeded"}
@@ -62,7 +62,7 @@ func (v *validator) webAddress(path, text string) {
 	}
 }
 
-// enclave checks what a text model says of its enclaves.
+// enclave checks a text model's settings for its enclaves.
 func (v *validator) enclave(path string, m *Model, e *Enclave) {
 	if e == nil {
 		if strings.HasPrefix(m.ID, E2EEPrefix) {
@@ -107,8 +107,8 @@ func (v *validator) pin(path, name string, values []string) {
 	}
 }
 
-// enclaveTarget checks that an upstream can be an enclave: it is spoken to as OpenAI's,
-// and what is sent there stays what it is.
+// enclaveTarget checks that an upstream can be an enclave: it is spoken to as OpenAI's, and its
+// requests are sent unchanged.
 func (v *validator) enclaveTarget(path string, e *Enclave, u *Upstream) {
 	if e != nil && u != nil && u.Dialect != dialects[0].name {
 		v.wrong(path, "%s speaks %s; expected an upstream of dialect %s, which is how enclaves are asked", quote(u.Name),

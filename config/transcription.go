@@ -10,7 +10,7 @@ import (
 type Transcription struct {
 	// Longest sound that is taken and charged.
 	MaxSeconds int64 `yaml:"max_seconds" default:"14400" range:"1..86400"`
-	// What the model can beside plain text.
+	// The model's features beside plain text.
 	Capabilities TranscriptionCapabilities `yaml:"capabilities"`
 	// USD a second. Required; write price: free if it is free.
 	Price *TranscriptionPrice `yaml:"price"`
@@ -42,7 +42,7 @@ type TranscriptionCapabilities struct {
 	Languages []string `yaml:"languages" most:"256 languages"`
 }
 
-// TranscriptionPrice is what a second of sound costs in USD.
+// TranscriptionPrice is the price of a second of sound in USD.
 type TranscriptionPrice struct {
 	Free bool `yaml:"-"`
 	// A second of sound, at most 1 USD. Required.
@@ -102,8 +102,8 @@ func (t *Transcription) check(v *validator, path string, own *Model) {
 // dearSecond is 36 USD an hour: above is the price of a minute or an hour.
 const dearSecond = Each(10_000_000_000)
 
-// transcriptionOptions are those of targets that listen: what they are asked for,
-// where that is not what the model's timestamps need.
+// transcriptionOptions are those of targets that listen: the format to ask for, where that is not
+// the one that the model's timestamps need.
 var transcriptionOptions = map[string][]string{"response_format": {"json", "verbose_json"}}
 
 func (t *Transcription) checkTarget(v *validator, path string, _ *Model, target *Target, u *Upstream) {

@@ -39,7 +39,7 @@ type ChainID string
 // maxChainID is more than the id of any chain has.
 const maxChainID = 128
 
-// ParseChainID reads what an operator or a node calls a chain.
+// ParseChainID reads an operator's or a node's name of a chain.
 func ParseChainID(s string) (ChainID, bool) {
 	if s == "" || len(s) > maxChainID {
 		return "", false
@@ -106,8 +106,8 @@ func (n Nano) String() string { return string(AppendDecimal(nil, int64(n), nanoD
 // reader takes an amount for a float.
 func (n Nano) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote: a decimal with up to 9 decimals, negative
-// where money was taken or given back.
+// UnmarshalText reads the text of MarshalText: a decimal with up to 9 decimals, negative where
+// money was taken or given back.
 func (n *Nano) UnmarshalText(b []byte) (err error) {
 	digits, negative := bytes.CutPrefix(b, []byte("-"))
 	if *n, err = ParseNano(string(digits)); negative {

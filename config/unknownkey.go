@@ -47,7 +47,7 @@ func someKeys(keys []string) string {
 	return strings.Join(keys, ", ")
 }
 
-// keysFor says what stands below a path that has no keys.
+// keysFor describes the values below a path that has no keys.
 func keysFor(path string, shapes []reflect.Value) string {
 	switch entryNumber.ReplaceAllString(path, "") {
 	case "models":

@@ -360,7 +360,7 @@ func (v *validator) headers(path string, list map[string]Secret, carrier string)
 	}
 }
 
-// headerValue refuses what could end a header and begin another one.
+// headerValue refuses characters that could end a header and begin another one.
 func (v *validator) headerValue(path string, s Secret) {
 	text := s.Reveal()
 	if len(text) > maxSecret {

@@ -255,8 +255,8 @@ func (v *validator) texts() {
 	}
 }
 
-// wrong reports a broken rule at the value, or at the nearest group above it
-// when the key is not written. It is silent below what was reported already.
+// wrong reports a broken rule at the value, or at the nearest group above it when the key is not
+// written. It is silent below a path that was reported already.
 func (v *validator) wrong(path, format string, args ...any) {
 	for up := path; up != ""; up = parent(up) {
 		if v.bad[up] {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// vendor is a well-known host and what it speaks.
+// vendor is a well-known host and its dialects.
 type vendor struct {
 	host     *regexp.Regexp
 	dialects []string // the usual one first

@@ -11,7 +11,7 @@ import (
 // Video is the Spec of a model that makes videos in its own time (addendum 7.4 and
 // 10). Its price is in no record: clients ask for it by POST /video/quote.
 type Video struct {
-	// What the model takes. Lists that are empty mean that clients cannot choose.
+	// The model's limits. Lists that are empty mean that clients cannot choose.
 	Constraints VideoConstraints `yaml:"constraints"`
 	// Inputs besides a prompt.
 	Inputs VideoInputs `yaml:"inputs"`
@@ -25,8 +25,8 @@ type Video struct {
 	Price *VideoPrice `yaml:"price"`
 }
 
-// VideoConstraints are what a model of videos takes (addendum 7.4). Lists that are
-// empty mean that the client cannot choose.
+// VideoConstraints are the limits of a model of videos (addendum 7.4). Lists that are empty mean
+// that the client cannot choose.
 type VideoConstraints struct {
 	// Kind of model in the catalog.
 	ModelType string `yaml:"model_type" default:"text-to-video" oneof:"text-to-video image-to-video video"`
@@ -89,7 +89,7 @@ type VideoInputs struct {
 	DataOnly bool `yaml:"data_only"`
 }
 
-// Consent is what a client of a model must agree to (addendum 3.4, 10.1).
+// Consent is a provider's policy that a client of a model must agree to (addendum 3.4, 10.1).
 type Consent struct {
 	// Member of consents in requests: 1 to 64 lower-case letters, digits, _ or -. Required.
 	Provider string `yaml:"provider"`
@@ -112,7 +112,7 @@ const (
 	maxPolicyText   = 32 << 10
 )
 
-// What addendum 10.1 lets clients write.
+// The values that addendum 10.1 lets clients write.
 var (
 	VideoRatios = []string{"1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "9:21", "16:9", "21:9",
 		"adaptive", "auto"}
@@ -137,7 +137,7 @@ var VideoDurations = func() []string {
 	return append(list, "-1", OneGeneration, "auto", "Auto")
 }()
 
-// OneGeneration is the duration of what is sold by the video, whatever its length.
+// OneGeneration is the duration of models that sell by the video, whatever its length.
 const OneGeneration = "1 gen"
 
 // VideoSeconds is how long a video of a duration is; 0: the duration does not say.
@@ -160,7 +160,7 @@ var VideoKind = &JobKind{
 	spec: func() JobSpec { return &Video{} },
 }
 
-// Record has what the model takes; its price is asked for (addendum 7.4).
+// Record has the model's limits; its price is asked for (addendum 7.4).
 func (vi *Video) Record() []Member {
 	c := &vi.Constraints
 	return []Member{{"constraints", []Member{
@@ -170,7 +170,7 @@ func (vi *Video) Record() []Member {
 	}}}
 }
 
-// Text is false: what comes out are pictures and sound.
+// Text is false: the answers are pictures and sound.
 func (vi *Video) Text() bool { return false }
 
 // Free says that `price: free` is written.

@@ -85,7 +85,7 @@ func (p *VideoPrice) Enlarging(height int64, fast bool) Each {
 	return 0
 }
 
-// sounds are what clients may say of sound.
+// sounds are the client's choices about sound.
 func (c *VideoConstraints) sounds() []bool {
 	if c.AudioConfigurable {
 		return []bool{true, false}
@@ -176,7 +176,7 @@ func (vi *Video) checkVideoChoices(v *validator, path string) {
 	}
 }
 
-// orNone is a list of what clients may choose; an empty text stands for no choice.
+// orNone is a list of the client's choices; an empty text stands for no choice.
 func orNone(list []string) []string {
 	if len(list) == 0 {
 		return []string{""}
@@ -243,7 +243,7 @@ func (vi *Video) dearer(than Spec) bool {
 	return !vi.Upscales() && vi.dearerFilm(other)
 }
 
-// dearerFilm is dearer for what is made of a prompt.
+// dearerFilm is dearer for films that are made of a prompt.
 func (vi *Video) dearerFilm(other *Video) bool {
 	for _, resolution := range orNone(other.Constraints.Resolutions) {
 		mine := resolution
@@ -270,7 +270,7 @@ func (vi *Video) of(resolution, duration string, audio bool) Each {
 	return each * Each(vi.Constraints.Seconds(duration))
 }
 
-// Seconds is what a video of a duration is paid as.
+// Seconds are the billed seconds of a video of a duration.
 func (c *VideoConstraints) Seconds(duration string) int64 {
 	if n := VideoSeconds(duration); n > 0 && len(c.Durations) > 0 {
 		return n

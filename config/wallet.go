@@ -14,8 +14,8 @@ const (
 	solanaExpected = "expected 32 to 44 characters of base58 that encode 32 bytes"
 )
 
-// walletName is an address as accounts are named: EVM in lower case. What is not an address
-// stays as it is, and is found by the rules.
+// walletName is an address as accounts are named: EVM in lower case. Other text stays as it is,
+// and is found by the rules.
 func walletName(text string) string {
 	if strings.HasPrefix(text, "0x") {
 		return strings.ToLower(text)

@@ -12,8 +12,8 @@ type X402 struct {
 	Inference bool `yaml:"inference"`
 	// A request without a credential gets 402 with the ways to pay, instead of 401.
 	Discovery bool `yaml:"discovery"`
-	// Who may send a wallet's credit to another account. operator: farebox wallet link; admin: also an ADMIN key of
-	// that account with the wallet's signature; none: nobody.
+	// Right to send a wallet's credit to another account. operator: farebox wallet link; admin:
+	// also an ADMIN key of that account with the wallet's signature; none: nobody.
 	Link string `yaml:"link" default:"operator" oneof:"operator admin none"`
 	// Facilitators and chains are simulated ones of this machine.
 	Simulated bool `yaml:"simulated"`

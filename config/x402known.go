@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// knownChain is what is known of a chain without being told.
+// knownChain is the built-in knowledge of a chain.
 type knownChain struct {
 	network string // CAIP-2
 	// asset is USDC; name and version are of its EIP-712 domain.
@@ -57,7 +57,7 @@ func (n *X402Network) ShortName() string {
 // EVM says that wallets of the network have 0x addresses.
 func (n *X402Network) EVM() bool { family, _ := n.family(); return family == "evm" }
 
-// completeX402 fills in what is known of networks, and what follows from public_url.
+// completeX402 sets the known values of networks, and those that follow from public_url.
 func (c *Config) completeX402() {
 	x := c.X402
 	if x == nil {

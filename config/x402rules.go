@@ -29,7 +29,7 @@ const (
 var (
 	evmReference    = regexp.MustCompile(`^[1-9][0-9]{0,30}$`)
 	solanaReference = regexp.MustCompile(`^[1-9A-HJ-NP-Za-km-z]{32}$`)
-	// statementText is what EIP-4361 lets a statement have.
+	// statementText is the alphabet of statements in EIP-4361.
 	statementText = regexp.MustCompile(`^[A-Za-z0-9 ._~:/?#\[\]@!$&'()*+,;=-]*$`)
 	domainText    = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:]{2,45}\])(:[0-9]{1,5})?$`)
 	keyIDText     = regexp.MustCompile(`^[!-~]{1,256}$`)
@@ -178,7 +178,7 @@ func (v *validator) payAddress(path, missing string, n *X402Network, text string
 	}
 }
 
-// evidence checks the nodes that are asked what became of payments.
+// evidence checks the nodes that confirm payments.
 func (v *validator) evidence(path string, n *X402Network) {
 	family, reference := n.family()
 	r := v.c.rpcNetwork(n.RPC)
@@ -262,7 +262,7 @@ func (v *validator) facilitator(path string, x *X402, f *X402Facilitator) {
 	}
 }
 
-// facilitatorURL never shows what is written: it may hold a key.
+// facilitatorURL never shows the written address: it may hold a key.
 func (v *validator) facilitatorURL(path, text string) {
 	u, err := url.Parse(text)
 	switch {

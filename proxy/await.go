@@ -8,11 +8,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Await runs f while ctx's client stays: f's context ends when the client
-// leaves (ClientGone), limit runs out (TotalTimeout; 0: none) or the process
-// ends (Shutdown), and the cause says which. With cause None the error is f's.
-// It is for what a request waits for outside an Exchange: a pause between two
-// questions, a download. Without ctx no client waits for it.
+// Await runs f while ctx's client stays: f's context ends when the client leaves (ClientGone),
+// limit runs out (TotalTimeout; 0: none) or the process ends (Shutdown), and the cause says
+// which. With cause None the error is f's. It is for waits of a request outside an Exchange: a
+// pause between two questions, a download. Without ctx no client waits for it.
 func (p *Proxy) Await(ctx *fasthttp.RequestCtx, limit time.Duration, f func(context.Context) error) (cause Cause,
 	err error) {
 	c, cancel := context.WithCancel(context.Background())

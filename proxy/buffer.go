@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// smallBuffer is what an open stream keeps to read into: 2 KiB, of which
-	// smallRead is used, so that what was read fits with its chunk framing into
-	// the server's write buffer and leaves in one system call.
+	// smallBuffer is the read buffer of an open stream: 2 KiB, of which smallRead is used, so
+	// that one read fits with its chunk framing into the server's write buffer and leaves in one
+	// system call.
 	smallBuffer = 2 << 10
 	smallRead   = smallBuffer - 16
 	// largeBuffer is lent while an answer comes faster than it is relayed, and

@@ -45,7 +45,7 @@ func CauseNamed(name string) (Cause, bool) {
 	return Cause(max(i, 0)), i >= 0
 }
 
-// ofClient says that nobody is left to answer.
+// ofClient says that the client is gone.
 func (c Cause) ofClient() bool { return c == ClientGone || c == ClientStalled }
 
 // Final causes end the request, whatever it still could try.

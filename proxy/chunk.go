@@ -38,8 +38,8 @@ const (
 	chunkEndLF          // after the CR of the empty line that ends it all
 )
 
-// decode moves the payload in p to its front and returns its length. rest is
-// what follows the end of the answer, which is never ours to have.
+// decode moves the payload in p to its front and returns its length. rest are the bytes after the
+// end of the answer, which are never ours to have.
 func (c *chunks) decode(p []byte) (n int, rest []byte, err error) {
 	for i := 0; i < len(p); {
 		if c.state == chunkData {

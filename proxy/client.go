@@ -12,20 +12,18 @@ import (
 	"farebox/proxy/listen"
 )
 
-// ClientConn is a client's connection. The server sets three deadlines a
-// request, and each takes the runtime's timer lock, though nearly none is ever
-// waited for. Here a deadline is only remembered; the connection gets it when
-// it is the first, or earlier than the one it has. One that comes too early
-// for what is wanted by then is put off when it goes by.
+// ClientConn is a client's connection. The server sets three deadlines a request, and each takes
+// the runtime's timer lock, though nearly none is ever waited for. Here a deadline is only
+// remembered; the connection gets it when it is the first, or earlier than the one it has. A
+// deadline that fires before the wanted one is put off then.
 //
 // The server's goroutine owns it. The watcher alone may use it meanwhile, and
 // only to expire it: a deadline in the distant past takes effect at once.
 type ClientConn struct {
-	// Kept is the handler's: what it wants to find again in the next request of
-	// this connection.
+	// Kept is the handler's: a value for the next requests of this connection.
 	Kept any
-	// Owner is the handler's, too: whose share the request uses that is being served. It is set
-	// before an exchange begins.
+	// Owner is the handler's, too: the owner of the share that the current request uses. It is
+	// set before an exchange begins.
 	Owner fair.Owner
 
 	net.Conn
@@ -33,7 +31,7 @@ type ClientConn struct {
 	upload      upload // of the request that is being served
 	read, write deadline
 	cut         atomic.Bool // the watcher has expired writing
-	lingers     atomic.Bool // its client may still be sending what nobody reads
+	lingers     atomic.Bool // its client may still be sending bytes that nobody reads
 
 	front   *listen.Front // nil: clients come to us directly
 	preface bool          // a PROXY header comes first
@@ -48,7 +46,7 @@ func (c *ClientConn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// deadline is what was asked for and what the connection has.
+// deadline is the requested deadline and the connection's.
 type deadline struct{ want, armed time.Time }
 
 // due says whether the connection must get the wanted deadline before it waits.
@@ -69,7 +67,7 @@ func ClientOf(c net.Conn) *ClientConn {
 	return client
 }
 
-// wireOf is what is known of the bytes that the server reads from c.
+// wireOf is the record of the bytes that the server reads from c.
 func wireOf(c net.Conn) *wire { return c.(interface{ wired() *wire }).wired() }
 
 // Read reads until the wanted deadline.

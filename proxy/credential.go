@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Credential proves to an upstream who asks it where no fixed header can: by a
-// token that runs out, or by a signature of each request. It belongs to an
+// Credential proves our identity to an upstream where no fixed header can: by a token that runs
+// out, or by a signature of each request. It belongs to an
 // Endpoint, so that everything that is asked there is proven the same way,
 // whatever the body speaks. Safe for concurrent use.
 type Credential interface {
@@ -23,15 +23,15 @@ type Credential interface {
 // Unproven is a request as it is going to be sent, for a Credential to prove.
 type Unproven struct {
 	Method, Host string
-	// Prefix, Path and Query are what is in the request line: the query
-	// begins with its question mark, Path may end in one too.
+	// Prefix, Path and Query are the parts of the request line: the query begins with its
+	// question mark, Path may end in one too.
 	Prefix  string
 	Path    []byte
 	Query   []byte
 	Body    []byte
 	Patches []Patch
 	Source  Source // instead of Body
-	// Mark is the Credential's own: what it showed, to know it again when it is
+	// Mark is the Credential's own: it identifies the credential that was sent, for when it is
 	// refused.
 	Mark uint64
 }
@@ -40,8 +40,8 @@ var (
 	errProof = errors.New("the credential wrote header lines that cannot be sent")
 )
 
-// prove has the endpoint's credential write its lines, before anything else is
-// done: what cannot be proven must not take a connection.
+// prove has the endpoint's credential write its lines, before anything else is done: a request
+// without a credential must not take a connection.
 func (x *Exchange) prove(t *Endpoint, r *Request) (Cause, error) {
 	x.proof = x.proof[:0]
 	if t.o.Credential == nil {
@@ -66,8 +66,8 @@ func (x *Exchange) prove(t *Endpoint, r *Request) (Cause, error) {
 	return None, nil
 }
 
-// disproven says that the answer refused what was shown, and that there is
-// something newer.
+// disproven says that the answer refused the credential that was sent, and that there is a newer
+// one.
 func (x *Exchange) disproven(t *Endpoint, a *Result) bool {
 	return t.o.Credential != nil && a.Cause == None && (a.Status == 401 || a.Status == 403) &&
 		t.o.Credential.Refused(&x.asks, a.Status, x.head.get("date"))

@@ -22,7 +22,7 @@ func (t *Endpoint) dial(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Conn: conn, of: t, fd: rawFD(conn), vec: true}
+	l := &link{Conn: conn, endpoint: t, fd: rawFD(conn), vec: true}
 	if t.tls == nil {
 		return l, nil
 	}
@@ -88,8 +88,8 @@ var (
 	errClosed    = errors.New("the upstream closed the connection")
 )
 
-// plainError says what went wrong without addresses, names or certificates:
-// those of upstreams may not reach clients, and logs know the endpoint by its label.
+// plainError describes an error without addresses, names or certificates: those of upstreams may
+// not reach clients, and logs know the endpoint by its label.
 func plainError(err error) error {
 	var (
 		number  syscall.Errno

@@ -1,6 +1,6 @@
 // Package proxy moves bytes between clients and upstreams.
 //
-// # What is here
+// # Contents
 //
 // Server settings and limits (server.go, listen.go, drain.go), clients' connections
 // and their request bodies (client.go, wire.go, upload.go, buffer.go),
@@ -9,10 +9,9 @@
 // chunk.go), the relay of its answer (relay.go), patches of its body (patch.go),
 // bodies that are made while they are written, both ways (source.go), waits that
 // end with their client (await.go),
-// and the one goroutine that watches all of it (watch.go). Below, package listen
-// opens what clients connect to, and package scan reads request bodies. Money, endpoints and
-// dialects may not enter: what this package needs of them comes in as endpoints, a Lens and plain
-// options.
+// and the one goroutine that watches all of it (watch.go). Below, package listen opens the
+// sockets for clients, and package scan reads request bodies. Money, endpoints and dialects do
+// not belong here: this package gets them as endpoints, a Lens and plain options.
 //
 // # The life of a request
 //
@@ -43,14 +42,14 @@
 //     has gone to the client, another target may be tried.
 //  8. A small answer is read whole (Body), metered, settled and sent. A stream or a
 //     large answer is attached to the response (Relay): after the handler returned,
-//     the server calls relay.WriteTo, which reads what the upstream has, takes the
+//     the server calls relay.WriteTo, which reads the upstream's bytes, takes the
 //     chunk framing off in place, shows it to the Lens (the meter, which extends
 //     the hold as tokens are produced), and writes it out as one chunk and one
 //     flush. When the upstream pauses everything it sent is with the client.
 //  9. Lens.End settles before the client's last byte, exactly once whatever
 //     happened; done gives the pooled values back.
 //
-// # How it can end early
+// # Early ends
 //
 // Each way is one Cause. A client that leaves is seen by the watcher's poll within
 // a tick, also before the first byte, and its upstream is closed (or read on, when

@@ -33,9 +33,9 @@ func Farewell(ctx context.Context, s *fasthttp.Server, delay time.Duration) {
 	}
 }
 
-// Drain ends the service: no new connections, idle ones closed, requests under
-// way may finish until ctx is done. What is left then is cut with Cause
-// Shutdown and settles within drainGrace. The error says how many were cut.
+// Drain ends the service: no new connections, idle ones closed, requests under way may finish
+// until ctx is done. The others are cut then with Cause Shutdown and settle within drainGrace.
+// The error says how many were cut.
 func Drain(ctx context.Context, s *fasthttp.Server, p *Proxy) error {
 	// The server forgets that it is stopping when its own context ends, so it
 	// gets one that outlives the cut: connections must not serve new requests.

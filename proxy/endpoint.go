@@ -88,20 +88,20 @@ const ownAmong = 8
 // or an exchange.
 type link struct {
 	net.Conn
-	fd     int
-	probe  *probe // below TLS, else nil
-	of     *Endpoint
-	usedNs int64 // when it was last given back
-	reused bool
-	vec    bool       // writes to it can be gathered
-	drains bool       // it has one of Endpoint.drains
-	owner  fair.Owner // the customer of the last request
+	fd       int
+	probe    *probe // below TLS, else nil
+	endpoint *Endpoint
+	usedNs   int64 // when it was last given back
+	reused   bool
+	vec      bool       // writes to it can be gathered
+	drains   bool       // it has one of Endpoint.drains
+	owner    fair.Owner // the customer of the last request
 }
 
 // drain takes one of the endpoint's drains, under the guard's lock. It reports whether
 // the connection may be used without its client.
 func (l *link) drain() bool {
-	l.drains = l.of.drains.Take(l.owner, 1)
+	l.drains = l.endpoint.drains.Take(l.owner, 1)
 	return l.drains
 }
 
@@ -109,13 +109,12 @@ func (l *link) drain() bool {
 func (l *link) undrain() {
 	if l.drains {
 		l.drains = false
-		l.of.drains.Give(l.owner, 1)
+		l.endpoint.drains.Give(l.owner, 1)
 	}
 }
 
-// quiet says that the connection is open and that nothing has come on it. What
-// is there before a request was sent is somebody else's answer, whoever the
-// upstream believes it is for.
+// quiet says that the connection is open and that nothing has come on it. Bytes before a request
+// was sent are the answer to another request, even if the upstream means them for this one.
 //
 // An upstream that answers twice may also do so after the next request was sent. HTTP/1.1
 // cannot tell that answer from the right one, hence rest. A dialect whose answers repeat an
@@ -343,7 +342,7 @@ func (t *Endpoint) release() {
 	t.mu.Unlock()
 }
 
-// sweep closes what was idle too long. The oldest stand first.
+// sweep closes connections that were idle too long. The oldest stand first.
 func (t *Endpoint) sweep() {
 	now := time.Now().UnixNano()
 	var old []*link

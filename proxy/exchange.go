@@ -31,17 +31,17 @@ type Exchange struct {
 	in      []byte             // smallBuffer bytes, kept for life
 	large   *[largeBuffer]byte // lent
 	payload []byte             // decoded bytes in one of the buffers, not yet passed on
-	pending []byte             // what Body had read before it found the answer too large
+	pending []byte             // bytes that Body had read before it found the answer too large
 	failed  Cause              // why the answer cannot be read on after payload
 
-	asks    Unproven // what the endpoint's credential proved last
+	asks    Unproven // the request that the endpoint's credential signed last
 	proof   []byte   // …and the lines it wrote
 	vec     [][]byte // pieces of a large request
 	bufs    net.Buffers
 	unsent  bool // the upstream answered before it had the whole request
 	asked   bool // there was an attempt
 	gotByte bool // of an answer, in this attempt
-	suspect bool // what was read was not the answer to what was asked
+	suspect bool // the bytes read were not the answer to the request
 
 	within  int64 // when all attempts together must be over, on the watcher's clock; 0: never
 	began   time.Time
@@ -86,7 +86,7 @@ func (x *Exchange) Reused() bool { return x.link != nil && x.link.reused }
 // is none; valid until Reset. Nothing of the head goes to the client by itself.
 func (x *Exchange) Header(name string) []byte { return x.head.get(name) }
 
-// RetryAfter is what the answer asked for, as seconds or date; 0 for nothing.
+// RetryAfter is the wait that the answer asked for, as seconds or date; 0: none.
 func (x *Exchange) RetryAfter() time.Duration { return x.head.retryAfter }
 
 // begin registers the exchange with its client.
@@ -119,7 +119,7 @@ func (x *Exchange) leaveWatch() Cause {
 	return cause
 }
 
-// giveBuffers gives back what the last bytes may still have been in.
+// giveBuffers gives back the buffers of the last bytes.
 func (x *Exchange) giveBuffers() {
 	x.shrink()
 	x.payload, x.pending = nil, nil
@@ -260,10 +260,9 @@ func (x *Exchange) lostCause() Cause {
 	return x.failed
 }
 
-// First gives the next payload of an answer that is to be relayed, where it must
-// be known how that begins; valid until the next call. With done
-// nothing more comes; cause is why when that is not the answer's end. Relay goes
-// on behind it: what is to go out of it is for Hold.
+// First gives the next payload of an answer that is to be relayed, for callers that must see its
+// beginning; valid until the next call. With done nothing more comes; cause is the reason if the
+// answer ended early. Relay continues after the payload: Hold has it relayed, too.
 func (x *Exchange) First() (p []byte, done bool, cause Cause) {
 	if x.state != stateOpen || x.link == nil {
 		return nil, true, None
@@ -274,14 +273,13 @@ func (x *Exchange) First() (p []byte, done bool, cause Cause) {
 	return p, x.body.done || x.failed != None, x.lostCause()
 }
 
-// Hold has Relay give p to the lens before anything else. p must stay untouched
-// until then; it may be what First gave.
+// Hold has Relay give p to the lens before anything else. p must stay untouched until then; it
+// may be the payload of First.
 func (x *Exchange) Hold(p []byte) { x.pending = p }
 
-// More appends what one read gives of the answer to dst, for what must be known
-// of it before it is relayed. It may be called again; Relay gives out first all
-// that was appended, which must stay untouched until then. done says that the
-// answer has come to its end, or to what ends it early.
+// More appends the bytes of one read of the answer to dst, for callers that must see more of it
+// before it is relayed. It may be called again; Relay gives out first all that was appended,
+// which must stay untouched until then. done says that the answer has ended, complete or early.
 func (x *Exchange) More(dst []byte) (_ []byte, done bool) {
 	if x.state != stateOpen || x.link == nil {
 		return dst, true
@@ -299,10 +297,9 @@ func (x *Exchange) More(dst []byte) (_ []byte, done bool) {
 	return dst, x.body.done || x.failed != None
 }
 
-// Piece gives the next payload of an answer that is read piece by piece and not
-// relayed; it is valid until the next call. What More appended comes not again.
-// With done the answer has come to its end, or to what ends it early: Finish
-// says which.
+// Piece gives the next payload of an answer that is read piece by piece and not relayed; it is
+// valid until the next call. Bytes that More appended do not come again. With done the answer has
+// ended, complete or early: Finish says which.
 func (x *Exchange) Piece() (p []byte, done bool) {
 	if x.state != stateOpen || x.link == nil {
 		return nil, true
@@ -340,8 +337,7 @@ func (x *Exchange) Finish() (Cause, error) {
 // its end: it was the answer to something else, so another may follow.
 func (x *Exchange) Distrust() { x.suspect = true }
 
-// Unbound takes the limit of OpenWithin off: what is left to do goes at the
-// client's pace.
+// Unbound takes the limit of OpenWithin off: the rest goes at the client's pace.
 func (x *Exchange) Unbound() {
 	x.within = 0
 	x.total.Store(0)
@@ -357,8 +353,8 @@ func (x *Exchange) Cut() {
 	x.mu.Unlock()
 }
 
-// fill reads once and puts the payload at the front of p. What ends the answer
-// early is left in x.failed.
+// fill reads once and puts the payload at the front of p. The cause of an early end is left in
+// x.failed.
 func (x *Exchange) fill(p []byte) (n int) {
 	x.beginPhase(IdleTimeout, x.endpoint.o.Idle)
 	raw, err := x.link.Read(p)

@@ -19,10 +19,10 @@ type Result struct {
 	FirstNs    int64 // …and its answer's head had come, or the attempt was over
 }
 
-// Open begins a conversation. From here until x ends, a client that leaves cuts
-// the upstream off, also before the first byte; without ctx no client waits for
-// it. limit is for all attempts together, their answer and all, and what it cuts
-// ends with TotalTimeout; 0: none but the endpoints' own.
+// Open begins a conversation. From here until x ends, a client that leaves cuts the upstream off,
+// also before the first byte; without ctx no client waits for it. limit is for all attempts
+// together, their answer and all, and its end has the cause TotalTimeout; 0: only the endpoints'
+// own limits.
 func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration) {
 	if ctx == nil {
 		x.begin(p, nil)
@@ -35,10 +35,10 @@ func (p *Proxy) Open(ctx *fasthttp.RequestCtx, x *Exchange, limit time.Duration)
 	}
 }
 
-// Ask connects to an endpoint, sends the request and waits for the answer's head. An
-// answer with an error status is open, too, for Body to read. As long as no byte of
-// an answer has gone to the client, Ask may be called again: what the last attempt
-// left is dropped. After a failure that is the last the caller closes the exchange.
+// Ask connects to an endpoint, sends the request and waits for the answer's head. An answer with
+// an error status is open, too, for Body to read. As long as no byte of an answer has gone to the
+// client, Ask may be called again: the rest of the last attempt is dropped. After a failure that
+// is the last the caller closes the exchange.
 func (x *Exchange) Ask(t *Endpoint, r *Request) Result {
 	start := x.began
 	if x.asked {
@@ -75,7 +75,7 @@ func (x *Exchange) attempt(t *Endpoint, r *Request, start time.Time) (a Result) 
 		a = x.once(t, r, start, true)
 	}
 	if x.disproven(t, &a) {
-		// What was refused did not work on the request, and another token may do.
+		// A refused request was not worked on, and another token may be accepted.
 		x.forget()
 		a = x.once(t, r, start, true)
 	}
@@ -141,7 +141,7 @@ func (x *Exchange) answersEarly(written int64) bool {
 	return x.why() == None
 }
 
-// forget drops what the last attempt left, to make room for another.
+// forget drops the rest of the last attempt, to make room for another.
 func (x *Exchange) forget() {
 	cause := x.detach()
 	x.total.Store(x.within)

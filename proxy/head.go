@@ -16,9 +16,9 @@ const (
 	maxInterim = 100
 	// maxLengthDigits keeps a Content-Length within an int64.
 	maxLengthDigits = 18
-	// maxRetryAfter is the longest wait we believe an upstream, and so the longest
-	// that clients get in its name. It is what a target rests at most
-	// (health.MaxCoolDown): who comes back then may find it well.
+	// maxRetryAfter is the longest wait we believe an upstream, and so the longest that clients
+	// get in its name. A target rests at most as long (health.MaxCoolDown): clients that come
+	// back then may find it well.
 	maxRetryAfter = 2 * time.Minute
 )
 
@@ -175,7 +175,7 @@ func parseLength(value []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// parseRetryAfter takes seconds or a date; what it cannot read is not a wait.
+// parseRetryAfter takes seconds or a date; other values are not a wait.
 func parseRetryAfter(value []byte, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(string(value)); err == nil {
 		return min(max(0, time.Duration(min(n, int(maxRetryAfter/time.Second)))*time.Second), maxRetryAfter)

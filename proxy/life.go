@@ -24,7 +24,7 @@ type Life struct {
 	Proxy                    *Proxy
 	Log                      zerolog.Logger
 	DrainDelay, DrainTimeout time.Duration
-	Failed                   <-chan error // what cannot go on serving
+	Failed                   <-chan error // errors of servers that cannot go on
 	Reload                   func()       // at SIGHUP; nil: there is nothing to reload
 	Draining                 func()       // is called before new work goes elsewhere
 	Leaving                  func()       // is called before clients are told to go

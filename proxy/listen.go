@@ -122,7 +122,7 @@ func FromFront(ctx *fasthttp.RequestCtx) bool {
 	return ClientOf(ctx.Conn()).front.Trusts(listen.AddrOf(ctx.RemoteAddr()))
 }
 
-// Counted is what an address counts as: of IPv6 its /64.
+// Counted is the prefix that counts for an address: of IPv6 its /64.
 func Counted(at netip.Addr) netip.Addr {
 	if at.Is6() {
 		p, _ := at.Prefix(64)

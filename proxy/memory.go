@@ -14,8 +14,8 @@ const (
 	// is in use: a large heap is not collected for little.
 	memorySpare = 4 << 20
 	memoryShare = 8
-	// memoryBusy is how much is allocated between two looks by a process that
-	// will soon need again what it has.
+	// memoryBusy is how many bytes a process allocates between two looks that will soon need its
+	// free memory again.
 	memoryBusy = 64 << 20
 	// memoryRounds is how often garbage is collected then.
 	memoryRounds = 3
@@ -38,8 +38,7 @@ func GiveMemoryBack(stop <-chan struct{}) {
 		}
 		idle, live, allocated := memoryIdle()
 		if idle > max(memorySpare, live/memoryShare) && allocated-before < memoryBusy {
-			// What is in pools survives the first, and each halves the stacks that
-			// have grown.
+			// Values in pools survive the first, and each halves the stacks that have grown.
 			for range memoryRounds {
 				runtime.GC()
 			}

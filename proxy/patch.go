@@ -31,7 +31,7 @@ func AppendPatched(dst, body []byte, patches []Patch) []byte {
 	return append(dst, body[at:]...)
 }
 
-// WritePatched writes the patched body to a hash, or to what else never fails.
+// WritePatched writes the patched body to a hash, or to another writer that never fails.
 func WritePatched(w io.Writer, body []byte, patches []Patch) {
 	at := 0
 	for i := range patches {

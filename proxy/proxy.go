@@ -31,14 +31,14 @@ func New(o Options) *Proxy {
 	return &Proxy{watch: newWatcher(o.Tick, o.ClientStall, o.HalfCloseGone), stall: o.ClientStall, panic: o.OnPanic}
 }
 
-// OnPanic is Options.OnPanic for what is made after the Proxy; to be called
-// before anything is served.
+// OnPanic is Options.OnPanic for a handler that is made after the Proxy; to be called before
+// anything is served.
 func (p *Proxy) OnPanic(f func(v any)) { p.panic = f }
 
 // Active is the number of exchanges under way.
 func (p *Proxy) Active() int { return p.watch.active() }
 
-// Close stops the watcher. What is still under way is cut first.
+// Close stops the watcher. Exchanges still under way are cut first.
 func (p *Proxy) Close() {
 	p.watch.shutdown()
 	p.watch.shut()

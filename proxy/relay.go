@@ -11,9 +11,9 @@ import (
 // Lens is between the upstream's bytes and the client's while an answer
 // streams.
 type Lens interface {
-	// Pass is given the next payload bytes. What it returns goes to the client;
-	// it may alias p or the lens's memory until the next call. With stop the
-	// bytes go out, the upstream is closed, and End gets Cut.
+	// Pass is given the next payload bytes. The returned bytes go to the client; they may alias p
+	// or the lens's memory until the next call. With stop they go out, the upstream is closed,
+	// and End gets Cut.
 	Pass(p []byte) (out []byte, stop bool)
 	// End is called exactly once when an answer that began to be written is
 	// over, before the client's last byte. Its bytes are the client's last;
@@ -23,15 +23,15 @@ type Lens interface {
 	End(cause Cause) (out []byte, clean bool)
 }
 
-// Identity is a Lens that may say that Pass returns exactly what it was given
-// and End nothing. A Content-Length of the upstream is kept then.
+// Identity is a Lens that may say that Pass returns its bytes unchanged and End nothing. A
+// Content-Length of the upstream is kept then.
 type Identity interface{ Identity() bool }
 
 // Sequel is a Lens whose client's one answer is made of several of upstreams.
 type Sequel interface {
-	// Next is called when an answer was read to its end. With more it has asked for the
-	// next one, by Exchange.Ask, and what comes is passed on behind the last; a cause
-	// other than None ends the client's answer with it.
+	// Next is called when an answer was read to its end. With more it has asked for the next one,
+	// by Exchange.Ask, which is passed on after the last; a cause other than None ends the
+	// client's answer with it.
 	Next() (more bool, cause Cause)
 }
 
@@ -75,8 +75,8 @@ func (x *Exchange) DrainOnGone(most int64, may func() (time.Duration, bool)) {
 	x.mu.Unlock()
 }
 
-// Why is what ended the exchange early, of its client or its upstream, also
-// where the answer was read on to its end.
+// Why is the cause of an early end of the exchange, of its client or its upstream, also where the
+// answer was read on to its end.
 func (x *Exchange) Why() Cause { return x.why() }
 
 // Whole says that the answer was read to its end, whether or not anybody was
@@ -131,7 +131,7 @@ func (r *relay) hijack(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// Read is what io.Reader asks for; the server uses WriteTo.
+// Read is for io.Reader; the server uses WriteTo.
 func (*relay) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
 
 // SupportsBodyWriteTo opts in to WriteTo for chunked bodies.
@@ -201,9 +201,9 @@ func (r *relay) goesOn() bool {
 	return more && cause == None
 }
 
-// next is the next payload: what Body or the head's read left behind, then
-// what a read gives. A read that filled its buffer is followed by larger ones,
-// so that big answers move in big pieces and idle streams hold one page.
+// next is the next payload: first the rest from Body or the head's read, then the bytes of a
+// read. A read that filled its buffer is followed by larger ones, so that big answers move in big
+// pieces and idle streams hold one page.
 func (r *relay) next() (p []byte) {
 	x := r.x
 	if x.pending != nil {
@@ -237,7 +237,7 @@ func (r *relay) next() (p []byte) {
 	return p
 }
 
-// settleBuffer gives the large buffer back when what was read fits the small one.
+// settleBuffer gives the large buffer back when the read bytes fit the small one.
 func (r *relay) settleBuffer(p *[]byte) {
 	if x := r.x; x.large != nil && len(*p) <= smallRead {
 		*p = x.in[:copy(x.in, *p)]
@@ -245,7 +245,7 @@ func (r *relay) settleBuffer(p *[]byte) {
 	}
 }
 
-// write sends bytes to the client, who has ClientStall to take them.
+// write sends bytes to the client; ClientStall limits each write.
 func (r *relay) write(w io.Writer, out []byte) {
 	if len(out) == 0 || r.gone {
 		return

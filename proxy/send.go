@@ -12,8 +12,8 @@ import (
 // to say why.
 const earlyAnswerWait = time.Second
 
-// Request is what one upstream is asked. Path, Accept, ID and Further are ours,
-// never copied from a client.
+// Request is a request to one upstream. Path, Accept, ID and Further are ours, never copied from
+// a client.
 type Request struct {
 	Method  string // empty: POST with a body, GET without
 	Path    []byte // appended to the endpoint's base path, e.g. "/chat/completions"
@@ -26,7 +26,7 @@ type Request struct {
 	Further Fields // more headers
 	// FirstByte is how long the answer's head may take; 0: as the endpoint says.
 	FirstByte time.Duration
-	// Once: what was sent is not sent again, whatever the endpoint's RetrySafe says.
+	// Once: a sent request is not sent again, whatever the endpoint's RetrySafe says.
 	Once bool
 }
 
@@ -204,7 +204,7 @@ var (
 	errEncoded   = errors.New("the answer is compressed though we asked for identity")
 )
 
-// received begins the body with what was read behind the head.
+// received begins the body with the bytes read behind the head.
 func (x *Exchange) received(rest []byte) (Cause, error) {
 	if x.head.encoded {
 		return UpstreamMalformed, errEncoded

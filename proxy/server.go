@@ -14,7 +14,7 @@ const (
 	// 1 KiB, payment headers need more than 4 KiB. Pages that no head has reached
 	// cost no memory.
 	defaultReadBuffer = 8 << 10
-	// writeBuffer is what a response head and a first event go into.
+	// writeBuffer is the buffer for a response head and a first event.
 	writeBuffer = 2304 // smallBuffer and framing, in a size class of the allocator
 	// keptBody is the largest buffer of the server's own that a connection keeps
 	// for the next request and its answer.
@@ -24,8 +24,8 @@ const (
 // ServerOptions are the limits towards clients.
 type ServerOptions struct {
 	Name string // Server header; empty: none
-	// MaxBody is what one request may have; 413 above. 0: the handler reads
-	// bodies itself, by Uploads.Read.
+	// MaxBody is the largest body of one request; 413 above. 0: the handler reads bodies itself,
+	// by Uploads.Read.
 	MaxBody        int
 	Uploads        *Uploads // request bodies of all clients together; nil: without a limit
 	MaxConnections int
@@ -104,7 +104,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *fasthttp.Serve
 		Concurrency:                  o.MaxConnections,
 		ReadBufferSize:               o.ReadBuffer,
 		WriteBufferSize:              writeBuffer,
-		MaxRequestBodySize:           o.ReadBuffer, // what follows a head
+		MaxRequestBodySize:           o.ReadBuffer, // the rest after a head
 		ReadTimeout:                  o.ReadTimeout,
 		IdleTimeout:                  o.IdleTimeout,
 		WriteTimeout:                 o.WriteTimeout,
@@ -150,9 +150,8 @@ func (o *ServerOptions) unread(ctx *fasthttp.RequestCtx, err error) {
 	client.lingers.Store(why == LargeHead)
 }
 
-// recovering answers a panic with 500 and closes the connection: what the
-// handler left half done must not meet a next request. fasthttp recovers
-// nothing itself.
+// recovering answers a panic with 500 and closes the connection: half-done work of the handler
+// must not meet a next request. fasthttp recovers nothing itself.
 func recovering(handler fasthttp.RequestHandler, onPanic func(*fasthttp.RequestCtx, any)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer func() {

@@ -23,8 +23,8 @@ type Source interface {
 // be made: our own fault, and no reason to ask another target.
 var errSource = errors.New("the request body does not have its announced length")
 
-// sourceStep is the most that is written at once: what a client or upstream
-// must take within one stall limit.
+// sourceStep is the most that is written at once: a client or upstream must take it within one
+// stall limit.
 const sourceStep = 64 << 10
 
 // sendSource writes a request whose body is a Source. n counts the bytes that

@@ -11,26 +11,24 @@ import (
 )
 
 const (
-	// smallBody is the largest body that the server reads itself. What is larger
-	// stays where it is until Uploads.Read, which nobody calls before the route
-	// and the key are known.
+	// smallBody is the largest body that the server reads itself. Larger ones stay in the socket
+	// until Uploads.Read, which nobody calls before the route and the key are known.
 	smallBody = 8 << 10
-	// firstBlock is what a large body gets at first, and uploadGrowth by how much
-	// more once that is full: what is taken follows what has arrived, not what was
-	// announced, and a third of the bytes is copied once.
+	// firstBlock is the first block of a large body, and uploadGrowth the factor of the next once
+	// that is full: memory follows the bytes that have arrived, not the announced ones, and a
+	// third of the bytes is copied once.
 	firstBlock   = 64 << 10
 	uploadGrowth = 4
 	// maxChunkedBody bounds a body that does not announce its length.
 	maxChunkedBody = 8 << 20
-	// uploadPatience is how long a body may take before it must have come at
-	// minUploadRate bytes a second on average. Who is slower holds room that
-	// others need.
+	// uploadPatience is how long a body may take before it must have come at minUploadRate bytes
+	// a second on average. Slower clients hold room that others need.
 	uploadPatience = 5 * time.Second
 	minUploadRate  = 16 << 10
 )
 
-// Uploads bounds the request bodies of all clients together, which customers share. It
-// counts what has arrived: an announcement costs nothing.
+// Uploads bounds the request bodies of all clients together, which customers share. It counts the
+// bytes that have arrived: an announcement costs nothing.
 type Uploads struct {
 	most int64
 	room *fair.Space
@@ -50,7 +48,7 @@ func NewUploads(most int64) *Uploads {
 // Used is how many bytes are there now.
 func (u *Uploads) Used() int64 { return u.room.Used() }
 
-// Sender is who sends a body, and how much it may have.
+// Sender is the owner of a body, and its largest size.
 type Sender struct {
 	Most  int
 	Owner fair.Owner
@@ -59,12 +57,12 @@ type Sender struct {
 // upload is the body of the request that a connection is serving. Its goroutine
 // alone has it.
 type upload struct {
-	refused bool // its head was not what it should be
+	refused bool // its head was not as expected
 	pending bool // it is not read yet
 	chunked bool
 	length  int // announced
 	block   *block
-	of      *Uploads
+	uploads *Uploads
 	from    Sender
 	counted int64
 }
@@ -95,14 +93,14 @@ func (u *Uploads) header(h *fasthttp.RequestHeader) (c fasthttp.RequestConfig) {
 	if n > 0 {
 		here = min(here, n)
 	}
-	// The server reads what follows the head, and so is done with its buffer.
+	// The server reads the bytes after the head, and so is done with its buffer.
 	w.at += here
 	h.SetContentLength(here)
 	return c
 }
 
-// around refuses what header found, and reads large bodies for handlers that do
-// not do so themselves (most above 0).
+// around refuses requests by header's finding, and reads large bodies for handlers that do not do
+// so themselves (most above 0).
 func (u *Uploads) around(handler fasthttp.RequestHandler, most int,
 	refuse func(*fasthttp.RequestCtx, Refusal)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
@@ -125,7 +123,7 @@ func (u *Uploads) around(handler fasthttp.RequestHandler, most int,
 		}
 		handler(ctx)
 		if p.pending {
-			// What follows is the body of this request and must not become the next.
+			// The next bytes are the body of this request and must not become the next.
 			ctx.SetConnectionClose()
 			client.lingers.Store(true)
 		}
@@ -151,7 +149,7 @@ func (u *Uploads) Read(ctx *fasthttp.RequestCtx, from Sender) (why Refusal, ok b
 	if p.chunked {
 		from.Most = min(from.Most, maxChunkedBody)
 	}
-	p.of, p.from = u, from
+	p.uploads, p.from = u, from
 	if why, ok = p.receive(ctx); !ok {
 		p.free()
 		// A sender that is too slow, or gone, needs no more.
@@ -169,13 +167,13 @@ func (u *Uploads) Read(ctx *fasthttp.RequestCtx, from Sender) (why Refusal, ok b
 // up to the request's end.
 func (u *Uploads) Extend(ctx *fasthttp.RequestCtx, o fair.Owner, n int64) (why Refusal, ok bool) {
 	p := &ClientOf(ctx.Conn()).upload
-	p.of, p.from.Owner = u, o
+	p.uploads, p.from.Owner = u, o
 	return u.count(p, n)
 }
 
 // receive reads until the body is complete.
 func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
-	if why, ok = p.of.fits(p, int64(p.length)); !ok {
+	if why, ok = p.uploads.fits(p, int64(p.length)); !ok {
 		return why, false
 	}
 	begun := ctx.Request.Body()
@@ -197,7 +195,7 @@ func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
 		case p.chunked && len(b) > p.from.Most:
 			return LargeBody, false
 		case framing.done || !p.chunked && len(b) == p.length:
-			return p.of.count(p, int64(len(b))-p.counted)
+			return p.uploads.count(p, int64(len(b))-p.counted)
 		case len(b) == cap(b):
 			if why, ok = p.grow(p.next()); !ok {
 				return why, false
@@ -225,8 +223,8 @@ func (p *upload) receive(ctx *fasthttp.RequestCtx) (why Refusal, ok bool) {
 	}
 }
 
-// unchunk takes the framing off the last n bytes. What follows the end of
-// a chunked body is the next request.
+// unchunk takes the framing off the last n bytes. The bytes after the end of a chunked body are
+// the next request.
 func (p *upload) unchunk(framing *chunks, n int, w *wire) bool {
 	b := p.block.b
 	from := len(b) - n
@@ -251,7 +249,7 @@ func (p *upload) first() int {
 	return n
 }
 
-// next is the room that comes after what is full.
+// next is the size of the block after a full one.
 func (p *upload) next() int {
 	most := p.length
 	if p.chunked {
@@ -262,7 +260,7 @@ func (p *upload) next() int {
 
 // grow gives the body a block of n bytes when there is room for it.
 func (p *upload) grow(n int) (why Refusal, ok bool) {
-	if why, ok = p.of.count(p, int64(n)-p.counted); !ok {
+	if why, ok = p.uploads.count(p, int64(n)-p.counted); !ok {
 		return why, false
 	}
 	b := newBlock(n)
@@ -274,7 +272,7 @@ func (p *upload) grow(n int) (why Refusal, ok bool) {
 	return 0, true
 }
 
-// free gives back what the body had. Nobody may look at it any more.
+// free gives the body's block back. Nobody may look at it any more.
 func (p *upload) free() {
 	if p.block != nil {
 		p.block.free()
@@ -285,7 +283,7 @@ func (p *upload) free() {
 // drop gives back the room of a body that somebody may still look at.
 func (p *upload) drop() {
 	if p.counted != 0 {
-		p.of.count(p, -p.counted)
+		p.uploads.count(p, -p.counted)
 	}
 	*p = upload{}
 }
@@ -301,8 +299,8 @@ func (u *Uploads) count(p *upload, n int64) (why Refusal, ok bool) {
 	return 0, true
 }
 
-// fits says whether there is room as it stands for n bytes: who would be refused
-// later is refused before sending them. It takes none of it.
+// fits says whether there is room as it stands for n bytes: a client that would be refused later
+// is refused before it sends them. It takes none of it.
 func (u *Uploads) fits(p *upload, n int64) (why Refusal, ok bool) {
 	if n > 0 && !u.room.Fits(p.from.Owner, n) {
 		return u.full(n), false

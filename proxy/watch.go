@@ -16,7 +16,7 @@ const (
 	guardShards = 16
 )
 
-// past is a deadline that has gone by: setting it wakes whoever is blocked.
+// past is a deadline that has gone by: setting it wakes a blocked read or write.
 var past = time.Unix(1, 0)
 
 // watcher is the one goroutine that notices clients that left and phases that
@@ -72,7 +72,7 @@ type guard struct {
 	cause atomic.Uint32
 	phase atomic.Int64 // due<<8 | Cause, 0 for no limit
 	total atomic.Int64 // due of the whole attempt, 0 for no limit
-	last  int64        // what phase holds; the exchange's goroutine alone
+	last  int64        // the bound of phase; the exchange's goroutine alone
 
 	w     *watcher
 	shard *shard

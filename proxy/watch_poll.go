@@ -118,7 +118,7 @@ func quiet(fd int) bool {
 	}
 }
 
-// readNow reads what is there, or fails as a read does whose time is over.
+// readNow reads the bytes that have arrived, or fails as a read does whose time is over.
 func readNow(fd int, b []byte) (int, error) {
 	if fd < 0 {
 		return 0, os.ErrDeadlineExceeded

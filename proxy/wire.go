@@ -12,11 +12,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// wire knows how far the requests of a connection have used what was read from
-// it. The server reads ahead into a buffer of its own that nobody else can see;
-// what of a body is there already must be known to read the rest of it.
+// wire knows how many of the bytes read from a connection its requests have used. The server
+// reads ahead into a buffer of its own that nobody else can see; the part of a body in it must be
+// known to read the rest.
 type wire struct {
-	window []byte  // what the last read gave
+	window []byte  // the bytes of the last read
 	before [4]byte // the bytes in front of it
 	last   [4]byte // its own last ones
 	// where in window the next request begins, or the rest of this one's body; below 0: in an
@@ -37,7 +37,7 @@ func (w *wire) note(p []byte) {
 	}
 }
 
-// replay gives what was read too far, before anything new.
+// replay gives the bytes that were read too far, before any new ones.
 func (w *wire) replay(p []byte) (n int) {
 	if len(w.again) > 0 {
 		n = copy(p, w.again)
@@ -57,9 +57,9 @@ func (w *wire) byteAt(i int) byte {
 	return w.before[len(w.before)+i]
 }
 
-// head takes a request's head of n bytes. rest is how many bytes follow it
-// already. It fails unless the head ends there with an empty line, so that a
-// mistake about its length can never shift what follows.
+// head takes a request's head of n bytes. rest is how many bytes follow it already. It fails
+// unless the head ends there with an empty line, so that a mistake about its length can never
+// shift the next request.
 func (w *wire) head(n int) (rest int, ok bool) {
 	for w.at >= 0 && w.at+1 < len(w.window) && w.window[w.at] == '\r' && w.window[w.at+1] == '\n' {
 		w.at += 2 // RFC 9112 2.2: an empty line before the request
@@ -101,9 +101,8 @@ func requestOf(h *fasthttp.RequestHeader) *fasthttp.RequestCtx {
 	return (*fasthttp.RequestCtx)(unsafe.Add(unsafe.Pointer(h), -int(at)))
 }
 
-// Check finds out, at a start, whether requestOf is right: a later fasthttp may
-// give a head that stands elsewhere, and what is in front of that one would be
-// taken for a request.
+// Check finds out, at a start, whether requestOf is right: a later fasthttp may give a head that
+// is not inside a RequestCtx, and the memory in front of that one would be taken for a request.
 func Check() error {
 	return checkHeads(func(h *fasthttp.RequestHeader) *fasthttp.RequestHeader { return h })
 }

@@ -68,8 +68,8 @@ func (c *Call) noteShortage(d *billing.Denial) {
 	}
 }
 
-// Limited is the refusal by a limit that is not a model's, but of what has it, for
-// the reason that text gives. It is in the account's log.
+// Limited is the refusal by a limit of a route, a rate class or the process, not of a model. The
+// refusal is noted in the account's log.
 func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
 	if c.Key != nil {
 		c.limitBy = d.Limit
@@ -79,14 +79,14 @@ func (c *Call) Limited(of string, d *billing.Denial, text string) *Error {
 		RetryAfter: max(d.RetryAfter, time.Second)}
 }
 
-// keyLimitReached says why a key's limit refuses: what a request may cost is
-// held before, so a limit also refuses while a little of it is left.
+// keyLimitReached explains a refusal by a key's limit. A request holds its largest cost first, so
+// the limit can refuse while a little of it is left.
 func keyLimitReached(currency string) string {
 	return "This API key has reached its " + currency +
 		" consumption limit for the current period, or the remaining amount does not cover this request."
 }
 
-// ScopeText names what a limit belongs to.
+// ScopeText names the owner of a limit.
 func ScopeText(scope string) string {
 	switch scope {
 	case "api_key":
@@ -120,22 +120,22 @@ func (c *Call) Cover(cost billing.Nano) *Error {
 	return c.Denied(&refusal)
 }
 
-// Count counts n of what a route sells besides in the limits of its class, for a
-// request that was admitted already: a chat that searches. Overrun tells the client that
-// the limits are used up. Without a key, the client's address has the requests a minute.
+// Count counts n units of another product that a route uses, such as searches of a chat, in the
+// limits of its class. The request was admitted already. Overrun answers if the limits are used
+// up. Without a key, the client's address has the requests a minute.
 func (c *Call) Count(class *RateClass, n int64) billing.Denial {
 	w, ok := c.snap.windows[class]
 	if !ok {
 		return billing.Denial{}
 	}
 	if c.Key == nil {
-		return c.countStranger(class, w.rate)
+		return c.countAnonymous(class, w.rate)
 	}
 	return c.g.ledger.Count(c.Key, w.slot, w.rate, n, billing.At(c.Began))
 }
 
-// stranger is a client without a key, in a class.
-type stranger struct {
+// anonymousClient is a client without a key, in a class.
+type anonymousClient struct {
 	from  netip.Addr
 	class *RateClass
 }
@@ -143,20 +143,20 @@ type stranger struct {
 // ofAddress is the scope of limits for clients without a key (addendum 3.6).
 const ofAddress = "global"
 
-func (c *Call) countStranger(class *RateClass, r *config.Rate) (d billing.Denial) {
+func (c *Call) countAnonymous(class *RateClass, r *config.Rate) (d billing.Denial) {
 	from := proxy.Address(c.Ctx)
 	if r == nil || !from.IsValid() {
 		return d
 	}
-	if wait := c.g.strangers.Take(stranger{from, class}, r.RPM, c.Began); wait > 0 {
+	if wait := c.g.anonymous.Take(anonymousClient{from, class}, r.RPM, c.Began); wait > 0 {
 		d = billing.Denial{Code: billing.RateRequests, Scope: ofAddress, Limit: "RPM", Allowed: r.RPM, RetryAfter: wait,
 			Reset: c.Began.Add(wait)}
 	}
 	return d
 }
 
-// Overrun is the answer to a request that the limits of a class do not let through;
-// of says what of.
+// Overrun is the answer to a request that the limits of a class do not let through; of names the
+// limited units.
 func (c *Call) Overrun(class *RateClass, d *billing.Denial, of string) *Error {
 	if d.Code != billing.RateRequests && d.Code != billing.RateTokens {
 		return c.Denied(d)
@@ -166,8 +166,8 @@ func (c *Call) Overrun(class *RateClass, d *billing.Denial, of string) *Error {
 		strconv.FormatInt(d.Allowed, 10)+" requests.")
 }
 
-// AdmitCost counts a request as so many, and opens a hold of what it costs: all of it or
-// nothing. A repeat only counts; what it repeats was paid for.
+// AdmitCost counts a request as so many, and opens a hold of its cost: all of it or nothing. A
+// repeat only counts; the first request was paid for.
 func (c *Call) AdmitCost(again bool, cost billing.Nano, requests int64) *Error {
 	c.want = billing.Admission{Requests: requests}
 	if !again {

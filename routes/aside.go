@@ -29,8 +29,7 @@ type InternalCompletion struct {
 	Cause proxy.Cause
 }
 
-// TextModels answer what a capability asks of them. The errors of Ask hold no words
-// of the client.
+// TextModels answer the prompts of capabilities. The errors of Ask hold no words of the client.
 type TextModels interface {
 	Ask(c *Call, a *InternalCompletion) error
 	// Sell serves a chat completion that was asked for in another form.
@@ -44,11 +43,11 @@ type TranslatedChat struct {
 	// Body is the chat body that was made of it. Where the client's own has issues it
 	// has at least the model that was named.
 	Body []byte
-	// Issues are what is wrong with the client's own body. What is wrong with Body is
-	// told under the client's names.
+	// Issues are the problems of the client's own body. Problems of Body are reported under the
+	// client's names.
 	Issues []Issue
-	// Missing is why a part of the body is not there; nil: all is. Then nothing is carried
-	// out, and only an answer that was kept for the same idempotency key is given.
+	// Missing is the reason that a part of the body is absent; nil: all is there. With it only a
+	// stored answer of the same idempotency key is given.
 	Missing *Error
 }
 

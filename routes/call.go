@@ -23,14 +23,14 @@ import (
 // RetrySoon is the Retry-After of conditions that usually pass within a second.
 const RetrySoon = time.Second
 
-// Call is one request on its way through the rooms: what every request has. It
-// is pooled and cleared as a whole; one goroutine owns it from begin to end.
+// Call is the state of one request that all endpoints need. It is pooled and cleared as a whole;
+// one goroutine owns it from begin to end.
 type Call struct {
 	g    *Gateway
 	snap *snapshot
 	Ctx  *fasthttp.RequestCtx // valid until the handler returns
 	Row  *Row
-	Part Part // what its capability has beside this; nil: nothing
+	Part Part // the state of its capability; nil: nothing
 
 	Began   time.Time
 	StartNs int64
@@ -55,7 +55,7 @@ type Call struct {
 	lead  *replay.Lead
 	kept  replay.Answer // of a request with a lead, until it is charged
 	doubt bool          // it may have changed something outside
-	Sold  Bill          // what it came to
+	Sold  Bill          // its lines, cost and usage
 	meter *fair.Meter   // of work in children; nil: there was none
 	// finishes says that it holds a slot in Gateway.finishes, since it goes on
 	// without its client.
@@ -63,9 +63,9 @@ type Call struct {
 
 	zip      *zip // compresses the answer on its way; nil: it leaves as it is
 	OnDone   func(proxy.Outcome)
-	relaying bool // what delivers the answer ends the Call
+	relaying bool // the code that delivers the answer ends the Call
 
-	// What is logged and counted.
+	// Fields that are logged and counted.
 	Status    int
 	errCode   string
 	short     billing.Denial // why the account or the key could not pay
@@ -85,15 +85,14 @@ type Call struct {
 	FirstByte time.Duration
 }
 
-// Part is what a capability has beside the Call of a request. However the
-// request ends, Close is called once, then Observe and Log, then Recycle; after a
-// panic only Close.
+// Part is the state that a capability adds to the Call of a request. However the request ends,
+// Close is called once, then Observe and Log, then Recycle; after a panic only Close.
 type Part interface {
-	// Close gives back what the request has taken from others.
+	// Close releases the limits and resources that the request holds.
 	Close()
 	// Observe counts it in the metrics.
 	Observe(took time.Duration)
-	// Log adds what the request's log line says of it.
+	// Log adds its fields to the request's log line.
 	Log(e *zerolog.Event) *zerolog.Event
 	// Recycle clears it for another request.
 	Recycle()
@@ -115,11 +114,11 @@ func (c *Call) begin(ctx *fasthttp.RequestCtx, row *Row) {
 	c.setCommon()
 }
 
-// Accounts is what the ledger knows of accounts and their keys.
+// Accounts gives the ledger's view of accounts and their keys.
 func (c *Call) Accounts() Accounts { return c.g.ledger.Accounts() }
 
-// Owner is the customer whose share the request uses of what all customers share.
-// With a key it may be called from any goroutine until the request ends.
+// Owner is the customer whose share of common resources the request uses. With a key it may be
+// called from any goroutine until the request ends.
 func (c *Call) Owner() fair.Owner {
 	if c.Key == nil {
 		return fair.Unpaid(proxy.Address(c.Ctx))
@@ -150,7 +149,7 @@ func (c *Call) noteOwner() {
 	}
 }
 
-// Hold is what pays for the request, once Admit opened it.
+// Hold is the hold that pays for the request, once Admit opened it.
 func (c *Call) Hold() Hold { return &c.hold }
 
 // Proxy carries requests to upstreams.
@@ -159,7 +158,7 @@ func (c *Call) Proxy() *proxy.Proxy { return c.g.proxy }
 // Logger is the log of the process.
 func (c *Call) Logger() *zerolog.Logger { return &c.g.log }
 
-// Config is what the operator wrote, as it was when the request began.
+// Config is the operator's config at the time when the request began.
 func (c *Call) Config() *config.Config { return c.snap.cfg }
 
 // Rules are those of the body; nil where the row has none.
@@ -183,7 +182,7 @@ func (c *Call) fail(e *Error) {
 	}
 }
 
-// ErrorBody is what a client reads of an error that is charged like an answer.
+// ErrorBody is the body of an error that is charged like an answer.
 func (c *Call) ErrorBody(e *Error) []byte {
 	c.errCode = e.Code
 	return AppendError(nil, e, c.errorShape(), c.ID[:])
@@ -201,8 +200,8 @@ func (c *Call) errorShape() ErrorShape {
 	return shapeFor(c.snap.cfg.Compat.ErrorShape, &c.Ctx.Request.Header)
 }
 
-// Rest is what the request's path has behind the fixed part of its row's, with
-// its escapes resolved; nil where they lead elsewhere.
+// Rest is the part of the request's path after the fixed part of its row, with its escapes
+// resolved; nil where they lead elsewhere.
 func (c *Call) Rest() []byte {
 	path, ok := below(c.Ctx.Path())
 	rest, follows := bytes.CutPrefix(path, ViewBytes(c.Row.fixed()))
@@ -223,8 +222,8 @@ func (c *Call) slot() int {
 	return -1
 }
 
-// window is what the request counts in beside the limits of its key: its model's, or
-// its route's.
+// window is the window that counts the request beside the limits of its key: its model's, or its
+// route's.
 func (c *Call) window() (w classWindow, ok bool) {
 	if c.Model != nil {
 		return classWindow{c.Model.Slot, c.Model.Rate}, true
@@ -266,9 +265,8 @@ func (c *Call) Left() bool {
 	return c.Cause == proxy.ClientGone.String() || c.Cause == proxy.ClientStalled.String()
 }
 
-// release gives back what the request has taken from others: the one list for
-// requests that came to their end and for those whose handler panicked. A step
-// that panics does not keep the others from being taken.
+// release gives back all that the request holds of shared resources. Requests that end and
+// requests whose handler panicked share this list. A step that panics does not skip the others.
 func (c *Call) release() {
 	defer c.g.metrics.active.Add(-1)
 	defer func() {
@@ -334,8 +332,8 @@ func (c *Call) observe() {
 	c.log(took)
 }
 
-// reset clears everything that belonged to the request; buffers and what has a
-// state of its own are reset, not dropped.
+// reset clears everything that belonged to the request; buffers and parts with state of their own
+// are reset, not dropped.
 func (c *Call) reset() {
 	c.hold.Reset()
 	c.Doc.Reset()
@@ -365,8 +363,8 @@ func (c *Call) Deliver(body proxy.Source) {
 	c.Relays()
 }
 
-// Relays says that what delivers the answer was attached to the response and will
-// call OnDone, which ends the request. Nothing of its context is used after it.
+// Relays says that the relay of the answer was attached to the response and will call OnDone,
+// which ends the request. Nothing of its context is used after it.
 func (c *Call) Relays() { c.relaying, c.Status, c.Ctx = true, 200, nil }
 
 // finishRelay runs when the last byte of a relayed answer is gone or given up.

@@ -19,8 +19,8 @@ import (
 	"farebox/proxy"
 )
 
-// Capability is what one package sells or shows. Main hands all of them to New,
-// and that list is the only place where they meet.
+// Capability is one package of endpoints. Main hands all of them to New, and that list is the
+// only place where they meet.
 type Capability interface {
 	// Open gives the endpoints. It is called once, before any request.
 	Open(g *Gateway) []Row
@@ -28,25 +28,25 @@ type Capability interface {
 
 // Loader is a Capability whose requests need something that is made of the config.
 type Loader interface {
-	// Load makes it, or says what is wrong with the config. before is the Own of the
-	// view that is being served, nil at first.
+	// Load makes it, or reports an error of the config. before is the Own of the view that is
+	// being served, nil at first.
 	Load(cfg *config.Config, catalog *providers.Catalog, before any) (View, error)
 }
 
 // View is one config as a capability sees it. Requests keep the one that they
 // began with, which belongs to the same config as everything else they see.
 type View struct {
-	// Own is what Call.Own gives to the handlers.
+	// Own is the value that Call.Own gives to the handlers.
 	Own any
 	// Headers are those of its answers that pages of other origins may read.
 	Headers [][]byte
-	// Serve, if not nil, begins what only a config needs that is being served.
+	// Serve, if not nil, starts the work of a view that only a served config needs.
 	Serve func()
-	// Metrics, if not nil, writes what no metrics.Set holds.
+	// Metrics, if not nil, writes series that no metrics.Set holds.
 	Metrics func(w io.Writer)
 	// Upstreams, if not nil, are those that serve no model.
 	Upstreams func() []Watched
-	// Close, if not nil, ends what the view of this Own does not go on with.
+	// Close, if not nil, ends all parts of this Own that the next view does not take over.
 	Close func(other any)
 }
 
@@ -68,7 +68,7 @@ func (g *Gateway) load(next, old *snapshot) error {
 	return nil
 }
 
-// stateOf is what the ith capability made of the config; nil: nothing yet.
+// stateOf is the Own of the ith capability's view; nil: nothing yet.
 func (s *snapshot) stateOf(i int) any {
 	if s == nil {
 		return nil
@@ -76,7 +76,7 @@ func (s *snapshot) stateOf(i int) any {
 	return s.views[i].Own
 }
 
-// close ends what other, if there is one, does not go on with.
+// close ends the parts that other, if there is one, does not take over.
 func (s *snapshot) close(other *snapshot) {
 	var catalog *providers.Catalog
 	if other != nil {
@@ -97,7 +97,7 @@ func (s *snapshot) close(other *snapshot) {
 // Rows are the endpoints of all capabilities, for descriptions of them.
 func (g *Gateway) Rows() []Row { return slices.Clone(g.rows) }
 
-// Own is what a capability made of the config that the request began with.
+// Own is the capability's state for the config that the request began with.
 func (c *Call) Own(of Capability) any { return c.g.stateOf(c.snap, of) }
 
 func (g *Gateway) stateOf(s *snapshot, of Capability) any {
@@ -109,8 +109,8 @@ func (g *Gateway) stateOf(s *snapshot, of Capability) any {
 	return nil
 }
 
-// Accounts is what the ledger knows of accounts and their keys, for those who show
-// or change them. Nothing is admitted or charged with it.
+// Accounts is the ledger's view of accounts and their keys, for endpoints that show or change
+// them. Nothing is admitted or charged with it.
 type Accounts interface {
 	Now() time.Time
 	Today() int32
@@ -130,8 +130,7 @@ type Accounts interface {
 	DeriveSecret(purpose string) []byte
 }
 
-// Audience is what the ledger knows of characters: who was answered by them, and what
-// is said of them.
+// Audience is the ledger's view of characters: their users, reviews and statistics.
 type Audience interface {
 	ServeCharacters()
 	CharacterStats() *billing.CharacterStats
@@ -140,10 +139,10 @@ type Audience interface {
 	Pseudonym(purpose, who string) string
 }
 
-// Audience is for those who serve characters.
+// Audience gives capabilities with characters the ledger's view of them.
 func (g *Gateway) Audience() Audience { return g.ledger.Characters() }
 
-// Accounts is Call.Accounts for what has no Call.
+// Accounts is Call.Accounts for code without a Call.
 func (g *Gateway) Accounts() Accounts { return g.ledger.Accounts() }
 
 // EnclaveAnswers keeps the answers of enclaves.

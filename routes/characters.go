@@ -1,7 +1,7 @@
 package routes
 
-// Characters are who chats can be held with (addendum 18). What makes a character is
-// its prompt, which no answer, error or log has in it.
+// Characters are personas for chats (addendum 18). A character is its prompt, which no answer,
+// error or log has in it.
 type Characters interface {
 	// Prompt is the system prompt of a character, behind the operator's own where the
 	// client did not turn that off; false: there is no such character.

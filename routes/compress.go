@@ -144,8 +144,8 @@ func (c *Call) CompressRelayed() {
 	}
 }
 
-// Compressed is what the client gets of the next bytes of an answer that is
-// relayed, valid until the next call.
+// Compressed is the compressed form of the next bytes of a relayed answer, valid until the next
+// call.
 func (c *Call) Compressed(out []byte) []byte {
 	if c.zip == nil {
 		return out
@@ -173,7 +173,7 @@ func (c *Call) CompressedSource(body proxy.Source) proxy.Source {
 	return body
 }
 
-// compressor is what the packages of both codings have.
+// compressor is the common interface of both codings.
 type compressor interface {
 	io.WriteCloser
 	Reset(io.Writer)
@@ -217,8 +217,8 @@ func newZip(as coding) *zip {
 	return z
 }
 
-// pass takes the next bytes of the answer and gives what there is of it compressed,
-// valid until the next call.
+// pass takes the next bytes of the answer and gives its compressed bytes so far, valid until the
+// next call.
 func (z *zip) pass(p []byte) []byte {
 	z.out.Reset()
 	_, _ = z.to.Write(p) // memory takes all

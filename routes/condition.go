@@ -13,7 +13,7 @@ import (
 	"farebox/config"
 )
 
-// Warning is what an operator should look at.
+// Warning is a problem for an operator to look at.
 type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -43,7 +43,7 @@ type CertificateState struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// condition fills in what the process stands on, with warnings.
+// condition fills in the state of the store, journal, backup and certificates, with warnings.
 func (g *Gateway) condition(s *ProcessState, cfg *config.Config) {
 	c, err := g.ledger.Condition()
 	s.Store.LatencyMs, s.Store.Bytes, s.Store.Disk = float64(c.Latency.Microseconds())/1000, c.Bytes, c.StoreDisk

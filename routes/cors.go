@@ -105,7 +105,7 @@ func isLoopbackOrigin(origin string) bool {
 // corsMethods are the methods that pages may use.
 const corsMethods = "GET, POST, PATCH, DELETE"
 
-// preflight says that a page may send what it asked to send.
+// preflight allows a page the method and headers that it asked for.
 func (o *crossOrigin) preflight(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

@@ -4,12 +4,12 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// Enclaves are what is known of the enclaves that models run in (addendum 15). Each of
-// a model's targets is one.
+// Enclaves know the state of the enclaves that models run in (addendum 15). Each of a model's
+// targets is one.
 type Enclaves interface {
-	// Attested is the target of a model that has proven to have a key, of 130 hexadecimal
-	// digits: only that one can open what is sealed to it. An enclave of which nothing
-	// is known yet is asked. The error is the refusal.
+	// Attested is the target of a model that has proven to have a key, of 130 hexadecimal digits:
+	// only that one can open a body sealed to it. An enclave without a known state is asked. The
+	// error is the refusal.
 	Attested(c *Call, m *dialect.Model, key string) (*dialect.Target, *Error)
 	// Ready says whether a target is verified now, or need not be.
 	Ready(c *Call, t *dialect.Target) bool
@@ -21,7 +21,7 @@ type Enclaves interface {
 	Betrayed(c *Call, t *dialect.Target)
 }
 
-// EnclaveAnswer is what is kept of an answer.
+// EnclaveAnswer is the stored part of an answer.
 type EnclaveAnswer struct {
 	ID       string // the upstream's, which is the client's
 	Target   *dialect.Target

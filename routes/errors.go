@@ -51,9 +51,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// counts says that e counts into the budget of failed requests: what a client
-// did wrong and may do again at once. Limits and an empty account have answers
-// of their own, and who leaves has a budget of its own.
+// counts says that e counts into the budget of failed requests: errors of the client that it may
+// repeat at once. Limits and an empty account have answers of their own, and disconnects have a
+// budget of their own.
 func (e *Error) counts() bool {
 	return e.Status >= 400 && e.Status < 500 && e.Status != 402 && e.Status != 429 && e.Status != 499 && !e.Uncounted
 }
@@ -76,7 +76,7 @@ func errAuthentication(text string) *Error {
 	return &Error{Status: 401, Code: "AUTHENTICATION_FAILED", Message: text, Uncounted: true}
 }
 
-// Invalid is the answer to what is wrong with parameters.
+// Invalid is the answer to parameters with issues.
 func Invalid(issues ...Issue) *Error {
 	// The first issue is in the text, too: SDKs show their users no more.
 	return &Error{Status: 400, Code: "INVALID_REQUEST", Message: "Invalid request parameters: " + issues[0].Message,
@@ -91,7 +91,7 @@ func InvalidBody(path, text string) *Error {
 	}
 }
 
-// Unsupported is the answer to what the model or this service does not do.
+// Unsupported is the answer to a feature that the model or this service lacks.
 func Unsupported(path, text string) *Error {
 	return &Error{
 		Status: 400, Code: "INVALID_REQUEST", Message: text,
@@ -158,13 +158,13 @@ var ofOpenAI = [][]byte{
 	[]byte("OpenAI/"), []byte("AsyncOpenAI/"), []byte("Agents/"), []byte("ai/"), []byte("ai-sdk"), []byte("openai-go/"), []byte("codex"),
 }
 
-// What an error body may have, whatever the client sent to be quoted back to it.
-// Every text passes through clip on its way out, here and nowhere else.
+// Limits of an error body, for any request text that it quotes. Every text passes through clip on
+// its way out, here and nowhere else.
 const (
 	maxMessage    = 4 << 10  // bytes of the error's own text
 	maxSuggestion = 32 << 10 // of a prompt
 	maxIssueText  = 1 << 10  // bytes of each text of an issue
-	maxPathParts  = 12       // members on the way to what is wrong; our own paths have 6
+	maxPathParts  = 12       // members on the path of an issue; our own paths have 6
 	maxPathPart   = 68       // bytes of one of them; an excerpt has 67
 	maxListed     = 100      // issues, and the options of one
 	maxIssueBytes = 24 << 10 // of all issues as JSON
@@ -402,9 +402,9 @@ func (t detailTree) open(b []byte, at int) []byte {
 	return append(b, ']')
 }
 
-// pathParts splits messages.0.content; an empty path has no parts. What is
-// deeper than maxPathParts is one part, clipped like the others. named is which
-// of them the client named, which is never split; -1: none.
+// pathParts splits messages.0.content; an empty path has no parts. Levels below maxPathParts are
+// one part, clipped like the others. named is the index of the part that the client named, which
+// is never split; -1: none.
 func (s *Issue) pathParts() (parts []string, named int) {
 	named = -1
 	if s.Path != "" {

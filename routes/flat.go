@@ -21,7 +21,7 @@ type Flat struct {
 	Answer   Answer
 	Children bool // it needs children; see Call.MayWork
 
-	// What the capability adds to Close, Observe and Log; nil: nothing.
+	// The capability's additions to Close, Observe and Log; nil: nothing.
 	OnClose   func()
 	OnObserve func(took time.Duration)
 	OnLog     func(e *zerolog.Event) *zerolog.Event
@@ -41,7 +41,7 @@ func FlatBill(lines money.Lines, flags journal.Flags) Bill {
 	return Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: 200}
 }
 
-// SellFlat sells what has a known price.
+// SellFlat sells an answer of a known price.
 func (c *Call) SellFlat(f *Flat, t Terms) *Error {
 	f.Call, f.compress, c.Part = c, t.Compress, f
 	return c.Sell(f, t)
@@ -99,7 +99,7 @@ func (f *Flat) Observe(took time.Duration) {
 	}
 }
 
-// Log is Part: what was charged.
+// Log is Part: the charge.
 func (f *Flat) Log(e *zerolog.Event) *zerolog.Event {
 	if !f.Call.Settled {
 		return e

@@ -26,8 +26,8 @@ type Options struct {
 	Proxy   *proxy.Proxy
 	Log     zerolog.Logger
 	Version string // build stamp, YYYYMMDD.HHMMSS (addendum 3.7)
-	// Media keeps what jobs make; nil: no jobs are taken. Maker, if not nil, drives them
-	// in place of what the catalog's targets speak.
+	// Media keeps the results of jobs; nil: no jobs are taken. Maker, if not nil, drives jobs
+	// instead of the dialects of the catalog's targets.
 	Media media.Store
 	Maker job.Maker
 	// Payments, if not nil, is asked about payments in place of the config's facilitators
@@ -35,8 +35,8 @@ type Options struct {
 	Payments PaymentClient
 }
 
-// Gateway answers requests. Its parts live as long as the process; what the
-// operator may change at run time is in a snapshot that Reload swaps whole.
+// Gateway answers requests. Its parts live as long as the process; the settings that the operator
+// may change at run time are in a snapshot that Reload swaps whole.
 type Gateway struct {
 	ledger  *billing.Ledger
 	proxy   *proxy.Proxy
@@ -69,14 +69,14 @@ type Gateway struct {
 	newPaymentClient func(cfg *config.Config, catalog *providers.Catalog, before PaymentClient) (PaymentClient, error)
 	contracts        contracts
 	unpaid           *fair.Budget // processor time of children
-	strangers        PerMinute[stranger]
+	anonymous        PerMinute[anonymousClient]
 
 	metricsHere bool
 	metrics     *meters
 	sampler     sampler
 }
 
-// snapshot is one immutable view of the config and what was built from it.
+// snapshot is one immutable view of the config, with all objects built from it.
 type snapshot struct {
 	cfg       *config.Config
 	catalog   *providers.Catalog
@@ -212,7 +212,7 @@ func (g *Gateway) Handler() fasthttp.RequestHandler {
 	}
 }
 
-// Warm begins, in the background, what only a process needs that serves already.
+// Warm begins, in the background, preparations that only a serving process needs.
 func (g *Gateway) Warm() {
 	g.serving.Store(true)
 	s := g.live.Load()
@@ -238,8 +238,8 @@ func (g *Gateway) serve(ctx *fasthttp.RequestCtx, row *Row) {
 	c.begin(ctx, row)
 	panicking := true
 	defer func() {
-		if panicking && !c.relaying { // else what relays or delivers the answer ends it
-			c.release() // the Call is not used again: who knows what it holds
+		if panicking && !c.relaying { // else the relay or delivery of the answer ends it
+			c.release() // the Call is not used again: its state is unknown
 		}
 	}()
 	if err := c.authorize(); err != nil {

@@ -65,8 +65,7 @@ func (c *Call) setCommon() {
 	h.SetCanonical(c.snap.names.version, c.g.version)
 }
 
-// setModel names what serves the request, through which router, and whether it
-// is about to go.
+// setModel sets the headers with the model, its router, and whether it is deprecated.
 func (c *Call) setModel() {
 	h, n := &c.Ctx.Response.Header, &c.snap.names
 	m := c.Model
@@ -95,8 +94,8 @@ func (c *Call) setModel() {
 	}
 }
 
-// setServed puts what every answer that was sold says beside it: which model, what
-// the limits leave, and the balances before the request (addendum 3.6, 3.7).
+// setServed puts the headers of every sold answer: its model, the remaining limits, and the
+// balances before the request (addendum 3.6, 3.7).
 func (c *Call) setServed(usd, diem config.Nano) {
 	if c.Model != nil {
 		c.setModel()
@@ -121,7 +120,7 @@ func setQuota(h *fasthttp.ResponseHeader, q *window.Quota, scratch *[24]byte) {
 	}
 }
 
-// SetWindow puts what is left of the window that refused a request (addendum 3.6, 13).
+// SetWindow puts the remainder of the window that refused a request (addendum 3.6, 13).
 func (c *Call) SetWindow(d *billing.Denial) {
 	h := &c.Ctx.Response.Header
 	h.Set("X-Ratelimit-Type", d.Scope)

@@ -27,10 +27,10 @@ var headerReplayed = canonical("idempotent-replayed")
 // Keyed says that the client sent an idempotency key.
 func (c *Call) Keyed() bool { return c.Ctx.Request.Header.Peek(headerKey) != nil }
 
-// lookUp gives the answer of the first request with this key. It writes nothing and
-// needs no money, so that an account that is empty by now gets what it paid for. With
-// neither answer nor error the request goes on. If it has a key, c.lead is set then: the
-// request ends in charge, or in release, which forgets it.
+// lookUp gives the answer of the first request with this key. It writes nothing and needs no
+// money, so that an account that is empty by now gets the answer that it paid for. With neither
+// answer nor error the request goes on. If it has a key, c.lead is set then: the request ends in
+// charge, or in release, which forgets it.
 func (c *Call) lookUp(t Terms) (*replay.Answer, *Error) {
 	key := c.Ctx.Request.Header.Peek(headerKey)
 	if key == nil {
@@ -90,9 +90,9 @@ func (c *Call) identifyAs(raw [16]byte) {
 	c.setCommon()
 }
 
-// fingerprint is of what makes a request what it is: its method, its path and
-// its body, byte for byte. A form is the same when its parts are: clients make
-// another boundary for each try, and name files as they like.
+// fingerprint is the hash that identifies a request: of its method, its path and its body, byte
+// for byte. A form is the same when its parts are: clients make another boundary for each try,
+// and name files as they like.
 func fingerprint(r *fasthttp.Request) (sum [32]byte) {
 	h := sha256.New()
 	piece := func(b []byte) {
@@ -129,8 +129,8 @@ func (c *Call) Record(piece []byte) {
 	}
 }
 
-// CutKept says that the client did not take the answer to its end, or that it is
-// too large to be kept: what is known of it cannot be given again.
+// CutKept says that the client did not take the answer to its end, or that it is too large to be
+// kept: the recorded part cannot be given again.
 func (c *Call) CutKept() {
 	if c.lead != nil {
 		c.lead.Cut()
@@ -150,7 +150,7 @@ func (c *Call) KeepSource(contentType string, body proxy.Source, headers ...repl
 	c.Keep(contentType, nil, headers...)
 }
 
-// recorder is what is kept of an answer as what it is written to.
+// recorder writes to the recorded answer of a Call.
 type recorder struct{ c *Call }
 
 func (r recorder) Write(piece []byte) (int, error) {
@@ -158,9 +158,9 @@ func (r recorder) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Keep says what the answer of a request with an idempotency key is, before it
-// is charged. Without a body it is what lead records of it. Headers that every
-// answer of the endpoint has are not kept: they are set again.
+// Keep sets the answer of a request with an idempotency key, before it is charged. Without a body
+// it is the one that lead records. Headers that every answer of the endpoint has are not kept:
+// they are set again.
 func (c *Call) Keep(contentType string, body []byte, headers ...replay.Header) {
 	if c.lead != nil {
 		c.kept = replay.Answer{Status: 200, Header: append(headers,
@@ -220,8 +220,8 @@ func (c *Call) charge(s *billing.Settlement) {
 	}
 }
 
-// NothingDone says that what the request changes outside has not been changed: a keyed
-// one can be tried again though it writes.
+// NothingDone says that the request has not changed anything outside: a keyed one can be tried
+// again though it writes.
 func (c *Call) NothingDone() { c.doubt = false }
 
 // endLead ends a keyed request without an answer that was kept. It is as if it had not
@@ -234,11 +234,9 @@ func (c *Call) endLead() {
 	}
 }
 
-// MayFinish takes one of the slots for requests that go on without their
-// client since they have an idempotency key: the retry is to get the answer. Customers
-// share the slots.
-// The watcher asks it, from its own goroutine; what has a slot is asked again by each
-// of its steps.
+// MayFinish takes one of the slots for requests that go on without their client since they have
+// an idempotency key: the retry is to get the answer. Customers share the slots. The watcher
+// calls it, from its own goroutine; each step of a request with a slot calls it again.
 func (c *Call) MayFinish() bool {
 	if c.finishes.Load() {
 		return true

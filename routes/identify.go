@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// maxSecret bounds what is hashed for a credential; real secrets have about 62 bytes.
+// maxSecret bounds the bytes that are hashed for a credential; real secrets have about 62.
 const maxSecret = 256
 
 // authorize lets a request in that its row may have: with a payment only where one is read,
@@ -64,8 +64,8 @@ func (c *Call) identify(need Access) *Error {
 	return e
 }
 
-// remembered is what a connection's last request was let in with. Clients keep
-// their connections and their keys, so the next request mostly needs no digest.
+// remembered is the credential of a connection's last request. Clients keep their connections and
+// their keys, so the next request mostly needs no digest.
 type remembered struct {
 	header []byte
 	bare   bool // the header was the key alone

@@ -98,7 +98,7 @@ type TargetState struct {
 	Answers []AnswerState `json:"answers"`
 }
 
-// CredentialState is the age of what proves to an upstream who asks.
+// CredentialState is the age of a credential for an upstream.
 type CredentialState struct {
 	Kind      string    `json:"kind"`                // key, token_file, service_account or signature
 	GotAt     time.Time `json:"got_at,omitzero"`     // read or fetched; missing: not yet
@@ -131,7 +131,7 @@ func answersOf(m *health.Meter) []AnswerState {
 	return list
 }
 
-// Targets are the upstreams with their health, ordered by what they serve.
+// Targets are the upstreams with their health, ordered by model, network or search provider.
 func (g *Gateway) Targets() []TargetState {
 	now, steering := time.Now(), g.ledger.Steering()
 	list := []TargetState{}
@@ -210,7 +210,7 @@ func (g *Gateway) Models() []ModelState {
 	return list
 }
 
-// CheckState is what an upstream answers to a question that is free.
+// CheckState is an upstream's answer to a check that is free.
 type CheckState struct {
 	Upstream string  `json:"upstream"` // with the network or search provider before it, if it serves no model
 	Good     bool    `json:"good"`
@@ -235,7 +235,7 @@ func (g *Gateway) CheckUpstream(ctx context.Context, upstream, model string) []C
 	return list
 }
 
-// BalanceState is what an operator has left at a provider.
+// BalanceState is the operator's balance at a provider.
 type BalanceState struct {
 	Upstream string              `json:"upstream"`
 	AskedAt  time.Time           `json:"asked_at"`
@@ -257,7 +257,7 @@ type balance struct {
 // balanceEvery is how long an answer is good for.
 const balanceEvery = time.Minute
 
-// Balance is what an upstream says of the operator's balance there; false: there is no such upstream.
+// Balance is the operator's balance as an upstream reports it; false: there is no such upstream.
 func (g *Gateway) Balance(ctx context.Context, upstream string) (BalanceState, bool) {
 	if !g.hasUpstream(upstream, "") {
 		return BalanceState{}, false

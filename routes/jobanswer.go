@@ -14,9 +14,9 @@ import (
 // uuid is the form of an id of a job.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// FindJob is Job for a model by any of its names: jobs know it by its id, and by the name
-// under which they were queued, whatever that means since. What is no UUID is refused by
-// its name; from says which endpoint gives one.
+// FindJob is Job for a model by any of its names: jobs know it by its id, and by the name under
+// which they were queued, whatever that means since. An id that is not a UUID is refused by its
+// name; from is the endpoint that gives ids.
 func (c *Call) FindJob(kind *config.JobKind, name, id, from string) (*job.View, *Error) {
 	wanted := bytes.ToLower([]byte(id))
 	if !uuid.Match(wanted) {
@@ -64,8 +64,8 @@ func jobStatus(form, state string) []byte {
 	return jsontext.AppendString([]byte(`{"status":`), state)
 }
 
-// AppendJobProgress appends what is said of a job that is being made, and how long one
-// took that is.
+// AppendJobProgress appends the progress of a job that is being made, and the average and current
+// durations.
 func AppendJobProgress(b []byte, v *job.View) []byte {
 	if !v.Completed() {
 		b = jsontext.Object(b).Int("progress_percent", int64(min(max(v.Progress, 0), 99)))
@@ -74,7 +74,7 @@ func AppendJobProgress(b []byte, v *job.View) []byte {
 	return strconv.AppendInt(append(b, `,"execution_duration":`...), v.Took.Milliseconds(), 10)
 }
 
-// AppendJobLink appends where what was made is fetched, and until when.
+// AppendJobLink appends the link to a job's media, and its expiry.
 func AppendJobLink(b []byte, v *job.View) []byte {
 	b = jsontext.Object(b).Text("url", v.URL)
 	return jsontext.AppendString(append(b, `,"expires_at":`...), v.ExpiresAt.UTC().Format(isoMillis))

@@ -25,17 +25,17 @@ import (
 // JobSale is a job on its way to be sold: the fourth ending of a sale.
 type JobSale struct {
 	Order *queue.Order
-	// Detail is what the endpoints want to know of the job later on: JSON, at most 4 KiB.
+	// Detail is the JSON that the endpoints read of the job later on, at most 4 KiB.
 	Detail []byte
-	// Named is what its client called the model: the job is found by that, too, whatever
-	// is called so later on.
+	// Named is the client's name of the model: the job is found by that, too, whatever model has
+	// the name later on.
 	Named string
 }
 
-// Queue sells a job and has an upstream asked for it, from a CarryOut whose Sold says
-// what it costs already. When it returns an id, the job is the store's, and its
-// upstream has it or will be asked until it has; the rest is the machine's. After an
-// error nothing was sold, or it was sold and is given back, as the error says then.
+// Queue sells a job and has an upstream asked for it, from a CarryOut whose Sold has its cost
+// already. When it returns an id, the job is the store's, and its upstream has it or will be
+// asked until it has; the rest is the machine's. After an error nothing was sold, or it was sold
+// and is given back, as the error says then.
 //
 // The order of things decides that a job is paid if and only if it is there: its charge
 // is prepared in the journal, its row is added, which sells it, its upstream is asked,
@@ -179,8 +179,8 @@ func refusedJob(refusal *asyncjob.Refused, paid bool) *Error {
 	return e
 }
 
-// Job is what the request's account may know of a job of a kind and a model: 404 where
-// it has none of that id, or let it go. An upstream that has it is asked soon.
+// Job is the view of a job of a kind and a model that the request's account may see: 404 if the
+// account has no such job or released it. An upstream that has it is asked soon.
 func (c *Call) Job(kind *config.JobKind, model, id []byte) (*job.View, *Error) {
 	m := c.g.jobs
 	if m == nil {
@@ -204,10 +204,9 @@ func jobsAway() *Error {
 	return &Error{Status: 503, Message: "Jobs cannot be looked up right now; please retry.", RetryAfter: RetrySoon}
 }
 
-// ReleaseJob lets a job go, in any state: from here on it is unknown to its customer,
-// what it made is deleted, and an upstream that still has it is told to stop. ok is
-// false where what it made could not be deleted now: it is as before, and can be let
-// go once more.
+// ReleaseJob lets a job go, in any state: from here on it is unknown to its customer, its media
+// are deleted, and an upstream that still has it gets a cancel request. ok is false where the
+// media could not be deleted now: the job is as before, and can be let go once more.
 func (c *Call) ReleaseJob(v *job.View) (ok bool, e *Error) {
 	ctx, cancel := context.WithTimeout(context.Background(), mediaLimit)
 	defer cancel()
@@ -226,10 +225,9 @@ func (c *Call) ReleaseJob(v *job.View) (ok bool, e *Error) {
 // delete it.
 const mediaLimit = 20 * time.Second
 
-// DeliverMedia makes what a completed job made the answer, streamed from where it is
-// kept. With release the job is let go once the last byte was taken; a client that left
-// before that can fetch it again. look, unless it is empty, sees how it begins before the
-// headers leave.
+// DeliverMedia makes the media of a completed job the answer, streamed from the store. With
+// release the job is let go once the last byte was taken; a client that left before that can
+// fetch it again. look, unless it is empty, sees the first bytes before the headers leave.
 func (c *Call) DeliverMedia(v *job.View, release bool, look MediaPeek) *Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(mediaLimit, cancel)
@@ -237,7 +235,7 @@ func (c *Call) DeliverMedia(v *job.View, release bool, look MediaPeek) *Error {
 	src := &mediaSource{body: body, size: v.MediaBytes}
 	if err == nil && look.See != nil {
 		head := make([]byte, min(look.Bytes, v.MediaBytes))
-		n, _ := io.ReadFull(body, head) // what is wrong is seen again behind it
+		n, _ := io.ReadFull(body, head) // the read below repeats an error
 		look.See(head[:n])
 		src.body = io.MultiReader(bytes.NewReader(head[:n]), body)
 	}
@@ -278,13 +276,13 @@ func (c *Call) DeliverMedia(v *job.View, release bool, look MediaPeek) *Error {
 	return nil
 }
 
-// MediaPeek is who wants to see how media begin: so many of their bytes.
+// MediaPeek sees the first bytes of media, so many of them.
 type MediaPeek struct {
 	Bytes int64
 	See   func(head []byte)
 }
 
-// mediaSource is what a job made, on its way to a client.
+// mediaSource is the media of a job, on their way to a client.
 type mediaSource struct {
 	body   io.Reader
 	size   int64
@@ -317,7 +315,7 @@ func (s *mediaSource) WriteTo(w io.Writer) (n int64, err error) {
 	return n, nil
 }
 
-// JobAverage is what four of five jobs of a model took no longer than.
+// JobAverage is the time within which four of five jobs of a model ended.
 func (c *Call) JobAverage(model string) time.Duration {
 	if c.g.jobs == nil {
 		return time.Minute

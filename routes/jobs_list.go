@@ -15,8 +15,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// The list of an account's jobs is an addition to the specification: who lost the answer to
-// an order finds its queue_id there.
+// The list of an account's jobs is an addition to the specification: a client that lost the
+// answer to an order finds its queue_id there.
 
 // byJobLists limits an account's requests for the list.
 var byJobLists = &RateClass{Name: "jobs", Rate: func(cfg *config.Config) (*config.Rate, bool) {
@@ -46,8 +46,8 @@ func (l *jobList) Open(*Gateway) []Row {
 		Offered: (*config.Config).MakesJobs, Serve: l.serve}}
 }
 
-// serve lists the jobs of the account, newest first. What was let go or has expired is not
-// there any more.
+// serve lists the jobs of the account, newest first, without those that were released or have
+// expired.
 func (l *jobList) serve(c *Call) *Error {
 	q := c.Query()
 	wanted, behind := jobFilter(c, q), jobPlace(q)
@@ -74,12 +74,12 @@ func (l *jobList) serve(c *Call) *Error {
 	return c.WriteJSON(append(jsontext.AppendString(b, jobCursor(next)), '}'))
 }
 
-// appendJob appends what is said of one job, without its end.
+// appendJob appends the members of one job, without its end.
 func appendJob(b []byte, v *job.View, form string) []byte {
 	b = append(b, jobStatus(form, stateOf(v.State))...)
 	b = jsontext.Object(b).Text("id", v.ID).Text("queue_id", v.ID).Text("type", v.Kind).Text("model", v.Model).
 		Text("created_at", v.Began.UTC().Format(isoMillis))
-	if v.Priced { // in USD, or what is in their place, as quotes are
+	if v.Priced { // in USD or in the currency in its place, as quotes are
 		b = append(append(b, `,"price":`...), v.Price.String()...)
 	}
 	if v.State.Terminal() {
@@ -102,8 +102,8 @@ func stateOf(s store.JobState) string {
 	return JobProcessing
 }
 
-// jobFilter says which jobs are wanted. A model is known by its id, by the name under which
-// a job was ordered, and by what that means now.
+// jobFilter selects the wanted jobs. A model is known by its id, by the name under which a job
+// was ordered, and by the current meaning of that name.
 func jobFilter(c *Call, q *Query) func(*store.JobRow) bool {
 	kind, status, model := q.Choice("type"), q.Choice("status"), q.Short("model")
 	names := []string{model}

@@ -45,8 +45,8 @@ func (g *Gateway) Begin() error {
 	return g.payments.Begin()
 }
 
-// Close ends what is done for jobs and payments, before the ledger is closed. The next
-// process goes on with them.
+// Close ends the machines of jobs and payments, before the ledger is closed. The next process
+// goes on with them.
 func (g *Gateway) Close() {
 	g.closePayments()
 	if g.jobs != nil {
@@ -55,7 +55,7 @@ func (g *Gateway) Close() {
 	g.sampler.flush()
 }
 
-// A sweep leaves what may still be on its way: this is a constant below 0, and does not
+// A sweep keeps media that may still be on their way: this is a constant below 0, and does not
 // compile, where that may take longer.
 const _ = uint64(media.Grace - job.FetchLimit)
 

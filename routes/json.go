@@ -9,8 +9,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Excerpt shortens text from a client for an error message, where it is put
-// into a sentence; clip bounds what becomes of all of them.
+// Excerpt shortens text from a client for an error message, where it is put into a sentence; clip
+// bounds the sum of them.
 func Excerpt(s []byte) string {
 	const most = 67
 	if len(s) > most {
@@ -48,7 +48,7 @@ func (c *Call) UseJSON(body []byte, shape *scan.Shape) *Error {
 	return nil
 }
 
-// ReadBody reads the body by the rules of the row, and refuses what breaks them.
+// ReadBody reads the body by the rules of the row, and refuses bodies that break them.
 func (c *Call) ReadBody() (*Validator, *Error) {
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
@@ -61,7 +61,7 @@ func (c *Call) ReadBody() (*Validator, *Error) {
 	return v, nil
 }
 
-// WantJSON refuses what is not JSON as it is.
+// WantJSON refuses a body of another content type than JSON.
 func (c *Call) WantJSON() *Error {
 	h := &c.Ctx.Request.Header
 	contentType := h.ContentType()

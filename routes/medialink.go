@@ -7,7 +7,7 @@ import (
 	"farebox/providers/media"
 )
 
-// MediaStore serves what jobs made to everybody with a link.
+// MediaStore serves the media of jobs to everybody with a link.
 type MediaStore interface {
 	Job(id string) (*store.JobRow, error)
 	Jobs(account uint32, behind store.JobPlace, most int) ([]*store.JobRow, error)
@@ -16,7 +16,7 @@ type MediaStore interface {
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) store.LinkUse) error
 }
 
-// Shelf is for those who serve what jobs made.
+// Shelf is the store of jobs for the capability that serves their media.
 func (g *Gateway) Shelf() MediaStore { return g.ledger.Jobs() }
 
 // NodeNo is the number of this process among those that share a store.
@@ -25,11 +25,11 @@ func (g *Gateway) NodeNo() uint32 { return g.ledger.NodeNo() }
 // MediaPath precedes the ids of jobs in links, below Prefix.
 const MediaPath = "/media/"
 
-// Links are what sign links to what jobs made.
+// Links signs links to the media of jobs.
 func (g *Gateway) Links() *media.Links { return media.NewLinks(g.ledger.DeriveSecret("media links")) }
 
-// MediaLink is where everybody who has it fetches what a job made, until it expires. It
-// is empty where it is not known how clients reach this service (public_url).
+// MediaLink is a link to the media of a job, open to everyone who has it, until it expires. It is
+// empty where it is not known how clients reach this service (public_url).
 func (c *Call) MediaLink(id string, kind media.LinkKind, expires time.Time) string {
 	base := c.snap.cfg.PublicAddress()
 	if base == "" {

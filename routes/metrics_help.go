@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// metricHelp is what each series counts, which packages that write their own leave out.
+// metricHelp is the help text of each series, without those of packages that write their own.
 var metricHelp = map[string]string{
 	"http_server_active_requests":               "Requests that are being served.",
 	"gen_ai_server_request_duration_seconds":    "Time from the head of a request to the end of its answer.",
@@ -149,7 +149,7 @@ var metricHelp = map[string]string{
 	"farebox_tee_collateral_ends_timestamp_seconds": "When the first of Intel's documents runs out, in Unix seconds.",
 }
 
-// withHelp adds what each series counts, and its type where that is missing.
+// withHelp adds the help text of each series, and its type where that is missing.
 func withHelp(text []byte) []byte {
 	out, announced := new(bytes.Buffer), map[string]bool{}
 	announce := func(name string) {

@@ -18,7 +18,7 @@ import (
 )
 
 // UseModel makes a model of a type that was found by name (nil: none was) the one of this
-// request, or says in order what is wrong so far.
+// request, or reports the issues so far in order.
 func (c *Call) UseModel(name []byte, typ string, model *dialect.Model, match providers.Match, issues []Issue) *Error {
 	c.Model = model
 	if e := c.CheckFailures(); e != nil {
@@ -87,8 +87,7 @@ func (c *Call) inRegion(m *config.Model) bool {
 	})
 }
 
-// isPrivate is what the record says of where prompts go: to nobody who keeps them, or
-// into an enclave.
+// isPrivate says that no recipient of prompts stores them, or that they go into an enclave.
 func isPrivate(m *config.Model) bool {
 	text, _ := m.Spec.(*config.Chat)
 	return m.Privacy == "private" || text != nil && text.Enclave != nil

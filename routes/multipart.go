@@ -31,7 +31,7 @@ var (
 	errPartEnd    = errors.New("the body ends before its last boundary")
 )
 
-// BoundaryOf is what is between the parts; empty when contentType is not
+// BoundaryOf is the boundary between the parts; empty when contentType is not
 // multipart/form-data.
 func BoundaryOf(contentType []byte) (boundary string, err error) {
 	media, params, err := mime.ParseMediaType(string(contentType))
@@ -45,7 +45,7 @@ func BoundaryOf(contentType []byte) (boundary string, err error) {
 	return boundary, nil
 }
 
-// ReadParts reads a form by what BoundaryOf said of its type.
+// ReadParts reads a form by the result of BoundaryOf.
 func (c *Call) ReadParts(boundary string, err error) ([]FormPart, *Error) {
 	var parts []FormPart
 	if err == nil {
@@ -73,7 +73,7 @@ func (c *Call) ReadForm() ([]FormPart, *Error) {
 // ParseParts cuts a body into its parts without copying them.
 func ParseParts(body []byte, boundary string) (parts []FormPart, err error) {
 	between := []byte("\r\n--" + boundary)
-	// What precedes the first boundary is nobody's; mostly it is nothing.
+	// Bytes before the first boundary are nobody's; mostly there are none.
 	rest, ok := bytes.CutPrefix(body, between[2:])
 	if !ok {
 		if _, rest, ok = bytes.Cut(body, between); !ok {
@@ -146,7 +146,7 @@ func parsePart(p []byte) (FormPart, error) {
 	return found, nil
 }
 
-// isToken says that a header's name has only what names may have.
+// isToken says that a header's name has only characters of a token.
 func isToken(name []byte) bool {
 	for _, c := range name {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {

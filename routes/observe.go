@@ -30,7 +30,7 @@ type meters struct {
 	reloads  [2]*metrics.Counter // of the config: refused, applied
 	causes   sync.Map            // cause text -> *metrics.Counter
 	signIns  sync.Map            // result -> *metrics.Counter
-	// shortages are by what refused: limit -> *metrics.Counter
+	// shortages are by the limit that refused: limit -> *metrics.Counter
 	shortages sync.Map
 	mu        sync.Mutex
 	models    map[string]*modelMeters
@@ -56,7 +56,7 @@ func newMeters(g *Gateway) *meters {
 	gauge("farebox_unattended_keyed", func() float64 { return float64(g.finishes.Used()) })
 	gauge("farebox_holds_open", func() float64 { return float64(g.ledger.Stats().OpenHolds) })
 	gauge("farebox_held_nano", func() float64 { return float64(g.ledger.Stats().Held) })
-	// What became debt since the ledger exists, and what of it is owed still.
+	// All debt since the ledger exists, and the part that is owed still.
 	gauge("farebox_shortfall_nano_total", func() float64 { return float64(g.ledger.Stats().Shortfall) })
 	gauge("farebox_debt_nano", func() float64 { return float64(g.ledger.Stats().Debt) })
 	gauge("farebox_journal_unprojected_records", func() float64 { return float64(g.ledger.Stats().JournalLag) })
@@ -188,7 +188,7 @@ func (g *Gateway) NoteReload(msg string, err error) {
 	g.log.Info().Msg(msg)
 }
 
-// Each series is announced with its type, as scrapers expect; withHelp adds what it counts.
+// Each series is announced with its type, as scrapers expect; withHelp adds the help text.
 func init() { metrics.ExposeMetadata(true) }
 
 // ServeMetrics answers /metrics in the Prometheus text format.

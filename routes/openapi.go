@@ -17,8 +17,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// The OpenAPI document is made of the route table and its rules, so that requests are
-// described as they are checked. What endpoints answer is in answers.yaml.
+// The OpenAPI document is made of the route table and its rules, so that requests are described
+// as they are checked. The answers of endpoints are in answers.yaml.
 
 //go:embed answers.yaml
 var answersText []byte
@@ -32,7 +32,7 @@ type answers struct {
 		Other   []string          // media types of answers that are not JSON
 		Example map[string]any    // of a body
 		Model   string            // the type of the example's model; empty: it names none
-		Headers map[string]string // of answers, without the brand that begins them, and what they mean
+		Headers map[string]string // of answers, without the brand that begins them, and their meaning
 	}
 	Hidden []string
 }
@@ -61,7 +61,7 @@ func (o *openAPI) serve(c *Call) *Error {
 	if as == identity {
 		return c.WriteJSON(document)
 	}
-	// It is compressed once for all strangers that ask.
+	// It is compressed once for all clients without a key.
 	small, ok := c.snap.zipped.Load(as)
 	if !ok {
 		z := newZip(as)
@@ -71,7 +71,8 @@ func (o *openAPI) serve(c *Call) *Error {
 	return c.WriteJSON(small.([]byte))
 }
 
-// OpenAPI is the document (OpenAPI 3.1) of what the gateway serves under its config.
+// OpenAPI is the document (OpenAPI 3.1) of all endpoints that the gateway serves under its
+// config.
 func (g *Gateway) OpenAPI() ([]byte, error) { return g.live.Load().openAPI() }
 
 type object = map[string]any
@@ -162,7 +163,7 @@ func operationID(method, path string) string {
 	return id
 }
 
-// security is what a request is allowed by, one of the list.
+// security is the list of credentials of which one allows a request.
 func (r *Row) security(cfg *config.Config) []object {
 	var list []object
 	if r.Access == Public || r.Access == Catalog && cfg.Compat.PublicCatalog {
@@ -211,7 +212,7 @@ func sortedKeys(m Params) []string {
 	return names
 }
 
-// requestBody is what the route takes; book is nil for any JSON.
+// requestBody describes the body of the route; book is nil for any JSON.
 func (r *Row) requestBody(book *Rulebook) object {
 	content := object{}
 	if r.Form != FormBody {

@@ -26,7 +26,7 @@ type PaymentClient interface {
 		signature []byte) (bool, error)
 	// Start begins the work that only a config in service needs.
 	Start()
-	// Close ends what next, nil for none, does not continue.
+	// Close ends the parts that next, nil for none, does not continue.
 	Close(next any)
 }
 

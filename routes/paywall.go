@@ -11,12 +11,12 @@ import (
 	"farebox/providers/x402"
 )
 
-// What requests get that nobody has paid for (addendum 14.4).
+// Answers to requests that nobody has paid for (addendum 14.4).
 
-// headerBalanceLeft is what a wallet has left behind a request it paid (addendum 3.7).
+// headerBalanceLeft has the balance of a wallet after a request that it paid for (addendum 3.7).
 const headerBalanceLeft = "X-Balance-Remaining"
 
-// headRoom is how many bytes the head of a request may have: what wallets sign is long.
+// headRoom is how many bytes the head of a request may have: signatures of wallets are long.
 func headRoom(cfg *config.Config) int {
 	const ofWallets = 24 << 10 // a payment or a sign-in of at most 16 KiB, and the rest
 	if cfg.X402 == nil {
@@ -25,8 +25,7 @@ func headRoom(cfg *config.Config) int {
 	return ofWallets
 }
 
-// refusesPayment refuses a payment where none is read: who sends one expects that it
-// was taken.
+// refusesPayment refuses a payment where none is read: its sender expects that it was taken.
 func (c *Call) refusesPayment() *Error {
 	if c.Row.Payment || len(c.PaymentHeader()) == 0 {
 		return nil
@@ -78,7 +77,7 @@ func (c *Call) Paywall(reason string, amount money.Nano) Paywall {
 	}}
 }
 
-// PayTerms are what payments are taken.
+// PayTerms are the accepted payments.
 func (c *Call) PayTerms() *x402.Terms { return c.snap.wallets.terms }
 
 // SetChallenge puts the header that clients of x402 look for.
@@ -88,8 +87,8 @@ func (c *Call) SetChallenge(challenge *x402.Challenge) {
 	}
 }
 
-// askSignIn is what a wallet could sign to ask for the same again: siwxChallenge, and an
-// extension of the protocol.
+// askSignIn is a message for a wallet to sign for a second try of the request: siwxChallenge, and
+// an extension of the protocol.
 func (c *Call) askSignIn() json.RawMessage {
 	w := c.snap.wallets
 	return w.rules.Challenge(c.Began, c.ownURL(string(c.Ctx.Path())), w.cfg.SignIn.Statement).AppendJSON(nil)
@@ -110,8 +109,8 @@ func (c *Call) ownURL(path string) string {
 	return sign.Origins[0] + path
 }
 
-// discovery makes of a refusal that no credential came what a wallet could do about it,
-// where the operator wants that. The catalog and quotes cost nothing.
+// discovery adds payment options for wallets to a refusal for a missing credential, where the
+// operator wants that. The catalog and quotes cost nothing.
 func (c *Call) discovery(e *Error) *Error {
 	w, h := c.snap.wallets, &c.Ctx.Request.Header
 	if !w.cfg.Discovery || !c.Row.Wallet || c.Row.Access == Catalog || len(h.Peek("Authorization")) > 0 ||
@@ -212,14 +211,14 @@ func (c *Call) walletIsShort(has, owes money.Nano) *Error {
 	return paymentRequired(body)
 }
 
-// balanceOf is what a key's account could spend now, DIEM of the day apart.
+// balanceOf is the money that a key's account could spend now, without the DIEM of the day.
 func (c *Call) balanceOf(k *billing.Key) money.Nano {
 	usd, _, bundled := k.BalanceAt(c.StartNs)
 	return usd + bundled
 }
 
-// setBalanceLeft tells a wallet what it has left: behind the charge of a whole answer,
-// of a stream what is not held for it (addendum 3.7, 14.5).
+// setBalanceLeft sets a wallet's balance: for a whole answer after its charge, for a stream
+// without its hold (addendum 3.7, 14.5).
 func (c *Call) setBalanceLeft() {
 	if c.wallet == "" {
 		return

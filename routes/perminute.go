@@ -17,8 +17,8 @@ type PerMinute[K comparable] struct {
 const (
 	// maxCounted is how many are counted at a time.
 	maxCounted = 1 << 14
-	// countedSeen is how many of them are looked at to make room for another: who comes
-	// from many addresses must not have each of them look through all.
+	// countedSeen is how many of them are looked at to make room for another: a client with many
+	// addresses must not cause a search through all for each.
 	countedSeen = 16
 )
 
@@ -63,15 +63,15 @@ func (p *PerMinute[K]) makeRoom(ns int64) {
 	}
 }
 
-// PerAddress counts the requests of each client address (proxy.Address). What comes over a
-// Unix socket without a trusted header has none, and is not counted: all clients of the
-// proxy there would share one.
-type PerAddress struct{ of PerMinute[netip.Addr] }
+// PerAddress counts the requests of each client address (proxy.Address). Requests over a Unix
+// socket without a trusted header have no address, and are not counted: all clients of the proxy
+// there would share one.
+type PerAddress struct{ counts PerMinute[netip.Addr] }
 
 // Take is PerMinute.Take.
 func (p *PerAddress) Take(from netip.Addr, limit int64, now time.Time) (wait time.Duration) {
 	if !from.IsValid() {
 		return 0
 	}
-	return p.of.Take(from, limit, now)
+	return p.counts.Take(from, limit, now)
 }

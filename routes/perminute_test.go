@@ -39,7 +39,7 @@ func TestAddressesAreCountedInBoundedMemory(t *testing.T) {
 	for i := range 3 * maxCounted {
 		p.Take(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 2, now)
 	}
-	if n := len(p.of.at); n > maxCounted {
+	if n := len(p.counts.at); n > maxCounted {
 		t.Errorf("%d addresses are kept", n)
 	}
 }

@@ -25,7 +25,7 @@ func NewQuery(args *fasthttp.Args, params Params) *Query { return &Query{args: a
 // Query reads the parameters of the request.
 func (c *Call) Query() *Query { return NewQuery(c.Ctx.QueryArgs(), c.Row.Params) }
 
-// Refusal is the answer to what was wrong; nil when nothing was.
+// Refusal is the answer to all issues of the query; nil without any.
 func (q *Query) Refusal() *Error {
 	if len(q.Issues) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (q *Query) Refusal() *Error {
 	return Invalid(q.Issues...)
 }
 
-// Wrong notes what is wrong with the parameters.
+// Wrong adds an issue of the parameters.
 func (q *Query) Wrong(i Issue) { q.Issues = append(q.Issues, i) }
 
 // Text gives a parameter, also in its other spelling: start_date for startDate

@@ -60,8 +60,8 @@ func kindOf(k scan.Kind) Kinds {
 	return Array
 }
 
-// Rule is what one member of a body, or a parameter of a query, must be. Every
-// optional member may also be null, which counts as absent.
+// Rule describes one member of a body, or a parameter of a query. Every optional member may also
+// be null, which counts as absent.
 type Rule struct {
 	Kinds    Kinds
 	Required bool
@@ -72,24 +72,24 @@ type Rule struct {
 	NonEmpty bool    // strings and arrays
 	Enum     []string
 
-	// What follows is checked by the reader of the value, in words of its own.
+	// The reader of the value checks the following, in words of its own.
 	Characters int    // most characters of a string; 0: any
 	Items      int    // most elements of an array that may be a string too; 0: any
-	Elements   *Rule  // what each element of an array must be; nil: anything
-	Format     string // of a string: what it must be
-	Default    any    // what holds without it
+	Elements   *Rule  // the rule of each element of an array; nil: anything
+	Format     string // of a string: its format
+	Default    any    // the value of an absent member
 }
 
-// Rulebook is what a body of one kind must be: the rules of every Shape in
-// the tree of its root, by member id.
+// Rulebook describes a body of one kind: the rules of every Shape in the tree of its root, by
+// member id.
 type Rulebook struct {
 	Root   *scan.Shape
 	shapes []shapeRules
-	// Takes are the ids of the top members that the body may have, and Needs
-	// those that it must have and whoever reads it asks for. nil: as the rules say.
+	// Takes are the ids of the top members that the body may have, and Needs those that it must
+	// have and its reader asks for. nil: as the rules say.
 	Takes, Needs []int
 	open         bool
-	// Hints are what refusals of members add that clients know from other services.
+	// Hints are additions to refusals of members that clients know from other services.
 	Hints map[string]string
 }
 
@@ -179,7 +179,7 @@ func NewRulebook(root *scan.Shape, rules map[string]*Rule) *Rulebook {
 	return b
 }
 
-// Rule is what a member of one Shape in the tree must be, nil: anything.
+// Rule is the rule of a member of one Shape in the tree, nil: anything.
 func (b *Rulebook) Rule(s *scan.Shape, id int) *Rule { return b.of(s).rules[id] }
 
 // of is the rules of one Shape; a handful of them, so a walk beats a map.
@@ -225,7 +225,7 @@ func (v *Validator) CheckAll() {
 		}
 	}
 	if !v.Book.open {
-		v.refuseStrangers()
+		v.refuseUnrecognized()
 	}
 }
 
@@ -274,7 +274,7 @@ func (v *Validator) Words(parent int32, id int) string {
 // MaxIssues bounds the answer to a body that is wrong in many places.
 const MaxIssues = 20
 
-// Add notes what is wrong with the body.
+// Add adds an issue of the body.
 func (v *Validator) Add(i Issue) {
 	if len(v.Issues) < MaxIssues {
 		v.Issues = append(v.Issues, i)
@@ -286,7 +286,7 @@ func (v *Validator) Missing(path, expected, text string) {
 	v.Add(Issue{Code: "invalid_type", Path: path, Expected: expected, Received: "undefined", Message: path + ": " + text})
 }
 
-// Wrong notes what is wrong with a member for a reason of its own.
+// Wrong adds an issue of a member with a text of its own.
 func (v *Validator) Wrong(path, text string) {
 	v.Add(Issue{Code: "custom", Path: path, Message: path + ": " + text})
 }
@@ -437,8 +437,8 @@ func (v *Validator) IsTrue(id int) bool {
 	return f != nil && f.Kind == scan.True
 }
 
-// CheckItems refuses a top array of more elements than its rule allows. Its text
-// calls them by what they are.
+// CheckItems refuses a top array of more elements than its rule allows. what names the elements
+// in its text.
 func (v *Validator) CheckItems(id int, what string) {
 	i, most := v.Doc.TopIndex(id), v.Book.Rule(v.Book.Root, id).Items
 	if i < 0 || v.Doc.Fields[i].Kind != scan.Array || int(v.Doc.Fields[i].Len) <= most {

@@ -8,51 +8,50 @@ import (
 	"farebox/billing/money"
 )
 
-// Work is what a capability does for its sale: its part of the Call.
+// Work is a capability's part of a sale, and of the Call.
 type Work interface {
 	Part
 	// admit opens the hold that pays for the worst that the request can cost, or
 	// says why not. With again an answer is given again: that costs nothing, and
 	// counts in the limits.
 	Admit(again bool) *Error
-	// carryOut has the work done, with the hold open, and tells what it came to in
-	// Call.sold. relayed says that this is known at the answer's end only: then
-	// what relays the answer meters it, and settles. After an error there is no
-	// answer; whatever was caused for a client that left is settled already.
+	// CarryOut has the work done, with the hold open, and sets Call.Sold. relayed says that usage
+	// is known at the answer's end only: then the relay of the answer meters it, and settles.
+	// After an error there is no answer; whatever was caused for a client that left is settled
+	// already.
 	CarryOut() (relayed bool, e *Error)
 	// keepAnswer keeps a whole answer for a repeat with the same idempotency key.
 	KeepAnswer()
-	// respond makes the answer the response, whole or by what relays it.
+	// Respond makes the answer the response, whole or by its relay.
 	Respond()
 }
 
-// Hold is what a capability may do with the hold of its sale; how it ends is
-// Sell's, and Settle's.
+// Hold is the capability's access to the hold of its sale. Sell and Settle decide its end.
 type Hold interface {
 	// Book says in which slot's usage the charge stands, where that is not the model's.
 	Book(slot int)
 	// Open says that nothing has been settled yet.
 	Open() bool
-	// Granted is what is held, Reach what more the account could give.
+	// Granted is the held money, Reach the money that the account could add.
 	Granted() money.Nano
 	Reach() money.Nano
 	// ExtendUpTo holds as much of more as there is, and says how much; 0 where that
 	// is less than least.
 	ExtendUpTo(more, least money.Nano) (got money.Nano)
-	// Progress journals what a crash is to charge.
+	// Progress journals the charge for the case of a crash.
 	Progress(sold *money.Lines)
-	// Foresee is how a cost would be paid.
+	// Foresee shows how a cost would be paid.
 	Foresee(cost money.Nano) (usd, diem money.Nano, ok bool)
 }
 
-// Terms are what holds for repeats with the same idempotency key.
+// Terms are the rules for repeats with the same idempotency key.
 type Terms struct {
 	Patience time.Duration // how long carrying it out can take
 	Writes   bool          // it changes something outside, and must not be carried out twice
 	Compress bool          // the answer is compressed where the client takes that
 }
 
-// Bill is what a request came to.
+// Bill is the charge of a request with its usage.
 type Bill struct {
 	Lines     money.Lines
 	Cost      billing.Nano // of lines, or 0 where they are not charged
@@ -65,10 +64,10 @@ type Bill struct {
 
 // Sell is the one path of everything that has a price (design.md 1): an answer
 // that was paid for is given again; else the worst is held, the idempotency key
-// claimed, the work done and the hold settled, once, before the last byte leaves.
-// Nothing is written or sent before admission: a refused request leaves only its
-// count in the limits (design.md, P10). A client that leaves, a panic and every
-// error end in release, which voids what was not settled, or in lost.go.
+// claimed, the work done and the hold settled, once, before the last byte leaves. Nothing is
+// written or sent before admission: a refused request leaves only its count in the limits
+// (design.md, P10). Disconnects, panics and errors end in release, which voids an unsettled hold,
+// or in lost.go.
 func (c *Call) Sell(w Work, t Terms) *Error {
 	usd, diem, _ := c.Key.BalanceAt(c.StartNs)
 	first, e := c.lookUp(t)
@@ -110,7 +109,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 	return nil
 }
 
-// Settle charges what was sold, exactly once. Nothing sold is nothing held.
+// Settle charges the sold lines, exactly once. Without lines the hold is void.
 func (c *Call) Settle() {
 	s := c.settlement()
 	if len(c.Sold.Lines.All()) == 0 {
@@ -132,13 +131,13 @@ func (c *Call) nameUpstream() {
 	}
 }
 
-// Progress records what is charged for an answer that is on its way, should this process die.
+// Progress records the charge so far of an answer on its way, should this process die.
 func (c *Call) Progress(sold *money.Lines) {
 	c.nameUpstream()
 	c.hold.Progress(sold)
 }
 
-// settlement is the charge of what was sold, as of now.
+// settlement is the charge of the sold lines, as of now.
 func (c *Call) settlement() billing.Settlement {
 	b := &c.Sold
 	c.Took = time.Since(c.Began)

@@ -35,9 +35,9 @@ func ListenOptions(cfg *config.Config, inherited *listen.Inherited) proxy.Listen
 	return o
 }
 
-// bodyLimit is how much of a request's body is read: what its row takes. Behind
-// a key it is never less than server.max_body, so that the row can say itself
-// what is too large for it (Call.mostBody).
+// bodyLimit is how many bytes of a request's body are read: the limit of its row. With a key it
+// is never less than server.max_body, so that the row itself can refuse a body that is too large
+// for it (Call.mostBody).
 func (g *Gateway) bodyLimit(ctx *fasthttp.RequestCtx, row *Row) int {
 	cfg := g.live.Load().cfg
 	most := maxBody(cfg)
@@ -116,7 +116,7 @@ func (g *Gateway) expect(ctx *fasthttp.RequestCtx, length int) int {
 		return fasthttp.StatusContinue
 	}
 	if w := g.live.Load().wallets; w != nil && w.takes(row) && signInHeader(ctx) != nil {
-		return fasthttp.StatusContinue // who signed is found before the body is read, and once
+		return fasthttp.StatusContinue // the signer is found before the body is read, and once
 	}
 	_, e := g.lookup(ctx, row)
 	if e != nil {
@@ -133,9 +133,9 @@ func (g *Gateway) panicked(ctx *fasthttp.RequestCtx, v any) {
 		Close: true})
 }
 
-// NotePanic makes a panic an error in the log, with its stack, and counts it.
-// The one that recovers calls it. Nothing of the request goes along: what is
-// panicked with may quote it, unless it is the runtime's own.
+// NotePanic makes a panic an error in the log, with its stack, and counts it. The code that
+// recovers calls it. The value of the panic may quote the request, so only the runtime's own are
+// logged.
 func (g *Gateway) NotePanic(where string, v any) {
 	g.metrics.panics.Inc()
 	what := fmt.Sprintf("%T", v)

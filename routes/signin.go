@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// walletHeaders are what pages may send for wallets (addendum 14.1, 14.3).
+	// walletHeaders are the headers that pages may send for wallets (addendum 14.1, 14.3).
 	walletHeaders = headerSignIn + ", " + headerSignInOld + ", PAYMENT-SIGNATURE, X-402-Payment, X-PAYMENT"
 
 	headerSignIn    = "SIGN-IN-WITH-X"
 	headerSignInOld = "X-Sign-In-With-X"
 
-	// contractAsks is how many contracts are asked at a time whether they signed,
-	// contractQueue how many requests wait for that, and contractTries how many a minute
-	// one client address may cause: a stranger's header can, and nodes are paid for.
+	// contractAsks is how many contracts are asked at a time whether they signed, contractQueue
+	// how many requests wait for that, and contractTries how many a minute one client address may
+	// cause: any header can cause one, and nodes are paid for.
 	contractAsks  = 16
 	contractQueue = 64
 	contractTries = 30
@@ -37,7 +37,7 @@ const (
 	contractWait = 10 * time.Second
 )
 
-// SignedIn is a wallet that says who it is.
+// SignedIn is a wallet that has identified itself.
 type SignedIn struct {
 	Wallet wallet.Address
 	// sign is nil where the header was proven before.
@@ -45,7 +45,7 @@ type SignedIn struct {
 	sum  [sha256.Size]byte // of the header
 }
 
-// signInHeader is what a wallet signed; nil: nothing.
+// signInHeader is the signed message of a wallet; nil: nothing.
 func signInHeader(ctx *fasthttp.RequestCtx) []byte {
 	if header := ctx.Request.Header.Peek(headerSignIn); len(header) > 0 {
 		return header
@@ -105,12 +105,11 @@ func (c *Call) occupyWallet(key *billing.Key, s *SignedIn) *Error {
 	return nil
 }
 
-// ReadSignIn reads the header by which a wallet says who it is, and checks all for which
-// nobody is asked (addendum 14.2). It proves
-// nothing until ConfirmSignIn and UseSignIn.
+// ReadSignIn reads the header by which a wallet identifies itself, and makes all checks that need
+// no other service (addendum 14.2). It proves nothing until ConfirmSignIn and UseSignIn.
 func (c *Call) ReadSignIn() (*SignedIn, *Error) { return c.readSignIn(c.snap.wallets.known) }
 
-// ReadSignInFor is ReadSignIn for what a wallet must have signed for just that path.
+// ReadSignInFor is ReadSignIn for a message that must be signed for just that path.
 func (c *Call) ReadSignInFor(path string) (*SignedIn, *Error) {
 	s, e := c.readSignIn(nil)
 	if e != nil {
@@ -169,7 +168,7 @@ func (c *Call) walletMayUse(a wallet.Address) *Error {
 	return &Error{Status: 403, Code: "UNAUTHORIZED", Message: "This wallet may not sign in here.", Uncounted: true}
 }
 
-// KeyOfWallet is what a wallet spends through; nil: it has no ledger.
+// KeyOfWallet is the key through which a wallet spends; nil: it has no ledger.
 func (c *Call) KeyOfWallet(a wallet.Address) (*billing.Key, *Error) {
 	key, err := c.g.ledger.Wallets().Key(proxy.Address(c.Ctx), a.String())
 	switch {
@@ -194,9 +193,9 @@ func walletsAway() *Error {
 		RetryAfter: RetrySoon}
 }
 
-// UseSignIn lets a message be sent once, or, where the operator has it so, until it is
-// too old. It is for wallets with a ledger, and comes last of all checks: strangers have
-// nothing written, and nobody uses up what another has signed.
+// UseSignIn lets a message be sent once, or, where the operator has it so, until it is too old.
+// It is for wallets with a ledger, and comes last of all checks: nothing is stored for an unknown
+// client, and nobody uses up a message that another has signed.
 func (c *Call) UseSignIn(s *SignedIn) *Error {
 	if s.sign == nil {
 		c.g.metrics.signIn("known")
@@ -233,8 +232,8 @@ func ManyTokens() *Error {
 			"Retry-After header."}
 }
 
-// ConfirmSignIn asks the chain whether a wallet that is a contract signed (EIP-1271). It
-// is for wallets with a ledger: strangers have nobody asked.
+// ConfirmSignIn asks the chain whether a wallet that is a contract signed (EIP-1271). It is for
+// wallets with a ledger: unknown clients cause no question.
 func (c *Call) ConfirmSignIn(s *SignedIn) *Error {
 	if s.sign == nil || !s.sign.Unproven {
 		return nil
@@ -280,13 +279,13 @@ func contractAway() *Error {
 		RetryAfter: RetrySoon, Uncounted: true}
 }
 
-// contracts bounds what strangers make be asked of chains.
+// contracts bounds the questions to chains that unknown clients cause.
 type contracts struct {
 	turns *fair.Turns
 	tries PerAddress
 }
 
-// knownWallet is who made a header, where one holds for several requests.
+// knownWallet is the signer of a header, where one holds for several requests.
 type knownWallet struct {
 	wallet wallet.Address
 	until  time.Time

@@ -7,7 +7,7 @@ import (
 	"farebox/providers/health"
 )
 
-// Watched is an upstream with what it serves, by its health.
+// Watched is an upstream of a model, network or search, with its health.
 type Watched struct {
 	Kind     string // model, network or search
 	Model    string // id of a model, name of a network, or of a search provider

@@ -8,11 +8,11 @@ import (
 	"farebox/proxy/scan"
 )
 
-// refuseStrangers refuses top members that the operation does not take.
-func (v *Validator) refuseStrangers() {
+// refuseUnrecognized refuses top members that the operation does not take.
+func (v *Validator) refuseUnrecognized() {
 	for i := range v.Doc.Fields {
 		if f := &v.Doc.Fields[i]; f.Parent == -1 && !v.Book.takes(int(f.Name)) {
-			v.Stranger("", v.Book.Root.Name(int(f.Name)))
+			v.Unrecognized("", v.Book.Root.Name(int(f.Name)))
 		}
 	}
 	if int(v.Doc.Named(-1)) < v.Doc.Members {
@@ -25,14 +25,14 @@ func (v *Validator) refuseStrangers() {
 func (v *Validator) CheckMembers(object []byte, known *scan.Shape, path string) {
 	gjson.Parse(ViewString(object)).ForEach(func(key, _ gjson.Result) bool {
 		if known.ID(key.Str) < 0 {
-			v.Stranger(path, key.Str)
+			v.Unrecognized(path, key.Str)
 		}
 		return len(v.Issues) < MaxIssues
 	})
 }
 
-// Stranger refuses a member of the object at path by its name.
-func (v *Validator) Stranger(path, name string) {
+// Unrecognized refuses a member of the object at path by its name.
+func (v *Validator) Unrecognized(path, name string) {
 	hint := ""
 	if v.Book != nil {
 		hint = v.Book.Hints[name]

@@ -24,11 +24,11 @@ const (
 // Handler serves one request. A returned error is written by the caller.
 type Handler func(c *Call) *Error
 
-// Form is what a route takes as a body.
+// Form is the kind of body of a route.
 type Form uint8
 
 const (
-	NoBody     Form = iota // what comes is not looked at
+	NoBody     Form = iota // a body is not looked at
 	JSONBody               // an object of JSON
 	JSONOrNone             // the same, or nothing
 	JSONOrForm             // the same members in JSON or as multipart/form-data
@@ -51,8 +51,8 @@ func SmallBody(*config.Config) int { return 16 << 10 }
 type RateClass struct {
 	// Name is in the log of refusals and in the list of limits.
 	Name string
-	// Rate is the limit of all requests of the class together, and offered says
-	// that the config sells what they ask for. nil: Rate is not one for all.
+	// Rate is the limit of all requests of the class together, and offered says that the config
+	// sells the product of its routes. nil: Rate is not one for all.
 	Rate func(*config.Config) (rate *config.Rate, offered bool)
 }
 
@@ -66,8 +66,8 @@ type classWindow struct {
 // ByModel are the limits of the model that serves a request.
 var ByModel = &RateClass{Name: "model"}
 
-// Row is one row of the table: all that is known of an endpoint before its
-// handler runs. What depends on the endpoint is asked of it and of nothing else.
+// Row is one row of the table: all that is known of an endpoint before its handler runs. Only the
+// row knows its endpoint's settings.
 type Row struct {
 	Method string
 	Path   string // below prefix
@@ -120,7 +120,7 @@ func (r *Row) mistake() string {
 	case r.Wallet && r.Access != Bearer && r.Access != Catalog:
 		return "a wallet has no key of another type"
 	case r.Access == Public && r.Limit == nil:
-		return "strangers may send as much as others"
+		return "clients without a key may send as much as others"
 	case r.Rules == nil && r.Form != NoBody && r.Form != RawJSON:
 		return "its body has no rules"
 	case (r.Operation != "") != (r.Rate == ByModel):
@@ -137,7 +137,7 @@ func rowNames(rows []Row) (names []string) {
 	return names
 }
 
-// fixed is what is in the paths of a route before their parameter.
+// fixed is the part of a route's path before its parameter.
 func (r *Row) fixed() string {
 	before, _, _ := strings.Cut(r.Path, "{")
 	return before
@@ -171,7 +171,7 @@ func below(path []byte) ([]byte, bool) {
 	return bytes.CutPrefix(path, ViewBytes(Alias))
 }
 
-// probe is a path beside the API, for those who run the gateway.
+// probe is a path beside the API, for the operators of the gateway.
 type probe struct {
 	methods []string
 	path    string
@@ -191,8 +191,8 @@ var (
 	}
 )
 
-// offeredClasses are the rate classes with a limit for all their requests, of
-// what the config sells.
+// offeredClasses are the rate classes with a limit for all their requests whose product the
+// config sells.
 func (g *Gateway) offeredClasses(cfg *config.Config) (list []*RateClass) {
 	for i := range g.rows {
 		row := &g.rows[i]
@@ -208,7 +208,7 @@ func (g *Gateway) offeredClasses(cfg *config.Config) (list []*RateClass) {
 	return list
 }
 
-// directory is what leads a request to its row.
+// directory finds the row of a request.
 type directory struct {
 	serve *router.Router // by the row's handler
 	find  *router.Router // its handlers note the row
@@ -264,8 +264,8 @@ func (g *Gateway) newDirectory(s *snapshot) *directory {
 // foundRow is the name of the row that find noted.
 type foundRow struct{}
 
-// rowOf is the row that a request will have, nil for none. It is for what is
-// decided before the handler runs.
+// rowOf is the row that a request will have, nil for none. It is for decisions before the handler
+// runs.
 func (g *Gateway) rowOf(ctx *fasthttp.RequestCtx) *Row {
 	note, _ := g.live.Load().directory.find.Lookup(string(ctx.Method()), string(ctx.Request.URI().PathOriginal()), nil)
 	if note == nil {

@@ -53,7 +53,7 @@ func (c *Call) noteUnusual(took time.Duration) {
 	c.g.ledger.NoteRequest(&r)
 }
 
-// mostAttempts bounds what is kept of the attempts of a request.
+// mostAttempts bounds the stored attempts of a request.
 const mostAttempts = 32
 
 // attemptsText are the attempts as JSON. The last one is not among those that failed where it

@@ -11,7 +11,7 @@ import (
 	"farebox/providers/x402"
 )
 
-// wallets is what a config lets wallets do, ready for requests.
+// wallets holds the rules and clients for wallets under one config, ready for requests.
 type wallets struct {
 	cfg    *config.X402
 	rules  *signin.Rules

@@ -7,16 +7,15 @@ import (
 	"farebox/proxy"
 )
 
-// Web is what a capability reads the world with on behalf of a request: services
-// that search, pages and documents. It sells nothing: what was used stands on the
-// bill of the request, at the prices of its WebOffer. All of it counts in the limits
-// that those have who buy it by the call.
+// Web is a capability's access to the web on behalf of a request: search services, pages and
+// documents. It sells nothing: usage is on the bill of the request, at the prices of its
+// WebOffer. All of it counts in the limits for buyers of single calls.
 type Web interface {
-	// Offer is what the config has that the request began with.
+	// Offer describes the services of the config that the request began with.
 	Offer(c *Call) WebOffer
-	// Search asks who searches for a text. What strangers say is not looked at.
+	// Search asks a search provider for a text. Texts of the web are not looked at.
 	Search(c *Call, query string, most int) WebAnswer
-	// Pages reads what the links lead to, all at once.
+	// Pages reads the pages of the links, all at once.
 	Pages(c *Call, links []string) WebAnswer
 	// Document is the text of a file.
 	Document(c *Call, d *WebDocument) (string, *Error)
@@ -30,7 +29,7 @@ type WebDocument struct {
 	Most  int64
 }
 
-// WebOffer is what there is, and what it costs.
+// WebOffer lists the available services and their prices.
 type WebOffer struct {
 	Searches, Pages, Documents bool
 	// Search is the price of a search, Page that of a page.
@@ -44,12 +43,11 @@ type WebText struct {
 	Failure string
 }
 
-// WebAnswer is what a search or pages came to.
+// WebAnswer is the result of a search or of pages.
 type WebAnswer struct {
 	Found []WebText
-	// Units are what costs the price of each: the search that was answered, the
-	// pages that were read. Where Cause says that the client left, they are what had
-	// been begun.
+	// Units are the number of charged items: the search that was answered, the pages that were
+	// read. Where Cause says that the client left, they are those that had been begun.
 	Units int64
 	// Cause is why the request ended meanwhile; None: it has not.
 	Cause proxy.Cause

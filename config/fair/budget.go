@@ -22,7 +22,7 @@ func NewBudget(burst time.Duration) *Budget {
 	return &Budget{burst: burst, full: map[Owner]time.Time{}}
 }
 
-// Resize changes the burst. What was used before keeps its share of it.
+// Resize changes the burst. The used part keeps its share of it.
 func (b *Budget) Resize(burst time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

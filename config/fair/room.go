@@ -45,8 +45,8 @@ func (s *Space) Fits(o Owner, n int64) bool {
 	return n <= s.allowed(o, 0)
 }
 
-// Put counts n for an owner without asking: what an earlier process kept, or what
-// completes a piece that was let in.
+// Put counts n for an owner without asking: units of an earlier process, or the rest of a piece
+// that was let in.
 func (s *Space) Put(o Owner, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Space) Give(o Owner, n int64) {
 	s.add(o, -n)
 }
 
-// Resize changes the size. What is held beyond it stays until it is given back.
+// Resize changes the size. Units held beyond it stay until they are given back.
 func (s *Space) Resize(most int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Space) add(o Owner, n int64) {
 	}
 }
 
-// add keeps no zeros, so that the map is as large as what is held.
+// add keeps no zeros, so that the map is as large as the number of holders.
 func add(m map[uint64]int64, k uint64, n int64) {
 	if n += m[k]; n == 0 {
 		delete(m, k)

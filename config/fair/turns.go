@@ -28,8 +28,8 @@ type Turns struct {
 	shares  map[uint64]*turn // by account; only those with a place or a waiter
 }
 
-// turn is what one owner holds and waits for. The share of all unpaid callers has
-// parts by address, and no line of its own.
+// turn counts the held and waiting units of one owner. The share of all unpaid callers has parts
+// by address, and no line of its own.
 type turn struct {
 	held    int
 	waiting int

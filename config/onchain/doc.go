@@ -1,5 +1,5 @@
-// Package onchain has the types in which billing asks and providers answer what became of
-// a payment on a chain. Neither of these rooms imports the other.
+// Package onchain has the types for questions of billing, and answers of providers, about a
+// payment on a chain. Neither of these rooms imports the other.
 //
-// What may not enter: accounts, credit, the wire of payments.
+// Does not belong here: accounts, credit, the wire of payments.
 package onchain

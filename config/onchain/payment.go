@@ -10,9 +10,9 @@ import (
 // Payment is a signed payment that passed all checks that need neither a chain nor a
 // facilitator.
 type Payment struct {
-	// ID is pay_ and a digest of what the chain knows the payment by: of EVM chain,
-	// asset, payer and nonce; of Solana the signed message. A signature is not part of
-	// it: one payment has many spellings of its signature.
+	// ID is pay_ and a digest of the payment's identity on the chain: of EVM chain, asset, payer
+	// and nonce; of Solana the signed message. A signature is not part of it: one payment has
+	// many spellings of its signature.
 	ID string
 	// Same is a digest of the whole signed payment: a repeat has the same, another
 	// payment with the same nonce has not.
@@ -52,7 +52,7 @@ const (
 	Over  State = 4 // it was not paid, and its time is over
 )
 
-// Result is what all witnesses say about a payment.
+// Result is the common answer of all witnesses about a payment.
 type Result struct {
 	State       State
 	Transaction string // of Paid

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// List is what vendors sell. It does not change.
+// List is the list of vendors' models. It does not change.
 type List struct {
 	Source string // the package or file that the list is from
 	Date   string // YYYY-MM-DD; empty for a file
@@ -30,7 +30,7 @@ type List struct {
 type Model struct {
 	Vendor    string // name of a Vendor
 	Name      string // as requests to the vendor name it
-	Mode      string // chat, embedding, or what farebox does not sell by tokens, such as image_generation
+	Mode      string // chat, embedding, or a mode that farebox does not sell by tokens, such as image_generation
 	Embedding bool
 	Context   int64 // tokens; 0: not known
 	Output    int64 // most completion tokens; 0: not known
@@ -242,7 +242,7 @@ func (e *entry) count(keys ...string) int64 {
 	return 0
 }
 
-// vendorName folds what the list has as several providers of one vendor.
+// vendorName folds providers that the list has several times for one vendor.
 func vendorName(provider string) string {
 	switch {
 	case strings.HasPrefix(provider, "vertex_ai"):
@@ -277,7 +277,7 @@ func (e *entry) model(key string) (Model, bool) {
 	return m, true
 }
 
-// can says what the model does.
+// can sets the model's features.
 func (e *entry) can(m *Model) {
 	m.Tools, m.Schema, m.Reasons = e.is("supports_function_calling"), e.is("supports_response_schema"), e.is("supports_reasoning")
 	m.Vision = e.is("supports_vision") && !e.dearer(m, "image", "input_cost_per_image_token")
@@ -397,7 +397,7 @@ func (m *Model) lengthen(above int64, p Price) {
 
 // Highest has the higher of two prices for each kind of token.
 func Highest(a, b Price) Price {
-	// Without a price of its own, what a cache has costs as much as input.
+	// Without a price of its own, cached input costs as much as input.
 	read := greater(cmp.Or(a.CacheRead, a.Input), cmp.Or(b.CacheRead, b.Input))
 	write := greater(cmp.Or(a.CacheWrite, a.Input), cmp.Or(b.CacheWrite, b.Input))
 	return Price{greater(a.Input, b.Input), greater(a.Output, b.Output), read, write}

@@ -3,5 +3,5 @@
 //
 // Walks are lenient: they judge nothing that they skip. Requests of clients, and answers
 // that several parsers read, are read by proxy/scan. Everything else may use gjson.
-// The package must not learn what is read or written.
+// The package does not know the meaning of the JSON.
 package jsontext

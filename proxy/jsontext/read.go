@@ -290,9 +290,8 @@ func StringIn(b []byte, name string) []byte {
 	return nil
 }
 
-// Walk calls f with each member of a JSON object that an upstream sent, until f
-// says false. Both slices are in b; nothing is copied. What is not an object, or
-// broken, ends the walk.
+// Walk calls f with each member of a JSON object that an upstream sent, until f says false. Both
+// slices are in b; nothing is copied. A value that is not an object, or broken, ends the walk.
 func Walk(b []byte, f func(key, value []byte) bool) {
 	at := SkipSpace(b, 0)
 	if at >= len(b) || b[at] != '{' {

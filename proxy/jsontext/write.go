@@ -7,7 +7,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendString appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func AppendString[T string | []byte](dst []byte, text T) []byte {
 	dst = AppendEscaped(append(dst, '"'), text)
 	return append(dst, '"')

@@ -6,11 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BoundBuffers bounds what the kernel keeps for a client that does not read. At
-// most unsent bytes wait behind what fits into the client's window, which slows
-// nobody who reads: what is on its way is not counted. A client that takes
-// nothing of what waits for it for as long as stall loses its connection, also
-// while nobody writes to it.
+// BoundBuffers bounds the bytes that the kernel keeps for a client that does not read. At most
+// unsent bytes wait beyond those that fit into the client's window, which slows no client that
+// reads: bytes on their way are not counted. A client that takes none of the waiting bytes for as
+// long as stall loses its connection, also while nobody writes to it.
 func BoundBuffers(fd, unsent int, stall time.Duration) {
 	if fd < 0 {
 		return

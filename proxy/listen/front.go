@@ -6,11 +6,11 @@ import (
 	"net/netip"
 )
 
-// Front is what is between clients and us: the proxies whose word is taken
-// on who a client is. Everybody else's is not.
+// Front describes the trusted proxies between clients and us: only theirs are believed about the
+// addresses of clients.
 type Front struct {
 	Trusted []netip.Prefix
-	// Unix trusts who connects through a Unix socket.
+	// Unix trusts clients that connect through a Unix socket.
 	Unix bool
 	// ProxyProtocol is spoken by all trusted proxies: each of their connections
 	// begins with a PROXY header of version 2.

@@ -52,5 +52,5 @@ func Last(ln net.Listener) {
 			}
 		}
 	})
-	time.Sleep(time.Millisecond) // what was accepted is read
+	time.Sleep(time.Millisecond) // the accepted connection is read
 }

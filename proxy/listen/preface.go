@@ -13,8 +13,8 @@ import (
 const (
 	prefaceSign  = "\r\n\r\n\x00\r\nQUIT\n"
 	prefaceFixed = len(prefaceSign) + 4
-	// maxPreface bounds what follows: addresses and the extensions of the proxy,
-	// which are passed over.
+	// maxPreface bounds the rest: addresses and the extensions of the proxy, which are passed
+	// over.
 	maxPreface = 2 << 10
 )
 

@@ -76,8 +76,8 @@ type Field struct {
 // Raw is the text of the value in the body that was scanned.
 func (f *Field) Raw(body []byte) []byte { return body[f.From:f.To] }
 
-// Document holds what Skim found in one body. It is reused: fields are valid
-// until the next Skim or Reset. The zero value is ready.
+// Document holds the members that Skim found in one body. It is reused: fields are valid until
+// the next Skim or Reset. The zero value is ready.
 type Document struct {
 	// Fields are all fields in order. Read only.
 	Fields []Field
@@ -146,7 +146,7 @@ func (d *Document) AllNamed() (i int32, all bool) {
 	return 0, true
 }
 
-// Reset forgets the body; what grew beyond ordinary requests is given back.
+// Reset forgets the body; buffers that grew beyond ordinary requests are given back.
 func (d *Document) Reset() {
 	if cap(d.Fields) > keepFields {
 		d.Fields = nil

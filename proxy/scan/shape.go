@@ -14,9 +14,9 @@ const (
 	maxName = 128
 )
 
-// Shape names the members of an object that somebody will read or change. A
-// guarded name must appear at most once in its object, unescaped and in exact
-// case: what two parsers could read differently is refused. Immutable.
+// Shape names the members of an object that somebody will read or change. A guarded name must
+// appear at most once in its object, unescaped and in exact case: names that two parsers could
+// read differently are refused. Immutable.
 type Shape struct {
 	members []Member
 	lower   []string   // names in lower case, by id

@@ -144,7 +144,8 @@ func (d *Document) walk(body []byte, shape *Shape) (at int, why Reason) {
 			}
 		}
 
-		// A value has ended, or the innermost container is empty: close what closes here.
+		// A value has ended, or the innermost container is empty: close the containers that end
+		// here.
 		for {
 			f = &stack[d.depth-1]
 			i = skipSpace(body, i)

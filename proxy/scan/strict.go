@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// SkimStrict is Skim that also refuses raw control characters inside strings
-// and what is not UTF-8. Bodies of clients are read so: an upstream's parser
-// would refuse them later, or read something else than was priced.
+// SkimStrict is Skim that also refuses raw control characters inside strings and bytes that are
+// not UTF-8. Bodies of clients are read so: an upstream's parser would refuse them later, or read
+// another request than was priced.
 func (d *Document) SkimStrict(body []byte, shape *Shape) error {
 	if err := d.Skim(body, shape); err != nil {
 		return err

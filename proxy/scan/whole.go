@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// SkimWhole is SkimStrict that also checks what the Shape does not name, at most so many
+// SkimWhole is SkimStrict that also checks members that the Shape does not name, at most so many
 // brackets deep. All parsers read a body alike that it accepts.
 func (d *Document) SkimWhole(body []byte, shape *Shape, most int) error {
 	if err := d.SkimStrict(body, shape); err != nil {
@@ -32,11 +32,10 @@ func (d *Document) Text(body []byte, i int32) (text string, ok bool) {
 	return text, json.Unmarshal(raw, &text) == nil
 }
 
-// Value goes over one value, whose first byte is at i, by the whole grammar of
-// RFC 8259 and with the inside of its strings: what it lets pass, all parsers
-// read alike. That the body is UTF-8 is the caller's to see to. depth is the
-// number of brackets open around the value, most how many there may be, not
-// above MaxDepth. end is behind the value, or where it is wrong.
+// Value goes over one value, whose first byte is at i, by the whole grammar of RFC 8259 and with
+// the inside of its strings: all parsers read a value alike that it accepts. The caller checks
+// that the body is UTF-8. depth is the number of brackets open around the value, most how many
+// there may be, not above MaxDepth. end is behind the value, or where it is wrong.
 func Value(body []byte, i, depth, most int) (end int, why Reason) {
 	end, _, why = skipContainer(body, i, MaxDepth-most+depth, true)
 	return end, why
@@ -69,8 +68,8 @@ func wholeScalar(body []byte, i int) (end int, why Reason) {
 	return end, why
 }
 
-// wholeString gives the offset behind the closing quote of a string whose text
-// begins at i; -offset of what is wrong.
+// wholeString gives the offset behind the closing quote of a string whose text begins at i;
+// -offset of the error.
 func wholeString(body []byte, i int) int {
 	const (
 		ones  = 0x0101010101010101

@@ -4,7 +4,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	web3 *web3Desk
 }

@@ -105,7 +105,7 @@ func dates(q *routes.Query, start, end time.Time) analyticsRange {
 	}
 }
 
-// analyticsTypes are the modelTypes by what was sold; all other have null.
+// analyticsTypes are the modelTypes by the type of the sold model; all other have null.
 var analyticsTypes = map[string]string{"llm": `"LLM"`, "image": `"IMAGE"`, "tts": `"TTS"`, "asr": `"ASR"`,
 	"video": `"VIDEO"`}
 

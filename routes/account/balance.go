@@ -8,8 +8,7 @@ import (
 	"farebox/routes"
 )
 
-// serveBalance answers GET /billing/balance (addendum 17.1, D16): both
-// spellings of what clients look for.
+// serveBalance answers GET /billing/balance (addendum 17.1, D16): both spellings of the members.
 func serveBalance(c *routes.Call) *routes.Error {
 	balance, err := c.Accounts().Reports(c.Key.Account).Balance()
 	if err != nil {

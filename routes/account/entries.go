@@ -100,8 +100,8 @@ func appendCSV(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// wantsCSV says in which form a client wants a list: the query format=csv or
-// format=json, or else what its Accept prefers.
+// wantsCSV says whether a client wants a list as CSV: by the query format=csv or format=json, or
+// else by its Accept header.
 func wantsCSV(c *routes.Call, q *routes.Query) bool {
 	switch q.Choice("format") {
 	case "csv":

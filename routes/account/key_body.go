@@ -61,8 +61,8 @@ var (
 	keyPrivacies = []string{"ALL", "PRIVATE_TEXT", "PRIVATE_ONLY"}
 )
 
-// keyBook is what a body about a key must be. One Shape serves all operations,
-// so that a member of another operation is refused by its name like any other.
+// keyBook describes bodies about a key. One Shape serves all operations, so that a member of
+// another operation is refused by its name like any other.
 var keyBook = newKeyBook()
 
 func newKeyBook() *routes.Rulebook {
@@ -165,7 +165,8 @@ func readKeyBody(c *routes.Call) (*keyBody, *routes.Error) {
 	return b, nil
 }
 
-// checkTakes refuses two spellings of one member, and asks for what the operation needs.
+// checkTakes refuses two spellings of one member, and asks for the members that the operation
+// needs.
 func (v *validator) checkTakes() {
 	for id, name := range keyNames {
 		at := v.Doc.TopIndex(id)

@@ -143,7 +143,7 @@ func deleteKey(c *routes.Call) *routes.Error {
 	return c.WriteJSON([]byte(`{"success":true}`))
 }
 
-// keyError is the answer to what the ledger could not do with a key.
+// keyError is the answer to a ledger error about a key.
 func keyError(c *routes.Call, err error) *routes.Error {
 	var soon *billing.TooSoon
 	switch {

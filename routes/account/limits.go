@@ -20,7 +20,7 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 	if err != nil {
 		return keyError(c, err)
 	}
-	// The store's: a node that is idle knows nothing of what others charge.
+	// The store's: an idle node does not see the charges of others.
 	have, err := c.Accounts().Reports(k.Account).Balance()
 	if err != nil {
 		return reportFailed(c, err)

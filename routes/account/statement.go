@@ -28,7 +28,7 @@ var statementParams = routes.Params{
 // cursorMost is longer than any cursor here.
 const cursorMost = 128
 
-// serveStatement answers GET /billing/statement: what moved the balance of the account.
+// serveStatement answers GET /billing/statement: the changes of the account's balance.
 func serveStatement(c *routes.Call) *routes.Error {
 	q := c.Query()
 	ask := report.StatementQuery{Currency: currencyOf(q), Most: int(q.Integer("limit"))}

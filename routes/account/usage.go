@@ -23,8 +23,7 @@ var usageParams = routes.Params{
 	"endDate":   {Kinds: routes.String, Format: "date or date-time"},
 }
 
-// formatRule is that of what can also be had as CSV; without it the Accept
-// header decides.
+// formatRule is the rule of lists that also exist as CSV; without it the Accept header decides.
 var formatRule = &routes.Rule{Kinds: routes.String, Enum: []string{"json", "csv"}}
 
 // serveUsage answers GET /billing/usage (addendum 17.2).
@@ -104,7 +103,7 @@ func writeCSV(c *routes.Call, name string, b []byte) *routes.Error {
 	return nil
 }
 
-// writeList is writeReport for what can also be had as CSV.
+// writeList is writeReport for lists that also exist as CSV.
 func writeList(c *routes.Call, b []byte) *routes.Error {
 	e := writeReport(c, b)
 	c.Ctx.Response.Header.Add("Vary", "Accept")

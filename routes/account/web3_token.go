@@ -25,8 +25,8 @@ var (
 	errTokenMalformed = errors.New("JWT is malformed")
 )
 
-// web3Tokens makes and checks the tokens that wallets sign. The algorithm is
-// fixed: what a token says of its own is only compared.
+// web3Tokens makes and checks the tokens that wallets sign. The algorithm is fixed: the algorithm
+// that a token names is only compared.
 type web3Tokens struct {
 	secret []byte
 	parser *jwt.Parser

@@ -15,7 +15,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	gateway  *routes.Gateway
 	speeches sync.Pool    // of *speech
@@ -26,9 +26,9 @@ type Capability struct {
 
 // New makes the capability. Videos on the web are fetched by links.
 func New(links video.Fetcher) *Capability {
-	of := &Capability{films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
-	of.speeches.New = func() any { return newSpeech(of) }
-	return of
+	ca := &Capability{films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
+	ca.speeches.New = func() any { return newSpeech(ca) }
+	return ca
 }
 
 // Open is routes.Capability.
@@ -37,7 +37,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	return slices.Concat(speechRows(c), transcriptionRows(c), filmRows(c))
 }
 
-// view is what one config says of sound.
+// view is the audio part of one config.
 type view struct {
 	speech []speechMeters // by catalog index of the model
 }

@@ -16,8 +16,8 @@ import (
 	"farebox/routes"
 )
 
-// What is said in a video on the web (addendum 10.4): its file is fetched here, through
-// the guard of all links of clients, and sold like any other sound.
+// Speech of a video on the web (addendum 10.4): its file is fetched here, through the guard of
+// all links of clients, and sold like any other sound.
 
 const (
 	// filmLimit is how long a page and the file of its video may take together, and
@@ -30,7 +30,7 @@ const (
 	maxFilmLink  = 4 << 10
 )
 
-// videoTranscription is a link's request beside what all transcriptions have.
+// videoTranscription is a link's request: the additions to a transcription.
 type videoTranscription struct {
 	from  video.Fetcher
 	turns *fair.Turns
@@ -57,17 +57,17 @@ var filmBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.M
 	})
 
 // filmRows is the endpoint; it exists only with a model for it.
-func filmRows(of *Capability) []routes.Row {
+func filmRows(ca *Capability) []routes.Row {
 	return []routes.Row{{
 		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 		Limit: routes.SmallBody, Rate: routes.ByModel, Counts: []*routes.RateClass{byFilms},
-		Operation: "transcription", Rules: routes.Always(filmBook), Offered: hearsFilms, Serve: of.serveFilm,
+		Operation: "transcription", Rules: routes.Always(filmBook), Offered: hearsFilms, Serve: ca.serveFilm,
 	}}
 }
 
 // serveFilm answers POST /video/transcriptions.
 func (ca *Capability) serveFilm(c *routes.Call) *routes.Error {
-	t := &transcription{of: ca, call: c}
+	t := &transcription{owner: ca, call: c}
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
 		return e
@@ -95,7 +95,7 @@ func (t *transcription) fetch() *routes.Error {
 		return c.Overrun(byFilms, &d, c.Row.Path)
 	}
 	cause, err := c.Await(filmWait, func(ctx context.Context) (err error) {
-		t.place, err = t.of.films.turns.Take(ctx, c.Owner())
+		t.place, err = t.owner.films.turns.Take(ctx, c.Owner())
 		return err
 	})
 	switch {
@@ -110,7 +110,7 @@ func (t *transcription) fetch() *routes.Error {
 	}
 	var file []byte
 	cause, err = c.Await(filmLimit, func(ctx context.Context) (err error) {
-		file, err = video.Find(ctx, t.of.films.from, t.link, maxSound)
+		file, err = video.Find(ctx, t.owner.films.from, t.link, maxSound)
 		return err
 	})
 	var refusal *fetch.Error

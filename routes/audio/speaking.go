@@ -19,7 +19,7 @@ import (
 
 // speech is the part of a request for speech. It is pooled.
 type speech struct {
-	of         *Capability
+	owner      *Capability
 	call       *routes.Call
 	view       *view
 	v          routes.Validator
@@ -43,8 +43,8 @@ const (
 	soundCharacter = 64 << 10
 )
 
-func newSpeech(of *Capability) *speech {
-	s := &speech{of: of}
+func newSpeech(ca *Capability) *speech {
+	s := &speech{owner: ca}
 	s.onGone = s.mayFinish
 	return s
 }
@@ -53,7 +53,7 @@ func newSpeech(of *Capability) *speech {
 // asks it, from its own goroutine.
 func (s *speech) mayFinish() (time.Duration, bool) { return 0, s.call.Keeps() && s.call.MayFinish() }
 
-// Close gives back what the request has taken from others.
+// Close ends the request's talk with its upstream.
 func (s *speech) Close() { s.talk.End() }
 
 // Recycle clears it for another request.
@@ -63,10 +63,10 @@ func (s *speech) Recycle() {
 	s.v = routes.Validator{Issues: s.v.Issues[:0]}
 	s.call, s.view, s.spec, s.speech, s.text = nil, nil, nil, audio.Speech{}, s.text[:0]
 	s.characters, s.clonedAt, s.unnoted = 0, "", ""
-	s.of.speeches.Put(s)
+	s.owner.speeches.Put(s)
 }
 
-// Observe counts what was spoken.
+// Observe counts the spoken characters.
 func (s *speech) Observe(time.Duration) {
 	if !s.call.Settled || s.call.Model.Index >= len(s.view.speech) {
 		return
@@ -78,7 +78,7 @@ func (s *speech) Observe(time.Duration) {
 	}
 }
 
-// Log says what was spoken and charged: no text.
+// Log adds the spoken and charged characters: no text.
 func (s *speech) Log(e *zerolog.Event) *zerolog.Event {
 	if !s.call.Settled {
 		return e
@@ -90,7 +90,7 @@ func (s *speech) Log(e *zerolog.Event) *zerolog.Event {
 	return e
 }
 
-// lines are what is sold.
+// lines are the charged lines.
 func (s *speech) lines() money.Lines { return s.linesOf(s.characters) }
 
 func (s *speech) linesOf(characters int64) (l money.Lines) {
@@ -135,7 +135,7 @@ func (s *speech) bill(flags journal.Flags) {
 	s.call.Sold = routes.Bill{Lines: lines, Cost: lines.Cost(), Flags: flags, Status: s.call.Status}
 }
 
-// KeepAnswer is never called: what is relayed is recorded on its way.
+// KeepAnswer is never called: a relayed answer is recorded on its way.
 func (s *speech) KeepAnswer() {}
 
 // speechTypes are the types of answers (addendum 9.1), whatever the upstream says.
@@ -163,9 +163,9 @@ func (s *speech) Respond() {
 // Pass is audio.Listening.
 func (s *speech) Pass(p []byte) { s.call.Record(p) }
 
-// End is audio.Listening: what was spoken is charged before the client's last byte. An
-// upstream that breaks off is not a customer's loss: it costs nothing. Only what was heard in
-// pieces that came whole is paid, since a text may end in words that are refused.
+// End is audio.Listening: the spoken text is charged before the client's last byte. An upstream
+// that breaks off is not a customer's loss: it costs nothing. Only whole pieces that the client
+// heard are paid, since a text may end in words that are refused.
 func (s *speech) End(cause proxy.Cause, whole bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
 	s.call.RecordEnd(nil, whole)

@@ -63,17 +63,17 @@ var speechBook = routes.NewRulebook(speechShape, map[string]*routes.Rule{
 func mostSpeech(*config.Config) int { return 128 << 10 }
 
 // speechRows are the endpoints of speech and voices.
-func speechRows(of *Capability) []routes.Row {
+func speechRows(ca *Capability) []routes.Row {
 	return []routes.Row{
 		{
 			Method: "POST", Path: "/audio/speech", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody, Limit: mostSpeech,
 			Rate: routes.ByModel, Operation: "speech", Rules: routes.Always(speechBook), Offered: offersSpeech,
-			Serve: of.serveSpeech,
+			Serve: ca.serveSpeech,
 		},
 		{
 			Method: "POST", Path: "/audio/voices", Access: routes.Bearer, Wallet: true, Form: routes.FormBody, Limit: mostSample,
 			Rate: routes.ByModel, Operation: "voice_cloning", Rules: routes.Always(voiceBook), Offered: offersVoices,
-			Serve: of.serveVoices,
+			Serve: ca.serveVoices,
 		},
 	}
 }
@@ -121,7 +121,7 @@ func (s *speech) readText() {
 	}
 }
 
-// count is how many code points a member has: what its rule bounds, and what is paid.
+// count is the length of a member in code points: its rule bounds them, and they are charged.
 func (s *speech) count(id int) int64 {
 	text := s.v.Text(-1, id)
 	n, ok := codePoints(text)
@@ -198,8 +198,8 @@ func (s *speech) choose() *routes.Error {
 
 var defaultName = []byte("default")
 
-// read takes what the model can do of the request. Hints that it does not follow are
-// ignored.
+// read takes the features of the request that the model supports. Hints that it does not follow
+// are ignored.
 func (s *speech) read() *routes.Error {
 	if most := s.spec.InputCharacters; s.characters > most {
 		s.tooLong("input", s.characters, most, " with model "+s.call.Model.ID)
@@ -310,7 +310,7 @@ func (s *speech) unknownVoice(name string) *routes.Error {
 			"/models?type=tts lists its voices."})
 }
 
-// Admit holds what the text costs, to the last character.
+// Admit holds the cost of the text, to the last character.
 func (s *speech) Admit(again bool) *routes.Error {
 	sold := s.lines()
 	return s.call.AdmitCost(again, sold.Cost(), 1)

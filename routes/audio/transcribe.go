@@ -21,36 +21,37 @@ import (
 )
 
 // transcriptionRows are the endpoints of transcriptions.
-func transcriptionRows(of *Capability) []routes.Row {
+func transcriptionRows(ca *Capability) []routes.Row {
 	return []routes.Row{{
 		Method: "POST", Path: "/audio/transcriptions", Access: routes.Bearer, Wallet: true,
 		Form: routes.FormBody, Limit: mostSound,
 		Rate: routes.ByModel, Operation: "transcription", Rules: routes.Always(transcriptionBook),
-		Serve: of.serveTranscription,
+		Serve: ca.serveTranscription,
 	}}
 }
 
-// maxSound is the largest file (addendum 3.1), and mostSound what a form with one may have.
+// maxSound is the largest file (addendum 3.1), and mostSound the largest form with one.
 const maxSound = 25 << 20
 
 func mostSound(*config.Config) int { return maxSound + 64<<10 }
 
 const (
-	// listenLimit is how long an upstream may take for an hour of sound, and
-	// listenPatience what a request takes beside that.
+	// listenLimit is how long an upstream may take for an hour of sound, and listenPatience the
+	// time of a request for all else.
 	listenLimit    = 15 * time.Minute
 	listenPatience = time.Minute
-	// priming is what encoders put before and behind a sound; nobody is charged a second for it.
+	// priming is the padding that encoders add at both ends of a sound; nobody is charged a
+	// second for it.
 	priming = 100 * time.Millisecond
-	// mistrust is by how much of a sound, and by how much at least, a measure may be short
-	// of what its frames come to before it is not believed.
+	// mistrust is by how much of a sound, and by how much at least, a measure may be short of the
+	// length of its frames before it is not believed.
 	mistrust      = 16
 	leastMistrust = time.Second
 )
 
 // transcription is one request for text of sound (addendum 9.3).
 type transcription struct {
-	of      *Capability
+	owner   *Capability
 	call    *routes.Call
 	form    transcriptionForm
 	link    string // to a video (filmed.go); empty: the sound came with the request
@@ -60,7 +61,7 @@ type transcription struct {
 	sound   container.Info
 	hearing audio.Hearing
 	heard   *audio.Transcript
-	// length is the trusted duration, seconds what we charge.
+	// length is the trusted duration, seconds the charged one.
 	length  time.Duration
 	seconds int64
 	sale    routes.Flat
@@ -68,7 +69,7 @@ type transcription struct {
 
 // serveTranscription answers POST /audio/transcriptions.
 func (ca *Capability) serveTranscription(c *routes.Call) *routes.Error {
-	t := &transcription{of: ca, call: c}
+	t := &transcription{owner: ca, call: c}
 	if e := t.readRequest(); e != nil {
 		return e
 	}
@@ -112,8 +113,8 @@ func (t *transcription) choose() *routes.Error {
 	return nil
 }
 
-// measure reads what the file says and what it can hold, before anybody is asked to
-// listen to it. What cannot be measured cannot be sold.
+// measure reads the length from the file, and its bound, before any upstream gets it. A file
+// without a measured length is refused.
 func (t *transcription) measure() *routes.Error {
 	sound, err := container.Read(t.form.file)
 	var refusal *container.Error
@@ -140,8 +141,7 @@ func (t *transcription) measure() *routes.Error {
 	return nil
 }
 
-// containerTypes are what files are called, by which some servers know what they are,
-// and their types.
+// containerTypes are file names, by which some servers know formats, and their types.
 var containerTypes = map[string][2]string{
 	"wav": {"wav", "audio/wav"}, "flac": {"flac", "audio/flac"}, "mp3": {"mp3", "audio/mpeg"},
 	"aac": {"aac", "audio/aac"}, "mp4": {"mp4", "audio/mp4"}, "ogg": {"ogg", "audio/ogg"},
@@ -178,7 +178,7 @@ func (t *transcription) unheard(text string) *routes.Error {
 	return e
 }
 
-// whole is what a length is charged as: the seconds that have begun.
+// whole is the charged number of seconds of a length: those that have begun.
 func whole(d time.Duration) int64 {
 	return max(1, int64((max(d-priming, 0)+time.Second-1)/time.Second))
 }
@@ -189,10 +189,10 @@ func (t *transcription) most() int64 {
 	return min(whole(min(t.sound.Bound(), 1<<62)), t.spec.MaxSeconds)
 }
 
-// believe decides how long the sound is. A measure counts where the file allows it: not
-// above what the file says or can hold, which the client has written, and not far below
-// what its frames come to, silence and all. Any other is that of somebody who gains by
-// it, or has not listened, and the frames count.
+// believe decides how long the sound is. A measure counts where the file allows it: not above the
+// length or bound in the file, which the client has written, and not far below the length of its
+// frames, silence and all. Any other gains its reporter an advantage, or ignores the sound, and
+// the frames count.
 func (t *transcription) believe(measured time.Duration) time.Duration {
 	frames := t.sound.Length
 	least := frames - frames/mistrust - leastMistrust
@@ -202,7 +202,7 @@ func (t *transcription) believe(measured time.Duration) time.Duration {
 	return measured
 }
 
-// lines are what seconds are sold as.
+// lines are the charged lines for seconds.
 func (t *transcription) lines(seconds int64) (l money.Lines) {
 	price := money.Pico(0)
 	if p := t.spec.Price; !p.Free {
@@ -305,12 +305,12 @@ func asrFailed() *routes.Error {
 // count counts the seconds.
 func (t *transcription) count(time.Duration) {
 	if t.call.Settled {
-		t.of.gateway.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_transcribed_seconds_total{gen_ai_request_model=%q}",
+		t.owner.gateway.Metrics().GetOrCreateCounter(fmt.Sprintf("farebox_transcribed_seconds_total{gen_ai_request_model=%q}",
 			t.call.Model.ID)).AddInt64(t.seconds)
 	}
 }
 
-// log says what was transcribed.
+// log adds the charged seconds.
 func (t *transcription) log(e *zerolog.Event) *zerolog.Event {
 	return e.Int64("audio_seconds", t.seconds)
 }

@@ -12,8 +12,8 @@ import (
 	"farebox/routes"
 )
 
-// transcriptionForm is what a client wants (addendum 9.3, and what OpenAI's packages
-// send beside that).
+// transcriptionForm is a client's form (addendum 9.3, and the members that OpenAI's packages send
+// beside that).
 type transcriptionForm struct {
 	v           routes.Validator
 	file        []byte
@@ -34,7 +34,7 @@ const maxHint = 4096 // characters of a prompt
 
 var languageCode = regexp.MustCompile(`^[a-z]{2}$`)
 
-// transcriptionBook is what a form may have, for descriptions of it.
+// transcriptionBook lists the members of a form, for descriptions of it.
 var transcriptionBook = routes.NewRulebook(
 	scan.NewShape(scan.Member{Name: "file"}, scan.Member{Name: "model"}, scan.Member{Name: "response_format"},
 		scan.Member{Name: "timestamps"}, scan.Member{Name: "language"}, scan.Member{Name: "prompt"},
@@ -141,10 +141,10 @@ func (f *transcriptionForm) take(p *routes.FormPart) {
 	case "stream":
 		f.stream = f.flag(p, text)
 	case "chunking_strategy":
-		// The model decides by itself how it divides what is long.
+		// The model decides by itself how it divides long sound.
 		f.oneOf(p, text, []string{"auto"})
 	default:
-		f.v.Stranger("", p.Name)
+		f.v.Unrecognized("", p.Name)
 	}
 }
 
@@ -175,7 +175,7 @@ func (f *transcriptionForm) flag(p *routes.FormPart, text string) bool {
 	return false
 }
 
-// gate applies what the model can, and says in h what is wanted of it.
+// gate checks the form against the model's features, and fills in h.
 func (f *transcriptionForm) gate(h *audio.Hearing, model string, can *config.TranscriptionCapabilities) *routes.Error {
 	refuse := func(path, what string) *routes.Error {
 		return routes.Unsupported(path, "Model "+model+" does not support "+what+".")
@@ -222,7 +222,7 @@ func (f *transcriptionForm) gate(h *audio.Hearing, model string, can *config.Tra
 	}
 	h.Words = wants("word") || f.format == "verbose_json" && slices.Contains(f.kinds, "word")
 	h.Chars = wants("char")
-	// Whoever gives segments tells how long the sound is, too.
+	// Upstreams that give segments give the sound's length, too.
 	h.Segments = can.Gives("segment")
 	return nil
 }

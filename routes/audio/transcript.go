@@ -81,7 +81,7 @@ func (t *transcription) wants(kind string) bool {
 	return len(t.form.kinds) == 0
 }
 
-// appendUsage is what OpenAI says of what is charged by the second.
+// appendUsage appends the usage in OpenAI's form for charges by the second.
 func (t *transcription) appendUsage(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"usage":{"type":"duration","seconds":`...), t.seconds, 10)
 	return append(b, '}')
@@ -155,8 +155,8 @@ func (t *transcription) appendVerbose(b []byte) []byte {
 	return append(t.appendUsage(b), '}')
 }
 
-// appendEvents is what OpenAI's packages read as a stream. The transcript is there when
-// its first event leaves: who pays by the second pays for all of it.
+// appendEvents is the transcript as the stream that OpenAI's packages read. It is whole when its
+// first event leaves: a client that pays by the second pays for all of it.
 func (t *transcription) appendEvents(b []byte) []byte {
 	rest := t.heard.Text
 	for _, s := range t.segments() {

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// maxSample is the largest sample, minutes of any format, and mostSample what a form
-	// with one may have.
+	// maxSample is the largest sample, minutes of any format, and mostSample the largest form
+	// with one.
 	maxSample = 25 << 20
-	// cloneLimit is how long upstreams may take, and clonePatience what a request takes
-	// beside that.
+	// cloneLimit is how long upstreams may take, and clonePatience the time of a request for all
+	// else.
 	cloneLimit    = 5 * time.Minute
 	clonePatience = time.Minute
 	// noteEvery is how often the use of a voice is written down.
@@ -44,7 +44,7 @@ var voiceBook = routes.NewRulebook(
 
 // cloning is one request for a voice (addendum 9.2).
 type cloning struct {
-	of     *Capability
+	owner  *Capability
 	call   *routes.Call
 	v      routes.Validator
 	file   []byte
@@ -57,7 +57,7 @@ type cloning struct {
 
 // serveVoices answers POST /audio/voices.
 func (ca *Capability) serveVoices(c *routes.Call) *routes.Error {
-	v := &cloning{of: ca, call: c}
+	v := &cloning{owner: ca, call: c}
 	if e := v.readFields(); e != nil {
 		return e
 	}
@@ -89,7 +89,7 @@ func (cl *cloning) readFields() *routes.Error {
 			cl.v.Add(routes.Issue{Code: "invalid_type", Path: "file", Expected: "file", Received: "string",
 				Message: "file: expected a file with a filename, received a field."})
 		default:
-			cl.v.Stranger("", p.Name)
+			cl.v.Unrecognized("", p.Name)
 		}
 		seen[p.Name] = true
 	}
@@ -124,7 +124,7 @@ func (cl *cloning) choose() *routes.Error {
 	return nil
 }
 
-// listen says what the sample is by its bytes, whatever its name says.
+// listen finds the sample's type by its bytes, whatever its name.
 func (cl *cloning) listen() *routes.Error {
 	wrong := func(text string) *routes.Error {
 		return routes.Invalid(routes.Issue{Code: "custom", Path: "file", Message: "file: " + text})
@@ -155,7 +155,7 @@ func (cl *cloning) lines() (l money.Lines) {
 
 // clone has the voice cloned, whether or not its client stays, and keeps it.
 func (cl *cloning) clone() *routes.Error {
-	c, voices := cl.call, cl.of.gateway.Voices()
+	c, voices := cl.call, cl.owner.gateway.Voices()
 	account := c.Key.Account.No()
 	if e := cl.ready(voices, account); e != nil {
 		c.NothingDone()
@@ -264,7 +264,7 @@ func (cl *cloning) failed() *routes.Error {
 // one that never was.
 func (s *speech) useClone(name string) *routes.Error {
 	now := time.UnixMicro(s.call.StartNs / 1000)
-	voices := s.of.gateway.Voices()
+	voices := s.owner.gateway.Voices()
 	row, err := voices.Voice(s.call.Key.Account.No(), name, now.UnixMicro())
 	switch {
 	case errors.Is(err, store.ErrNoRow) || err == nil && row.Model != s.call.Model.ID || s.spec.VoiceCloning == nil:
@@ -286,7 +286,7 @@ func (s *speech) noteClone() *routes.Error {
 	}
 	now := time.UnixMicro(s.call.StartNs / 1000)
 	until := expiry(s.spec.VoiceCloning, now).UnixMicro()
-	if err := s.of.gateway.Voices().TouchVoice(s.unnoted, now.UnixMicro(), until); err != nil {
+	if err := s.owner.gateway.Voices().TouchVoice(s.unnoted, now.UnixMicro(), until); err != nil {
 		return voicesAway()
 	}
 	return nil

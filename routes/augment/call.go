@@ -15,10 +15,10 @@ import (
 // call is one request. Its price is known before: it is held, and charged with
 // the answer, or to a client that left when the work had begun.
 type call struct {
-	of   *Capability
-	call *routes.Call
-	view *view
-	ware int
+	owner   *Capability
+	call    *routes.Call
+	view    *view
+	product int
 	// work makes the answer. begun says that it has cost something.
 	work  func() *routes.Error
 	begun atomic.Bool
@@ -26,9 +26,9 @@ type call struct {
 }
 
 // begin makes the part of a request.
-func (ca *Capability) begin(c *routes.Call, ware int) *call {
-	part := &call{of: ca, call: c, view: c.Own(ca).(*view), ware: ware}
-	part.sale = routes.Flat{Call: c, Held: part.lines, Do: part.sold, Children: ware != searches, OnObserve: part.count}
+func (ca *Capability) begin(c *routes.Call, product int) *call {
+	part := &call{owner: ca, call: c, view: c.Own(ca).(*view), product: product}
+	part.sale = routes.Flat{Call: c, Held: part.lines, Do: part.sold, Children: product != searches, OnObserve: part.count}
 	part.sale.Answer.Type = routes.JSONType
 	c.Part = &part.sale
 	return part
@@ -40,12 +40,12 @@ func (c *call) sell(within time.Duration, work func() *routes.Error) *routes.Err
 	return c.call.SellFlat(&c.sale, routes.Terms{Patience: within + patience, Compress: true})
 }
 
-// patience is what a request takes beside its work.
+// patience is the time of a request for all but its work.
 const patience = time.Minute
 
 // lines are the price.
 func (c *call) lines() (l money.Lines) {
-	l.Add(wares[c.ware].kind, 1, c.view.price[c.ware])
+	l.Add(products[c.product].kind, 1, c.view.price[c.product])
 	return l
 }
 
@@ -84,7 +84,7 @@ func (c *Capability) attend(rc *routes.Call, within time.Duration, f func(contex
 		}()
 		err = f(ctx)
 	}()
-	// What f works with is the request's: it must have ended when that does.
+	// f uses values of the request: it must have ended when that does.
 	defer func() { cancel(); <-done }()
 	wait := func(left context.Context) error {
 		select {
@@ -109,10 +109,10 @@ func (c *Capability) attend(rc *routes.Call, within time.Duration, f func(contex
 func (c *call) count(took time.Duration) {
 	switch {
 	case c.call.Settled:
-		c.of.made[c.ware].Inc()
-		c.of.took[c.ware].Update(took.Seconds())
+		c.owner.made[c.product].Inc()
+		c.owner.took[c.product].Update(took.Seconds())
 	case c.call.Ctx.Response.StatusCode() >= 500 && !c.call.Left():
-		c.of.failed[c.ware].Inc()
+		c.owner.failed[c.product].Inc()
 	}
 }
 

@@ -15,26 +15,26 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	gateway *routes.Gateway
-	made    [3]*metrics.Counter // charged, by what
-	failed  [3]*metrics.Counter // what failed at whom it was asked of, or here
+	made    [3]*metrics.Counter // charged, by product
+	failed  [3]*metrics.Counter // requests that failed here or at the upstream
 	took    [3]*metrics.PrometheusHistogram
 }
 
 // New makes the capability.
 func New() *Capability { return new(Capability) }
 
-// What is sold, in the order of Capability.made.
+// The products, in the order of Capability.made.
 const (
 	pages = iota
 	searches
 	documents
 )
 
-// wares are the things that are sold.
-var wares = [3]struct {
+// products are the kinds of charge, limits and names of each product.
+var products = [3]struct {
 	kind  money.Kind
 	class *routes.RateClass
 	name  string // in metrics
@@ -78,8 +78,8 @@ func limited(r *config.Rate) *config.Rate {
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	c.gateway = g
-	for i := range wares {
-		label := `{of="` + wares[i].name + `"}`
+	for i := range products {
+		label := `{of="` + products[i].name + `"}`
 		c.made[i] = g.Metrics().NewCounter("farebox_augment_total" + label)
 		c.failed[i] = g.Metrics().NewCounter("farebox_augment_failed_total" + label)
 		c.took[i] = g.Metrics().NewPrometheusHistogramExt("farebox_augment_duration_seconds"+label, routes.DurationBounds)
@@ -109,7 +109,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	}
 }
 
-// view is what a config sells.
+// view holds the prices and tools of a config.
 type view struct {
 	price [3]money.Pico
 	tools *web.Tools

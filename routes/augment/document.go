@@ -20,12 +20,12 @@ import (
 // maxDocument is the largest file (addendum 12.3).
 const maxDocument = 25 << 20
 
-// mostForm is what a form with such a file may have.
+// mostForm is the largest form with such a file.
 func mostForm(*config.Config) int { return maxDocument + 64<<10 }
 
 var formats = []string{"json", "text"}
 
-// documentBook is what a form must have (addendum 12.3).
+// documentBook describes a form (addendum 12.3).
 var documentBook = routes.NewRulebook(
 	scan.NewShape(scan.Member{Name: "file"}, scan.Member{Name: "response_format"}),
 	map[string]*routes.Rule{
@@ -45,7 +45,7 @@ func (ca *Capability) document(rc *routes.Call) *routes.Error {
 	return c.sell(parser.Longest(), func() *routes.Error {
 		var text parse.Text
 		cause, err := ca.attend(rc, parser.Longest(), func(ctx context.Context) (err error) {
-			// Who leaves while others' documents are read owes nothing.
+			// A client that leaves while others' documents are read owes nothing.
 			text, err = parser.Text(jail.OnStart(ctx, func() { c.begun.Store(true) }), file)
 			return err
 		})
@@ -82,7 +82,7 @@ func (ca *Capability) document(rc *routes.Call) *routes.Error {
 // (addendum 12.3).
 func tokensOf(text string) int64 { return (int64(utf8.RuneCountInString(text))*10 + 31) / 32 }
 
-// readForm finds the file and what is wanted of it.
+// readForm finds the file and the wanted format.
 func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 	parts, e := c.ReadForm()
 	if e != nil {
@@ -106,7 +106,7 @@ func readForm(c *routes.Call) (file []byte, format string, e *routes.Error) {
 					Options: formats, Message: p.Name + ": expected json or text, received " + routes.Quoted(format) + "."})
 			}
 		default:
-			v.Stranger("", p.Name)
+			v.Unrecognized("", p.Name)
 		}
 	}
 	switch {

@@ -18,7 +18,7 @@ const scrapeURL = 0
 // maxLink is the longest address that is taken.
 const maxLink = 8 << 10
 
-// scrapeBook is what a body must be (addendum 12.1).
+// scrapeBook describes a body (addendum 12.1).
 var scrapeBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}), map[string]*routes.Rule{
 	"url": {Kinds: routes.String, Required: true, NonEmpty: true, Length: maxLink, Format: "http or https URL"},
 })
@@ -35,7 +35,7 @@ func (ca *Capability) scrape(rc *routes.Call) *routes.Error {
 		var page scrape.Page
 		cause, err := ca.attend(rc, c.view.tools.Pages.Longest(), func(ctx context.Context) (err error) {
 			page, err = c.view.tools.Pages.Page(ctx, link)
-			c.begun.Store(page.Asked) // who leaves before any site was asked owes nothing
+			c.begun.Store(page.Asked) // a client that leaves before any site was asked owes nothing
 			return err
 		})
 		switch {

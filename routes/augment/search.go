@@ -24,11 +24,11 @@ const (
 	maxQuery = 400
 	// usualLimit is how many results there are without limit.
 	usualLimit = 10
-	// usualProvider is who is asked without search_provider.
+	// usualProvider is the provider without search_provider.
 	usualProvider = "brave"
 )
 
-// searchBook is what a body must be (addendum 12.2).
+// searchBook describes a body (addendum 12.2).
 var searchBook = routes.NewRulebook(
 	scan.NewShape(scan.Member{Name: "query"}, scan.Member{Name: "limit"}, scan.Member{Name: "search_provider"}),
 	map[string]*routes.Rule{
@@ -91,8 +91,8 @@ func appendResults(b []byte, results []search.Result) []byte {
 	return append(b, "]}"...)
 }
 
-// notFound is the answer when nobody has answered. What services say stays with
-// the operator: it may repeat what was searched for. It costs nothing.
+// notFound is the answer when no provider has answered. Texts of providers stay with the
+// operator: they may repeat the query. It costs nothing.
 func (c *call) notFound(s *search.Service, q *search.Query, f *search.Found) *routes.Error {
 	const free = " Nothing was charged; please retry."
 	rest := max(s.RestsFor(q.Provider), f.RetryAfter, routes.RetrySoon)

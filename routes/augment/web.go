@@ -15,7 +15,7 @@ import (
 	"farebox/routes"
 )
 
-// What other capabilities ask of this one is the same without a sale.
+// Other capabilities use the same services without a sale.
 var _ routes.Web = (*Capability)(nil)
 
 // Offer is routes.Web.
@@ -27,14 +27,14 @@ func (c *Capability) Offer(rc *routes.Call) routes.WebOffer {
 	}
 }
 
-// overrun counts n of a ware in its limits. It is false where they have room.
-func overrun(rc *routes.Call, ware int, n int, a *routes.WebAnswer) bool {
-	d := rc.Count(wares[ware].class, int64(n))
+// overrun counts n of a product in its limits. It is false where they have room.
+func overrun(rc *routes.Call, product int, n int, a *routes.WebAnswer) bool {
+	d := rc.Count(products[product].class, int64(n))
 	if d.Code == billing.Admitted {
 		return false
 	}
 	a.Failed, a.RetryAfter = true, d.RetryAfter
-	a.Overrun = func() *routes.Error { return rc.Overrun(wares[ware].class, &d, wares[ware].text) }
+	a.Overrun = func() *routes.Error { return rc.Overrun(products[product].class, &d, products[product].text) }
 	return true
 }
 

@@ -13,7 +13,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers. It is routes.Characters, too.
+// Capability is the type that main registers. It is routes.Characters, too.
 type Capability struct {
 	audience routes.Audience
 	log      *zerolog.Logger
@@ -52,7 +52,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 type view struct {
 	folder *config.CharacterFolder // nil: there are no characters
 	system string                  // the operator's own prompt
-	public string                  // what precedes the paths of pictures; empty: it is not known
+	public string                  // precedes the paths of pictures; empty: it is not known
 
 	live   atomic.Pointer[snapshot]
 	making sync.Mutex
@@ -79,7 +79,7 @@ func (c *Capability) Load(cfg *config.Config, _ *providers.Catalog, before any) 
 	}}, nil
 }
 
-// serve begins what only a folder needs that is being served.
+// serve begins the watch of a folder that is being served.
 func (c *Capability) serve(v *view) {
 	c.serving.Store(v)
 	if v.folder != nil {
@@ -98,7 +98,7 @@ func (c *Capability) say(msg string, err error) {
 
 // Prompt is routes.Characters.
 func (ca *Capability) Prompt(c *routes.Call, slug string, operators bool) (prompt []byte, found bool) {
-	r := ca.stage(c).roles[slug]
+	r := ca.snapshot(c).views[slug]
 	switch {
 	case r == nil:
 		return nil, false
@@ -110,13 +110,13 @@ func (ca *Capability) Prompt(c *routes.Call, slug string, operators bool) (promp
 
 // Used is routes.Characters.
 func (ca *Capability) Used(c *routes.Call, slug string) {
-	if r := ca.stage(c).roles[slug]; r != nil {
+	if r := ca.snapshot(c).views[slug]; r != nil {
 		ca.audience.NoteCharacter(c.Key, r.Slug)
 	}
 }
 
-// stage is what the request sees: the folder and what is known of it as they are now.
-func (ca *Capability) stage(c *routes.Call) *snapshot {
+// snapshot is the current snapshot: the folder with its statistics.
+func (ca *Capability) snapshot(c *routes.Call) *snapshot {
 	v := c.Own(ca).(*view)
 	s := v.live.Load()
 	if v.folder == nil || s.holds(v.folder.Set(), ca.audience.CharacterStats(), c.Began) {
@@ -126,7 +126,7 @@ func (ca *Capability) stage(c *routes.Call) *snapshot {
 	defer v.making.Unlock()
 	set, stats := v.folder.Set(), ca.audience.CharacterStats()
 	if s = v.live.Load(); !s.holds(set, stats, c.Began) {
-		s = newStage(ca, v, s, set, stats, c.Began)
+		s = newSnapshot(ca, v, s, set, stats, c.Began)
 		v.live.Store(s)
 	}
 	return s
@@ -143,14 +143,14 @@ type characterView struct {
 	sum           billing.CharacterSum
 }
 
-// newRole makes what does not change while the file does not.
-func newRole(of *Capability, v *view, c *config.Character) *characterView {
+// newView makes the parts that depend only on the file and the config.
+func newView(ca *Capability, v *view, c *config.Character) *characterView {
 	r := &characterView{Character: c, alone: []byte(c.Prompt.Reveal())}
 	r.behind = r.alone
 	if v.system != "" {
 		r.behind = slices.Concat([]byte(v.system), []byte("\n\n"), r.alone)
 	}
 	r.index()
-	r.render(v.public, of.audience.Pseudonym("authors", c.Author))
+	r.render(v.public, ca.audience.Pseudonym("authors", c.Author))
 	return r
 }

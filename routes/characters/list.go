@@ -30,8 +30,8 @@ var listParams = routes.Params{
 	"sortOrder": {Kinds: routes.String, Enum: []string{"asc", "desc"}, Default: "desc"},
 }
 
-// filter is what a list is asked for. Of the values of one filter any is enough; all
-// filters must fit.
+// filter holds the filters of a list. Of the values of one filter any is enough; all filters must
+// fit.
 type filter struct {
 	categories, tags, models []string
 	adult, pro, web          *bool
@@ -72,7 +72,7 @@ func anyOf(asked, has []string) bool {
 	return len(asked) == 0 || slices.ContainsFunc(has, func(one string) bool { return slices.Contains(asked, one) })
 }
 
-// index makes what filters compare with.
+// index makes the values that filters compare with.
 func (r *characterView) index() {
 	r.tags, r.categories = lowered(r.Tags), lowered(r.Categories)
 	// A line end between the texts: no word is found across two of them.
@@ -104,7 +104,7 @@ func (ca *Capability) list(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	s := ca.stage(c)
+	s := ca.snapshot(c)
 	all := s.sorted(by)
 	b, n := []byte(`{"object":"list","data":[`), 0
 	for i := range all {
@@ -130,7 +130,7 @@ func (ca *Capability) list(c *routes.Call) *routes.Error {
 
 // one answers GET /characters/{slug}.
 func (ca *Capability) one(c *routes.Call) *routes.Error {
-	s := ca.stage(c)
+	s := ca.snapshot(c)
 	r, e := s.find(c)
 	if e != nil {
 		return e
@@ -142,7 +142,7 @@ func (ca *Capability) one(c *routes.Call) *routes.Error {
 // find is the character of the path.
 func (s *snapshot) find(c *routes.Call) (*characterView, *routes.Error) {
 	slug, _ := c.Ctx.UserValue("slug").(string)
-	if r := s.roles[slug]; r != nil {
+	if r := s.views[slug]; r != nil {
 		return r, nil
 	}
 	return nil, &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " +

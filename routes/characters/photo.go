@@ -9,7 +9,7 @@ import (
 // photo answers GET /characters/{slug}/photo with the picture of a character. Under an
 // address with its digest, as records have it, it is the same for good.
 func (ca *Capability) photo(c *routes.Call) *routes.Error {
-	r, e := ca.stage(c).find(c)
+	r, e := ca.snapshot(c).find(c)
 	if e != nil {
 		return e
 	}

@@ -20,7 +20,7 @@ var pageHeaders = [][]byte{[]byte("X-Pagination-Limit"), []byte("X-Pagination-Pa
 
 // reviews answers GET /characters/{slug}/reviews.
 func (ca *Capability) reviews(c *routes.Call) *routes.Error {
-	r, e := ca.stage(c).find(c)
+	r, e := ca.snapshot(c).find(c)
 	if e != nil {
 		return e
 	}

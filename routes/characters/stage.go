@@ -11,13 +11,13 @@ import (
 	"farebox/config"
 )
 
-// snapshot is all characters with what is known of them at one moment. It never changes,
-// but for its orders, which are made when they are first asked for.
+// snapshot is all characters with their statistics at one moment. It never changes, but for its
+// orders, which are made when they are first asked for.
 type snapshot struct {
 	set   *config.CharacterSet
 	stats *billing.CharacterStats
 	made  time.Time
-	roles map[string]*characterView
+	views map[string]*characterView
 	all   []*characterView // by slug
 	mean  float64          // of all ratings
 	order map[string]*order
@@ -31,26 +31,26 @@ type order struct {
 // staleAfter is when an order by age is made anew.
 const staleAfter = time.Hour
 
-// holds says that a stage is still what there is.
+// holds says that a snapshot is still current.
 func (s *snapshot) holds(set *config.CharacterSet, stats *billing.CharacterStats, now time.Time) bool {
 	return s.set == set && s.stats == stats && now.Sub(s.made) < staleAfter
 }
 
-// newStage takes over what the one before has of files that have not changed.
-func newStage(of *Capability, v *view, before *snapshot, set *config.CharacterSet, stats *billing.CharacterStats,
+// newSnapshot reuses the views that the one before has of files that have not changed.
+func newSnapshot(ca *Capability, v *view, before *snapshot, set *config.CharacterSet, stats *billing.CharacterStats,
 	now time.Time) *snapshot {
-	s := &snapshot{set: set, stats: stats, made: now, roles: map[string]*characterView{}, order: map[string]*order{}}
+	s := &snapshot{set: set, stats: stats, made: now, views: map[string]*characterView{}, order: map[string]*order{}}
 	var sum, n int64
 	for _, c := range set.List {
 		r := &characterView{}
-		if old := before.roles[c.Slug]; old != nil && old.Character == c {
+		if old := before.views[c.Slug]; old != nil && old.Character == c {
 			*r = *old
 		} else {
-			r = newRole(of, v, c)
+			r = newView(ca, v, c)
 		}
 		r.sum = stats.Of(c.Slug)
 		sum, n = sum+r.sum.RatingSum, n+r.sum.Ratings
-		s.roles[c.Slug] = r
+		s.views[c.Slug] = r
 		s.all = append(s.all, r)
 	}
 	s.mean = mean(sum, n)
@@ -67,8 +67,8 @@ func mean(sum, n int64) float64 {
 	return float64(sum) / float64(n)
 }
 
-// The values of sortBy (addendum 18.1), each with what comes first when sortOrder is
-// desc. What is equal by it stands by slug.
+// The values of sortBy (addendum 18.1), each with the first character when sortOrder is desc.
+// Equal ones are in order of slug.
 var orders = map[string]func(s *snapshot, a, b *characterView) int{
 	"featured": func(s *snapshot, a, b *characterView) int {
 		return cmp.Or(first(a.Featured, b.Featured), cmp.Compare(s.weightedRating(b), s.weightedRating(a)))

@@ -11,8 +11,8 @@ import (
 	"farebox/routes"
 )
 
-// askShape is the Shape of what is asked aside. It has the members that all chat
-// bodies have, whose ids are the same under every config.
+// askShape is the Shape of the bodies that Ask sends. It has the members that all chat bodies
+// have, whose ids are the same under every config.
 var askShape = dialect.ChatShape("", nil, nil)
 
 // Ask is routes.TextModels.

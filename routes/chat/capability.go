@@ -13,7 +13,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers. It is routes.TextModels, too.
+// Capability is the type that main registers. It is routes.TextModels, too.
 type Capability struct {
 	gateway    *routes.Gateway
 	web        routes.Web
@@ -30,11 +30,11 @@ type Capability struct {
 // New makes the capability. Chats search and read pages with web, and are held with
 // the characters of cast; enclaves knows those that models run in.
 func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capability {
-	of := &Capability{web: web, cast: cast, enclaves: enclaves, drains: fair.NewRoom(0),
+	ca := &Capability{web: web, cast: cast, enclaves: enclaves, drains: fair.NewRoom(0),
 		meters: map[string]*modelMeters{}}
-	of.inferences.New = func() any { return newInference(of) }
-	of.scratches.New = func() any { return new(dialect.Scratch) }
-	return of
+	ca.inferences.New = func() any { return newInference(ca) }
+	ca.scratches.New = func() any { return new(dialect.Scratch) }
+	return ca
 }
 
 // Open is routes.Capability.
@@ -52,13 +52,13 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	}
 }
 
-// view is what one config says of text models.
+// view is the text models' part of one config.
 type view struct {
 	book       *routes.Rulebook // of chat bodies
 	meters     []*modelMeters   // by catalog index of the model
 	capHeader  []byte           // which cap on completion tokens was sent
-	webHeader  []byte           // what was looked up
-	leftHeader []byte           // what the translation of a request left out
+	webHeader  []byte           // the outcome of a lookup
+	leftHeader []byte           // the members that the translation of a request left out
 	schemas    *schema.Checker  // nil: every upstream sees to schemas itself
 	tee        teeNames         // of answers from enclaves
 	seals      []sealNames      // of requests that are encrypted, by the brand's words

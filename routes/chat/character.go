@@ -7,9 +7,9 @@ import (
 	"farebox/routes"
 )
 
-// instruct puts before the messages what the operator and the character say, in this
-// order. The character's own model and web search are advice to clients: what holds is
-// what the request asks for (addendum 18.3).
+// instruct puts the operator's and the character's instructions before the messages, in this
+// order. The character's own model and web search are advice to clients: the members of the
+// request decide (addendum 18.3).
 func (c *inference) instruct(f *brandFlags) *routes.Error {
 	operators := f.system && c.call.Config().SystemPrompt != ""
 	if f.character == "" {
@@ -23,10 +23,10 @@ func (c *inference) instruct(f *brandFlags) *routes.Error {
 	}
 	unknown := &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " +
 		routes.Excerpt([]byte(f.character)) + "; GET " + routes.Prefix + "/characters lists the characters."}
-	if c.of.cast == nil {
+	if c.owner.cast == nil {
 		return unknown
 	}
-	prompt, found := c.of.cast.Prompt(c.call, f.character, operators)
+	prompt, found := c.owner.cast.Prompt(c.call, f.character, operators)
 	if !found {
 		return unknown
 	}
@@ -34,9 +34,9 @@ func (c *inference) instruct(f *brandFlags) *routes.Error {
 	return nil
 }
 
-// noteCharacter tells who has answered.
+// noteCharacter counts the use of a character.
 func (c *inference) noteCharacter() {
 	if c.flags.character != "" {
-		c.of.cast.Used(c.call, c.flags.character)
+		c.owner.cast.Used(c.call, c.flags.character)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"farebox/routes"
 )
 
-// chatBook is what a chat body must be under a config: its brand's words are in it.
+// chatBook describes a chat body under a config: its brand's words are in it.
 func chatBook(cfg *config.Config) *routes.Rulebook {
 	rules := maps.Clone(chatTop)
 	maps.Copy(rules, chatNested)
@@ -77,8 +77,8 @@ func (c *inference) serve(v *routes.Validator, use *features) *routes.Error {
 	return c.infer()
 }
 
-// enrich plans what is put into the request, and done to the answer, for models that do
-// not run in an enclave.
+// enrich plans additions to the request, and changes of the answer, for models that do not run in
+// an enclave.
 func (c *inference) enrich(use *features, flags *brandFlags) *routes.Error {
 	if e := c.instruct(flags); e != nil {
 		return e
@@ -94,7 +94,7 @@ func (c *inference) enrich(use *features, flags *brandFlags) *routes.Error {
 	return c.tellable()
 }
 
-// readBody reads what a text model is asked and applies the rules of the row.
+// readBody reads the body for a text model and applies the rules of the row.
 func (c *inference) readBody() (v routes.Validator, e *routes.Error) {
 	book := c.call.Rules()
 	e = c.call.ReadJSON(book.Root)
@@ -149,8 +149,8 @@ func (c *inference) readMaxTokens(v *routes.Validator, id int) {
 	}
 }
 
-// chooseModel resolves the model, then answers with what is wrong so far: the
-// failed-request budget, the validation issues, the state of the model.
+// chooseModel resolves the model, then answers with the errors so far: the failed-request budget,
+// the validation issues, the state of the model.
 func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 	name := v.Text(-1, dialect.TopModel)
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -165,7 +165,8 @@ func (c *inference) chooseModel(typ string, v *routes.Validator) *routes.Error {
 	}
 	if asked, most := c.chat.AskedCompletion, model.Chat.MaxCompletionTokens; typ == "text" && asked > most {
 		if c.adapts().Cap != "" {
-			// Its clients ask for what they know of the name, or for a fixed number.
+			// Its clients ask for the highest cap of the model that they know, or for a fixed
+			// number.
 			c.clamped, c.chat.Model = true, model
 			return nil
 		}

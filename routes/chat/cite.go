@@ -28,11 +28,11 @@ type citing struct {
 	at, from int64  // behind the text; where the sentence began that a mark is for
 	ended    bool   // the text ends with a sentence
 	spaced   bool   // …or with a space
-	held     []byte // what may be the beginning of a mark, with the space before it
+	held     []byte // the possible beginning of a mark, with the space before it
 }
 
 const (
-	// longestMark bounds what is held back of a text.
+	// longestMark bounds the held-back bytes of a text.
 	longestMark = 48
 	// mostCiting bounds the choices that are read.
 	mostCiting = 128
@@ -164,8 +164,8 @@ func appendCited(dst []byte, part gjson.Result, words, notes []byte) []byte {
 	return append(dst, '}')
 }
 
-// read reads the next piece of a text, escaped as in JSON. It returns what of
-// it goes to the client, and the annotations for it.
+// read reads the next piece of a text, escaped as in JSON. It returns its part for the client,
+// and the annotations for it.
 func (s *cites) read(of *citing, piece []byte, ends bool) (words, notes []byte) {
 	text := append(of.held, piece...)
 	words = make([]byte, 0, len(text))
@@ -249,7 +249,7 @@ func (c *citing) see(char []byte) {
 		switch string(char) {
 		case ".", "!", "?", "。", "！", "？":
 			c.ended = true
-		case ")", `\"`, "'", "”", "’", "*", "_": // what may close a sentence behind its end
+		case ")", `\"`, "'", "”", "’", "*", "_": // marks that may close a sentence behind its end
 		default:
 			c.ended = false
 		}

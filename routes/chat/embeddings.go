@@ -28,7 +28,7 @@ var inputRule = &routes.Rule{
 	Elements: &routes.Rule{Kinds: routes.String, Required: true, NonEmpty: true},
 }
 
-// embedBook is what an embeddings body must be; it is the same for every brand.
+// embedBook describes an embeddings body; it is the same for every brand.
 var embedBook = routes.NewRulebook(dialect.EmbedShape(), embedTop)
 
 // serveEmbeddings answers POST /embeddings (addendum 11): the same path as

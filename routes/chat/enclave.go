@@ -48,7 +48,7 @@ type enclosure struct {
 	unready  bool // no target was ready
 	withheld bool // the answer is not sealed
 	request  [sha256.Size]byte
-	digest   hash.Hash // of what is relayed, kept for other requests
+	digest   hash.Hash // of the relayed bytes, kept for other requests
 	sums     [sha256.Size]byte
 	id       []byte // of the completion
 }
@@ -62,15 +62,14 @@ func (n *enclosure) reset() {
 	*n = enclosure{digest: digest, id: id}
 }
 
-// encrypts says that chats may be sealed to a model: what its id must be for that is the
-// config's to check.
+// encrypts says that chats may be sealed to a model: the config checks its id.
 func encrypts(m *dialect.Model) bool {
 	n := m.Chat.Enclave
 	return n != nil && *n.Encrypted
 }
 
-// enclose decides how a model that runs in an enclave is asked, and refuses what there is
-// no room for then. Nothing has been held or sent yet.
+// enclose decides how a model that runs in an enclave is asked, and refuses features that it
+// cannot have then. Nothing has been held or sent yet.
 func (c *inference) enclose(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
 	m := c.call.Model
 	able := encrypts(m)
@@ -106,8 +105,8 @@ func (c *inference) flagPath(f *brandFlags, name string) string {
 	return word + "_parameters." + name
 }
 
-// checkEnclosed refuses what would change the request or the answer on their way: the
-// enclave signs for the bytes.
+// checkEnclosed refuses features that change the request or the answer on their way: the enclave
+// signs for the bytes.
 func (c *inference) checkEnclosed(use *features, f *brandFlags) *routes.Error {
 	what := ""
 	switch {
@@ -143,18 +142,18 @@ func (c *inference) chooseEnclaveTarget() *routes.Error {
 	switch {
 	case n.mode == noEnclave:
 		return nil
-	case c.of.enclaves == nil:
+	case c.owner.enclaves == nil:
 		return c.offline() // nobody looks after them
 	case n.mode == inEnclave:
 		for _, t := range c.call.Model.Targets {
-			if c.of.enclaves.Ready(c.call, t) {
+			if c.owner.enclaves.Ready(c.call, t) {
 				return nil
 			}
 		}
 		return c.offline()
 	}
 	var e *routes.Error
-	n.only[0], e = c.of.enclaves.Attested(c.call, c.call.Model, n.key)
+	n.only[0], e = c.owner.enclaves.Attested(c.call, c.call.Model, n.key)
 	return e
 }
 
@@ -170,7 +169,7 @@ func (c *inference) mayAsk(t *dialect.Target) bool {
 	if t.Model.Chat == nil || t.Model.Chat.Enclave == nil {
 		return true
 	}
-	if c.chat.Sealed && t != c.enclave.only[0] || c.of.enclaves == nil || !c.of.enclaves.Ready(c.call, t) {
+	if c.chat.Sealed && t != c.enclave.only[0] || c.owner.enclaves == nil || !c.owner.enclaves.Ready(c.call, t) {
 		c.enclave.unready = true
 		return false
 	}
@@ -185,8 +184,8 @@ func (c *inference) candidates() []*dialect.Target {
 	return c.call.Model.Targets
 }
 
-// complete puts the client's headers under the names that enclaves know, and takes the
-// sum of what is about to be sent. No other header of a client is ever sent on.
+// complete puts the client's headers under the names that enclaves know, and hashes the body that
+// is about to be sent. No other header of a client is ever sent on.
 func (n *enclosure) complete(r *proxy.Request) {
 	switch n.mode {
 	case noEnclave:
@@ -224,9 +223,9 @@ func (c *inference) withhold() {
 		return
 	}
 	n.withheld = true
-	c.of.unsealed.Inc()
+	c.owner.unsealed.Inc()
 	if n.stream == nil || n.stream.Betrayed() {
-		c.of.enclaves.Betrayed(c.call, c.target)
+		c.owner.enclaves.Betrayed(c.call, c.target)
 	}
 }
 
@@ -247,15 +246,15 @@ func errUnsealed() *routes.Error {
 // isUnsealed says that the stream was found not to be sealed.
 func (c *inference) isUnsealed() bool { return c.enclave.stream != nil && c.enclave.stream.Unsealed() }
 
-// sum takes the next bytes of the answer into the sum of what was relayed.
+// sum adds the next bytes of the answer to the digest of all relayed bytes.
 func (c *inference) sum(out []byte) {
 	if c.enclave.mode != noEnclave {
 		c.enclave.digest.Write(out) // never fails
 	}
 }
 
-// noteAnswer keeps what the enclave's signature of an answer is compared with, before the
-// client has its last byte.
+// noteAnswer keeps the digests that the enclave's signature of an answer is compared with, before
+// the client has its last byte.
 func (c *inference) noteAnswer() {
 	n := &c.enclave
 	if n.mode == noEnclave {
@@ -272,7 +271,7 @@ func (c *inference) noteAnswer() {
 	if n.mode == endToEnd {
 		a.Key = n.key
 	}
-	c.of.enclaves.Answered(c.call, a)
+	c.owner.enclaves.Answered(c.call, a)
 }
 
 // setEnclave says how the chat was carried out, and which bytes were sent for it.

@@ -13,12 +13,11 @@ import (
 	"farebox/routes"
 )
 
-// What an answer says beyond the upstream's own bytes (addendum 5.6, 5.7): with
-// compat.answer_extras what it cost, and the <brand>_parameters that held; these
-// also where something was looked up.
+// Additions to the upstream's own answer (addendum 5.6, 5.7): with compat.answer_extras its cost,
+// and the <brand>_parameters that held; these also after a lookup.
 
-// appendExtras puts both behind the last member of a whole answer. What the
-// upstream says under the same name stays: no member is there twice.
+// appendExtras puts both behind the last member of a whole answer. A member of the upstream under
+// the same name stays: no member is there twice.
 func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	if c.cites != nil {
 		answer = c.cites.whole(answer)
@@ -46,8 +45,8 @@ func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 // came to its end.
 func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
 
-// appendCostOf appends what will be charged, as the account pays it. It is left
-// out where the hold does not cover it: how the rest is paid is not known before.
+// appendCostOf appends the charge, as the account pays it. It is left out where the hold does not
+// cover it: how the rest is paid is not known before.
 func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Flags) []byte {
 	_, cost := c.costOf(u, flags)
 	usd, diem, ok := c.call.Hold().Foresee(cost)
@@ -98,8 +97,8 @@ func (c *inference) setCap() {
 	}
 }
 
-// setLeftOut tells the client what the translation of its request left out, and counts
-// it for the operator.
+// setLeftOut lists in a header the members that the translation of the request left out, and
+// counts them for the operator.
 func (c *inference) setLeftOut() {
 	left := c.chat.LeftOut.All()
 	if len(left) == 0 {
@@ -107,11 +106,11 @@ func (c *inference) setLeftOut() {
 	}
 	c.call.Ctx.Response.Header.SetCanonical(c.view.leftHeader, routes.ViewBytes(c.chat.LeftOut.String()))
 	for _, name := range left {
-		c.of.gateway.Metrics().GetOrCreateCounter(`farebox_left_out_total{name="` + string(name) + `"}`).Inc()
+		c.owner.gateway.Metrics().GetOrCreateCounter(`farebox_left_out_total{name="` + string(name) + `"}`).Inc()
 	}
 }
 
-// setLookup says what was looked up, or that it failed and the model answers without.
+// setLookup reports a lookup in a header, or that it failed and the model answers without.
 func (c *inference) setLookup() {
 	if c.lookup == nil {
 		return

@@ -31,9 +31,9 @@ type file struct {
 	link bool
 }
 
-// setFilesAside takes the data of the file parts out of the body, for models that take
-// none (addendum 5.2). Limits and the hold are asked for what is left; only then are the
-// files read, so that nobody has us fetch and read for nothing.
+// setFilesAside takes the data of the file parts out of the body, for models without file input
+// (addendum 5.2). Limits and the hold are asked for the rest; only then are the files read, so
+// that nobody has us fetch and read for nothing.
 func (c *inference) setFilesAside() *routes.Error {
 	var patches []proxy.Patch
 	for p := range c.fileParts() {
@@ -106,7 +106,7 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 		}
 		source.Bytes = raw
 	}
-	text, e := c.of.web.Document(c.call, &source)
+	text, e := c.owner.web.Document(c.call, &source)
 	if e != nil {
 		return nil, e
 	}
@@ -123,7 +123,7 @@ func (c *inference) readFile(part int32, f *file) ([]byte, *routes.Error) {
 	return append(out, '}'), nil
 }
 
-// fileBytes is what a data URL holds, or says why it cannot be had.
+// fileBytes is the content of a data URL, or the reason that it cannot be read.
 func fileBytes(data string) (raw []byte, reason string) {
 	head, data, ok := strings.Cut(data, ",")
 	if len(head) < 5 || !strings.EqualFold(head[:5], "data:") || !ok {
@@ -147,8 +147,8 @@ func fileBytes(data string) (raw []byte, reason string) {
 	return raw, ""
 }
 
-// rewrite makes the body another one. It is read again as if the client had sent it,
-// so that what follows (prices, links, every dialect) knows one body.
+// rewrite makes the body another one. It is read again as if the client had sent it, so that all
+// later steps (prices, links, every dialect) know one body.
 func (c *inference) rewrite(patches []proxy.Patch) *routes.Error {
 	if len(patches) == 0 {
 		return nil

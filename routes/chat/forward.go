@@ -68,7 +68,7 @@ func (c *inference) Fits(t *dialect.Target, now int64) bool {
 	}
 	c.chat.LeftOut = c.abridged(t)
 	err := c.speaks(t).Request(&c.request, &c.chat, t, c.scratch)
-	// What one dialect cannot say another one may: the next target is asked.
+	// Another dialect may be able to express the request: the next target is asked.
 	if err != nil && !errors.As(err, &c.unsupported) {
 		c.call.Logger().Warn().Err(err).Str("upstream", t.Upstream.Name).Bytes("request_id", c.call.ID[:]).
 			Msg("cannot make the upstream request")
@@ -99,11 +99,11 @@ func (c *inference) judge() attempt.Verdict {
 	return c.readWhole()
 }
 
-// reply is what the last attempt's answer is, as far as it had to be read before
-// any of it may go to the client. The zero value is not an answer.
+// reply is the last attempt's answer, as far as it had to be read before any of it may go to the
+// client. The zero value is not an answer.
 type reply struct {
 	begun   bool            // it goes on and is to be relayed
-	held    bool            // …behind what the stream has passed already
+	held    bool            // …after the events that the stream has passed already
 	out     []byte          // a whole answer, as the client gets it
 	usage   dialect.Usage   // of out
 	refused bool            // the upstream said no: failure
@@ -116,7 +116,7 @@ type reply struct {
 func (c *inference) unanswered(cause proxy.Cause) attempt.Verdict {
 	c.reply.cause = cause
 	if cause == proxy.TotalTimeout && c.call.Attempts > 1 {
-		// It had what the others left it of the time for all attempts.
+		// Earlier attempts had used most of the time for all attempts.
 		return attempt.Verdict{Do: attempt.Fail}
 	}
 	return attempt.Lost(cause)
@@ -280,7 +280,7 @@ func (c *inference) noteFailure() {
 	t := attempt.Tried{Upstream: c.call.Upstream, Status: c.res.Status, Cause: c.reply.cause, At: time.Now()}
 	switch {
 	case c.chat.Verbatim && len(c.reply.words) > 0:
-		// What comes out of an enclave may be about what went in.
+		// The answer of an enclave may quote the sealed request.
 	case len(c.reply.words) > 0:
 		t.Words = dialect.FirstWords(c.reply.words, c.chat.Body, c.chat.SystemPrompt)
 	case c.res.Err != nil:

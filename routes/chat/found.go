@@ -17,11 +17,11 @@ import (
 	"farebox/routes"
 )
 
-// What was found goes into the prompt as one message. Strangers wrote it, so it may
-// say that it is a system's or the user's words. Four things keep it what it is: a
-// line before and behind it that is random for each request, so that no page can
-// have it; a mark before every line of theirs; words that chat templates take for the
-// ends of messages are broken up; and the model reads that it is data.
+// The found texts go into the prompt as one message. Strangers wrote them, so they may claim to
+// be a system's or the user's words. Four things keep them data: a line before and behind it that
+// is random for each request, so that no page can have it; a mark before every line of theirs;
+// words that chat templates take for the ends of messages are broken up; and the model reads that
+// it is data.
 
 // foundMessage is that message as JSON, with a comma behind it, in no more tokens than
 // are held for it.
@@ -114,14 +114,14 @@ func quoteFound(n int, t *routes.WebText) string {
 	return b.String()
 }
 
-// breaking breaks up what chat templates take for the borders of messages: some
-// servers read these in any text.
+// breaking breaks up the marks by which chat templates part messages: some servers read these in
+// any text.
 var breaking = strings.NewReplacer("<|", "< |", "|>", "| >", "<｜", "< ｜", "｜>", "｜ >", "[INST]", "[ INST ]",
 	"[/INST]", "[ /INST ]", "<<SYS>>", "< <SYS> >", "<</SYS>>", "< </SYS> >", "<start_of_turn>", "< start_of_turn >",
 	"<end_of_turn>", "< end_of_turn >", "<s>", "< s >", "</s>", "< /s >", "<think>", "< think >", "</think>", "< /think >")
 
-// tame is a stranger's text without what shows otherwise than it reads: other line
-// ends, controls, and characters that are invisible or turn the direction.
+// tame removes characters that change how a page's text shows: other line ends, controls, and
+// characters that are invisible or turn the direction.
 func tame(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -140,8 +140,8 @@ func tame(text string) string {
 // maxCited bounds the text of a source in an answer.
 const maxCited = 4 << 10
 
-// appendFound appends the members of <brand>_parameters that say what was looked up
-// (addendum 5.6). texts says whether the sources have theirs.
+// appendFound appends the members of <brand>_parameters about a lookup (addendum 5.6). texts says
+// whether the sources have theirs.
 func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 	if !l.tells() {
 		return dst
@@ -164,8 +164,8 @@ func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 	return dst
 }
 
-// announced puts what is to be announced before the first member of a stream's first
-// event; until one comes there is nothing to put it into.
+// announced puts l.tells before the first member of a stream's first event; until one arrives it
+// changes nothing.
 func (c *inference) announced(out []byte) []byte {
 	for at := 0; at < len(out); {
 		line := out[at:]

@@ -104,7 +104,7 @@ func (f *brandFlags) set(key, value, brand string) {
 	case "disable_thinking":
 		f.disable = on
 	case "enable_e2ee":
-		// Who has said yes under one word of the brand is not answered in the clear.
+		// A client that agreed under one word of the brand is not answered in the clear.
 		f.e2ee, f.e2eeAsked = on || f.e2eeAsked && f.e2ee, true
 	case "enable_web_search":
 		f.webSearch = value
@@ -123,8 +123,8 @@ func (f *brandFlags) set(key, value, brand string) {
 	}
 }
 
-// gate refuses what the model cannot do (addendum 5.5). Each refusal counts
-// into the unsupported-feature budget.
+// gate refuses features that the model lacks (addendum 5.5). Each refusal counts into the
+// unsupported-feature budget.
 func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *routes.Error {
 	can := &c.call.Model.Chat.Capabilities
 	refuse := func(path, what string) *routes.Error {
@@ -137,7 +137,7 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 	case use.images > 1 && use.images > most(can.MaxImages):
 		return refuse("messages", strconv.Itoa(use.images)+" images in one request; at most "+
 			strconv.Itoa(most(can.MaxImages)))
-	case use.files > 0 && !can.Files && (c.of.web == nil || !c.of.web.Offer(c.call).Documents):
+	case use.files > 0 && !can.Files && (c.owner.web == nil || !c.owner.web.Offer(c.call).Documents):
 		return refuse("messages", "file input")
 	case use.files > maxFiles && !can.Files:
 		return refuse("messages", strconv.Itoa(use.files)+" files in one request; at most "+strconv.Itoa(maxFiles))
@@ -154,7 +154,7 @@ func (c *inference) gate(v *routes.Validator, use *features, f *brandFlags) *rou
 		return refuse("top_logprobs", "log probabilities")
 	case f.webSearch != "" && f.webSearch != "off" && !can.WebSearch:
 		return refuse(c.flagPath(f, "enable_web_search"), "web search")
-	case f.scraping && !(can.WebSearch && c.of.web.Offer(c.call).Pages):
+	case f.scraping && !(can.WebSearch && c.owner.web.Offer(c.call).Pages):
 		return refuse(c.flagPath(f, "enable_web_scraping"), "web scraping")
 	case f.xSearch && !can.XSearch:
 		return refuse(c.flagPath(f, "enable_x_search"), "x search")

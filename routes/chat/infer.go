@@ -19,7 +19,7 @@ const (
 	// maxTranslated bounds an answer that must be whole to be translated into
 	// the client's dialect.
 	maxTranslated = 32 << 20
-	// maxErrorBody bounds what is read of an upstream's error answer.
+	// maxErrorBody bounds the read bytes of an upstream's error answer.
 	maxErrorBody = 64 << 10
 	// leastCompletion is how many completion tokens an account must be able to
 	// pay for a request to be worth sending.
@@ -48,7 +48,7 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		c.cite()
 	}
 	c.carryOn()
-	c.scratch = c.of.scratches.Get().(*dialect.Scratch)
+	c.scratch = c.owner.scratches.Get().(*dialect.Scratch)
 	c.runAttempts(c.call.Ctx, 0)
 	if e := c.opened(); e != nil {
 		return false, e
@@ -89,8 +89,8 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 	return false, nil
 }
 
-// prepare does what is left to do for the request once it is paid for. Of answers that
-// come from an enclave none is kept for a repeat.
+// prepare finishes the request once it is paid for. Answers of an enclave are not kept for a
+// repeat.
 func (c *inference) prepare() *routes.Error {
 	if !c.chat.Verbatim {
 		return c.strict()
@@ -155,10 +155,9 @@ func (c *inference) compress() {
 	}
 }
 
-// Admit opens the hold that pays for the request, or says why not. What is held
-// bounds what the operator can lose: the whole cap that is sent upstream where
-// the answer is whole or the model may think unseen, else a slice of it, which
-// grows with what is seen.
+// Admit opens the hold that pays for the request, or says why not. The hold bounds the operator's
+// loss: the whole cap that is sent upstream where the answer is whole or the model may think
+// unseen, else a slice of it, which grows with the produced tokens.
 func (c *inference) Admit(again bool) *routes.Error {
 	if again {
 		return c.call.AdmitCost(true, 0, 1)
@@ -242,15 +241,15 @@ func (c *inference) capAt(most int64) {
 	c.chat.Cap = c.chat.MaxCompletion * c.chat.Choices
 }
 
-// tryHold asks for the price of a prompt and as much of want completion tokens
-// as is held ahead. The cap that goes upstream is what can be paid for.
+// tryHold asks for the price of a prompt and as many of want completion tokens as are held ahead.
+// The cap that goes upstream is the number that can be paid for.
 func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	price, ahead, web := c.call.Model.Price, want, c.lookup.worst()
 	if !c.full {
 		ahead = min(want, c.call.Config().Billing.SliceTokens)
 		c.want.Reach = money.AddNano(web, money.Worst(price, prompt, want))
 	}
-	if c.parses { // what files come to is not known yet
+	if c.parses { // the tokens of files are not known yet
 		c.want.Reach = money.AddNano(web, money.Worst(price, max(prompt, c.call.Model.Room), want))
 	}
 	c.want.Hold = money.AddNano(web, money.Worst(price, prompt, ahead))
@@ -271,9 +270,8 @@ func (c *inference) tryHold(prompt, want int64) billing.Denial {
 	return denial
 }
 
-// completionCap is the most completion tokens of all choices together: what the
-// client named, else what the operator lets pass unasked, and no more than the
-// model's context has room for.
+// completionCap is the most completion tokens of all choices together: the client's number, else
+// the operator's default, and no more than the model's context has room for.
 func (c *inference) completionCap(upper int64) int64 {
 	if c.chat.Embedding {
 		return 0
@@ -299,8 +297,8 @@ func (c *inference) boundPrompt() int64 {
 	return bound + c.added()
 }
 
-// added is what the prompt has beside the body that was made: pages that are looked up, what
-// was not read of the client's own body, and what upstreams add themselves.
+// added is the prompt beyond the body that was made: pages that are looked up, unread parts of
+// the client's own body, and additions of upstreams.
 func (c *inference) added() int64 {
 	n := c.lookup.needs() + c.beyond()
 	if m := c.call.Model.Chat; m != nil {
@@ -313,8 +311,8 @@ func (c *inference) added() int64 {
 // its template and its own instructions.
 const promptSlack = 512
 
-// mostPrompt is the most prompt tokens that are charged. What images, files and
-// sound come to is the upstream's to say, up to the model's context.
+// mostPrompt is the most prompt tokens that are charged. The upstream counts images, files and
+// sound, up to the model's context.
 func (c *inference) mostPrompt(upper int64) int64 {
 	if c.chat.Sealed || upper == int64(len(c.chat.Body)+len(c.chat.SystemPrompt)) {
 		return upper + promptSlack
@@ -322,7 +320,7 @@ func (c *inference) mostPrompt(upper int64) int64 {
 	return max(c.call.Model.Room, upper+promptSlack)
 }
 
-// opened judges what the attempts came to.
+// opened judges the result of the attempts.
 func (c *inference) opened() *routes.Error {
 	switch {
 	case c.res.Cause == proxy.NoTarget && c.unsupported != nil:
@@ -380,7 +378,7 @@ func (c *inference) unusable(cause proxy.Cause) *routes.Error {
 	return &routes.Error{Status: 502, Code: "INFERENCE_FAILED", Message: text}
 }
 
-// tooSlow is the message of 504: only who can stream and does not is told to.
+// tooSlow is the message of 504: it advises to stream where the client could and did not.
 func (c *inference) tooSlow() string {
 	if c.chat.Stream || c.chat.Embedding {
 		return routes.TooSlow
@@ -400,8 +398,8 @@ func (c *inference) unreachable(res *proxy.Result) *routes.Error {
 	return e
 }
 
-// costOf is what a usage costs. Of answers without output only what was looked up costs
-// something (addendum 19.2), unless it was their client who left.
+// costOf is the cost of a usage. Answers without output cost only their lookups (addendum 19.2),
+// unless the client left.
 func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Lines, cost billing.Nano) {
 	used := money.Usage{Prompt: u.Prompt, Cached: u.Cached, CacheWrite: u.CacheWrite, Completion: u.Completion}
 	if c.chat.Embedding {
@@ -421,8 +419,8 @@ func (c *inference) costOf(u *dialect.Usage, flags journal.Flags) (sold money.Li
 	return sold, 0
 }
 
-// answered says that the model did not fail, or at what its client has done: a stream
-// that has begun tells that at its end.
+// answered says that the model did not fail, or failed on the client's input: a stream that has
+// begun tells that at its end.
 func (c *inference) answered() bool {
 	if c.stream == nil || !c.stream.Failed() {
 		return true
@@ -431,13 +429,12 @@ func (c *inference) answered() bool {
 	return clientsDoing(c.speaks(c.target).Error(dialect.ErrorStatus(words), 0, words).Status)
 }
 
-// clientsDoing says that a refusal is for what the client has sent, in which all other
-// targets would find the same.
+// clientsDoing says that a refusal is about the client's request, which all other targets would
+// refuse too.
 func clientsDoing(status int) bool { return status == 400 || status == 413 || status == 422 }
 
-// ownDoing is how a request ends that was refused for what is in it, after
-// something was looked up for it: that is paid for. Else searches were free for
-// everybody who knows what models refuse.
+// ownDoing ends a request that was refused for its content after a lookup: the lookup is charged.
+// Else searches were free with a body that models refuse.
 func (c *inference) ownDoing(e *routes.Error) *routes.Error {
 	if !c.lookup.bought() || !clientsDoing(e.Status) || !c.call.Hold().Open() {
 		return e
@@ -451,7 +448,7 @@ func (c *inference) ownDoing(e *routes.Error) *routes.Error {
 	return e
 }
 
-// bill says what a usage came to.
+// bill sets the charge of a usage.
 func (c *inference) bill(u dialect.Usage, flags journal.Flags) {
 	if u.Estimated {
 		flags |= journal.FlagEstimated

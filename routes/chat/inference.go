@@ -17,9 +17,9 @@ import (
 // inference is the part of a request to a text model: a chat completion or
 // embeddings. It is pooled.
 type inference struct {
-	of   *Capability
-	call *routes.Call
-	view *view
+	owner *Capability
+	call  *routes.Call
+	view  *view
 
 	chat    dialect.Chat
 	doc     *scan.Document     // of a body that was made of another form's; nil: it never had one
@@ -49,7 +49,7 @@ type inference struct {
 	stream     dialect.Stream
 	full       bool        // the whole cap is held before the model is asked
 	carries    bool        // the answer is read on when the client leaves
-	toEnd      bool        // …to its end, whoever pays
+	toEnd      bool        // …to its end, even without payment
 	covered    int64       // completion tokens that the hold pays for
 	cut        bool        // the money ran out
 	endless    bool        // the answer went on far beyond its cap
@@ -71,13 +71,13 @@ type inference struct {
 	files      []file      // until they are read
 	lookup     *lookup     // nil: nothing is looked up
 	cites      *cites      // nil: no source is cited
-	tells      []byte      // what the first event of a stream is to say
-	shows      bool        // its first delta is to have what was found as a tool call
+	tells      []byte      // members for the first event of a stream
+	shows      bool        // its first delta gets the found texts as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
 
-	// What a client asks beyond the model, and goes without (retold.go).
+	// Wishes of a client that the model does not meet (retold.go).
 	forgotten   int  // pictures of earlier messages that the model is not shown
-	clamped     bool // the cap is what the model can, less than was asked
+	clamped     bool // the cap is the model's, less than was asked
 	unreasoned  bool // it asked for thoughts, and the model has none
 	otherEffort bool // it asked for an effort that the model does not know
 	noEffort    bool // it wants no thoughts, and the model cannot but think
@@ -85,8 +85,8 @@ type inference struct {
 	enclave enclosure
 }
 
-func newInference(of *Capability) *inference {
-	c := &inference{of: of}
+func newInference(owner *Capability) *inference {
+	c := &inference{owner: owner}
 	c.onGone, c.onCost = c.mayDrain, c.appendCost
 	return c
 }
@@ -98,19 +98,19 @@ func (ca *Capability) begin(call *routes.Call) *inference {
 	return c
 }
 
-// Close gives back what the request has taken from others. A step that panics
-// does not keep the others from being taken.
+// Close releases the slot, the stream and the buffers of the request. A step that panics does not
+// skip the others.
 func (c *inference) Close() {
 	defer func() {
 		if c.drains.Swap(false) {
-			c.of.drains.Give(c.call.Owner(), 1)
+			c.owner.drains.Give(c.call.Owner(), 1)
 		}
 	}()
 	defer c.targets.End()
 	c.x.Close()
 }
 
-// Observe counts tokens and first bytes, and learns from what it saw.
+// Observe counts tokens and first bytes, and updates the model's averages.
 func (c *inference) Observe(time.Duration) {
 	if !c.call.Settled || c.call.Model.Index >= len(c.view.meters) {
 		return
@@ -135,7 +135,7 @@ func (c *inference) Observe(time.Duration) {
 	c.noteCharacter()
 }
 
-// Log says what was used and charged.
+// Log adds the usage and the charge.
 func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
 	if !c.call.Settled {
 		return e
@@ -151,8 +151,7 @@ func (c *inference) Log(e *zerolog.Event) *zerolog.Event {
 	return e
 }
 
-// Recycle clears it; buffers and what has a state of its own are reset, not
-// dropped.
+// Recycle clears it; buffers and parts with state of their own are reset, not dropped.
 func (c *inference) Recycle() {
 	c.releaseStream()
 	c.giveScratch()
@@ -180,15 +179,15 @@ func (c *inference) Recycle() {
 	if cap(c.answer) > maxBuffered {
 		c.answer = nil
 	}
-	c.of.inferences.Put(c)
+	c.owner.inferences.Put(c)
 }
 
-// giveScratch gives back what only the way to the answer needed: thousands of
-// open streams need not hold it.
+// giveScratch gives back the buffers that only the request's preparation needed: thousands of
+// open streams need not hold them.
 func (c *inference) giveScratch() {
 	if c.scratch != nil {
 		c.scratch.Reset()
-		c.of.scratches.Put(c.scratch)
+		c.owner.scratches.Put(c.scratch)
 		c.scratch = nil
 	}
 }
@@ -216,6 +215,5 @@ func (c *inference) patience() (longest time.Duration) {
 // the whole of it.
 const keyedLongest = time.Hour
 
-// keyedBefore is how long what comes before the model may take: files, and what is
-// looked up.
+// keyedBefore is how long the steps before the model may take: files and lookups.
 const keyedBefore = 10 * time.Minute

@@ -13,11 +13,11 @@ import (
 )
 
 // Links in chat messages are passed on, and many upstreams follow them from
-// where they stand: inside the operator's network, with its file system, its
-// neighbours and its cloud's metadata service in reach. Only what leads into
-// the public internet goes there, unless the operator says otherwise
-// (upstreams.links). A name that resolves to a private address cannot be told apart
-// here: whoever follows it must not (links: none for upstreams that do).
+// Links in chat messages are passed on, and many upstreams follow them from where they run:
+// inside the operator's network, with its file system, its neighbours and its cloud's metadata
+// service in reach. Only links to the public internet go there, unless the operator allows more
+// (upstreams.links). A name that resolves to a private address cannot be told apart here: the
+// upstream that follows it must not (links: none for upstreams that do).
 
 // checkLinks says which part of the messages has a link that this upstream is
 // not given; nil: none has.

@@ -18,19 +18,19 @@ import (
 	"farebox/routes"
 )
 
-// lookup is what a chat has looked up before its model is asked (addendum 5.3): a
-// search, or the pages that its last user message links to.
+// lookup is the web lookup of a chat before its model is asked (addendum 5.3): a search, or the
+// pages that its last user message links to.
 type lookup struct {
 	offer  routes.WebOffer
 	query  string   // to search for; empty: nothing is searched
 	forced bool     // the chat is refused where the search fails
 	links  []string // of pages to read instead
 	user   int32    // the last user message, -1 if absent
-	room   int64    // tokens that are held for what goes into the prompt
+	room   int64    // tokens that are held for additions to the prompt
 	x      bool     // the upstream searches X for itself
 	xPrice money.Pico
 	xMost  int64 // results that are paid for
-	xRoom  int64 // tokens that are held for what the upstream puts into the prompt
+	xRoom  int64 // tokens that are held for the upstream's additions to the prompt
 
 	answer routes.WebAnswer
 	sold   money.Lines
@@ -43,7 +43,7 @@ const maxQuery = 400
 // maxLookupAnswer is the largest whole answer that gets its citations.
 const maxLookupAnswer = 4 << 20
 
-// plan decides what is looked up, before anything is held for it.
+// plan decides the lookup, before anything is held for it.
 func (c *inference) plan(f *brandFlags) *routes.Error {
 	search := f.webSearch == "on" || f.webSearch == "auto"
 	if !search && !f.scraping && !f.tool && !f.xSearch {
@@ -57,7 +57,7 @@ func (c *inference) plan(f *brandFlags) *routes.Error {
 		f.citations = true // answers of these forms tell the sources of their texts
 	}
 	if search || f.scraping {
-		l.offer = c.of.web.Offer(c.call)
+		l.offer = c.owner.web.Offer(c.call)
 	}
 	if f.documents && c.chat.Stream && c.chat.Form == nil && (search || f.scraping) && c.callsBack() {
 		// The model's own calls are counted from 0, as that of the results is, and how
@@ -105,10 +105,10 @@ func (l *lookup) asks() bool { return l != nil && (l.query != "" || len(l.links)
 // reads says that pages are read, which children do.
 func (l *lookup) reads() bool { return l != nil && len(l.links) > 0 }
 
-// tells says that the answer says what was looked up.
+// tells says that the answer reports the lookup.
 func (l *lookup) tells() bool { return l.asks() }
 
-// outcome is what the header of the answer says.
+// outcome is the value of the answer's header.
 func (l *lookup) outcome() string {
 	switch {
 	case !l.asks() && l.x:
@@ -123,7 +123,7 @@ func (l *lookup) outcome() string {
 	return "search"
 }
 
-// needs is how many tokens are held for what goes into the prompt.
+// needs is how many tokens are held for additions to the prompt.
 func (l *lookup) needs() int64 {
 	if l == nil {
 		return 0
@@ -142,7 +142,7 @@ func (l *lookup) lasted() time.Duration {
 	return l.took
 }
 
-// documents says that the answer has what was found as a tool call, too.
+// documents says that the answer has the found texts as a tool call, too.
 func (l *lookup) documents(f *brandFlags) bool {
 	return f.documents && l.asks() && !l.answer.Failed
 }
@@ -159,7 +159,7 @@ func (l *lookup) worst() billing.Nano {
 	return lines.Cost()
 }
 
-// lines are what so many searches or pages are sold as.
+// lines are the charge of so many searches or pages.
 func (l *lookup) lines(units int64) (lines money.Lines) {
 	if len(l.links) > 0 {
 		lines.Add(money.Scrapes, units, l.offer.Page)
@@ -169,8 +169,8 @@ func (l *lookup) lines(units int64) (lines money.Lines) {
 	return lines
 }
 
-// bill puts what was looked up behind the tokens, and the results that the upstream
-// says it has found on X.
+// bill adds the lookup's lines after the tokens, and the results that the upstream reports from
+// X.
 func (l *lookup) bill(sold *money.Lines, sources int64) {
 	if l == nil {
 		return
@@ -214,7 +214,7 @@ func (c *inference) words(message int32) string {
 	return string(b)
 }
 
-// queryOf is what is searched for: the beginning of a text, in one line.
+// queryOf is the search query: the beginning of a text, in one line.
 func queryOf(text string) string {
 	text = strings.ToValidUTF8(text[:min(len(text), 16*maxQuery)], "")
 	text = strings.Map(func(r rune) rune {
@@ -244,7 +244,7 @@ var timely = func() map[string]bool {
 // worthSearching decides for enable_web_search auto, in a microsecond and without a
 // model: a question is searched for when it has a word of what changes (latest,
 // today, weather, price and the like), a year from 2000 to 2099, or an address.
-// What it misses, clients get with on.
+// Clients search for the questions that it misses with on.
 func worthSearching(query string) bool {
 	for _, word := range strings.FieldsFunc(strings.ToLower(query), unicode.IsSpace) {
 		if strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://") || strings.HasPrefix(word, "www.") {
@@ -293,15 +293,15 @@ func linksIn(text string) (links []string) {
 	return links
 }
 
-// lookUp carries out what was planned, and puts what was found into the body.
+// lookUp carries out the plan, and puts the found texts into the body.
 func (c *inference) lookUp() *routes.Error {
 	l, began := c.lookup, time.Now()
 	var message []byte
 	if l.asks() {
 		if len(l.links) > 0 {
-			l.answer = c.of.web.Pages(c.call, l.links)
+			l.answer = c.owner.web.Pages(c.call, l.links)
 		} else {
-			l.answer = c.of.web.Search(c.call, l.query, c.call.Config().Augment.InChat().Results)
+			l.answer = c.owner.web.Search(c.call, l.query, c.call.Config().Augment.InChat().Results)
 		}
 		c.chat.Searched = l.query
 		if e := c.judgeLookup(); e != nil {
@@ -316,7 +316,7 @@ func (c *inference) lookUp() *routes.Error {
 	return c.putIn(message)
 }
 
-// judgeLookup says what an answer of services and sites comes to.
+// judgeLookup turns the answer of services and sites into an error or a message.
 func (c *inference) judgeLookup() *routes.Error {
 	l := c.lookup
 	a := &l.answer
@@ -342,13 +342,13 @@ func (c *inference) judgeLookup() *routes.Error {
 				"or use enable_web_search auto, which answers without it."}
 	}
 	if a.Units > 0 {
-		c.of.lookups.AddInt64(a.Units)
+		c.owner.lookups.AddInt64(a.Units)
 	}
 	return nil
 }
 
-// putIn makes the body one that has what was found before the last user message, and
-// of the built-in tools the one for searching X, which is the upstream's, alone.
+// putIn puts the found texts into the body before the last user message, and keeps of the
+// built-in tools only the one for searching X, which is the upstream's.
 func (c *inference) putIn(message []byte) *routes.Error {
 	patches := c.builtIns()
 	if len(message) > 0 {
@@ -413,8 +413,8 @@ func (c *inference) builtIns() (patches []proxy.Patch) {
 	return patches
 }
 
-// xSearch is a tool x_search with the members that are known: what others would have the
-// upstream find is not paid for.
+// xSearch is a tool x_search with the members that are known: other members could cause searches
+// that are not paid for.
 func (c *inference) xSearch(t int32) string {
 	tool := `{"type":"x_search"`
 	for n, name := range dialect.SearchMembers {

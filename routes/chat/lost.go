@@ -9,13 +9,13 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// usageWait is how long an answer whose model has finished is read on after its
-// client left: what is missing is the usage.
+// usageWait is how long an answer whose model has finished is read on after its client left: only
+// the usage is missing.
 const usageWait = time.Second
 
-// carryOn lets the answer be read to its end when the client leaves, since only
-// the end tells what it cost: always for whole answers and models that may
-// think unseen, else where the operator wants that (billing.on_client_gone).
+// carryOn lets the answer be read to its end when the client leaves, since only the end has its
+// usage: always for whole answers and models that may think unseen, else where the operator wants
+// that (billing.on_client_gone).
 func (c *inference) carryOn() {
 	b := &c.call.Config().Billing
 	c.carries = c.full || b.OnClientGone == "drain"
@@ -38,20 +38,19 @@ func (c *inference) mayDrain() (time.Duration, bool) {
 	if !c.carries {
 		return 0, false
 	}
-	drain := &c.of.gateway.Config().Billing.Drain
-	c.of.drains.Resize(int64(drain.Streams))
-	if !c.of.drains.Take(c.call.Owner(), 1) {
+	drain := &c.owner.gateway.Config().Billing.Drain
+	c.owner.drains.Resize(int64(drain.Streams))
+	if !c.owner.drains.Take(c.call.Owner(), 1) {
 		return 0, false
 	}
 	c.drains.Store(true)
 	return drain.Time, true
 }
 
-// completeUsage completes the usage of a request whose client left before its answer
-// was whole: the prompt, since it went upstream, what was produced, and, where
-// the model may have produced more than was seen, as much as it usually does in
-// the time that it had, within its cap. This is the one place that decides what
-// a client that leaves costs.
+// completeUsage completes the usage of a request whose client left before its answer was whole:
+// the prompt, since it went upstream, the produced tokens, and, where the model may have produced
+// more than was seen, as many as it usually does in the time that it had, within its cap. This is
+// the one place that decides the charge after a disconnect.
 func (c *inference) completeUsage(u dialect.Usage) dialect.Usage {
 	if u.Prompt == 0 {
 		u.Prompt = dialect.CountPrompt(&c.chat)
@@ -84,8 +83,8 @@ func (c *inference) settleDisconnect() {
 // 1,000, as observed where prompts were counted; 0: not observed.
 type tokenizing struct{ observed atomic.Int64 }
 
-// strangeTokens is what an upstream of another family usually makes of 1,000.
-const strangeTokens = 1250
+// otherFamily is the usual count of an upstream of another family for 1,000 of ours.
+const otherFamily = 1250
 
 func (z *tokenizing) permille(m *dialect.Model) int64 {
 	if n := z.observed.Load(); n != 0 {
@@ -93,7 +92,7 @@ func (z *tokenizing) permille(m *dialect.Model) int64 {
 	}
 	for _, t := range m.Targets {
 		if t.Upstream.Dialect.Translates() {
-			return strangeTokens
+			return otherFamily
 		}
 	}
 	return 1000
@@ -138,11 +137,11 @@ func (p *pace) note(tokens int64, took time.Duration) {
 	p.bits.CompareAndSwap(old, math.Float64bits(now)) // one that is lost is no loss
 }
 
-// sources is how many results an upstream's own search of X has, as observed: who leaves
-// before they are sent pays for as many as usual.
+// sources is the observed number of results of an upstream's own search of X: a client that
+// leaves before they are sent pays for the average.
 type sources struct{ observed atomic.Int64 } // thousandths of the mean, and 1; 0: not observed
 
-// usual is that number, at most most, which is also what it is until it was observed.
+// usual is the observed number, at most most; before observations it is most.
 func (s *sources) usual(most int64) int64 {
 	if n := s.observed.Load(); n != 0 {
 		return min(most, (n-1+999)/1000)

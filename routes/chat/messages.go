@@ -11,7 +11,7 @@ import (
 	"farebox/routes"
 )
 
-// features is what the messages of a request use, for the capability gates.
+// features are the features that the messages of a request use, for the capability gates.
 type features struct {
 	images, audios, videos, files int
 	results                       int // images in results of tools
@@ -174,8 +174,7 @@ func checkLists(v *routes.Validator) {
 	}
 }
 
-// checkChoices refuses a tool choice and an answer's format that name what they
-// do not have.
+// checkChoices refuses a tool choice or an answer format without the member that it names.
 func checkChoices(v *routes.Validator) {
 	missing := func(path, of string) {
 		v.Missing(path, "object", "is required in "+of+".")

@@ -6,14 +6,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// modelMeters are the series of one model, and what was learned of it.
+// modelMeters are the series of one model, and its observed averages.
 type modelMeters struct {
 	firstToken *metrics.PrometheusHistogram // seconds, streams
 	input      *metrics.Counter             // tokens
 	output     *metrics.Counter             // tokens
 	cached     *metrics.Counter             // tokens
 	estimated  *metrics.Counter             // requests whose usage we counted ourselves
-	claimed    *metrics.Counter             // tokens that upstreams reported beyond what was allowed
+	claimed    *metrics.Counter             // tokens that upstreams reported beyond the allowed number
 	pace       pace
 	prompts    tokenizing
 	sources    sources

@@ -7,7 +7,7 @@ import (
 	"farebox/routes"
 )
 
-// normalize writes what clients may write in two ways as upstreams take it. Of pictures for a
+// normalize writes members with two spellings in the one that upstreams take. Of pictures for a
 // model that takes one, those of the last message with any stay (addendum 5.2); of a
 // tool_choice {"type": "auto"} the word (addendum D6).
 func (c *inference) normalize(v *routes.Validator, use *features) *routes.Error {

@@ -11,8 +11,8 @@ import (
 	"farebox/proxy"
 )
 
-// progressEvery is how often a stream's cost so far goes into the journal, so
-// that a crash charges what was produced.
+// progressEvery is how often a stream's cost so far goes into the journal, so that a crash
+// charges the produced tokens.
 const progressEvery = int64(5 * time.Second)
 
 // progressStep is how many tokens pass between two looks at the clock.
@@ -117,10 +117,9 @@ const (
 	maxRelayed = 256 << 20
 )
 
-// bound ends an answer that goes on far beyond its cap, with the finish_reason length
-// where that can be written. A whole answer is delivered whole where its end is known, and
-// where it cannot be ended: what exceeds the cap is not charged. Answers without bounds are
-// broken off.
+// bound ends an answer that goes on far beyond its cap, with the finish_reason length where that
+// can be written. A whole answer is delivered whole where its end is known, and where it cannot
+// be ended: tokens beyond the cap are not charged. Answers without bounds are broken off.
 func (c *inference) bound(out []byte, produced int64) []byte {
 	if c.line == 0 || c.stream.AtBoundary() {
 		c.line = c.size
@@ -183,8 +182,7 @@ func (c *inference) extend(produced int64) bool {
 		c.covered += min(more, money.Affords(price, got))
 		return true
 	}
-	// The prompt was held at a generous bound; what it did not use still pays
-	// for output.
+	// The prompt was held at a generous bound; its unused part still pays for output.
 	prompt := money.AddNano(c.lookup.worst(), money.Worst(price, c.boundPrompt(), 0))
 	if more := money.Affords(price, c.call.Hold().Granted()-prompt); more > c.covered {
 		c.covered = more
@@ -280,7 +278,7 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 	return nil, false
 }
 
-// endWith puts an event for what went wrong behind the last bytes.
+// endWith appends an event for a fault after the last bytes.
 func (c *inference) endWith(f *dialect.Fault) []byte {
 	switch {
 	case c.told != nil:

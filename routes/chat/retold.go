@@ -66,8 +66,8 @@ func renamed(form dialect.Form, from int, e *routes.Error) *routes.Error {
 	return e
 }
 
-// nativeOf is who gives a target the client's own body; nil: the target does not speak
-// the client's form, or is to have something that does not be in that body.
+// nativeOf is the dialect that gives a target the client's own body; nil: the target does not
+// speak the client's form, or needs additions that are not in that body.
 func (c *inference) nativeOf(t *dialect.Target) dialect.Dialect {
 	if c.chat.Form == nil || c.lookup != nil || c.parses || c.chat.DropThinking ||
 		c.chat.ReasoningEffort != nil && !c.noEffort || c.unreasoned || c.schema != nil && !t.Upstream.Config.EnforcesSchema {
@@ -88,7 +88,7 @@ func (c *inference) speaks(t *dialect.Target) dialect.Dialect {
 	return t.Upstream.Dialect
 }
 
-// untold is what a target that does not speak the client's form cannot get; nil:
+// untold is the part of the request that a target without the client's form cannot get; nil:
 // nothing.
 func (c *inference) untold(t *dialect.Target) *dialect.Unsupported {
 	if p, ok := c.chat.Form.(dialect.Partial); ok && c.nativeOf(t) == nil {
@@ -108,7 +108,7 @@ func (c *inference) adapts() *dialect.Adapted {
 	return c.chat.Form.Adapts()
 }
 
-// abridged is what the chat body leaves out of what the client asked in its own form.
+// abridged lists the members of the client's own form that the chat body leaves out.
 func (c *inference) abridged(t *dialect.Target) (left dialect.LeftOut) {
 	if c.forgotten > 0 {
 		left.Add("messages.content.image_url")
@@ -183,8 +183,8 @@ func (c *inference) sayTooLong(e *routes.Error) {
 	}
 }
 
-// tellable refuses what none of the model's targets can get, before anything is
-// done for it.
+// tellable refuses members that none of the model's targets can get, before anything is done for
+// the request.
 func (c *inference) tellable() *routes.Error {
 	var refusal *dialect.Unsupported
 	for _, t := range c.call.Model.Targets {
@@ -199,8 +199,8 @@ func (c *inference) tellable() *routes.Error {
 	return routes.Unsupported(refusal.Path, refusal.Text)
 }
 
-// beyond is how many more bytes the client's own body has than the one that was made
-// of it, where it may go to an upstream: what was not read of it may become tokens.
+// beyond is how many more bytes the client's own body has than the one that was made of it, where
+// it may go to an upstream: its unread parts may become tokens.
 func (c *inference) beyond() int64 {
 	more := int64(len(c.chat.Told) - len(c.chat.Body))
 	if more <= 0 || !slices.ContainsFunc(c.call.Model.Targets,

@@ -114,9 +114,9 @@ var chatNested = map[string]*routes.Rule{
 	"messages.content.file.filename":  {Kinds: routes.String},
 }
 
-// extraWords are what OpenAI's packages send beyond the specification's lists,
-// accepted with compat.openai_extras. What they name goes to the upstream as it
-// is; in_memory is written in both ways by their versions.
+// extraWords are values that OpenAI's packages send beyond the specification's lists, accepted
+// with compat.openai_extras. They go to the upstream unchanged; in_memory is written in both ways
+// by their versions.
 var extraWords = map[string][]string{
 	"tools.type":             {"custom"},
 	"tool_choice.type":       {"allowed_tools", "custom"},

@@ -16,8 +16,8 @@ import (
 	"farebox/routes"
 )
 
-// End-to-end encryption (interface.md, Chat; addendum 15.2, 15.3): what its headers and
-// bodies must be, and how turns are sealed that came in the clear.
+// End-to-end encryption (interface.md, Chat; addendum 15.2, 15.3): the rules for its headers and
+// bodies, and the sealing of turns that came in the clear.
 
 // algorithm is the one of X-<Brand>-TEE-Signing-Algo that there is.
 const algorithm = "ecdsa"
@@ -130,7 +130,7 @@ func (c *inference) takeKeys(values [3]string) *routes.Error {
 	return nil
 }
 
-// checkSealed refuses what an encrypted chat has no room for (interface.md, Chat).
+// checkSealed refuses members that an encrypted chat cannot have (interface.md, Chat).
 func (c *inference) checkSealed(v *routes.Validator) *routes.Error {
 	if !c.chat.Stream {
 		return routes.Unsupported("stream", "E2EE requires streaming: send stream: true.")
@@ -189,8 +189,8 @@ func asksInTheClear(v *routes.Validator) string {
 // maxShown is the length of the longest name of them, and more.
 const maxShown = 32
 
-// checkTurn checks one message. What users and the system say must be sealed; published
-// clients leave in the clear what assistants have said.
+// checkTurn checks one message. Turns of users and the system must be sealed; published clients
+// leave the assistants' in the clear.
 func (c *inference) checkTurn(v *routes.Validator, m int32) *routes.Error {
 	role := string(v.Text(m, dialect.MessageRole))
 	at := func(member string) string { return v.Doc.Path(m) + "." + member }
@@ -248,8 +248,8 @@ func (c *inference) sealTurns() *routes.Error {
 	return c.rewrite(patches)
 }
 
-// sealFaults are the codes by which enclaves refuse a sealed chat, with our words for
-// them: theirs may quote what they have opened.
+// sealFaults are the codes by which enclaves refuse a sealed chat, with our words for them: an
+// enclave's own words may quote the opened text.
 var sealFaults = map[string]string{
 	"e2ee_header_missing":        "a header is missing",
 	"e2ee_invalid_signing_algo":  "the signing algorithm is not supported",
@@ -264,8 +264,8 @@ var sealFaults = map[string]string{
 	"e2ee_unsupported_endpoint":  "the endpoint has no encryption",
 }
 
-// silence takes the words of an enclave out of its refusal of a sealed chat: they may be
-// about what it has opened. Its code, if it is a known one, is sent.
+// silence takes the words of an enclave out of its refusal of a sealed chat: they may be about
+// the opened text. Its code, if it is a known one, is sent.
 func (c *inference) silence(body []byte) {
 	f := &c.reply.failure
 	f.Silence()

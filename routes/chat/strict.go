@@ -79,11 +79,11 @@ func checksSchemas(cfg *config.Config) bool {
 	return false
 }
 
-// violated makes the refusal of an answer that does not follow its schema what the
-// client gets. It is charged as produced and kept like any answer: the packages of the
-// field repeat what has a status of 5xx, and would pay again (addendum 19.2 has errors
-// free). What was cut off at its cap says so in its finish_reason. An answer that could
-// not be checked is an error: strict demands what was checked, and that is our part.
+// violated replaces an answer that does not follow its schema by a refusal. It is charged as
+// produced and kept like any answer: clients' packages repeat requests with a status of 5xx, and
+// would pay again (addendum 19.2 has errors free). An answer cut off at its cap says so in its
+// finish_reason. An answer that could not be checked is an error: strict demands a checked
+// answer, and that is our part.
 func (c *inference) violated() (bool, *routes.Error) {
 	if c.schema == nil || c.target.Upstream.Config.EnforcesSchema {
 		return false, nil

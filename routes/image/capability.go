@@ -14,7 +14,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	fetcher  image.Fetcher
 	texts    routes.TextModels
@@ -44,43 +44,43 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 }
 
 // rows are the endpoints.
-func rows(of *Capability) []routes.Row {
+func rows(ca *Capability) []routes.Row {
 	return []routes.Row{
 		{Method: "POST", Path: "/image/generate", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONBody, Rate: routes.ByModel,
-			Operation: "image_generation", Rules: routes.Always(generateBook), Serve: of.serveGenerate},
+			Operation: "image_generation", Rules: routes.Always(generateBook), Serve: ca.serveGenerate},
 		{Method: "POST", Path: "/image/edit", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONOrForm, Rate: routes.ByModel,
-			Operation: "image_edit", Rules: routes.Always(editBook), Serve: of.serveEdit},
+			Operation: "image_edit", Rules: routes.Always(editBook), Serve: ca.serveEdit},
 		{Method: "POST", Path: "/image/multi-edit", Access: routes.Bearer, Wallet: true, Form: routes.JSONOrForm,
 			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit",
-			Rules: routes.Always(multiEditBook), Serve: of.serveMultiEdit},
+			Rules: routes.Always(multiEditBook), Serve: ca.serveMultiEdit},
 		{Method: "POST", Path: "/image/upscale", Access: routes.Bearer, Wallet: true,
 			Form: routes.JSONOrForm, Rate: routes.ByModel,
-			Operation: "image_edit", Rules: upscaleBookOf, Serve: of.serveUpscale},
+			Operation: "image_edit", Rules: upscaleBookOf, Serve: ca.serveUpscale},
 		{Method: "POST", Path: "/images/upscale", Access: routes.Bearer, Wallet: true, Form: routes.JSONOrForm,
 			Rate: routes.ByModel, Operation: "image_edit", Offered: openAIExtras, Rules: upscaleBookOf,
-			Serve: of.serveUpscale},
+			Serve: ca.serveUpscale},
 		{Method: "POST", Path: "/image/background-remove", Access: routes.Bearer, Wallet: true, Form: routes.JSONOrForm,
-			Rate: routes.ByModel, Operation: "image_edit", Rules: routes.Always(cutOutBook), Serve: of.serveCutOut},
+			Rate: routes.ByModel, Operation: "image_edit", Rules: routes.Always(cutOutBook), Serve: ca.serveCutOut},
 		{Method: "GET", Path: "/image/styles", Access: routes.Catalog, Wallet: true,
-			Form: routes.NoBody, Serve: of.serveStyles},
+			Form: routes.NoBody, Serve: ca.serveStyles},
 		{Method: "POST", Path: "/images/generations", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
 			Rate: routes.ByModel, Operation: "image_generation", Rules: simpleBookOf,
-			Serve: of.serveGenerations},
+			Serve: ca.serveGenerations},
 		{Method: "POST", Path: "/images/edits", Access: routes.Bearer, Wallet: true, Form: routes.JSONOrForm,
 			FormLimit: severalPictures, Rate: routes.ByModel, Operation: "image_edit",
-			Rules: simpleEditBookOf, Serve: of.serveSimpleEdit},
+			Rules: simpleEditBookOf, Serve: ca.serveSimpleEdit},
 	}
 }
 
-// view is what one config says of pictures.
+// view is the pictures' part of one config.
 type view struct {
 	images []*metrics.Counter // delivered and charged, by catalog index of the model
 	names  headerNames
 }
 
-// headerNames are the headers that say what became of the pictures.
+// headerNames are the headers about delivered and refused pictures.
 type headerNames struct{ blurred, violation, adultViolation, minor, enhanced []byte }
 
 // Load is routes.Loader.
@@ -109,7 +109,7 @@ func (c *Capability) Load(cfg *config.Config, catalog *providers.Catalog, _ any)
 	return view, nil
 }
 
-// warmUp prepares in the background for what the first picture would have to wait for.
+// warmUp prepares the WebP encoder in the background, so that the first picture does not wait.
 func (c *Capability) warmUp() {
 	c.engine.Warm(func(took time.Duration) {
 		c.gateway.Logger().Debug().Dur("took_ms", took).Msg("the WebP encoder is ready")

@@ -22,7 +22,7 @@ func (ca *Capability) serveMultiEdit(c *routes.Call) *routes.Error {
 	return ca.edit(c, []int{imageImage, imageImages, imageImage2, imageImage3})
 }
 
-// edit is what both have in common; members are where pictures may stand.
+// edit is the common part of both; members are those for input pictures.
 func (ca *Capability) edit(c *routes.Call, members []int) *routes.Error {
 	p, e := ca.read(c, image.Edit)
 	if e != nil {
@@ -44,7 +44,7 @@ func (ca *Capability) edit(c *routes.Call, members []int) *routes.Error {
 	p.job.SafeMode = f.flag(imageSafeMode, true)
 	p.job.Format = picture.ParseFormat(f.words(imageOutputFormat))
 	if p.job.Format == picture.Unknown {
-		// PNG for 1K and JPEG for what is larger (interface.md, Images).
+		// PNG for 1K and JPEG for larger pictures (interface.md, Images).
 		p.job.Format = picture.JPEG
 		if p.job.Resolution == "" || p.job.Resolution == "1K" {
 			p.job.Format = picture.PNG
@@ -69,7 +69,7 @@ func (p *pictures) wantSources(id int, members []int) {
 	}
 }
 
-// gateEdit applies what the record of an edit model says (addendum 7.4).
+// gateEdit applies the record of an edit model (addendum 7.4).
 func (p *pictures) gateEdit(prompt, resolution, quality string) *routes.Error {
 	if e := p.setPrompt(prompt); e != nil {
 		return e
@@ -109,7 +109,7 @@ func (p *pictures) setRatio(ratio string) *routes.Error {
 	return nil
 }
 
-// fit settles what depends on the size of the input pictures.
+// fit settles the options that depend on the size of the input pictures.
 func (p *pictures) fit() *routes.Error {
 	switch p.job.Kind {
 	case image.Edit:
@@ -126,11 +126,11 @@ func (p *pictures) fit() *routes.Error {
 	return nil
 }
 
-// openAIExtras says that the operator takes what public packages send beyond the
+// openAIExtras says that the operator takes the additions of public packages to the
 // specification: two of them call POST /images/upscale.
 func openAIExtras(cfg *config.Config) bool { return cfg.Compat.OpenAIExtras }
 
-// upscaleBookOf is what a request to enlarge a picture must be under a config.
+// upscaleBookOf describes a request to enlarge a picture under a config.
 func upscaleBookOf(cfg *config.Config) *routes.Rulebook {
 	if openAIExtras(cfg) {
 		return upscaleExtraBook
@@ -180,8 +180,7 @@ func (f *imageForm) numberOr(id int, otherwise float64) float64 {
 	return otherwise
 }
 
-// fitScale keeps the result within the most pixels, and charges for no more
-// than what comes of it.
+// fitScale keeps the result within the most pixels, and charges for no more than the result has.
 func (p *pictures) fitScale() *routes.Error {
 	in := &p.job.Inputs[0]
 	scale := p.job.Scale.V

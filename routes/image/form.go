@@ -169,7 +169,7 @@ func (f *imageForm) number(parent int32, id int) (x float64, ok bool) {
 // has says that a member is there and not null.
 func (f *imageForm) has(id int) bool { return f.v.Member(-1, id) != nil }
 
-// choice is a text member, or what holds without it.
+// choice is a text member, or its default.
 func (f *imageForm) choice(id int, otherwise string) string {
 	return cmp.Or(f.words(id), otherwise)
 }
@@ -237,7 +237,7 @@ func (f *imageForm) noPicture(name string) {
 	f.v.Missing(name, "string", "is required: base64 text, a link, or a file of a multipart form.")
 }
 
-// unquoted is the text of a JSON string by what is between its quotes.
+// unquoted is the text of a JSON string without its quotes.
 func unquoted(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted)

@@ -110,7 +110,7 @@ func (p *pictures) readDiffusion() {
 	}
 }
 
-// gateGenerate applies what the model's record says (addendum 7.4).
+// gateGenerate applies the model's record (addendum 7.4).
 func (p *pictures) gateGenerate(prompt string) *routes.Error {
 	f, l := p.form, p.limits()
 	if e := p.setPrompt(prompt); e != nil {

@@ -96,7 +96,7 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 	var file []byte
 	cause, err := p.call.Await(max(time.Millisecond, time.Until(ends)),
 		func(ctx context.Context) (err error) {
-			file, err = p.of.fetcher.Get(ctx, link, picture.MaxSize-1)
+			file, err = p.owner.fetcher.Get(ctx, link, picture.MaxSize-1)
 			return err
 		})
 	switch {
@@ -109,8 +109,8 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 		return nil, unfetched(s.path, err)
 	}
 	size := int64(cap(file))
-	p.of.fetched.Resize(int64(p.call.Config().Images.Memory))
-	if !p.of.fetched.Grow(p.call.Owner(), p.fetched, size) {
+	p.owner.fetched.Resize(int64(p.call.Config().Images.Memory))
+	if !p.owner.fetched.Grow(p.call.Owner(), p.fetched, size) {
 		return nil, &routes.Error{Status: 503, Code: "MODEL_AT_CAPACITY",
 			Message:    "The service is holding as many fetched pictures as it may right now; please retry.",
 			RetryAfter: 5 * time.Second}
@@ -125,7 +125,7 @@ func (p *pictures) fetch(s *source, ends time.Time) (*image.Input, *routes.Error
 
 // forgetFetched gives back the room of pictures that were fetched.
 func (p *pictures) forgetFetched() {
-	p.of.fetched.Give(p.call.Owner(), p.fetched)
+	p.owner.fetched.Give(p.call.Owner(), p.fetched)
 	p.fetched = 0
 }
 

@@ -19,22 +19,22 @@ import (
 	"farebox/routes"
 )
 
-// pictures is one request for pictures on its way: what the client wants, what
-// it costs, and what came of it (interface.md, Images; addendum 8).
+// pictures is one request for pictures on its way: its form, its price and its result
+// (interface.md, Images; addendum 8).
 type pictures struct {
-	of   *Capability
-	call *routes.Call
-	view *view
-	form *imageForm
-	job  image.Job
-	spec *config.Image // of the model
-	sale imageSale
+	owner *Capability
+	call  *routes.Call
+	view  *view
+	form  *imageForm
+	job   image.Job
+	spec  *config.Image // of the model
+	sale  imageSale
 	// sources are the input pictures, references those whose style is followed.
 	sources, references []source
 	masks               []source // at most one
 	fetched             int64    // bytes, of Capability.fetched
-	// writer is the text model that is to rewrite the prompt, nil for none;
-	// rewritten is what came of it.
+	// writer is the text model that is to rewrite the prompt, nil for none; rewritten is its
+	// answer.
 	writer    *providers.Model
 	rewritten string
 	result    *image.Result
@@ -52,13 +52,13 @@ func (ca *Capability) read(c *routes.Call, kind image.Kind) (*pictures, *routes.
 	if e != nil {
 		return nil, e
 	}
-	p := &pictures{of: ca, call: c, view: c.Own(ca).(*view), form: f,
+	p := &pictures{owner: ca, call: c, view: c.Own(ca).(*view), form: f,
 		job: image.Job{Kind: kind, Count: 1, SafeMode: true}}
 	c.Part = p
 	return p, nil
 }
 
-// Close gives back what the request has taken from others.
+// Close releases the pictures, links and slots of the request.
 func (p *pictures) Close() {
 	p.forgetFetched()
 	p.uncarry()
@@ -74,7 +74,7 @@ func (p *pictures) Observe(time.Duration) {
 	}
 }
 
-// Log says what was made and charged.
+// Log adds the number of pictures and the charge.
 func (p *pictures) Log(e *zerolog.Event) *zerolog.Event {
 	if p.call.Settled {
 		e = e.Int64("images", p.images).Str("charged_usd", p.call.Charged.String())
@@ -115,8 +115,8 @@ func (p *pictures) limits() *config.ImageConstraints {
 	return &p.spec.Constraints
 }
 
-// unsupported refuses what the model cannot do; it counts into the budget of
-// refused features.
+// unsupported refuses a feature that the model lacks; it counts into the budget of refused
+// features.
 func (p *pictures) unsupported(id int, what string) *routes.Error {
 	return routes.Unsupported(imageShape.Name(id), "Model "+p.call.Model.ID+" does not support "+what+".")
 }
@@ -166,8 +166,8 @@ func (p *pictures) setTier(resolution, quality string) *routes.Error {
 	return nil
 }
 
-// picturesPatience is how long a request for pictures can take beside what its
-// upstreams may (images.timeout): links, a prompt that is rewritten, conversions.
+// picturesPatience is how long a request for pictures can take beside its upstreams' time
+// (images.timeout): links, a prompt that is rewritten, conversions.
 const picturesPatience = time.Minute
 
 // make sells pictures; answer makes the body of them.
@@ -194,7 +194,7 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 		return false, e
 	}
 	p.job.Stay, p.job.Owner = p.carry, p.call.Owner()
-	result, failed := p.of.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model),
+	result, failed := p.owner.engine.Do(p.call.Ctx, &p.job, providers.PictureTargets(p.call.Model),
 		p.call.Key.Account.Number())
 	if failed != nil {
 		return false, p.failed(failed)
@@ -205,9 +205,8 @@ func (p *pictures) CarryOut() (relayed bool, _ *routes.Error) {
 	}
 	p.setFlags()
 	p.file, p.contentType = p.compose()
-	// What was delivered is charged before the first byte of it leaves. A client
-	// that goes away while it reads is charged all the same: the pictures were
-	// made for it.
+	// Delivered pictures are charged before the first byte leaves. A client that goes away while
+	// it reads is charged all the same: the pictures were made for it.
 	p.images = min(int64(result.Delivered()), p.sale.Images)
 	p.call.Sold = routes.FlatBill(p.sale.Lines(p.images), 0)
 	return false, nil
@@ -221,19 +220,19 @@ func (p *pictures) carry() bool {
 		return true // its prompt was rewritten without the client already
 	}
 	owner := p.call.Owner()
-	p.of.carried.Resize(int64(p.of.gateway.Config().Images.Unattended))
-	if !p.of.carried.Take(owner, 1) {
+	p.owner.carried.Resize(int64(p.owner.gateway.Config().Images.Unattended))
+	if !p.owner.carried.Take(owner, 1) {
 		return false
 	}
 	if p.carried.Swap(true) {
-		p.of.carried.Give(owner, 1)
+		p.owner.carried.Give(owner, 1)
 	}
 	return true
 }
 
 func (p *pictures) uncarry() {
 	if p.carried.Swap(false) {
-		p.of.carried.Give(p.call.Owner(), 1)
+		p.owner.carried.Give(p.call.Owner(), 1)
 	}
 }
 
@@ -243,7 +242,7 @@ func (p *pictures) makeFile() *routes.Error {
 	return p.make(p.fileBody)
 }
 
-// KeepAnswer keeps the answer, with what its headers say of the pictures.
+// KeepAnswer keeps the answer, with its headers about the pictures.
 func (p *pictures) KeepAnswer() {
 	n, kept := &p.view.names, []replay.Header(nil)
 	for _, name := range [][]byte{n.blurred, n.violation, n.adultViolation, n.minor, n.enhanced} {
@@ -294,7 +293,7 @@ func (p *pictures) failed(f *image.Failed) *routes.Error {
 	return e
 }
 
-// setFlags puts the headers that say what became of the pictures (addendum 3.7).
+// setFlags puts the headers about delivered and refused pictures (addendum 3.7).
 func (p *pictures) setFlags() {
 	h, n, r := &p.call.Ctx.Response.Header, &p.view.names, p.result
 	flag := func(name []byte, on bool) {
@@ -319,10 +318,9 @@ func (p *pictures) setFlags() {
 	}
 }
 
-// maxEnhancedHeader bounds the header of a rewritten prompt in bytes: proxies
-// in front of us take 4 KiB for all headers of an answer when nobody told them
-// otherwise, and fail the answer above. It is 2,000 characters of English, 340
-// of Chinese; what is longer is clipped.
+// maxEnhancedHeader bounds the header of a rewritten prompt in bytes: proxies in front of us take
+// 4 KiB for all headers of an answer by default, and fail the answer above. It is 2,000
+// characters of English, 340 of Chinese; longer text is clipped.
 const maxEnhancedHeader = 3 << 10
 
 // appendEscapedHeader appends as much of a text, URL-encoded, as most bytes take.

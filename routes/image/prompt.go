@@ -101,10 +101,10 @@ func (p *pictures) rewrite() *routes.Error {
 		Model: p.writer, Body: rewriteBody(p.writer.ID, p.job.Kind, p.job.Prompt, limit, most), MostTokens: most,
 		MostBytes: maxRewriteAnswer,
 		Within:    p.call.Config().Images.PromptTimeout, NoThinking: p.job.NoPromptThinking,
-		// Whoever sent an idempotency key asks again, and is to get the pictures.
+		// A client with an idempotency key asks again, and is to get the pictures.
 		Stay: func() bool { return p.call.Keeps() && p.carry() },
 	}
-	text, err := "", p.of.texts.Ask(p.call, &ask)
+	text, err := "", p.owner.texts.Ask(p.call, &ask)
 	if err == nil {
 		text, err = readRewritten(ask.Answer, limit)
 	}
@@ -115,12 +115,12 @@ func (p *pictures) rewrite() *routes.Error {
 	}
 	p.sale.Rewritten = err == nil
 	if err != nil {
-		p.of.rewrites[0].Inc()
+		p.owner.rewrites[0].Inc()
 		p.call.Logger().Warn().Err(err).Str("model", p.writer.ID).Str("upstream", ask.Upstream).Bytes("request_id",
 			p.call.ID[:]).Msg("a prompt was not rewritten; its own words are used")
 		return nil
 	}
-	p.of.rewrites[1].Inc()
+	p.owner.rewrites[1].Inc()
 	p.rewritten, p.job.Prompt = text, text
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	"farebox/config"
 )
 
-// imageSale is what one request buys of a model of pictures (addendum 19.2):
-// pictures at one price, input pictures beyond the included ones, a search of
-// the web, and a prompt that was rewritten.
+// imageSale lists the charged units of one request to a model of pictures (addendum 19.2):
+// pictures at one price, input pictures beyond the included ones, a search of the web, and a
+// prompt that was rewritten.
 type imageSale struct {
 	Price *config.ImagePrice // of the model
 	// Resolution and Quality are the chosen ones, empty where the model has
@@ -23,9 +23,8 @@ type imageSale struct {
 	RewritePrice config.Each
 }
 
-// Lines are what delivered pictures are sold as. None delivered is nothing sold:
-// blocked and failed ones are free. Of a model that is free the pictures are,
-// the words are not.
+// Lines are the charge of delivered pictures. Without any nothing is charged: blocked and failed
+// ones are free. Of a model that is free the pictures are, the words are not.
 func (s *imageSale) Lines(delivered int64) (l money.Lines) {
 	if delivered <= 0 {
 		return l
@@ -48,7 +47,7 @@ func (s *imageSale) Lines(delivered int64) (l money.Lines) {
 	return l
 }
 
-// Rewriting is what a request buys that came no further than its prompt.
+// Rewriting is the charge of a request that ended after its prompt was rewritten.
 func (s *imageSale) Rewriting() (l money.Lines) {
 	l.Add(money.PromptRewrites, 1, money.Pico(s.RewritePrice))
 	return l

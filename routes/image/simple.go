@@ -16,7 +16,7 @@ import (
 // OpenAI's form of asking for pictures and of answering: POST
 // /images/generations, and /images/edits for their packages.
 
-// simpleBookOf and simpleEditBookOf are what a body in OpenAI's form must be.
+// simpleBookOf and simpleEditBookOf describe bodies in OpenAI's form.
 func simpleBookOf(cfg *config.Config) *routes.Rulebook {
 	if cfg.Compat.OpenAIImages {
 		return largerBook
@@ -82,7 +82,7 @@ func (ca *Capability) serveSimpleEdit(c *routes.Call) *routes.Error {
 	return p.makeSimple()
 }
 
-// makeSimple takes what both have in common, has the pictures made and answers.
+// makeSimple does the common part of both, has the pictures made and answers.
 func (p *pictures) makeSimple() *routes.Error {
 	p.simpleTier()
 	p.simpleOptions()

@@ -9,7 +9,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	prober  *video.Prober
 	gateway *routes.Gateway

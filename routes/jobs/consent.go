@@ -10,7 +10,7 @@ import (
 	"farebox/routes"
 )
 
-// confirmations are what a client must say of a provider's terms (addendum 10.1).
+// confirmations are the members by which a client accepts a provider's terms (addendum 10.1).
 var confirmations = []string{"confirmed_terms_and_privacy", "confirmed_legal_right",
 	"confirmed_screening_acknowledged"}
 
@@ -35,7 +35,7 @@ func (f *videoForm) agreed(provider string) bool {
 
 // consented are the providers of the model whose terms the body agrees to.
 func (f *videoForm) consented() (names []string) {
-	for _, c := range f.of.Consents {
+	for _, c := range f.model.Consents {
 		if f.agreed(c.Provider) {
 			names = append(names, c.Provider)
 		}
@@ -45,8 +45,8 @@ func (f *videoForm) consented() (names []string) {
 
 // missingConsent is the first consent that this job needs and does not have; nil: none.
 func (f *videoForm) missingConsent() *config.Consent {
-	for i := range f.of.Consents {
-		c := &f.of.Consents[i]
+	for i := range f.model.Consents {
+		c := &f.model.Consents[i]
 		asked := len(c.FaceMediaRoles) == 0 || slices.ContainsFunc(c.FaceMediaRoles, func(role string) bool {
 			return f.has(videoShape.ID(role))
 		})
@@ -67,7 +67,7 @@ func version(of *config.Video, provider string) string {
 	return ""
 }
 
-// needConsent answers what is to be agreed to (addendum 3.4). Nothing was sold.
+// needConsent answers with the policy to agree to (addendum 3.4). Nothing was sold.
 func needConsent(c *routes.Call, missing *config.Consent) *routes.Error {
 	b := []byte(`{"error":{"code":"needs_consent","message":`)
 	b = jsontext.AppendString(b, "The provider of model "+c.Model.ID+" asks for your consent: read consent.policy_text, "+

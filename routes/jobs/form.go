@@ -44,7 +44,7 @@ func (k *kind) newForm(body []byte, doc *scan.Document, book *routes.Rulebook) *
 	return f
 }
 
-// choose reads a body, finds the model that it names, and refuses what was wrong so far.
+// choose reads a body, finds the model that it names, and refuses all issues so far.
 func (k *kind) choose(c *routes.Call) (*form, *routes.Error) {
 	f, e := k.read(c)
 	if e != nil {
@@ -81,13 +81,13 @@ func tooLong(name string, n, most int64, of string) routes.Issue {
 		Message: name + ": must have at most " + limit + " characters" + of + ", has " + strconv.FormatInt(n, 10) + "."}
 }
 
-// unsupported refuses what the model cannot do; it counts into the budget of refused
+// unsupported refuses a feature that the model lacks; it counts into the budget of refused
 // features.
 func (f *form) unsupported(id int, what string) *routes.Error {
 	return routes.Unsupported(f.kind.shape.Name(id), "Model "+f.id+" does not support "+what+".")
 }
 
-// oneOf is what the client chose of a list of the model; empty: it did not.
+// oneOf is the client's choice from a list of the model; empty: it did not choose.
 func (f *form) oneOf(id int, options []string, what string) (string, *routes.Error) {
 	value := f.words(id)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"farebox/routes"
 )
 
-// inputRole is what a piece of media is for, which says what it may be.
+// inputRole is the use of a piece of media, which decides its allowed types.
 type inputRole uint8
 
 const (
@@ -33,7 +33,7 @@ type input struct {
 	text string
 	// Where its redirects end, of a link.
 	final string
-	// What it was found to be: of sound and films.
+	// The measured length and type, of sound and films.
 	media video.Media
 }
 
@@ -54,10 +54,10 @@ const (
 	maxDocument = 100 << 20
 )
 
-// inputs are all that the model is given to see and hear, in the order of the body's
-// members, and puts them into the order. What the model does not take is refused.
+// inputs are all media that the model gets, in the order of the body's members, and puts them
+// into the order. Media that the model does not take are refused.
 func (f *videoForm) inputs(o *queue.Order) (list []input, e *routes.Error) {
-	in := &f.of.Inputs
+	in := &f.model.Inputs
 	for _, m := range []struct {
 		id   int
 		need string
@@ -131,10 +131,10 @@ func (f *videoForm) atMost(id, n, most int, what string) *routes.Error {
 // parts adds the media of elements and keyframes.
 func (f *videoForm) parts(o *queue.Order, list []input) ([]input, *routes.Error) {
 	elements, frames := f.list(videoElements).Array(), f.list(videoKeyframes).Array()
-	if e := f.atMost(videoElements, len(elements), f.of.Inputs.Elements, "elements"); e != nil {
+	if e := f.atMost(videoElements, len(elements), f.model.Inputs.Elements, "elements"); e != nil {
 		return nil, e
 	}
-	if e := f.atMost(videoKeyframes, len(frames), f.of.Inputs.Keyframes, "keyframes"); e != nil {
+	if e := f.atMost(videoKeyframes, len(frames), f.model.Inputs.Keyframes, "keyframes"); e != nil {
 		return nil, e
 	}
 	for i, part := range elements {
@@ -161,7 +161,7 @@ func (f *videoForm) parts(o *queue.Order, list []input) ([]input, *routes.Error)
 
 // keyframes are pictures at moments of the video, each moment once.
 func (f *videoForm) keyframes(o *queue.Order, frames []gjson.Result, list []input) ([]input, *routes.Error) {
-	last := f.of.Constraints.Seconds(o.Duration) * frameRate
+	last := f.model.Constraints.Seconds(o.Duration) * frameRate
 	seen := map[int64]bool{}
 	for i, part := range frames {
 		path, at := "keyframes."+strconv.Itoa(i), int64(part.Get("frame_index").Num)

@@ -12,8 +12,7 @@ import (
 	"farebox/routes"
 )
 
-// kind is what one kind of jobs has of its own: its endpoints, its rules, what a job of it
-// costs, and how its answers look.
+// kind describes one kind of jobs: its endpoints, its rules, its prices, and its answers.
 type kind struct {
 	*config.JobKind
 	operation string
@@ -25,20 +24,20 @@ type kind struct {
 	quoteBook, queueBook *routes.Rulebook
 	once                 *routes.Rule // of delete_media_on_completion
 
-	check   func(*form) // what the rules cannot say
+	check   func(*form) // checks beyond the rules
 	quote   func(*Capability, *routes.Call, *form) ([]byte, *routes.Error)
 	sell    func(*Capability, *routes.Call, *form) *routes.Error
 	failed  func(*routes.Call, *job.View) *routes.Error
 	link    func(*routes.Call, *job.View) []byte // the answer that has a link instead of the media
 	deliver func(*Capability, *routes.Call, *job.View) routes.MediaPeek
 
-	// What newKind adds.
+	// Set by newKind.
 	memberModel, memberQueueID, memberDelete int
 	retrieveBook, completeBook               *routes.Rulebook
 	quotes, retrievals, completions          *routes.RateClass
 }
 
-// newKind adds what all kinds have alike.
+// newKind adds the common parts of all kinds.
 func newKind(k kind) *kind {
 	const once = "delete_media_on_completion"
 	k.memberModel, k.memberQueueID, k.memberDelete = k.shape.ID("model"), k.shape.ID("queue_id"), k.shape.ID(once)
@@ -52,7 +51,7 @@ func newKind(k kind) *kind {
 	return &k
 }
 
-// class is a limit of an account for what costs nothing (addendum 3.6).
+// class is a limit of an account for requests that cost nothing (addendum 3.6).
 func class(name string, of *config.JobKind, rpm int64) *routes.RateClass {
 	rate := &config.Rate{RPM: rpm}
 	return &routes.RateClass{Name: name, Rate: func(cfg *config.Config) (*config.Rate, bool) {
@@ -80,7 +79,7 @@ func (k *kind) rows(ca *Capability) []routes.Row {
 	return []routes.Row{quote, order, retrieve, complete}
 }
 
-// serveQuote answers POST …/quote: what a job would cost. It holds and changes nothing.
+// serveQuote answers POST …/quote: the price of a job. It holds and changes nothing.
 func (k *kind) serveQuote(ca *Capability, c *routes.Call) *routes.Error {
 	f, e := k.choose(c)
 	if e != nil {
@@ -112,7 +111,7 @@ func (k *kind) serveRetrieve(ca *Capability, c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	// What is fetched once only is delivered here: a link to it would lead nowhere.
+	// Media for a single download are delivered here: a link to them would lead nowhere.
 	once := f.IsTrue(k.memberDelete)
 	switch {
 	case v.Failed():

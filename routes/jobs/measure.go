@@ -24,7 +24,7 @@ const (
 	minClip     = 2 * time.Second
 	maxClipTime = 15 * time.Second
 	maxTrack    = 30 * time.Second
-	// slack is what containers round.
+	// slack is the rounding of containers.
 	slack = 100 * time.Millisecond
 )
 
@@ -34,7 +34,7 @@ func (ca *Capability) measure(c *routes.Call, f *videoForm, list []input) *route
 	links := 0
 	for i := range list {
 		if list[i].isLink() {
-			if f.of.Inputs.DataOnly && list[i].isFilm() {
+			if f.model.Inputs.DataOnly && list[i].isFilm() {
 				return list[i].wrong("model " + f.id + " takes videos as data URLs alone.")
 			}
 			links++
@@ -55,8 +55,8 @@ func (ca *Capability) measure(c *routes.Call, f *videoForm, list []input) *route
 	return f.checkLengths(list)
 }
 
-// follow looks into links, several at a time. The first of the body that is wrong is
-// what the client reads.
+// follow looks into links, several at a time. The client gets the error of the first bad link of
+// the body.
 func (ca *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	wrong := make([]*routes.Error, len(list))
 	cause, err := c.Await(probeLimit, func(ctx context.Context) error {
@@ -91,8 +91,8 @@ func (ca *Capability) follow(c *routes.Call, list []input) *routes.Error {
 	return nil
 }
 
-// follow looks into one link: its upstream is given the address where its redirects end, so
-// that no redirect leads it elsewhere. What pictures and documents are is not looked at.
+// follow looks into one link: its upstream is given the address where its redirects end, so that
+// no redirect leads it elsewhere. Pictures and documents are not looked at.
 func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	if len(i.text) > maxLink || !hasScheme(i.text, "http://") && !hasScheme(i.text, "https://") {
 		return i.wrong("must be a link that begins with https:// or http://, or a data URL.")
@@ -119,7 +119,7 @@ func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	return i.judge(err)
 }
 
-// unfetched is the answer to a link that leads nowhere, or where nobody is sent.
+// unfetched is the answer to a link that leads nowhere, or to a forbidden address.
 func (i *input) unfetched(err error) *routes.Error {
 	var refusal *fetch.Error
 	switch {
@@ -134,7 +134,7 @@ func (i *input) unfetched(err error) *routes.Error {
 	return i.wrong(refusal.Text())
 }
 
-// judge says what is wrong with what was found.
+// judge turns the outcome of a measurement into a refusal.
 func (i *input) judge(err error) *routes.Error {
 	var refusal *fetch.Error
 	switch film := i.isFilm(); {
@@ -150,7 +150,7 @@ func (i *input) judge(err error) *routes.Error {
 	return nil
 }
 
-// checkLengths holds the lengths to what may be.
+// checkLengths holds the lengths to the model's limits.
 func (f *videoForm) checkLengths(list []input) *routes.Error {
 	var clips, voices time.Duration
 	for i := range list {
@@ -158,8 +158,8 @@ func (f *videoForm) checkLengths(list []input) *routes.Error {
 		least, most := minClip, maxClipTime
 		switch in.role {
 		case footage:
-			least = time.Duration(f.of.Inputs.VideoMinSeconds) * time.Second
-			most = time.Duration(f.of.Inputs.VideoMaxSeconds) * time.Second
+			least = time.Duration(f.model.Inputs.VideoMinSeconds) * time.Second
+			most = time.Duration(f.model.Inputs.VideoMaxSeconds) * time.Second
 		case clip:
 			clips += in.media.Length
 		case voice:
@@ -190,7 +190,7 @@ func (f *videoForm) checkLengths(list []input) *routes.Error {
 	return nil
 }
 
-// length is the answer to what is too long or too short.
+// length is the answer to media that are too long or too short.
 func (i *input) length(what, text string) *routes.Error {
 	e := i.wrong(text)
 	if i.role != sound && i.role != voice {

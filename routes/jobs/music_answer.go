@@ -14,10 +14,10 @@ import (
 	"farebox/routes"
 )
 
-// musicFailedText is what a track that failed is called where its upstream gave no reason.
+// musicFailedText is the error text of a failed track whose upstream gave no reason.
 const musicFailedText = "The track could not be made."
 
-// linkToMusic is the answer about a track that is fetched elsewhere (addendum 9.7).
+// linkToMusic is the answer about a track that is fetched from a link (addendum 9.7).
 func linkToMusic(c *routes.Call, v *job.View) []byte {
 	return routes.AppendJobLink(c.JobStatus(routes.JobCompleted), v)
 }
@@ -39,7 +39,7 @@ func failedMusic(c *routes.Call, v *job.View) *routes.Error {
 	return c.WriteJSON(appendFailed(c.JobStatus(routes.JobFailed), v))
 }
 
-// appendFailed appends what is said of a job of which nothing came.
+// appendFailed appends the error of a failed job.
 func appendFailed(b []byte, v *job.View) []byte {
 	e := jobFailure(v)
 	b = jsontext.Object(b).Text("error", e.Message).Text("error_code", e.Code)
@@ -81,8 +81,8 @@ func (ca *Capability) setSoundHeaders(c *routes.Call, v *job.View) {
 	h.SetCanonical(n.took, appendMillis(nil, v.Took))
 }
 
-// setLength puts how long the sound is, in seconds: what was ordered where its file does
-// not say.
+// setLength puts the length of the sound in seconds: the ordered length where its file does not
+// have one.
 func (ca *Capability) setLength(c *routes.Call, v *job.View, length time.Duration) {
 	if length == 0 {
 		length = time.Duration(gjson.GetBytes(v.Detail, "seconds").Int()) * time.Second

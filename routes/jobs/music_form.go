@@ -16,12 +16,12 @@ import (
 // musicForm is a body about music, with its model.
 type musicForm struct {
 	*form
-	of *config.Music
+	model *config.Music
 }
 
-func musicOf(f *form) *musicForm { return &musicForm{form: f, of: f.spec.(*config.Music)} }
+func musicOf(f *form) *musicForm { return &musicForm{form: f, model: f.spec.(*config.Music)} }
 
-// checkMusic checks what the rules cannot say.
+// checkMusic checks a body beyond the rules.
 func checkMusic(f *form) {
 	for _, id := range []int{musicPrompt, musicLyrics} {
 		if r := f.Book.Rule(musicShape, id); r != nil {
@@ -55,7 +55,7 @@ func digits(text []byte) int64 {
 
 // seconds is how long the track is to be; 0: the model decides.
 func (f *musicForm) seconds() (int64, *routes.Error) {
-	limits := &f.of.Constraints
+	limits := &f.model.Constraints
 	field := f.Member(-1, musicDuration)
 	switch {
 	case field == nil:
@@ -75,7 +75,7 @@ func (f *musicForm) seconds() (int64, *routes.Error) {
 
 // wrongSeconds says which lengths the model makes.
 func (f *musicForm) wrongSeconds(seconds int64) routes.Issue {
-	limits, reported := &f.of.Constraints, strconv.FormatInt(seconds, 10)
+	limits, reported := &f.model.Constraints, strconv.FormatInt(seconds, 10)
 	if limits.MaxDuration == 0 {
 		var options []string
 		for _, one := range limits.Durations {
@@ -95,11 +95,11 @@ func (f *musicForm) wrongSeconds(seconds int64) routes.Issue {
 	return issue
 }
 
-// order is what the upstream is to be asked for, by the rules of the model (addendum
-// 9.6), or the first of them that is broken.
+// order is the order for the upstream, by the rules of the model (addendum 9.6), or the first of
+// them that is broken.
 func (f *musicForm) order() (*queue.Order, *routes.Error) {
 	o := &queue.Order{Kind: f.kind.Name, Prompt: f.Words(-1, musicPrompt), Lyrics: f.Words(-1, musicLyrics),
-		Format: f.of.DefaultFormat}
+		Format: f.model.DefaultFormat}
 	for _, check := range []func(*queue.Order) *routes.Error{
 		f.takePrompt, f.takeLyrics, f.takeSwitches, f.takeVoice, f.takeSpeed,
 	} {
@@ -113,7 +113,7 @@ func (f *musicForm) order() (*queue.Order, *routes.Error) {
 }
 
 func (f *musicForm) takePrompt(o *queue.Order) *routes.Error {
-	limits, n := &f.of.Constraints, int64(utf8.RuneCountInString(o.Prompt))
+	limits, n := &f.model.Constraints, int64(utf8.RuneCountInString(o.Prompt))
 	if n > limits.PromptCharacters {
 		return routes.Invalid(tooLong("prompt", n, limits.PromptCharacters, " with model "+f.id))
 	}
@@ -127,9 +127,9 @@ func (f *musicForm) takePrompt(o *queue.Order) *routes.Error {
 }
 
 func (f *musicForm) takeLyrics(o *queue.Order) *routes.Error {
-	can := &f.of.Capabilities
+	can := &f.model.Capabilities
 	o.LyricsOptimizer = f.IsTrue(musicOptimizer)
-	n, most := int64(utf8.RuneCountInString(o.Lyrics)), f.of.Constraints.LyricsCharacters
+	n, most := int64(utf8.RuneCountInString(o.Lyrics)), f.model.Constraints.LyricsCharacters
 	switch {
 	case n > 0 && !can.Lyrics:
 		return f.unsupported(musicLyrics, "lyrics")
@@ -151,7 +151,7 @@ func (f *musicForm) takeLyrics(o *queue.Order) *routes.Error {
 func on(b *bool) bool { return b != nil && *b }
 
 func (f *musicForm) takeSwitches(o *queue.Order) *routes.Error {
-	can := &f.of.Capabilities
+	can := &f.model.Capabilities
 	o.Instrumental, o.Loop = f.IsTrue(musicInstrumental), f.IsTrue(musicLoop)
 	o.Language = f.Words(-1, musicLanguage)
 	switch {
@@ -166,26 +166,26 @@ func (f *musicForm) takeSwitches(o *queue.Order) *routes.Error {
 }
 
 func (f *musicForm) takeVoice(o *queue.Order) *routes.Error {
-	name, custom := f.Words(-1, musicVoice), on(f.of.CustomVoiceIDs)
+	name, custom := f.Words(-1, musicVoice), on(f.model.CustomVoiceIDs)
 	switch {
 	case name == "":
-		o.Voice = f.of.DefaultVoice
-	case len(f.of.Voices) == 0 && !custom:
+		o.Voice = f.model.DefaultVoice
+	case len(f.model.Voices) == 0 && !custom:
 		return f.unsupported(musicVoice, "the choice of a voice")
-	case slices.Contains(f.of.Voices, name), custom && !strings.HasPrefix(name, config.VoiceHandle):
+	case slices.Contains(f.model.Voices, name), custom && !strings.HasPrefix(name, config.VoiceHandle):
 		o.Voice = name
 	default:
 		reported := routes.Excerpt([]byte(name))
 		return routes.Invalid(routes.Issue{Code: "invalid_enum_value", Path: "voice", Received: reported,
-			Options: f.of.Voices, Message: "voice: model " + f.id + " has no voice " + reported + "; expected one of " +
-				strings.Join(f.of.Voices, ", ") + "."})
+			Options: f.model.Voices, Message: "voice: model " + f.id + " has no voice " + reported + "; expected one of " +
+				strings.Join(f.model.Voices, ", ") + "."})
 	}
 	return nil
 }
 
 func (f *musicForm) takeSpeed(o *queue.Order) *routes.Error {
-	limits, field := &f.of.Constraints, f.Member(-1, musicSpeed)
-	if !on(f.of.Capabilities.Speed) {
+	limits, field := &f.model.Constraints, f.Member(-1, musicSpeed)
+	if !on(f.model.Capabilities.Speed) {
 		if field != nil {
 			return f.unsupported(musicSpeed, "speeds")
 		}

@@ -36,7 +36,7 @@ func musicFormOf(t testing.TB, m *config.Music, book *routes.Rulebook, body stri
 	if err := doc.SkimStrict([]byte(body), musicShape); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	f := &musicForm{form: music.newForm([]byte(body), &doc, book), of: m}
+	f := &musicForm{form: music.newForm([]byte(body), &doc, book), model: m}
 	if f.spec, f.id = m, "m"; len(f.Issues) > 0 {
 		return f, routes.Invalid(f.Issues...)
 	}

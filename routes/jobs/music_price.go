@@ -10,13 +10,13 @@ import (
 	"farebox/routes"
 )
 
-// musicBill is what a track is sold by.
+// musicBill holds the billed units of a track.
 type musicBill struct {
 	Seconds    int64 // that are ordered; 0: the model decides
 	Characters int64 // that are billed, of models priced by them
 }
 
-// musicBillOf is what an order is sold by.
+// musicBillOf gives the billed units of an order.
 func musicBillOf(m *config.Music, o *queue.Order) musicBill {
 	text := o.Prompt
 	if m.BillsLyrics() {
@@ -25,7 +25,7 @@ func musicBillOf(m *config.Music, o *queue.Order) musicBill {
 	return musicBill{Seconds: o.Seconds, Characters: int64(utf8.RuneCountInString(text))}
 }
 
-// lines are what a job is sold as: one line at one price (addendum 19.2).
+// lines are the charge of a job: one line at one price (addendum 19.2).
 func (b *musicBill) lines(p *config.MusicPrice) (l money.Lines) {
 	switch {
 	case p.Free:
@@ -55,12 +55,12 @@ func quoteMusic(_ *Capability, _ *routes.Call, body *form) ([]byte, *routes.Erro
 	if b.Characters, e = f.characters(); e != nil {
 		return nil, e
 	}
-	return b.appendQuote(nil, f.of.Price), nil
+	return b.appendQuote(nil, f.model.Price), nil
 }
 
 // characters is how many the quote is for; 0 where the model is not priced by them.
 func (f *musicForm) characters() (int64, *routes.Error) {
-	if f.of.Price.PerThousandCharacters == nil {
+	if f.model.Price.PerThousandCharacters == nil {
 		return 0, nil
 	}
 	if f.Member(-1, musicCharacterCount) == nil {
@@ -69,7 +69,7 @@ func (f *musicForm) characters() (int64, *routes.Error) {
 				" is priced by characters."})
 	}
 	n := f.Integer(musicCharacterCount)
-	least, most := f.of.BilledCharacters()
+	least, most := f.model.BilledCharacters()
 	switch {
 	case n < least:
 		limit := strconv.FormatInt(least, 10)
@@ -88,7 +88,7 @@ func (f *musicForm) characters() (int64, *routes.Error) {
 // thousand is the scale between characters and the units of their price.
 const thousand = 3
 
-// appendQuote appends what a job costs, and why: the quote is unit_price times units,
+// appendQuote appends the price of a job, and its parts: the quote is unit_price times units,
 // rounded up to 1e-9.
 func (b *musicBill) appendQuote(dst []byte, p *config.MusicPrice) []byte {
 	lines := b.lines(p)

@@ -8,8 +8,8 @@ import (
 	"farebox/routes"
 )
 
-// musicPatience is how long queueing can take: its upstream is asked once, and it does
-// not wait for what is made.
+// musicPatience is how long queueing can take: its upstream is asked once, and it does not wait
+// for the result.
 const musicPatience = 3 * time.Minute
 
 // sellMusic answers POST /audio/queue (addendum 9.6).
@@ -19,8 +19,8 @@ func sellMusic(_ *Capability, c *routes.Call, body *form) *routes.Error {
 	if e != nil {
 		return e
 	}
-	bill := musicBillOf(f.of, order)
-	price := func() money.Lines { return bill.lines(f.of.Price) }
+	bill := musicBillOf(f.model, order)
+	price := func() money.Lines { return bill.lines(f.model.Price) }
 	sale := &routes.Flat{Held: price}
 	sale.Do = func() *routes.Error {
 		c.Sold = routes.FlatBill(price(), 0)
@@ -38,7 +38,7 @@ func sellMusic(_ *Capability, c *routes.Call, body *form) *routes.Error {
 // musicTypes are the media types of formats.
 var musicTypes = map[string]string{"mp3": "audio/mpeg", "wav": "audio/wav", "flac": "audio/flac"}
 
-// appendDetail appends what retrieve says of the job besides.
+// appendDetail appends further members of retrieve's answer.
 func appendDetail(dst []byte, b *musicBill) []byte {
 	return append(strconv.AppendInt(append(dst, `{"seconds":`...), b.Seconds, 10), '}')
 }

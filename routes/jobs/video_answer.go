@@ -10,13 +10,13 @@ import (
 	"farebox/routes"
 )
 
-// videoFailedText is what a video that failed is called where its upstream gave no reason.
+// videoFailedText is the error text of a failed video whose upstream gave no reason.
 const videoFailedText = "The video could not be made."
 
-// linked says that the client has the only link to what was made.
+// linked says that the client has the only link to the video.
 func linked(v *job.View) bool { return gjson.GetBytes(v.Detail, "linked").Bool() }
 
-// linkToVideo is the answer about a video that is fetched elsewhere (addendum 10.3).
+// linkToVideo is the answer about a video that is fetched from a link (addendum 10.3).
 func linkToVideo(c *routes.Call, v *job.View) []byte {
 	b := routes.AppendJobProgress(c.JobStatus(routes.JobCompleted), v)
 	if linked(v) {

@@ -14,12 +14,12 @@ import (
 // videoForm is a body about a video, with its model.
 type videoForm struct {
 	*form
-	of *config.Video
+	model *config.Video
 }
 
-func videoOf(f *form) *videoForm { return &videoForm{form: f, of: f.spec.(*config.Video)} }
+func videoOf(f *form) *videoForm { return &videoForm{form: f, model: f.spec.(*config.Video)} }
 
-// checkVideo checks what the rules cannot say.
+// checkVideo checks a body beyond the rules.
 func checkVideo(f *form) {
 	for _, id := range []int{videoPrompt, videoNegative} {
 		if r := f.Book.Rule(videoShape, id); r != nil {
@@ -47,7 +47,7 @@ func (f *form) checkParts(id int, names ...string) {
 		n++
 		part.ForEach(func(key, value gjson.Result) bool {
 			if part.IsObject() && !slices.Contains(names, key.Str) {
-				f.Stranger(path, key.Str)
+				f.Unrecognized(path, key.Str)
 			}
 			if part.IsObject() && value.IsArray() {
 				for i, link := range value.Array() {

@@ -14,16 +14,16 @@ import (
 	"farebox/routes"
 )
 
-// choice is what a client chose of what decides about the price.
+// choice holds the client's choices that decide about the price.
 type choice struct {
 	Duration, Resolution, Ratio string // empty: the model has none to choose from
 	Audio                       bool
 	Factor                      int64 // of a model that enlarges
 }
 
-// choice reads it, within what the model has.
+// choice reads it, within the options of the model.
 func (f *videoForm) choice() (ch choice, e *routes.Error) {
-	c := &f.of.Constraints
+	c := &f.model.Constraints
 	if ch.Resolution, e = f.oneOf(videoResolution, c.Resolutions, "resolutions"); e != nil {
 		return ch, e
 	}
@@ -31,8 +31,8 @@ func (f *videoForm) choice() (ch choice, e *routes.Error) {
 	if ch.Ratio, e = f.oneOf(videoRatio, c.AspectRatios, "aspect ratios"); e != nil {
 		return ch, e
 	}
-	// A model without durations makes what it makes, whatever the client writes there,
-	// since it must write something (addendum 10.1).
+	// A model without durations decides by itself, whatever the client writes there, since it
+	// must write something (addendum 10.1).
 	if len(c.Durations) > 0 {
 		if ch.Duration, e = f.oneOf(videoDuration, c.Durations, "durations"); e != nil {
 			return ch, e
@@ -54,7 +54,7 @@ func (f *videoForm) choice() (ch choice, e *routes.Error) {
 
 // factor reads how much a video is to be enlarged: 2 without a word.
 func (f *videoForm) factor(ch *choice) *routes.Error {
-	factors := f.of.Inputs.UpscaleFactors
+	factors := f.model.Inputs.UpscaleFactors
 	given := f.Integer(videoFactor)
 	switch {
 	case len(factors) == 0 && f.has(videoFactor):
@@ -80,7 +80,7 @@ func (f *videoForm) factor(ch *choice) *routes.Error {
 	return nil
 }
 
-// videoBill is what a job is sold as (addendum 19.2).
+// videoBill holds the billed units of a job (addendum 19.2).
 type videoBill struct {
 	Whole     bool // for the price of one, not of its seconds
 	Rate      config.Each
@@ -116,7 +116,7 @@ const fastFrames = 48
 // seconds are those that have begun.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// lines are what is sold.
+// lines are the charged lines.
 func (b *videoBill) lines() (l money.Lines) {
 	if b.Clips > 0 && b.Reference > 0 {
 		l.Add(money.ReferenceSeconds, b.Clips, money.Pico(b.Reference))

@@ -57,10 +57,10 @@ func (j *videoJob) readOrder() (e *routes.Error) {
 	o := &queue.Order{Kind: f.kind.Name, Prompt: f.words(videoPrompt), NegativePrompt: f.words(videoNegative),
 		Duration: ch.Duration, AspectRatio: ch.Ratio, Resolution: ch.Resolution, UpscaleFactor: int(ch.Factor),
 		Consents: f.consented()}
-	if f.of.Constraints.AudioConfigurable {
+	if f.model.Constraints.AudioConfigurable {
 		o.Audio = &ch.Audio
 	}
-	if o.BitrateMode, e = f.oneOf(videoBitrate, f.of.Inputs.BitrateModes, "bitrate modes"); e != nil {
+	if o.BitrateMode, e = f.oneOf(videoBitrate, f.model.Inputs.BitrateModes, "bitrate modes"); e != nil {
 		return e
 	}
 	if e := f.task(o); e != nil {
@@ -71,10 +71,10 @@ func (j *videoJob) readOrder() (e *routes.Error) {
 	return e
 }
 
-// task reads what is to be done with references, under each of its names.
+// task reads the use of references, under each of its names.
 func (f *videoForm) task(o *queue.Order) (e *routes.Error) {
 	if name, other := taskNames[f.words(videoTask)]; other {
-		tasks := f.of.Inputs.Tasks
+		tasks := f.model.Inputs.Tasks
 		for _, task := range tasks {
 			if task == name {
 				o.Reference = name
@@ -82,18 +82,18 @@ func (f *videoForm) task(o *queue.Order) (e *routes.Error) {
 			}
 		}
 	}
-	o.Reference, e = f.oneOf(videoTask, f.of.Inputs.Tasks, "task types")
+	o.Reference, e = f.oneOf(videoTask, f.model.Inputs.Tasks, "task types")
 	return e
 }
 
-// promptFits asks for a prompt, and holds both to the limit of the model. What enlarges
-// a video needs none.
+// promptFits asks for a prompt, and holds both to the limit of the model. Models that enlarge a
+// video need none.
 func (f *videoForm) promptFits() *routes.Error {
-	if !f.has(videoPrompt) && !f.of.Upscales() {
+	if !f.has(videoPrompt) && !f.model.Upscales() {
 		f.Missing("prompt", "string", "is required.")
 	}
 	for _, id := range []int{videoPrompt, videoNegative} {
-		n, most := int64(utf8.RuneCountInString(f.words(id))), f.of.Constraints.PromptCharacters
+		n, most := int64(utf8.RuneCountInString(f.words(id))), f.model.Constraints.PromptCharacters
 		if n > most {
 			f.Add(tooLong(videoShape.Name(id), n, most, " with model "+f.id))
 		}
@@ -104,22 +104,22 @@ func (f *videoForm) promptFits() *routes.Error {
 	return nil
 }
 
-// least is what the job costs at least: links are followed, and films read, only for an
-// account that can pay for that.
+// least is the smallest price of the job: links are followed, and films read, only for an account
+// that can pay for that.
 func (j *videoJob) least() money.Lines {
-	least := videoBillOf(j.form.of, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
+	least := videoBillOf(j.form.model, j.choice, &video.Media{Length: time.Second, Height: 1}, 0)
 	return least.lines()
 }
 
-// linked says that what it makes is had from a link alone, once (addendum 10.1).
+// linked says that the video is available from a link alone, once (addendum 10.1).
 func (j *videoJob) linked() bool {
-	return j.form.of.DownloadURL && j.call.Config().PublicAddress() != ""
+	return j.form.model.DownloadURL && j.call.Config().PublicAddress() != ""
 }
 
 // linkGood is how long a link for one download is good (addendum 10.1).
 const linkGood = 24 * time.Hour
 
-// enqueue measures what the price depends on, holds all of it, and has the job queued.
+// enqueue measures the media that the price depends on, holds all of it, and has the job queued.
 func (j *videoJob) enqueue() *routes.Error {
 	if e := j.capability.measure(j.call, j.form, j.inputs); e != nil {
 		return e
@@ -130,7 +130,7 @@ func (j *videoJob) enqueue() *routes.Error {
 			*link = j.inputs[at].final
 		}
 	})
-	j.bill = videoBillOf(j.form.of, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
+	j.bill = videoBillOf(j.form.model, j.choice, j.form.enlarged(j.inputs), clipTime(j.inputs))
 	lines := j.bill.lines()
 	if e := j.call.Cover(lines.Cost()); e != nil {
 		return e
@@ -150,10 +150,10 @@ func (j *videoJob) enqueue() *routes.Error {
 	return nil
 }
 
-// detail is what retrieve says of the job besides: which model to recommend, and what
-// its client has agreed to, for later questions.
+// detail has further members of retrieve's answer: the model to recommend, and the consents of
+// its client, for later questions.
 func (j *videoJob) detail() []byte {
-	of := j.form.of
+	of := j.form.model
 	b := jsontext.Object("{").Int("seconds", j.bill.Seconds)
 	if j.linked() {
 		b = append(b, `,"linked":true`...)

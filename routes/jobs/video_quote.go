@@ -10,8 +10,8 @@ import (
 	"farebox/routes"
 )
 
-// quoteVideo is the answer of POST /video/quote (addendum 10.2): what a job with these
-// choices would cost. What does not decide about the price is not asked for.
+// quoteVideo is the answer of POST /video/quote (addendum 10.2): the price of a job with these
+// choices. Members that do not change the price are not asked for.
 func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Error) {
 	f := videoOf(body)
 	ch, e := f.choice()
@@ -24,7 +24,7 @@ func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Er
 	}
 	clips := time.Duration(0)
 	if f.has(videoReferenceSeconds) {
-		if f.of.Inputs.ReferenceVideos == 0 {
+		if f.model.Inputs.ReferenceVideos == 0 {
 			return nil, f.unsupported(videoReferenceSeconds, "reference videos")
 		}
 		seconds, err := strconv.ParseFloat(routes.ViewString(f.Member(-1, videoReferenceSeconds).Raw(f.Body)), 64)
@@ -32,7 +32,7 @@ func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Er
 			clips = time.Duration(math.Ceil(seconds * float64(time.Second)))
 		}
 	}
-	b := videoBillOf(f.of, ch, footage, clips)
+	b := videoBillOf(f.model, ch, footage, clips)
 	lines := b.lines()
 	return append(config.AppendDecimal([]byte(`{"quote":`), int64(lines.Cost()), 9), '}'), nil
 }
@@ -43,14 +43,14 @@ const tallest = 1 << 20
 // quotedFootage is the video that a model enlarges: the one of the link, or one of the
 // duration and the height that the client names.
 func (ca *Capability) quotedFootage(c *routes.Call, f *videoForm) (*video.Media, *routes.Error) {
-	if !f.of.Upscales() {
-		if f.has(videoFootage) && f.of.Inputs.Video == "none" {
+	if !f.model.Upscales() {
+		if f.has(videoFootage) && f.model.Inputs.Video == "none" {
 			return nil, f.unsupported(videoFootage, "a video")
 		}
 		return nil, nil
 	}
 	if text := f.words(videoFootage); text != "" {
-		if c.Key == nil { // strangers have nothing fetched
+		if c.Key == nil { // no link is fetched without a key
 			return nil, &routes.Error{Status: 401, Code: "AUTHENTICATION_FAILED", Uncounted: true, Message: "video_url: " +
 				"measuring a video needs an API key; give duration and input_height instead."}
 		}

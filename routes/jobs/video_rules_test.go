@@ -42,7 +42,7 @@ func videoFormOf(t testing.TB, m *config.Video, book *routes.Rulebook, body stri
 	if err := doc.SkimStrict([]byte(body), videoShape); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
-	f := &videoForm{form: videos.newForm([]byte(body), &doc, book), of: m}
+	f := &videoForm{form: videos.newForm([]byte(body), &doc, book), model: m}
 	if f.spec, f.id = m, "m"; len(f.Issues) > 0 {
 		return f, routes.Invalid(f.Issues...)
 	}

@@ -17,7 +17,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	store   media.Store
 	shelf   routes.MediaStore
@@ -58,7 +58,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	return []routes.Row{row("GET", c.get), row("HEAD", c.get), row("DELETE", c.revoke)}
 }
 
-// Load is routes.Loader: what is kept is looked through from when it is served.
+// Load is routes.Loader: the store is swept once a config is served.
 func (c *Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
 	return routes.View{Headers: [][]byte{[]byte("Content-Range"), []byte("Accept-Ranges"), []byte("ETag"),
 		[]byte("Content-Disposition")}, Serve: func() { c.sweep(cfg.Media.Sweep) }}, nil
@@ -73,14 +73,14 @@ func (c *Capability) sweep(every time.Duration) {
 	c.sweeper.Start()
 }
 
-// Close ends the looking through, before the ledger is closed.
+// Close ends the sweeps, before the ledger is closed.
 func (c *Capability) Close() {
 	if c.sweeper != nil {
 		c.sweeper.Close()
 	}
 }
 
-// wanted says what the ledger knows of a file.
+// wanted says whether the ledger's job still needs a file.
 func (c *Capability) wanted(id string) (media.Verdict, error) {
 	row, err := c.shelf.Job(id)
 	switch {
@@ -94,7 +94,7 @@ func (c *Capability) wanted(id string) (media.Verdict, error) {
 	return media.Wanted, nil
 }
 
-// mostRows is how many of the newest jobs are compared with what is there.
+// mostRows is how many of the newest jobs are compared with the store.
 const mostRows = 10_000
 
 // note tells of a sweep.
@@ -137,7 +137,7 @@ func (c *Capability) note(s media.Sums, listed map[string]bool, err error) {
 	}
 }
 
-// body is what is on its way to a client; it is a proxy.Source.
+// body is a body on its way to a client; it is a proxy.Source.
 type body struct {
 	io.ReadCloser
 	size   int64

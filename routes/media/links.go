@@ -20,8 +20,8 @@ const openLimit = 20 * time.Second
 func isNone(err error) bool    { return errors.Is(err, store.ErrNoRow) }
 func isMissing(err error) bool { return errors.Is(err, media.ErrNone) }
 
-// missing is the answer to links that are none of ours, and to what is not there:
-// nobody learns which ids there are.
+// missing is the answer to links that are none of ours, and to missing files: nobody learns which
+// ids exist.
 func missing() *routes.Error {
 	return &routes.Error{Status: 404, Code: "MEDIA_NOT_FOUND", Message: "There is nothing at this address."}
 }
@@ -41,8 +41,8 @@ func tooOften(message string, wait time.Duration) *routes.Error {
 	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Message: message, RetryAfter: wait}
 }
 
-// find is what the link of a request leads to. Nothing but its signature is looked at
-// before that is known to be ours.
+// find is the job of a request's link. Only the signature is looked at before the link is known
+// to be ours.
 func (ca *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *routes.Error) {
 	id, q := string(c.Rest()), c.Ctx.QueryArgs()
 	kind, expires, err := ca.links.Check(id, q.Peek("exp"), q.Peek("sig"), c.Began)
@@ -69,8 +69,8 @@ func (ca *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *rout
 	return row, kind, nil
 }
 
-// revoke answers DELETE: no link to what the job made is good any more. Its customer has
-// it with a key as before.
+// revoke answers DELETE: all links to the job's media become invalid. Its customer has the media
+// with a key as before.
 func (ca *Capability) revoke(c *routes.Call) *routes.Error {
 	row, _, e := ca.find(c)
 	if e != nil {
@@ -84,7 +84,7 @@ func (ca *Capability) revoke(c *routes.Call) *routes.Error {
 	return nil
 }
 
-// get answers GET and HEAD with what a job made, or with a range of it.
+// get answers GET and HEAD with a job's media, or with a range of it.
 func (ca *Capability) get(c *routes.Call) *routes.Error {
 	row, kind, e := ca.find(c)
 	switch {
@@ -108,7 +108,7 @@ func (ca *Capability) get(c *routes.Call) *routes.Error {
 	return nil
 }
 
-// answer is get for what is there.
+// answer is get for a file that exists.
 func (ca *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkKind) *routes.Error {
 	h := &c.Ctx.Response.Header
 	tag := `"` + row.ID + `"`
@@ -140,15 +140,15 @@ func (ca *Capability) answer(c *routes.Call, row *store.JobRow, kind media.LinkK
 	return ca.deliver(c, row, kind, from, length)
 }
 
-// unchanged says that a range may be of what the client has had before, which never
-// changes under its id.
+// unchanged says that a range may be of the bytes that the client already has, which never change
+// under their id.
 func unchanged(c *routes.Call, tag string) bool {
 	only := c.Ctx.Request.Header.Peek("If-Range")
 	return len(only) == 0 || string(only) == tag
 }
 
-// describe sets what every answer says beside the bytes. A browser that is sent to a link
-// never runs anything of it.
+// describe sets the headers of every answer. A browser that opens a link never runs anything of
+// it.
 func (ca *Capability) describe(c *routes.Call, row *store.JobRow, kind media.LinkKind, tag string) {
 	h := &c.Ctx.Response.Header
 	contentType, disposition := presented(row, kind)
@@ -191,7 +191,7 @@ type addressed interface {
 	Address(ctx context.Context, id, contentType, disposition string) (string, error)
 }
 
-// deliver hands over a piece of what a job made.
+// deliver sends a piece of a job's media.
 func (ca *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.LinkKind, from, length int64,
 ) *routes.Error {
 	ctx, cancel := context.WithCancel(context.Background())

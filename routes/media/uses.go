@@ -15,20 +15,20 @@ import (
 const (
 	// mostUses is how many links are remembered at once, about 200 bytes each.
 	mostUses = 100_000
-	// mostTimes bounds what a link for one download hands over, however it is asked: so
-	// many times the size, so that clients that break off can go on, and nobody makes a
-	// mirror of all but the last byte.
+	// mostTimes bounds the bytes that a link for one download delivers, over all requests: so
+	// many times the size, so that clients that break off can go on, and nobody makes a mirror of
+	// all but the last byte.
 	mostTimes = 4
 )
 
-// uses is what this node has seen of links. Only links that are ours are in it. How far one
-// for one download was used is in the store, where all nodes see it.
+// uses counts this node's requests of links. Only links that are ours are in it. How far one for
+// one download was used is in the store, where all nodes see it.
 type uses struct {
 	mu   sync.Mutex
 	list map[string]*use
 }
 
-// use is what was done with one link.
+// use counts the requests and bytes of one link.
 type use struct {
 	minute  int64 // since 1970
 	count   int64 // requests in it
@@ -63,7 +63,7 @@ func (u *uses) admit(id string, now, expires time.Time, most int64) (wait time.D
 	return 0
 }
 
-// forget drops what means nothing any more, and makes room in any case. The caller has mu.
+// forget drops expired counts, and makes room in any case. The caller has mu.
 func (u *uses) forget(now time.Time, minute int64) {
 	for id, one := range u.list {
 		if !now.Before(one.expires) || one.minute != minute && one.out == 0 {
@@ -74,7 +74,7 @@ func (u *uses) forget(now time.Time, minute int64) {
 		if len(u.list) < mostUses {
 			return
 		}
-		if one.out == 0 { // what is under way is not counted anew
+		if one.out == 0 { // bytes under way are not counted anew
 			delete(u.list, id)
 		}
 	}
@@ -151,14 +151,14 @@ func (u *uses) release(p piece) {
 }
 
 const (
-	// endTries is how often a store is asked to write down what was handed over, and
-	// endEvery how long it is waited for in between.
+	// endTries is how often a store is asked to record the delivered bytes, and endEvery the wait
+	// in between.
 	endTries = 5
 	endEvery = 200 * time.Millisecond
 )
 
-// end notes how much of a piece was handed over. With the last of a file its links end.
-// What cannot be written down stays on its way as far as this node knows.
+// end notes how much of a piece was delivered. With the last of a file its links end. Bytes that
+// cannot be recorded stay on their way as far as this node knows.
 func (u *uses) end(s routes.MediaStore, node uint32, p piece, sent int64) (err error) {
 	for try := range endTries {
 		if try > 0 {

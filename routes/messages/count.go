@@ -80,8 +80,8 @@ const (
 	maxCountBody  = 4 << 10
 )
 
-// exactly has the first upstream of the model count that speaks Messages itself. It is
-// not judged by that: what fails here is answered by the estimate.
+// exactly has the first upstream of the model count that speaks Messages itself. Its health does
+// not change by that: the estimate answers failures.
 func (ca *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok bool) {
 	if len(c.Told) > maxExactly || linked(c) {
 		return 0, false
@@ -115,7 +115,7 @@ func (ca *Capability) exactly(call *routes.Call, c *dialect.Chat) (n int64, ok b
 	return 0, false
 }
 
-// linked says that something in the prompt is a link, which whoever counts might follow.
+// linked says that something in the prompt is a link, which an upstream that counts might follow.
 func linked(c *dialect.Chat) bool {
 	fields := c.Doc.Fields
 	for i := range fields {

@@ -2,9 +2,9 @@
 // /messages and /messages/count_tokens, in the forms, errors and headers that its
 // packages know.
 //
-// Capability is what main registers; rules.go is what a body must be, count.go the
-// estimate of a prompt, errors.go how errors are written. The body becomes that of a
-// chat completion in package providers/chat/messages, and routes.TextModels sells it.
+// Capability is the type that main registers; rules.go has the rules of a body, count.go the
+// estimate of a prompt, errors.go the errors. The body becomes that of a chat completion in
+// package providers/chat/messages, and routes.TextModels sells it.
 //
-// What may not enter: prices, targets and streams; chats have them.
+// Does not belong here: prices, targets and streams; chats have them.
 package messages

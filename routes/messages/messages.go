@@ -14,7 +14,7 @@ import (
 // keyHeader is where Anthropic's packages put the key.
 const keyHeader = "x-api-key"
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	texts     routes.TextModels
 	exchanges sync.Pool // of *proxy.Exchange
@@ -60,7 +60,7 @@ func (c *Capability) serve(call *routes.Call) *routes.Error {
 	return c.texts.Sell(call, reported)
 }
 
-// read makes a chat completion of what the client asks.
+// read makes a chat completion of the client's request.
 func (c *Capability) read(call *routes.Call) (*routes.TranslatedChat, *routes.Error) {
 	call.Ctx.Response.Header.SetCanonical(requestHeader, call.ID[:])
 	rules := call.Rules()

@@ -7,8 +7,8 @@ import (
 	"farebox/routes"
 )
 
-// ofBody are the rules of a body's members that both endpoints have. What a block of a
-// kind must have is checked where it is read.
+// ofBody are the rules of a body's members that both endpoints have. The members of a block are
+// checked where it is read.
 var ofBody = map[string]*routes.Rule{
 	"model":          {Kinds: routes.String, Required: true, NonEmpty: true, Length: 256},
 	"messages":       {Kinds: routes.Array, Required: true, NonEmpty: true, Length: 100_000},

@@ -10,7 +10,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct{}
 
 // New makes the capability.
@@ -37,7 +37,7 @@ func list(c *routes.Call) *routes.Error {
 		return e
 	}
 	if c.Key != nil && (c.Key.Privacy == store.PrivateText || c.Key.Privacy == store.PrivateOnly) {
-		// What the key may not use is not there for it.
+		// Models that the key may not use are hidden from it.
 		body, ok := c.Catalog().ListOf(typ, time.Now(), c.MayUse)
 		return write(c, typ, body, ok)
 	}

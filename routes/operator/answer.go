@@ -22,7 +22,7 @@ type refusal struct {
 	member     string // of the query that is wrong
 	wait       time.Duration
 	allow      string          // methods of the path
-	first      json.RawMessage // what an earlier call with the same reference did
+	first      json.RawMessage // the result of an earlier call with the same reference
 }
 
 func (r *refusal) Error() string { return r.text }

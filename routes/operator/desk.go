@@ -57,9 +57,9 @@ type Gateway interface {
 	State() routes.ProcessState
 	Targets() []routes.TargetState
 	Models() []routes.ModelState
-	// Balance is what an operator has left at a provider; false: there is no such upstream.
+	// Balance is an operator's balance at a provider; false: there is no such upstream.
 	Balance(ctx context.Context, upstream string) (routes.BalanceState, bool)
-	// CheckUpstream asks an upstream something that is free.
+	// CheckUpstream sends a free check to an upstream.
 	CheckUpstream(ctx context.Context, upstream, model string) []routes.CheckState
 }
 

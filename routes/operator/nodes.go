@@ -22,7 +22,7 @@ type OnNode struct {
 
 func (o OnNode) node() string { return o.Node }
 
-// Who is the node that a row is of.
+// Who is the node of a row.
 type Who struct {
 	Node   string `json:"node"`
 	Number uint32 `json:"number"`
@@ -43,7 +43,7 @@ const (
 	waitForWork = 10 * time.Second
 )
 
-// shared is a row that all nodes carry out. do is what one of them does.
+// shared is a row that all nodes carry out. do is the part of one node.
 func shared[Q interface{ node() string }, T any](d *API, info billing.OperationInfo, most time.Duration, do func(context.Context, billing.Act, Q) ([]T, error)) *row {
 	info.Query, info.Answer = reflect.TypeFor[Q](), reflect.TypeFor[Nodes[T]]()
 	r := newRow(info, func(ctx context.Context, act billing.Act, query []byte) (any, error) {
@@ -92,7 +92,7 @@ func together[T any](ctx context.Context, d *API, act billing.Act, name, node st
 	return all, nil
 }
 
-// answerNode carries out what a node asks, this one or another.
+// answerNode carries out another node's question, or this one's.
 func (a *API) answerNode(ctx context.Context, q billing.Question) ([]byte, error) {
 	for _, r := range a.rows {
 		if r.Name != q.Operation || r.here == nil {

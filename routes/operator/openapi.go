@@ -109,7 +109,7 @@ func errorAnswer(description string) object {
 		"content": object{"application/json": object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
 }
 
-// answer is what a row answers. A list without pages has the shape of one page.
+// answer describes the answer of a row. A list without pages has the shape of one page.
 func (o *document) answer(r *row) object {
 	if r.Answer.Kind() != reflect.Slice {
 		return o.schema(r.Answer)

@@ -20,7 +20,7 @@ import (
 	"farebox/routes"
 )
 
-// Self says who calls.
+// Self is the calling operator.
 type Self struct {
 	Name      string        `json:"name"`
 	Role      billing.Right `json:"role"`
@@ -53,7 +53,7 @@ type CompareConfig struct {
 	Text string `json:"text,omitempty"` // empty: the config file as it is now
 }
 
-// Compared is what a config would change. One with mistakes is not compared.
+// Compared lists the changes that a config would make. One with mistakes is not compared.
 type Compared struct {
 	Good     bool      `json:"good"`
 	Mistakes []Problem `json:"mistakes"`
@@ -93,7 +93,7 @@ type NodeModel struct {
 	routes.ModelState
 }
 
-// NodeCheck is what an upstream answers a node.
+// NodeCheck is an upstream's answer to the check of a node.
 type NodeCheck struct {
 	Who
 	routes.CheckState
@@ -160,7 +160,7 @@ func info(name string, right billing.Right, method, path string) billing.Operati
 	return billing.OperationInfo{Name: name, Right: right, Method: method, Path: path}
 }
 
-// health is the row of the health. What only a look at all nodes shows is added to the warnings.
+// health is the row of the health. Findings of a look at all nodes are added to the warnings.
 func (a *API) health() *row {
 	r := shared(a, info("get_health", billing.MayList, "GET", "/health"), waitForList,
 		func(context.Context, billing.Act, OnNode) ([]NodeHealth, error) {

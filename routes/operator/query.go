@@ -50,7 +50,7 @@ func membersOf(t reflect.Type) (list []member) {
 	return list
 }
 
-// query is what a call asks for: members by name, from its path, its query string and its body.
+// query holds the members of a call by name, from its path, its query string and its body.
 type query map[string]json.RawMessage
 
 // invalid is a mistake in a query that names the member.
@@ -150,7 +150,8 @@ func (q query) addString(known []member, text string) error {
 // mostDepth is deeper than any query.
 const mostDepth = 16
 
-// addBody adds the members of a JSON object. What two parsers could read differently is refused.
+// addBody adds the members of a JSON object. JSON that two parsers could read differently is
+// refused.
 func (q query) addBody(body []byte) error {
 	if err := unambiguous(body); err != nil {
 		return &invalid{"body", err.Error()}

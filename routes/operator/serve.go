@@ -46,7 +46,8 @@ func newRow(o billing.OperationInfo, serve func(context.Context, billing.Act, []
 	return r
 }
 
-// shape is what the parts of a list are called: its items, the next page in the answer, and in the query.
+// shape has the names of a list's parts: its items, the next page in the answer, and in the
+// query.
 type shape struct{ items, next, cursor string }
 
 var shapes = []shape{{"data", "next_cursor", "cursor"}, {"lines", "next", "after"}}
@@ -190,7 +191,7 @@ const (
 
 var formats = []string{inJSON, inCSV, inHTML}
 
-// read adds the query string and the body to the query, and takes out what belongs to the call.
+// read adds the query string and the body to the query, and takes out the call's own members.
 func (r *row) read(ctx *fasthttp.RequestCtx, q query) (act billing.Act, format string, rejection *refusal) {
 	h := &ctx.Request.Header
 	act.Key, act.Match, act.Reason = string(h.Peek("Idempotency-Key")), string(h.Peek("If-Match")), string(h.Peek(headerReason))

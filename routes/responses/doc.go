@@ -3,10 +3,9 @@
 // references to them (references.go), and whole answers where the config says so: requests
 // go on from them (stored.go), and clients read and delete them (saved.go).
 //
-// Capability is what main registers. What a body must be is in rules.go. The form
-// itself, there and back, is providers/chat/responses; what is sold, and how, is the
-// business of those who answer as routes.TextModels.
+// Capability is the type that main registers. The rules of a body are in rules.go. The form
+// itself, there and back, is providers/chat/responses; routes.TextModels decides about the sale.
 //
-// What may not enter: money, upstreams, streams, and what a model can do, which the chat
-// body is checked for that a request becomes.
+// Does not belong here: money, upstreams, streams, and the features of a model, which are checked
+// with the chat body that a request becomes.
 package responses

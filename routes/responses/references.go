@@ -14,16 +14,16 @@ const (
 	foundAtOnce   = 32
 )
 
-// resolved is what references came to.
+// resolved is the result of resolving references.
 type resolved struct {
 	items       [][]byte      // nil for each without one
 	thoughtless bool          // a thought is not known, and left out
 	missing     *routes.Error // why a keyed request cannot be carried out; an answer of it may be kept
 }
 
-// resolve puts items of earlier answers in the places of references to them, and reads the
-// body again: what they bring along is checked, held, priced and sent like the client's
-// own words. Nothing is written.
+// resolve puts items of earlier answers in the places of references to them, and reads the body
+// again: the items are checked, held, priced and sent like the client's own words. Nothing is
+// written.
 func resolve(call *routes.Call, v *routes.Validator) (r resolved, e *routes.Error) {
 	if len(v.Issues) > 0 || !call.Items().On() {
 		return r, nil

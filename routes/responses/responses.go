@@ -13,7 +13,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct{ texts routes.TextModels }
 
 // New makes the capability. Its answers are those of texts.
@@ -43,7 +43,7 @@ func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes
 	return routes.View{Own: v}, nil
 }
 
-// view is what a config says.
+// view is the part of one config for responses.
 type view struct {
 	sdk, spec form.Options
 	events    string        // compat.responses_events

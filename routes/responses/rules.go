@@ -133,7 +133,7 @@ var nested = map[string]*routes.Rule{
 // ofInner are the rules of the members of a tool's function or custom, too.
 var ofInner = []string{"name", "description", "parameters", "strict", "format"}
 
-// book is what a body must be under a config: its brand's words are in it.
+// book describes a body under a config: its brand's words are in it.
 func book(cfg *config.Config) *routes.Rulebook {
 	rules := maps.Clone(top)
 	maps.Copy(rules, nested)
@@ -171,7 +171,7 @@ var parameters = map[string]*routes.Rule{
 	"include_search_results_in_stream": {Kinds: routes.Bool},
 }
 
-// check applies what no rule of a single member says.
+// check applies rules about several members.
 func check(v *routes.Validator) {
 	v.CheckElements(form.TopInclude)
 	if i := v.Doc.TopIndex(form.TopMetadata); i >= 0 && v.Doc.Fields[i].Kind == scan.Object {

@@ -13,8 +13,8 @@ import (
 	"farebox/routes"
 )
 
-// readParams are those of GET /responses/{id}. What answers include is decided when they
-// are made.
+// readParams are those of GET /responses/{id}. The members of answers are decided when they are
+// made.
 var readParams = routes.Params{"stream": {Kinds: routes.Bool, Enum: []string{"true", "false"}}}
 
 // inputParams are the pages of a response's input items.
@@ -137,7 +137,7 @@ func inputs(c *routes.Call) *routes.Error {
 	return write(c, append(strconv.AppendBool(b, to < len(items)), '}'))
 }
 
-// whole is an item with what the packages of OpenAI expect of each: a type, an id and, in
+// whole is an item with the members that OpenAI's packages expect of each: a type, an id and, in
 // messages, a list of parts.
 func whole(item []byte, response string, place int) (full []byte, id string) {
 	r := gjson.ParseBytes(item)

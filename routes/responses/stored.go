@@ -32,7 +32,7 @@ type turn struct {
 	input, answer []byte
 }
 
-// conversation is what a request goes on from, and keeps its own turn of.
+// conversation holds the earlier turns of a request, and keeps its own.
 type conversation struct {
 	call    *routes.Call
 	turns   []turn
@@ -110,9 +110,8 @@ func read(call *routes.Call, turns []turn, size int) (known bool, all int, e *ro
 	return true, size, nil
 }
 
-// continued puts the items of earlier turns before those of the body, and reads it again:
-// what they bring along is checked, held, priced and sent like the client's own words.
-// Nothing is written.
+// continued puts the items of earlier turns before those of the body, and reads it again: the
+// items are checked, held, priced and sent like the client's own words. Nothing is written.
 func continued(call *routes.Call, v *routes.Validator, window time.Duration) (*conversation, int, *routes.Error) {
 	if len(v.Issues) > 0 || !call.Responses().On() {
 		return nil, 0, nil
@@ -166,8 +165,7 @@ func (c *conversation) find(id []byte) (items []byte, n int, e *routes.Error) {
 	return bytes.Join(list, []byte(",")), len(list), nil
 }
 
-// KeepResponse is form.ResponseKeeper. What is known of earlier turns is kept for as long
-// as the new one.
+// KeepResponse is form.ResponseKeeper. Earlier turns are kept for as long as the new one.
 func (c *conversation) KeepResponse(id, response []byte) {
 	if len(id) > maxID || len(c.turns) >= maxTurns {
 		return

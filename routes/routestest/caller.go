@@ -9,10 +9,9 @@ import (
 	"farebox/routes"
 )
 
-// Caller gives a function that makes one request to a gateway whose upstream
-// always sends answer, head and all. end is what the client's answer ends with,
-// where it is not the upstream's whole body. Neither the client nor the upstream
-// allocates, so what is counted is the gateway.
+// Caller gives a function that makes one request to a gateway whose upstream always sends answer,
+// head and all. end is the end of the client's answer, where it is not the upstream's whole body.
+// Neither the client nor the upstream allocates, so all counted allocations are the gateway's.
 func Caller(t testing.TB, config string, answer []byte, path, body string, end []byte,
 	capabilities ...routes.Capability) func() {
 	t.Helper()
@@ -76,8 +75,7 @@ func CallerWith(t testing.TB, config string, answer []byte, path, head, body str
 	return call
 }
 
-// nodeID is what an answer has in the place of the id of a blockchain call, which is
-// another one in each request.
+// nodeID replaces the id of a blockchain call in answers, which differs in each request.
 const nodeID = "0000000000000000"
 
 // fillIDs puts the ids of a request into its answer.

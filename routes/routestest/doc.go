@@ -3,7 +3,7 @@
 // tests import it.
 //
 // A Rig is such a gateway, with an account that has money and a key; Caller is a
-// client and an upstream that allocate nothing, for what counts allocations; Edges holds
-// what endpoints say of a body against the rules of their rows. Tests
+// client and an upstream that allocate nothing, for counts of allocations; Edges holds the issues
+// of endpoints about a body against the rules of their rows. Tests
 // of the whole program, with its config file and its store, are in farebox/tests.
 package routestest

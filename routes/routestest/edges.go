@@ -12,7 +12,7 @@ import (
 	"farebox/routes"
 )
 
-// edgesConfig is what Edges serves, beside what the capabilities need.
+// edgesConfig is the config of Edges, beside the parts that the capabilities need.
 const edgesConfig = `
 log: { level: error }
 limits: { failed_requests: { count: 0 } }
@@ -20,9 +20,9 @@ upstreams: [{ name: only, base_url: "http://ADDR/v1" }]
 models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: only }] }]
 `
 
-// Edges sends every top member of every JSON body that the capabilities take, at
-// the edges of its rule and one step beyond them, and looks at what the endpoint
-// says of it. with is, by member, what a body needs beside it.
+// Edges sends every top member of every JSON body that the capabilities take, at the edges of its
+// rule and one step beyond them, and checks the endpoint's issues. with has, by member, the other
+// members that a body needs.
 func Edges(t *testing.T, config string, with map[string]string, capabilities ...routes.Capability) {
 	t.Helper()
 	rig := Start(t, config+edgesConfig, "127.0.0.1:9", capabilities...) // no request gets as far as an upstream
@@ -46,7 +46,7 @@ func Edges(t *testing.T, config string, with map[string]string, capabilities ...
 			}
 			before := with[f.Path]
 			if f.Rule.Characters > 0 {
-				before += needs(fields, f.Path) // characters are counted in what is whole
+				before += needs(fields, f.Path) // characters are counted in bodies without other issues
 			}
 			check := func(value string, right bool) {
 				t.Helper()
@@ -80,7 +80,7 @@ func Edges(t *testing.T, config string, with map[string]string, capabilities ...
 	}
 }
 
-// needs are the members but one that a body must have and whoever reads it asks for.
+// needs are the members but one that a body must have and its reader asks for.
 func needs(fields []routes.Field, but string) (members string) {
 	for _, f := range fields {
 		if !f.Required || f.Rule.Required || f.Path == but {
@@ -139,7 +139,7 @@ func refuses(answer, member string) bool {
 	var said struct {
 		Issues []struct{ Path []any }
 	}
-	_ = json.Unmarshal([]byte(answer), &said) // what is no JSON has no issues
+	_ = json.Unmarshal([]byte(answer), &said) // an answer that is not JSON has no issues
 	for _, i := range said.Issues {
 		if len(i.Path) == 0 || len(i.Path) > 2 || i.Path[0] != member {
 			continue

@@ -21,7 +21,7 @@ import (
 	"farebox/routes"
 )
 
-// Rig is a gateway on a socket, and what its test needs of it.
+// Rig is a gateway on a socket, with the parts that its tests need.
 type Rig struct {
 	Gateway *routes.Gateway
 	Ledger  *billing.Ledger
@@ -37,7 +37,7 @@ func Start(t testing.TB, text, upstream string, capabilities ...routes.Capabilit
 	return StartWith(t, text, upstream, func(*routes.Options) {}, capabilities...)
 }
 
-// StartWith is Start with something changed of what the gateway is made of.
+// StartWith is Start with changed options of the gateway.
 func StartWith(t testing.TB, text, upstream string, change func(*routes.Options),
 	capabilities ...routes.Capability) *Rig {
 	t.Helper()
@@ -169,7 +169,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// Lines are what was logged so far.
+// Lines are the lines logged so far.
 func (l *Log) Lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ const patience = 2 * time.Minute
 
 // request is the part of a blockchain request. It is pooled.
 type request struct {
-	of      *Capability
+	owner   *Capability
 	call    *routes.Call
 	view    *view
 	job     rpc.Job
@@ -33,11 +33,11 @@ type request struct {
 	number  [24]byte // as a header has it
 }
 
-// Close ends what was begun at the nodes.
+// Close ends the job's calls, and gives back its slot for work without a client.
 func (r *request) Close() {
 	if r.carried {
 		r.carried = false
-		r.of.alone.Give(r.call.Owner(), 1)
+		r.owner.alone.Give(r.call.Owner(), 1)
 	}
 	r.job.Close()
 }
@@ -46,7 +46,7 @@ func (r *request) Close() {
 func (r *request) Recycle() {
 	r.job.Reset()
 	r.call, r.view, r.network, r.result, r.want, r.credits = nil, nil, nil, rpc.Result{}, billing.Admission{}, 0
-	r.of.requests.Put(r)
+	r.owner.requests.Put(r)
 }
 
 // serve answers POST /crypto/rpc/{network}: one JSON-RPC request or a batch
@@ -137,9 +137,8 @@ func unsupportedMethods(job *rpc.Job, n *rpc.Network, unknown []int) *routes.Err
 	return e
 }
 
-// Admit holds what the request costs when every call succeeds, and counts it
-// in the limits: a batch as one request. An answer that is given again costs
-// nothing, and counts.
+// Admit holds the price of the request if every call succeeds, and counts it in the limits: a
+// batch as one request. An answer that is given again costs nothing, and counts.
 func (r *request) Admit(again bool) *routes.Error {
 	v := r.view
 	worst := r.job.Credits(r.network.Base)
@@ -165,8 +164,8 @@ func (r *request) Admit(again bool) *routes.Error {
 	return r.call.Denied(&denial)
 }
 
-// capped is a refusal by the daily cap of credits, which has none of the
-// headers of the rate limit (addendum 13, 429; D47).
+// capped is a refusal by the daily cap of credits, without the headers of the rate limit
+// (addendum 13, 429; D47).
 func (r *request) capped(d *billing.Denial, worst int64) *routes.Error {
 	text := "Daily limit of crypto RPC credits exceeded: at most " + strconv.FormatInt(d.Allowed, 10) +
 		" credits in 24 hours, " +
@@ -210,7 +209,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 		r.call.NothingDone()
 		return false, e
 	}
-	r.carried = (r.call.Keeps() || r.job.Writes()) && r.of.alone.Take(r.call.Owner(), 1)
+	r.carried = (r.call.Keeps() || r.job.Writes()) && r.owner.alone.Take(r.call.Owner(), 1)
 	r.result = r.job.Run(rpc.ClientContext{
 		Proxy: r.call.Proxy(), Ctx: r.call.Ctx, Network: r.network, Account: r.call.Key.Account.ID, ID: r.call.ID[:],
 		Owner: r.call.Owner(), Alone: r.carried,
@@ -228,7 +227,7 @@ func (r *request) CarryOut() (relayed bool, e *routes.Error) {
 	return r.result.Large, nil
 }
 
-// bill says what so many credits came to.
+// bill sets the charge of so many credits.
 func (r *request) bill(credits int64, flags journal.Flags) {
 	r.credits = credits
 	r.call.Sold = routes.Bill{Lines: r.view.sold(credits), Credits: credits, Flags: flags, Status: 200}
@@ -343,8 +342,8 @@ func (r *request) relayed(cause proxy.Cause, whole bool) {
 	r.call.Settle()
 }
 
-// settleDisconnect charges a request whose client left for what nodes may have done: the full
-// price of calls that were sent to one. What was not sent costs nothing.
+// settleDisconnect charges a request whose client left for calls that nodes may have made: the
+// full price of calls that were sent to one. Unsent calls cost nothing.
 func (r *request) settleDisconnect() {
 	credits := r.job.Charge(r.network.Base, r.view.error)
 	if !r.call.Left() || credits == 0 {

@@ -28,7 +28,7 @@ func newMeters(set *metrics.Set, network string) *meters {
 	}
 }
 
-// Observe counts a request; what was charged counts when it is booked.
+// Observe counts a request; the charge counts when it is booked.
 func (r *request) Observe(took time.Duration) {
 	if !r.call.Settled {
 		return
@@ -40,7 +40,7 @@ func (r *request) Observe(took time.Duration) {
 	m.duration.Update(took.Seconds())
 }
 
-// Log says what was asked and charged: no params and no hashes.
+// Log adds the network, calls and credits: no params and no hashes.
 func (r *request) Log(e *zerolog.Event) *zerolog.Event {
 	e = e.Str("network", r.network.Name).Int("calls", len(r.job.Calls)).Int64("credits", r.credits)
 	if r.job.Cached {

@@ -24,7 +24,7 @@ import (
 // charged all the same. Customers share the slots.
 const maxCarried = 4096
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	gateway  *routes.Gateway
 	requests sync.Pool   // of request
@@ -33,9 +33,9 @@ type Capability struct {
 
 // New makes the capability.
 func New() *Capability {
-	of := &Capability{alone: fair.NewRoom(maxCarried)}
-	of.requests.New = func() any { return &request{of: of} }
-	return of
+	ca := &Capability{alone: fair.NewRoom(maxCarried)}
+	ca.requests.New = func() any { return &request{owner: ca} }
+	return ca
 }
 
 // Open is routes.Capability.
@@ -51,7 +51,7 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	}
 }
 
-// view is what a config sells of blockchain calls.
+// view is the part of a config for blockchain calls.
 type view struct {
 	networks *rpc.Networks
 	listing  []byte         // body of GET /crypto/rpc/networks
@@ -137,7 +137,7 @@ func (ca *Capability) list(c *routes.Call) *routes.Error {
 	return c.WriteJSON(c.Own(ca).(*view).listing)
 }
 
-// watch logs what becomes of nodes from here on.
+// watch logs the changes of nodes from here on.
 func (ca *Capability) watch(networks *rpc.Networks) {
 	log := ca.gateway.Logger()
 	networks.WatchSpool(func(err error) {

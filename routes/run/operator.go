@@ -54,7 +54,7 @@ type reloads struct {
 	err  error
 }
 
-// note remembers what a reload says, and passes it on.
+// note remembers the outcome of a reload, and passes it on.
 func (r *reloads) note(next func(string, error)) func(string, error) {
 	return func(said string, err error) {
 		r.mu.Lock()

@@ -23,7 +23,7 @@ import (
 	"farebox/routes"
 )
 
-// Options say what is served.
+// Options describe the process to run.
 type Options struct {
 	Version string
 	// File is the config file, which is watched. Empty: nothing is watched.
@@ -107,7 +107,7 @@ func Serve(o Options) (err error) {
 	return err
 }
 
-// onClose adds what close does, before what was added earlier.
+// onClose adds a step to close, before those that were added earlier.
 func (p *process) onClose(f func()) { p.closing = append(p.closing, f) }
 
 func (p *process) close() {

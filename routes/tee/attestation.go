@@ -73,7 +73,7 @@ func nonceOf(q *routes.Query) (nonce [32]byte, source string) {
 	return nonce, "client"
 }
 
-// proof is what an enclave proved to a client.
+// proof is the evidence that an enclave gave for a client.
 type proof struct {
 	enclave        *tee.Enclave
 	report         []byte
@@ -158,8 +158,8 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// body is the report as its enclave wrote it, and beside it what we say. The model is the
-// one that was asked for, as clients compare them: it may be an alias.
+// body is the report as its enclave wrote it, with our members added. The model is the one that
+// was asked for, as clients compare them: it may be an alias.
 func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source string) []byte {
 	b := append(make([]byte, 0, len(p.report)+4096), `{"verified":`...)
 	b = strconv.AppendBool(b, p.found.Verified())
@@ -202,8 +202,8 @@ func (p *proof) body(named string, m *dialect.Model, nonce [32]byte, source stri
 	return append(b, '}')
 }
 
-// shownKey is the key in 130 digits where it is one, else as the report has it, so that a
-// client sees what we have seen.
+// shownKey is the key in 130 digits where it is one, else as the report has it, so that a client
+// sees the same as we do.
 func shownKey(p *proof, r gjson.Result) string {
 	if p.found.Key != nil {
 		return p.found.Key.String()

@@ -12,7 +12,7 @@ import (
 	"farebox/routes"
 )
 
-// Capability is what main registers.
+// Capability is the type that main registers.
 type Capability struct {
 	gateway *routes.Gateway
 	tries   routes.PerAddress

@@ -13,8 +13,8 @@ func errKey() *routes.Error {
 			"fetch a fresh attestation with GET " + routes.Prefix + "/tee/attestation."}
 }
 
-// Attested is routes.Enclaves. Enclaves that have not said what key they have, since
-// this process began or since it changed, are asked.
+// Attested is routes.Enclaves. Enclaves whose key is not known, since this process began or since
+// it changed, are asked.
 func (cp *Capability) Attested(c *routes.Call, m *dialect.Model, key string) (*dialect.Target, *routes.Error) {
 	v := cp.view(c)
 	for _, learn := range []bool{false, true} {

@@ -115,8 +115,8 @@ type shownSignature struct {
 
 var oursOfSignature = setOf(tee.OursOfSignature)
 
-// signatureBody is what the enclave's provider wrote, and beside it what we say. The model
-// is the one that was asked for.
+// signatureBody is the enclave provider's signature body, with our members added. The model is
+// the one that was asked for.
 func (v *view) signatureBody(named string, m *dialect.Model, kept *store.EnclaveRow, raw []byte, s tee.Signed) []byte {
 	sent, relayed := sumText(kept.Request), sumText(kept.Response)
 	judged, err := json.Marshal(shownSignature{s.Valid, s.Valid && v.attested(m, kept, s), s.Request == sent,

@@ -12,7 +12,7 @@ import (
 	"farebox/routes"
 )
 
-// view is what a config says of enclaves.
+// view is the part of a config for enclaves.
 type view struct {
 	cfg       *config.TEE
 	setup     *tee.Setup
