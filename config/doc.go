@@ -18,7 +18,7 @@
 // [Spec] and a line in kinds (model.go) or JobKinds (jobs.go), upstreams of a new dialect a row in
 // dialects (dialect.go).
 //
-// Does not belong here: anything that acts on a config. Connections, catalogs,
+// Out of scope: anything that acts on a config. Connections, catalogs,
 // counters and prices of single requests belong to the rooms that own them;
 // this package imports none of them.
 package config

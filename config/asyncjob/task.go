@@ -1,7 +1,7 @@
 // Package asyncjob has the types in which billing orders jobs from upstreams and providers
 // answer. Neither of these rooms imports the other.
 //
-// Does not belong here: the results of jobs, the wire of upstreams, money.
+// Out of scope: the results of jobs, the wire of upstreams, money.
 package asyncjob
 
 import (

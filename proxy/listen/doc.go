@@ -7,5 +7,5 @@
 // addresses of clients: by a [Preface], the PROXY header of a connection, or by X-Forwarded-For.
 // [BoundBuffers] limits the kernel's buffers for a client.
 //
-// Does not belong here: requests. Their connections are package proxy's.
+// Out of scope: requests. Their connections are package proxy's.
 package listen

@@ -1,7 +1,7 @@
 // Package health is `farebox health`, which asks a running farebox whether it
 // serves: the check of containers and of scripts.
 //
-// Does not belong here: an import of the gateway. It is asked from outside, as clients do.
+// Out of scope: an import of the gateway. It is asked from outside, as clients do.
 package health
 
 import (

@@ -8,6 +8,6 @@
 // where their length is sold or bounded, and links are let through to upstreams only where they
 // lead to the public internet.
 //
-// Does not belong here: how jobs are driven (billing/job) and the wire of upstreams
+// Out of scope: how jobs are driven (billing/job) and the wire of upstreams
 // (providers/queue).
 package jobs

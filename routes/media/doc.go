@@ -5,5 +5,5 @@
 // is used up by its last byte, however many ranges that takes. It also has the media store swept
 // of files without a job.
 //
-// Does not belong here: keys, money, and how jobs are driven.
+// Out of scope: keys, money, and how jobs are driven.
 package media

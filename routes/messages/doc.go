@@ -6,5 +6,5 @@
 // estimate of a prompt, errors.go the errors. The body becomes that of a chat completion in
 // package providers/chat/messages, and routes.TextModels sells it.
 //
-// Does not belong here: prices, targets and streams; chats have them.
+// Out of scope: prices, targets and streams; chats have them.
 package messages

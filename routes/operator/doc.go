@@ -4,5 +4,5 @@
 // names, the operator behind it, the row and its right, the header that pages of browsers cannot send, its query. Then
 // the ledger carries it out. No customer's key is known here, and no row of this table is on the customers' listener.
 //
-// Does not belong here: decisions about money, and the API of customers.
+// Out of scope: decisions about money, and the API of customers.
 package operator

@@ -6,6 +6,6 @@
 // Capability is the type that main registers. The rules of a body are in rules.go. The form
 // itself, there and back, is providers/chat/responses; routes.TextModels decides about the sale.
 //
-// Does not belong here: money, upstreams, streams, and the features of a model, which are checked
+// Out of scope: money, upstreams, streams, and the features of a model, which are checked
 // with the chat body that a request becomes.
 package responses

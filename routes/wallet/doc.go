@@ -5,5 +5,5 @@
 // It writes the answers. Package providers/x402 reads payments, billing/payment credits them,
 // and routes/signin.go checks signatures: sign-ins and answers of 402 belong to all routes.
 //
-// Does not belong here: signatures, facilitators, chains, books.
+// Out of scope: signatures, facilitators, chains, books.
 package wallet
