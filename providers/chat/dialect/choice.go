@@ -61,8 +61,10 @@ func ReadCompletion(body []byte, brand string) (c Completion, ok bool) {
 	}
 	c = Completion{ID: t.id, Model: t.model, Cost: t.cost, Parameters: t.parameters}
 	c.readChoice(t.choices[from:to], "message")
-	if ReadUsage(t.usage, &c.Usage); !c.Usage.Seen {
-		ReadUsage(c.usage, &c.Usage)
+	for _, usage := range [][]byte{t.usage, c.usage, t.groq} {
+		if ReadUsage(usage, &c.Usage); c.Usage.Seen {
+			break
+		}
 	}
 	return c, true
 }
