@@ -3,7 +3,7 @@ SHELL := /bin/bash
 export CGO_ENABLED ?= 0
 # Tests, vet and lint share with the binary what is compiled: with other flags they would compile all of it again.
 # The compiler takes 40 % less time without tables for debuggers, which the binary drops, and without collections.
-export GOFLAGS += -trimpath -gcflags=all=-dwarf=false '-toolexec=env GOGC=off GOMEMLIMIT=2GiB'
+export GOFLAGS += -trimpath -gcflags=all=-dwarf=false '-toolexec=env GOGC=off GOMEMLIMIT=1GiB'
 BUILD := go build -buildvcs=auto -tags nodynamic -ldflags "-s -w"
 FUZZTIME ?= 60s
 CLIENTS := bench/clients
