@@ -71,14 +71,11 @@ race:                 ## the tests of `make test` under the race detector
 	@failed=; for part in race-rooms race-binary; do $(MAKE) $$part || failed=1; done; [ -z "$$failed" ]
 
 # Packages that reckon in dates run on another day; those of them that start servers, whose clocks are right, also today.
-# Both runs wait for leases and disks a lot, so that they share the processors. What both need is compiled before.
 # Children of the jail, one goroutine each, are the binary without the detector, under which they begin in half a minute.
 race-rooms: build
-	@failed=; export CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox; detector='$(RACE) -vet=off -timeout 20m -skip ^TestLong'; \
-	  go build -C tests $(RACE) -tags nodynamic $(ALL) || exit 1; \
-	  ./.ci/clocks test "the race detector on another day" $$detector -p 1 farebox/billing $$(./.ci/packages clocked) & another=$$!; \
-	  ./.ci/gotest "the race detector" $$detector -p $(CORES) farebox/billing $$(./.ci/packages today) || failed=1; \
-	  wait $$another || failed=1; \
+	@failed=; export CGO_ENABLED=1 FAREBOX_JAIL=$(CURDIR)/farebox; detector='$(RACE) -p $(AT_ONCE) -vet=off -timeout 20m -skip ^TestLong'; \
+	  ./.ci/gotest "the race detector" $$detector farebox/billing $$(./.ci/packages today) || failed=1; \
+	  ./.ci/clocks test "the race detector on another day" $$detector farebox/billing $$(./.ci/packages clocked) || failed=1; \
 	  [ -z "$$failed" ]
 
 race-binary: build
