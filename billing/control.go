@@ -148,7 +148,7 @@ func writeLine(w *bufio.Writer, v any) error {
 	return w.Flush()
 }
 
-// onSocket is an operator at the control socket, who can read the store anyway.
+// onSocket is an operator at the control socket, with access to the store anyway.
 func onSocket(conn net.Conn) Act {
 	act := local()
 	act.By.From = "control socket"

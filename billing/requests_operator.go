@@ -57,7 +57,7 @@ type Sums struct {
 type RequestCharge struct {
 	At time.Time `json:"at"`
 	money.Amounts
-	Debt  Nano          `json:"debt"` // what it cost beyond that
+	Debt  Nano          `json:"debt"` // its cost beyond that
 	Lines []RequestLine `json:"lines"`
 }
 

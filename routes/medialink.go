@@ -28,7 +28,7 @@ const MediaPath = "/media/"
 // Links signs links to the media of jobs.
 func (g *Gateway) Links() *media.Links { return media.NewLinks(g.ledger.DeriveSecret("media links")) }
 
-// MediaLink is a link to the media of a job, open to everyone who has it, until it expires. It is
+// MediaLink is a link to the media of a job, open to all its holders, until it expires. It is
 // empty where it is not known how clients reach this service (public_url).
 func (c *Call) MediaLink(id string, kind media.LinkKind, expires time.Time) string {
 	base := c.snap.cfg.PublicAddress()

@@ -17,7 +17,7 @@ type Balance struct {
 	DIEMAllocation money.Nano // granted for this UTC day
 	HasDIEM        bool
 	CanConsume     bool           // it is enough to be admitted
-	Debt           money.Nano     // what it owes for earlier requests; until that is paid it cannot consume
+	Debt           money.Nano     // owed for earlier requests; until it is paid, the account cannot consume
 	Next           money.Currency // that the next request draws on; 0: none
 }
 

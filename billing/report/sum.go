@@ -24,12 +24,12 @@ type SumQuery struct {
 // Sum is one row of a report: charges less refunds, and payments of debt.
 type Sum struct {
 	ID       string `json:"id"`   // of the account, key, model or upstream, or the day
-	Name     string `json:"name"` // of the account, model or upstream, or what the key is for
+	Name     string `json:"name"` // of the account, model or upstream, or the purpose of the key
 	Account  string `json:"account,omitempty"`
 	Requests int64  `json:"requests"`
 	Input    int64  `json:"input_tokens"`
 	Output   int64  `json:"output_tokens"`
-	Units    int64  `json:"units"` // of what is sold singly: pictures, credits
+	Units    int64  `json:"units"` // of products sold by the piece: pictures, credits
 	money.Amounts
 }
 

@@ -252,7 +252,7 @@ func Elements(list []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Objects are the objects of an array; what is not an array has none.
+// Objects are the objects of an array; other values have none.
 func Objects(list []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(list) == 0 || list[0] != '[' {

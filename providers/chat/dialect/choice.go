@@ -9,7 +9,7 @@ import (
 )
 
 // Choice is a choice of a chat completion, or of a chunk of one. Texts are escaped as they are
-// between their quotes, all else is JSON. What is absent or null is nil. Of members that come
+// between their quotes, all else is JSON. Absent and null members are nil. Of members that come
 // twice the last one holds.
 type Choice struct {
 	// Said says that there is a message, or a delta.
@@ -27,7 +27,7 @@ type Choice struct {
 	usage []byte
 }
 
-// Completion is what a whole chat completion says in its first choice.
+// Completion is the first choice of a whole chat completion.
 type Completion struct {
 	Choice
 	ID []byte // a text
@@ -41,7 +41,7 @@ type completionTop struct {
 	id, model, choices, usage, groq, fault, cost, parameters []byte
 }
 
-// noMembers is the Shape for a scan that only checks what it reads.
+// noMembers is the Shape for a scan that only checks a body.
 var noMembers = scan.NewShape()
 
 // ReadCompletion reads a completion whose parameters have a brand; false: it has no choice, or
@@ -160,7 +160,7 @@ func (c *Choice) message(object []byte) {
 	}
 }
 
-// ToolCall is an entry of tool_calls: a call, or what a chunk adds to one. Its texts are
+// ToolCall is an entry of tool_calls: a call, or the part of one in a chunk. Its texts are
 // escaped.
 type ToolCall struct {
 	Index           int64 // -1 if absent

@@ -2,34 +2,31 @@ package dialect
 
 import "farebox/proxy"
 
-// FormKind is a form of asking for a chat completion beside that of chat completions. Each
-// package of a form has its own.
+// FormKind names a client format other than that of chat completions. Each package of such
+// a format has its own.
 type FormKind string
 
-// Form is how one client asks for a chat completion where it does so in another form
-// than that of chat completions. Its own body has become a chat body before anything
-// else is done with it; the chat completion is turned back as the last step.
-// A Form belongs to one request.
+// Form is a client format other than that of chat completions, for one request. The client's
+// body becomes a chat body first; the chat completion is turned back as the last step.
 type Form interface {
 	Kind() FormKind
-	// Adapts says what of its requests is fitted to the model.
+	// Adapts names the members of its requests that are fitted to the model.
 	Adapts() *Adapted
-	// Path is where in the client's own body stands what a member of the chat body
-	// was made of, such as input.2.content for messages.3.content.
+	// Path is the path in the client's own body of a member of the chat body, such as
+	// input.2.content for messages.3.content.
 	Path(chat string) string
 	// Answer turns a whole chat completion into the client's answer. The cost and the
 	// <brand>_parameters of the completion are in it where the client is to have them.
 	Answer(completion []byte, c *Chat) ([]byte, error)
 	// Stream starts turning the chunks of a chat completion into the client's events.
 	Stream(c *Chat) FormStream
-	// AppendError appends the event that ends a stream which failed, and the bytes that must
-	// follow it. It is for the streams of upstreams that speak the form
-	// themselves.
+	// AppendError appends the event that ends a failed stream, and the bytes that must
+	// follow it. It is for the streams of upstreams that speak the form themselves.
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
-// Adapted has the names in a form of what the gateway fits to a model that cannot do it.
-// What has no name is refused.
+// Adapted has a form's names of members that the gateway fits to a model without the
+// feature. Requests for features without a name are refused.
 type Adapted struct {
 	// ToolImage is a picture in a result of a tool.
 	ToolImage Omission
@@ -37,7 +34,7 @@ type Adapted struct {
 	Cap, Effort, Thinking Omission
 }
 
-// Partial is a Form whose chat body may lack what its client asked.
+// Partial is a Form whose chat body may lack a part of the client's request.
 type Partial interface {
 	// Untold is a request that no chat body has a word for; nil: none. A target that does not
 	// speak the form is not asked then.

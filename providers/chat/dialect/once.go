@@ -6,7 +6,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Reread scans what was written for an upstream as strictly as what clients write. Each
+// Reread scans a body for an upstream as strictly as the bodies of clients. Each
 // object in it must have members that the Shape names only, each once: an upstream's
 // parser could take another one of two than the priced one.
 func (s *Scratch) Reread(written []byte, shape *scan.Shape) error {

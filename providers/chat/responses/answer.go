@@ -138,7 +138,7 @@ func (a *answer) last() string {
 	return "incomplete"
 }
 
-// message writes what the model said.
+// message writes the model's text.
 func (a *answer) message(said *dialect.Completion) {
 	content, refusal := said.Content, said.Refusal
 	it := a.beginItem(messageItem)
