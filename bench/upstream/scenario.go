@@ -58,11 +58,11 @@ type Scenario struct {
 	At      string `key:"at" of:"submit status result file"`                        // which step a status hits; default submit
 	Endless bool   `key:"endless"`                                                  // the body never ends
 
-	// Job is how music and videos go wrong: forget (it is not known any more), double (it is made twice), swallow (it
-	// is taken, and the answer lost), fail (it fails in the end), odd (its status is none of the known ones), stuck
-	// (it never ends), foreign (addresses lead to another host), wrongtype (the file is none), untyped (its type is
-	// not said), refuse_cancel, late_cancel (a cancellation is only asked for: how it ended is in the status), race
-	// (the run begins as it is cancelled), twice (members are there twice), inline (the result is a data URL).
+	// Job is a fault of a music or video job: forget (the job becomes unknown), double (it runs twice), swallow (it
+	// is accepted, and the answer lost), fail (it fails at its end), odd (its status has an unknown name), stuck (it
+	// never ends), foreign (addresses lead to another host), wrongtype (the result is not a media file), untyped (the
+	// result has no type), refuse_cancel, late_cancel (a cancellation is only accepted; the status has its outcome),
+	// race (the run begins during its cancellation), twice (members come twice), inline (the result is a data URL).
 	Job string `key:"job" of:"forget double swallow fail odd stuck foreign wrongtype untyped refuse_cancel late_cancel race twice inline"`
 
 	Status     int    `key:"status"`

@@ -70,8 +70,8 @@ const (
 	// patience is how long a client waits for an upstream to take its job. Then the client
 	// gets the job anyway: it is sold, and may still fail.
 	patience = 30 * time.Second
-	// maxSubmits is how often a job is handed over again, maxFetches how often media
-	// are fetched, and maxCancels how often an upstream is told to stop.
+	// maxSubmits limits the submissions of a job, maxFetches the downloads of its media,
+	// and maxCancels the cancellations sent to its upstream.
 	maxSubmits = 6
 	maxFetches = 6
 	maxCancels = 10

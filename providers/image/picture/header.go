@@ -32,8 +32,8 @@ const (
 // Read walks through the structure of a file from its magic to its last part, without
 // looking at a pixel, and returns its header. Exactly one of text (padded base64
 // without line ends) and raw is set. The error is Corrupted for a file that is cut off,
-// contradicts itself, or is none of PNG, JPEG and WebP. Time is linear in the file, memory
-// 48 KiB.
+// contradicts itself, or has a format other than PNG, JPEG and WebP. Time is linear in the
+// file, memory is 48 KiB.
 func Read(text, raw []byte) (Header, error) {
 	if text != nil && len(text)%4 != 0 {
 		return Header{}, corrupted("its base64 text has a broken end")
