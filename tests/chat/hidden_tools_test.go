@@ -136,6 +136,8 @@ func TestNoFileOfTheAccountIsTakenBesideData(t *testing.T) {
 		"messages.0.content.1.source.url")
 	f("/messages", user(`{"type":"document","source":{"type":"url","url":"https://x.example/","data":"aGk="}}`),
 		"messages.0.content.1.source.data")
+	f("/messages", user(`{"type":"image","source":{"media_type":"image/png","data":"aGk="}}`),
+		"messages.0.content.1.source.type: must be base64, url, text or content.")
 	f("/messages", user(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk=","file_id":"f"}}`),
 		"messages.0.content.1.source.file_id")
 	f("/messages", user(`{"type":"search_result","source":"x","title":"t","content":[{"type":"image","source":{"type":`+

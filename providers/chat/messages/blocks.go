@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"farebox/proxy/jsontext"
@@ -128,16 +129,20 @@ func (r *reader) source(b int32, carrier, member string) {
 // oneSource refuses a source with the content of another kind. An upstream could read
 // that instead, and it was neither priced nor checked.
 func (r *reader) oneSource(s int32, kind string) {
+	if !slices.Contains([]string{"base64", "url", "text", "content"}, kind) {
+		return // it is refused for its type
+	}
 	for _, other := range []struct {
-		member      int
-		name, kinds string
+		member int
+		name   string
+		kinds  []string
 	}{
-		{SourceURL, ".url", "url"},
-		{SourceData, ".data", "base64 or text"},
-		{SourceContent, ".content", "content"},
+		{SourceURL, ".url", []string{"url"}},
+		{SourceData, ".data", []string{"base64", "text"}},
+		{SourceContent, ".content", []string{"content"}},
 	} {
-		if r.member(s, other.member) >= 0 && !strings.Contains(other.kinds, kind) {
-			r.no(r.doc.Path(s)+other.name, "is for sources of type %s; leave it out, or change type.", other.kinds)
+		if r.member(s, other.member) >= 0 && !slices.Contains(other.kinds, kind) {
+			r.no(r.doc.Path(s)+other.name, "needs a source of type %s; leave it out, or change type.", strings.Join(other.kinds, " or "))
 		}
 	}
 }
