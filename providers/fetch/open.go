@@ -62,7 +62,7 @@ func (c *Client) Open(ctx context.Context, rawURL string, most int64) (io.ReadCl
 	return b, resp.Header.Get("Content-Type"), nil
 }
 
-// limitedBody is a body that is being read. One goroutine reads it.
+// limitedBody is a body that is being read. One goroutine reads it; any other may close it.
 type limitedBody struct {
 	outer  context.Context
 	cancel context.CancelFunc
@@ -72,15 +72,15 @@ type limitedBody struct {
 	limit  time.Duration
 	silent *time.Timer
 	once   sync.Once
-	err    error
 
 	mu   sync.Mutex
-	slow bool // the server was silent for too long
+	err  error // what every further Read returns
+	slow bool  // the server was silent for too long
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
+	if err := b.keep(nil); err != nil {
+		return 0, err
 	}
 	b.silent.Reset(b.limit)
 	n, err := b.body.Read(p)
@@ -91,15 +91,23 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		err = b.fail(err)
 	}
-	b.err = err
+	_ = b.keep(err)
 	return n, err
 }
 
-// Close ends the fetch.
-func (b *limitedBody) Close() error {
+// keep keeps the first error for every further Read, and returns it.
+func (b *limitedBody) keep(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.err == nil {
-		b.err = &Error{Reason: Unreachable}
+		b.err = err
 	}
+	return b.err
+}
+
+// Close ends the fetch, also while a Read waits.
+func (b *limitedBody) Close() error {
+	_ = b.keep(&Error{Reason: Unreachable})
 	b.end()
 	return nil
 }

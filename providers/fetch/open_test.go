@@ -56,6 +56,39 @@ func TestABodyIsGivenWhileItComes(t *testing.T) {
 	}
 }
 
+// A body may be closed while it is read: a job's media is cut when its process stops.
+func TestABodyIsClosedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 4096)); err != nil {
+				return
+			}
+		}
+	})
+	c := New(Options{Allow: loopback})
+	for range 20 {
+		body, _, err := c.Open(context.Background(), u, 1<<40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, ended := make(chan struct{}), make(chan error)
+		go func() {
+			_, err := body.Read(make([]byte, 100))
+			close(begun)
+			for err == nil {
+				_, err = body.Read(make([]byte, 100))
+			}
+			ended <- err
+		}()
+		<-begun
+		body.Close()
+		if err := <-ended; reason(err) != "unreachable" {
+			t.Error("it ended with", err)
+		}
+	}
+}
+
 // A body ends badly when it is too long, breaks off, or stands still; and when nobody wants
 // it any more.
 func TestBodiesEndBadly(t *testing.T) {
