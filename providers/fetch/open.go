@@ -74,7 +74,7 @@ type limitedBody struct {
 	once   sync.Once
 
 	mu   sync.Mutex
-	err  error // what every further Read returns
+	err  error // of every further Read
 	slow bool  // the server was silent for too long
 }
 
