@@ -139,14 +139,21 @@ func (a *AccountState) giveBack(h *Hold) {
 	h.key.use.count(&limited, -1, h)
 	h.parts, h.beyond = money.Parts{}, 0
 	if h.day != a.day {
-		a.stale -= p[money.InDIEM]
 		if a.lease != nil {
 			a.lease.rest(store.Want{Account: a.no, Day: h.day, Amounts: money.Parts{money.InDIEM: p[money.InDIEM]}})
 		}
+	}
+	a.unhold(h.day, &p)
+	a.avail.Add(&p)
+}
+
+// unhold takes amounts of a hold of a day off the held money. DIEM of a past day go from p.
+func (a *AccountState) unhold(day int32, p *money.Parts) {
+	if day != a.day {
+		a.stale -= p[money.InDIEM]
 		p[money.InDIEM] = 0
 	}
-	a.held.Sub(&p)
-	a.avail.Add(&p)
+	a.held.Sub(p)
 }
 
 // charge takes cost from the money of h, and the rest from the balance, as far
@@ -154,13 +161,8 @@ func (a *AccountState) giveBack(h *Hold) {
 func (a *AccountState) charge(h *Hold, cost Nano) (charged money.Parts, owed Nano) {
 	charged = h.chargeable(cost)
 	h.parts.Sub(&charged)
-	if h.day == a.day {
-		a.held.Sub(&charged)
-	} else {
-		a.stale -= charged[money.InDIEM]
-		a.held[money.InBundled] -= charged[money.InBundled]
-		a.held[money.InUSD] -= charged[money.InUSD]
-	}
+	held := charged
+	a.unhold(h.day, &held)
 	rest := cost - charged.Total()
 	if rest <= 0 {
 		a.spent.Add(&charged)

@@ -351,26 +351,20 @@ func denied(refusal *window.Refusal, scope string) Denial {
 	}
 }
 
-// Balance is the spendable money of the key's account. On a shared store it has
-// the money elsewhere as of a second ago at most while the account is in use.
-func (k *Key) Balance() (usd, diem, bundled Nano) { return k.balanceOn(k.Account.ledger.Today()) }
-
-// BalanceAt is Balance for a request that began at a time (Unix ns).
-func (k *Key) BalanceAt(nowNs int64) (usd, diem, bundled Nano) {
-	return k.balanceOn(k.Account.ledger.day(nowNs))
-}
-
-func (k *Key) balanceOn(day int32) (usd, diem, bundled Nano) {
+// BalanceAt is the spendable money of the key's account for a request that began at a
+// time (Unix ns). On a shared store it has the money elsewhere as of a second ago at most
+// while the account is in use.
+func (k *Key) BalanceAt(nowNs int64) (p money.Parts) {
 	a := k.Account
+	day := a.ledger.day(nowNs)
 	a.mu.Lock()
 	a.roll(day)
-	usd, diem, bundled = a.avail[money.InUSD], a.avail[money.InDIEM], a.avail[money.InBundled]
 	if a.lease != nil {
-		p := a.elsewhere()
-		usd, diem, bundled = usd+p[money.InUSD], diem+p[money.InDIEM], bundled+p[money.InBundled]
+		p = a.elsewhere()
 	}
+	p.Add(&a.avail)
 	a.mu.Unlock()
-	return usd, diem, bundled
+	return p
 }
 
 // Quota fills q for a model: of its limits and those of the key over all
@@ -404,7 +398,8 @@ func (k *Key) HasRoom(nowNs int64) bool {
 	a.roll(day)
 	k.use.roll(a.day)
 	have, diem, usd := a.everywhere(k.use)
-	return have[money.InDIEM] > 0 && diem > 0 || have[money.InBundled]+have[money.InUSD] > 0 && usd > 0
+	haveDIEM, haveUSD := have.ByLimit()
+	return min(haveDIEM, diem) > 0 || min(haveUSD, usd) > 0
 }
 
 // Count checks and counts n requests, at most 8, in a window of an account other than that

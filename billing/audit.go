@@ -175,11 +175,12 @@ func (a *AccountState) audit(c *store.AccountCount, r *store.Report) (open int, 
 			stale.Add(&h.parts)
 		}
 	}
-	current[money.InBundled] += stale[money.InBundled]
-	current[money.InUSD] += stale[money.InUSD]
-	if current != a.held || stale[money.InDIEM] != a.stale {
+	past := stale[money.InDIEM]
+	stale[money.InDIEM] = 0
+	current.Add(&stale)
+	if current != a.held || past != a.stale {
 		r.Fault("account %d: holds add up to %v and %s of past days, the account says %v and %s", a.no, current,
-			stale[money.InDIEM], a.held, a.stale)
+			past, a.held, a.stale)
 	}
 	for place, currency := range money.SpendOrder {
 		day := int64(0)
@@ -214,9 +215,9 @@ func (l *Ledger) auditKey(k *Key, r *store.Report) error {
 	if err != nil {
 		return err
 	}
-	if usd := used[money.InBundled] + used[money.InUSD]; usd != u.quota.usd || used[money.InDIEM] != u.quota.diem {
+	if diem, usd := used.ByLimit(); usd != u.quota.usd || diem != u.quota.diem {
 		r.Fault("key %d: used %s USD and %s DIEM in memory, %s and %s by days and holds", k.No, u.quota.usd,
-			u.quota.diem, usd, used[money.InDIEM])
+			u.quota.diem, usd, diem)
 	}
 	return nil
 }

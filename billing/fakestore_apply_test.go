@@ -96,9 +96,9 @@ func (db *fakeStore) charge(n *fakeNode, b *store.Batch, u *store.Rollup) {
 			continue
 		}
 		k := db.keys[u.Key-1]
-		use := fakeUse{int64(u.Key), quotaPlace(place), u.Day}
+		use := fakeUse{int64(u.Key), money.LimitPlace(place), u.Day}
 		db.used[use] += sum
-		quota := fakeQuota{n.No, int64(u.Key), quotaPlace(place), k.Period.Number(u.Day)}
+		quota := fakeQuota{n.No, int64(u.Key), money.LimitPlace(place), k.Period.Number(u.Day)}
 		db.quotas[quota] -= min(sum, db.quotas[quota])
 	}
 }

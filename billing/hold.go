@@ -218,10 +218,10 @@ func (h *Hold) limited() money.Parts {
 	return p
 }
 
-// Foresee says how a charge of cost would be divided: USD, bundled credits among
-// them, and DIEM. ok is false where it goes beyond the held money: the currency of the
-// rest is known once it is settled.
-func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
+// Foresee says how a charge of cost would be divided: DIEM, and all other currencies. ok is
+// false where it goes beyond the held money: the currency of the rest is known once it is
+// settled.
+func (h *Hold) Foresee(cost Nano) (diem, usd Nano, ok bool) {
 	if !h.Open() {
 		return 0, 0, false
 	}
@@ -229,7 +229,8 @@ func (h *Hold) Foresee(cost Nano) (usd, diem Nano, ok bool) {
 	a.mu.Lock()
 	p := h.chargeable(max(0, cost))
 	a.mu.Unlock()
-	return p[money.InUSD] + p[money.InBundled], p[money.InDIEM], p.Total() == max(0, cost)
+	diem, usd = p.ByLimit()
+	return diem, usd, p.Total() == max(0, cost)
 }
 
 // SettleKept charges a request that has an idempotency key exactly when its

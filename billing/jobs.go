@@ -185,8 +185,8 @@ func (a *AccountState) followRefund(before *Key, row *store.JobRow) {
 // uncount takes back the use of a day, unless its period is over.
 func (u *keyUse) uncount(day int32, p *money.Parts) {
 	if u.kind.Number(day) == u.quota.period {
-		u.quota.diem = max(0, u.quota.diem-p[money.InDIEM])
-		u.quota.usd = max(0, u.quota.usd-p[money.InBundled]-p[money.InUSD])
+		diem, usd := p.ByLimit()
+		u.quota.diem, u.quota.usd = max(0, u.quota.diem-diem), max(0, u.quota.usd-usd)
 	}
 }
 

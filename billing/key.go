@@ -89,7 +89,8 @@ type quota struct {
 }
 
 func quotaOf(period int32, used *money.Parts) quota {
-	return quota{period: period, usd: used[money.InBundled] + used[money.InUSD], diem: used[money.InDIEM]}
+	diem, usd := used.ByLimit()
+	return quota{period: period, usd: usd, diem: diem}
 }
 
 // limitOf is how far the use of a key may go in a period.
@@ -121,8 +122,9 @@ func (u *keyUse) count(p *money.Parts, sign Nano, h *Hold) {
 		}
 		return
 	}
-	u.quota.diem += sign * p[money.InDIEM]
-	u.quota.usd += sign * (p[money.InBundled] + p[money.InUSD])
+	diem, usd := p.ByLimit()
+	u.quota.diem += sign * diem
+	u.quota.usd += sign * usd
 }
 
 // counts says whether the use of h counts in the period and under the limits

@@ -136,7 +136,8 @@ func (ac Accounts) periodUse(row *store.KeyRow, day int32, read map[store.Period
 }
 
 func usageOf(p money.Parts) KeyUsage {
-	return KeyUsage{USD: p[money.InBundled] + p[money.InUSD], DIEM: p[money.InDIEM]}
+	diem, usd := p.ByLimit()
+	return KeyUsage{USD: usd, DIEM: diem}
 }
 
 // useOf brings the time of a key's last use up to date.

@@ -47,7 +47,7 @@ type lease struct {
 type quotaLease struct {
 	account          *AccountState
 	key              int64
-	usd, diem        bool      // is limited
+	limited                    // by the limits in force
 	was              []limited // by keyUse.regime
 	unleased, others money.Parts
 	need             Nano
@@ -57,6 +57,17 @@ type quotaLease struct {
 // limited says which limits a key has.
 type limited struct{ usd, diem bool }
 
+// of are the amounts that count under the limits.
+func (l limited) of(diem, usd Nano) (p money.Parts) {
+	if l.usd {
+		p[money.InUSD] = usd
+	}
+	if l.diem {
+		p[money.InDIEM] = diem
+	}
+	return p
+}
+
 // beginDay is called before the account switches to a new day: the free rest of the
 // old day's DIEM goes back, so that the store can let it expire.
 func (s *lease) beginDay(a *AccountState) {
@@ -64,11 +75,13 @@ func (s *lease) beginDay(a *AccountState) {
 	s.unleased[money.InDIEM], s.others[money.InDIEM], s.newDay = 0, 0, true
 }
 
+func limitsOf(k *Key) limited { return limited{usd: k.LimitUSD != nil, diem: k.LimitDIEM != nil} }
+
 // enforce brings the limits of a key into force that nothing was used of here.
 func (u *keyUse) enforce(k *Key, day int32) {
 	u.kind, u.quota = k.Period, quota{period: k.Period.Number(day)}
-	u.lease.usd, u.lease.diem = k.LimitUSD != nil, k.LimitDIEM != nil
-	u.lease.was = append(u.lease.was, limited{u.lease.usd, u.lease.diem})
+	u.lease.limited = limitsOf(k)
+	u.lease.was = append(u.lease.was, u.lease.limited)
 	u.empty()
 }
 
@@ -98,7 +111,7 @@ func (u *keyUse) relimit(k *Key) {
 	a := u.lease.account
 	a.lease.rest(u.giveRoom())
 	a.lease.give(a, 0)
-	if q := u.lease; k.Period != u.kind || q.usd != (k.LimitUSD != nil) || q.diem != (k.LimitDIEM != nil) {
+	if k.Period != u.kind || u.lease.limited != limitsOf(k) {
 		u.regime++
 		u.enforce(k, a.day)
 	}
@@ -118,14 +131,7 @@ func (s *lease) restsOf(u *keyUse) (p money.Parts) {
 // late gives back the unused part of a hold of another period or of former
 // limits, to the limits as they were when it was opened.
 func (q *quotaLease) late(p *money.Parts, h *Hold) {
-	w := store.Want{Account: q.account.no, Key: q.key, Period: h.period}
-	was := q.was[h.regime]
-	if was.usd {
-		w.Amounts[money.InUSD] = p[money.InBundled] + p[money.InUSD]
-	}
-	if was.diem {
-		w.Amounts[money.InDIEM] = p[money.InDIEM]
-	}
+	w := store.Want{Account: q.account.no, Key: q.key, Period: h.period, Amounts: q.was[h.regime].of(p.ByLimit())}
 	q.account.lease.rest(w)
 }
 
@@ -165,19 +171,11 @@ func (a *AccountState) short(k *Key, take *money.Parts, want Nano) bool {
 			return true
 		case take[i] == a.avail[i] && a.lease.unleased[i] > 0:
 			return true
-		case take[i] < a.avail[i] && k.use.lease != nil && k.use.lease.unleased[quotaPlace(i)] > 0:
+		case take[i] < a.avail[i] && k.use.lease != nil && k.use.lease.unleased[money.LimitPlace(i)] > 0:
 			return true
 		}
 	}
 	return true
-}
-
-// quotaPlace is where the limit on a currency is in amounts of a quota.
-func quotaPlace(i int) int {
-	if i == money.InBundled {
-		return money.InUSD
-	}
-	return i
 }
 
 // took notes a hold of up to want.
@@ -298,17 +296,10 @@ func (s *lease) gives(a *AccountState, list []store.Want) []store.Want {
 
 // giveRoom takes back the unused part of the key's leased limits.
 func (u *keyUse) giveRoom() store.Want {
-	diem, usd := u.room()
-	w := store.Want{Account: u.lease.account.no, Key: u.lease.key, Period: u.quota.period}
-	if u.lease.usd {
-		w.Amounts[money.InUSD] = usd
-		u.mostUSD -= usd
-	}
-	if u.lease.diem {
-		w.Amounts[money.InDIEM] = diem
-		u.mostDIEM -= diem
-	}
-	return w
+	back := u.lease.of(u.room())
+	u.mostDIEM -= back[money.InDIEM]
+	u.mostUSD -= back[money.InUSD]
+	return store.Want{Account: u.lease.account.no, Key: u.lease.key, Period: u.quota.period, Amounts: back}
 }
 
 // granted puts money that the store leased where it can be spent. Money for

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/billing/window"
 )
@@ -90,6 +91,12 @@ func (f *fixture) credit(name string, c Currency, amount Nano) {
 	if _, applied, err := f.Credit(name, c, amount, "", ""); err != nil || !applied {
 		f.t.Fatalf("credit: applied %v, %v", applied, err)
 	}
+}
+
+// Balance is the spendable money of the key's account now.
+func (k *Key) Balance() (usd, diem, bundled Nano) {
+	p := k.BalanceAt(k.Account.ledger.now())
+	return p[money.InUSD], p[money.InDIEM], p[money.InBundled]
 }
 
 // key makes a key and gives it as a request finds it.

@@ -170,8 +170,8 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 			continue
 		}
 		if q := u.lease; q != nil {
-			f.left = f.left || quota[quotaPlace(i)] > 0
-			f.others = f.others || q.others[quotaPlace(i)] > 0
+			f.left = f.left || quota[money.LimitPlace(i)] > 0
+			f.others = f.others || q.others[money.LimitPlace(i)] > 0
 		}
 		if i != money.InDIEM || !a.ledger.keyFallthrough.Load() {
 			break
@@ -179,7 +179,8 @@ func (a *AccountState) sources(k *Key, want Nano) (f sources) {
 	}
 	f.others = f.others || s.handedIn() > 0
 	all, diem, usd := a.everywhere(u)
-	f.reach = min(all[money.InDIEM], diem) + min(all[money.InBundled]+all[money.InUSD], usd)
+	allDIEM, allUSD := all.ByLimit()
+	f.reach = min(allDIEM, diem) + min(allUSD, usd)
 	if _, f.reason = a.divide(&all, diem, usd, want, want); f.reason == Admitted {
 		f.reason = InsufficientBalance // others need it themselves
 	}

@@ -89,15 +89,7 @@ func (a *AccountState) auditLease(rows []store.Funds, r *store.Report) (held Nan
 		add(want, w.Key, 0, w.Period, w.Amounts)
 	}
 	for _, u := range a.lease.limited {
-		diem, usd := u.room()
-		var p money.Parts
-		if u.lease.usd {
-			p[money.InUSD] = usd
-		}
-		if u.lease.diem {
-			p[money.InDIEM] = diem
-		}
-		add(want, u.lease.key, 0, u.quota.period, p)
+		add(want, u.lease.key, 0, u.quota.period, u.lease.of(u.room()))
 	}
 	for id, n := range want {
 		if have[id] != n && id.key == 0 {

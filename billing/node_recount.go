@@ -101,12 +101,8 @@ func (s *lease) heldQuotas(a *AccountState) (list []store.Want) {
 			if h.key.use != u || u.kind.Number(h.day) != u.quota.period || h.regime != u.regime {
 				continue
 			}
-			if u.lease.usd {
-				w.Amounts[money.InUSD] += h.parts[money.InBundled] + h.parts[money.InUSD]
-			}
-			if u.lease.diem {
-				w.Amounts[money.InDIEM] += h.parts[money.InDIEM]
-			}
+			held := u.lease.of(h.parts.ByLimit())
+			w.Amounts.Add(&held)
 		}
 		list = append(list, w)
 	}
@@ -197,12 +193,6 @@ func (a *AccountState) shrink(day int32, lost money.Parts) {
 		h.parts.Sub(&cut)
 		h.key.use.count(&cut, -1, h)
 		a.ledger.journal.Unhold(cut.Total())
-		if h.day != a.day {
-			a.stale -= cut[money.InDIEM]
-			a.held[money.InBundled] -= cut[money.InBundled]
-			a.held[money.InUSD] -= cut[money.InUSD]
-		} else {
-			a.held.Sub(&cut)
-		}
+		a.unhold(h.day, &cut)
 	}
 }

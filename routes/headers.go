@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/window"
 	"farebox/config"
 )
@@ -96,12 +97,12 @@ func (c *Call) setModel() {
 
 // setServed puts the headers of every sold answer: its model, the remaining limits, and the
 // balances before the request (addendum 3.6, 3.7).
-func (c *Call) setServed(usd, diem config.Nano) {
+func (c *Call) setServed(balance *money.Parts) {
 	if c.Model != nil {
 		c.setModel()
 	}
 	c.setQuotaHeaders()
-	c.SetBalance(usd, diem)
+	c.SetBalance(balance[money.InUSD], balance[money.InDIEM])
 }
 
 // setQuota puts the x-ratelimit-* headers (addendum 3.6: requests reset as

@@ -213,8 +213,9 @@ func (c *Call) walletIsShort(has, owes money.Nano) *Error {
 
 // balanceOf is the money that a key's account could spend now, without the DIEM of the day.
 func (c *Call) balanceOf(k *billing.Key) money.Nano {
-	usd, _, bundled := k.BalanceAt(c.StartNs)
-	return usd + bundled
+	have := k.BalanceAt(c.StartNs)
+	_, usd := have.ByLimit()
+	return usd
 }
 
 // setBalanceLeft sets a wallet's balance: for a whole answer after its charge, for a stream

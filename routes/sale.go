@@ -41,7 +41,7 @@ type Hold interface {
 	// Progress journals the charge for the case of a crash.
 	Progress(sold *money.Lines)
 	// Foresee shows how a cost would be paid.
-	Foresee(cost money.Nano) (usd, diem money.Nano, ok bool)
+	Foresee(cost money.Nano) (diem, usd money.Nano, ok bool)
 }
 
 // Terms are the rules for repeats with the same idempotency key.
@@ -69,7 +69,7 @@ type Bill struct {
 // (design.md, P10). Disconnects, panics and errors end in release, which voids an unsettled hold,
 // or in lost.go.
 func (c *Call) Sell(w Work, t Terms) *Error {
-	usd, diem, _ := c.Key.BalanceAt(c.StartNs)
+	have := c.Key.BalanceAt(c.StartNs)
 	first, e := c.lookUp(t)
 	if e != nil {
 		return e
@@ -83,8 +83,8 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 		}
 	}
 	if first != nil {
-		usd, diem, _ = c.Key.BalanceAt(c.StartNs) // the first may have been charged meanwhile
-		c.setServed(usd, diem)
+		have = c.Key.BalanceAt(c.StartNs) // the first may have been charged meanwhile
+		c.setServed(&have)
 		c.setBalanceLeft()
 		c.replay(first)
 		if t.Compress {
@@ -97,7 +97,7 @@ func (c *Call) Sell(w Work, t Terms) *Error {
 	if e != nil {
 		return e
 	}
-	c.setServed(usd, diem)
+	c.setServed(&have)
 	if !relayed {
 		if c.Keeps() {
 			w.KeepAnswer()

@@ -45,7 +45,11 @@ func (e *Entries) Count(s *Shares) {
 // Of is the count for a place in spend order, or with anyPlace of all.
 func (e *Entries) Of(place int) int64 {
 	if place == AnyPlace {
-		return e[money.InDIEM] + e[money.InBundled] + e[money.InUSD]
+		all := int64(0)
+		for _, n := range e {
+			all += n
+		}
+		return all
 	}
 	return e[place]
 }

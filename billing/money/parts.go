@@ -30,7 +30,24 @@ func PlaceOf(c Currency) int {
 type Parts [Currencies]Nano
 
 // Total is the sum of all currencies.
-func (p *Parts) Total() Nano { return p[InDIEM] + p[InBundled] + p[InUSD] }
+func (p *Parts) Total() (sum Nano) {
+	for _, n := range p {
+		sum += n
+	}
+	return sum
+}
+
+// LimitPlace is the place of the limit of a key on the currency of a place: the limit in USD
+// holds for all currencies but DIEM together.
+func LimitPlace(place int) int {
+	if place == InDIEM {
+		return InDIEM
+	}
+	return InUSD
+}
+
+// ByLimit are the amounts under the limits of a key in DIEM and in USD.
+func (p *Parts) ByLimit() (diem, usd Nano) { return p[InDIEM], p.Total() - p[InDIEM] }
 
 // Amounts is an amount split by currency, as answers and lists have it.
 type Amounts struct {

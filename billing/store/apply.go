@@ -218,7 +218,7 @@ func (c *charged) add(from int, account uint32, place int, day int32, n money.Na
 }
 
 func (c *charged) addKey(u *Rollup, total *money.Parts) {
-	usd, diem := total[money.InBundled]+total[money.InUSD], total[money.InDIEM]
+	diem, usd := total.ByLimit()
 	if n := len(c.keys); n > 0 && c.keys[n-1].key == u.Key && c.keys[n-1].day == u.Day {
 		c.keys[n-1].usd += usd
 		c.keys[n-1].diem += diem

@@ -49,7 +49,7 @@ func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.a
 // cover it: how the rest is paid is not known before.
 func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Flags) []byte {
 	_, cost := c.costOf(u, flags)
-	usd, diem, ok := c.call.Hold().Foresee(cost)
+	diem, usd, ok := c.call.Hold().Foresee(cost)
 	if !ok {
 		return dst
 	}

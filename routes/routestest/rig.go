@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"farebox/billing"
+	"farebox/billing/money"
 	"farebox/billing/store"
 	"farebox/config"
 	"farebox/providers/media"
@@ -98,8 +99,7 @@ func (r *Rig) Balance() billing.Nano {
 	if err != nil {
 		return -1
 	}
-	usd, _, _ := key.Balance()
-	return usd
+	return key.BalanceAt(time.Now().UnixNano())[money.InUSD]
 }
 
 // Stranger makes another account with 1,000 USD and gives the secret of its key.
