@@ -43,7 +43,7 @@ func TestOverspendWritesTableJSONAndReport(t *testing.T) {
 		!strings.Contains(string(page), "chat_stream honest head") {
 		t.Errorf("the report is not whole: %v", err)
 	}
-	// Where nobody can say what was charged, the table says so.
+	// If the charge is unknown, the table says so.
 	if out, err = run("--key", "any"); err != nil || !strings.Contains(out, "unknown") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -85,7 +85,7 @@ models:
 			t.Errorf("%s: %d bytes, %v", m.ID, len(got), err)
 		}
 		if u := m.Targets[0]; c.JobModel(u.Upstream.Name, u.Name, config.JobKindOf(o.Kind)) != m.ID {
-			t.Errorf("%s is not found by what it is at %s", m.ID, u.Upstream.Name)
+			t.Errorf("%s is not found by its name at %s", m.ID, u.Upstream.Name)
 		}
 	}
 	for _, o := range sim.Orders() {

@@ -71,7 +71,7 @@ func TestRestingTargetsAreLeftAlone(t *testing.T) {
 	var p Picker
 	p.Begin(m.Targets, 0)
 	target["a"].Breaker.Failed(now, 0)
-	f(0, "abc", "bac") // one failure is none
+	f(0, "abc", "bac") // one failure does not count
 	target["a"].Breaker.Succeeded()
 	target["a"].Breaker.Failed(now, 0)
 	f(0, "abc", "bac") // and was forgiven
@@ -83,7 +83,7 @@ func TestRestingTargetsAreLeftAlone(t *testing.T) {
 	f(9*time.Second, "c")
 	f(29*time.Second, "ac")
 	f(30*time.Second, "abc", "bac")
-	target["b"].Breaker.Failed(now, time.Hour) // nobody is left alone for an hour
+	target["b"].Breaker.Failed(now, time.Hour) // no target is left alone for an hour
 	f(121*time.Second, "abc", "bac")
 }
 

@@ -92,7 +92,7 @@ func TestRecordsOfMusicAreThoseOfTheSample(t *testing.T) {
 	}
 }
 
-// What costs nothing is listed at nothing, and what was not said is not listed.
+// A free model is listed at a price of zero, and unset members are not listed.
 func TestARecordOfMusicSaysNoMoreThanIsKnown(t *testing.T) {
 	t.Parallel()
 	const config = `

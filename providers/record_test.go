@@ -176,8 +176,8 @@ models:
     targets: [{ upstream: n }]
 `
 
-// notOurs are the fields of the sample that say what this service cannot do:
-// searches, regions. We say no, or nothing.
+// notOurs are the fields of the sample for features that this service lacks: searches,
+// regions. We say no, or nothing.
 var notOurs = map[string]bool{
 	"model_spec.capabilities.supportsWebSearch": true, "model_spec.capabilities.supportsXSearch": true,
 	"model_spec.regionRestrictions": true, "model_spec.supportsOptimizePromptThinking": true,
@@ -249,7 +249,7 @@ func compare(t *testing.T, id, path string, want, got map[string]any) {
 	}
 }
 
-func TestRecordsSayWhatOperatorsWrote(t *testing.T) {
+func TestRecordsHaveTheOperatorsTexts(t *testing.T) {
 	c := catalogOf(t, upstreamsText+`
 brand: acme
 models:
@@ -270,12 +270,12 @@ models:
 		t.Errorf("got\n%s\nwant\n%s", body, want)
 	}
 	if m := c.Models()[0]; m.HeaderName != "" || c.Models()[1].HeaderName != "v" {
-		t.Errorf("%q cannot stand in a header", m.HeaderName)
+		t.Errorf("%q is not valid in a header", m.HeaderName)
 	}
 }
 
-// Background removal is no type of the specification: its record is an image's,
-// and its names never stand for a model that generates.
+// Background removal is not a type of the specification: its record is an image's, and
+// its names never mean a model that generates.
 func TestBackgroundRemovalIsListedAsImage(t *testing.T) {
 	c := catalogOf(t, upstreamsText+`
 models:

@@ -17,8 +17,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// sim is a simulated upstream that knows what it produced, spoken to in all
-// dialects.
+// sim is a simulated upstream that counts its tokens, spoken to in all dialects.
 type sim struct {
 	*strict.Server
 	url     string
@@ -49,11 +48,11 @@ models:
 	return s
 }
 
-// exchange is one request to the simulated upstream and what became of it.
+// exchange is one request to the simulated upstream and its outcome.
 type exchange struct {
 	status int
-	out    string // what the client gets
-	raw    string // what the upstream sent
+	out    string // of the gateway to the client
+	raw    string // of the upstream
 	usage  dialect.Usage
 	done   bool
 	failed bool
@@ -146,7 +145,7 @@ func (s *sim) do(t *testing.T, body string, leaveAfter int) exchange {
 	return x
 }
 
-// produced is what the upstream knows of the request before.
+// produced is the upstream's own count of the request before.
 func (s *sim) produced(t *testing.T) upstream.Tally {
 	t.Helper()
 	if !s.WaitIdle(5 * time.Second) {
@@ -157,9 +156,8 @@ func (s *sim) produced(t *testing.T) upstream.Tally {
 	return tally
 }
 
-// The bill must be what the upstream produced, whatever it says of it, in all
-// dialects, streamed or not.
-func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
+// The bill must match the upstream's tokens, whatever it reports, in all dialects, streamed or not.
+func TestUsageMatchesTheUpstreamsTokens(t *testing.T) {
 	s := startSim(t)
 	tools := `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"tool_choice":"required"`
 	for _, model := range []string{"sim-chat", "renamed", "sim-claude", "sim-gemini"} {
@@ -189,7 +187,7 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 						want.Cached, want.CacheWrite = 0, 0
 					}
 					if more == `,"n":3` && strings.Contains(scenario, "tokens=700") && !stream {
-						// Of more than 8 KB of text a part is counted, which stands for it all.
+						// Of more than 8 KB of text a sample is counted.
 						if off := u.Completion - truth.CompletionTokens; off*off <= 25 {
 							want.Completion = u.Completion
 						}
@@ -214,8 +212,8 @@ func TestUsageIsWhatTheUpstreamProduced(t *testing.T) {
 	}
 }
 
-// Clients that leave pay for what was produced until then, no more.
-func TestAbortedStreamsAreChargedForWhatCame(t *testing.T) {
+// Clients that leave pay for the tokens until then, no more.
+func TestAbortedStreamsAreChargedForTheirTokens(t *testing.T) {
 	s := startSim(t)
 	for _, model := range []string{"sim-chat", "sim-claude", "sim-gemini"} {
 		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"the small river [[sim tokens=100 hold_after=20]]"}],"stream":true}`, model)

@@ -73,7 +73,7 @@ func TestCallsAreComparedWithTheRelayAndThePeers(t *testing.T) {
 	f("8 side by side", 3, true)
 }
 
-func TestWhatWasNotMeasuredIsNotMet(t *testing.T) {
+func TestAnUnmeasuredTargetIsNotMet(t *testing.T) {
 	c := measured(map[string]float64{"nginx": 20}, map[string]float64{"direct": 50, "nginx": 150})
 	for i := range c.Scenarios {
 		delete(c.Scenarios[i].Figures, "farebox")

@@ -25,7 +25,7 @@ const (
 	tableTo   = "<!-- end of speed -->\n"
 )
 
-// Figures that nobody measured, or that were measured of another program, mislead readers.
+// Figures that were not measured, or that were measured of another program, mislead readers.
 func TestReadmeTellsTheKeptRun(t *testing.T) {
 	if *generate {
 		keep(t)

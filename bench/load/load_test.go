@@ -119,9 +119,8 @@ func TestRunWaitsForTheAnswersItMustHave(t *testing.T) {
 	}
 }
 
-// within runs a check of times up to three times: another process that takes
-// the processor for a moment is no fault of the generator, a generator that is
-// out of step fails every time.
+// within runs a check of times up to three times: another process that takes the processor for
+// a moment is not the generator's fault, a generator that is out of step fails every time.
 func within(t *testing.T, check func() error) {
 	t.Helper()
 	var err error

@@ -80,7 +80,7 @@ func TestLeaversLeave(t *testing.T) {
 	t.Error(strings.Join(wrong, "\n"))
 }
 
-// leaversThatStayed runs all leavers once, and says what was not as it should be.
+// leaversThatStayed runs all leavers once, and returns the deviations.
 func leaversThatStayed(t *testing.T) (wrong []string) {
 	o := direct(t, "chat", "chat_stream")
 	o.Liars, _ = LiarsNamed([]string{"honest"})

@@ -85,7 +85,7 @@ func wellFormed(t *testing.T, page string) (pictures int) {
 		t.Errorf("%d headings, %d main parts", inside["h1"], inside["main"])
 	}
 	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
-		t.Error("a plot holds a number that is none")
+		t.Error("a plot has an invalid number")
 	}
 	return pictures
 }
@@ -165,7 +165,7 @@ func TestComparisonShowsGoalsAndAllContenders(t *testing.T) {
 }
 
 // "Which machine was that, and how do I get this page myself?"
-func TestThePageTellsHowItWasMade(t *testing.T) {
+func TestThePageDescribesItsRun(t *testing.T) {
 	page := OfComparison(compared()).HTML()
 	for _, want := range []string{"<dd>farebox bench compare --only &#39;a&amp;b&#39;</dd>", "2023-11-14 22:13 UTC",
 		"farebox version 20260101.000000", "0123abcd with changes", "nginx/1.22.1", "EPYC &lt;7&gt;, 2 processors, kernel 6.1",

@@ -29,7 +29,7 @@ func count(t *testing.T, address string) (n int, err error) {
 	return n, conn.QueryRow(ctx, "SELECT count(*) FROM kept").Scan(&n)
 }
 
-func TestPostgresKeepsWhatWasCommittedWhenKilled(t *testing.T) {
+func TestPostgresKeepsCommitsWhenKilled(t *testing.T) {
 	t.Parallel()
 	p := StartPostgres(t)
 	p.Exec(t, "CREATE TABLE kept AS SELECT 1 AS a")

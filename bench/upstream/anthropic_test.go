@@ -67,7 +67,7 @@ func TestMessagesUsageKeepsCacheClassesApart(t *testing.T) {
 	}
 }
 
-func TestMessagesRefusesWhatTheRealServerRefuses(t *testing.T) {
+func TestMessagesRefusesLikeTheRealServer(t *testing.T) {
 	_, url := start(t, Options{})
 	if r := post(t, url+"/v1/messages", messagesBody("hi")); r.status != 400 ||
 		!strings.Contains(string(r.body), "anthropic-version") {

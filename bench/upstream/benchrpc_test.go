@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The prepared answers are what a node would say to the prepared requests.
-func TestMeasuredNodeAnswersWhatItIsAsked(t *testing.T) {
+// The prepared answers are a node's answers to the prepared requests.
+func TestMeasuredNodeAnswersItsRequests(t *testing.T) {
 	t.Parallel()
 	_, url := start(t, Options{})
 	url += BenchRPCPath

@@ -23,7 +23,7 @@ func TestMeasuredSpeechIsSound(t *testing.T) {
 			t.Fatalf("%d bytes of %s, %v", len(heard), resp.Header.Get("Content-Type"), err)
 		}
 		if len(heard) == 0 || heard[0] != 0xff || heard[1]&0xe0 != 0xe0 {
-			t.Errorf("it begins with % x, which is no frame", heard[:2])
+			t.Errorf("it begins with % x, which is not a frame", heard[:2])
 		}
 	}
 	f(BenchSpeech, BenchSpeechBytes*9/10, BenchSpeechBytes)

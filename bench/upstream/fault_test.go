@@ -20,7 +20,7 @@ func stream(text string) string {
 		`"stream_options":{"include_usage":true}`)
 }
 
-func TestSplitsDoNotChangeWhatIsSaid(t *testing.T) {
+func TestSplitsDoNotChangeTheAnswer(t *testing.T) {
 	s, url := start(t, Options{})
 	for _, how := range []string{"split=utf8 unicode=1", "split=byte unicode=1", "split=crlf crlf=1", "split=crlf",
 		"split=frame unicode=1", "chunk=7", "chunk=3 crlf=1 comments=1", "events_per_write=5", "comments=1"} {

@@ -145,7 +145,7 @@ func TestRedactedThinkingHasNoText(t *testing.T) {
 	}
 }
 
-// What was made when the peer left was made; with run_on, all of it.
+// Tokens made before the peer left count; with run_on, all of them.
 func TestPeerThatLeavesWhileItThinksPaysForThinking(t *testing.T) {
 	s, url := start(t, Options{})
 	impatient := &http.Client{Timeout: 150 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}

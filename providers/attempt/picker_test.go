@@ -45,7 +45,7 @@ func TestNoTargetIsAskedAfterTheLastAttempt(t *testing.T) {
 	for _, pass := range []bool{true, false, false, true, false, false} {
 		u := p.Next(1)
 		if u == nil {
-			t.Fatal("what was passed over counts as asked")
+			t.Fatal("a skipped target counts as asked")
 		}
 		if pass {
 			p.Pass(u)
@@ -69,7 +69,7 @@ func TestTargetsBelowRankZeroAreNeverAsked(t *testing.T) {
 
 // A lone target that could not be connected to is asked once more, and blamed
 // once; where there is another, that one is asked.
-func TestWhatWasNotSentIsSentOnceMore(t *testing.T) {
+func TestAnUnsentRequestIsSentOnceMore(t *testing.T) {
 	unsent := Verdict{Do: Retry, Health: Bad, Unsent: true}
 	p, list := picker(0)
 	asked := 0
@@ -109,8 +109,8 @@ func TestFastTargetsHaveTheTurnsOfTheirRank(t *testing.T) {
 	}
 }
 
-// What was chosen and never reported on keeps nobody from finding out: neither a
-// request that ended, nor one whose answer goes on.
+// A target that was chosen and never reported on does not keep others from probing it:
+// neither if the request ended, nor if its answer goes on.
 func TestAProbeEndsWithItsRequest(t *testing.T) {
 	p, list := picker(0)
 	list[0].FailedFor(1, 1, 0)

@@ -44,7 +44,7 @@ func TestEveryCauseHasItsVerdict(t *testing.T) {
 		proxy.UpstreamReset, proxy.UpstreamTruncated, proxy.UpstreamMalformed)
 }
 
-// One account's failure never rests a target for longer than MaxAlone; what no
+// One account's failure never rests a target for longer than MaxAlone; a failure that no
 // request can have caused does.
 func TestReportsRestForThoseTheyConcern(t *testing.T) {
 	now := int64(1e18)

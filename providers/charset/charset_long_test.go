@@ -31,7 +31,7 @@ var (
 )
 
 // knownFiles come as a Go module, as the pages do that scraping is measured with. They are
-// feeds and pages of the web. Without what they say of themselves a reader has to find out.
+// feeds and pages of the web. Without their declarations a reader has to detect the charset.
 func knownFiles(t *testing.T) (list []known) {
 	t.Helper()
 	command := exec.Command("go", "mod", "download", "-json", "github.com/wlynxg/chardet@v1.0.4")

@@ -23,7 +23,7 @@ func coded(t testing.TB, e encoding.Encoding, s string) []byte {
 	return b
 }
 
-// Pages in other charsets are read by what they are, not by what they say.
+// Pages in other charsets are read by their bytes, not by their declarations.
 func TestCharsetsAreFound(t *testing.T) {
 	t.Parallel()
 	utf16 := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
@@ -97,7 +97,7 @@ func TestCharsetsAreDetected(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, and whatever is said of them, UTF-8 comes of it, in bounds.
+// Whatever the bytes and their declared charset, the result is UTF-8, in bounds.
 func FuzzUTF8(f *testing.F) {
 	for _, s := range []string{"", "\xff", "\x1b$B", "~{", "\xfe\xff\x00", "<meta charset=gbk>\x81", "<?xml encoding='big5'?>\xa4",
 		"<meta charset=" + strings.Repeat("x", 100), "<script>\xe9", "<!--\xe9", "\x00a\x00b", "\x82\xa0\x82\xa2\x82"} {

@@ -16,8 +16,8 @@ import (
 	"farebox/proxy"
 )
 
-// accountOf is a service account whose tokens come from a simulated endpoint,
-// which checks what is asked as RFC 7523 says.
+// accountOf is a service account whose tokens come from a simulated endpoint, which
+// checks requests by RFC 7523.
 func accountOf(t *testing.T) (*strict.Server, Spec) {
 	t.Helper()
 	sim := strict.New(upstream.Options{})
@@ -113,7 +113,7 @@ func TestRefusalsOfATokenEndpointSayWhatToDo(t *testing.T) {
 	f(302, ``, "the token endpoint refuses (302)")
 }
 
-// Whoever can change the key file must not choose who is asked and believed.
+// A user who can change the key file must not choose the endpoint that is asked and believed.
 func TestKeyFilesNameGooglesTokenEndpointOnly(t *testing.T) {
 	good := new(strict.Identity).ServiceAccount("https://oauth2.googleapis.com/token")
 	f := func(change map[string]any, tokenURL, want string) {
@@ -143,7 +143,7 @@ func TestKeyFilesNameGooglesTokenEndpointOnly(t *testing.T) {
 	f(map[string]any{"private_key": "-----BEGIN"}, "", "private_key")
 	f(map[string]any{"private_key": "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n"}, "", "private_key")
 	if _, err := parseKeyFile([]byte("{"), ""); err == nil {
-		t.Error("what is no JSON is taken")
+		t.Error("a file that is not JSON is accepted")
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTokensOfAFileAreRotated(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	write("two words") // whoever writes it made a mistake: the last one holds
+	write("two words") // the writer made a mistake: the last one holds
 	q := &proxy.Unproven{}
 	if _, err := c.AppendFields(nil, q); err != nil || c.Refused(q, 401, nil) {
 		t.Errorf("a broken file: %v", err)

@@ -10,8 +10,8 @@ import (
 	"farebox/proxy"
 )
 
-// What a signature costs a request beside a key in a fixed header: the hash of
-// the body, about 0.7 µs a KB, and some 10 µs for the rest.
+// The cost of a signature for a request beside a key in a fixed header: the hash of the
+// body, about 0.7 µs a KB, and some 10 µs for the rest.
 func BenchmarkSignature(b *testing.B) {
 	for _, size := range []int{1 << 10, 32 << 10, 1 << 20} {
 		for _, session := range []string{"", "with a session token"} {

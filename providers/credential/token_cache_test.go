@@ -17,7 +17,7 @@ import (
 	"farebox/proxy"
 )
 
-// endpointOf is a source that counts and does what it is told.
+// endpointOf is a source that counts its calls and answers as configured.
 type endpointOf struct {
 	mu    sync.Mutex
 	calls int
@@ -61,8 +61,8 @@ func (e *endpointOf) asked() (n int) {
 	return n
 }
 
-// journalOf is a log that is read while others write. That nobody writes now, in
-// a bubble, does not order what was read before what is written later.
+// journalOf is a log that is read while others write. A bubble without a writer now does
+// not order earlier reads before later writes.
 type journalOf struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -121,8 +121,8 @@ func TestTokensAreRenewedAheadOfTime(t *testing.T) {
 	})
 }
 
-// A token endpoint may be away for minutes; nobody notices until the last token
-// has run out, and then it is said so and not sent.
+// A token endpoint may be away for minutes without an effect until the last token has
+// expired; then requests fail with that reason and are not sent.
 func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log journalOf
@@ -142,7 +142,7 @@ func TestATokenIsShownUntilItsEndWhenRenewingFails(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if got, _ := shows(k); got != "error: the token has expired: the token endpoint refuses (500)" {
-			t.Errorf("behind its end: %s", got)
+			t.Errorf("after its end: %s", got)
 		}
 		if n := from.asked(); n < 20 || n > 150 {
 			t.Errorf("%d tries in 20 minutes", n)

@@ -106,7 +106,7 @@ func TestAnAnswerIsGivenWhateverItsStatus(t *testing.T) {
 }
 
 // Whatever an encoding holds, no more is unpacked than was asked for.
-func TestPackedBodiesAreBounded(t *testing.T) { // not parallel: it counts what the process allocates
+func TestPackedBodiesAreBounded(t *testing.T) { // not parallel: it counts the allocations of the process
 	bombs := map[string][]byte{}
 	bomb := gzipped(make([]byte, 64<<20))
 	bombs["gzip"] = bomb
@@ -263,7 +263,7 @@ func TestAHostIsNotFlooded(t *testing.T) {
 	}
 }
 
-// What speaks for itself is guarded as well, at the dialer.
+// Callers with protocols of their own are guarded as well, at the dialer.
 func TestConnectionsAreGuarded(t *testing.T) {
 	t.Parallel()
 	c := New(Options{Allow: loopback, Ports: []uint16{80, 8443}, Resolver: fetchtest.Names(t, map[string][]string{

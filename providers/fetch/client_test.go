@@ -100,8 +100,8 @@ func TestNoSpellingOfAnInternalAddressIsFetched(t *testing.T) {
 	}
 }
 
-// A name that is public when it is checked and internal when it is dialled: the
-// check is made on what is dialled.
+// A name that is public when it is checked and internal when it is dialled: the check is
+// made on the dialled address.
 func TestANameThatChangesIsCheckedWhenDialled(t *testing.T) {
 	t.Parallel()
 	c := New(Options{Limit: 5 * time.Second, Resolver: fetchtest.Names(t,

@@ -11,7 +11,7 @@ import (
 
 // Every address that is not the public internet is refused at the dialer,
 // whatever port, and a few public ones are let through.
-func TestTheGuardRefusesWhatIsNotPublic(t *testing.T) {
+func TestTheGuardRefusesInternalAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil, []netip.Prefix{netip.MustParsePrefix("8.8.4.0/24")})
 	g.own = func() ([]net.Addr, error) {
@@ -94,7 +94,7 @@ func hex(a string) string {
 }
 
 // An operator may open a range, at any port; nothing else opens with it.
-func TestTheGuardOpensWhatTheOperatorAllows(t *testing.T) {
+func TestTheGuardOpensAllowedAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGuard([]netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/64")}, nil)
 	for address, safe := range map[string]bool{

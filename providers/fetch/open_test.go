@@ -89,8 +89,7 @@ func TestABodyIsClosedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// A body ends badly when it is too long, breaks off, or stands still; and when nobody wants
-// it any more.
+// A body ends badly when it is too long, breaks off, or stalls; and when its reader has gone.
 func TestBodiesEndBadly(t *testing.T) {
 	t.Parallel()
 	u := serve(t, func(w http.ResponseWriter, r *http.Request) {

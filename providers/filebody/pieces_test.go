@@ -51,7 +51,7 @@ func TestPiecesTurnBothWays(t *testing.T) {
 	}
 }
 
-// A writer that fails ends the body with what it had taken.
+// A writer that fails ends the body after its last accepted byte.
 func TestPiecesStopWithTheirWriter(t *testing.T) {
 	t.Parallel()
 	var b Pieces

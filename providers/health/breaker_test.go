@@ -33,7 +33,7 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 	f(20*second, Open)
 	f(21*second, HalfOpen)
 	if !b.AcquireFor(0, 21*second) {
-		t.Error("nobody may find out")
+		t.Error("no request may probe")
 	}
 	b.Released() // its client left
 	if !b.AcquireFor(0, 22*second) {
@@ -77,19 +77,19 @@ func TestOneAccountRestsATargetForFiveSecondsAtMost(t *testing.T) {
 		}
 	}
 	b := NewBreaker(3, time.Minute)
-	for i := range int64(100) { // what was under way when it opened adds nothing
+	for i := range int64(100) { // requests that were under way when it opened add nothing
 		b.FailedFor(1, second+i, 90*time.Second)
 	}
 	f(b, second, MaxAlone)
 	b.FailedFor(2, 7*second, 90*time.Second)
 	f(b, 7*second, 90*time.Second)
 
-	// A success of anybody begins anew.
+	// A success of any account begins anew.
 	b.Succeeded()
 	b.FailedFor(2, 8*second, 90*time.Second)
 	f(b, 8*second, MaxAlone)
 
-	// Failures in a row are no different.
+	// Failures in a row are the same.
 	b = NewBreaker(3, time.Minute)
 	for range 3 {
 		b.FailedFor(1, second, 0)
@@ -108,7 +108,7 @@ func TestOneAccountRestsATargetForFiveSecondsAtMost(t *testing.T) {
 	f(b, 13*second, 90*time.Second)
 }
 
-// Whoever floods a resting target must not be the only one to find out, and a
+// An account that floods a resting target must not be the only one to probe it, and a
 // request that hangs must not keep others from it.
 func TestProbesAreShared(t *testing.T) {
 	b := NewBreaker(1, time.Minute)
@@ -122,17 +122,17 @@ func TestProbesAreShared(t *testing.T) {
 		t.Error("the account whose probe failed probes again at once")
 	}
 	if !b.ProbeFor(2, now+second/2) {
-		t.Error("nobody else may probe")
+		t.Error("another account may not probe")
 	}
 	if b.ProbeFor(1, now+3*second) {
 		t.Error("two probes at once")
 	}
 	if !b.ProbeFor(1, now+6*second) {
-		t.Error("a probe that hangs keeps everybody out")
+		t.Error("a probe that hangs keeps all others out")
 	}
 }
 
-// Changes are told once each.
+// Each change is reported once.
 func TestChangesAreReported(t *testing.T) {
 	var got []Change
 	b := NewBreaker(2, time.Minute)
@@ -155,7 +155,7 @@ func TestChangesAreReported(t *testing.T) {
 		{To: Open, Rest: 30 * time.Second, Asked: true}, {To: HalfOpen}, {To: Closed},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("told %v\nwant %v", got, want)
+		t.Errorf("reported %v\nwant %v", got, want)
 	}
 	for state, n := range map[State]int64{Open: 2, HalfOpen: 2, Closed: 2} {
 		if b.Became(state) != n {
@@ -203,7 +203,7 @@ func TestReportsFromEverywhere(t *testing.T) {
 
 // A lone target that refused one customer answered 503 to all the others, but
 // for one at a time.
-func TestAFailureOfOneAccountRefusesNobodyElse(t *testing.T) {
+func TestAFailureOfOneAccountRefusesNoOther(t *testing.T) {
 	b := NewBreaker(5, 10*time.Second)
 	b.FailedFor(1, 0, 60*time.Second)
 	if b.State(0) != Open || b.RestsForAnother(1) || !b.RestsForAnother(2) || b.RestsForAnother(0) {
@@ -216,7 +216,7 @@ func TestAFailureOfOneAccountRefusesNobodyElse(t *testing.T) {
 	b.Succeeded()
 	b.Failed(0, 60*time.Second)
 	if b.RestsForAnother(3) {
-		t.Error("what no request can have caused concerns everyone")
+		t.Error("a failure that no request can have caused concerns all accounts")
 	}
 }
 

@@ -39,7 +39,7 @@ func simulated(t testing.TB, o ...upstream.Options) (*strict.Server, string) {
 	return s, strings.TrimSuffix(base, "/v1")
 }
 
-// spoken is a dialect with what its upstream calls things.
+// spoken is a dialect with its upstream's names.
 type spoken struct {
 	dialect image.Dialect
 	base    string // behind the simulated upstream's root
@@ -107,7 +107,7 @@ func jobOf(t testing.TB, kind image.Kind) *image.Job {
 	return j
 }
 
-// Each dialect does each of its kinds, and what comes is a whole image.
+// Each dialect does each of its kinds, and each answer is a whole image.
 func TestDialectsMakeImages(t *testing.T) {
 	t.Parallel()
 	for name, d := range dialects {
@@ -206,7 +206,7 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 		} {
 			if name == "fal" && (sim == "truncate=1 chunk=1000" || strings.HasPrefix(sim, "cut") || sim == "empty=1" ||
 				sim == "hang=1" || sim == "slow_body=3000") {
-				continue // its steps are told apart below
+				continue // its steps are checked below
 			}
 			t.Run(name+" "+sim, func(t *testing.T) {
 				t.Parallel()
@@ -240,8 +240,8 @@ func TestUpstreamFaultsHaveTheirStatus(t *testing.T) {
 	}
 }
 
-// What the upstream refuses for its content is 422, what it withholds is a
-// blocked image that costs nothing.
+// A refusal for the prompt's content is 422, a withheld image is a blocked image that
+// costs nothing.
 func TestContentIsRefusedOrBlocked(t *testing.T) {
 	t.Parallel()
 	_, root := simulated(t)
@@ -282,7 +282,7 @@ func TestOddAnswersAreRead(t *testing.T) {
 			j.Count = 2
 			r, f := g.do(j, dialects[name].at(t, root, sim))
 			if sim == "image=missing" {
-				// One of two comes at once, none of one: what there is is delivered.
+				// One of two comes at once, none of one: existing images are delivered.
 				want := 1
 				if name == "native" {
 					want = 2 // its binary answers have always one

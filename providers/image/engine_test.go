@@ -57,8 +57,8 @@ func TestOneRequestMakesOneImage(t *testing.T) {
 	}
 }
 
-// What upstreams send is not believed: anything but a complete image is a
-// failure, and another target is asked.
+// Upstreams' answers are not believed: anything but a complete image is a failure, and
+// another target is asked.
 func TestBrokenAnswersGoToTheNextTarget(t *testing.T) {
 	t.Parallel()
 	good := pngOf(256, 256)
@@ -113,7 +113,7 @@ func TestTheRestIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What some of the images failed for is told with the others.
+// The failure of some of the images is reported with the others.
 func TestSomeImagesAreBetterThanNone(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32

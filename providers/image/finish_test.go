@@ -17,7 +17,7 @@ import (
 	"farebox/proxy"
 )
 
-// What an upstream cannot make is converted; what it made already is left alone.
+// Formats that an upstream cannot make are converted; an image in the right format is left alone.
 func TestImagesComeInTheFormatOfTheJob(t *testing.T) {
 	t.Parallel()
 	made := pngOf(300, 256)
@@ -83,15 +83,14 @@ func TestMetadataIsEmbedded(t *testing.T) {
 	}
 }
 
-// blamed gives a target one failure in a row, so that told can say what a job
-// reported on it.
+// blamed gives a target one failure in a row, so that told can list a job's reports about it.
 func blamed(t testing.TB, url string) *image.Target {
 	tg := target(t, openai.Dialect{}, url)
 	tg.Breaker.Failed(time.Now().UnixNano(), 0)
 	return tg
 }
 
-// told is what the job reported on each target.
+// told is the job's report about each target.
 func told(targets ...*image.Target) (list string) {
 	now := time.Now().UnixNano()
 	for _, tg := range targets {
@@ -110,8 +109,7 @@ func told(targets ...*image.Target) (list string) {
 	return list
 }
 
-// Every target that was chosen is reported on once, and blamed only for what is
-// its fault.
+// Every chosen target gets one report, and is blamed only for its own faults.
 func TestTargetsAreReportedOn(t *testing.T) {
 	t.Parallel()
 	var status atomic.Int32
@@ -142,7 +140,7 @@ func TestTargetsAreReportedOn(t *testing.T) {
 	if got := told(one); got != " released" {
 		t.Error(got)
 	}
-	// Nobody listens: the target is to blame.
+	// No listener: the target is to blame.
 	one = blamed(t, "http://127.0.0.1:1")
 	if _, f := g.do(simple(), one); f == nil || f.Cause != proxy.ConnectFailed {
 		t.Errorf("%v", f)

@@ -10,9 +10,8 @@ import (
 	"farebox/providers/image/picture"
 )
 
-// The text of a JSON string becomes an input where it stands, however its
-// writer wrapped it.
-func TestTextIsReadWhereItStands(t *testing.T) {
+// The text of a JSON string becomes an input in place, however its writer wrapped it.
+func TestTextIsReadInPlace(t *testing.T) {
 	t.Parallel()
 	file := pngOf(300, 260)
 	plain := text(file)

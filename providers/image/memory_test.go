@@ -86,8 +86,8 @@ func TestUploadsAreNotCopied(t *testing.T) {
 	}
 }
 
-// An answer of 24 MB stands in memory once, as the upstream sent it, while it
-// is checked and while the client takes it in the other form.
+// An answer of 24 MB is in memory once, as the upstream sent it. That holds while it is
+// checked, and while the client takes it in the other form.
 func TestAnswersAreInMemoryOnce(t *testing.T) {
 	const size = 24 << 20
 	file := heavy(size)
@@ -155,7 +155,7 @@ func TestAnswersOfUnknownLengthAreNotCopied(t *testing.T) {
 		}
 		r.Release()
 	})
-	// The room, and what it had while it was doubled up to 4 MB.
+	// The buffer, and its earlier sizes while it was doubled up to 4 MB.
 	if most := int64(32<<20/3*4 + 20<<20); grown > most {
 		t.Errorf("the heap grew by %d KiB for an answer of %d", grown>>10, len(answer)>>10)
 	}

@@ -37,7 +37,7 @@ type rig struct {
 	ends    chan end
 }
 
-// end is what a job came to.
+// end is the outcome of a job.
 type end struct {
 	r *image.Result
 	f *image.Failed
@@ -155,7 +155,7 @@ func photo(w, h int) stdimage.Image {
 	return m
 }
 
-// album keeps what was encoded.
+// album keeps encoded images.
 var album sync.Map
 
 func kept(format string, w, h int, encode func(b *bytes.Buffer, m stdimage.Image)) []byte {

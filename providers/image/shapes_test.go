@@ -273,7 +273,7 @@ upscaling_factor=2.5`},
 	}
 }
 
-// What nobody said is not sent.
+// Members that were not given are not sent.
 func TestShortRequestsStayShort(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

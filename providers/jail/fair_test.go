@@ -63,13 +63,13 @@ func TestAnHonestJobWaitsForOneRunningJob(t *testing.T) {
 	}
 }
 
-// Jobs that fail use processor time, too. Who has used up the budget gets no child.
+// Jobs that fail use processor time, too. An owner whose budget is used up gets no child.
 func TestUnpaidProcessorTimeIsCounted(t *testing.T) {
 	t.Parallel()
 	p := pool(t, Options{Workers: 1, CPU: 400 * time.Millisecond})
 	works(t, p)
 	if _, ok := cpuOf(1); !ok {
-		t.Skip("the system does not tell the processor time of other processes")
+		t.Skip("the system does not show the processor time of other processes")
 	}
 	b, o := fair.NewBudget(200*time.Millisecond), fair.Paid(1)
 	for _, c := range []struct {

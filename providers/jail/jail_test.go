@@ -54,7 +54,7 @@ func TestAJobGetsItsBytesAndItsWord(t *testing.T) {
 	}
 }
 
-func TestWhatAJobSaysCrossesWhole(t *testing.T) {
+func TestOutputOfAJobCrossesWhole(t *testing.T) {
 	p := pool(t, Options{Workers: 1})
 	_, err := do(t, p, "refuse", "encrypted", []byte("the file has a password"))
 	var r *Refusal
@@ -121,7 +121,7 @@ func TestAnOutputThatIsTooLargeIsNotTaken(t *testing.T) {
 }
 
 // "Nineteen seconds of work were thrown away, since the twentieth was the last."
-func TestWhatAJobSentStaysHoweverItEnds(t *testing.T) {
+func TestSentOutputOfAJobStaysHoweverItEnds(t *testing.T) {
 	p := pool(t, Options{Workers: 1, Limit: 500 * time.Millisecond, MaxOut: 1000})
 	works(t, p)
 	var no *Refusal
@@ -225,7 +225,7 @@ func TestACallerThatLeavesTheQueueIsNotWaitedFor(t *testing.T) {
 	works(t, p)
 }
 
-func TestClosingEndsWhatIsUnderWay(t *testing.T) {
+func TestClosingEndsOpenWork(t *testing.T) {
 	p := New(Options{Workers: 1})
 	works(t, p)
 	ended := make(chan error, 1)
@@ -269,7 +269,7 @@ func TestAChildIsReplacedAfterItsJobs(t *testing.T) {
 	}
 }
 
-func TestWhatAChildSaysIsBounded(t *testing.T) {
+func TestOutputOfAChildIsBounded(t *testing.T) {
 	var f firstBytes
 	for range 100 {
 		_, _ = f.Write([]byte(strings.Repeat("x", 50)))

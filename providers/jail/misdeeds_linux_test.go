@@ -51,7 +51,7 @@ func call7(n ...uint64) []byte {
 	return b
 }
 
-// unreached is an address of this machine; the test fails when somebody comes.
+// unreached is an address of this machine; the test fails on any connection.
 func unreached(t *testing.T) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +94,7 @@ func TestATakenOverParserReachesNothing(t *testing.T) {
 		t.Error("a child made a file")
 	}
 	if p.Started() != 1 {
-		t.Errorf("%d children, want 1: to be refused is no crash", p.Started())
+		t.Errorf("%d children, want 1: a refusal is not a crash", p.Started())
 	}
 }
 
@@ -220,8 +220,8 @@ func TestNoChildOutlivesItsPool(t *testing.T) {
 	gone(t, pid)
 }
 
-// A parent is killed while its child is in an endless loop, so that no end of
-// stdin can tell it.
+// A parent is killed while its child is in an endless loop, so that the child cannot
+// notice the end of stdin.
 func TestAChildDiesWithItsParent(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -269,7 +269,7 @@ func TestProcessorTimeIsBoundedPerJob(t *testing.T) {
 func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race",
 		Value: "true"}) {
-		t.Skip("the race detector keeps several times what a job takes")
+		t.Skip("the race detector keeps several times a job's memory")
 	}
 	p := pool(t, Options{Workers: 1, Memory: 400 << 20})
 	for range 4 {
@@ -278,7 +278,7 @@ func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
 		}
 	}
 	if p.Started() != 1 {
-		t.Errorf("%d children, want 1: what a job took is given back", p.Started())
+		t.Errorf("%d children, want 1: a job's memory is given back", p.Started())
 	}
 	for range 4 {
 		if _, err := do(t, p, "grow", "", nil); err != nil {
@@ -286,7 +286,7 @@ func TestAChildWhoseMemoryGrewIsReplaced(t *testing.T) {
 		}
 	}
 	if p.Started() < 2 {
-		t.Errorf("%d children, want more: what is kept must go", p.Started())
+		t.Errorf("%d children, want more: kept memory must go", p.Started())
 	}
 }
 

@@ -31,7 +31,7 @@ func misdeeds() Jobs {
 		"index": func(in []byte, _ string) ([]byte, error) {
 			return in[len(in)+len(os.Args) : len(in)+7], nil
 		},
-		"astray": func(in []byte, _ string) ([]byte, error) { // nobody recovers this one
+		"astray": func(in []byte, _ string) ([]byte, error) { // this panic is not recovered
 			go func() { panic("this is no font: " + string(in)) }()
 			select {}
 		},

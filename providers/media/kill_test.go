@@ -79,7 +79,7 @@ func killWriters(t *testing.T, rounds int) {
 	}
 	for _, path := range everyFile(t, dir) {
 		if strings.Contains(path, incoming) {
-			t.Errorf("left behind: %s", path)
+			t.Errorf("leftover: %s", path)
 		}
 	}
 }
@@ -99,9 +99,9 @@ func TestAFullDiskSaysSo(t *testing.T) {
 		t.Errorf("Put says %v", err)
 	}
 	if got := read(t, l, someID, 0, -1); !bytes.Equal(got, want) {
-		t.Errorf("what was there before has %d bytes", len(got))
+		t.Errorf("the earlier file has %d bytes", len(got))
 	}
 	if left := everyFile(t, l.dir); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("leftovers: %v", left)
 	}
 }

@@ -26,8 +26,8 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// A link has one spelling: whatever single byte of it is another one, missing or doubled,
-// it is none of ours. The second is chosen so that its number ends in each digit.
+// A link has one spelling: with any single byte changed, missing or doubled, it is not
+// one of ours. The second is chosen so that its number ends in each digit.
 func TestALinkHasOneSpelling(t *testing.T) {
 	l := NewLinks(bytes.Repeat([]byte{7}, 32))
 	now := time.Unix(1_800_000_000, 0)
@@ -90,8 +90,8 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// What was handed over is known byte by byte, in whatever order it was.
-func TestSpansKnowWhatIsMissing(t *testing.T) {
+// Delivered bytes are known one by one, in whatever order they were delivered.
+func TestSpansKnowTheirGaps(t *testing.T) {
 	for range 300 {
 		var s Spans
 		had, size := make([]bool, 60), int64(60)
@@ -154,7 +154,7 @@ func TestTypesAndHowFilesBegin(t *testing.T) {
 	}
 }
 
-// Nodes tell each other by the store what was handed over.
+// Nodes share the delivered spans through the store.
 func FuzzSpans(f *testing.F) {
 	f.Add([]byte{200, 1, 0, 5, 3, 7}, int64(4), int64(9))
 	f.Add([]byte{0}, int64(0), int64(1))

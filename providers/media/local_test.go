@@ -57,7 +57,7 @@ func everyFile(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// conforms is what every Store must do.
+// conforms checks the rules of every Store.
 func conforms(t *testing.T, s Store) {
 	ctx := context.Background()
 	want := wave(300_000)
@@ -75,10 +75,10 @@ func conforms(t *testing.T, s Store) {
 	var all []File
 	if err := s.List(ctx, func(f File) bool { all = append(all, f); return true }); err != nil || len(all) != 1 ||
 		all[0].ID != someID || all[0].Size != int64(len(want)) || diskTime(t).Sub(all[0].Changed).Abs() > time.Hour {
-		t.Errorf("List tells of %+v, %v", all, err)
+		t.Errorf("List returns %+v, %v", all, err)
 	}
 
-	// Another body takes its place at once and whole, and what is read goes on.
+	// Another body takes its place at once and whole, and an open file can be read on.
 	open, err := s.Open(ctx, someID, 0, -1)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func conforms(t *testing.T, s Store) {
 		t.Errorf("a body that breaks off: %v", err)
 	}
 	if got := read(t, s, someID, 0, -1); !bytes.Equal(got, next) {
-		t.Errorf("what could not be kept has changed what was there: %d bytes", len(got))
+		t.Errorf("a body that was not kept has changed the file: %d bytes", len(got))
 	}
 	gone, stop := context.WithCancel(ctx)
 	stop()
@@ -126,17 +126,17 @@ func conforms(t *testing.T, s Store) {
 		t.Error(err)
 	}
 	if err := s.Delete(ctx, someID); err != nil {
-		t.Errorf("what is gone already: %v", err)
+		t.Errorf("Delete of a deleted file: %v", err)
 	}
 	if _, err := s.Open(ctx, someID, 0, -1); !errors.Is(err, ErrNone) {
-		t.Errorf("Open of what is gone: %v", err)
+		t.Errorf("Open of a deleted file: %v", err)
 	}
 	if _, err := s.Size(ctx, someID); !errors.Is(err, ErrNone) {
-		t.Errorf("Size of what is gone: %v", err)
+		t.Errorf("Size of a deleted file: %v", err)
 	}
 	all = nil
 	if err := s.List(ctx, func(f File) bool { all = append(all, f); return true }); err != nil || len(all) != 0 {
-		t.Errorf("List tells of %+v, %v", all, err)
+		t.Errorf("List returns %+v, %v", all, err)
 	}
 }
 
@@ -154,11 +154,11 @@ func TestADirectoryKeepsFiles(t *testing.T) {
 	l := newLocal(t)
 	conforms(t, l)
 	if left := everyFile(t, l.dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("leftovers: %v", left)
 	}
 }
 
-// What an id could lead to is nobody's to read.
+// An id that leads outside the directory cannot be read.
 func TestNoIDLeadsOutOfTheDirectory(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -180,7 +180,7 @@ func TestNoIDLeadsOutOfTheDirectory(t *testing.T) {
 	}
 }
 
-func TestNobodyElseOfTheMachineReadsThem(t *testing.T) {
+func TestOtherUsersOfTheMachineCannotReadThem(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	if _, err := l.Put(t.Context(), someID, bytes.NewReader(wave(100)), "audio/wav", 1000); err != nil {
@@ -211,8 +211,8 @@ func diskTime(t *testing.T) time.Time {
 	return info.ModTime()
 }
 
-// What a process was writing when it died is removed once nobody can be writing it:
-// another process may share the directory.
+// A file that a dying process left half written is removed once no process can be writing
+// it: another process may share the directory.
 func TestLeftoversGoOnceTheyAreOld(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -263,7 +263,7 @@ func TestSomeOfTheDiskStaysFree(t *testing.T) {
 		t.Errorf("Put says %v", err)
 	}
 	if left := everyFile(t, l.dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("leftovers: %v", left)
 	}
 }
 
@@ -282,7 +282,7 @@ func TestADirectoryIsTried(t *testing.T) {
 		t.Errorf("it is said %q, %v", good, err)
 	}
 	if left := everyFile(t, dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("leftovers: %v", left)
 	}
 	cfg.Media.FreeBytes = 1 << 60
 	if _, err := Check(t.Context(), cfg); !errors.Is(err, asyncjob.ErrFull) {

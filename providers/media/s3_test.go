@@ -42,7 +42,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 	conforms(t, b)
 	ctx := t.Context()
 
-	t.Run("what is larger than a part goes in parts", func(t *testing.T) {
+	t.Run("a file larger than a part goes in parts", func(t *testing.T) {
 		want := wave(2*partSize + 12345)
 		n, err := b.Put(ctx, someID, bytes.NewReader(want), "audio/wav", 1<<30)
 		if err != nil || n != int64(len(want)) {
@@ -60,7 +60,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 	})
 
 	// The library takes io.ErrUnexpectedEOF for the end of a body of unknown length.
-	t.Run("what was cut off is not kept", func(t *testing.T) {
+	t.Run("a broken upload is not kept", func(t *testing.T) {
 		for _, size := range []int{1000, partSize, 2*partSize + 7} {
 			body := io.MultiReader(bytes.NewReader(wave(size)), failing{io.ErrUnexpectedEOF})
 			if n, err := b.Put(ctx, someID, body, "audio/wav", 1<<30); err == nil {
@@ -72,7 +72,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("uploads that nobody will finish are ended", func(t *testing.T) {
+	t.Run("abandoned uploads are ended", func(t *testing.T) {
 		core := minio.Core{Client: b.client}
 		uploads := func() (ids []string) {
 			for u := range b.client.ListIncompleteUploads(ctx, b.name, b.prefix, false) {
@@ -94,7 +94,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 			}
 			return id
 		}
-		// What was cut off above has been ended by itself; a busy server lists it for a moment.
+		// An upload cut off above has been ended by itself; a busy server lists it for a moment.
 		for until := time.Now().Add(10 * time.Second); len(uploads()) > 0 && time.Now().Before(until); {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -115,7 +115,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("what is too large is not kept", func(t *testing.T) {
+	t.Run("a file that is too large is not kept", func(t *testing.T) {
 		u := (*Unfit)(nil)
 		body := io.MultiReader(bytes.NewReader(wave(100)), endless{})
 		if n, err := b.Put(ctx, someID, body, "audio/wav", 2*partSize); !errors.As(err, &u) {
@@ -198,7 +198,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 			}
 		}
 		for o := range s.Client().ListObjects(ctx, s.Bucket, minio.ListObjectsOptions{Prefix: "tried", Recursive: true}) {
-			t.Errorf("left behind: %s %v", o.Key, o.Err)
+			t.Errorf("leftover: %s %v", o.Key, o.Err)
 		}
 	})
 
@@ -237,7 +237,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 	})
 }
 
-// What a bucket's server says is not followed: it could lead to the cloud's own addresses.
+// A redirect of a bucket's server is not followed: it could lead to the cloud's own addresses.
 func TestABucketLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -287,11 +287,11 @@ func TestASilentBucketIsGivenUp(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if _, err := b.Open(ctx, "silent-silent", 0, -1); err == nil || ctx.Err() != nil {
-		t.Errorf("what is never answered: %v", err)
+		t.Errorf("a request without an answer: %v", err)
 	}
 }
 
-// Keys that may not do all of it are told what they lack.
+// The error of a key without all permissions names the missing ones.
 func TestKeysOfABucketLackPermission(t *testing.T) {
 	t.Parallel()
 	for method, lacks := range map[string]string{"PUT": "s3:PutObject", "GET": "s3:GetObject", "DELETE": "s3:DeleteObject"} {

@@ -35,7 +35,7 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 		return Unknown, nil
 	}, nil)
 	if sums, _, err := s.Sweep(t.Context(), diskTime(t)); err != nil || sums.Removed != 0 || sums.Files != 18 {
-		t.Errorf("what is young: %+v, %v", sums, err)
+		t.Errorf("young files: %+v, %v", sums, err)
 	}
 	later := diskTime(t).Add(2 * Grace)
 	sums, listed, err := s.Sweep(t.Context(), later)
@@ -50,7 +50,7 @@ func TestASweepRemovesWhatNobodyHas(t *testing.T) {
 	if sums, _, err := s.Sweep(t.Context(), later); err != nil || sums.Removed != 0 || sums.Refused != doubtful {
 		t.Errorf("a store of others: %+v, %v", sums, err)
 	}
-	// A ledger that does not answer is no reason either.
+	// A ledger that does not answer is not a reason either.
 	s.judge = func(string) (Verdict, error) { return Unknown, context.DeadlineExceeded }
 	if sums, _, err := s.Sweep(t.Context(), later); err == nil || sums.Removed != 0 {
 		t.Errorf("without a ledger: %+v, %v", sums, err)

@@ -45,7 +45,7 @@ func stream(dict string, data []byte) string {
 	return fmt.Sprintf("<<%s /Length %d>>\nstream\n%s\nendstream", dict, len(data), data)
 }
 
-// packed is what n repetitions of a piece pack to.
+// packed is the packed form of n repetitions of a piece.
 func packed(w func(io.Writer) io.WriteCloser, piece []byte, n int) []byte {
 	var b bytes.Buffer
 	z := w(&b)
@@ -297,7 +297,7 @@ func refuseBombs(t *testing.T, scale int) {
 		var e *Error
 		switch {
 		case err == nil && (scale < 100 || text.Truncated) && len(text.Text) <= maxText+100: // as far as may be
-		case err == nil && len(text.Text) < 1000 && strings.HasPrefix(name, "PDF"): // only what is really there
+		case err == nil && len(text.Text) < 1000 && strings.HasPrefix(name, "PDF"): // only the text of the file itself
 		case err == nil && strings.HasSuffix(name, "within the bounds"):
 		case !errors.As(err, &e) || !e.Client():
 			t.Errorf("%s: %d bytes of text, %v; want an *Error", name, len(text.Text), err)
@@ -305,7 +305,7 @@ func refuseBombs(t *testing.T, scale int) {
 		if took > 25*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
-		if kept := len(text.Text); grown-2*int64(kept) > 30<<20 { // pieces, and what is made of them
+		if kept := len(text.Text); grown-2*int64(kept) > 30<<20 { // pieces, and the text made of them
 			t.Errorf("%s: the parent's heap grew by %d MB of %d", name, grown>>20, heap>>20)
 		}
 		reason := "text"
@@ -323,7 +323,7 @@ func refuseBombs(t *testing.T, scale int) {
 	}
 }
 
-// watchHeap watches what this process holds; stop says by how much it grew.
+// watchHeap watches the heap of this process; stop returns its growth.
 func watchHeap() (stop func() int64, began int64) {
 	var m runtime.MemStats
 	runtime.GC()

@@ -93,7 +93,7 @@ func module(t testing.TB, path string) string {
 	return m.Dir
 }
 
-// PDFs of these modules are what the reader is measured with.
+// The reader is measured with PDFs of these modules.
 const (
 	pdfiumAt = "github.com/klippa-app/go-pdfium@v1.17.0"
 	pdfcpuAt = "github.com/pdfcpu/pdfcpu@v0.11.0"

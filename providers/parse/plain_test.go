@@ -42,7 +42,7 @@ func TestTextIsReadInItsCharset(t *testing.T) {
 	}
 }
 
-func TestTidyKeepsWhatIsText(t *testing.T) {
+func TestTidyKeepsText(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\r\nb\rc\vd":       "a\nb\nc\nd",
 		"\n\n a \t\n\n\n\nb": "a\n\nb",

@@ -65,7 +65,7 @@ func TestMembersAreReadInOneWay(t *testing.T) {
 	}
 }
 
-// What was made is found where apps have it, and nowhere else.
+// A result is found in its app's place, and nowhere else.
 func TestResultsAreFoundInOutputs(t *testing.T) {
 	t.Parallel()
 	f := func(kind *config.JobKind, path, output, want string) {

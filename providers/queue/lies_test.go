@@ -81,7 +81,7 @@ func TestAForgottenJobIsLostAfterAWhile(t *testing.T) {
 	})
 }
 
-// A failed run is a failed job, in words that name nobody.
+// A failed run is a failed job, in words that name no upstream.
 func TestAFailedRunFails(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
@@ -98,7 +98,7 @@ func TestAFailedRunFails(t *testing.T) {
 	})
 }
 
-// Links of upstreams lead nowhere inside, and what they lead to is bounded.
+// Links of upstreams lead nowhere inside, and the size of their answers is bounded.
 func TestResultsAreFetchedThroughTheGuard(t *testing.T) {
 	t.Parallel()
 	for i := range doors[:3] {
@@ -126,7 +126,7 @@ func TestResultsAreFetchedThroughTheGuard(t *testing.T) {
 	}
 }
 
-// What never ends does end here, and what breaks off does not look complete.
+// An endless answer is ended here, and a broken one does not look complete.
 func TestEndlessAndBrokenResults(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {

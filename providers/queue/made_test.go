@@ -13,9 +13,9 @@ import (
 	"farebox/providers/queue"
 )
 
-// What is ordered is made once, and comes as it was made, without our key being shown to
-// whoever keeps it.
-func TestWhatIsOrderedIsMadeOnce(t *testing.T) {
+// An order is made once, and its result arrives unchanged; the server that keeps it does
+// not see our key.
+func TestAnOrderIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, g *rig, d *door, kind *config.JobKind) {
 		g.target(d, kind, nil)
@@ -25,7 +25,7 @@ func TestWhatIsOrderedIsMadeOnce(t *testing.T) {
 			at = g.wait(job)
 		}
 		if at.Failed != nil || !at.Done || at.Progress != 100 {
-			t.Fatalf("it stands at %+v", at)
+			t.Fatalf("its status is %+v", at)
 		}
 		body, kindOf := at.Body, at.Type
 		if body == nil {
@@ -72,8 +72,8 @@ func TestAResultAtTheUpstreamIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// A body goes on when the context of the question that brought it has ended: whoever asked
-// is not who keeps it.
+// A body goes on when the context of the poll that brought it has ended: the polling
+// client is not its keeper.
 func TestABodyOutlivesTheQuestionForIt(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
@@ -89,8 +89,7 @@ func TestABodyOutlivesTheQuestionForIt(t *testing.T) {
 	}
 }
 
-// What stands in the answer as a data URL needs no link, and what has no type gets that of
-// its first bytes.
+// A data URL in the answer needs no link, and a result without a type gets that of its first bytes.
 func TestResultsWithoutLinkOrType(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"inline", "untyped"} {
@@ -122,7 +121,7 @@ func TestResultsWithoutLinkOrType(t *testing.T) {
 	}
 }
 
-// An upstream that can be told where to report a change is told.
+// An upstream that takes an address for reports gets ours.
 func TestUpstreamsGetTheAddressForReports(t *testing.T) {
 	t.Parallel()
 	for i := range doors[:2] {
@@ -141,7 +140,7 @@ func TestUpstreamsGetTheAddressForReports(t *testing.T) {
 	}
 }
 
-// Options say how an app calls what was ordered.
+// Options map an order's members to an app's names.
 func TestAppsAreAskedInTheirOwnTerms(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)
@@ -165,9 +164,9 @@ func TestAppsAreAskedInTheirOwnTerms(t *testing.T) {
 	to.Options = map[string]string{"output": "nothing.here"}
 	job, _ = g.submit(order(config.MusicKind, "polls=0"))
 	if at := g.wait(job); at.Failed == nil {
-		t.Error("what is not where the operator says it is was found")
+		t.Error("a result was found outside the operator's path")
 	}
-	// What has no name at the target cannot be ordered there.
+	// Features without a mapping at the target cannot be ordered there.
 	if no := g.Reach("m", &queue.Order{Kind: config.VideoKind.Name, Keyframes: []queue.Frame{{Image: "x"}}}); no == nil ||
 		no.Status != 400 {
 		t.Error(no)

@@ -27,7 +27,7 @@ func unknown(t *testing.T, err error) *asyncjob.Unknown {
 	t.Helper()
 	var no *asyncjob.Unknown
 	if !errors.As(err, &no) {
-		t.Fatalf("expected that nobody knows; got %v", err)
+		t.Fatalf("expected an unknown outcome; got %v", err)
 	}
 	return no
 }
@@ -219,7 +219,7 @@ func TestASilentUpstreamEndsWithItsTime(t *testing.T) {
 	})
 }
 
-// What the model's policy refuses is told as such, with what would be taken instead.
+// A refusal by the model's policy is reported as such, with a suggested prompt.
 func TestPolicyIsReported(t *testing.T) {
 	t.Parallel()
 	g := newRig(t)

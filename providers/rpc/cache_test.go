@@ -22,7 +22,7 @@ func caching(t *testing.T, c config.RPCCache) (*Network, int64) {
 	t.Cleanup(kept.free)
 	n.cache = kept
 	now := time.Now().UnixNano()
-	kept.finals.askedNs.Store(now) // nobody has to be asked
+	kept.finals.askedNs.Store(now) // no node has to be asked
 	kept.finals.block.Store(100)
 	kept.finals.blockNs.Store(now)
 	kept.finals.agrees[0].Store(now)
@@ -94,7 +94,7 @@ func TestAnswerOfAnotherChainIsNotGiven(t *testing.T) {
 		t.Error("an answer above the final block is given")
 	}
 	f.block.Store(100)
-	// Equal hashes are no reason to give another's answer.
+	// Equal hashes do not give another's answer.
 	j, _ = asked(t, n, `{"method":"eth_getTransactionReceipt","params":["0xb"]}`, now)
 	k := n.cache.get(j.lookup.hash)
 	other, _ := asked(t, n, askReceipt, now)
@@ -117,8 +117,7 @@ func TestAnswerOfAnotherChainIsNotGiven(t *testing.T) {
 	n.cache.store(j, a, now) // and must not panic
 }
 
-// Of several nodes one may be on another chain: what it says of itself is not
-// kept either.
+// Of several nodes one may be on another chain: its own constants are not kept either.
 func TestConstantsOfNodesThatDisagreeAreNotKept(t *testing.T) {
 	const ask, answer = `{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`
 	for _, compares := range []bool{false, true} {
@@ -139,7 +138,7 @@ func TestConstantsOfNodesThatDisagreeAreNotKept(t *testing.T) {
 	}
 }
 
-// What is kept stays within its bounds.
+// The kept answers stay within their bounds.
 func TestCacheIsBounded(t *testing.T) {
 	n, now := caching(t, config.RPCCache{Size: 1 << 20, MaxItem: 10 << 10})
 	for i := range 2000 {

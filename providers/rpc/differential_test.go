@@ -8,10 +8,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// What farebox priced is what nodes run, whatever parser they have: the struct
-// decoder of geth (last member wins, in any case of letters), the object of
-// JavaScript (last wins, exact), and one where the first wins.
-func TestNodesRunWhatWasPriced(t *testing.T) {
+// Nodes run the request that farebox priced, whatever parser they have: the struct
+// decoder of geth (last member wins, in any case of letters), the object of JavaScript
+// (last wins, exact), and one where the first wins.
+func TestNodesRunThePricedCalls(t *testing.T) {
 	n := envelopes(t)
 	g := newGenerator(2)
 	var r Request

@@ -35,7 +35,7 @@ func TestClassify(t *testing.T) {
 		Final)
 	f("evm", "debug_traceCall",
 		`{"code":-32000,"message":"the method debug_traceCall does not exist/is not available"}`, Final)
-	// anybody's words: a tracer's, a contract's
+	// other parties' words: a tracer's, a contract's
 	f("evm", "eth_call", `{"code":-32000,"message":"Rate limit exceeded"}`, Final)
 	f("evm", "eth_call", `{"message":"Monthly quota reached"}`, Final)
 	f("evm", "eth_call", `{"code":"429","message":"rate limit"}`, Final) // no number: no service's code
@@ -78,8 +78,8 @@ func TestClassify(t *testing.T) {
 	f("evm", "eth_call", ``, Final)
 }
 
-// What one account's requests find lacking holds for that account; for all it
-// holds when another one has met it.
+// A method that one account's requests find missing is missing for that account; for all
+// it is once another one has met it.
 func TestLearntNeedsTwoAccounts(t *testing.T) {
 	var l learnedRefusal
 	now := int64(time.Hour)
@@ -102,7 +102,7 @@ func TestLearntNeedsTwoAccounts(t *testing.T) {
 	check(3, now+int64(4*refusalTTL), false)
 }
 
-// The table has what the specification lists, and nothing that must not be sold.
+// The table has the methods of the specification, and none that must not be sold.
 func TestMethodTables(t *testing.T) {
 	f := func(family, method string, tier int64, class Class) {
 		t.Helper()

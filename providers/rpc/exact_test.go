@@ -31,7 +31,7 @@ func newOffline(o node.Options) *offline {
 	return &offline{node: node.New(o), at: u}
 }
 
-// ask is what a client gets for a body, and what the node was sent; fault: refused.
+// ask returns the client's answer to a body, and the node's request; fault: refused.
 func (o *offline) ask(body []byte, f *node.Faults) (answer, sent []byte, fault *Fault) {
 	j := &o.job
 	j.Reset()
@@ -58,7 +58,7 @@ func (o *offline) ask(body []byte, f *node.Faults) (answer, sent []byte, fault *
 	return j.finish(), sent, nil
 }
 
-// sentBy is what an attempt sends to its node.
+// sentBy is an attempt's request to its node.
 func (r *Request) sentBy(a *attempt) []byte {
 	q := r.outgoing(nil, nil)
 	a.number(&q)

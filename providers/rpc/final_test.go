@@ -9,8 +9,8 @@ import (
 	"farebox/config"
 )
 
-// fork is what a simulated node has as its chain: blocks above from, and again
-// above then, have a name in their hash.
+// fork is the chain of a simulated node: blocks above from, and again above then, have a
+// name in their hash.
 type fork struct {
 	final int64
 	name  string
@@ -37,8 +37,7 @@ func (f *fork) ask(tag string) (finalBlock, bool) {
 	return finalBlock{number: n, hash: hash}, true
 }
 
-// Only what all nodes agree on is final, and what turns out to have changed
-// ends all that was kept.
+// Only blocks on which all nodes agree are final, and a changed block ends all kept answers.
 func TestFinalBlocks(t *testing.T) {
 	n := network(1, 1)
 	n.Config.Cache = config.RPCCache{FinalEvery: time.Second}
@@ -89,23 +88,23 @@ func TestFinalBlocks(t *testing.T) {
 	expect("both have it", 200, false)
 	chains[0].from, chains[1].from = 140, 140
 	chains[0].name, chains[1].name = "c", "c"
-	expect("a reorganisation below what was final", 0, true)
+	expect("a reorganisation below the final block", 0, true)
 	expect("is the new truth", 200, false)
 	chains[0].final, chains[1].final = 260, 230
 	expect("goes on", 230, false)
 	chains[0].then, chains[0].final = 210, 225
-	expect("one falls back onto another chain, below what is checked", 200, false)
+	expect("one falls back onto another chain, below the checked block", 200, false)
 	chains[0].final = 240
 	expect("which shows when it goes on", 0, true)
 	chains[0].down, chains[1].down = true, true
-	expect("nobody answers", 0, false)
+	expect("no node answers", 0, false)
 	now += int64(time.Minute)
 	if f.top(now) != 0 {
-		t.Error("what nobody confirms is final for ever")
+		t.Error("an unconfirmed block is final for ever")
 	}
 }
 
-// What says when an answer may be kept, and what looks like it and must not.
+// Methods and params whose answers may be kept, and similar ones whose answers must not be.
 func TestWhatIsKept(t *testing.T) {
 	const asked, never = 16, -1
 	for params, want := range map[string]map[string]int64{

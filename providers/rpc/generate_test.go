@@ -166,7 +166,7 @@ func (g *generator) envelope(hostile bool) string {
 	return body
 }
 
-// The generator must make what the tests are about.
+// The generator must make both kinds of requests that the tests need.
 func TestGeneratorMakesBothKinds(t *testing.T) {
 	g := newGenerator(1)
 	var r Request

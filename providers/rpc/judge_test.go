@@ -46,7 +46,7 @@ func TestJudgeReadsAnyPieces(t *testing.T) {
 	}
 }
 
-// What is broken off, garbled or no answer is never complete.
+// Broken, garbled or wrong answers are never complete.
 func TestJudgeRefuses(t *testing.T) {
 	good := `{"jsonrpc":"2.0","id":1,"result":{"a":["}",{}]}}`
 	var j Judge
@@ -59,7 +59,7 @@ func TestJudgeRefuses(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		// What other parsers read as an error beside the result, or do not read at all.
+		// Other parsers read these as an error beside the result, or do not read them at all.
 		`{"id":1,"result":1,"\u0065rror":{"code":1}}`, `{"id":1,"result":1,"ERROR":{"code":1}}`, `{"Id":1,"result":1}`,
 		"{\"id\":1,\"result\":\"a\x00b\"}", "{\"id\":1,\"result\":[\"a long string with a\nline\"]}",
 		"{\"id\":1,\"result\":[1,\x01 2]}", "{\"id\":1,\"result\":[\"\\\"\x1f\"]}", "{\"id\":1,\"a\tb\":1,\"result\":1}",
@@ -120,8 +120,7 @@ func TestLensPutsTheClientsID(t *testing.T) {
 	}
 }
 
-// The judge and the scan agree with encoding/json on what is JSON, as far as
-// they look.
+// The judge and the scan accept only bodies that encoding/json accepts, as far as they look.
 func FuzzJudge(f *testing.F) {
 	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"result":"0x"}`, `[{"id":1,"error":{"code":1,"message":"\""}}]`,
 		`{"result":null,"id":"\\"}`, `[]`} {
@@ -137,8 +136,8 @@ func FuzzJudge(f *testing.F) {
 		if json.Valid(response) || !complete {
 			return
 		}
-		// Below the envelope only brackets and strings are looked at, so that
-		// more may pass than is JSON; but never what is cut off.
+		// Below the envelope only brackets and strings are checked, so that some bodies
+		// that are not JSON may pass; but never a truncated one.
 		for i := range whole.Answers {
 			a := &whole.Answers[i]
 			if response[a.From] != '{' || response[a.To-1] != '}' {
@@ -148,7 +147,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// A request that is taken is JSON, and what is sent of it is, too.
+// A request that is accepted is JSON, and so is the body for the node.
 func FuzzScan(f *testing.F) {
 	g := newGenerator(5)
 	for range 20 {

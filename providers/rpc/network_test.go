@@ -48,7 +48,7 @@ func TestReloadKeepsWhatDidNotChange(t *testing.T) {
 	a, b := m.Nodes[0], m.Nodes[1]
 	if a.Proxy != n.Nodes[0].Proxy || a.Breaker != n.Nodes[0].Breaker || a.serves(call, 0, now) ||
 		a.head.Load() != 77 || string(a.path) != "/y" || a.Config.Weight != 5 {
-		t.Error("what did not change of node a was not kept")
+		t.Error("the unchanged state of node a was not kept")
 	}
 	if b.Proxy == n.Nodes[1].Proxy || !b.serves(call, 0, now) {
 		t.Error("node b is at another address, and was kept")

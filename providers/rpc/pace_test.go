@@ -68,7 +68,7 @@ func TestEqualNodesKeepTheirWeights(t *testing.T) {
 	if asked[1] < 5500 || asked[1] > 6500 || asked[0] < 1600 || asked[0] > 2400 {
 		t.Errorf("weights 1, 3, 1 give %v of 10000", asked)
 	}
-	// A little slower is no reason.
+	// A little slower does not matter.
 	p.latency[1] = 28 * time.Millisecond
 	p.run(30 * time.Second)
 	if asked = p.run(100 * time.Second); asked[1] < 5500 || asked[1] > 6500 {
@@ -101,7 +101,7 @@ func TestSlowNodeIsAskedLessUntilItRecovers(t *testing.T) {
 			t.Errorf("%s: the recovered node is asked %v of 10000", name, asked)
 		}
 	}
-	// Of three nodes the two good ones share what the slow one had.
+	// Of three nodes the two good ones share the slow one's part.
 	p := newPaced(1, 1, 1)
 	p.latency[2] = 400 * time.Millisecond
 	p.run(10 * time.Second)

@@ -24,7 +24,7 @@ func network(weights ...int) *Network {
 	return n
 }
 
-// Nodes are asked by weight, each once, and what rests or is behind last.
+// Nodes are asked by weight, each once, and those that rest or are behind last.
 func TestPick(t *testing.T) {
 	const now = int64(1_000_000 * time.Second)
 	n := network(1, 3, 1)
@@ -60,7 +60,7 @@ func TestPick(t *testing.T) {
 			t.Fatalf("the node that is behind is not last: %v", list)
 		}
 	}
-	n.heads.topNs.Store(now - int64(time.Hour)) // nobody has asked for long
+	n.heads.topNs.Store(now - int64(time.Hour)) // no request for a long time
 	// Pinned: first, also by chance of its weight.
 	w.pinned = n.Nodes[2]
 	for range 50 {
@@ -85,7 +85,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// What a node has refused is remembered for a while.
+// A node's refusal of a method is remembered for a while.
 func TestPickRemembersRefusals(t *testing.T) {
 	now := int64(1_000_000 * time.Second)
 	n := network(1, 1)
@@ -134,7 +134,7 @@ func TestPinnedNodeThatHadItsTurnIsNotAskedAgain(t *testing.T) {
 
 // A lone node that refused one account's requests answered 503 to all others, but
 // for one at a time.
-func TestWhatOneAccountMetAtALoneNodeKeepsNobodyElseOut(t *testing.T) {
+func TestAFailureOfOneAccountAtALoneNodeKeepsNoOtherOut(t *testing.T) {
 	const now = int64(time.Hour)
 	n := network(1)
 	call := n.Family.Find([]byte("eth_call"))
@@ -151,7 +151,7 @@ func TestWhatOneAccountMetAtALoneNodeKeepsNobodyElseOut(t *testing.T) {
 	}
 	n.Nodes[0].Breaker.Failed(now, time.Minute) // a probe of our own
 	if asks(2) && asks(3) {
-		t.Error("what everyone meets rests the node for everyone")
+		t.Error("a failure that all accounts meet must rest the node for all")
 	}
 }
 

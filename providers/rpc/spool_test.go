@@ -23,7 +23,7 @@ func fill(t *testing.T, r *room, o fair.Owner, size int) (list []*spool) {
 		}
 		list = append(list, s)
 	}
-	t.Fatal("there is no end to what one customer may hold")
+	t.Fatal("one customer may hold any number of answers")
 	return nil
 }
 
@@ -47,7 +47,7 @@ func TestOneCustomersAnswersLeaveSpaceForTheLargest(t *testing.T) {
 	}
 }
 
-// taker is a client that takes at a steady rate what a Stream brings it.
+// taker is a client that reads a Stream's bytes at a steady rate.
 type taker struct {
 	net.Conn
 	rate     int // bytes a second; 0: nothing

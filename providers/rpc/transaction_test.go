@@ -9,8 +9,7 @@ import (
 	"golang.org/x/crypto/sha3"
 )
 
-// A transaction's hash is told before a node does; the first is the example of
-// EIP-155.
+// A transaction's hash is known before a node answers; the first is the example of EIP-155.
 func TestTransactionHash(t *testing.T) {
 	evm, solana := FamilyOf("evm"), FamilyOf("solana")
 	f := func(family *Family, params, want string) {
@@ -65,7 +64,7 @@ func TestBase58(t *testing.T) {
 	}
 }
 
-// Whatever stands in params, the hash is made without harm.
+// Whatever the params, computing the hash does no harm.
 func FuzzTransactionHash(f *testing.F) {
 	f.Add([]byte(`["0x03f838f801c0"]`))
 	f.Add([]byte(`["1111"]`))

@@ -90,13 +90,13 @@ func TestWitnessesAnswerOrFail(t *testing.T) {
 		}
 		cancel()
 		if _, err := node.Call(ctx, p, "eth_call", `[]`, 1<<10); err == nil {
-			t.Errorf("%s answers who has left", name)
+			t.Errorf("%s answers a client that left", name)
 		}
 		all.Close(nil)
 	}
 }
 
-// A node on another chain is no witness, and one that rests is asked last.
+// A node on another chain is not a witness, and one that rests is asked last.
 func TestWitnessesAreOfTheChain(t *testing.T) {
 	all, err := NewNetworks(parsed(t, "        - { name: a, url: \"http://127.0.0.1:1\" }\n"+
 		"        - { name: b, url: \"http://127.0.0.1:2\", breaker: { failures: 1 } }\n"+

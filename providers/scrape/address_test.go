@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Only what leads to the public web by its own words is asked.
+// Only addresses that lead to the public web by their own words are asked.
 func TestAddressesAreReadInOneForm(t *testing.T) {
 	t.Parallel()
 	r := newRules(&Options{})
@@ -57,8 +57,7 @@ func TestAddressesAreReadInOneForm(t *testing.T) {
 	}
 }
 
-// Every failure has words for a client, which name no host of ours, and is
-// somebody's.
+// Every failure has words for a client, which name no host of ours, and blames one side.
 func TestFailuresHaveWords(t *testing.T) {
 	t.Parallel()
 	for r := BadURL; r <= Failed; r++ {

@@ -58,7 +58,7 @@ func TestAPageIsMarkdown(t *testing.T) {
 	}
 }
 
-// What is no article gives all it has but its frame; what is nothing, nothing.
+// A page without an article gives all its text but the frame; an empty page gives none.
 func TestSmallPagesAreWhole(t *testing.T) {
 	t.Parallel()
 	md := markdownOf(t, `<title>Example</title><nav>menu</nav><div><h1>Example Domain</h1><p>For use in documents.</p>
@@ -130,7 +130,7 @@ func FuzzReadPage(f *testing.F) {
 	})
 }
 
-// A job's word has room for what relative links need of a URL, however long.
+// A job's word has room for the part of a URL that relative links need, however long.
 func TestAWordHasItsBounds(t *testing.T) {
 	t.Parallel()
 	f := func(in, want string) {

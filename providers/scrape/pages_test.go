@@ -23,8 +23,8 @@ import (
 	nethtml "golang.org/x/net/html"
 )
 
-// known is a page of go-trafilatura's own comparison, with what has to be in its
-// content and what must not.
+// known is a page of go-trafilatura's own comparison, with required and forbidden texts
+// of its content.
 type known struct {
 	url           string
 	html          []byte
@@ -123,7 +123,7 @@ func spaced(s string) string {
 	return strings.TrimSpace(rxSpace.ReplaceAllString(rxMark.ReplaceAllString(s, ""), " "))
 }
 
-// score is how much of what is wanted is found, and of what is not.
+// score counts wanted texts that are found and missed, and unwanted ones that are found.
 type score struct{ tp, fn, fp int }
 
 func (s *score) add(k *known, md string) {
@@ -166,7 +166,7 @@ func TestLongMainContentIsFound(t *testing.T) {
 				began := cpuTime()
 				out, err := readPage(k.html, (&task{URL: k.url}).word())
 				mid := cpuTime()
-				at, _ := url.Parse(k.url) // what there is without us
+				at, _ := url.Parse(k.url) // the same without us
 				if doc, err := nethtml.Parse(bytes.NewReader(k.html)); err == nil {
 					p := readability.NewParser()
 					_, _ = p.ParseAndMutate(doc, at)

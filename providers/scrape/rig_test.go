@@ -57,7 +57,7 @@ func scraper(t testing.TB, o Options) *Scraper {
 	return s
 }
 
-// here does a job at once, where the jail is not what is tested.
+// here does a job at once, for tests of other parts than the jail.
 type here struct{}
 
 func (here) Do(_ context.Context, job, word string, in []byte) ([]byte, error) {

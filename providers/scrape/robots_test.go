@@ -28,7 +28,7 @@ func TestRobotsAreReadByTheBook(t *testing.T) {
 	f("User-agent: *\nDisallow: /", "/a", false)
 	f("User-agent: *\nDisallow: /", "/robots.txt", true)
 	f("User-agent: *\nDisallow:", "/a", true)
-	f("Disallow: /", "/a", true) // of nobody
+	f("Disallow: /", "/a", true) // for no agent
 	f("\xef\xbb\xbfuser-agent : *\r\ndisallow : /a # why\r\n", "/ab", false)
 	f("User-agent: *\rDisallow: /a", "/a", false)
 	f("User-agent: *\nDisallow: /a\nAllow: /a/b", "/a/b/c", true)
@@ -71,8 +71,8 @@ func TestHostileRobotsAreQuick(t *testing.T) {
 	}
 }
 
-// What a site's robots.txt says is asked once an hour, for every hop, and what
-// cannot be told is a no.
+// A site's robots.txt is fetched once an hour, for every hop, and counts as a no if it
+// cannot be read.
 func TestRobotsAreAsked(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

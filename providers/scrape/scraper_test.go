@@ -45,8 +45,8 @@ func TestAPageIsRead(t *testing.T) {
 	}
 }
 
-// A redirect to a host in letters of its own, or to one that only looks like ASCII,
-// leads to what those stand for and is judged by that.
+// A redirect to a host in letters of its own, or to one that only looks like ASCII, is
+// judged by the host that it leads to.
 func TestRedirectsToHostsInOtherLetters(t *testing.T) {
 	t.Parallel()
 	var at string // of the host that the site is asked for
@@ -87,8 +87,8 @@ func TestRedirectsToHostsInOtherLetters(t *testing.T) {
 	}
 }
 
-// What is Markdown or text already is passed on; documents go to whoever reads
-// those; the rest is refused.
+// Markdown and text are passed on unchanged; documents go to the document reader; the
+// rest is refused.
 func TestTypesAreReported(t *testing.T) {
 	t.Parallel()
 	pdf := "%PDF-1.7\n" + strings.Repeat("x", 4<<20)
@@ -141,7 +141,7 @@ func TestTypesAreReported(t *testing.T) {
 	}
 }
 
-// What a site answers instead of a page says what it is, and whose.
+// An error names the kind of page that a site answers with, and its vendor.
 func TestSitesThatRefuseAreNamed(t *testing.T) {
 	t.Parallel()
 	status, body := 200, ""
@@ -196,7 +196,7 @@ func TestSitesThatRefuseAreNamed(t *testing.T) {
 	f(429, "X", "", "<form id=\"captcha-form\">", "challenge 429: a captcha")
 	f(200, "X", "", "<div id=\"root\"></div><noscript>You need to enable JavaScript to run this app.</noscript>",
 		"needs browser")
-	// A page that tells of such walls is none.
+	// A page about such walls is not a wall.
 	f(200, "X", "", article("<p>window._cf_chl_opt, Just a moment... geo.captcha-delivery.com</p>"), "<nil>")
 	status, header = 429, http.Header{"Retry-After": {"120"}}
 	_, err := get(t, s, u+"/a")
@@ -206,8 +206,8 @@ func TestSitesThatRefuseAreNamed(t *testing.T) {
 	}
 }
 
-// A page is kept by its final address, and found by the one that was asked, until
-// it is too old; what failed or must not be kept is not.
+// A page is kept by its final address, and found by the requested one, until it is too
+// old; failures and pages that must not be kept are not.
 func TestPagesAreKept(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -245,8 +245,8 @@ func TestPagesAreKept(t *testing.T) {
 	f("/to", false, 6)
 }
 
-// Who asks for the same page at once shares one reading, which goes on as long as
-// one of them waits and ends with the last.
+// Requests for the same page at once share one reading, which goes on as long as one of
+// them waits and ends with the last.
 func TestOnePageIsReadOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -337,8 +337,8 @@ func (b browser) Render(_ context.Context, url string) ([]byte, string, error) {
 	return []byte(page), at, err
 }
 
-// A page that is made by a script goes through the browser, and what comes of it
-// is asked about as any other.
+// A page that is made by a script goes through the browser, and the addresses that it
+// leads to are checked as any other.
 func TestPagesOfScriptsAreRendered(t *testing.T) {
 	t.Parallel()
 	stub := "<div id=\"root\"></div><script src=a.js></script>"

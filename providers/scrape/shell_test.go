@@ -54,7 +54,7 @@ func TestShellsAreDistinguishedFromShortPages(t *testing.T) {
 	}
 }
 
-// What browsers make of a refresh.
+// Refreshes as browsers read them.
 func TestRefreshesAreRead(t *testing.T) {
 	t.Parallel()
 	base, _ := url.Parse("http://example.com/a/b?c")

@@ -15,7 +15,7 @@ func upstreamOf(t testing.TB, format string) *Upstream {
 	t.Helper()
 	f, known := new(config.Search).Format(&config.SearchUpstream{Format: format})
 	if !known {
-		t.Fatalf("nobody knows the format %s", format)
+		t.Fatalf("the format %s is unknown", format)
 	}
 	return &Upstream{Name: format, Provider: "brave", format: f}
 }
@@ -104,7 +104,7 @@ func TestLinksAreWholeOrAbsent(t *testing.T) {
 	}
 	link := "https://a/" + strings.Repeat("x", maxLink-len("https://a/"))
 	if list := u.results(braves(`{"url":"`+link+`"}`), 20); len(list) != 1 || list[0].URL != link {
-		t.Errorf("the longest link is no result")
+		t.Errorf("the longest link is not a result")
 	}
 }
 

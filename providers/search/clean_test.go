@@ -24,8 +24,8 @@ func TestHostileTextsAreCleanedInTime(t *testing.T) {
 	}
 }
 
-// Whatever a text is, what comes of it is shorter and is text. Cleaning plain text again changes
-// only what was spelled in entities.
+// Whatever the text, the result is shorter and is text. Cleaning plain text again changes only
+// text that was written as entities.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"", "<b>a</b>", "&amp;lt;b&amp;gt;", "a < b", "List<String>", "<script>x", "<!-- x --><p>y", `<a href="x>y">z</a>`,
 		"<br>x<br/>", "\u200d\u200c\ufe0fx\ufe0f\ufe0f", "\x00&#0;&#55555;", "<STYLE>a</style >b"} {

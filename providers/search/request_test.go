@@ -10,7 +10,7 @@ import (
 	"farebox/config"
 )
 
-// asked is what a request says, without the way it is said.
+// asked is the content of a request, whatever its form.
 func asked(t *testing.T, u *Upstream, q *Query) map[string]any {
 	t.Helper()
 	r := u.request(q)
@@ -27,7 +27,7 @@ func asked(t *testing.T, u *Upstream, q *Query) map[string]any {
 			said[name] = values[0]
 		}
 		if strings.ContainsAny(string(r.Path), " \r\n\"") {
-			t.Errorf("the path has what no path has: %q", r.Path)
+			t.Errorf("the path has invalid bytes: %q", r.Path)
 		}
 		return said
 	}
@@ -93,7 +93,7 @@ func TestParametersOfTheOperatorAreSent(t *testing.T) {
 		said := asked(t, u, &Query{Text: "x", Limit: 10})
 		for name, value := range params {
 			if said[name] != value {
-				t.Errorf("%s is told %v as %s, want %s", format, said[name], name, value)
+				t.Errorf("%s gets %v as %s, want %s", format, said[name], name, value)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"farebox/config/prices"
 )
 
-// On a terminal each choice is asked, and an empty answer takes what is offered.
+// On a terminal each choice is asked, and an empty answer takes the default.
 func TestInitAsks(t *testing.T) {
 	for _, v := range prices.Vendors {
 		for _, name := range append(append([]string{}, v.Keys...), v.Bases...) {
@@ -27,7 +27,7 @@ func TestInitAsks(t *testing.T) {
 		refused       string
 	}{
 		{name: "all defaults", answers: "\n\n\n\n\n\n", want: []string{"key: ${OPENAI_API_KEY}", "times 1.2", "listen: \"127.0.0.1:8080\""}},
-		{name: "nobody answers", answers: "", want: []string{"id: gpt-5.4-mini"}},
+		{name: "no answers", answers: "", want: []string{"id: gpt-5.4-mini"}},
 		{name: "other values", answers: "openai,anthropic\n\n50\nno-such-model\ngpt-5.4-m*, gpt-6-sol\nMY_CLAUDE\nclaude-sonnet-5\n0.0.0.0:9000\n/var/lib/farebox\n",
 			want: []string{"key: ${MY_CLAUDE}", "times 1.5", "id: gpt-5.4-mini\n", "id: gpt-6-sol\n", "id: claude-sonnet-5\n", "listen: \"0.0.0.0:9000\"", "store: /var/lib/farebox"}},
 		{name: "a key as a name", answers: "anthropic\n\n\nsk-ant-hunter2\n", refused: "not the name of an environment variable"},
@@ -90,7 +90,7 @@ func TestCommentsStayOnTheirLine(t *testing.T) {
 	text := d.String()
 	for _, line := range []string{"\nlisten: b", "\nmodels: y", "\n  - id: evil"} {
 		if strings.Contains(text, line) {
-			t.Errorf("%q stands in\n%s", line, text)
+			t.Errorf("%q is in\n%s", line, text)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func imported(t testing.TB, file string) (*litellm, error) {
 	return c, c.convert(filepath.Base(file), whole)
 }
 
-// Each documented form of LiteLLM's config becomes a config that is good, and what is not carried over is said.
+// Each documented form of LiteLLM's config becomes a valid config, and the notes list the parts left out.
 func TestConfigsOfLiteLLMAreCarriedOver(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.litellm.yaml")
 	if err != nil || len(files) < 6 {
@@ -63,7 +63,7 @@ func TestConfigsOfLiteLLMAreCarriedOver(t *testing.T) {
 				t.Errorf("%s is different:\n%s", want, got)
 			}
 			if strings.Contains(got, "hunter2") {
-				t.Error("a secret is in what is said")
+				t.Error("a secret is in the output")
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestOtherFilesAreNotImported(t *testing.T) {
 	}
 }
 
-// Whatever stands in the file, what is written is a good config or an error, and no line of it is the file's to write.
+// Whatever the file, the result is a valid config or an error, and no line of it can be injected by the file.
 func FuzzImport(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.litellm.yaml")
 	if err != nil {

@@ -93,8 +93,7 @@ func fresh() (nonce [32]byte) {
 	return nonce
 }
 
-// What an enclave or its host can tell, and what is seen of it: verified only for the
-// honest one.
+// Lies of an enclave or its host, and the failed checks of each: only the honest one is verified.
 func TestOnlyTheHonestEnclaveIsVerified(t *testing.T) {
 	t.Parallel()
 	e, base, p, j := started(t, enclave.Options{})
@@ -137,7 +136,7 @@ func TestOnlyTheHonestEnclaveIsVerified(t *testing.T) {
 	t.Log("\n" + strings.Join(rows, "\n"))
 }
 
-// The policy says what is asked beyond that.
+// The policy can require more.
 func TestPoliciesAskForMore(t *testing.T) {
 	t.Parallel()
 	_, base, p, j := started(t, enclave.Options{})
@@ -163,11 +162,11 @@ func TestPoliciesAskForMore(t *testing.T) {
 		"a pin of nothing":         {j, raw, with(p, func(p *Policy) { p.Pins = []Pin{{"rtmr1", nil}} }), []string{CheckPins}},
 		"a gateway":                {j, aggregates, p, []string{CheckScope}},
 		"a gateway by its form":    {j, says(`"api_version":"aci/1"`), p, []string{CheckScope}},
-		"a gateway, as it is told": {j, aggregates, with(p, func(p *Policy) { p.Scope = Aggregator }), []string{}},
+		"a gateway, as configured": {j, aggregates, with(p, func(p *Policy) { p.Scope = Aggregator }), []string{}},
 		"no devices wanted":        {j, raw, with(p, func(p *Policy) { p.GPU = GPUOff }), []string{CheckDevices}},
 		"no devices there":         {bareJ, without, bareP, []string{}},
 		"devices wanted":           {bareJ, without, with(bareP, func(p *Policy) { p.GPU = GPURequire }), []string{CheckDevices}},
-		"nobody to judge them":     {j, raw, with(p, func(p *Policy) { p.GPU = GPURemote }), []string{CheckJudged}},
+		"no service to judge them": {j, raw, with(p, func(p *Policy) { p.GPU = GPURemote }), []string{CheckJudged}},
 		"nothing published": {&Judge{Collaterals: shelf{}, Now: time.Now}, raw, p,
 			[]string{tdx.CheckRevocation, tdx.CheckTCBInfo, tdx.CheckQEIdentity, tdx.CheckTCB}},
 		"later": {&Judge{Collaterals: j.Collaterals, Now: func() time.Time { return time.Now().Add(31 * 24 * time.Hour) }}, raw, p,
@@ -180,8 +179,8 @@ func TestPoliciesAskForMore(t *testing.T) {
 	}
 }
 
-// Reports that are none are not verified, and nothing panics.
-func TestReportsThatAreNone(t *testing.T) {
+// Malformed reports are not verified, and nothing panics.
+func TestMalformedReportsAreNotVerified(t *testing.T) {
 	t.Parallel()
 	_, base, p, j := started(t, enclave.Options{})
 	nonce := fresh()
@@ -237,7 +236,7 @@ func (c *counted) Collateral(ctx context.Context, fmspc [6]byte, ca string) (*td
 	return c.shelf.Collateral(ctx, fmspc, ca)
 }
 
-// "A host made up kinds of processors, and we asked Intel about each": nobody is asked
+// "A host made up kinds of processors, and we asked Intel about each": Intel is not asked
 // before the certificates lead to the root.
 func TestNobodyIsAskedAboutStrangers(t *testing.T) {
 	t.Parallel()
@@ -251,20 +250,20 @@ func TestNobodyIsAskedAboutStrangers(t *testing.T) {
 	}
 	later := &Judge{Collaterals: shelf, Now: func() time.Time { return time.Now().AddDate(20, 0, 0) }}
 	if v := later.Verify(t.Context(), report(t, base, nonce), nonce, p); v.Verified() || shelf.asked != 0 {
-		t.Errorf("asked %d times about what has ended, %q", shelf.asked, v.Failed())
+		t.Errorf("asked %d times about expired certificates, %q", shelf.asked, v.Failed())
 	}
 	if v := j.Verify(t.Context(), report(t, base, nonce), nonce, p); !v.Verified() || shelf.asked != 1 {
 		t.Errorf("asked %d times, %q", shelf.asked, v.Failed())
 	}
 }
 
-// broken is a shelf that falls on whoever takes something from it.
+// broken is a shelf that panics on every request.
 type broken struct{}
 
 func (broken) Collateral(context.Context, [6]byte, string) (*tdx.Collateral, error) { panic("it fell") }
 
-// "One enclave's report took the gateway from everybody": what breaks its judge is not
-// verified, and that is all.
+// "One enclave's report took the gateway from everybody": a report that breaks its judge
+// is not verified, and that is all.
 func TestAReportThatBreaksItsJudge(t *testing.T) {
 	t.Parallel()
 	_, base, p, j := started(t, enclave.Options{})
@@ -275,7 +274,7 @@ func TestAReportThatBreaksItsJudge(t *testing.T) {
 	}
 }
 
-// Reports of real services hold for their nonce, but for what only NVIDIA can say.
+// Reports of real services hold for their nonce, but for the checks that only NVIDIA can make.
 func TestReportsOfRealServices(t *testing.T) {
 	t.Parallel()
 	for _, of := range teetest.Captures(t) {
@@ -288,7 +287,7 @@ func TestReportsOfRealServices(t *testing.T) {
 		}
 		nonce, ok := ParseNonce(of.Nonce)
 		if !ok {
-			t.Fatal("its nonce is none")
+			t.Fatal("its nonce is invalid")
 		}
 		j := &Judge{Collaterals: shelf{c}, Now: func() time.Time { return of.At }}
 		p := &Policy{TDX: tdx.Policy{Root: tdx.Intel, Accept: []string{tdx.UpToDate}}, Devices: gpu.NVIDIA, GPU: GPULocal}

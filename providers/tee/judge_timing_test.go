@@ -40,7 +40,7 @@ func generated(t testing.TB) *asked {
 	return a
 }
 
-// fetched has its collateral be as the store of what is published gives it.
+// fetched prepares its collateral as the store of published data gives it.
 func (a *asked) fetched(t testing.TB) {
 	t.Helper()
 	q, err := tdx.ParseHex(gjson.GetBytes(a.report, "intel_quote").Str)
@@ -71,7 +71,7 @@ func captured(t testing.TB) *asked {
 	}
 	nonce, ok := ParseNonce(of.Nonce)
 	if !ok {
-		t.Fatal("its nonce is none")
+		t.Fatal("its nonce is invalid")
 	}
 	a := &asked{&Judge{Collaterals: shelf{c}, Now: func() time.Time { return of.At }}, of.Report, nonce,
 		&Policy{TDX: tdx.Policy{Root: tdx.Intel, Accept: []string{tdx.UpToDate}}, Devices: gpu.NVIDIA, GPU: GPULocal}}
@@ -79,8 +79,8 @@ func captured(t testing.TB) *asked {
 	return a
 }
 
-// A whole report: the quote, what Intel publishes of it, eight graphics processors and
-// the event log, as every verification after the first costs.
+// A whole report: the quote, Intel's published data, eight graphics processors and the
+// event log, at the cost of every verification after the first.
 func BenchmarkReport(b *testing.B) {
 	for name, of := range map[string]func(testing.TB) *asked{"captured": captured, "generated": generated} {
 		b.Run(name, func(b *testing.B) {

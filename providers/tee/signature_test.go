@@ -25,8 +25,8 @@ func signer(text string) (address, signature string) {
 	return "0x" + hex.EncodeToString(sum[12:]), "0x" + hex.EncodeToString(append(c[1:], c[0]))
 }
 
-// What an enclave signed is read where it can be read in one way, and believed where the
-// signature is that of the address over that very text.
+// An enclave's signature is accepted if it has only one reading, and believed if it is
+// the address's over that very text.
 func TestSignaturesOfAnswers(t *testing.T) {
 	t.Parallel()
 	address, signature := signer(halves)
@@ -77,7 +77,7 @@ func TestSignaturesOfAnswers(t *testing.T) {
 	}
 }
 
-// negated is the other signature that anybody can make of one.
+// negated is the other valid signature that can be derived from one.
 func negated(t *testing.T, signature string) string {
 	t.Helper()
 	raw, err := hex.DecodeString(signature[2:])
@@ -93,8 +93,8 @@ func negated(t *testing.T, signature string) string {
 	return "0x" + hex.EncodeToString(raw)
 }
 
-// FuzzReadSignature: nobody but the holder of the key makes one that is valid, and
-// another parser reads the same text.
+// FuzzReadSignature: only the holder of the key makes a valid one, and another parser
+// reads the same text.
 func FuzzReadSignature(f *testing.F) {
 	address, signature := signer(halves)
 	for _, s := range []string{`{"text":"` + halves + `","signature":"` + signature + `","signing_address":"` + address + `"}`,

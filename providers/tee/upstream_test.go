@@ -12,7 +12,7 @@ import (
 )
 
 // "Your answer said that it was verified, my reader of JSON said that it was not": reports
-// in which a member stands twice, in another case or escaped are read by nobody.
+// with a member twice, in another case or escaped are rejected.
 func TestReportsThatReadersReadApart(t *testing.T) {
 	t.Parallel()
 	_, base, _, _ := started(t, enclave.Options{})
@@ -36,7 +36,7 @@ func TestReportsThatReadersReadApart(t *testing.T) {
 	}
 }
 
-// The same holds for what an enclave signed: what we judge is what a client reads.
+// The same holds for an enclave's signature: we judge the same text that a client reads.
 func TestSignaturesThatReadersReadApart(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("ab", 32) + ":" + strings.Repeat("cd", 32)

@@ -54,8 +54,8 @@ func watched(t *testing.T, timeout time.Duration) (w *Watch, one *Enclave, e *en
 	return w, one, e, came, letGo
 }
 
-// "After the restart every second chat was told that nobody has its key": who comes while
-// the enclave is being asked waits for what it says.
+// "After the restart every second chat was told that nobody has its key": requests that
+// arrive while the enclave is being asked wait for its answer.
 func TestKeysAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	w, one, e, asked, letGo := watched(t, 10*time.Second)
@@ -73,7 +73,7 @@ func TestKeysAreWaitedFor(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	letGo()
 	all.Wait()
-	for range 5 { // once it has said what it has, it is not asked for each key that is named
+	for range 5 { // once its keys are known, it is not asked for each key that is named
 		w.Learn(one)
 	}
 	if n := e.Calls("/v1/attestation/report"); n > 2 {
@@ -93,7 +93,7 @@ func TestAHostThatAnswersNothingHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// answering is NVIDIA's service, or nobody at its address.
+// answering is NVIDIA's service, or an address without an answer.
 type answering struct{ away atomic.Bool }
 
 func (s *answering) Judge(context.Context, string, [32]byte, int) error {
@@ -104,7 +104,7 @@ func (s *answering) Judge(context.Context, string, [32]byte, int) error {
 }
 
 // While NVIDIA's service does not answer, an enclave that was verified is one still, for as
-// long as if it did not answer itself. Clients are told that it was not judged.
+// long as if it did not answer itself. Clients see that it was not judged.
 func TestAServiceThatIsAwayTurnsNoVerdictAtOnce(t *testing.T) {
 	t.Parallel()
 	w, one, e, _, letGo := watched(t, 10*time.Second)
@@ -134,6 +134,6 @@ func TestAServiceThatIsAwayTurnsNoVerdictAtOnce(t *testing.T) {
 	service.away.Store(true)
 	e.Tell(enclave.Debug)
 	if w.Look(one); w.Ready(one) {
-		t.Error("what else does not hold is passed over")
+		t.Error("another failed check is ignored")
 	}
 }

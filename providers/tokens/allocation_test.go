@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Counting takes no memory beyond what it keeps for the next text.
+// Counting takes no memory beyond the buffers kept for the next text.
 func TestCountingDoesNotAllocate(t *testing.T) {
 	text := strings.Repeat("The unquestionably flabbergasted hippopotamuses xqzvk; ", 20)
 	v := O200k()

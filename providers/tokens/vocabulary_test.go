@@ -17,8 +17,9 @@ var both = []struct {
 	packed []byte
 }{{"o200k_base", O200k, o200kPacked}, {"cl100k_base", CL100k, cl100kPacked}}
 
-// tokensOf are the tokens of a file by rank: what each shares with the one before, the length of the rest and the rank
-// in three columns, and the rests. tests/oracles/tokens writes it, and holds it against another implementation.
+// tokensOf are the tokens of a file by rank: the length of the prefix shared with the token before, that of the rest,
+// the rank in three columns, and the rests. tests/oracles/tokens writes it, and compares it with another
+// implementation.
 func tokensOf(t *testing.T, packed []byte) []string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(packed))
@@ -78,7 +79,7 @@ func TestBlankLinesAreOnePiece(t *testing.T) {
 	}
 }
 
-// What counts tokens once is kept for good: it must be little.
+// The vocabulary is kept for good: it must be little.
 func TestAVocabularyTakesLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()

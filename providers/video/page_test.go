@@ -8,8 +8,8 @@ import (
 	"farebox/providers/fetch"
 )
 
-// "I gave the address of the page, as I would to a friend." What a page shows is found
-// where it says so, and nothing is guessed.
+// "I gave the address of the page, as I would to a friend." A page's video is found by
+// its declaration, and nothing is guessed.
 func TestTheVideoOfAPage(t *testing.T) {
 	t.Parallel()
 	for page, want := range map[string]string{
@@ -33,7 +33,7 @@ func TestTheVideoOfAPage(t *testing.T) {
 	}
 }
 
-// web gives what stands under an address.
+// web gives the text at an address.
 type web map[string]string
 
 func (w web) Part(_ context.Context, link string, _, length int64) (fetch.Part, error) {

@@ -66,7 +66,7 @@ func box(kind string, body []byte) []byte {
 }
 
 // "The film was ten minutes, and I was asked for its 40 MB." The length is found wherever
-// the description stands, and little more than that is read.
+// the description is, and little more than that is read.
 func TestTheLengthOfAFilmIsFoundWithoutReadingIt(t *testing.T) {
 	made := film.MP4(film.Film{Length: 90 * time.Second, Width: 640, Height: 480, Rate: 30, Sound: true})
 	parts := split(made)
@@ -103,8 +103,8 @@ func TestTheLengthOfAFilmIsFoundWithoutReadingIt(t *testing.T) {
 	}
 }
 
-// "A header of one second bought the enlarging of an hour." The length is the longest of
-// what any part of the file says.
+// "A header of one second bought the enlarging of an hour." The length is the longest
+// that any part of the file states.
 func TestAFilmIsNotShorterThanItsPictures(t *testing.T) {
 	file := film.MP4(film.Film{Length: 30 * time.Second, Height: 720, Width: 1280})
 	at := bytes.Index(file, []byte("mvhd"))
@@ -126,8 +126,8 @@ func TestAFilmIsNotShorterThanItsPictures(t *testing.T) {
 	}
 }
 
-// "The video never ended": what has no end, no size, another type or too many bytes is
-// given up within bounds.
+// "The video never ended": files without an end, without a size, of another type or with
+// too many bytes are given up within bounds.
 func TestHostileLinksAreGivenUp(t *testing.T) {
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := film.MP4(film.Film{Length: time.Second})
@@ -206,7 +206,7 @@ func FuzzBoxes(f *testing.F) {
 	})
 }
 
-// pretended is a server whose file is longer than what it gives.
+// pretended is a server that announces a longer file than it serves.
 type pretended struct {
 	file []byte
 	more int64

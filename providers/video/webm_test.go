@@ -50,8 +50,8 @@ func webm(says time.Duration, saysHeight uint64, pictures int, every time.Durati
 }
 
 // "A WebM of one second and sixteen lines bought the enlarging of a minute in HD." Its
-// pictures count, and not what stands before them.
-func TestAWebMIsWhatItsPicturesAre(t *testing.T) {
+// pictures count, and not the headers before them.
+func TestAWebMHasTheSizeOfItsPictures(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		file         []byte
@@ -80,8 +80,7 @@ func TestAWebMIsWhatItsPicturesAre(t *testing.T) {
 	}
 }
 
-// A height that stands in the container alone counts for nothing: who sells by the height
-// takes it for the tallest.
+// A height that only the container states does not count: prices by height take the tallest.
 func TestAHeightThatOnlyTheContainerSaysDoesNotCount(t *testing.T) {
 	t.Parallel()
 	file := film.MP4(film.Film{Length: time.Second, Width: 1280, Height: 720})
@@ -91,8 +90,8 @@ func TestAHeightThatOnlyTheContainerSaysDoesNotCount(t *testing.T) {
 	}
 }
 
-// "The name was public when you looked at it." What is dialled is checked, for each of a
-// link's requests and after each redirect, so that a name that turns leads nowhere.
+// "The name was public when you looked at it." The dialled address is checked, for each
+// of a link's requests and after each redirect, so that a name that turns leads nowhere.
 func TestANameThatTurnsIsNotProbed(t *testing.T) {
 	t.Parallel()
 	made := film.MP4(film.Film{Length: 90 * time.Second, Width: 640, Height: 480})
@@ -135,7 +134,7 @@ func TestANameThatTurnsIsNotProbed(t *testing.T) {
 		}
 	}
 	if n := sent.Load() - before; n > 2*firstPart {
-		t.Errorf("%d bytes were read of what a name led to at first", n)
+		t.Errorf("%d bytes were read from the name's first address", n)
 	}
 }
 

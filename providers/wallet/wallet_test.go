@@ -74,7 +74,7 @@ func TestSignatureHasOneForm(t *testing.T) {
 		"r of the order": func(b []byte) {
 			copy(b, unhex(t, "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"))
 		},
-		"r that is no x": func(b []byte) { clear(b[:32]); b[31] = 5 },
+		"r that is not an x": func(b []byte) { clear(b[:32]); b[31] = 5 },
 	} {
 		if a, err := Recover(change(f)); err == nil {
 			t.Errorf("%s is taken as a signature of %s", what, a)
@@ -92,7 +92,7 @@ func TestSignatureHasOneForm(t *testing.T) {
 	}
 }
 
-// The vectors of EIP-55, and what is none.
+// The vectors of EIP-55, and wrong ones.
 func TestAddressesCarryTheirChecksum(t *testing.T) {
 	for _, s := range []string{
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
@@ -210,11 +210,11 @@ func TestEd25519SignaturesAreOfTheWallet(t *testing.T) {
 	}
 	off := [32]byte{2} // y 2 is of no point
 	if OnCurve(off) || VerifyEd25519(SolanaAddress(off), text, good) {
-		t.Error("a key that is no point signs")
+		t.Error("a key that is not a point signs")
 	}
 }
 
-// FuzzParseAddress: what is taken is read back as it was, whoever writes it.
+// FuzzParseAddress: an accepted address is read back unchanged, in every spelling.
 func FuzzParseAddress(f *testing.F) {
 	for _, s := range []string{vectorWallet, strings.ToLower(vectorWallet), "0x", "",
 		"0X70997970C51812dc3A010C7d01b50e0d17dc79C8",
@@ -248,7 +248,7 @@ func FuzzParseAddress(f *testing.F) {
 	})
 }
 
-// FuzzRecover: what is taken is of one form, and of a wallet.
+// FuzzRecover: an accepted signature has one form, and one wallet.
 func FuzzRecover(f *testing.F) {
 	signature, digest := vector(f)
 	f.Add(signature, digest[:])

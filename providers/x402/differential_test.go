@@ -17,15 +17,15 @@ import (
 	"farebox/config/onchain"
 )
 
-// stricter are the refusals that packages do not share, each with the words that it is
-// told in: what they let through is refused here before anybody is asked.
+// stricter are the refusals that packages do not share, each with words of its message:
+// payments that they accept are refused here before a facilitator or a node is asked.
 var stricter = []string{
 	// JSON and base64 with a second reading.
 	"the payment header", "the JSON in the payment header", "payload.transaction is not base64",
 	// A transaction with a second spelling, or that a node would refuse.
 	"shortest form", "bytes follow it", "lists an account twice", "does not fit its accounts", "that is not there",
 	"number of signatures", "out of range", "at most 1232", "cut short",
-	// Rules that packages leave to the chain, or to nobody.
+	// Rules that packages leave to the chain, or lack.
 	"TransferChecked with source", "6 decimals", "associated token account as the source", "to be writable",
 	"signature of the fee payer", "two signers", "compute limit", "compute price", "fee payer for more",
 	"second signer",
@@ -33,7 +33,7 @@ var stricter = []string{
 	"holds for too long",
 }
 
-// verdict is what a package says of a payment.
+// verdict is a package's verdict about a payment.
 type verdict struct {
 	Taken bool
 	Why   string
@@ -79,8 +79,8 @@ func askPackages(t *testing.T, headers []string) []verdict {
 	return all
 }
 
-// What is taken is taken by viem and by @x402/svm; what they take and is refused, is
-// refused by a rule of our own.
+// viem and @x402/svm accept every payment accepted here; payments that only they accept
+// are refused by a rule of our own.
 func TestLongPaymentsAreReadAsTheirPackagesDo(t *testing.T) {
 	no := false
 	terms := testTerms(t, func(c *config.X402) { c.Networks[1].ContractWallets = &no })
@@ -132,7 +132,7 @@ func TestLongPaymentsAreReadAsTheirPackagesDo(t *testing.T) {
 		}
 	}
 	if taken[base] < 200 || taken[solana] < 200 {
-		t.Errorf("%v payments were taken by both, which tells little", taken)
+		t.Errorf("%v payments were taken by both, which shows little", taken)
 	}
 	t.Logf("both take %v; stricter here: %v", taken, own)
 }

@@ -46,7 +46,7 @@ func newMutator(t testing.TB, seed uint64) *mutator {
 			d.Units, d.Token2022, d.Memo = 5_000_000+uint64(i), i%2 == 1, strings.Repeat("m", i*5)
 		}).Transaction)
 		if !ok {
-			t.Fatal("a payment is no base64")
+			t.Fatal("a payment is not base64")
 		}
 		tx, err := svm.Parse(wire)
 		if err != nil {
@@ -131,7 +131,7 @@ func (m *mutator) text(text string) string {
 	return text
 }
 
-// header is one mutated payment; proven says whether what was read of it was signed.
+// header is one mutated payment; proven reports whether the parsed order was signed.
 func (m *mutator) header() (header string, proven func(o *Order) bool) {
 	i := m.IntN(len(m.evm))
 	if m.IntN(3) == 0 {
@@ -151,7 +151,7 @@ func (m *mutator) header() (header string, proven func(o *Order) bool) {
 	return encoded(text), m.provenEVM
 }
 
-// provenEVM says that an order is of what one of the wallets signed.
+// provenEVM reports whether one of the wallets signed an order.
 func (m *mutator) provenEVM(o *Order) bool {
 	if o.EVM == nil {
 		return m.provenSolana(o)
@@ -193,7 +193,7 @@ func mutations(t *testing.T, seed uint64, n int) {
 				good++
 				o, err := ParseOrder(p.Order)
 				if err != nil || !proven(o) {
-					t.Errorf("taken though nobody signed it (%v): %s", err, header)
+					t.Errorf("accepted without a signature (%v): %s", err, header)
 					return
 				}
 			}
@@ -204,12 +204,12 @@ func mutations(t *testing.T, seed uint64, n int) {
 	}
 	all.Wait()
 	if taken == 0 || taken > n/2 {
-		t.Errorf("%d of %d mutated payments were taken, which tells nothing", taken, n)
+		t.Errorf("%d of %d mutated payments were taken, which shows nothing", taken, n)
 	}
-	t.Logf("%d of %d still said what was signed", taken, n)
+	t.Logf("%d of %d still equal a signed payment", taken, n)
 }
 
-// Nothing is taken that differs from what a wallet signed, and no payment panics.
+// A payment that differs from the signed one is not accepted, and no payment panics.
 func TestMutatedPaymentsAreNeverTaken(t *testing.T) { mutations(t, 0, 4_000) }
 
 // A million mutated payments.
@@ -332,7 +332,7 @@ func (m *mutator) change(tx *svm.Transaction) {
 		tx.Keys = append(tx.Keys, tx.Keys[m.IntN(len(tx.Keys))])
 	case 14: // another memo
 		tx.Instructions = append(tx.Instructions, svm.Instruction{Program: 6, Data: []byte("again")})
-	default: // an account that nobody uses
+	default: // an unused account
 		tx.Keys = append(tx.Keys, wallet.Address.Key(solanaWallet(byte(m.IntN(100))).Address()))
 		tx.ReadonlyOthers++
 	}

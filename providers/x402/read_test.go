@@ -106,8 +106,8 @@ func refusalOf(t testing.TB, terms *Terms, header string) *onchain.Refusal {
 	return refusal
 }
 
-// What is no payment is refused with 400 and the code that says what is wrong.
-func TestWhatIsNotAPaymentIsRefused(t *testing.T) {
+// A header that is not a payment is refused with 400 and the code of its fault.
+func TestMalformedPaymentsAreRefused(t *testing.T) {
 	terms := testTerms(t, nil)
 	good := signed(t, nil)
 	flat := `"x402Version":2,"scheme":"exact","network":"base"`
@@ -179,9 +179,9 @@ func TestWhatIsNotAPaymentIsRefused(t *testing.T) {
 		}), onchain.CodePayer, "from"},
 		"from of Solana":    {edit(func(a *payer.Authorization) { a.From = usdcSolana }), onchain.CodePayer, "from"},
 		"to no address":     {edit(func(a *payer.Authorization) { a.To = "" }), onchain.CodeRecipient, "to "},
-		"to somebody else":  {edit(func(a *payer.Authorization) { a.To = usdcBase }), onchain.CodeRecipient, receiver},
+		"to another":        {edit(func(a *payer.Authorization) { a.To = usdcBase }), onchain.CodeRecipient, receiver},
 		"from the receiver": {edit(func(a *payer.Authorization) { a.From = receiver }), onchain.CodePayer, "another"},
-		"from nobody": {edit(func(a *payer.Authorization) { a.From = "0x" + strings.Repeat("0", 40) }),
+		"from the zero address": {edit(func(a *payer.Authorization) { a.From = "0x" + strings.Repeat("0", 40) }),
 			onchain.CodePayer, "another"},
 		"value 07":         {edit(func(a *payer.Authorization) { a.Value = "07000000" }), onchain.CodeAmount, "value"},
 		"value in hex":     {edit(func(a *payer.Authorization) { a.Value = "0x6acfc0" }), onchain.CodeAmount, "value"},
@@ -264,7 +264,7 @@ func TestPaymentsThatDoNotHoldAreRefused(t *testing.T) {
 	// A signature for another token says so.
 	text := strings.Replace(v2(signed(t, func(a *evm.Authorization) {})), `"asset":"`+usdcBase, `"asset":"`+receiver, 1)
 	if _, err := terms.Read(encoded(text), now); err != nil {
-		t.Errorf("what a client wrote beside a good signature counts: %v", err)
+		t.Errorf("members beside a good signature count: %v", err)
 	}
 	text = strings.Replace(text, strings.Repeat("ab", 32), strings.Repeat("cd", 32), 1)
 	for _, terms := range []*Terms{terms, testTerms(t, nil)} {
@@ -354,7 +354,7 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 		"too much":      {solanaPayment(t, func(d *svm.Draft) { d.Units = 10_000_000_001 }), onchain.CodeTooHigh, ""},
 		"2^63 units":    {solanaPayment(t, func(d *svm.Draft) { d.Units = 1 << 63 }), onchain.CodeTooHigh, ""},
 		"another mint":  {solanaPayment(t, func(d *svm.Draft) { d.Mint = solanaWallet(3).Address() }), onchain.CodeToken, ""},
-		"somebody else": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), onchain.CodeRecipient, ""},
+		"another payee": {solanaPayment(t, func(d *svm.Draft) { d.PayTo = solanaWallet(3).Address() }), onchain.CodeRecipient, ""},
 		"another signer": {solanaWallet(6).Pay(func() *svm.Transaction {
 			d := svm.Draft{FeePayer: solanaWallet(9).Address(), Payer: solanaWallet(7).Address(),
 				PayTo: solanaWallet(8).Address(), Mint: terms.Network("solana").Asset, Units: 5_000_000}
@@ -375,8 +375,8 @@ func TestSolanaPaymentsAreRead(t *testing.T) {
 	}
 }
 
-// The id is of what the chain knows a payment by; Same tells two payments with one
-// nonce from each other.
+// The id is the chain's identity of a payment; Same tells two payments with one nonce
+// from each other.
 func TestIdentityIsWhatTheChainKnows(t *testing.T) {
 	terms := testTerms(t, nil)
 	read := func(p payer.Payload) (string, [32]byte) {
@@ -401,7 +401,7 @@ func TestIdentityIsWhatTheChainKnows(t *testing.T) {
 	}
 }
 
-// No header makes the reader panic, and what it takes was signed.
+// No header makes the reader panic, and an accepted one was signed.
 func FuzzPaymentHeader(f *testing.F) {
 	f.Add(v2(signed(f, nil)))
 	f.Add(shape(solanaPayment(f, nil), `"x402Version":1,"scheme":"exact","network":"solana"`))

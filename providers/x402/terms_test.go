@@ -8,8 +8,8 @@ import (
 	"farebox/config"
 )
 
-// What clients are asked for is what addendum 14.3 shows: EVM, the bare name of
-// Solana, then its CAIP-2 name.
+// Clients are asked for the list of addendum 14.3: EVM, the bare name of Solana, then its
+// CAIP-2 name.
 func TestAcceptsAreThoseOfTheSpecification(t *testing.T) {
 	feePayer := solanaWallet(9).Address().String()
 	got, err := json.Marshal(testTerms(t, nil).Accepts(5_000_000_000))
@@ -31,7 +31,7 @@ func TestAcceptsAreThoseOfTheSpecification(t *testing.T) {
 	if list := testTerms(t, nil).Accepts(5_000_000_001); list[0].Amount != "5000001" {
 		t.Errorf("5.000000001 USD are %s units", list[0].Amount)
 	}
-	// Without a fee payer nobody can sign for Solana.
+	// Without a fee payer Solana is not offered.
 	terms, err := NewTerms(testConfig(), sponsors{""})
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestChallengeHeaderIsTheBody(t *testing.T) {
 	}
 }
 
-// A config that mixes kinds of chains is refused with what is wrong.
+// A config that mixes kinds of chains is refused with the faulty member.
 func TestMixedUpNetworksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(n *config.X402Network)

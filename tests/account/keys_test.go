@@ -14,7 +14,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// apiKey is the key object of addendum 16.1, numbers as they stand in the body.
+// apiKey is the key object of addendum 16.1, with the numbers of the body.
 type apiKey struct {
 	ID, APIKeyType, Description, Last6Chars string
 	CreatedAt, ExpiresAt, LastUsedAt        *string
@@ -89,7 +89,7 @@ func TestAPIKeyLife(t *testing.T) {
 		t.Errorf("listed as %+v", list)
 	}
 
-	// Both spellings; what is absent stays, null is no limit or no expiry.
+	// Both spellings; absent members keep their values, null removes the limit or expiry.
 	var changed struct {
 		Success bool
 		Data    apiKey
@@ -341,7 +341,7 @@ func TestKeyListPagesAndSwitches(t *testing.T) {
 	g.Must(200, "POST", "/api_keys", admin, `{"description":"x","api_key_type":"INFERENCE"}`, nil)
 }
 
-// 20 keys a minute, whoever deletes them again in between.
+// 20 keys a minute, whether or not they are deleted again in between.
 func TestKeyCreationIsLimited(t *testing.T) {
 	t.Parallel()
 	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9"))

@@ -52,8 +52,7 @@ func TestDeletedKeyIsRefusedAtOnceUnderLoad(t *testing.T) {
 	}
 }
 
-// Changing a key under load neither loses what it used nor lets it spend more
-// than its limit.
+// Changing a key under load neither loses its recorded use nor lets it spend more than its limit.
 func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
@@ -114,7 +113,7 @@ func TestKeyChangesUnderLoadKeepTheCount(t *testing.T) {
 	g.Must(200, "POST", "/chat/completions", secret, rig.Ask("sim-chat", "Hello", ""), nil)
 }
 
-// What a key used is shown in decimal strings, exact from what was charged.
+// A key's use is shown in decimal strings, exact from the charges.
 func TestKeyUseIsShown(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

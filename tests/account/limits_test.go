@@ -46,7 +46,7 @@ func limitedConfig(url, more string) string {
 	return strings.Replace(text, "  - id: sim-free\n    tier: unlimited", "  - id: sim-free\n    tier: three", 1)
 }
 
-// A key learns its limits, what it has used and when that begins again.
+// A key reads its limits, its use and the time of the next reset.
 func TestRateLimitsOfAKey(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -117,8 +117,8 @@ type limitLog struct {
 	}
 }
 
-// Refusals by limits are logged for the account: the last 50, newest first,
-// also after a restart, and nobody sees those of others.
+// Refusals by limits are logged for the account: the last 50, newest first, also after a
+// restart, and other accounts do not see them.
 func TestLogOfRefusalsByLimits(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

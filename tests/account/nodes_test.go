@@ -130,7 +130,7 @@ func TestTokenWorksOnceOnAllNodes(t *testing.T) {
 
 // "A node that I had not asked before showed a balance and limits that were
 // long used up."
-func TestAnIdleNodeTellsWhatOthersUsed(t *testing.T) {
+func TestAnIdleNodeReportsTheUseOfOthers(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 2)
 	a, b := c.Nodes[0], c.Nodes[1]

@@ -11,8 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// What an operator does to accounts and keys from the command line, beside a
-// running gateway, on either store.
+// The operator's commands for accounts and keys, beside a running gateway, on either store.
 func TestOperatorSuspendsLimitsDebitsAndReports(t *testing.T) {
 	t.Parallel()
 	const text = `

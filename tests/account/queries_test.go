@@ -53,7 +53,7 @@ func TestQueriesAboutKeysCanBeReadOnlyOneWay(t *testing.T) {
 	}
 }
 
-// What is wrong with a body is said so that its sender can mend it.
+// A faulty body gets an error that its sender can act on.
 func TestMistakesInKeyBodiesAreSaidRightly(t *testing.T) {
 	t.Parallel()
 	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9"))
@@ -72,7 +72,7 @@ func TestMistakesInKeyBodiesAreSaidRightly(t *testing.T) {
 			t.Errorf("%.60s: %s", body, answer)
 		}
 	}
-	// What a method may be is what is served.
+	// Allow lists the served methods.
 	req, err := http.NewRequest("PUT", g.URL+"/api_keys", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,7 @@ func TestMistakesInKeyBodiesAreSaidRightly(t *testing.T) {
 	}
 }
 
-// What is said of a key, of its limits and of the balance is one and the same
-// truth, in the answers and in their headers.
+// A key's data, its limits and the balance agree, in the answers and in their headers.
 func TestKeysLimitsAndBalanceAgree(t *testing.T) { rig.OnBothStores(t, keysLimitsAndBalanceAgree) }
 
 func keysLimitsAndBalanceAgree(t *testing.T, store string) {

@@ -26,7 +26,7 @@ func TestLinkedWalletIsNotAnAdministrator(t *testing.T) {
 		}
 		if _, err := g.TryCLI("wallet", "show", w.address); err == nil ||
 			!strings.Contains(err.Error(), "never credited") {
-			t.Errorf("a wallet that nobody knows: %v", err)
+			t.Errorf("an unknown wallet: %v", err)
 		}
 		for _, bad := range []string{"0x1", "company", checksummed(w.address)[:41] + "g"} {
 			if _, err := g.TryCLI("wallet", "link", bad, "company"); err == nil ||

@@ -304,7 +304,7 @@ func TestTokenWorksOnceUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Who may make keys is the operator's choice.
+// The operator chooses the wallets that may make keys.
 func TestWalletKeysFollowTheOperatorsRule(t *testing.T) {
 	t.Parallel()
 	known, listed, stranger := newWallet(t), newWallet(t), newWallet(t)

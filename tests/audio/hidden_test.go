@@ -20,7 +20,7 @@ import (
 var hiddenValues = strings.Fields(`1 2 "9" 600 1e3 8.0 null true false [] {} "a" "alloy" "mp3" "wav" "de" ["x"] {"id":"alloy"} "http://10.0.0.1/"
 	"https://x.example/hook" "narrator" "labs" "loooooooooooooooooooooong" -1 "true" {"speed":0.1} "word" "verbose_json"`)
 
-// only says which members of a body are none of a list.
+// only rejects members of a body that are not in a list.
 func only(body map[string]any, names ...string) error {
 	for name := range body {
 		if !slices.Contains(names, name) {
@@ -31,7 +31,7 @@ func only(body map[string]any, names ...string) error {
 }
 
 // "You price four characters, and the upstream speaks four thousand."
-func TestEverySpeakerReadsWhatWasPriced(t *testing.T) {
+func TestEverySpeakerReadsThePricedText(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "100000")
 	hider := rig.Hider{Values: hiddenValues, Names: strings.Fields(`input text model model_id voice voice_id voice_settings response_format
@@ -64,7 +64,7 @@ func TestEverySpeakerReadsWhatWasPriced(t *testing.T) {
 
 // "You price a second of sound, and the upstream hears an hour." The same for voices that
 // are cloned, at a price each.
-func TestEveryListenerHearsWhatWasPriced(t *testing.T) {
+func TestEveryListenerHearsThePricedSound(t *testing.T) {
 	t.Parallel()
 	sounds := map[string]int64{}
 	for seconds := range int64(7) {
@@ -94,7 +94,7 @@ func TestEveryListenerHearsWhatWasPriced(t *testing.T) {
 			err = fmt.Errorf("%s listens", said)
 		}
 		file, _ := body["file"].(rig.File)
-		for wav, seconds := range sounds { // a part that is none may stand behind it
+		for wav, seconds := range sounds { // padding that is not a part may follow it
 			if strings.HasPrefix(string(file), wav) {
 				return second * seconds, err
 			}
@@ -139,7 +139,7 @@ models:
 `
 
 // "You price four seconds of a song, and the upstream makes ten minutes."
-func TestEveryComposerReadsWhatWasPriced(t *testing.T) {
+func TestEveryComposerReadsThePricedOrder(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Keep: 1024})
 	text := fmt.Sprintf(hiddenMusic, strings.TrimSuffix(sim.URL, "/v1"), t.TempDir())

@@ -27,8 +27,7 @@ type entry struct {
 
 func (e *entry) ended() bool { return e.State == "completed" || e.State == "failed" }
 
-// stopping says that a job was let go whose upstream does not stop, and is told so for
-// minutes.
+// stopping reports a released job whose upstream keeps running, and refuses to stop for minutes.
 func (e *entry) stopping() bool {
 	return (e.State == "running" || e.State == "storing") && !e.ReleasedAt.IsZero()
 }
@@ -62,7 +61,7 @@ func unsettled(all map[string]*entry) (left []*entry) {
 	return left
 }
 
-// books are what the audit compares: the ledger's, the upstreams' and the clients'.
+// books are the audited sides: the ledger, the upstreams and the clients.
 type books struct {
 	*house
 	all     map[string]*entry
@@ -134,10 +133,10 @@ func (h *house) audit() {
 		b.done, b.failed, b.released, b.refused, len(b.all), b.refunds, b.losses, orphans, taken)
 }
 
-// alarm is what the log says of a job that its upstream may charge for.
+// alarm is the log's message about a job that its upstream may charge for.
 var alarm = regexp.MustCompile(`"queue_id":"([^"]*)".*a job failed that its upstream may charge for`)
 
-// compare is what became of one order.
+// compare audits the outcome of one order.
 func (b *books) compare(o *commission) {
 	t := b.t
 	bad := func(format string, args ...any) {
@@ -205,15 +204,15 @@ func (b *books) compare(o *commission) {
 	}
 	b.refund(e)
 	if back && charged {
-		// Its upstream is paid, and nobody pays us: an operator must know.
+		// Its upstream is paid, and no client pays us: an operator must know.
 		if b.losses++; !b.alarmed[e.ID] {
 			bad("it was made and given back (%s), and nothing in the log says so", e.Code)
 		}
 	}
 }
 
-// refund checks that what is owed was given back, in what paid it; but DIEM of a day
-// that is over are gone.
+// refund checks that an owed amount was refunded in the currency of the payment; but DIEM
+// of a past day are gone.
 func (b *books) refund(e *entry) {
 	want := amounts{}
 	if e.Owed {
@@ -234,7 +233,7 @@ func (b *books) strangers(known map[string]*commission) {
 			continue
 		}
 		if n++; e.State != "failed" || !e.Owed {
-			b.t.Errorf("nobody knows of the job %s: %+v", id, e)
+			b.t.Errorf("no client knows the job %s: %+v", id, e)
 		}
 		b.refund(e)
 	}
@@ -246,11 +245,11 @@ func (b *books) strangers(known map[string]*commission) {
 		}
 	}
 	if n != told {
-		b.t.Errorf("%d jobs have no client who knows them, and %d clients were told of a refund", n, told)
+		b.t.Errorf("no client knows %d jobs, and %d clients got a refund", n, told)
 	}
 }
 
-// balance checks that an account has what it had, but what its jobs cost.
+// balance checks that an account has its first balance, less the cost of its jobs.
 func (b *books) balance(p *patron, a rig.Account) {
 	const unit = rig.Money(1_000_000_000)
 	want := amounts{1000 * unit, 2 * unit, 3 * unit}
@@ -284,7 +283,7 @@ func (b *books) sweep() (orphans int) {
 		old := time.Now().Add(-2 * time.Hour)
 		_ = os.Chtimes(path, old, old) // it may be gone by now
 	}
-	rig.Await(b.t, "only what jobs have is kept", func() bool {
+	rig.Await(b.t, "only media of jobs are kept", func() bool {
 		for path := range b.files() {
 			if !wanted[filepath.Base(path)] {
 				return false
@@ -296,7 +295,7 @@ func (b *books) sweep() (orphans int) {
 		delete(wanted, filepath.Base(path))
 	}
 	for id := range wanted {
-		b.t.Errorf("what the job %s made is gone", id)
+		b.t.Errorf("the media of job %s are gone", id)
 	}
 	return orphans
 }

@@ -86,10 +86,10 @@ var (
 		{model: "film", kind: "video", price: 100_000_000, spoiled: asked},
 		{model: "clip", kind: "video", price: 60_000_000, spoiled: append(asked, linked...)},
 	}
-	// fine are orders that come to something, sooner or later.
+	// fine are orders that succeed, sooner or later.
 	fine = []string{"polls=0", "polls=1", "polls=2", "polls=4", "delay_ms=200 polls=2", "think_ms=500", "delay_ms=60"}
-	// asked are the ways of upstreams that are asked how a job stands, linked those of
-	// upstreams that tell of a link.
+	// asked are the ways of upstreams that are polled for a job's status, linked those of
+	// upstreams that send a link.
 	asked = []string{"job=fail polls=1", "job=fail polls=4", "job=forget", "job=double polls=2", "job=swallow",
 		"job=stuck", "at=submit status=422 kind=policy", "job=fail kind=policy", "job=refuse_cancel polls=9",
 		"job=wrongtype", "at=status status=500"}
@@ -159,7 +159,7 @@ func startHouse(t *testing.T, store string, nodes, patrons int, timeout time.Dur
 	return h
 }
 
-// outlive kills so often, and then looks what has become of everything.
+// outlive kills nodes the given number of times, and then audits all jobs.
 func (h *house) outlive(kills int) {
 	stop := make(chan struct{})
 	var clients sync.WaitGroup

@@ -23,16 +23,16 @@ type patron struct {
 	wrong  []string
 }
 
-// What a patron does with what it has ordered.
+// Plans of a patron for an order.
 const (
 	leaves   = iota // nothing
 	fetches         // asks until it is there, and lets it go
-	fetchOne        // asks until it is there, and lets it go by that
+	fetchOne        // asks until it is there, and releases it with that request
 	forgets         // lets it go soon, whatever has become of it
 	plans
 )
 
-// commission is an order of a patron, and what it knows of it.
+// commission is an order of a patron, and the patron's knowledge of it.
 type commission struct {
 	*ware
 	name, spoiled string

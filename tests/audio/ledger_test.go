@@ -14,8 +14,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// "An upstream sent an error page, and I was charged for sound." What is no sound is an
-// error, and costs nothing; the next target is asked.
+// "An upstream sent an error page, and I was charged for sound." An answer without sound
+// is an error, and costs nothing; the next target is asked.
 func TestSpeechWithoutSound(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")
@@ -39,7 +39,7 @@ func TestSpeechWithoutSound(t *testing.T) {
 	}
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 {
-		t.Errorf("what was no sound cost %s", a.Spent)
+		t.Errorf("answers without sound cost %s", a.Spent)
 	}
 	if status, _, answer := s.Post("/audio/speech", s.key, speech("two", "over there", "")); status != 200 {
 		t.Errorf("the second target was not asked: %d %.200s", status, answer)
@@ -49,8 +49,8 @@ func TestSpeechWithoutSound(t *testing.T) {
 	}
 }
 
-// Over random requests with faults and leaving clients, what the ledger charged is what
-// the upstreams spoke and were asked to the end for, to the nano-dollar.
+// Over random requests with faults and leaving clients, the ledger charges the speech
+// that the upstreams made and the requests sent in full, to the nano-dollar.
 func TestSpeechLedgerIsTheTruth(t *testing.T) { speechLedger(t, 150, 8) }
 
 func TestLongSpeechLedgerIsTheTruth(t *testing.T) { speechLedger(t, servers.Campaign(800), 16) }
@@ -61,7 +61,7 @@ func speechLedger(t *testing.T, requests, workers int) {
 	faults := []string{"", "", "", "status=500", "error_event=1", "empty=1", "cut=fin cut_after=5000", "LATE", "LEAVE"}
 	models := []string{"narrator", "labs", "native", "slow", "two"}
 	var worth, next, left atomic.Int64
-	var unsure sync.Map // characters of who left before an answer, by id
+	var unsure sync.Map // characters of clients that left before an answer, by id
 	source := rig.Seeded(t)
 	var work sync.WaitGroup
 	for w := range workers {
@@ -115,9 +115,9 @@ func speechLedger(t *testing.T, requests, workers int) {
 	work.Wait()
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	s.sim.Idle(t)
-	// What an upstream was asked for is paid by who did not wait for it. One that found its
-	// peer gone before it had read the request does not count it, and may have been sent it:
-	// any of these may have been paid.
+	// A client that left pays for the request sent to its upstream. An upstream whose peer
+	// was gone before it had read the request does not count it, and may have got it: any of
+	// these may have been paid.
 	handed := map[rig.Money]bool{0: true}
 	unsure.Range(func(id, price any) bool {
 		if s.sim.Made(id.(string)).Requests > 0 {

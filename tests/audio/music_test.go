@@ -102,7 +102,7 @@ func (s *studio) await(t *testing.T, key, model, id, more string) (status int, h
 	return 0, nil, nil
 }
 
-// balance is what the account of an admin's key has.
+// balance returns the balances of an admin key's account.
 func (s *studio) balance(admin string) (usd, diem, bundled json.Number) {
 	var b struct {
 		Balances struct{ USD, DIEM, BundledCredits json.Number }
@@ -123,7 +123,7 @@ func (s *studio) costs(t *testing.T, want string, do func()) {
 	})
 }
 
-// kept says that the media store has what a job made.
+// kept reports whether the media store has a job's media.
 func (s *studio) kept(id string) (found bool) {
 	_ = filepath.WalkDir(s.media, func(path string, d fs.DirEntry, err error) error {
 		found = found || err == nil && !d.IsDir() && strings.Contains(path, id)
@@ -137,12 +137,12 @@ func TestMusic(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "", "", "")
 	t.Run("a job from its order to its release", s.wholeLife)
-	t.Run("an empty account fetches what it paid for", s.emptyAccount)
-	t.Run("what failed is given back in its currency", s.failures)
+	t.Run("an empty account fetches its paid job", s.emptyAccount)
+	t.Run("a failed job is refunded in its currency", s.failures)
 	t.Run("a repeated order is one job", s.repeatedOrder)
 	t.Run("a song is deleted once it was fetched", s.fetchedOnce)
 	t.Run("ten clients fetch one job", s.tenClients)
-	t.Run("quotes are what is charged", s.quotes)
+	t.Run("quotes equal the charge", s.quotes)
 	s.CLI("verify")
 }
 
@@ -200,7 +200,7 @@ func (s *studio) fetched(t *testing.T, id string) {
 	}
 }
 
-// foreign asks for a job with what is not its own.
+// foreign asks for a job with another model, id and account.
 func (s *studio) foreign(t *testing.T, id string) {
 	for _, body := range []string{
 		fmt.Sprintf(`{"model":"sound","queue_id":%q}`, id), // another model
@@ -330,7 +330,7 @@ func TestSwitchesOfCompatibility(t *testing.T) {
 	}
 }
 
-// Everybody who asks gets the whole song, and it is made and charged once.
+// Every client that asks gets the whole song, and it is made and charged once.
 func (s *studio) tenClients(t *testing.T) {
 	id := s.queue(t, s.key, `{"model":"song","prompt":"[[sim polls=3]] x"}`)
 	var all sync.WaitGroup
@@ -350,7 +350,7 @@ func (s *studio) tenClients(t *testing.T) {
 	}
 }
 
-// What a quote says is what a job costs, to the last digit.
+// A quote equals the cost of the job, to the last digit.
 func (s *studio) quotes(t *testing.T) {
 	for _, c := range []struct{ model, quote, order string }{
 		{"song", `,"duration_seconds":5`, `,"prompt":"x","duration_seconds":"5"`},

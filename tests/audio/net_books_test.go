@@ -8,9 +8,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// "Reports said that I had used 51.90, and you had kept 35.90." Whatever tells what an
-// account used, tells it net of refunds, also after a kill.
-func TestReportsAreNetOfWhatWasGivenBack(t *testing.T) {
+// "Reports said that I had used 51.90, and you had kept 35.90." Every report of an
+// account's use is net of refunds, also after a kill.
+func TestReportsAreNetOfRefunds(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "", "", "")
 	s.NewAccount("net", "10")
@@ -88,7 +88,7 @@ func TestReportsAreNetOfWhatWasGivenBack(t *testing.T) {
 	s.CLI("verify")
 }
 
-// statement reads what farebox statement prints.
+// statement reads the output of farebox statement.
 func (s *studio) statement(t *testing.T, used rig.Money) {
 	t.Helper()
 	var list []struct {
@@ -109,7 +109,7 @@ func (s *studio) statement(t *testing.T, used rig.Money) {
 			t.Errorf("a line leaves %s, all before it %s: %+v", l.Balance, balance, l)
 		}
 		if l.Kind == "REFUND" && (l.Request == "" || l.Model == "" || l.Key == "" || !strings.Contains(l.Reason, "job")) {
-			t.Errorf("a refund does not say of what: %+v", l)
+			t.Errorf("a refund does not name its job: %+v", l)
 		}
 	}
 	if balance != list[0].Closing || balance != 10_000_000_000-used {

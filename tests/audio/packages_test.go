@@ -16,7 +16,7 @@ import (
 )
 
 // OpenAI's packages have speech made as with OpenAI, whole and streamed to a file, and
-// ffprobe says that each file is what it is called.
+// ffprobe finds that each file has the format of its name.
 func TestSpeechOfOpenAIsPackages(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")

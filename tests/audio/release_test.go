@@ -24,7 +24,7 @@ func TestASongThatOnlyWaitsIsFree(t *testing.T) {
 		s.costs(t, price, func() {
 			id := s.queue(t, s.key, fmt.Sprintf(`{"model":"sound","prompt":"[[sim %s]] x","duration_seconds":5}`, directive))
 			s.Must(200, "POST", "/audio/complete", s.key, fmt.Sprintf(`{"model":"sound","queue_id":%q}`, id), nil)
-			rig.Await(t, "its upstream is told", func() bool {
+			rig.Await(t, "its upstream has stopped", func() bool {
 				all := s.sim.Orders()
 				return all[len(all)-1].Cancelled
 			})

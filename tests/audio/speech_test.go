@@ -98,7 +98,7 @@ func speech(model, text, more string) string {
 	return fmt.Sprintf(`{"model":%q,"input":%s%s}`, model, quoted, more)
 }
 
-// probe is what ffprobe says of a sound.
+// probe is ffprobe's report about a sound.
 func probe(t *testing.T, format string, sound []byte) (name string, length time.Duration) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sound."+format)
@@ -133,9 +133,9 @@ func near(length time.Duration, characters int) bool {
 	return d < 100*time.Millisecond && d > -100*time.Millisecond
 }
 
-// "The file that I got was no sound." Each format is what it is called, as long as the
-// text, and of the type that the specification names.
-func TestSpeechIsWhatItIsCalled(t *testing.T) {
+// "The file that I got was no sound." Each file has the format of its name, the length of
+// the text, and the type that the specification names.
+func TestSpeechHasTheFormatOfItsName(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")
 	text := "Grüße an alle 👋🏽: " + strings.Repeat("die Sonne scheint. ", 6)
@@ -262,15 +262,14 @@ func TestSpeechThatIsRefused(t *testing.T) {
 		t.Errorf("refusals cost %s", a.Spent)
 	}
 	if status, _, _ := s.Post("/audio/speech", s.Key(s.NewAccount("poor", "0.0001")), `{"input":"two"}`); status != 402 {
-		t.Errorf("who cannot pay for three characters is answered %d", status)
+		t.Errorf("a client that cannot pay for three characters gets %d", status)
 	}
 	if status, _, _ := s.Post("/audio/speech", "", `{"input":"two"}`); status != 401 {
-		t.Errorf("who has no key is answered %d", status)
+		t.Errorf("a client without a key gets %d", status)
 	}
 }
 
-// What a model does not follow is not sent to it, and what it does is sent under the name
-// that its upstream knows.
+// Unsupported members are not sent to a model; supported ones are sent under the upstream's names.
 func TestSpeechIsAskedInTheUpstreamsForm(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")
@@ -338,7 +337,7 @@ func TestSpeechIsHeardWhileItIsMade(t *testing.T) {
 }
 
 // "Whoever ends a text with words that the model refuses hears all of it for nothing."
-// What came in whole pieces is paid; the sentence that was refused is not.
+// Delivered whole pieces are paid; the refused sentence is not.
 func TestSpeechIsPaidAsFarAsItWasSpoken(t *testing.T) {
 	t.Parallel()
 	s := startSpeech(t, "10")
@@ -351,7 +350,7 @@ func TestSpeechIsPaidAsFarAsItWasSpoken(t *testing.T) {
 	if err == nil || len(sound) != spoken*24000*2/20 || spoken < len(heard)/2 {
 		t.Errorf("%d bytes of %d characters are heard (%v)", len(sound), spoken, err)
 	}
-	rig.Await(t, "what was heard is paid", func() bool { return s.Settled()["a"].Spent == rig.Money(spoken*100_000) })
+	rig.Await(t, "delivered speech is paid", func() bool { return s.Settled()["a"].Spent == rig.Money(spoken*100_000) })
 }
 
 // soundOfEvents joins the sound of OpenAI's events. done says that the last one ends it.
@@ -393,7 +392,7 @@ func TestSpeechAsEventsOfAnyUpstream(t *testing.T) {
 		status, answer, err := ask(ctx, s, speech(model, "[[sim cut=fin cut_after=2000]]"+strings.Repeat("x", 400), `,"stream_format":"sse"`), "")
 		cancel()
 		if _, done := soundOfEvents(answer); status == 200 && (done || err == nil) {
-			t.Errorf("%s: what broke off ends well", model)
+			t.Errorf("%s: a broken answer ends well", model)
 		}
 	}
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
@@ -430,7 +429,7 @@ func TestSpeechAsEvents(t *testing.T) {
 	}
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	if a := s.Settled()["a"]; a.Spent >= rig.Money(60*100_000) {
-		t.Errorf("what broke off was charged: %s", a.Spent)
+		t.Errorf("a broken answer was charged: %s", a.Spent)
 	}
 }
 

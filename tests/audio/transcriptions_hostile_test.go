@@ -12,8 +12,8 @@ import (
 	"farebox/bench/upstream/sound"
 )
 
-// half is the length of what is hidden, and poorSeconds what the one has money for who
-// tries to have it written down.
+// half is the length of the hidden sound, and poorSeconds the seconds that the poor
+// account can pay for.
 const (
 	half        = 30 * time.Second
 	poorSeconds = 10
@@ -27,9 +27,9 @@ type hostile struct {
 	seconds int64 // that it is charged; 0: it is refused
 }
 
-// "A header of one second bought me an hour." Whatever a container says, who has not the
-// money for what its bytes hold is refused before the upstream has it, and who has pays
-// for what is there.
+// "A header of one second bought me an hour." Whatever a container says, the price of its
+// bytes is held before the upstream gets the file. An account that cannot pay for them is
+// refused; others pay for the real length.
 func TestContainersThatLie(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
@@ -42,7 +42,7 @@ func TestContainersThatLie(t *testing.T) {
 				body, contentType := upload(c.file)
 				if c.hides {
 					if status, _, answer := e.sendAs(t.Context(), poor, body, contentType); status != 402 {
-						t.Errorf("what it hides is not held: %d %.300s", status, answer)
+						t.Errorf("the hidden sound is not held: %d %.300s", status, answer)
 					}
 				}
 				status, _, answer := e.send(t.Context(), body, contentType)
@@ -66,7 +66,7 @@ func TestContainersThatLie(t *testing.T) {
 	})
 	e.costs("all of them", 0, worth.Load())
 	if a := e.Settled()["poor"]; a.Spent != 0 || a.Held != 0 {
-		t.Errorf("who was refused paid %s", a.Spent)
+		t.Errorf("a refused client paid %s", a.Spent)
 	}
 }
 
@@ -91,7 +91,7 @@ func hostiles(t *testing.T) []hostile {
 		{"a WAV cut off", sound.Bytes("wav", 2*half)[:44+30*2*sound.Rate], true, 30},
 		{"a WAV at a tenth of its rate", func() []byte {
 			b := sound.Bytes("wav", half)
-			le.PutUint32(b[24:], 10*sound.Rate) // what plays in three seconds
+			le.PutUint32(b[24:], 10*sound.Rate) // it plays in three seconds
 			le.PutUint32(b[28:], 2*sound.Rate)
 			return b
 		}(), true, 30},
@@ -104,7 +104,7 @@ func hostiles(t *testing.T) []hostile {
 		{"Ogg behind Ogg", twice(sound.Bytes("opus", half/2)), true, 30},
 		{"Ogg of a sample", oneSample(sound.Bytes("opus", half)), true, 30},
 		{"Ogg of 10,000 streams", manyStreams(), false, 0},
-		{"Ogg with a stream that is no sound", append([]byte("OggS\x00\x02"), make([]byte, 40)...), false, 0},
+		{"Ogg with a stream other than sound", append([]byte("OggS\x00\x02"), make([]byte, 40)...), false, 0},
 		{"WebM of no length", func() []byte {
 			b := bytes.Clone(made["a.webm"])
 			at := bytes.Index(b, []byte{0x44, 0x89, 0x88}) + 3

@@ -39,7 +39,7 @@ func TestHeadersThatLieBuyNothing(t *testing.T) {
 	e := startEar(t, "0.005") // 50 seconds
 	minute := append(sound.Bytes("wav", time.Second), bytes.Repeat([]byte{0x55}, 59*2*sound.Rate)...)
 	if status, _, answer := e.hear(minute); status != 402 {
-		t.Errorf("a minute behind a header of a second: %d %s", status, answer)
+		t.Errorf("a minute after a header of a second: %d %s", status, answer)
 	}
 	e.Credit("a", "1")
 	if status, _, answer := e.hear(minute); status != 200 {
@@ -56,8 +56,8 @@ func TestHeadersThatLieBuyNothing(t *testing.T) {
 	e.costs("a second", spent, 1)
 }
 
-// Who leaves when the upstream has the sound pays for its length; who has a key gets the
-// answer later, once.
+// A client that leaves when the upstream has the sound pays for its length; with an
+// idempotency key it gets the answer later, once.
 func TestLeavingATranscription(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
@@ -92,7 +92,7 @@ func TestLeavingATranscription(t *testing.T) {
 	}
 }
 
-// What was refused was not listened to: who leaves while the refusal comes owes nothing.
+// A refused file was not transcribed: a client that leaves while the refusal comes owes nothing.
 func TestLeavingARefusedTranscription(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
@@ -133,7 +133,7 @@ func TestTranscriptionsFailOver(t *testing.T) {
 	e.costs("one answer", 0, 2)
 }
 
-// Over random requests with faults the ledger is what the sound was, to the nano-dollar.
+// Over random requests with faults the charge equals the price of the sound, to the nano-dollar.
 func TestTranscriptionLedgerIsTheTruth(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "100")

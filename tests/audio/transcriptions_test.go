@@ -140,7 +140,7 @@ func (e *ear) hear(file []byte, fields ...string) (int, http.Header, string) {
 	return e.send(context.Background(), body, contentType)
 }
 
-// costs checks what the account has been charged since, and that nothing is held.
+// costs checks the account's charge since before, and that nothing is held.
 func (e *ear) costs(what string, before rig.Money, seconds int64) rig.Money {
 	e.T.Helper()
 	a := e.Settled()["a"]
@@ -206,7 +206,7 @@ func TestSoundIsWrittenDownAndCharged(t *testing.T) {
 	}
 }
 
-// Each form of answers is what it says, in every dialect.
+// Each answer has the requested format, in every dialect.
 func TestTranscriptsInEachForm(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
@@ -300,7 +300,7 @@ func TestOpenAIGoTranscribes(t *testing.T) {
 	}
 }
 
-// What is wrong is told by its name, and costs nothing.
+// Wrong requests are rejected with the member's name, and cost nothing.
 func TestTranscriptionsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	e := startEar(t, "10")
@@ -328,9 +328,9 @@ func TestTranscriptionsThatAreRefused(t *testing.T) {
 		{"times of a model without", good, []string{"model", "plain", "timestamps", "true"}, 400, "timestamps"},
 		{"a prompt to a model without", good, []string{"model", "labs", "prompt", "x"}, 400, "prompt"},
 		{"an unknown model", good, []string{"model", "nobody"}, 404, "MODEL_NOT_FOUND"},
-		{"what the upstream refuses", good, []string{"prompt", "[[sim status=400]]"}, 422, "ASR_UPSTREAM_VALIDATION_FAILED"},
+		{"a refusal by the upstream", good, []string{"prompt", "[[sim status=400]]"}, 422, "ASR_UPSTREAM_VALIDATION_FAILED"},
 		{"an upstream that fails", good, []string{"prompt", "[[sim status=500]]"}, 502, "ASR_UPSTREAM_FAILED"},
-		{"an answer that is none", good, []string{"prompt", "[[sim wrong=half]]"}, 502, "ASR_UPSTREAM_FAILED"},
+		{"an invalid answer", good, []string{"prompt", "[[sim wrong=half]]"}, 502, "ASR_UPSTREAM_FAILED"},
 		{"a page with status 200", good, []string{"prompt", "[[sim wrong=html]]"}, 502, "ASR_UPSTREAM_FAILED"},
 		{"a list", good, []string{"prompt", "[[sim wrong=array]]"}, 502, "ASR_UPSTREAM_FAILED"},
 		{"nothing", good, []string{"prompt", "[[sim wrong=bare]]"}, 502, "ASR_UPSTREAM_FAILED"},

@@ -97,7 +97,7 @@ func (s *speechRig) cloneRequest(t *testing.T, ctx context.Context, key, model s
 }
 
 // "Somebody else spoke in my voice." A handle is good for its account and its model, and
-// for everybody else it is as unknown as any.
+// unknown to all others.
 func TestVoicesBelongToTheirAccount(t *testing.T) {
 	t.Parallel()
 	s := startVoices(t)
@@ -127,8 +127,8 @@ func TestVoicesBelongToTheirAccount(t *testing.T) {
 	}
 }
 
-// A sample is what its bytes are, whatever it is called; nothing is charged for what is
-// refused, here or there.
+// A sample's type is that of its bytes, whatever its name; a refusal, here or upstream,
+// costs nothing.
 func TestSamplesAreJudgedByTheirBytes(t *testing.T) {
 	t.Parallel()
 	s := startVoices(t)
@@ -165,8 +165,8 @@ func TestSamplesAreJudgedByTheirBytes(t *testing.T) {
 	}
 }
 
-// "I closed the page, and paid twice." A voice that is being made is made to its end and
-// paid once, whoever waits for it; a retry under the same key is told of the same voice.
+// "I closed the page, and paid twice." A voice that is being made is made to its end and paid
+// once, whether or not its client waits; a retry under the same key gets the same voice.
 func TestLeavingWhileAVoiceIsMade(t *testing.T) {
 	t.Parallel()
 	up := slowCloner(t)
@@ -217,7 +217,7 @@ func TestLeavingWhileAVoiceIsMade(t *testing.T) {
 		}
 	}
 
-	// One that the upstream refuses costs nothing, and neither the sample nor its name is told.
+	// A voice that the upstream refuses costs nothing, and neither the sample nor its name is logged.
 	up.refuses.Store(true)
 	left, leave := begin("")
 	<-up.asked
@@ -235,8 +235,8 @@ func TestLeavingWhileAVoiceIsMade(t *testing.T) {
 	}
 }
 
-// "My voice was being made when your machine died. I tried again, and it was made twice." Whether
-// it was made nobody knows: the retry is told so, pays nothing, and makes none.
+// "My voice was being made when your machine died. I tried again, and it was made twice." The
+// outcome is unknown: the retry gets an error that says so, pays nothing, and makes no voice.
 func TestAVoiceOfUnknownOutcomeIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	up := slowCloner(t)

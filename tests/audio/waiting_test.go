@@ -104,7 +104,7 @@ func waiting(t *testing.T, sim *rig.Simulated, jobs int) (g *rig.Gateway, key st
 	return g, key
 }
 
-// heap is what is alive in a gateway's heap, which its collector doubles for its next turn.
+// heap is the size of a gateway's live heap, which its collector doubles for its next turn.
 func heap(t *testing.T, g *rig.Gateway) float64 {
 	t.Helper()
 	next, ok := g.Metric("go_memstats_next_gc_bytes")
@@ -133,7 +133,7 @@ func chats(t *testing.T, g *rig.Gateway, key string) (p50, p95 float64) {
 // "Ten thousand customers wait for their songs, and mine is not the chat that pays for it."
 func TestLongTenThousandJobsWaitAtNoCost(t *testing.T) {
 	if load.CheckPIDs(1) != nil {
-		t.Skip("what a process uses is read from /proc, which is not there")
+		t.Skip("memory use is read from /proc, which is missing")
 	}
 	sim := rig.StartUpstream(t, upstream.Options{})
 	without, plain := waiting(t, sim, 0)

@@ -12,10 +12,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// A page that is empty without its scripts is read by a browser of the operator's,
-// which is started or asked from afar; its script reaches what the site may offer
-// and nothing inside. The binary's own log and the bill do not tell one page from
-// another.
+// A page that is empty without its scripts is read by the operator's browser, a local
+// process or a remote service; its script reaches the site's public addresses and no
+// internal ones. The binary's own log and the bill do not tell one page from another.
 func TestLongPagesOfScriptsAreRendered(t *testing.T) {
 	path := servers.Chromium(t)
 	if os.Geteuid() == 0 { // as in a container, where Chromium has no sandbox of its own
@@ -73,7 +72,7 @@ Promise.allSettled(["http://INSIDE/fetch", "http://169.254.169.254/latest/"].map
 	if strings.Contains(s.Log(), "rookery") || strings.Contains(s.Log(), p.Addr) {
 		t.Error("the log has a page or its address")
 	}
-	t.Run("a browser that is not there is told at the start", func(t *testing.T) {
+	t.Run("a missing browser is reported at the start", func(t *testing.T) {
 		s.WriteConfig(config("{ engine: chromium, path: /nowhere/chromium }"))
 		s.Signal(rig.Hangup)
 		s.AwaitLog("augment.scrape.js.path: cannot start /nowhere/chromium")

@@ -79,7 +79,7 @@ func TestPagesInAnyCharsetAreRead(t *testing.T) {
 		}
 	}
 	s.charged(t, sold)
-	t.Run("bytes that are no text, and a name of 1 MB", func(t *testing.T) {
+	t.Run("bytes other than text, and a name of 1 MB", func(t *testing.T) {
 		bad := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			if r.URL.Path == "/name" {

@@ -17,8 +17,8 @@ import (
 	"farebox/bench/servers"
 )
 
-// corpusList is what the corpus consists of: packages of the registries, below each the
-// documents that it ships, and behind # why a document cannot have the words of its reference.
+// corpusList is the list of the corpus: packages of the registries, below each the documents
+// that it ships, and after # why a document cannot have the words of its reference.
 //
 //go:embed testdata/corpus.txt
 var corpusList string
@@ -35,9 +35,9 @@ type sample struct {
 // kind is its extension.
 func (s *sample) kind() string { return strings.ToLower(filepath.Ext(s.path)) }
 
-// TestLongCorpusIsReadAsByOthers compares with what others read out of documents that they
-// made: pdftotext for PDFs, LibreOffice for the rest. Before fields, notes, hidden parts and
-// charts were read as they are seen, the mean was 0.925.
+// TestLongCorpusIsReadAsByOthers compares with the text that other programs read out of the
+// documents: pdftotext for PDFs, LibreOffice for the rest. Before fields, notes, hidden
+// parts and charts were read as they are seen, the mean was 0.925.
 func TestLongCorpusIsReadAsByOthers(t *testing.T) {
 	t.Parallel()
 	servers.Tool(t, "pdftotext")
@@ -75,7 +75,7 @@ func TestLongCorpusIsReadAsByOthers(t *testing.T) {
 			t.Logf("%.3f %6d words %s %s %s", one.f1, one.words, one.source, one.path, one.reason)
 		}
 		if one.f1 < 0.5 && one.reason == "" {
-			t.Errorf("%s of %s: word F1 %.3f, and no reason stands in testdata/corpus.txt", one.path, one.source, one.f1)
+			t.Errorf("%s of %s: word F1 %.3f, and testdata/corpus.txt has no reason", one.path, one.source, one.f1)
 		}
 	}
 	t.Logf("%d documents; %d of at least 100 words: word F1 %.4f", len(all), n, sum/float64(n))

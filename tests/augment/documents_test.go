@@ -221,7 +221,7 @@ func TestDocuments(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
-	t.Run("who leaves while a document is read pays once", func(t *testing.T) {
+	t.Run("a client that leaves while a document is read pays once", func(t *testing.T) {
 		kind, body := form(part{"file", "a.docx", string(slow(t))})
 		s.leave(t, parsing, kind, body, func() bool {
 			n, _ := s.Metric("farebox_jail_jobs")
@@ -229,7 +229,7 @@ func TestDocuments(t *testing.T) {
 		})
 		s.charged(t, 1)
 	})
-	t.Run("who leaves while others' documents are read pays nothing", func(t *testing.T) {
+	t.Run("a client that leaves while others' documents are read pays nothing", func(t *testing.T) {
 		kind, body := form(part{"file", "a.docx", string(slow(t))})
 		ctx, cancel := context.WithCancel(context.Background())
 		var others sync.WaitGroup
@@ -245,7 +245,7 @@ func TestDocuments(t *testing.T) {
 		rig.Await(t, "both children read", jobs(2))
 		kind, waits := form(part{"file", "a.txt", "stork"})
 		s.leave(t, parsing, kind, waits, jobs(3))
-		rig.Await(t, "who left waits no more", jobs(2))
+		rig.Await(t, "requests of clients that left wait no more", jobs(2))
 		cancel()
 		others.Wait()
 		s.charged(t, 2)
@@ -278,7 +278,7 @@ func TestDocuments(t *testing.T) {
 		})
 		s.had = s.has()
 	})
-	t.Run("who has no money gets nothing", func(t *testing.T) {
+	t.Run("an account without money gets nothing", func(t *testing.T) {
 		s.NewAccount("poor", "0.009")
 		poor := *s
 		poor.key = s.Key("poor")
@@ -294,7 +294,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 	})
-	t.Run("metrics count what was sold", func(t *testing.T) {
+	t.Run("metrics count sales", func(t *testing.T) {
 		spent := s.Settled()["a"].Spent
 		if n, ok := s.Metric(`farebox_augment_total{of="text_parser"}`); !ok || rig.Money(n)*price != spent {
 			t.Errorf("%v documents are counted, %s were charged", n, spent)

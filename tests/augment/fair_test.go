@@ -94,7 +94,7 @@ func TestAGreedyAccountHoldsUpOneDocument(t *testing.T) {
 	}
 }
 
-// Processor time that nobody pays for has an end; other accounts do not notice.
+// Unpaid processor time has a limit; other accounts do not notice.
 func TestUnpaidDocumentsUseUpABudget(t *testing.T) {
 	t.Parallel()
 	s := start(t, strings.Replace(settings, "limits: {", "limits: { unpaid_work: 1s,", 1)+

@@ -99,8 +99,8 @@ func docx(t testing.TB, paragraphs ...string) []byte {
 	return letter(t, body)
 }
 
-// slow is a letter that takes seconds to read and has no text. Beside what does not
-// pack it does not look like a bomb.
+// slow is a letter that takes seconds to read and has no text. Incompressible bytes keep
+// it from looking like a bomb.
 func slow(t testing.TB) []byte {
 	t.Helper()
 	pad := make([]byte, 400<<10)

@@ -12,7 +12,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// deflated is what n repetitions of a piece pack to.
+// deflated is the packed form of n repetitions of a piece.
 func deflated(piece string, n int) []byte {
 	var b bytes.Buffer
 	w, _ := zlib.NewWriterLevel(&b, zlib.BestCompression)

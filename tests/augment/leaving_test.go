@@ -37,7 +37,7 @@ func offers(p *peer) map[string]func() (contentType string, body []byte) {
 	}
 }
 
-// What holds for all three, and what is left behind when they are over.
+// Rules of all three endpoints, and the processes and holds after their end.
 func TestAllThree(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)
@@ -76,7 +76,7 @@ func TestAllThree(t *testing.T) {
 				}
 			}
 		})
-		t.Run(path+" tells errors to clients of OpenAI as those expect", func(t *testing.T) {
+		t.Run(path+" has errors in OpenAI's form for its clients", func(t *testing.T) {
 			for agent, object := range map[string]bool{"OpenAI/Python 2.8.1": true, "curl/8": false} {
 				kind, _ := call()
 				body := []byte("{}")
@@ -87,11 +87,11 @@ func TestAllThree(t *testing.T) {
 				var v struct{ Error any }
 				err := json.Unmarshal([]byte(answer), &v)
 				if _, is := v.Error.(map[string]any); status != 400 || err != nil || is != object {
-					t.Errorf("%s is told %d %s", agent, status, answer)
+					t.Errorf("%s gets %d %s", agent, status, answer)
 				}
 			}
 		})
-		t.Run(path+" packs answers for who takes that", func(t *testing.T) {
+		t.Run(path+" packs answers for clients that accept it", func(t *testing.T) {
 			kind, body := call()
 			status, header, packed := s.send(background, path, kind, body, "Accept-Encoding", "gzip")
 			if status != 200 || header.Get("Content-Encoding") != "gzip" ||
@@ -115,7 +115,7 @@ func TestAllThree(t *testing.T) {
 			}
 			s.charged(t, 3)
 		})
-		t.Run(path+" does not keep what a key made of nonsense says", func(t *testing.T) {
+		t.Run(path+" does not keep answers under a malformed key", func(t *testing.T) {
 			kind, body := call()
 			if status, _, answer := s.send(background, path, kind, body, "Idempotency-Key", "a b"); status != 400 {
 				t.Errorf("%d %s", status, answer)
@@ -123,7 +123,7 @@ func TestAllThree(t *testing.T) {
 			s.charged(t, 0)
 		})
 	}
-	t.Run("reports name what was bought", func(t *testing.T) {
+	t.Run("reports name the products", func(t *testing.T) {
 		s.idle()
 		var sums struct {
 			ByModel []struct {
@@ -147,7 +147,7 @@ func TestAllThree(t *testing.T) {
 			t.Errorf("the sums are %+v", sums)
 		}
 	})
-	t.Run("who leaves before a site could be asked pays nothing", func(t *testing.T) {
+	t.Run("a client that leaves before a site could be asked pays nothing", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(background, 300*time.Millisecond)
 		defer cancel()
 		body := []byte(`{"url":"https://` + mute(t) + `/"}`)
@@ -156,7 +156,7 @@ func TestAllThree(t *testing.T) {
 		}
 		s.charged(t, 0)
 	})
-	t.Run("who leaves a page that is read for another, too, pays as that one does", func(t *testing.T) {
+	t.Run("a client that leaves a page that is read for another, too, pays as that one does", func(t *testing.T) {
 		var asked atomic.Int64
 		goOn := make(chan struct{})
 		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func TestAllThree(t *testing.T) {
 		}
 		s.charged(t, 3)
 	})
-	t.Run("nothing is left behind of a load with leavers", func(t *testing.T) {
+	t.Run("a load with leavers leaves nothing over", func(t *testing.T) {
 		e.both(late(50*time.Millisecond, says(200, "application/json", braveHit)))
 		p.now(late(50*time.Millisecond, says(200, "text/html", article(""), "Connection", "close")))
 		load := func() float64 {
@@ -220,7 +220,7 @@ func TestAllThree(t *testing.T) {
 			return s.goroutines()
 		}
 		// The first load leaves the server's workers of its connections, which the second
-		// finds. A slow one has more of them: those end when they idle, what leaks does not.
+		// finds. A slow one has more of them: those end when they idle, leaked ones do not.
 		after := load()
 		for range 2 {
 			again := load()
@@ -236,7 +236,7 @@ func TestAllThree(t *testing.T) {
 		}
 		s.had = s.has()
 	})
-	t.Run("the process ends when what is under way has its answer", func(t *testing.T) {
+	t.Run("the process ends when open requests have their answers", func(t *testing.T) {
 		var begun atomic.Bool
 		p.now(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
@@ -279,7 +279,7 @@ func TestAllThree(t *testing.T) {
 func (s *shop) goroutines() float64 {
 	n, ok := s.Metric("go_goroutines")
 	if !ok {
-		s.T.Fatal("nobody counts goroutines")
+		s.T.Fatal("goroutines are not counted")
 	}
 	return n
 }
@@ -297,8 +297,8 @@ func (s *shop) kids() (ids []string) {
 // children are how many it has.
 func (s *shop) children() int { return len(s.kids()) }
 
-// What is not in the config is not there.
-func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
+// Products that are not in the config are not found.
+func TestProductsThatAreNotOfferedAreNotFound(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, ""))
@@ -312,6 +312,6 @@ func TestWhatIsNotOfferedIsNotFound(t *testing.T) {
 		}
 	}
 	if n := s.children(); n != 0 {
-		t.Errorf("%d children wait for documents that nobody sends", n)
+		t.Errorf("%d children wait for documents that no client sends", n)
 	}
 }

@@ -17,16 +17,15 @@ import (
 	"farebox/tests/rig"
 )
 
-// Over random calls with faults of every kind and clients that leave, what was
-// charged is what was answered with 200 and what was left once somebody was asked,
-// to the nano-dollar.
+// Random calls with faults of every kind and clients that leave. The charge covers calls
+// answered 200 and calls abandoned after a service was asked, to the nano-dollar.
 func TestLedgerIsTheTruth(t *testing.T) { ledger(t, 400, 8) }
 
 func TestLongLedgerIsTheTruth(t *testing.T) { ledger(t, servers.Campaign(3_000), 16) }
 
 var numbered = regexp.MustCompile(`late-?(\d+)`)
 
-// workers are what somebody behind the gateway was asked by those who leave.
+// lateness counts requests to services behind the gateway whose clients left.
 type lateness struct{ asked sync.Map }
 
 // serve waits until who asked is gone.
@@ -143,7 +142,7 @@ func ledger(t *testing.T, calls, workers int) {
 					expect(1, fault+" at both", search(fmt.Sprint("both:", fault, " ", n), 0), 503, 429)
 				case 7:
 					if got := search(fmt.Sprint("late", n), soon()); got != 0 {
-						t.Errorf("what is late is answered %d", got)
+						t.Errorf("a late search is answered %d", got)
 					}
 					lefts.Store(fmt.Sprint(n), 1)
 				case 8:
@@ -166,7 +165,7 @@ func ledger(t *testing.T, calls, workers int) {
 					expect(0, path, scrape(fmt.Sprint(path, n), 0), 500)
 				case 14:
 					if got := scrape(fmt.Sprint("/late-", n), soon()); got != 0 {
-						t.Errorf("what is late is answered %d", got)
+						t.Errorf("a late page is answered %d", got)
 					}
 					lefts.Store(fmt.Sprint(n), 0)
 				case 15, 16, 17:

@@ -11,7 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// leaves reads what an answer says that the limit of requests leaves.
+// leaves checks the answer's headers of the request limit.
 func leaves(t *testing.T, header http.Header, limit, remaining int) {
 	t.Helper()
 	reset, err := strconv.ParseInt(header.Get("X-Ratelimit-Reset-Requests"), 10, 64)
@@ -23,7 +23,7 @@ func leaves(t *testing.T, header http.Header, limit, remaining int) {
 }
 
 // "Only the refusal said what the limit is: the answers before it did not count down."
-func TestAnswersTellWhatTheirLimitLeaves(t *testing.T) {
+func TestAnswersReportTheRestOfTheirLimit(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)
 	p := serve(t, says(200, "text/html", article("")))

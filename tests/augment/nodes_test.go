@@ -12,12 +12,11 @@ import (
 	"farebox/tests/rig"
 )
 
-// Two nodes on one PostgreSQL and one Redis sell the three together: an account has
-// one limit of calls and one balance, whoever it asks, and every call is one line on
-// the bill.
+// Two nodes on one PostgreSQL and one Redis sell the three together: an account has one limit
+// of calls and one balance, whichever node it asks, and every call is one line on the bill.
 func TestNodesSellTogether(t *testing.T) {
 	t.Parallel()
-	const limit, load = 6, 16 // calls of an account in a minute, and what it tries of each kind
+	const limit, load = 6, 16 // calls of an account in a minute, and its tries of each kind
 	e := startEngines(t)
 	p := serve(t, says(200, "text/html", article("")))
 	redis, store := servers.StartRedis(t).Addr, servers.Database(t)
@@ -66,8 +65,8 @@ func TestNodesSellTogether(t *testing.T) {
 	}
 	wg.Wait()
 	for path, n := range got {
-		// One more where the minute went on; one less where the last permit was asked
-		// for by who had come a moment before the first.
+		// One more where the minute ended meanwhile; one less where a request that
+		// arrived just before the first took the last permit.
 		if n[200] < limit-1 || n[200] > limit+1 {
 			t.Errorf("%s: %v, want %d answers of both nodes together", path, n, limit)
 		}
@@ -76,7 +75,7 @@ func TestNodesSellTogether(t *testing.T) {
 	for _, s := range nodes {
 		s.idle()
 	}
-	rig.Await(t, "both nodes have told the store", func() bool {
+	rig.Await(t, "the store has the sales of both nodes", func() bool {
 		return rig.Money(10_000_000_000)-first.has() == rig.Money(sold)*price
 	})
 	lines := map[string]int{}

@@ -12,7 +12,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// script is a program of the operator's that anybody may run.
+// script is a program of the operator's that every user may run.
 func script(t testing.TB, text string) (path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "farebox-test-program-")
@@ -33,8 +33,8 @@ func script(t testing.TB, text string) (path string) {
 	return path
 }
 
-// Programs of the operator's read what they are configured for, cost
-// the same, and fail at nobody's expense.
+// The operator's programs read the configured kinds of documents, cost the same, and fail
+// without a charge.
 func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 	t.Parallel()
 	pdftotext, tesseract := servers.Tool(t, "pdftotext"), servers.Tool(t, "tesseract")
@@ -62,14 +62,14 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 
 	t.Run("pdftotext", func(t *testing.T) {
 		answers(t, paper, 200, "A stork on paper")
-		answers(t, docx(t, "A stork"), 200, "A stork") // what it cannot read is read as ever
+		answers(t, docx(t, "A stork"), 200, "A stork") // its unsupported formats are read as before
 		answers(t, pdf(""), 400, "No text could be extracted")
 		answers(t, []byte("%PDF-1.7\n<</stork"), 400, "cannot be read")
 	})
 	t.Run("a program in its place", func(t *testing.T) {
 		s.reload(config("engine: pdftotext, path: " + script(t, "echo pelican")))
 		answers(t, paper, 200, "pelican")
-		quoting := script(t, `read -r line; echo "$line" >&2; exit 1`) // it says what it reads
+		quoting := script(t, `read -r line; echo "$line" >&2; exit 1`) // its error quotes the document
 		s.reload(config("engine: pdftotext, path: " + quoting))
 		answers(t, append([]byte("%PDF-1.7 stork\n"), paper...), 400, "cannot be read")
 		s.AwaitLog("a program in the jail failed")
@@ -96,7 +96,7 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 		s.reload(config("ocr: { engine: tesseract, languages: xxx }"))
 		answers(t, scanned, 503, "othing was charged")
 	})
-	t.Run("what failed here is counted, what was wrong is not", func(t *testing.T) {
+	t.Run("our failures are counted, wrong documents are not", func(t *testing.T) {
 		if n, _ := s.Metric(`farebox_augment_failed_total{of="text_parser"}`); n != 2 {
 			t.Errorf("%v failures are counted, want 2", n)
 		}
@@ -104,7 +104,7 @@ func TestDocumentsAreReadByOtherEngines(t *testing.T) {
 			t.Errorf("%v durations are counted, want 7", n)
 		}
 	})
-	t.Run("a program that is not there is told before it is needed", func(t *testing.T) {
+	t.Run("a missing program is reported before it is needed", func(t *testing.T) {
 		s.WriteConfig(config("engine: pdftotext, path: /nowhere/pdftotext"))
 		s.Signal(rig.Hangup)
 		s.AwaitLog("cannot start /nowhere/pdftotext")

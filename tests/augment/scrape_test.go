@@ -49,8 +49,7 @@ func internal(t testing.TB) (addr string, hits *atomic.Int64) {
 	return ln.Addr().String(), hits
 }
 
-// site is what may be read, with all that sites do. inward is the address of what
-// may not.
+// site is a public site with the habits of real ones. inward is a forbidden internal address.
 func site(t testing.TB, inward string) *peer {
 	html := func(body string) func(http.ResponseWriter, *http.Request) {
 		return says(200, "text/html; charset=utf-8", body)
@@ -138,7 +137,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 		if strings.Contains(got.Content, "Imprint") || strings.Contains(got.Content, "Homeward") {
-			t.Errorf("the Markdown has what is no content:\n%s", got.Content)
+			t.Errorf("the Markdown has more than the content:\n%s", got.Content)
 		}
 		s.charged(t, 1)
 		var usage struct {
@@ -186,20 +185,20 @@ func TestPages(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
-	t.Run("what a page names is not fetched", func(t *testing.T) {
+	t.Run("resources of a page are not fetched", func(t *testing.T) {
 		if status, _, answer := page(t, p.URL+"/frame?rookery"); status != 200 {
 			t.Errorf("%d %.200s", status, answer)
 		}
 		s.charged(t, 1)
 	})
-	t.Run("who leaves once a site was asked pays once", func(t *testing.T) {
+	t.Run("a client that leaves once a site was asked pays once", func(t *testing.T) {
 		before := p.asked()
 		s.leave(t, scraping, "application/json", []byte(`{"url":"`+p.URL+`/slow?rookery=left"}`), func() bool {
 			return p.asked() > before
 		})
 		s.charged(t, 1)
 	})
-	t.Run("who left with a key gets the page with the retry", func(t *testing.T) {
+	t.Run("a client that left with a key gets the page with the retry", func(t *testing.T) {
 		var asked atomic.Int64
 		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/robots.txt" {
@@ -247,7 +246,7 @@ func TestPages(t *testing.T) {
 		{"an odd port", "http://93.184.216.34:6379/rookery", 400, ""},
 		{"a long address", "http://" + p.Addr + "/" + strings.Repeat("rookery", 1200), 400, "url"},
 	} {
-		t.Run(c.name+" is refused before anybody is asked", func(t *testing.T) {
+		t.Run(c.name+" is refused before any site is asked", func(t *testing.T) {
 			status, _, answer := page(t, c.url)
 			if status != c.status || !strings.Contains(answer, c.text) || !strings.Contains(answer, `"path":["url"]`) {
 				t.Errorf("%d %.300s", status, answer)
@@ -270,7 +269,7 @@ func TestPages(t *testing.T) {
 		{"/image", 400, "neither"}, {"/empty", 500, "no readable text"}, {"/nothing", 500, "no readable text"}, {"/cut", 500, "broke off"},
 		{"/endless", 400, "too large"}, {"/scan", 400, "No text"},
 	} {
-		t.Run(c.path+" is told and free", func(t *testing.T) {
+		t.Run(c.path+" is reported and free", func(t *testing.T) {
 			began := time.Now()
 			status, header, answer := page(t, p.URL+c.path+"?rookery")
 			if took := time.Since(began); status != c.status || !strings.Contains(answer, c.text) || took > 20*time.Second {
@@ -284,7 +283,7 @@ func TestPages(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a site that is down is told and free", func(t *testing.T) {
+	t.Run("a site that is down is reported and free", func(t *testing.T) {
 		if status, _, answer := page(t, "http://"+rig.FreeAddr(t)+"/rookery"); status != 500 ||
 			!strings.Contains(answer, "could not be reached") {
 			t.Errorf("%d %s", status, answer)
@@ -338,7 +337,7 @@ func TestPages(t *testing.T) {
 			s.charged(t, 1)
 		}
 	})
-	t.Run("a reload does not disturb what is under way", func(t *testing.T) {
+	t.Run("a reload does not disturb open requests", func(t *testing.T) {
 		var asked atomic.Int64
 		q := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if asked.Add(1); r.URL.Path == "/robots.txt" {
@@ -393,7 +392,7 @@ func TestPages(t *testing.T) {
 		}
 		s.charged(t, n)
 	})
-	t.Run("who has no money gets nothing and nobody is asked", func(t *testing.T) {
+	t.Run("an account without money gets nothing and no site is asked", func(t *testing.T) {
 		s.NewAccount("poor", "0.009")
 		s.reload(config("rate: { rpm: 0 }, robots: ignore"))
 		before := p.asked()

@@ -68,8 +68,8 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// Searches are answered, refused and charged as they should be. All of them are
-// for herons, of whom nothing may be in a log.
+// Searches are answered, refused and charged as they should be. All of them are for
+// herons, a word that no log may have.
 func TestSearches(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)
@@ -143,7 +143,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 16)
 	})
-	t.Run("bodies that are wrong are 400 and ask nobody", func(t *testing.T) {
+	t.Run("wrong bodies are 400 and no service is asked", func(t *testing.T) {
 		e.well()
 		for _, c := range []struct{ body, member string }{
 			{`{}`, "query"}, {`{"query":""}`, "query"}, {`{"query":null}`, "query"}, {`{"query":1}`, "query"},
@@ -174,7 +174,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 5)
 	})
-	t.Run("a limit is told to the service and kept", func(t *testing.T) {
+	t.Run("a limit is sent to the service and kept", func(t *testing.T) {
 		many := `{"web":{"results":[` + strings.TrimSuffix(strings.Repeat(`{"title":"T","url":"https://a.example/"},`, 40),
 			",") + `]}}`
 		for body, want := range map[string]int{`{"query":"heron"}`: 10, `{"query":"heron","limit":1}`: 1,
@@ -199,7 +199,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 2)
 	})
-	t.Run("what fails at one service is asked of the next, never of the other provider", func(t *testing.T) {
+	t.Run("a search that fails at one service goes to the next, never to the other provider", func(t *testing.T) {
 		for name, fault := range faults {
 			e.well()
 			e.first.now(fault)
@@ -212,7 +212,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, len(faults))
 	})
-	t.Run("what fails at all is told, costs nothing and does not reach the other provider", func(t *testing.T) {
+	t.Run("a search that fails at all is reported and free, and never reaches the other provider", func(t *testing.T) {
 		for name, fault := range faults {
 			e.both(fault)
 			want := map[string]int{"429": 429, "429 in a while": 429}[name]
@@ -231,17 +231,17 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 0)
 	})
-	t.Run("what a service refuses as a request is 400 at once", func(t *testing.T) {
+	t.Run("a request that a service refuses is 400 at once", func(t *testing.T) {
 		for _, status := range []int{400, 422} {
 			e.both(says(status, "application/json", `{"error":"heron is not allowed"}`))
 			got, _, answer := s.ask(t, searching, `{"query":"heron"}`)
 			if got != 400 || strings.Contains(answer, "heron") || e.second.asked()+e.other.asked() != 0 {
-				t.Errorf("%d is told as %d %s", status, got, answer)
+				t.Errorf("%d becomes %d %s", status, got, answer)
 			}
 		}
 		s.charged(t, 0)
 	})
-	t.Run("what takes too long is 504 and free", func(t *testing.T) {
+	t.Run("a search that takes too long is 504 and free", func(t *testing.T) {
 		drip := func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for r.Context().Err() == nil {
@@ -293,12 +293,12 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
-	t.Run("who leaves once a service was asked pays once", func(t *testing.T) {
+	t.Run("a client that leaves once a service was asked pays once", func(t *testing.T) {
 		e.both(late(10*time.Second, says(200, "application/json", braveHit)))
 		s.leave(t, searching, "application/json", []byte(`{"query":"heron"}`), func() bool { return e.first.asked() == 1 })
 		s.charged(t, 1)
 		if n := e.second.asked(); n != 0 {
-			t.Errorf("the second was asked %d times for nobody", n)
+			t.Errorf("the second was asked %d times without a client", n)
 		}
 	})
 	t.Run("a key gives the same answer twice and costs once", func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
-	t.Run("who left with a key gets the answer with the retry", func(t *testing.T) {
+	t.Run("a client that left with a key gets the answer with the retry", func(t *testing.T) {
 		e.both(late(300*time.Millisecond, says(200, "application/json", braveHit)))
 		s.leave(t, searching, "application/json", []byte(`{"query":"heron"}`), func() bool { return e.first.asked() == 1 },
 			"Idempotency-Key", "k2")
@@ -349,7 +349,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 1)
 	})
-	t.Run("nothing of what was searched for is in the log", func(t *testing.T) {
+	t.Run("no query is in the log", func(t *testing.T) {
 		if log := s.Log(); strings.Contains(log, "heron") || strings.Contains(log, "鷺") ||
 			strings.Contains(log, "secret-") || !strings.Contains(log, searching) {
 			for line := range strings.Lines(log) {
@@ -360,13 +360,13 @@ func TestSearches(t *testing.T) {
 			t.Error("the log has no searches")
 		}
 	})
-	t.Run("metrics count what was sold", func(t *testing.T) {
+	t.Run("metrics count sales", func(t *testing.T) {
 		spent := s.Settled()["a"].Spent
 		if n, ok := s.Metric(`farebox_augment_total{of="search"}`); !ok || rig.Money(n)*price != spent {
 			t.Errorf("%v searches are counted, %s were charged", n, spent)
 		}
 	})
-	t.Run("a reload keeps the connections of what did not change", func(t *testing.T) {
+	t.Run("a reload keeps the connections of unchanged services", func(t *testing.T) {
 		e.well()
 		var peers []string
 		e.first.now(func(w http.ResponseWriter, r *http.Request) {
@@ -392,7 +392,7 @@ func TestSearches(t *testing.T) {
 		}
 		s.charged(t, 0)
 	})
-	t.Run("a provider that nobody answers for is refused", func(t *testing.T) {
+	t.Run("a provider without a service is refused", func(t *testing.T) {
 		text := e.searches("    rate: { rpm: 0 }", quiet)
 		s.reload(text[:strings.Index(text, "    google:")])
 		status, _, answer := s.ask(t, searching, `{"query":"heron","search_provider":"google"}`)

@@ -22,7 +22,7 @@ func form1(lines []string, annotations ...string) []byte {
 		content += " (" + line + ") Tj T*"
 	}
 	refs := ""
-	for i, object := range annotations { // or what they refer to
+	for i, object := range annotations { // or the objects that they refer to
 		if strings.Contains(object, "/Annot") {
 			refs += fmt.Sprint(i+7, " 0 R ")
 		}

@@ -15,7 +15,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// faults are what a service does instead of an answer, for which another is asked.
+// faults are failures of a service, after which another is asked.
 var faults = map[string]func(http.ResponseWriter, *http.Request){
 	"429": says(429, "application/json", "{}"), "429 in a while": says(429, "text/plain", "", "Retry-After", "3"),
 	"402": says(402, "application/json", "{}"), "401": says(401, "application/json", "{}"),
@@ -144,14 +144,14 @@ func TestResultsAreCleanText(t *testing.T) {
 	s.CLI("verify")
 }
 
-// sameJSON says that two texts stand for the same values.
+// sameJSON reports whether two texts have the same values.
 func sameJSON(a, b string) bool {
 	var x, y any
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// What is simulated above is what a real one says: searx, from which SearXNG comes,
-// with an engine of the test's.
+// The simulated services answer like a real one: searx, from which SearXNG comes, with an
+// engine of the test's.
 func TestLongSearchesByARealSearx(t *testing.T) {
 	t.Parallel()
 	var hits []string
@@ -196,15 +196,15 @@ func TestAFailingServiceRests(t *testing.T) {
 		}
 	}
 	if n := e.first.asked(); n < 2 || n > 4 {
-		t.Errorf("what failed twice was asked %d times", n)
+		t.Errorf("a service that failed twice was asked %d times", n)
 	}
 	log := s.AwaitLog(`"breaker":"open"`)
 	if !strings.Contains(log, `"search_provider":"brave","upstream":"first"`) {
-		t.Error("the log does not say who rests")
+		t.Error("the log does not name the resting service")
 	}
 	label := `{search_provider="brave",upstream="first"}`
 	if state, _ := s.Metric("farebox_search_state" + label); state == 0 {
-		t.Error("the metrics do not say who rests")
+		t.Error("the metrics do not name the resting service")
 	}
 	if n, _ := s.Metric("farebox_search_failures_total" + label); n < 2 {
 		t.Errorf("%v failures are counted", n)
@@ -227,8 +227,8 @@ func TestAFailingServiceRests(t *testing.T) {
 	s.CLI("verify")
 }
 
-// Who has no money gets nothing, and nobody is asked for them; who leaves before
-// anybody could be asked pays nothing.
+// An account without money gets nothing, and no service is asked for it; a client that
+// leaves before any service was asked pays nothing.
 func TestSearchesThatCostNothing(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t)

@@ -16,7 +16,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// price is what a call costs (addendum 12).
+// price is the price of a call (addendum 12).
 const price = rig.Money(10_000_000)
 
 // settings are those of all gateways here. Of this machine only 127.0.0.1 may be
@@ -146,14 +146,14 @@ func (s *shop) leave(t testing.TB, path, contentType string, body []byte, arrive
 	}
 }
 
-// asking is a request that somebody behind the gateway got.
+// asking is a request to a server behind the gateway.
 type asking struct {
 	method, uri string
 	header      http.Header
 	body        string
 }
 
-// peer is a server behind the gateway: it keeps what it was asked.
+// peer is a server behind the gateway: it records its requests.
 type peer struct {
 	URL    string
 	Addr   string
@@ -182,7 +182,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// now changes what is answered, and forgets what was asked.
+// now changes the answer, and forgets the requests so far.
 func (p *peer) now(answer func(w http.ResponseWriter, r *http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,7 +196,7 @@ func (p *peer) asked() int {
 	return len(p.all)
 }
 
-// last is what it was asked last.
+// last is the last request.
 func (p *peer) last(t testing.TB) asking {
 	t.Helper()
 	p.mu.Lock()
@@ -241,7 +241,7 @@ func cut(body string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// mute is the address of what takes connections and says nothing.
+// mute is the address of a server that takes connections and does not answer.
 func mute(t testing.TB) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

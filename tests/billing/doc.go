@@ -1,7 +1,7 @@
-// Package billing tests what requests cost: holds, charges, what hidden and
-// unfinished answers cost, that no balance and no limit is passed (overspend), the
-// daily allowance, and the reports in which customers read it all.
+// Package billing tests the charges of requests: holds, hidden and unfinished answers,
+// and the daily allowance. No balance and no limit is passed (overspend), and the reports
+// for customers add up.
 //
-// That charges survive crashes and full disks is the subject of tests/ledger; what
-// pictures and blockchain calls cost is checked with these.
+// That charges survive crashes and full disks is the subject of tests/ledger; the prices
+// of pictures and blockchain calls are checked with these.
 package billing

@@ -10,10 +10,10 @@ import (
 	"farebox/tests/rig"
 )
 
-// Answers did not say what they cost, which parameters held, or who served them.
-// With compat.answer_extras they do, to the last digit of what is charged; the
-// rest of the answer is as without.
-func TestAnswersDidNotSayWhatTheyCost(t *testing.T) {
+// Answers did not report their cost, the parameters in effect, or the upstream. With
+// compat.answer_extras they do, to the last digit of the charge; the rest of the answer
+// is as without.
+func TestAnswersDidNotReportTheirCost(t *testing.T) {
 	t.Parallel()
 	type answer struct {
 		Model      string

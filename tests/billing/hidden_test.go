@@ -15,10 +15,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// A model that thinks 100,000 tokens in silence and then says 40 words cost a
-// customer with 0.15 USD one slice, and the operator the rest: 64 streams had
-// 15.01 USD worth of answers for 0.15. What may be thought is held, so that no
-// more is asked for than there is money.
+// A model that thinks 100,000 tokens in silence and then says 40 words cost a customer with 0.15
+// USD one slice, and the operator the rest: 64 streams had 15.01 USD worth of answers for 0.15.
+// Possible thoughts are held, so that the upstream is asked for no more than the money covers.
 func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"inside", "beside", "total"} {
@@ -40,7 +39,7 @@ func TestThoughtsThatNobodySeesAreHeldAndPaid(t *testing.T) {
 				tokens, a := sim.Idle(t).Tokens, g.Settled()["a"]
 				worth := rig.Money(tokens.PromptTokens*1000 + tokens.CompletionTokens*2000)
 				if a.USD < 0 || a.Spent > balance || a.Spent != worth {
-					t.Errorf("%s was charged for what is worth %s; the account is %+v", a.Spent, worth, a)
+					t.Errorf("charged %s for usage worth %s; the account is %+v", a.Spent, worth, a)
 				}
 				if a.Spent < balance*9/10 {
 					t.Errorf("only %s of %s could be spent", a.Spent, balance)
@@ -104,14 +103,14 @@ func TestLeavingBeforeTheUsageCostsTheSame(t *testing.T) {
 	}
 }
 
-// Without a place to read on in, what was hidden is estimated: the time that it
-// had, at the pace of the model.
+// Without a free place to read on, hidden tokens are estimated: the elapsed time at the
+// model's pace.
 func TestLeavingWithoutADrainPlaceCostsAnEstimate(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(strings.Replace(rig.PrepaidConfig, "billing: {",
 		"billing: { drain: { streams: 1, time: 20s },", 1), sim.URL))
-	t.Cleanup(sim.Close) // at the end nobody waits for the one that has the place
+	t.Cleanup(sim.Close) // at the end, do not wait for the stream that has the place
 	g.NewAccount("a", "10")
 	key := g.Key("a")
 	begin := time.Now()
@@ -181,15 +180,14 @@ func TestTextIsPaidWhereverItStands(t *testing.T) {
 			worth := rig.Money((now.PromptTokens-made.PromptTokens)*1000 +
 				(now.CompletionTokens-made.CompletionTokens)*2000)
 			if spent := g.Settled()["a"].Spent - before; spent < worth*95/100 || spent > worth*105/100 {
-				t.Errorf("%s, stream %s: charged %s for what is worth %s", lie, stream, spent, worth)
+				t.Errorf("%s, stream %s: charged %s for usage worth %s", lie, stream, spent, worth)
 			}
 		}
 	}
 }
 
-// A cap that an upstream ignores bounds what is charged; one that claims more
-// than was allowed is not believed, and an answer that goes on is ended as the model
-// should have ended it.
+// A cap that an upstream ignores bounds the charge; a claim above the cap is not
+// believed, and an answer that goes on is ended as the model should have ended it.
 func TestNothingAboveTheCapIsCharged(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
@@ -217,7 +215,7 @@ func TestNothingAboveTheCapIsCharged(t *testing.T) {
 	}
 }
 
-// Who is told no usage by the upstream is told what it is charged for.
+// A client whose upstream reports no usage gets the usage that is charged.
 func TestClientsSeeTheUsageThatIsCharged(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
@@ -238,7 +236,7 @@ func TestClientsSeeTheUsageThatIsCharged(t *testing.T) {
 				}
 			}
 			if completion != 30 || spent != rig.Money(prompt*1000+completion*2000) {
-				t.Errorf("stream %s, usage %s: charged %s and told %d and %d", stream, usage, spent, prompt, completion)
+				t.Errorf("stream %s, usage %s: charged %s, sent %d and %d", stream, usage, spent, prompt, completion)
 			}
 		}
 	}
@@ -277,7 +275,7 @@ models:
 			if _, err := fmt.Sscanf(string(answer[max(at, 0):]), `"prompt_tokens":%d`, &prompt); err != nil ||
 				spent != rig.Money(prompt*1000+2*2000) || (prompt == 20000) != (overhead == "30000") || prompt > 20000 ||
 				bytes.Count(answer, []byte(`"prompt_tokens"`)) != 1 {
-				t.Errorf("overhead %s, stream %s: charged %s and told %s (%v)", overhead, stream, spent, answer, err)
+				t.Errorf("overhead %s, stream %s: charged %s, reported %s (%v)", overhead, stream, spent, answer, err)
 			}
 		}
 	}
@@ -301,7 +299,7 @@ func TestMoneyThatIsThereIsNotRefused(t *testing.T) {
 		wg.Go(func() { g.Post("/chat/completions", key, body) })
 	}
 	wg.Wait()
-	// What is left after the first ones' exact charge serves later ones.
+	// The rest after the first ones' exact charge serves later ones.
 	for range 10 {
 		g.Post("/chat/completions", key, body)
 	}
@@ -336,7 +334,7 @@ func TestLoweredCapIsReported(t *testing.T) {
 		_ = rig.ReadAll(t, res)
 		if told := res.Header.Get("X-Svc-Max-Completion-Tokens"); told == "" ||
 			!strings.Contains(string(sim.Latest(t).Body), `"max_completion_tokens":`+told) {
-			t.Errorf("stream %s: told %q, sent %s", stream, told, sim.Latest(t).Body)
+			t.Errorf("stream %s: reported %q, sent %s", stream, told, sim.Latest(t).Body)
 		}
 	}
 }

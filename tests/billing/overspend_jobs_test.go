@@ -14,8 +14,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// jobsEnded waits until nothing of a job is left to do, its refund included. What never
-// ends is given up after jobs.timeout, and what cannot be fetched a little later.
+// jobsEnded waits until a job is finished, its refund included. A job that never ends is
+// given up after jobs.timeout, and one that cannot be fetched a little later.
 func (l *lab) jobsEnded() {
 	l.t.Helper()
 	op, err := l.operator()
@@ -44,7 +44,7 @@ func (l *lab) jobsEnded() {
 }
 
 // Music and videos that are ordered and never asked for, of upstreams that lie, by clients
-// that do not wait: what was made is paid, what came to nothing is not.
+// that do not wait: finished media are paid, failed jobs are not.
 func TestJobsLeftUnseenArePaidAndFailedOnesAreNot(t *testing.T) {
 	t.Parallel()
 	l := startLab(t, 1)
@@ -60,9 +60,8 @@ func TestJobsLeftUnseenArePaidAndFailedOnesAreNot(t *testing.T) {
 	l.verify()
 }
 
-// keyUse asks what the key itself used, where more than its limit left the
-// account: what a request cost beyond the limit is the account's debt, which it
-// pays by itself.
+// keyUse asks for the key's own use, where more than its limit left the account: cost
+// beyond the limit is the account's debt, which it pays by itself.
 func (b *overspendBooks) keyUse(cell string, f *overspend.Funds) error {
 	g := b.lab.nodes[0]
 	req, err := http.NewRequest(http.MethodGet, g.URL+"/api_keys/"+b.keys[cell][0], nil)

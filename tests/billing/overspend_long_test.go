@@ -16,9 +16,8 @@ import (
 // The worst case of money in large counts: small balances and small key limits,
 // 1, 32 and 64 requests of an account at once, one node and three.
 
-// Whatever upstreams claim and whenever clients leave: no balance and no key
-// limit is passed, and of what the operator paid within the caps that he sent,
-// at most one visible slice a request is lost.
+// Whatever upstreams claim and whenever clients leave: no balance and no key limit is passed, and
+// of the operator's payments within the requested caps at most one visible slice a request is lost.
 func TestLongNoBalanceAndNoKeyLimitIsPassed(t *testing.T) {
 	l := startLab(t, 1)
 	sent := int64(0)
@@ -73,7 +72,7 @@ func TestLongBalanceForTenIsUsedUp(t *testing.T) {
 		t.Run(fmt.Sprintf("it is used up on nodes: %d", nodes), func(t *testing.T) {
 			l := startLab(t, nodes)
 			// Long prompts and short answers: a bound of a token a byte holds five
-			// times what the prompt costs.
+			// times the prompt's cost.
 			const tokens = 100
 			prompt := strings.Repeat("the small river moves past old stone houses ", 900)
 			liar, err := overspend.LiarsNamed([]string{"uses_cap"})
@@ -92,7 +91,7 @@ func TestLongBalanceForTenIsUsedUp(t *testing.T) {
 					o.Cap, o.Prompt, o.Rotate, o.Lanes = tokens, prompt, false, 1
 				}
 			}
-			// One with money enough tells what one costs.
+			// A rich account measures the cost of one request.
 			probe := l.run("p-", richMoney, "", 1, 1, runs(1)).Cells[0]
 			if probe.Charged == 0 || probe.Charged != probe.Real {
 				t.Fatalf("one request is worth %s and was charged %s", rig.Money(probe.Real), rig.Money(probe.Charged))
@@ -103,8 +102,8 @@ func TestLongBalanceForTenIsUsedUp(t *testing.T) {
 			for run, c := range l.run("m-", balance.String(), "", 256, 256, runs(20)).Cells {
 				used := float64(c.Charged) / float64(balance)
 				if nodes > 1 && c.Failed > 0 && c.Overdraw == 0 {
-					// A store that does not answer in time is told as 503: that
-					// refuses no money, and a busy machine has it.
+					// A store that does not answer in time gives 503: that refuses no
+					// money, and happens on a busy machine.
 					if away++; away > 2 {
 						t.Errorf("run %d: the shared store was away: %s", run, c.Note)
 					}

@@ -20,8 +20,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What a customer can get for more money than there is: every lie of an
-// upstream, every way to leave, each endpoint that charges.
+// Attempts of a customer to get more than the balance covers: every lie of an upstream,
+// every way to leave, each endpoint that charges.
 
 // overspendSlice is stream_slice_tokens of overspendConfig.
 const overspendSlice = 64
@@ -252,7 +252,7 @@ func (b *overspendBooks) Read(_ context.Context, cell string) (overspend.Funds, 
 	return f, nil
 }
 
-// read lists what accounts have.
+// read lists the balances of accounts.
 func (b *overspendBooks) read(op billing.Operator) error {
 	accounts, err := billing.All(op, billing.ListAccounts{})
 	if err != nil {
@@ -380,21 +380,21 @@ func (l *lab) verify() {
 	l.nodes[0].CLI("verify")
 }
 
-// exact are the endpoints at which what is sold is known before it is made, to the last
+// exact are the endpoints whose units are known before the work starts, to the last
 // character, second or track.
 var exact = map[string]bool{"speech": true, "speech_stream": true, "transcription": true, "music": true, "video": true}
 
 // rounding is in 1e-9 USD a request.
 const rounding = 2
 
-// drawnAway says that a picture that came whole did not reach its client, or cost more than
-// its maker told.
+// drawnAway reports whether a whole picture did not reach its client, or cost more than the
+// upstream's report.
 func drawnAway(c *overspend.Cell) bool {
 	return c.Liar == "draws" && c.Leaver == "stays" && (c.Failed > 0 || c.Above > rounding*c.Let)
 }
 
-// forNothing says that a client is charged more than what was made is worth, or for what is
-// of no use. Who leaves is not asked what he would have got, but of a job it makes no
+// forNothing reports a charge above the value of the work, or for unusable work. Clients
+// that leave are skipped, since their full answer is unknown; but for a job it makes no
 // difference whether its client has left.
 func forNothing(c *overspend.Cell) bool {
 	if job := c.Endpoint == "music" || c.Endpoint == "video"; !exact[c.Endpoint] || c.Leaver != "stays" && !job {
@@ -404,10 +404,9 @@ func forNothing(c *overspend.Cell) bool {
 	return c.Above > rounding || c.Breaks && !arrives && c.Charged > 0
 }
 
-// judge checks what must hold for every cell: nothing is charged that is not
-// there, and of what the operator paid within the cap that he sent, at most one
-// visible slice a request is neither charged nor owed; nothing where a truthful
-// final usage came.
+// judge checks the rules of every cell: only real work is charged, and of the operator's
+// payments within the requested cap, at most one visible slice a request is neither
+// charged nor owed; nothing if a truthful final usage arrived.
 func judge(t *testing.T, r *overspend.Result) {
 	t.Helper()
 	for _, c := range r.Cells {
@@ -419,7 +418,7 @@ func judge(t *testing.T, r *overspend.Result) {
 		if exact[c.Endpoint] {
 			most = rounding * c.Let
 			if c.Breaks {
-				most += c.Real // the operator's, who has bought something that is of no use
+				most += c.Real // the operator's cost of unusable work
 			}
 		}
 		name := c.Endpoint + ", " + c.Liar + ", " + c.Leaver
@@ -431,9 +430,9 @@ func judge(t *testing.T, r *overspend.Result) {
 			t.Errorf("%s: charged %s, which is %s more than there was", name, rig.Money(c.Charged),
 				rig.Money(c.Overdraw))
 		case drawnAway(c):
-			t.Errorf("%s: %d of %d failed, charged %s above what was made", name, c.Failed, c.Sent, rig.Money(c.Above))
+			t.Errorf("%s: %d of %d failed, charged %s above its value", name, c.Failed, c.Sent, rig.Money(c.Above))
 		case forNothing(c):
-			t.Errorf("%s: charged %s for what was worth %s; truth %+v %s", name, rig.Money(c.Charged), rig.Money(c.Real),
+			t.Errorf("%s: charged %s for work worth %s; truth %+v %s", name, rig.Money(c.Charged), rig.Money(c.Real),
 				c.Made, c.Note)
 		case c.Lost > most:
 			t.Errorf("%s: %s lost of %s made within the cap (charged %s, owed %s; at most %s may be lost); "+

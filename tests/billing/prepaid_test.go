@@ -13,8 +13,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// Of many requests that arrive at once, just so many are let in as the balance
-// covers, and what they leave over can be spent to the last request.
+// Of many requests at once, exactly as many are admitted as the balance covers. The rest
+// of their holds can be spent to the last request.
 func TestBalanceForTenAdmitsTenOfSixtyFour(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -54,7 +54,7 @@ func TestBalanceForTenAdmitsTenOfSixtyFour(t *testing.T) {
 	}
 }
 
-// holdOf is what one request holds while it runs, seen in the account list.
+// holdOf is the hold of one running request, from the account list.
 func holdOf(t *testing.T, g *rig.Gateway, key, body string) rig.Money {
 	t.Helper()
 	done := make(chan struct{})
@@ -74,8 +74,8 @@ func holdOf(t *testing.T, g *rig.Gateway, key, body string) rig.Money {
 	return 0
 }
 
-// A stream that reaches what its account can cover ends with an error event
-// and [DONE]; it is charged to that point and the balance is not below zero.
+// A stream that reaches the limit of its account's money ends with an error event and
+// [DONE]; it is charged to that point and the balance is not below zero.
 func TestStreamEndsWhenTheMoneyDoes(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -145,8 +145,8 @@ func TestFailuresCostNothing(t *testing.T) {
 	}
 }
 
-// What a client puts outside the messages is money, too: it cannot make the
-// hold smaller than what the request may use.
+// A client's content outside the messages costs money, too: the hold still covers the
+// largest cost of the request.
 func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -173,9 +173,9 @@ func TestHoldCoversWhatIsNotInTheMessages(t *testing.T) {
 	}
 }
 
-// Half an answer that is no stream is free as long as nothing of it was
-// delivered; what was, is charged.
-func TestBrokenWholeAnswersCostWhatWasDelivered(t *testing.T) {
+// Half an answer that is not a stream is free as long as nothing of it was delivered;
+// delivered parts are charged.
+func TestBrokenWholeAnswersCostTheDeliveredPart(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")
 	key := g.Key("a")
@@ -243,7 +243,7 @@ func TestKeyLimitStopsOnlyThatKey(t *testing.T) {
 	}
 }
 
-// A client that leaves in mid-stream is charged for what was produced, and its
+// A client that leaves in mid-stream is charged for the generated tokens, and its
 // upstream is closed soon after.
 func TestLeavingClientClosesTheUpstreamAndPays(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// ledgerOfSixteen is a gateway on which an account with DIEM, bundled credits
-// and USD made 16 requests; in gives what it had.
+// ledgerOfSixteen is a gateway on which an account with DIEM, bundled credits and USD
+// made 16 requests; in returns its first balances.
 func ledgerOfSixteen(t *testing.T, store string) (g *rig.Gateway, admin, inference string, in map[string]rig.Money) {
 	t.Helper()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -28,14 +28,14 @@ func ledgerOfSixteen(t *testing.T, store string) (g *rig.Gateway, admin, inferen
 		if status, _, answer := g.Post("/chat/completions", []string{admin, inference}[i%2], body); status != 200 {
 			t.Fatalf("request %d is answered %d: %s", i, status, answer)
 		}
-		time.Sleep(2 * time.Millisecond) // entries are told apart by the millisecond
+		time.Sleep(2 * time.Millisecond) // entries differ by the millisecond
 	}
 	return g, admin, inference, map[string]rig.Money{"USD": 1_000_000_000, "DIEM": 50_000, "BUNDLED_CREDITS": 40_000}
 }
 
-// What the listing, the history, the analytics and the balance say is what was
-// charged, to the nano, in each currency; the last request is in all of them.
-func TestBillingAddsUpToWhatWasCharged(t *testing.T) {
+// The listing, the history, the analytics and the balance match the charges, to the nano,
+// in each currency; the last request is in all of them.
+func TestBillingAddsUpToTheCharges(t *testing.T) {
 	rig.OnBothStores(t, billingAddsUpToWhatWasCharged)
 }
 
@@ -308,7 +308,7 @@ func billingIsTheSameAfterARestart(t *testing.T, store string) {
 }
 
 // "I made my model an image model, and its 40 tokens were 40 pictures."
-func TestModelOfAnotherTypeDoesNotChangeWhatWasBooked(t *testing.T) {
+func TestModelOfAnotherTypeDoesNotChangeEarlierBookings(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	text := fmt.Sprintf(rig.PrepaidConfig, sim.URL)

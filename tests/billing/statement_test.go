@@ -11,7 +11,7 @@ import (
 )
 
 // "Why was I refused, and where did my money go?" An account reads its own refusals and statement,
-// and nothing of others or of who serves it.
+// and nothing of other accounts or of the upstreams.
 func TestAnAccountReadsItsRefusalsAndStatement(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "1")
@@ -44,7 +44,7 @@ func TestAnAccountReadsItsRefusalsAndStatement(t *testing.T) {
 	}
 	for _, word := range []string{"only", "upstream", "node", "account"} {
 		if strings.Contains(refused.Raw, `"`+word) {
-			t.Errorf("it tells of %q: %s", word, refused.Raw)
+			t.Errorf("it shows %q: %s", word, refused.Raw)
 		}
 	}
 	page := read("/billing/refusals?limit=2", func(r gjson.Result) bool { return r.Get("data.#").Int() == 2 })

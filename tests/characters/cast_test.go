@@ -40,7 +40,7 @@ models:
       capabilities: { reasoning: false }, targets: [{ upstream: responders }] }
 `
 
-// house is a gateway with characters, and what is behind it.
+// house is a gateway with characters, and its simulated upstreams.
 type house struct {
 	*rig.Gateway
 	sim       *rig.Simulated

@@ -15,8 +15,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// An operator imports, lists, reviews and removes beside the running gateway, which
-// shows each at once; what goes wrong says what to do next.
+// An operator imports, lists, reviews and removes beside the running gateway, which shows
+// each at once; errors say what to do next.
 func TestCommandsOfTheOperator(t *testing.T) {
 	t.Parallel()
 	h := open(t, "", nil)
@@ -47,7 +47,7 @@ func TestCommandsOfTheOperator(t *testing.T) {
 	fails("1 of 3 files were not imported", "import", from)
 	h.become("ada jo")
 	if h.one("ada").PhotoURL == nil {
-		t.Error("the picture was left behind")
+		t.Error("the picture was not removed")
 	}
 	fails("--replace puts this one in its place", "import", ada)
 	fails("modelId", "import", filepath.Join(from, "wrong.yaml"))
@@ -110,7 +110,7 @@ func TestCommandsOfTheOperator(t *testing.T) {
 	rig.Await(t, "both reviews are there", func() bool { return h.one("ada").Stats.RatingSum == 6 })
 }
 
-// The example of the repository is served as it stands, but for where its models are.
+// The example of the repository is served unchanged, but for where its models are.
 func TestTheExampleIsServed(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("config/examples/characters.yaml")
@@ -137,8 +137,7 @@ func TestTheExampleIsServed(t *testing.T) {
 		rig.Ask(ada.ModelID, "x", `,"svc_parameters":{"character_slug":"ada"}`), nil)
 }
 
-// The first run without any config has three characters with pictures, of whom
-// something is said.
+// The first run without any config has three characters with pictures and descriptions.
 func TestTheDemonstrationHasCharacters(t *testing.T) {
 	t.Parallel()
 	addr := rig.FreeAddr(t)

@@ -46,7 +46,7 @@ func TestTheFolderIsReadLive(t *testing.T) {
 		rig.Ask("sim-chat", "x", `,"svc_parameters":{"character_slug":"the-bo"}`), nil)
 	h.put("bo.yml", character("Bo", "Be polite.", "slug: the-bo\n"))
 	h.become("ada the-bo")
-	rig.Await(t, "what was said of it is there again", func() bool { return h.one("the-bo").Stats.RatingSum == 4 })
+	rig.Await(t, "its reviews are there again", func() bool { return h.one("the-bo").Stats.RatingSum == 4 })
 	if err := h.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestTheFolderIsReadLive(t *testing.T) {
 	if name := h.one("ada").Name; name != "Ada" {
 		t.Errorf("after a restart ada is called %q", name)
 	}
-	rig.Await(t, "what was said of it outlives a restart", func() bool { return h.one("the-bo").Stats.RatingSum == 4 })
+	rig.Await(t, "its reviews outlive a restart", func() bool { return h.one("the-bo").Stats.RatingSum == 4 })
 }
 
 func (h *house) buysWith(t *testing.T, slug, prompt string) {
@@ -66,8 +66,8 @@ func (h *house) buysWith(t *testing.T, slug, prompt string) {
 	}
 }
 
-// hostile are files that somebody who may only write the folder puts there, and what
-// the check says of each.
+// hostile are files of an attacker who may only write the folder, with the check's
+// message about each.
 func hostile(h *house) map[string]string {
 	huge := "name: Huge\nmodelId: m\nprompt: |\n" + strings.Repeat("  all work and no play\n", 60_000)
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
@@ -160,7 +160,7 @@ func TestAThousandCharacters(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("a page of 100 takes %s, at most %s", took[len(took)/2], took[len(took)-1])
-	// The folder is away: what is in effect is answered from memory.
+	// The folder is away: the current values are answered from memory.
 	if err := os.Rename(h.folder, h.folder+".away"); err != nil {
 		t.Fatal(err)
 	}

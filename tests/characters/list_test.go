@@ -51,9 +51,9 @@ func TestCharactersAreListed(t *testing.T) {
 	rig.Await(t, "all ratings are there", func() bool { return h.one("cy").Stats.RatingCount == 3 })
 
 	t.Run("filtered, sorted and cut as asked for, in both spellings", h.filters)
-	t.Run("queries that cannot be answered are told what they may be", h.mistakes)
+	t.Run("wrong queries get the valid values", h.mistakes)
 	t.Run("records have every member", func(t *testing.T) { h.records(t, other) })
-	t.Run("answered to who has a key", h.keys)
+	t.Run("answered with a key", h.keys)
 }
 
 func (h *house) filters(t *testing.T) {
@@ -242,6 +242,6 @@ func TestReviewsAreListedByPage(t *testing.T) {
 	}
 	h.Must(200, "GET", "/characters/dee/reviews", h.key, "", &page)
 	if p := page.Pagination; p.Total != 0 || p.TotalPages != 0 || page.Summary.AverageRating != 0 || len(page.Data) != 0 {
-		t.Errorf("reviews of somebody without: %+v", page)
+		t.Errorf("reviews of a character without any: %+v", page)
 	}
 }

@@ -124,7 +124,7 @@ func TestPicturesOfCharacters(t *testing.T) {
 	h.put("ada.png", page)
 	h.AwaitLog("its previous version stays")
 	if _, body := h.photo(*h.one("ada").PhotoURL); body != picture(11) {
-		t.Errorf("behind a broken one there is %.40q", body)
+		t.Errorf("after a broken one there is %.40q", body)
 	}
 	if err := os.Remove(filepath.Join(h.folder, "ada.png")); err != nil {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ var secretWords = regexp.MustCompile(`(?i)xanthippe|zircon|chrysanthemumdoor`)
 // way is how a client asks for a character.
 type way struct {
 	name, path, body string
-	system           func(upstreams gjson.Result) string // what the upstream is told first
-	rest             string                              // path of the client's own words in what the upstream got
+	system           func(upstreams gjson.Result) string // the upstream's first message
+	rest             string                              // path of the client's own words in the upstream's request
 }
 
 func ways() []way {
@@ -72,7 +72,7 @@ func TestPromptsAreTakenPaidForAndSeenByNobody(t *testing.T) {
 			with, prompt := h.buys(t, w.path, w.body)
 			got := gjson.ParseBytes(with)
 			if system := w.system(got); system != secret {
-				t.Errorf("the upstream is told %q first: %s", system, with)
+				t.Errorf("the upstream's first message is %q: %s", system, with)
 			}
 			if rest := got.Get(w.rest); !strings.Contains(rest.Raw, "Who are you?") {
 				t.Errorf("the client's own words are %s: %s", rest.Raw, with)
@@ -128,8 +128,8 @@ func (h *house) posts(t *testing.T, path, body string) (status int, answer []byt
 	return status, answer
 }
 
-// buys makes a request that is served, and checks that it cost what the simulated
-// upstream counted. It gives the body that went upstream, and its tokens.
+// buys makes a request that is served, and checks its cost against the simulated
+// upstream's count. It returns the upstream's body, and its tokens.
 func (h *house) buys(t *testing.T, path, body string) (got []byte, prompt int64) {
 	t.Helper()
 	before, had := h.sim.Idle(t).Tokens, h.Settled()["a"].USD
@@ -146,7 +146,7 @@ func (h *house) buys(t *testing.T, path, body string) (got []byte, prompt int64)
 	return h.sim.Latest(t).Body, prompt
 }
 
-// responses asks an upstream that tells its instructions again.
+// responses asks an upstream that echoes its instructions.
 func (h *house) responses(t *testing.T) {
 	for _, own := range []string{"", `,"instructions":"Rhyme."`} {
 		for _, stream := range []string{"false", "true"} {
@@ -268,10 +268,10 @@ func TestPromptsOfCharactersFollowTheOperators(t *testing.T) {
 	} {
 		got, _ := h.buys(t, "/chat/completions", rig.Ask("sim-chat", "x", more))
 		if first := gjson.GetBytes(got, "messages.0.content").Str; first != want {
-			t.Errorf("%s: the upstream is told %q", more, first)
+			t.Errorf("%s: the upstream's first message is %q", more, first)
 		}
 	}
-	// The echo of what was in effect names the character, and nothing of its prompt.
+	// The echo of the parameters in effect names the character, and nothing of its prompt.
 	var answer struct {
 		Parameters map[string]json.RawMessage `json:"svc_parameters"`
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// responder is an upstream that speaks /responses itself, and tells the instructions
-// again that it was given, as real ones do.
+// responder is an upstream that speaks /responses itself, and echoes its instructions, as
+// real ones do.
 type responder struct {
 	url  string
 	last atomic.Value // of string: the last body

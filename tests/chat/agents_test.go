@@ -12,8 +12,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What a translation leaves out of a request is told in a header and counted; upstreams
-// that speak the client's form are sent all of it.
+// Parts of a request that a translation drops are named in a header and counted; an upstream that
+// speaks the client's format gets all of them.
 func TestLeftOutIsReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -25,7 +25,7 @@ func TestLeftOutIsReported(t *testing.T) {
 				status, header, answer, err := rig.Try(rig.Client, g.URL+"/messages", key, `{"model":"`+model+`","max_tokens":20,`+stream+
 					`"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[`+edits+`]}}`, "anthropic-beta", claudeBetas)
 				if got := header.Get("X-Svc-Left-Out"); status != 200 || got != want || err != nil {
-					t.Errorf("%s %s is answered %d %s\nand tells %q, want %q", model, edits, status, answer, got, want)
+					t.Errorf("%s %s is answered %d %s\nand has %q, want %q", model, edits, status, answer, got, want)
 				}
 				if sent := string(sim.Latest(t).Body); strings.Contains(sent, edits) != (model == "own") {
 					t.Errorf("%s was sent %s", model, sent)
@@ -47,9 +47,9 @@ func TestLeftOutIsReported(t *testing.T) {
 	}
 }
 
-// Of the features that a client wants to try, those that cost nothing reach Anthropic; that
-// others do not is told. A JSON object without a schema is asked for in words there.
-func TestWhatIsNotPassedOnIsReported(t *testing.T) {
+// Features that cost nothing reach Anthropic; the header names those that others do not support. A
+// JSON object without a schema is asked for in words there.
+func TestOmittedFeaturesAreReported(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	g, key := startMessages(t, sim.URL)
@@ -57,7 +57,7 @@ func TestWhatIsNotPassedOnIsReported(t *testing.T) {
 		t.Helper()
 		status, header, answer, err := rig.Try(rig.Client, g.URL+path, key, body, "anthropic-beta", betas)
 		if got := header.Get("X-Svc-Left-Out"); err != nil || status != 200 || got != left {
-			t.Errorf("%s is answered %d %s and tells %q, want %q: %v", body, status, answer, got, left, err)
+			t.Errorf("%s is answered %d %s and reports %q, want %q: %v", body, status, answer, got, left, err)
 		}
 	}
 	const hi = `"messages":[{"role":"user","content":"hi"}]`
@@ -79,7 +79,7 @@ func TestWhatIsNotPassedOnIsReported(t *testing.T) {
 }
 
 // "Claude Code was answered 400 as soon as it was to search the web." The tool is left out
-// and told where the model has no search; who forces it is refused.
+// and reported if the model has no search; a request that forces it is refused.
 func TestMessagesGoOnWithoutAWebSearch(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -182,8 +182,8 @@ func TestPromptsThatAreTooLong(t *testing.T) {
 	}
 }
 
-// Gemini calls as many tools at once as it likes. Who takes one at a time gets the first,
-// and pays for what was made.
+// Gemini makes any number of tool calls at once. A client that allows one at a time gets the first,
+// and pays for all generated tokens.
 func TestGeminiCallsOneToolAtATime(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -209,7 +209,7 @@ func TestGeminiCallsOneToolAtATime(t *testing.T) {
 				t.Errorf("one at a time %v: %d calls in %s", single, n, answer)
 			}
 			if made := sim.Idle(t).Tokens.CompletionTokens - before; !strings.Contains(string(answer), fmt.Sprintf(`"completion_tokens":%d,`, made)) {
-				t.Errorf("an answer of %d tokens is told as %s", made, answer)
+				t.Errorf("an answer of %d tokens reports %s", made, answer)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Habits of servers that make what they say, and faults of those that do not.
+// Habits of truthful servers, and faults of others.
 var (
 	messageHabits = []string{"", "", "tokens=60", "cached=4", "cached=4 cache_write=3", "reasoning=9", "hidden=50", "usage=late", "usage=twice",
 		"split=byte crlf=1", "split=utf8 unicode=1", "split=crlf", "split=frame", "comments=1 events_per_write=3", "unicode=1"}
@@ -25,9 +25,9 @@ var (
 		"status=400", "status=404", "status=529", "wrong=half", "wrong=html", "wrong=array", "garbage=1", "empty=1", "truncate=1", "no_done=1"}
 )
 
-// Thousands of conversations in Anthropic's form, before servers of every dialect, habit
-// and fault: what reaches the client is what its package can read, and has an end; the
-// ledger says what the server says.
+// Thousands of conversations in Anthropic's format, against servers of every dialect, habit and
+// fault: the client's package can read every answer, and each has an end; the ledger matches the
+// server's usage.
 func TestLongMessagesAreWhole(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -79,7 +79,7 @@ func TestLongMessagesAreWhole(t *testing.T) {
 	worth := rig.Money((tokens.PromptTokens-tokens.CachedTokens-tokens.WrittenTokens)*1000 + tokens.CachedTokens*500 +
 		tokens.WrittenTokens*1250 + tokens.CompletionTokens*2000)
 	if a := good.Settled()["a"]; a.Spent != worth {
-		t.Errorf("%s was charged for what is worth %s (%+v)", a.Spent, worth, tokens)
+		t.Errorf("charged %s for usage worth %s (%+v)", a.Spent, worth, tokens)
 	}
 	if refused := sim.Stats().Outcomes[upstream.Refused].Requests; refused > 0 {
 		t.Errorf("%d requests were refused", refused)
@@ -94,11 +94,11 @@ func TestLongMessagesAreWhole(t *testing.T) {
 // judgeMessage says whether an answer is whole, or an error in Anthropic's form.
 func judgeMessage(status int, body string, own, stream bool) (whole bool, err error) {
 	if strings.Contains(body, "simsecret") || strings.Contains(body, "127.0.0.1") || strings.Contains(body, "claude-opus") {
-		return false, fmt.Errorf("it tells the upstream's names")
+		return false, fmt.Errorf("it shows the upstream's names")
 	}
 	if status != 200 {
 		if !json.Valid([]byte(body)) || gjson.Get(body, "type").Str != "error" || gjson.Get(body, "error.message").Str == "" {
-			return false, fmt.Errorf("it is no error")
+			return false, fmt.Errorf("it is not an error")
 		}
 		return false, nil
 	}
@@ -115,7 +115,7 @@ func judgeMessage(status int, body string, own, stream bool) (whole bool, err er
 		return err == nil && !failed, err
 	case own:
 		if gjson.Get(body, "type").Str != "message" {
-			return false, fmt.Errorf("it is no message")
+			return false, fmt.Errorf("it is not a message")
 		}
 		return true, nil
 	}

@@ -79,8 +79,8 @@ func TestMessagesGoOutAsTheyCame(t *testing.T) {
 	}
 }
 
-// What would reach into the operator's account is refused by its name, and so is what an
-// upstream of another kind cannot be told; nothing of it is sent or charged.
+// Members that would reach into the operator's account, or that an upstream of another kind does
+// not support, are rejected by name; no such request is sent or charged.
 func TestMessagesThatAreNotSold(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -137,8 +137,8 @@ const (
 		"\"usage\":{\"output_tokens\":3}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 )
 
-// What an upstream of Anthropic's own API answers is what the client gets, byte for byte,
-// members and events of tomorrow included; only the model has the client's name.
+// The client gets the answer of Anthropic's own API byte for byte, unknown members and events
+// included; only the model has the client's name.
 func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,8 +174,8 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// What a message costs is what the upstream made for it, whoever speaks which dialect,
-// and whenever, how often and where the upstream says so.
+// A message costs the tokens that the upstream generated, in every dialect, and whenever, how often
+// and where the upstream reports usage.
 func TestMessagesCostWhatWasMade(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -195,7 +195,7 @@ func TestMessagesCostWhatWasMade(t *testing.T) {
 			total += rig.Money((made.Prompt-cached-written)*1000 + cached*500 + written*1250 + made.Completion*2000)
 		}
 		if spent := g.Settled()["a"].Spent; spent != total {
-			t.Errorf("%s %s%s: %s was charged so far for what cost %s", model, scenario, members, spent, total)
+			t.Errorf("%s %s%s: %s was charged so far at a cost of %s", model, scenario, members, spent, total)
 			total = spent
 		}
 		return code, string(body)
@@ -234,7 +234,7 @@ func TestMessagesCostWhatWasMade(t *testing.T) {
 				}
 			}
 		}
-		// In mid-stream what was delivered is paid, and the client is told.
+		// When a stream fails midway, the client gets the error and pays for the delivered tokens.
 		for _, how := range []string{"error_event=1 error_after=7", "cut=rst cut_after=7", "cut=fin cut_after=7"} {
 			status, answer := ask(model, "tokens=24 gap_ms=3 "+how, cap+`,"stream":true`)
 			if status != 200 || strings.Contains(answer, "simulated") || strings.Contains(answer, "127.0.0.1") {
@@ -273,8 +273,8 @@ func stopOf(answer string, own, stream bool) (string, error) {
 	return string(m.StopReason), nil
 }
 
-// A client that leaves pays for what is made: an answer whose model may think unseen is
-// read to its end without it.
+// A client that leaves pays for the generated tokens: an answer with possible hidden thinking is
+// read to its end after the client left.
 func TestMessagesThatAreLeftArePaid(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -299,7 +299,7 @@ func TestMessagesThatAreLeftArePaid(t *testing.T) {
 		cost += rig.Money(made.Prompt*1000 + made.Completion*2000)
 	}
 	if got := g.Settled()["a"].Spent; got != cost {
-		t.Errorf("charged %s for what cost %s", got, cost)
+		t.Errorf("charged %s at a cost of %s", got, cost)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestTokensAreCountedForNothing(t *testing.T) {
 		}
 	}
 	if n := sim.Stats().Requests; n != asked {
-		t.Errorf("an upstream was asked %d times for what it cannot count", n-asked)
+		t.Errorf("an upstream got %d requests that it cannot count", n-asked)
 	}
 	// An upstream that refuses leaves it to the estimate.
 	if status, got := count(`{"model":"own","max_tokens":5,` + said + `}`); status != 200 || got < 5 || got > 40 {

@@ -60,7 +60,7 @@ func event(kind, members string, values ...any) string {
 }
 
 // A stream of messages that went on beyond its cap ended with an error, after which clients
-// ask again. It ends as its model should have ended it, and costs what its end tells.
+// ask again. It ends as its model should have ended it, and costs the usage of its end.
 func TestMessagesEndAtTheirCap(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, formsConfig)
@@ -105,7 +105,7 @@ func TestMessagesEndAtTheirCap(t *testing.T) {
 		}
 		told := m.Usage.OutputTokens
 		if spent != rig.Money(9*1000+told*2000) || told < c.least || told > most {
-			t.Errorf("%s: charged %s, told %d tokens", name, spent, told)
+			t.Errorf("%s: charged %s, reported %d tokens", name, spent, told)
 		}
 	}
 }
@@ -115,7 +115,7 @@ const inProgress = `{"id":"resp_1","object":"response","created_at":1700000000,"
 	`"incomplete_details":null,"model":"gpt","output":[],"usage":null,"access_programs":null,"instructions":null,` +
 	`"metadata":{},"parallel_tool_calls":true,"temperature":null,"tool_choice":"auto","tools":[],"top_p":null}`
 
-// The same of responses: what is open ends first, and the last event repeats it all.
+// The same for responses: open items end first, and the last event repeats the whole response.
 func TestResponsesEndAtTheirCap(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, formsConfig)
@@ -164,7 +164,7 @@ func TestResponsesEndAtTheirCap(t *testing.T) {
 		}
 		told := r.Usage.OutputTokens
 		if spent != rig.Money(r.Usage.InputTokens*1000+told*2000) || told != most {
-			t.Errorf("%s: charged %s, told %d tokens", name, spent, told)
+			t.Errorf("%s: charged %s, reported %d tokens", name, spent, told)
 		}
 	}
 }

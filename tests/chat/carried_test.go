@@ -34,8 +34,8 @@ func drawn(size int) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// carried are the published forms of what an answer has beside text: a message of a
-// whole answer, which also is the delta of a stream.
+// carried are the published forms of answer content beside text: a message of a whole answer, which
+// also is the delta of a stream.
 func carried() map[string]string {
 	picture, part := drawn(800<<10), drawn(20<<10)
 	url := "data:image/png;base64," + picture
@@ -95,14 +95,14 @@ func startBuyer(t *testing.T, config string) *buyer {
 	return &buyer{g, u, g.Key("a")}
 }
 
-// asks posts a body, and tells what the answer cost.
+// asks posts a body, and returns the charge for the answer.
 func (b *buyer) asks(path, body string) (status int, answer []byte, spent rig.Money) {
 	before := b.Settled()["a"].Spent
 	status, _, answer = b.Post(path, b.key, body)
 	return status, answer, b.Settled()["a"].Spent - before
 }
 
-// says has the upstream answer all requests with a body; chunked says that its length is not told.
+// says has the upstream answer all requests with a body; chunked leaves out its length.
 func (b *buyer) says(kind, body string, chunked bool) {
 	b.upstream.Answer(func(c net.Conn, _ string) {
 		if !chunked {
@@ -121,10 +121,9 @@ func (b *buyer) says(kind, body string, chunked bool) {
 	})
 }
 
-// A model that draws was cut off after a part of its picture and charged its whole cap,
-// though the upstream had reported a few tokens. What is not text is delivered as it came
-// and priced by the report.
-func TestWhatIsNotTextIsDeliveredAndPricedByTheReport(t *testing.T) {
+// A model that draws was cut off after a part of its picture and charged its whole cap, though
+// the upstream had reported a few tokens. Media are delivered unchanged and priced by the report.
+func TestMediaInAnswersAreDeliveredAndPricedByTheReport(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, drawnConfig)
 	for name, message := range carried() {
@@ -146,9 +145,9 @@ func TestWhatIsNotTextIsDeliveredAndPricedByTheReport(t *testing.T) {
 	}
 }
 
-// Where no usage is told, a picture is priced by its size; text that hides in the place
-// of one is text.
-func TestWhatIsNotTextHasAPrice(t *testing.T) {
+// Without reported usage, a picture is priced by its size; text in a picture's place is priced as
+// text.
+func TestMediaInAnswersHaveAPrice(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, drawnConfig)
 	message := func(url string) string {
@@ -178,7 +177,7 @@ func TestWhatIsNotTextHasAPrice(t *testing.T) {
 	}
 }
 
-// An event without an end was passed on for ever: what is not text had no bound.
+// An event without an end was relayed for ever: content other than text had no bound.
 func TestAnEventWithoutAnEndIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	b := startBuyer(t, drawnConfig)

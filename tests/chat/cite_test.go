@@ -11,7 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// marked is what the model says, cut where its stream is.
+// marked is the model's text, cut where its stream is.
 var marked = []string{"Rivers move ^", "1^. Lakes", " stay.^1,", "2^ Hi"}
 
 // saysMarked answers as an upstream of OpenAI's dialect does.
@@ -85,7 +85,7 @@ func TestSourcesComeInTheFormOfTheClient(t *testing.T) {
 			}
 			if row.path == "/responses" && strings.Contains(answer, `"action"`) &&
 				!strings.Contains(answer, `"query":"How do rivers move?"`) {
-				t.Errorf("%s, stream %t: it does not tell what was searched for: %s", row.name, stream, answer)
+				t.Errorf("%s, stream %t: the query of the search is missing: %s", row.name, stream, answer)
 			}
 		}
 	}

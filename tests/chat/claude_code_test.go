@@ -24,11 +24,11 @@ const claudeNextBetas = "claude-code-20250219,interleaved-thinking-2025-05-14,co
 const claudeBetas = "claude-code-20250219,interleaved-thinking-2025-05-14,thinking-token-count-2026-05-13," +
 	"context-management-2025-06-27,prompt-caching-scope-2026-01-05,mid-conversation-system-2026-04-07,effort-2025-11-24"
 
-// claudeCode is a session of Claude Code 2.1: what it sends, for each question it asks.
+// claudeCode is a session of Claude Code 2.1: its requests, for each question that it asks.
 type claudeCode struct {
 	g          *rig.Gateway
 	key, model string
-	thinking   string // and what goes with it, by the model's name
+	thinking   string // and its companion members, by the model's name
 	messages   []string
 }
 
@@ -87,9 +87,9 @@ func blockKinds(content gjson.Result) (kinds []string) {
 	return kinds
 }
 
-// Claude Code asks, has two tools called one after the other, one of which fails, and
-// prints the answer; then it asks on. Every upstream takes what it sends, and the strict
-// one behind each dialect finds nothing wrong with what arrives.
+// Claude Code asks, has two tools called one after the other, one of which fails, and prints the
+// answer; then it asks on. Every upstream accepts its requests, and the strict simulator of each
+// dialect finds no fault in them.
 func TestClaudeCodeWorksOverEveryDialect(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -164,8 +164,8 @@ func TestClaudeCodeWorksOverClouds(t *testing.T) {
 	}
 }
 
-// playClaudeCode asks, has two tools called one after the other, reads the answer and asks
-// on. left is what every answer tells to be left out, most the cap that was sent.
+// playClaudeCode asks, has two tools called one after the other, reads the answer and asks on. left
+// is the list of dropped members in every answer, most the cap that was sent.
 func playClaudeCode(t *testing.T, c *claudeCode, left, most string) {
 	t.Helper()
 	c.messages = []string{`{"role":"user","content":[{"type":"text","text":"<system-reminder>\nToday.\n</system-reminder>"},` +
@@ -187,7 +187,7 @@ func playClaudeCode(t *testing.T, c *claudeCode, left, most string) {
 			t.Fatalf("%s: round %d ends with %s: %v", c.model, round, last, kinds)
 		}
 		if at := slices.Index(kinds, "text"); at >= 0 && slices.ContainsFunc(kinds[at:], func(kind string) bool { return strings.Contains(kind, "thinking") }) {
-			t.Errorf("%s: a thought stands behind the text: %v", c.model, kinds)
+			t.Errorf("%s: a thought follows the text: %v", c.model, kinds)
 		}
 		if want == "text" {
 			continue

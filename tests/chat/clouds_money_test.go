@@ -23,9 +23,9 @@ var cloudForms = []struct{ path, end, failed, body string }{
 		`{"model":"MODEL","max_tokens":200,"messages":[ {"role":"user", "content":"TEXT"} ]MORE}`},
 }
 
-// In every cloud, in every form and however an answer ends, what is charged is what
-// the cloud made.
-func TestCloudsCostWhatTheyMade(t *testing.T) {
+// In every cloud and format, and however an answer ends, the charge covers the tokens that the
+// cloud generated.
+func TestCloudsCostTheirTokens(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
 	g := rig.StartGateway(t, c.config(""))
@@ -65,7 +65,7 @@ func TestCloudsCostWhatTheyMade(t *testing.T) {
 				t.Errorf("%s by %s fails: %d %s", form.path, model, status, answer)
 			}
 		}
-		// Who leaves pays for what is made.
+		// A client that leaves pays for the generated tokens.
 		id := "left-" + model
 		res := g.Open("POST", "/chat/completions", key, cloudAsk(model, `"stream":true,`, "[[sim id="+id+" tokens=20 gap_ms=3]]"))
 		for r := bufio.NewReader(res.Body); ; {
@@ -118,8 +118,8 @@ func TestClaudeInACloudGetsTheClientsOwnBytes(t *testing.T) {
 	}
 }
 
-// What Azure's filter reports of a prompt, in an event without choices, is neither
-// billed nor in the way of anything; who sets off the filter pays nothing.
+// A report of Azure's filter about a prompt, in an event without choices, is not billed
+// and does no harm; a client whose prompt sets off the filter pays nothing.
 func TestReportsOfAzuresFilter(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
@@ -146,8 +146,8 @@ func TestReportsOfAzuresFilter(t *testing.T) {
 	}
 }
 
-// A token endpoint that lies gives no token: requests are 503 and cost nothing, the
-// operator reads why, and nobody reads a secret.
+// A lying token endpoint gives no token: requests are 503 and cost nothing, the operator reads why,
+// and no secret is shown.
 func TestALyingTokenEndpointCostsNobodyAnything(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)

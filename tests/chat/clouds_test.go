@@ -82,9 +82,8 @@ func cloudAsk(model, more, text string) string {
 	return `{"model":"` + model + `",` + more + `"max_completion_tokens":200,"messages":[{"role":"user","content":"` + text + `"}]}`
 }
 
-// What each cloud's simulator checks is what its vendor documents: paths,
-// versions, queries, bodies, keys, signatures and tokens. Money is to the token
-// what it made.
+// Each cloud's simulator checks its vendor's documented interface: paths, versions, queries,
+// bodies, keys, signatures and tokens. The charge is exact to the token.
 func TestCloudsAreAskedAsTheirVendorsSay(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
@@ -178,8 +177,8 @@ func TestTokensAreRotatedUnderLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Whoever renews a token leaves the old one some time, but not always until
-		// everybody has looked.
+		// Renewing a token leaves the old one valid for some time, but not always until
+		// all requests have read the new one.
 		c.write(t, c.tokenFile, c.Identity().EntraToken(time.Hour))
 		c.Identity().AddAWS(fmt.Sprint("AKID", i), "secret")
 		c.write(t, c.awsFile, awsProfile(fmt.Sprint("AKID", i), "secret"))
@@ -195,7 +194,7 @@ func TestTokensAreRotatedUnderLoad(t *testing.T) {
 }
 
 // A token that is revoked is renewed once; the target is not put to rest.
-func TestARevokedTokenCostsNobodyARequest(t *testing.T) {
+func TestARevokedTokenCostsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
 	g := rig.StartGateway(t, c.config(""))
@@ -222,8 +221,8 @@ func TestARevokedTokenCostsNobodyARequest(t *testing.T) {
 	}
 }
 
-// While the token endpoint is away the last token is shown to its end; then it
-// is 503, in words that name nobody, and all is well when it is back.
+// While the token endpoint is away the last token is used until it expires; then requests are 503,
+// without a vendor's name, and succeed again when it is back.
 func TestATokenEndpointThatIsAway(t *testing.T) {
 	t.Parallel()
 	c := startClouds(t)
@@ -251,7 +250,7 @@ func TestATokenEndpointThatIsAway(t *testing.T) {
 		t.Errorf("after %d good ones: %d %s", good, status, answer)
 	}
 	if !strings.Contains(g.Log(), "cannot renew the token of the upstream") {
-		t.Error("the operator is not told")
+		t.Error("the log does not warn the operator")
 	}
 	c.Identity().Fail(0)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -302,7 +301,7 @@ func TestErrorsOfCloudsNameNothingOfTheOperators(t *testing.T) {
 		}
 		for _, secret := range []string{"simsecret", "missing-secret", "azure", "microsoft", "deployment", "google", "127.0.0.1", "wrong-key"} {
 			if strings.Contains(strings.ReplaceAll(strings.ToLower(string(answer))+fmt.Sprint(header), model, ""), secret) {
-				t.Errorf("%s: %q is told: %s", model, secret, answer)
+				t.Errorf("%s: the answer shows %q: %s", model, secret, answer)
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// codexForms are what Codex CLI 0.169 sends beside input, by the name of its model: one
-// that it does not know, one that it knows, and one of its lite models.
+// codexForms are the members that Codex CLI 0.169 sends beside input, by the name of its
+// model: one that it does not know, one that it knows, and one of its lite models.
 var codexForms = map[string]struct{ members, first string }{
 	"unknown": {members: `"parallel_tool_calls":true,"reasoning":{"summary":"auto"},"tools":[
 		{"type":"function","name":"exec_command","description":"Runs a command.","strict":false,"parameters":{"type":"object","properties":{"cmd":{"type":"string"}},"required":["cmd"],"additionalProperties":false}},

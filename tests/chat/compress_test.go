@@ -36,9 +36,9 @@ func unpack(res *http.Response) (string, error) {
 	return string(all), err
 }
 
-// Answers too large to be held were sent as they were to clients that take them
-// compressed. What is unpacked is what an uncompressed answer has, one that broke
-// off does not look whole, and streams stay as they come.
+// Answers too large to buffer were sent uncompressed to clients that accept compression. Unpacked,
+// they equal the uncompressed answer, a broken answer does not look whole, and streams stay
+// unchanged.
 func TestLargeAnswersWereNotCompressed(t *testing.T) {
 	t.Parallel()
 	var fixed strings.Builder // an answer that is the same each time, and not all alike
@@ -118,7 +118,7 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 				t.Errorf("%s, %s: Vary %q", c.name, accept, got)
 			}
 			if want != "" && len(plain) > 64<<10 && res.ContentLength >= 0 {
-				t.Errorf("%s, %s: Content-Length %d of what is compressed on its way", c.name, accept,
+				t.Errorf("%s, %s: Content-Length %d of an answer that is compressed while it is sent", c.name, accept,
 					res.ContentLength)
 			}
 			count := &counter{Reader: res.Body}
@@ -139,7 +139,7 @@ func TestLargeAnswersWereNotCompressed(t *testing.T) {
 		}
 	}
 	for _, accept := range []string{"gzip", "br"} {
-		// Nothing may be there yet of what is compressed when it breaks off.
+		// The client may have received no byte of a compressed answer when it breaks off.
 		if broken, err := try("/chat/completions", chat("130000 letters, then break", ""), accept); err == nil {
 			if body, err := unpack(broken); err == nil {
 				t.Errorf("%s: an answer that broke off is %d bytes without an error", accept, len(body))

@@ -21,8 +21,8 @@ func deafAddr(t *testing.T) string {
 	return addr
 }
 
-// deafListener is deafAddr with what makes it answer: whoever waits in the queue
-// is dropped, and whoever comes then gets the good answer.
+// deafListener is deafAddr with a function that drops the queued connections; later ones get the
+// good answer.
 func deafListener(t *testing.T) (addr string, accept func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -61,7 +61,7 @@ func deafListener(t *testing.T) (addr string, accept func()) {
 		}
 	}
 	full := false
-	for range 4 { // a machine that stands still for 50 ms does not fill it
+	for range 4 { // a machine that stalls for 50 ms does not fill it
 		c, err := net.DialTimeout("tcp", addr, 50*time.Millisecond)
 		if full = err != nil; !full {
 			t.Cleanup(func() { _ = c.Close() })
@@ -73,8 +73,8 @@ func deafListener(t *testing.T) (addr string, accept func()) {
 	return addr, serve
 }
 
-// An upstream that cannot be reached is not one that is slow, and who streams is
-// not told to stream.
+// An upstream that cannot be reached is not a slow one, and the error of a streaming
+// request does not advise streaming.
 func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 	t.Parallel()
 	hanging := rig.StartRaw(t, func(c net.Conn, _ string) { time.Sleep(time.Minute) })
@@ -89,7 +89,7 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 		"the upstream does not accept a stream": {"http://" + deafAddr(t) + "/v1", `,"stream":true`,
 			"The model cannot be reached", 503},
 		"the upstream says nothing": {hanging.URL, "", "Stream long answers", 504},
-		"the upstream says nothing to who streams": {hanging.URL, `,"stream":true`,
+		"the upstream says nothing to a streaming client": {hanging.URL, `,"stream":true`,
 			"took too long to answer; please retry", 504},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,9 +106,8 @@ func TestFailuresToConnectAreNotSlowness(t *testing.T) {
 	}
 }
 
-// A burst of connections can be more than an upstream takes at once: the only
-// target is connected to a second time before the client is told that it is
-// away.
+// A burst of connections can exceed an upstream's backlog: the only target is connected to a second
+// time before the client gets the error.
 func TestAConnectionIsTriedTwice(t *testing.T) {
 	t.Parallel()
 	addr, accept := deafListener(t)

@@ -1,7 +1,6 @@
-// Package chat tests chat and embeddings on the wire: what is refused and in which
-// words, which bytes pass untouched, what is kept for repeated requests, and what
-// upstreams that break, lie or refuse do to the answer.
+// Package chat tests chat and embeddings on the wire: refusals and their wording, bytes that pass
+// untouched, state that is kept for repeated requests, and the answers to clients when upstreams
+// break, lie or refuse.
 //
-// What an answer costs is the subject of tests/billing, unmodified client packages
-// that of tests/clients.
+// Charges are the subject of tests/billing, unmodified client packages that of tests/clients.
 package chat

@@ -30,9 +30,8 @@ rpc:
       upstreams: [{ name: node, url: "http://127.0.0.1:9" }]
 `
 
-// What a client has sent back to it in an error is short, whatever it sent: a
-// name of seven million dots ended the process once, one of a million was
-// answered with 24 MB.
+// The echo of a client's own text in an error is short, whatever the text: a name of
+// seven million dots ended the process once, one of a million was answered with 24 MB.
 func TestWhatAnErrorEchoesIsBounded(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -117,7 +117,7 @@ func TestAnErrorObjectMayBeTheClientsFault(t *testing.T) {
 	}
 }
 
-// What breaks in mid-stream cannot be repeated, but it counts.
+// A stream that breaks midway cannot be repeated, but the failure counts.
 func TestStreamsThatBreakRestTheirTarget(t *testing.T) {
 	t.Parallel()
 	u := rig.StartRaw(t, rig.Sends(rig.SSEChunked+rig.SSEChunk(rig.GoodChunk)))
@@ -148,8 +148,8 @@ func TestStreamsThatBreakRestTheirTarget(t *testing.T) {
 	g.AwaitLog(`"breaker":"closed"`)
 }
 
-// One customer's limit at the upstream rests the model for nobody else, and
-// whoever is refused is told the real time.
+// One customer's limit at the upstream rests the model for no other customer, and the refused
+// client gets the real waiting time.
 func TestOneCustomersRefusalRestsNobodyElse(t *testing.T) {
 	t.Parallel()
 	slow := rig.HTTPAnswer(429, "application/json", `{"error":{"message":"slow down"}}`, "Retry-After: 90\r\n")
@@ -224,7 +224,7 @@ func TestTheLogSaysWhyAnUpstreamFails(t *testing.T) {
 		_, _ = io.WriteString(c, rig.HTTPAnswer(500, "application/json",
 			`{"error":{"message":"cannot tokenize '`+prompt+`'"}}`))
 	})
-	const dead = "127.0.0.1:9" // nobody listens at it
+	const dead = "127.0.0.1:9" // no listener
 	g := rig.StartGateway(t, fmt.Sprintf(`
 log: { level: info, format: json, sample_above: 0 }
 upstreams:
@@ -301,7 +301,7 @@ models:
 			}
 		}
 	}
-	// Anybody could write these words elsewhere.
+	// Any client could write these words elsewhere.
 	u.Answer(message("messages.0.content: " + sentence))
 	rig.Await(t, "the words in the middle of a message are the client's fault", func() bool {
 		status, _, answer := g.Post("/chat/completions", key, rig.Ask("alone", "Hello", ""))
@@ -336,8 +336,8 @@ models:
 	}
 }
 
-// timeouts.total is how long a client waits at most, however many targets there
-// are, and the second target is not blamed for what the first one left it.
+// timeouts.total is how long a client waits at most, however many targets there are. The second
+// target is not blamed for the little time that the first one left.
 func TestTimeLimitHoldsOverAllAttempts(t *testing.T) {
 	t.Parallel()
 	hangs := func(c net.Conn, _ string) { _, _ = io.Copy(io.Discard, c) }

@@ -13,7 +13,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// linked is a part whose file stands elsewhere.
+// linked is a part whose file is elsewhere.
 func linked(url string) string {
 	return `{"type":"file","file":{"file_data":"` + url + `","filename":"letter.docx"}}`
 }
@@ -35,8 +35,8 @@ func site(t *testing.T, h http.HandlerFunc) (url string, asked *atomic.Int64) {
 	return s.URL, asked
 }
 
-// "My rate is used up, and my account is empty: still my files keep your parsers busy."
-// Whoever is refused is refused before a file is looked at, near or far.
+// "My rate is used up, and my account is empty: still my files keep your parsers busy." A
+// request is refused before its files are read, near or far.
 func TestFilesAreReadForThoseWhoMayAsk(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -68,7 +68,7 @@ func TestFilesAreReadForThoseWhoMayAsk(t *testing.T) {
 		}
 	}
 	if asked.Load() != fetched {
-		t.Error("a link was followed for who may not ask")
+		t.Error("a link was followed for a client without access")
 	}
 	for _, a := range g.Settled() {
 		if a.Held != 0 || a.Spent != 0 {
@@ -131,8 +131,9 @@ func TestFilesBehindLinks(t *testing.T) {
 	g.CLI("verify")
 }
 
-// The hold grows by what the texts of files come to, once, before the model is asked;
-// who cannot pay for them is refused, and who can pay for a part of the answer gets that.
+// The hold grows by the tokens of the files' texts, once, before the model is asked; an account
+// that cannot pay for them is refused, and one that can pay for a part of the answer gets that
+// part.
 func TestTheHoldPaysForTheTextsOfFiles(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

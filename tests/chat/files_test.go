@@ -66,7 +66,7 @@ func TestALongFileIsReadUpToTheDeadline(t *testing.T) {
 	g := rig.StartGateway(t, strings.Replace(fmt.Sprintf(filesConfig, sim.URL), "timeout: 50s", "timeout: 1s", 1))
 	g.NewAccount("a", "5")
 	key := g.Key("a")
-	pad := make([]byte, 400<<10) // what does not pack keeps it from looking like a bomb
+	pad := make([]byte, 400<<10) // incompressible bytes keep it from looking like a bomb
 	x := rand.New(rand.NewPCG(1, 2))
 	for i := range pad {
 		pad[i] = byte(x.Uint32())

@@ -55,8 +55,8 @@ var geminiEvil = map[string]string{
 	"an empty error": `{"error": {}}`,
 }
 
-// Whatever an upstream of ill will answers, nobody pays more than the request
-// allowed, no balance goes below zero, and the gateway goes on.
+// Whatever a hostile upstream answers, no client pays more than the request allowed, no balance
+// goes below zero, and the gateway goes on.
 func TestGeminiUpstreamsOfIllWillCostNobody(t *testing.T) {
 	t.Parallel()
 	up := rig.StartRaw(t, rig.Sends(""))
@@ -144,8 +144,8 @@ func peakMB(t *testing.T, pid int) int {
 	return kb >> 10
 }
 
-// A video of few bytes may be read at any length, so that the whole context is held for
-// it: who cannot pay that is refused, and what a truthful upstream counts is charged.
+// A short file may hold a video of any length, so the whole context is held for it: an account that
+// cannot pay for that is refused, and the usage of a truthful upstream is charged.
 func TestGeminiVideosAreChargedAtTheirLength(t *testing.T) {
 	t.Parallel()
 	up := rig.StartRaw(t, rig.Sends(rig.HTTPAnswer(200, "application/json",
@@ -160,7 +160,7 @@ func TestGeminiVideosAreChargedAtTheirLength(t *testing.T) {
 		return status
 	}
 	if poor, other := ask(g.Key("poor")), ask(g.Key("a")); poor != 402 || other != 200 {
-		t.Errorf("answered %d to who cannot pay the context, %d to who can", poor, other)
+		t.Errorf("%d for an account that cannot pay for the context, %d for one that can", poor, other)
 	}
 	if books := g.Settled(); books["a"].Spent != 90_000*1000+2000 || books["poor"].Spent != 0 {
 		t.Errorf("charged %s and %s", books["a"].Spent, books["poor"].Spent)

@@ -41,7 +41,7 @@ models:
   - { <<: *model, id: older-faulty, targets: [{ upstream: faulty, model: gemini-2.5-flash }] }
 `
 
-// Faults of a server that makes what it says, and of one that does not.
+// Habits of a truthful server, and faults of another.
 var (
 	geminiHabits = []string{"", "", "tokens=60", "cached=4", "reasoning=9", "hidden=50", "hidden=50 hidden_in=total", "usage=late",
 		"usage=twice", "usage=afterdone", "usage=zerofirst", "split=byte crlf=1", "split=utf8 unicode=1", "split=crlf", "split=frame",
@@ -52,9 +52,9 @@ var (
 		"wrong=array", "garbage=1", "empty=1", "truncate=1", "finish=MALFORMED_FUNCTION_CALL", "ignore_cap=1 tokens=4000"}
 )
 
-// Thousands of conversations, in each form that clients speak, before servers of
-// every habit and fault: what reaches the client can be read by its package, and
-// has an end; the ledger says what the server says.
+// Thousands of conversations, in every client format, against servers of every habit and fault: the
+// client's package can read every answer, and each has an end; the ledger matches the server's
+// usage.
 func TestLongGeminiConversationsAreWhole(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "k"})
@@ -99,7 +99,7 @@ func TestLongGeminiConversationsAreWhole(t *testing.T) {
 	tokens, accounts := sim.Idle(t).Tokens, g.Settled()
 	worth := rig.Money((tokens.PromptTokens-tokens.CachedTokens)*1000 + tokens.CachedTokens*500 + tokens.CompletionTokens*2000)
 	if a := accounts["a"]; a.Spent != worth {
-		t.Errorf("%s was charged for what is worth %s (%+v)", a.Spent, worth, tokens)
+		t.Errorf("charged %s for usage worth %s (%+v)", a.Spent, worth, tokens)
 	}
 	if outcomes := sim.Stats().Outcomes; outcomes[upstream.Refused].Requests > 0 {
 		t.Errorf("generateContent refused %d requests", outcomes[upstream.Refused].Requests)
@@ -124,7 +124,7 @@ func newGeminiTalk(seed uint64) *geminiTalk {
 	c.stream, c.faulty = c.r.IntN(3) > 0, c.r.IntN(5) == 0
 	habit := c.pick(geminiHabits...)
 	if !c.stream && habit == "usage=afterdone" {
-		habit = "" // there is no after, so that nothing would be told
+		habit = "" // whole answers have no event after the last, so that no usage would be reported
 	}
 	model := c.pick("newer", "older")
 	if c.faulty {
@@ -255,12 +255,12 @@ func (c *geminiTalk) send(g *rig.Gateway, key string) (int, string, error) {
 // judge says whether an answer is whole, or an error as its form has it.
 func (c *geminiTalk) judge(status int, body string) (whole bool, err error) {
 	if strings.Contains(body, "gemini") && !strings.Contains(body, "google-gemini-v1") || strings.Contains(body, "simsecret") {
-		return false, fmt.Errorf("it tells the upstream's names")
+		return false, fmt.Errorf("it shows the upstream's names")
 	}
 	if status != 200 {
 		var v map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(body), &v); err != nil || v["error"] == nil {
-			return false, fmt.Errorf("it is no error: %w", err)
+			return false, fmt.Errorf("it is not an error: %w", err)
 		}
 		return false, nil
 	}
@@ -353,13 +353,13 @@ func chatChunks(body string, hidesUsage bool) (whole bool, err error) {
 		case !ok && strings.HasPrefix(e, ":"):
 			continue
 		case !ok || strings.Contains(data, "\n"):
-			return false, fmt.Errorf("%q is no event", e)
+			return false, fmt.Errorf("%q is not an event", e)
 		case strings.HasPrefix(data, `{"error":`):
 			var v struct {
 				Error struct{ Message, Type, Code string }
 			}
 			if err := json.Unmarshal([]byte(data), &v); err != nil || v.Error.Message == "" || v.Error.Code == "" {
-				return false, fmt.Errorf("%q is no error: %v", e, err)
+				return false, fmt.Errorf("%q is not an error: %v", e, err)
 			}
 			failed = true
 			continue

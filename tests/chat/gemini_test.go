@@ -10,9 +10,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// The example config's Gemini models take what clients of chat completions send:
-// the strict generateContent behind them refuses nothing of it, and what this
-// dialect cannot say is refused before it, by the member's name.
+// The example config's Gemini models accept requests of chat completions clients: the strict
+// generateContent simulator refuses none of them, and the gateway rejects members that this dialect
+// cannot express, by name.
 func TestExampleGeminiTakesWhatClientsSend(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
@@ -50,7 +50,7 @@ func TestExampleGeminiTakesWhatClientsSend(t *testing.T) {
 	f(`"tool_choice":"auto","tools":[{"type":"function","function":{"name":"look"},"googleSearch":{}}],"googleSearch":{}`, 200, "")
 	for _, r := range sim.Last() {
 		if strings.Contains(string(r.Body), "googleSearch") {
-			t.Errorf("a search that nobody pays for was sent: %s", r.Body)
+			t.Errorf("an unpaid search was sent: %s", r.Body)
 		}
 	}
 	f(`"tools":[{"type":"google_search"}]`, 400, "tools.0.type")
@@ -81,8 +81,8 @@ models:
     targets: [{ upstream: google, model: gemini-2.5-flash }]
 `
 
-// The ledger says what the simulated server says, whatever was asked and however it
-// was answered; what failed is free.
+// The ledger matches the simulated server's usage, for every request and form of answer; failures
+// are free.
 func TestGeminiIsChargedToTheToken(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "k"})
@@ -109,7 +109,7 @@ func TestGeminiIsChargedToTheToken(t *testing.T) {
 	tokens, a := sim.Idle(t).Tokens, g.Settled()["a"]
 	worth := rig.Money((tokens.PromptTokens-tokens.CachedTokens)*1000 + tokens.CachedTokens*500 + tokens.CompletionTokens*2000)
 	if a.Spent != worth || tokens.CachedTokens == 0 || tokens.Requests != int64(n) {
-		t.Errorf("%s was charged for what is worth %s (%+v)", a.Spent, worth, tokens)
+		t.Errorf("charged %s for usage worth %s (%+v)", a.Spent, worth, tokens)
 	}
 	for how, want := range map[string]int{"kind=policy": 422, "finish=MALFORMED_FUNCTION_CALL": 500, "status=429": 429,
 		"status=503": 503, "status=404": 503, "wrong=half": 502, "status=400": 400} {

@@ -14,7 +14,7 @@ import (
 
 // "You price two words, and the upstream reads a book." An embeddings body goes on as the
 // client wrote it, so that each of its members must be there once.
-func TestEveryEmbedderReadsWhatWasPriced(t *testing.T) {
+func TestEveryEmbedderReadsThePricedInput(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(`

@@ -56,7 +56,7 @@ func startHidden(t *testing.T) (*clouds, *rig.Gateway, string) {
 	return c, g, g.Key("a")
 }
 
-// honest are requests of each form that use what is priced or checked.
+// honest are requests of each format with members that are priced or checked.
 var honest = map[string]string{
 	"/chat/completions": `{"model":"M","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"hi"},
 		{"type":"image_url","image_url":{"url":"data:image/png;base64,aGk=","detail":"low"}},
@@ -81,7 +81,7 @@ var honest = map[string]string{
 		"stream":STREAM,"tools":[{"name":"x","description":"d","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"x"}}`,
 }
 
-// hideNames are members that somebody reads, and hideValues what an attacker writes there.
+// hideNames are members that some reader reads, and hideValues an attacker's values for them.
 var (
 	hideNames = strings.Fields(`type type type model stream n max_tokens max_completion_tokens max_output_tokens tools tool_choice
 		name function custom image_url url file file_id file_url file_data input_audio data source content input role id
@@ -93,7 +93,7 @@ var (
 		[{"type":"compaction"}] "1h" "item_reference" "reasoning" "input_file" "assistant" {"type":"item_reference","id":"m"}`)
 )
 
-// hider hides, in what has a name, the kind of a tool that the upstream would run.
+// hider hides, in objects with a name, the kind of a tool that the upstream would run.
 var hider = rig.Hider{Names: hideNames, Values: hideValues, Draw: func(r *rand.Rand, names []string) (name, value string) {
 	if slices.Contains(names, "name") && r.IntN(2) == 0 {
 		return "type", `"` + hostedTools[r.IntN(len(hostedTools))] + `"`
@@ -101,14 +101,14 @@ var hider = rig.Hider{Names: hideNames, Values: hideValues, Draw: func(r *rand.R
 	return "", ""
 }}
 
-// hidden is an honest request in which some members stand once more.
+// hidden is an honest request with some members repeated.
 func hidden(r *rand.Rand, form, model string) string {
 	stream := map[bool]string{true: "true", false: "false"}[r.IntN(2) == 0]
 	return hider.JSON(r, strings.NewReplacer(`"M"`, `"`+model+`"`, "STREAM", stream).Replace(honest[form]))
 }
 
-// hide sends so many such requests, and fails for those of which some reader behind the
-// gateway finds something else than what was priced and checked.
+// hide sends that many such requests, and fails where some reader behind the gateway reads a body
+// differently from the priced and checked one.
 func hide(t *testing.T, times uint64) {
 	c, g, key := startHidden(t)
 	source := rig.Seeded(t)
@@ -139,7 +139,7 @@ func hide(t *testing.T, times uint64) {
 	}
 }
 
-// asPriced says what a reader finds in a body that arrived but was not priced.
+// asPriced reports how a reader's result differs from the priced body.
 func asPriced(sent *upstream.Received, body, model string, status int, contentType string) error {
 	b, err := readAlike(sent.Path, sent.Body)
 	if err != nil {
@@ -162,7 +162,7 @@ func asPriced(sent *upstream.Received, body, model string, status int, contentTy
 }
 
 // "I write a member twice, in other letters, or with escapes, deep in a body." Either it is
-// refused, or every reader behind the gateway reads what was priced.
+// refused, or every reader behind the gateway reads the priced values.
 func TestEveryReaderReadsWhatWasPriced(t *testing.T) {
 	t.Parallel()
 	hide(t, uint64(servers.Campaign(1500)))

@@ -12,8 +12,8 @@ import (
 // account.
 var hostedTools = []string{"web_search", "code_interpreter", "image_generation", "file_search", "mcp", "shell"}
 
-// "I hide code_interpreter in a function, and pay for tokens only." No reader of what
-// reaches the upstream finds a tool there that it would carry out itself.
+// "I hide code_interpreter in a function, and pay for tokens only." No reader of the
+// upstream's body finds a tool there that the upstream would carry out itself.
 func TestNoHostedToolHidesInAFunction(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -64,7 +64,7 @@ func TestNoHostedToolHidesInAFunction(t *testing.T) {
 }
 
 // "I name what others left in the operator's account by its id alone." It is left out or
-// refused, whatever else stands around it.
+// refused, whatever its neighbours.
 func TestNoIDAloneReachesTheUpstream(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -111,7 +111,7 @@ func TestNoIDAloneReachesTheUpstream(t *testing.T) {
 	}
 }
 
-// What others left in the operator's account is refused by its name in chats and messages.
+// Files in the operator's account are refused by their names in chats and messages.
 func TestNoFileOfTheAccountIsTakenBesideData(t *testing.T) {
 	t.Parallel()
 	c, g, key := startHidden(t)
@@ -150,7 +150,7 @@ func TestNoFileOfTheAccountIsTakenBesideData(t *testing.T) {
 	}
 }
 
-// What only /responses has does not reach /chat/completions, whose servers refuse it.
+// Members of /responses alone do not reach /chat/completions, whose servers refuse them.
 func TestChatUpstreamsGetMembersThatTheyKnow(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -178,8 +178,8 @@ func TestKeyedChatGoesOnWithoutItsClient(t *testing.T) {
 	g.MetricIs("farebox_unattended_keyed", func(n float64) bool { return n == 0 })
 }
 
-// Beyond the most that go on for their retries a keyed request ends like any
-// other; its retry is told so, and does not cost a second time.
+// Above the limit of requests that continue for their retries, a keyed request ends like any other;
+// its retry gets an error that says so, and does not cost a second time.
 func TestKeyedChatThatWasLeftIsNotCarriedOutAgain(t *testing.T) {
 	t.Parallel()
 	g, sim, key := startKeyed(t, "idempotency: { unattended: 0 }\n")

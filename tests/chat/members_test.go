@@ -46,13 +46,13 @@ func startMembers(t *testing.T) (*rig.Simulated, *rig.Gateway, func(path, body s
 	}
 }
 
-// costlyMembers change what an operator pays for a request.
+// costlyMembers change the operator's cost of a request.
 const costlyMembers = `"service_tier":"priority","models":["dear"],"route":"fallback","provider":{"order":["dear"]},"plugins":[{"id":"web"}],"web_search_options":{},` +
 	`"prediction":{"type":"content","content":"x"},"modalities":["text","audio"],"audio":{"voice":"x"},"functions":[{"name":"f"}],"function_call":"auto","thinking":{"type":"enabled"},` +
 	`"best_of":8,"background":true,"max_output_tokens":100000,"extra_body":{"google":{}},"data_sources":[{}],"truncate_prompt_tokens":1,"use_beam_search":true,"min_tokens":1000,"ignore_eos":true`
 
-// What a client adds to make a request dearer than its price does not reach the
-// upstream; what nobody knows does, byte for byte.
+// Members that make a request dearer than its price do not reach the upstream; unknown members do,
+// byte for byte.
 func TestMembersThatCostTheOperatorStayHere(t *testing.T) {
 	t.Parallel()
 	sim, _, post := startMembers(t)
@@ -113,8 +113,8 @@ func TestLinksIntoTheOperatorsNetworkAreRefused(t *testing.T) {
 	}
 }
 
-// With compat.openai_extras and compat.token_input clients may say what
-// OpenAI's packages say.
+// With compat.openai_extras and compat.token_input clients may send the members of
+// OpenAI's packages.
 func TestOpenAIsOwnWordsAreTakenWhereTheOperatorSaysSo(t *testing.T) {
 	t.Parallel()
 	_, _, post := startMembers(t)

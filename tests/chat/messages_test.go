@@ -23,10 +23,10 @@ func exampleConfig(t *testing.T, name string, sim *rig.Simulated) string {
 	return regexp.MustCompile(`\$\{[A-Z_]+\}`).ReplaceAllString(text, "upstream-key")
 }
 
-// The example config's Claude takes what clients of chat completions send: the
-// strict Messages API behind it refuses nothing of it, and what this dialect
-// cannot say is refused before it, by the member's name.
-func TestExampleClaudeTakesWhatClientsSend(t *testing.T) {
+// The example config's Claude accepts requests of chat completions clients: the strict Messages API
+// simulator refuses none of them, and the gateway rejects members that this dialect cannot express,
+// by name.
+func TestExampleClaudeTakesRequestsOfClients(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "upstream-key"})
 	g := rig.StartGateway(t, exampleConfig(t, "failover.yaml", sim))

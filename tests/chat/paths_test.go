@@ -11,8 +11,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// Clients that know only /v1 reach every path, and clients of Gemini's own API are told
-// that it is not spoken.
+// Clients that know only /v1 reach every path, and clients of Gemini's own API get an error that
+// says it is not supported.
 func TestClientsOfOtherPathsAreServedOrTold(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -108,7 +108,7 @@ func TestModelsSeeThePicturesInResults(t *testing.T) {
 	g.CLI("verify")
 }
 
-// shownPictures lists what a request shows of each call: its text and its pictures.
+// shownPictures lists the text and the pictures of each call in a request.
 func shownPictures(path string, body gjson.Result) string {
 	var list []string
 	show := func(call, text string, pictures ...string) {
@@ -176,7 +176,7 @@ func shownPictures(path string, body gjson.Result) string {
 	return strings.Join(list, " ")
 }
 
-// A text replaces each picture for a model without vision, and a header tells the client.
+// A text replaces each picture for a model without vision, and a header reports it.
 // Beyond the most pictures that a model takes, it gets the newest.
 func TestPicturesThatAreNotShownAreReported(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestPicturesThatAreNotShownAreReported(t *testing.T) {
 					}
 				}
 				if !strings.Contains(sent, "not shown to this model") {
-					t.Errorf("%s of %s: the model is not told of the picture: %s", path, c.model, sent)
+					t.Errorf("%s of %s: no text replaces the picture: %s", path, c.model, sent)
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func TestPicturesInResultsCountAsPictures(t *testing.T) {
 			g.NewAccount(account, "0.0025") // a picture counts 1600 tokens
 			key := g.Key(account)
 			if status, _, answer := g.Post(path, key, toolTurn(path, "blind-"+model, 1, "")); status != 200 {
-				t.Errorf("%s: what is not shown costs something: %d %s", path, status, answer)
+				t.Errorf("%s: a picture that is not sent has a cost: %d %s", path, status, answer)
 			}
 			if status, _, answer := g.Post(path, key, toolTurn(path, model, 1, "")); status != 402 {
 				t.Errorf("%s of %s: two pictures are answered %d %s", path, model, status, answer)

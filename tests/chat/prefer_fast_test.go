@@ -68,8 +68,8 @@ func (p *pair) run(t *testing.T, d time.Duration) (slow, fast int64) {
 	return p.slow.Asked.Load() - slow, p.fast.Asked.Load() - fast
 }
 
-// "One of our two providers takes two seconds longer today, and half of our customers
-// wait for it." Comments that come at once are no answer.
+// "One of our two providers takes two seconds longer today, and half of our customers wait for it."
+// Early comments do not count as an answer.
 func TestSlowTargetsLoseTheirTurns(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]bool{"whole": false, "stream": true} {

@@ -31,23 +31,23 @@ func (r *reader) read(body []byte) (any, error) {
 	})
 }
 
-// bought is what a body has an upstream do, as far as it is priced or checked.
+// bought are the priced or checked requests that a body makes of an upstream.
 type bought struct {
 	Model, Stream, Choices string
 	Caps                   []string
 	Tools                  []string // their kinds
 	Choice                 []string // kinds of tools that are chosen
 	Media                  []string // links and data
-	Kept                   []string // what the upstream has kept from other requests
+	Kept                   []string // references to items that the upstream keeps from other requests
 }
 
-// buy says what one reader finds in a body at a path. Top members that no chat completion
-// has pass there, as the specification says.
+// buy returns one reader's findings in a body at a path. Top members that are unknown in chat
+// completions pass there, as the specification says.
 func buy(r *reader, path string, body []byte) (*bought, error) {
 	root, err := r.read(body)
 	object, ok := root.(map[string]any)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("%q is no object: %v", body, err)
+		return nil, fmt.Errorf("%q is not an object: %v", body, err)
 	}
 	b := &bought{}
 	text := func(o map[string]any, name string) string {
@@ -121,8 +121,8 @@ func kinds(v any) (list []string) {
 	return list
 }
 
-// readOf are the members that are read of a part of some kind, and of what they hold. The
-// parts of Gemini have no kind.
+// readOf are the members that are read in a part of each kind, and in its content. The parts of
+// Gemini have no kind.
 var readOf = map[string][]string{
 	"": {"inlinedata", "filedata"}, "image_url": {"image_url", "file_id"}, "video_url": {"video_url"},
 	"input_audio": {"input_audio"}, "file": {"file", "file_id"}, "input_image": {"image_url", "file_id"},
@@ -130,8 +130,7 @@ var readOf = map[string][]string{
 	"tool_result": {"content"}, "search_result": {"content"}, "container_upload": {"file_id"},
 }
 
-// turns finds the media of items and messages, and items that stand for something that is
-// kept elsewhere.
+// turns finds the media of items and messages, and items that refer to kept content.
 func (b *bought) turns(v any, items bool) {
 	list, ok := v.([]any)
 	if !ok {
@@ -163,7 +162,7 @@ func (b *bought) parts(v any) {
 	}
 }
 
-// dataMembers are the members that are read of what carries a part's data.
+// dataMembers are the members that are read in the carrier of a part's data.
 var dataMembers = map[string][]string{
 	"image_url": {"url"}, "video_url": {"url"}, "input_audio": {"data"}, "inlinedata": {"data"}, "filedata": {"fileuri"},
 	"file": {"file_data", "file_id"}, "source": {"url", "data", "file_id", "content"},
@@ -191,8 +190,8 @@ func (b *bought) carrier(name string, v any) {
 	}
 }
 
-// readAlike is what all readers find in a body; they must find the same, and nothing that is
-// not sold.
+// readAlike is the common result of all readers of a body; they must agree, and find only
+// sold features.
 func readAlike(path string, body []byte) (*bought, error) {
 	var alike *bought
 	for i := range readers {
@@ -211,7 +210,7 @@ func readAlike(path string, body []byte) (*bought, error) {
 		}
 	}
 	if len(alike.Kept) > 0 {
-		return nil, fmt.Errorf("the upstream is to take what it has kept: %q", alike.Kept)
+		return nil, fmt.Errorf("the upstream is to use kept content: %q", alike.Kept)
 	}
 	return alike, nil
 }

@@ -56,8 +56,8 @@ func (u *turn) items(input, more string) []gjson.Result {
 	return gjson.GetBytes(answer, "output").Array()
 }
 
-// next is the input of the second step, with the items or with references to them. As
-// SDK 6 sends it calls go in full; ids alone are what other clients send.
+// next is the input of the second step, with the items or with references to them. As SDK
+// 6 sends it calls go in full; other clients send ids alone.
 func (u *turn) next(items []gjson.Result, how string) string {
 	input := u.user
 	for _, item := range items {
@@ -78,8 +78,8 @@ func (u *turn) next(items []gjson.Result, how string) string {
 	return input
 }
 
-// "The second step of every tool turn of the AI SDK was answered 400." Upstreams get what
-// they would get if the items stood in the body, and it costs the same.
+// "The second step of every tool turn of the AI SDK was answered 400." Upstreams get the same body
+// as if it held the items, and the charge is the same.
 func TestReferencesToItemsOfAnswersWork(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -139,8 +139,8 @@ func referring(t *testing.T, sim *rig.Simulated, events string, streams bool, mo
 	g.CLI("verify")
 }
 
-// What is unknown costs nothing and reaches no upstream. A thought that is unknown is left
-// out, and told; what is referred to twice stands there once.
+// Unknown items cost nothing and reach no upstream. An unknown thought is dropped and reported; an
+// item referred to twice is sent once.
 func TestUnknownItemsAreNotFound(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -160,7 +160,7 @@ func TestUnknownItemsAreNotFound(t *testing.T) {
 			t.Errorf("the upstream had %d requests", n)
 		}
 		if spent := g.Settled()["a"].Spent; spent != 0 {
-			t.Errorf("%s was charged for what was refused", spent)
+			t.Errorf("%s was charged for a refused request", spent)
 		}
 	}
 	for _, model := range []string{"own", "openai", "anthropic", "google"} {
@@ -177,8 +177,8 @@ func TestUnknownItemsAreNotFound(t *testing.T) {
 	g.CLI("verify")
 }
 
-// What references bring along counts like the client's own bytes, in the limit of one body
-// and in that of all together, which a request gives back at its end.
+// Referenced items count like the client's own bytes, in the limit of one body and in that
+// of all together. A request gives them back at its end.
 func TestItemsCountAsBytesOfTheBody(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -247,8 +247,8 @@ func itemFiles(t *testing.T, g *rig.Gateway) (paths []string) {
 	return paths
 }
 
-// An id that a client has read is known after kill -9. The disk tells nobody what was said,
-// and what is older than the config says is not found.
+// An id that a client has read is known after kill -9. The disk does not show the conversation, and
+// items older than the configured age are not found.
 func TestItemsOutliveAKillAndExpire(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -269,7 +269,7 @@ func TestItemsOutliveAKillAndExpire(t *testing.T) {
 			}
 			for _, word := range []string{"weather", "function_call", items[0].Get("id").Str} {
 				if bytes.Contains(text, []byte(word)) {
-					t.Errorf("%q stands in %s", word, path)
+					t.Errorf("%q is in %s", word, path)
 				}
 			}
 		}
@@ -288,7 +288,7 @@ func TestItemsOutliveAKillAndExpire(t *testing.T) {
 		if status, answer := u.post(u.next(items, "sdk5"), ""); status != 404 {
 			t.Errorf("%s: an item that has expired is answered %d %s", model, status, answer)
 		}
-		// What was paid for is given again, also without the items that it was made of.
+		// A paid answer is given again, also without the items that it was made of.
 		if status, header, again := g.WithKey("/responses", key, model, keyed); status != 200 || again != first ||
 			header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s: the repeat is answered %d %s, first %s", model, status, again, first)
@@ -327,8 +327,8 @@ func TestAnItemIsKeptBeforeItsIDIsRead(t *testing.T) {
 	g.CLI("verify")
 }
 
-// Items of an upstream that takes the form itself have members of its own. What it gets back
-// is what it would get if the client had sent them.
+// Items of an upstream that takes the format itself have members of its own. It gets the same items
+// back as if the client had sent them.
 func TestItemsOfUpstreamsAreReferredTo(t *testing.T) {
 	t.Parallel()
 	const output = `{"id":"rs_01","type":"reasoning","summary":[],"content":null,"encrypted_content":"gAAA","status":null},` +

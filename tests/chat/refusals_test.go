@@ -44,7 +44,7 @@ func TestBadInputNamesFieldAndRange(t *testing.T) {
 			"response_format.json_schema.schema", []string{"required"}},
 		{"a raw control character", "{" + `"model":"sim-chat","messages":[{"role":"user","content":"a` + "\x01" +
 			`b"}]}`, "messages.0.content", []string{"control character", "byte"}},
-		{"a raw line break in a member nobody knows", "{" + ok + `,"x":"a` + "\n" + `b"}`, "",
+		{"a raw line break in an unknown member", "{" + ok + `,"x":"a` + "\n" + `b"}`, "",
 			[]string{"control character"}},
 		{"no UTF-8", "{" + `"model":"sim-chat","messages":[{"role":"user","content":"a` + "\xc3" + `b"}]}`,
 			"messages.0.content", []string{"UTF-8"}},
@@ -156,8 +156,7 @@ func TestBadInputNamesFieldAndRange(t *testing.T) {
 	}
 }
 
-// What a client names may have dots and digits of its own: it stays one member
-// on the way to what is wrong.
+// Names of the client's own may have dots and digits: each stays one member in an issue's path.
 func TestNamesWithDotsStayWholeInIssues(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "1")

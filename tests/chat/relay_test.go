@@ -115,7 +115,7 @@ func TestRequestBytesAreKept(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ body, want string }{
-		// A cap always goes upstream: what is produced is bounded by what is held.
+		// A cap always goes upstream: the hold bounds the generated tokens.
 		{`{"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`,
 			`{"max_completion_tokens":1000,"model":"sim-chat","messages":[{"role":"user","content":"x"}]}`},
 		{`{"user":"me","model":"sim-chat","messages":[{"role":"user","content":"x"}],"max_completion_tokens":9}`,
@@ -219,7 +219,7 @@ models:
 		t.Errorf("after refused content a good request is answered %d %s", got, answer)
 	}
 	if second.Idle(t).Requests != before {
-		t.Error("refused content closed the first target for everybody")
+		t.Error("refused content closed the first target for all clients")
 	}
 }
 

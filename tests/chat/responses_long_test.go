@@ -11,7 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// BenchmarkResponsesBesideChats tells what an event of /responses costs beside a chunk of
+// BenchmarkResponsesBesideChats measures the cost of an event of /responses beside a chunk of
 // a relayed chat, in processor time of the gateway: at most half as much again where
 // it is translated, hardly more where it is passed through. Each is the least of the
 // rounds, which the machine's other work disturbed least.

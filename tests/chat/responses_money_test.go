@@ -13,7 +13,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// priced asks for responses one after the other and keeps what each must cost.
+// priced asks for responses one after the other and keeps the expected charge of each.
 type priced struct {
 	g    *rig.Gateway
 	key  string
@@ -27,7 +27,7 @@ type wanted struct {
 	cost int64
 }
 
-// ask asks a model under a scenario; the answer costs what the upstream made.
+// ask asks a model under a scenario; the charge must match the upstream's tokens.
 func (p *priced) ask(t *testing.T, model, scenario, members string) (status int, answer string) {
 	t.Helper()
 	p.n++
@@ -46,7 +46,7 @@ func (p *priced) ask(t *testing.T, model, scenario, members string) (status int,
 	return res.StatusCode, string(body)
 }
 
-// check compares the ledger with what was made.
+// check compares the ledger with the generated tokens.
 func (p *priced) check(t *testing.T) {
 	t.Helper()
 	total := int64(0)
@@ -57,7 +57,7 @@ func (p *priced) check(t *testing.T) {
 	if int64(spent) == total {
 		return
 	}
-	t.Errorf("charged %s for what cost %s", spent, rig.Money(total))
+	t.Errorf("charged %s at a cost of %s", spent, rig.Money(total))
 	var list struct {
 		Data []struct {
 			Amount           json.Number
@@ -77,8 +77,8 @@ func (p *priced) check(t *testing.T) {
 	}
 }
 
-// What a response costs is what the upstream made for it, whoever speaks which dialect,
-// and whenever, how often and where the upstream says so.
+// A response costs the tokens that the upstream generated, in every dialect, and whenever, how
+// often and where the upstream reports usage.
 func TestResponsesCostWhatWasMade(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -127,7 +127,7 @@ func TestResponsesCostWhatWasMade(t *testing.T) {
 				t.Errorf("%s: a failure is answered %d %s", model, status, answer)
 			}
 		}
-		// In mid-stream what was delivered is paid, and the client is told.
+		// When a stream fails midway, the client gets the error and pays for the delivered tokens.
 		for _, how := range []string{"error_event=1 error_after=7", "cut=rst cut_after=7", "cut=fin cut_after=7"} {
 			status, answer := p.ask(t, model, "tokens=24 gap_ms=3 "+how, `,"stream":true`)
 			if status != 200 || !strings.Contains(answer, "event: error\n") || strings.Contains(answer, "response.completed") ||
@@ -142,8 +142,8 @@ func TestResponsesCostWhatWasMade(t *testing.T) {
 	p.check(t)
 }
 
-// A client that leaves pays for what is made: an answer whose model may think unseen is
-// read to its end without it.
+// A client that leaves pays for the generated tokens: an answer with possible hidden thinking is
+// read to its end after the client left.
 func TestResponsesThatAreLeftArePaid(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -168,6 +168,6 @@ func TestResponsesThatAreLeftArePaid(t *testing.T) {
 		cost += rig.Money(made.Prompt*1000 + made.Completion*2000)
 	}
 	if got := g.Settled()["a"].Spent; got != cost {
-		t.Errorf("charged %s for what cost %s", got, cost)
+		t.Errorf("charged %s at a cost of %s", got, cost)
 	}
 }

@@ -17,15 +17,15 @@ import (
 	"farebox/tests/rig"
 )
 
-// conversation is a random request of POST /responses, and what becomes of it.
+// conversation is a random request of POST /responses, and its outcome.
 type conversation struct {
 	id, model, body string
 	stream, breaks  bool
 	status          string // empty: the upstream decides
 }
 
-// newConversation makes the request of a seed. An upstream that breaks off, or does not
-// say what it used, is asked in few words whose tokens can be counted.
+// newConversation makes the request of a seed. An upstream that breaks off, or does not report its
+// usage, is asked in few words whose tokens can be counted.
 func newConversation(seed uint64) *conversation {
 	r := rand.New(rand.NewPCG(seed, 1))
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
@@ -48,7 +48,7 @@ func newConversation(seed uint64) *conversation {
 			directive += " usage=late"
 		}
 		if c.model == "own" {
-			c.status = "" // as the upstream tells it
+			c.status = "" // as the upstream sends it
 		}
 	case 1: // a failure in the middle
 		if c.breaks = c.stream; c.breaks {
@@ -79,7 +79,7 @@ func newConversation(seed uint64) *conversation {
 	return c
 }
 
-// history is what a client hands back of earlier turns, with a comma behind each item.
+// history is a client's copy of earlier turns, with a comma after each item.
 func history(r *rand.Rand) string {
 	var b strings.Builder
 	for turn := range r.IntN(4) {
@@ -103,8 +103,8 @@ func history(r *rand.Rand) string {
 	return b.String()
 }
 
-// In 10,000 random conversations, whatever the upstream's faults, every event is one that
-// OpenAI's packages know with all its members, and the ledger has what was made.
+// In 10,000 random conversations, whatever the upstream's faults, OpenAI's packages know every
+// event with all its members, and the ledger has the generated tokens.
 func TestLongRandomResponses(t *testing.T) {
 	const workers = 24
 	conversations := uint64(servers.Campaign(3_000))
@@ -153,13 +153,13 @@ func TestLongRandomResponses(t *testing.T) {
 	t.Log(ended)
 	accounts := g.Settled()
 	if got := accounts["a"].Spent; got != rig.Money(cost.Load()) {
-		t.Errorf("charged %s for what cost %s", got, rig.Money(cost.Load()))
+		t.Errorf("charged %s at a cost of %s", got, rig.Money(cost.Load()))
 	}
-	// What was on its way when a connection was reset has not come.
+	// Bytes that were on their way when a connection was reset have not arrived.
 	const arrives = 0.95
 	got, made := accounts["broken"].Spent, rig.Money(brokenCost.Load())
 	if got > made || float64(got) < arrives*float64(made) {
-		t.Errorf("charged %s for what broke off and cost %s", got, made)
+		t.Errorf("charged %s for broken answers at a cost of %s", got, made)
 	}
 }
 

@@ -54,9 +54,8 @@ func startResponses(t testing.TB, url, events string) (*rig.Gateway, string) {
 	return g, g.Key("a")
 }
 
-// An upstream that takes the form itself gets the client's bytes, but for the model's
-// name, the cap that is held, and what would reach into the account that all customers
-// share.
+// An upstream that takes the form itself gets the client's bytes. Exceptions are the model's
+// name, the cap of the hold, and members that would reach into the operator's shared account.
 func TestResponsesGoOutAsTheyCame(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -117,8 +116,8 @@ const (
 		"\"output_text\",\"text\":\"\\u00e9\"}]}],\"usage\":{\"input_tokens\":5,\"output_tokens\":3}}}\n\n"
 )
 
-// What an upstream that takes the form answers is what the client gets, byte for byte,
-// members and events of tomorrow included; only the model has the client's name.
+// The client gets the answer of an upstream that takes the format byte for byte, unknown members
+// and events included; only the model has the client's name.
 func TestResponsesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,8 +152,8 @@ func TestResponsesComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// What would use what others left in the operator's account, or run up a bill there
-// that nobody pays, is refused by its name, and reaches no upstream.
+// Members that would use others' data in the operator's account, or run up an unpaid bill there,
+// are rejected by name, and reach no upstream.
 func TestResponsesReachIntoNoAccount(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -194,13 +193,13 @@ func TestResponsesReachIntoNoAccount(t *testing.T) {
 		t.Errorf("%d requests reached the upstream", n)
 	}
 	if a := g.Settled()["a"]; a.Spent != 0 {
-		t.Errorf("%s was charged for what was refused", a.Spent)
+		t.Errorf("%s was charged for refused requests", a.Spent)
 	}
 }
 
-// What an upstream would carry out at the operator's cost, or look up in the operator's
-// account, is left out and named. The upstream refuses it strictly.
-func TestResponsesLeaveOutWhatProvidersCarryOut(t *testing.T) {
+// Tools that an upstream would carry out at the operator's cost, or look up in the
+// operator's account, are left out and named. The upstream refuses them strictly.
+func TestResponsesLeaveOutHostedTools(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g, key := startResponses(t, sim.URL, "sdk")
@@ -277,8 +276,8 @@ func eventsOf(stream string) (names []string) {
 	return names
 }
 
-// A search that is asked for in any of the three ways is made here, and costs what it
-// costs, before an upstream that takes the form itself, too: it is asked for a chat then.
+// A search that is asked for in any of the three ways is made here, at its price, even before an
+// upstream that takes the format itself: that gets a chat then.
 func TestResponsesSearch(t *testing.T) {
 	t.Parallel()
 	sim, w, g, key := startSearch(t)

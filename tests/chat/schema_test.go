@@ -27,8 +27,8 @@ models:
     targets: [{ upstream: lax }]
 `
 
-// Upstreams that leave schemas to us are checked, where the client says strict: what
-// does not follow is 422, charged as produced and given again to a repeat.
+// Upstreams that leave schemas to us are checked, if the client says strict: an answer
+// that does not follow is 422, charged as produced and given again to a repeat.
 func TestAnswersFollowTheirSchema(t *testing.T) {
 	t.Parallel()
 	var content, finish atomic.Value
@@ -61,15 +61,15 @@ func TestAnswersFollowTheirSchema(t *testing.T) {
 		}
 	}
 	const person = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
-	expect("what follows", person, "true", 200, `"finish_reason":"stop"`, true)
+	expect("an answer that follows", person, "true", 200, `"finish_reason":"stop"`, true)
 	content.Store(`{"nom":"a"}`)
-	expect("what does not", person, "true", 422, "missing property 'name'", true)
+	expect("an answer that does not", person, "true", 422, "missing property 'name'", true)
 	expect("without strict", person, "false", 200, "nom", true)
 	finish.Store("length")
-	expect("what was cut off says so", person, "true", 200, "length", true)
+	expect("a truncated answer says so", person, "true", 200, "length", true)
 	finish.Store("stop")
 	asked := u.Asked.Load()
-	expect("a schema that is none", `{"type":"objekt"}`, "true", 400, "response_format.json_schema.schema: is not a JSON",
+	expect("an invalid schema", `{"type":"objekt"}`, "true", 400, "response_format.json_schema.schema: is not a JSON",
 		false)
 	expect("a schema elsewhere", `{"$ref":"http://127.0.0.1:1/s"}`, "true", 400, "leads out of it", false)
 	if u.Asked.Load() != asked {

@@ -10,10 +10,10 @@ import (
 	"farebox/tests/rig"
 )
 
-// "I know a request that the model refuses: I search as often as I like, and the
-// operator pays." What is looked up for a request that is refused for what stands in
-// it is paid for; where the model or its upstream fails it is not.
-func TestSearchesForWhatModelsRefuseAreNotFree(t *testing.T) {
+// "I know a request that the model refuses: I search as often as I like, and the operator pays."
+// Lookups are charged if the request is refused for its content, and free if the model or its
+// upstream fails.
+func TestSearchesOfRefusedRequestsAreNotFree(t *testing.T) {
 	t.Parallel()
 	_, w, g, key := startSearch(t)
 	on := `,"svc_parameters":{"enable_web_search":"on"}`
@@ -40,7 +40,7 @@ func TestSearchesForWhatModelsRefuseAreNotFree(t *testing.T) {
 		}
 		before = spent(t, g, before, c.cost)
 	}
-	// What no target can be told is found out after the search, too.
+	// Members that no target supports are found after the search, too.
 	status, _, answer := g.Post("/chat/completions", key, rig.Ask("sim-claude", "Rivers?", on+`,"logit_bias":{"1":1},"n":2`))
 	if status != 400 {
 		t.Errorf("%d %s", status, answer)
@@ -58,7 +58,7 @@ func TestSearchesForWhatModelsRefuseAreNotFree(t *testing.T) {
 	g.CLI("verify")
 }
 
-// An answer without a word costs no tokens, but its sources were searched for and told.
+// An answer without a word costs no tokens, but its sources were searched for and delivered.
 func TestSearchesBehindEmptyAnswersAreCharged(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func TestSearchesBehindEmptyAnswersAreCharged(t *testing.T) {
 }
 
 // "I close the stream a moment before its end: the search of X was free."
-func TestWhoLeavesASearchOfXPaysForResults(t *testing.T) {
+func TestLeavingASearchOfXCostsItsResults(t *testing.T) {
 	t.Parallel()
 	leave := make(chan struct{}, 1)
 	const head = `data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"They say it is so"},"finish_reason":null}]}` + "\n\n"

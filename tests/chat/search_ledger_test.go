@@ -19,14 +19,13 @@ import (
 	"farebox/tests/rig"
 )
 
-// Over chats with searches, pages and files, with faults of everybody behind the
-// gateway and clients that leave, what was charged are the lines that were sold, and
-// these are what the simulators counted.
+// Chats with searches, pages and files, with faults of every service behind the gateway and clients
+// that leave. The charge equals the sum of the sold lines, and these equal the simulators' counts.
 func TestLookupsOfChatsAreChargedExactly(t *testing.T) { lookupLedger(t, 150, 8) }
 
 func TestLongLookupsOfChatsAreChargedExactly(t *testing.T) { lookupLedger(t, servers.Campaign(400), 8) }
 
-// counted is what services and sites were asked, by the number of the chat.
+// counted are the requests to services and sites, by the number of the chat.
 type counted struct{ searches, pages sync.Map }
 
 var (
@@ -34,8 +33,7 @@ var (
 	numberOfPage = regexp.MustCompile(`/(\d+)`)
 )
 
-// serve is a service that searches and a site. Words in what they are asked say how
-// they fail.
+// serve is a service that searches and a site. Words in a request say how it fails.
 func (n *counted) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/res/v1/web/search" {
 		if at := numberOfPage.FindStringSubmatch(r.URL.Path); at != nil {
@@ -66,7 +64,7 @@ func (n *counted) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lookups is a load of chats, and what they have to come to.
+// lookups is a load of chats, and its expected charges.
 type lookups struct {
 	t    *testing.T
 	g    *rig.Gateway
@@ -105,7 +103,7 @@ func (l *lookups) ask(ctx context.Context, body string, headers ...string) (int,
 	return res.StatusCode, string(text)
 }
 
-// sells says how a chat ends and what it sells beside its tokens.
+// sells records how a chat ended and its sold units beside tokens.
 func (l *lookups) sells(what string, status, want int, answer string, searches, pages int64) {
 	if status != want {
 		l.t.Errorf("%s: %d %.300s, want %d", what, status, answer, want)
@@ -204,7 +202,7 @@ func (l *lookups) one(n int, x *rand.Rand) {
 	}
 }
 
-// sold are the units on the customer's bill by what was sold, and what they cost.
+// sold are the units on the customer's bill by product, and their price.
 func (l *lookups) sold() (units map[string]int64, amount rig.Money) {
 	units = map[string]int64{}
 	admin, path := l.g.Key("a", "--type", "ADMIN"), "/billing/usage-history?pageSize=1000"
@@ -279,7 +277,7 @@ func lookupLedger(t *testing.T, chats, workers int) {
 	units, amount := l.sold()
 	for sku, n := range map[string]int64{"search-request": l.searches, "scrape-page": l.pages} {
 		if units[sku] != n {
-			t.Errorf("%d of %s stand on the bill, want %d", units[sku], sku, n)
+			t.Errorf("%d of %s are on the bill, want %d", units[sku], sku, n)
 		}
 	}
 	if amount != want {

@@ -11,8 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// A chat that asks for a search gets what it finds in its prompt, whoever speaks
-// which dialect, and pays for both.
+// A chat with a search gets the results in its prompt, in every dialect, and pays for both.
 func TestChatsSearchBeforeTheyAnswer(t *testing.T) {
 	t.Parallel()
 	sim, w, g, key := startSearch(t)
@@ -59,17 +58,17 @@ func TestChatsSearchBeforeTheyAnswer(t *testing.T) {
 			s := readSaid(t, answer, stream)
 			if s.Params.Search != "on" || len(s.Params.Found) != 3 || s.Params.Found[1].Title != "Lakes" ||
 				s.Params.Found[1].URL != "https://b.example/2" || (s.Params.Found[1].Content != "") == stream {
-				t.Errorf("%s: told %+v", name, s.Params)
+				t.Errorf("%s: reported %+v", name, s.Params)
 			}
 			before = spent(t, g, before, s.costs()+nanoSearch)
 		}
 	}
 	if strings.Contains(g.Log(), "rivers") {
-		t.Error("a query stands in the log")
+		t.Error("a query is in the log")
 	}
 }
 
-// auto searches for what changes, and answers without where nobody searches; on does
+// auto searches for changing facts, and answers without a search where none is available; on does
 // not answer then, and costs nothing.
 func TestSearchesThatFailOrAreNotNeeded(t *testing.T) {
 	t.Parallel()
@@ -142,7 +141,7 @@ func TestResultsReachPromptsAndSourcesAsText(t *testing.T) {
 	}
 }
 
-// What strangers wrote cannot end the place where it stands, nor look like another.
+// Text of strangers cannot end its fence, nor look like another one.
 func TestHostileResultsStayBetweenTheFences(t *testing.T) {
 	t.Parallel()
 	sim, w, g, key := startSearch(t)
@@ -189,8 +188,8 @@ func TestHostileResultsStayBetweenTheFences(t *testing.T) {
 	}
 }
 
-// A repeat with the same key is neither searched nor charged again, and who leaves
-// while the service searches pays for the search alone.
+// A repeat with the same key is neither searched nor charged again, and a client that
+// leaves while the service searches pays for the search alone.
 func TestRepeatsAndLeavingWhileItSearches(t *testing.T) {
 	t.Parallel()
 	sim, w, g, key := startSearch(t)
@@ -316,7 +315,7 @@ func TestChatsReadThePagesOfTheirLinks(t *testing.T) {
 	}
 	s := readSaid(t, answer, false)
 	if len(s.Params.Found) != 3 || s.Params.Found[0].Content == "" {
-		t.Errorf("told %+v", s.Params)
+		t.Errorf("reported %+v", s.Params)
 	}
 	before := spent(t, g, 0, s.costs()+2*nanoPage)
 	status, head, answer = g.Post("/chat/completions", key, rig.Ask("sim-chat", "See "+w.URL+"/gone",
@@ -328,12 +327,12 @@ func TestChatsReadThePagesOfTheirLinks(t *testing.T) {
 	spent(t, g, before, s.costs())
 }
 
-// Who cannot pay for the search beside the answer gets neither, and the search stands
-// on the bill for itself.
+// A client that cannot pay for the search beside the answer gets neither, and the search
+// is a line of its own on the bill.
 func TestSearchesArePaidForLikeTheTokens(t *testing.T) {
 	t.Parallel()
 	_, w, g, key := startSearch(t)
-	g.NewAccount("poor", "0.0119") // 0.01 for the search, 0.002 for what it finds, and the chat itself
+	g.NewAccount("poor", "0.0119") // 0.01 for the search, 0.002 for its results, and the chat itself
 	body := rig.Ask("sim-chat", "How do rivers move?",
 		`,"max_completion_tokens":16,"svc_parameters":{"enable_web_search":"on"}`)
 	poor := g.Key("poor")

@@ -56,8 +56,8 @@ func goesOn(response gjson.Result) string {
 	return `,"previous_response_id":` + response.Get("id").Raw
 }
 
-// "My client sends previous_response_id, and the model had forgotten everything." Upstreams
-// get what they would get if the conversation stood in the body, and it costs the same.
+// "My client sends previous_response_id, and the model had forgotten everything." Upstreams get the
+// same body as if it held the conversation, and the charge is the same.
 func TestRequestsGoOnFromKeptAnswers(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -105,8 +105,8 @@ func (u *turn) goOn(sim *rig.Simulated) {
 	}
 }
 
-// OpenAI's package reads a kept answer and its input, page by page, and deletes it. Nobody
-// else can, and what is deleted is gone for conversations, too.
+// OpenAI's package reads a kept answer and its input, page by page, and deletes it. Other accounts
+// cannot, and a deleted answer is gone for conversations, too.
 func TestKeptAnswersAreReadAndDeleted(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -122,7 +122,7 @@ func TestKeptAnswersAreReadAndDeleted(t *testing.T) {
 		id := second.Get("id").Str
 		read, err := client.Responses.Get(ctx, id, responses.ResponseGetParams{})
 		if err != nil || read.RawJSON() != second.Raw {
-			t.Errorf("%s: read is %s (%v), told was %s", model, read.RawJSON(), err, second.Raw)
+			t.Errorf("%s: read is %s (%v), sent was %s", model, read.RawJSON(), err, second.Raw)
 		}
 		var all []string
 		pages := client.Responses.InputItems.ListAutoPaging(ctx, id, responses.InputItemListParams{
@@ -149,15 +149,15 @@ func TestKeptAnswersAreReadAndDeleted(t *testing.T) {
 		requests := sim.Idle(t).Requests
 		for _, gone := range []gjson.Result{second, third} {
 			if status, answer := u.post(`{"role":"user","content":"So?"}`, goesOn(gone)); status != 404 {
-				t.Errorf("%s: what was deleted goes on with %d %s", model, status, answer)
+				t.Errorf("%s: a deleted answer continues with %d %s", model, status, answer)
 			}
 		}
 		if status, _, _ := g.Get("/responses/"+id, key); status != 404 {
-			t.Errorf("%s: what was deleted is read with %d", model, status)
+			t.Errorf("%s: a deleted answer is read with %d", model, status)
 		}
 		item := second.Get("output.@reverse.0.id").Raw
 		if status, answer := u.post(`{"role":"user","content":"Hi"},{"type":"item_reference","id":`+item+`}`, ""); status != 404 {
-			t.Errorf("%s: an item of what was deleted is found: %d %s", model, status, answer)
+			t.Errorf("%s: an item of a deleted answer is found: %d %s", model, status, answer)
 		}
 		if n := sim.Idle(t).Requests; n != requests {
 			t.Errorf("%s: the upstream had %d requests, not %d", model, n, requests)
@@ -167,8 +167,8 @@ func TestKeptAnswersAreReadAndDeleted(t *testing.T) {
 	g.CLI("verify")
 }
 
-// store: false keeps nothing, and still goes on from what is kept. Without keep an answer is
-// not kept, and a header says that previous_response_id has no effect.
+// store: false keeps nothing, and still continues a kept answer. Without keep an answer is not
+// kept, and a header says that previous_response_id has no effect.
 func TestAnswersAreKeptOnlyWhereAsked(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -196,7 +196,7 @@ func TestAnswersAreKeptOnlyWhereAsked(t *testing.T) {
 			t.Errorf("%s: a wrong item of its own is answered %d %s", model, status, answer)
 		}
 		if spent := g.Settled()["a"].Spent; spent != before {
-			t.Errorf("%s: %s was charged for what was refused", model, spent-before)
+			t.Errorf("%s: %s was charged for a refused request", model, spent-before)
 		}
 		if status, _, answer := g.Get("/responses/"+kept.Get("id").Str+"?stream=true", key); status != 400 {
 			t.Errorf("%s: a stream of a kept answer is %d %s", model, status, answer)
@@ -215,8 +215,8 @@ func TestAnswersAreKeptOnlyWhereAsked(t *testing.T) {
 	}
 }
 
-// Large answers and inputs are kept whole. What is kept is there after kill -9, sealed, and
-// an account beyond its share keeps nothing more, while others do.
+// Large answers and inputs are kept whole. Kept answers survive kill -9, sealed, and an
+// account beyond its share keeps nothing more, while others do.
 func TestKeptAnswersOutliveAKill(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -241,7 +241,7 @@ func TestKeptAnswersOutliveAKill(t *testing.T) {
 	g.Start()
 	second := u.answered(`{"role":"user","content":"And?"}`, goesOn(first))
 	if !strings.Contains(string(sim.Latest(t).Body), large) {
-		t.Error("the upstream is not sent what was kept")
+		t.Error("the upstream does not get the kept answer")
 	}
 	for range 30 {
 		u.answered(`{"role":"user","content":"More"}`, "")
@@ -258,8 +258,8 @@ func TestKeptAnswersOutliveAKill(t *testing.T) {
 	g.CLI("verify")
 }
 
-// An upstream that ends its stream without its items has told them before. What lies in
-// Redis is found, and without Redis the request is refused and free.
+// An upstream that ends its stream without its items has sent them before. Answers in
+// Redis are found, and without Redis the request is refused and free.
 func TestStreamsWithoutOutputAreKept(t *testing.T) {
 	t.Parallel()
 	var last []byte

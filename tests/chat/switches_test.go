@@ -14,7 +14,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// What an operator can switch, seen by a client.
+// The operator's switches, seen by a client.
 const switchedConfig = `
 brand: foo
 brand_aliases: [old]
@@ -229,8 +229,7 @@ func TestUsageIsAlwaysAskedForUpstream(t *testing.T) {
 	}
 }
 
-// A whole answer is compressed for a client that accepts it; what it unpacks
-// to is what the upstream sent.
+// A whole answer is compressed for a client that accepts it, and unpacks to the upstream's bytes.
 func TestCompressionOnRequest(t *testing.T) {
 	t.Parallel()
 	_, g := rig.StartPrepaid(t, "10")

@@ -114,7 +114,7 @@ func startSearch(t *testing.T) (*rig.Simulated, *web, *rig.Gateway, string) {
 	return sim, w, g, g.Key("a")
 }
 
-// said is what an answer says of money and searches.
+// said is an answer's text, charge and searches.
 type said struct {
 	Choices []struct{ Message struct{ Content string } }
 	Usage   struct {
@@ -131,7 +131,7 @@ type said struct {
 
 const nanoToken, nanoSearch, nanoPage = 1000, 10_000_000, 20_000_000
 
-// costs is what tokens cost, in nano-USD.
+// costs is the price of the tokens, in nano-USD.
 func (s *said) costs() rig.Money {
 	return rig.Money((s.Usage.Prompt + 2*s.Usage.Completion) * nanoToken)
 }
@@ -174,18 +174,17 @@ func messages(t *testing.T, body []byte) (roles, texts []string) {
 
 var fenced = regexp.MustCompile(`(?s)\n(==== [A-Z2-7]{26} ====)\n(.*)\n(==== [A-Z2-7]{26} ====)$`)
 
-// inside is what stands between the fences.
+// inside is the text between the fences.
 func inside(t *testing.T, text string) string {
 	t.Helper()
 	found := fenced.FindStringSubmatch(text)
 	if found == nil || found[1] != found[3] || strings.Count(text, found[1]) != 3 {
-		t.Fatalf("no fence around what was found: %s", text)
+		t.Fatalf("no fence around the results: %s", text)
 	}
 	return found[2]
 }
 
-// readSaid reads an answer, or the events of a stream: what is told of the search
-// must stand in the first.
+// readSaid reads an answer, or the events of a stream: the first event must report the search.
 func readSaid(t *testing.T, answer []byte, stream bool) (s said) {
 	t.Helper()
 	if !stream {
@@ -205,7 +204,7 @@ func readSaid(t *testing.T, answer []byte, stream bool) (s said) {
 			t.Fatalf("%v: %s", err, data)
 		}
 		if n++; n > 1 && len(s.Params.Found) != before {
-			t.Errorf("event %d tells of the search: %s", n, data)
+			t.Errorf("event %d reports the search: %s", n, data)
 		}
 	}
 	return s

@@ -30,8 +30,8 @@ augment:
   chat: { x_price: 0.02, x_results: 4, tokens: 1000 }
 `
 
-// Searches of X are the upstream's: it gets the tool, and what it says it found is
-// paid for by the result, up to what was held.
+// Searches of X are the upstream's: it gets the tool, and its reported results are charged one by
+// one, up to the hold.
 func TestSearchesOfXArePaidByTheResult(t *testing.T) {
 	t.Parallel()
 	found, got := 3, ""
@@ -90,7 +90,7 @@ func TestSearchesOfXArePaidByTheResult(t *testing.T) {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
 	}
-	g.NewAccount("poor", "0.08") // four results, 0.001 for what they say, and the chat
+	g.NewAccount("poor", "0.08") // four results, 0.001 for their text, and the chat
 	if status, _, answer := g.Post("/chat/completions", g.Key("poor"), rig.Ask("m", "x",
 		`,"tools":[{"type":"x_search"}]`)); status != 402 {
 		t.Errorf("without money: %d %s", status, answer)

@@ -11,7 +11,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// situation is what an agent is asked, and what shows that it worked.
+// situation is a task for an agent, and the proof that it worked.
 type situation struct {
 	name      string
 	call      string   // of the simulated model, as tool and JSON
@@ -22,10 +22,10 @@ type situation struct {
 	arguments []string // in the place of the agent's own
 	variables []string // beside the agent's own
 	does      func(folder string) bool
-	wants     string // in what the agent prints; empty: any answer
+	wants     string // in the agent's output; empty: any answer
 	fails     bool   // it ends with an error, which has the wanted words
-	leaves    string // is left out of a request, and told
-	sends     string // stands in one of its requests to the model
+	leaves    string // member that is left out of a request, and reported
+	sends     string // in one of its requests to the model
 
 	// stops says when the agent is killed. It goes on with its conversation then.
 	stops func(g *rig.Gateway, folder string) bool
@@ -110,5 +110,5 @@ var (
 	}
 )
 
-// pictureFile is what the agents look at: 64 x 64 black pixels.
+// pictureFile is the agents' picture: 64 x 64 black pixels.
 const pictureFile = "iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQAAAACCEkxzAAAAD0lEQVR4nGNgGAWjgHwAAAJAAAFZNqEDAAAAAElFTkSuQmCC"

@@ -121,9 +121,9 @@ func exported(t *testing.T, client string, set *strings.Replacer) (variables []s
 	return variables
 }
 
-// Codex, Claude Code and Vercel's AI SDK, as the registry has them, have their answers and
-// the turns of their tools from a model of each dialect, with the settings that routes/clients.md names.
-// They go on after they were killed, and say in words of their own what they are refused.
+// Codex, Claude Code and Vercel's AI SDK, as the registry has them, talk to a model of each dialect and
+// call tools. Their settings are those of routes/clients.md. They continue after a kill, and report
+// refusals in their own words.
 func TestLongAgentsWorkAtTheFirstTry(t *testing.T) {
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, fmt.Sprintf(agentsConfig, strings.TrimSuffix(sim.URL, "/v1")))
@@ -159,7 +159,7 @@ func TestLongAgentsWorkWithTheDemonstration(t *testing.T) {
 	shown(t, g, table)
 }
 
-// shown compares what worked with the table in agents.md, and recounts the ledger.
+// shown compares the results with the table in agents.md, and recounts the ledger.
 func shown(t *testing.T, g *rig.Gateway, table []string) {
 	t.Helper()
 	slices.Sort(table)
@@ -229,7 +229,7 @@ func (a *agent) run(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model
 	}
 	cmd, said := command(arguments, prompt)
 	err = cmd.Run()
-	out := strings.ReplaceAll(said.String(), prompt, "") // Codex repeats what it was asked
+	out := strings.ReplaceAll(said.String(), prompt, "") // Codex repeats its prompt
 	after, _ := g.Metric(`farebox_left_out_total{name="` + s.leaves + `"}`)
 	switch {
 	case (err != nil) != s.fails:
@@ -248,8 +248,7 @@ func (a *agent) run(t *testing.T, g *rig.Gateway, sim *rig.Simulated, key, model
 	return out, nil
 }
 
-// interrupted starts an agent and kills it and its children once what is waited for is
-// there.
+// interrupted starts an agent and kills it and its children once is reports true.
 func interrupted(cmd *exec.Cmd, is func() bool) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -36,7 +36,7 @@ func TestAnthropicGo(t *testing.T) {
 	}
 	t.Run("takes the key in either header", both[0].keys)
 	t.Run("gives typed errors", both[0].errors)
-	t.Run("refuses what reaches into the operator's account", both[1].refuses)
+	t.Run("refuses members that reach into the operator's account", both[1].refuses)
 	c.recount(t) // all answers so far were whole: to the token
 	for _, g := range both {
 		t.Run(g.model+" reports a failure in mid-stream", g.midStream)
@@ -58,7 +58,7 @@ func (c *clients) anthropic(key string, more ...option.RequestOption) anthropic.
 	}, more...)...)
 }
 
-// ask is a request with one user message; what stands in scenario is done by the upstream.
+// ask is a request with one user message; the upstream carries out the scenario.
 func (g *claudeClient) ask(text, scenario string) anthropic.MessageNewParams {
 	if scenario != "" {
 		text += " [[sim " + scenario + "]]"

@@ -11,8 +11,8 @@ import (
 )
 
 // The packages that speak POST /responses and POST /messages, as the registries have
-// them. Each suite tries every way that a form is served: the models below differ in
-// what their upstreams speak.
+// them. Each suite tries every way that a form is served: the models below differ in the
+// dialects of their upstreams.
 
 var (
 	responsesModels = []string{"sim-chat", "sim-claude", "sim-responses"}
@@ -77,8 +77,8 @@ func TestAnthropicPython(t *testing.T) {
 	form(t, "python", ".venv", pythonCount, python(t, "python", ".venv"), "-m", "unittest", "-v", "messages_suite")
 }
 
-// Each event of random conversations is what the packages' own models say, however
-// the upstreams write it.
+// Each event of random conversations has a type and members of the packages' own models,
+// whatever the upstreams' format.
 func TestEventsAreThoseOfThePackages(t *testing.T) { conversations(t, 40) }
 
 // The same in hundreds, of other seeds each time.
@@ -86,7 +86,7 @@ func TestLongEventsAreThoseOfThePackages(t *testing.T) { conversations(t, server
 
 // conversations has so many of each form.
 func conversations(t *testing.T, count int) {
-	const room = 300 // what broke off is counted here, with its tools and pictures
+	const room = 300 // broken answers are counted here, with their tools and pictures
 	t.Parallel()
 	formWithin(t, room, "python", ".venv", pythonCount, "env", "FAREBOX_CONVERSATIONS="+strconv.Itoa(count),
 		python(t, "python", ".venv"), "-m", "unittest", "-v", "events_suite.Conversations")

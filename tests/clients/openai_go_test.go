@@ -34,7 +34,7 @@ func TestOpenAIGo(t *testing.T) {
 		t.Run(g.model, func(t *testing.T) {
 			t.Run("answers in one piece", g.answers)
 			t.Run("streams chunks as they are made", g.streams)
-			t.Run("shows usage unless told not to", g.usage)
+			t.Run("shows usage unless turned off", g.usage)
 			t.Run("calls a tool and takes its result", g.tools)
 			t.Run("streams tool calls", g.streamedTools)
 			t.Run("answers with JSON that fits a schema", g.schema)
@@ -71,7 +71,7 @@ func (c *clients) openAI(key string) openai.Client {
 		option.WithRequestTimeout(rig.CallLimit))
 }
 
-// ask is a chat request with one user message; what stands in scenario is done by the upstream.
+// ask is a chat request with one user message; the upstream carries out the scenario.
 func (g *goClient) ask(text, scenario string) openai.ChatCompletionNewParams {
 	if scenario != "" {
 		text += " [[sim " + scenario + "]]"

@@ -16,9 +16,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What customers use is the strictest judge of the interface: the openai
-// packages of npm and PyPI run here as they are, beside openai-go
-// (openai_go_test.go), and then the money is recounted.
+// Customers' own packages are the strictest judge of the interface: the openai packages of npm and
+// PyPI run here as they are, beside openai-go (openai_go_test.go), and then the money is recounted.
 
 // nanoPerToken are the prices of rig.ClientsConfig.
 type nanoPerToken struct{ input, output, cached rig.Money }
@@ -32,7 +31,7 @@ var (
 type clients struct {
 	*rig.Gateway
 	first, second     *rig.Simulated
-	room              rig.Money // tokens that a broken request may be charged for beyond what the upstream counts
+	room              rig.Money // tokens that a broken request may be charged for beyond the upstream's count
 	rich, poor, tight string    // keys; tight belongs to an account of its own, for sim-scarce
 }
 
@@ -54,7 +53,7 @@ func startClients(t *testing.T) *clients {
 	return c
 }
 
-// environment tells the client suites where everything is.
+// environment gives the client suites their addresses and keys.
 func (c *clients) environment() []string {
 	return []string{
 		"FAREBOX_KEY=" + c.rich,
@@ -72,10 +71,9 @@ func (c *clients) environment() []string {
 	}
 }
 
-// recount compares the accounts with what the upstreams really produced.
-// Answers that went out whole are charged to the token; an answer that broke
-// off or whose client left costs something between nothing and all of it. The
-// log is read too: it must tell neither keys nor prompts.
+// recount compares the accounts with the upstreams' own counts. Answers that went out whole
+// are charged to the token; an answer that broke off or whose client left costs something
+// between nothing and all of it. The log is read too: it must have neither keys nor prompts.
 func (c *clients) recount(t *testing.T) {
 	t.Helper()
 	for _, s := range []*rig.Simulated{c.first, c.second} {
@@ -113,15 +111,15 @@ func (c *clients) recount(t *testing.T) {
 	}
 	for _, secret := range []string{c.rich, c.poor, c.tight, "upstream-key", "Say something", "org-simsecret0001"} {
 		if strings.Contains(c.Log()+c.Banner(), secret) {
-			t.Errorf("the log tells %q: keys and prompts must not be in it", secret)
+			t.Errorf("the log has %q: keys and prompts must not be in it", secret)
 		}
 	}
 	t.Logf("charged %s USD: %s for whole answers, %s of at most %s for broken ones", spent, exact, spent-exact, open)
 }
 
-// bill is what an upstream's truth costs: exactly for whole answers, at most
-// for those that ended early. The gateway counts the prompt of the latter
-// itself when usage never came, so they get a little room.
+// bill is the price of an upstream's true counts: exact for whole answers, an upper bound
+// for those that ended early. The gateway counts the prompt of the latter itself when
+// usage never came, so they get a little room.
 func bill(s upstream.Stats, p nanoPerToken, room rig.Money) (exact, open rig.Money) {
 	cost := func(tally upstream.Tally) rig.Money {
 		return rig.Money(tally.PromptTokens-tally.CachedTokens)*p.input + rig.Money(tally.CachedTokens)*p.cached +

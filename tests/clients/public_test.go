@@ -25,7 +25,7 @@ type publicGateway struct {
 	environment []string
 }
 
-// startDemonstration is what `farebox serve` without a config serves.
+// startDemonstration starts the gateway of `farebox serve` without a config.
 func startDemonstration(t *testing.T) *publicGateway {
 	t.Helper()
 	s := strict.New(upstream.Options{})

@@ -61,7 +61,7 @@ func (g *responder) new(t *testing.T, p responses.ResponseNewParams) *responses.
 	return r
 }
 
-// collect reads a stream to its end and gives what its last event carries.
+// collect reads a stream to its end and returns the response of its last event.
 func (g *responder) collect(t *testing.T, p responses.ResponseNewParams) (*responses.Response, string) {
 	t.Helper()
 	stream := g.Responses.NewStreaming(t.Context(), p)
@@ -93,7 +93,7 @@ func (g *responder) check(t *testing.T, r *responses.Response, words int) {
 	}
 }
 
-// back is what a response said as the input of the next one.
+// back is a response's items as the input of the next one.
 func back(r *responses.Response) []responses.ResponseInputItemUnionParam {
 	var items []responses.ResponseInputItemUnionParam
 	for _, item := range r.Output {

@@ -34,7 +34,7 @@ func TestStoreThatIsAwayLosesAndDoublesNothing(t *testing.T) {
 	cut.Cut()
 	time.Sleep(100 * time.Millisecond)
 	if !l.goesOn() {
-		t.Error("with the store away nothing was answered on what the nodes hold")
+		t.Error("with the store away the nodes answered nothing from their leases")
 	}
 	for _, g := range c.Nodes {
 		g.MetricIs("farebox_store_up", func(v float64) bool { return v == 0 })

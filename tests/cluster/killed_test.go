@@ -8,9 +8,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// Three nodes spend one account's money while one of them after the other is
-// killed and comes back. What is charged lies between what clients received
-// whole and what the upstream produced, and the books add up exactly.
+// Three nodes spend one account's money while one of them after the other is killed and
+// comes back. The charge lies between the whole answers of clients and the upstream's own
+// count, and the books add up exactly.
 func TestNodesThatAreKilledInTurnLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	nodesThatAreKilledInTurn(t, 5*time.Second, 2*time.Second)

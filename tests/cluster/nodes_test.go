@@ -91,9 +91,8 @@ func spendTheLastDollar(c *rig.Cluster) {
 	t.Logf("%d paid, %d refused; %s left, an answer costs %s", paid.Load(), refused.Load(), a.USD, one)
 }
 
-// load sends requests to every node until it is stopped, and counts what came
-// whole and what was refused as it should be while a part of the cluster is
-// away (503, 402 or 429), or in another way.
+// load sends requests to every node until it is stopped. It counts whole answers, expected
+// refusals while a part of the cluster is away (503, 402 or 429), and all others.
 type clusterLoad struct {
 	whole, away, wrong atomic.Int64
 	example            atomic.Value
@@ -150,8 +149,7 @@ func (l *clusterLoad) end() {
 	l.wg.Wait()
 }
 
-// settle waits for the upstream, stops the nodes and compares the books with
-// what the upstream produced.
+// settle waits for the upstream, stops the nodes and compares the books with the upstream's count.
 func settle(c *rig.Cluster, credit rig.Money) {
 	c.T.Helper()
 	stats := c.Sim.Idle(c.T)

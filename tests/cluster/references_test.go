@@ -30,10 +30,10 @@ func TestNodesFindEachOthersAnswers(t *testing.T) {
 	second.Must(200, "GET", "/responses/"+answer.ID, key, "", nil)
 	second.Must(200, "POST", "/responses", key, ask, nil)
 	if said := gjson.GetBytes(c.Sim.Latest(t).Body, "messages.#.content").Array(); len(said) != 3 || said[0].Str != "Hello" {
-		t.Errorf("the upstream is told %s", said)
+		t.Errorf("the upstream gets %s", said)
 	}
 	if a := second.Accounts()["b"]; a.Spent != 0 {
-		t.Errorf("%s was charged for what was not found", a.Spent)
+		t.Errorf("%s was charged for a missing answer", a.Spent)
 	}
 }
 
@@ -59,13 +59,13 @@ func TestNodesFindItemsOfEachOthersAnswers(t *testing.T) {
 	for _, g := range c.Nodes {
 		g.Must(200, "POST", "/responses", key, ask, nil)
 		if said := gjson.GetBytes(c.Sim.Latest(t).Body, "messages.1"); said.Get("role").Str != "assistant" || said.Get("content").Str == "" {
-			t.Errorf("the upstream is told %s", said.Raw)
+			t.Errorf("the upstream gets %s", said.Raw)
 		}
 		g.Must(404, "POST", "/responses", stranger, ask, nil)
 	}
 	first.Kill()
 	second.Must(200, "POST", "/responses", key, ask, nil)
 	if a := second.Accounts()["b"]; a.Spent != 0 {
-		t.Errorf("%s was charged for what was not found", a.Spent)
+		t.Errorf("%s was charged for a missing answer", a.Spent)
 	}
 }

@@ -54,15 +54,15 @@ func TestTheImageHasANumberedUserAndAHealthCheck(t *testing.T) {
 	if len(args) < 2 || args[0][1] != "/farebox" || found["ENTRYPOINT"] != `["/farebox"]` {
 		t.Fatalf("the health check is %q", check)
 	}
-	// Such a command exists, and says what is wrong with an address where nobody listens.
+	// Such a command exists, and reports the fault of an address without a listener.
 	if out, err := rig.RunIn(t, t.TempDir(), args[1][1], "--url", "http://127.0.0.1:1"); rig.ExitCode(err) != 1 || !strings.Contains(out, "not healthy") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// containerScript makes the root that the Dockerfile describes, with what every container
-// gets, and runs farebox (static, as `make build` makes it) there as the image's user, without a right to write outside of
-// /data and /tmp. The other arguments are those of rig.
+// containerScript makes the root that the Dockerfile describes, with the mounts of every container. It runs farebox
+// (static, as `make build` makes it) there as the image's user, who may write to /data and /tmp only. The other
+// arguments are those of rig.
 const containerScript = `set -e
 root=$1 data=$2
 mkdir -p $root/data $root/tmp $root/proc $root/dev $root/etc

@@ -67,7 +67,7 @@ type statefulSet struct {
 	}
 }
 
-// The one config is good for each way to run farebox, with what that puts into the environment.
+// The one config is good for each way to run farebox, with the environment of that way.
 func TestTheConfigIsGoodForEachWay(t *testing.T) {
 	t.Parallel()
 	var compose composeFile
@@ -172,8 +172,8 @@ func TestNodesHaveTheTimeToEnd(t *testing.T) {
 	}
 }
 
-// "docker compose up: no such file." What the compose file names is there, and what shows
-// revenue or has data is not published.
+// "docker compose up: no such file." The files that the compose file names exist, and
+// ports with revenue or data are not published.
 func TestComposeNamesWhatExists(t *testing.T) {
 	t.Parallel()
 	var c composeFile
@@ -269,7 +269,7 @@ func TestLongManifestsAreValid(t *testing.T) {
 	}
 	validate("compose", filepath.Join(deployDir, "compose", "compose.yaml"))
 
-	// What a mistake would look like.
+	// An example of a mistake.
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	text, err := os.ReadFile(filepath.Join(deployDir, "kubernetes", "statefulset.yaml"))
 	if err == nil {

@@ -186,7 +186,7 @@ func TestLongProxiesStreamAndPassAddresses(t *testing.T) {
 					t.Errorf("call %d of one client: %d", i, status)
 				}
 				if status := ask("127.0.0.3", "127.0.0.4"); status != 200 {
-					t.Errorf("call %d of a client who says that it is another: %d", i, status)
+					t.Errorf("call %d of a client that claims another address: %d", i, status)
 				}
 			}
 			for says, want := range map[string]int{"": 429, "192.0.2.1": 429, "127.0.0.5, 127.0.0.1": 429} {

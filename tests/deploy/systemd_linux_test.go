@@ -19,8 +19,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// bootScript makes a machine out of namespaces, in which systemd is the first process. What
-// it writes to /etc, /usr/bin and /var/lib goes to the folder of the test.
+// bootScript makes a machine out of namespaces, in which systemd is the first process. Its
+// files in /etc, /usr/bin and /var/lib go to the folder of the test.
 const bootScript = `set -e
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -43,7 +43,7 @@ type machine struct {
 	pid int // of systemd
 }
 
-// boot starts a machine with unit files, after a script has installed what they need.
+// boot starts a machine with unit files, after a script has installed their programs.
 func boot(t *testing.T, install string, units ...string) *machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -208,7 +208,7 @@ echo sk-test >/etc/farebox/secrets/openai; chgrp farebox /etc/farebox/secrets/op
 	key := regexp.MustCompile(`SVC_INFERENCE_KEY_\S+`).FindString(cli("key", "create", "-c", "farebox.yaml", "--account", "a"))
 	readsPDF(t, origin, key)
 
-	// Whoever comes during a restart is served.
+	// Clients that arrive during a restart are served.
 	var wg sync.WaitGroup
 	var served atomic.Int64
 	over := make(chan struct{})

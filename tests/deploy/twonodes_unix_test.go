@@ -23,7 +23,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// twoNodes is what the page makes: two nodes behind nginx, and a paid key.
+// twoNodes is the set-up of the page: two nodes behind nginx, and a paid key.
 type twoNodes struct {
 	*shell
 	t      *testing.T
@@ -83,7 +83,7 @@ func followPage(t *testing.T, env ...string) *twoNodes {
 	return n
 }
 
-// stop ends what the page started and the test did not.
+// stop ends those processes of the page that the test did not start.
 func (n *twoNodes) stop() {
 	for _, name := range []string{"nginx", "node-1", "node-2"} {
 		text, err := os.ReadFile(filepath.Join(n.dir, name+".pid"))
@@ -191,7 +191,7 @@ func TestLongTwoNodesBehindNginx(t *testing.T) {
 		if a := accounts[0]; a.Spent == want && a.Held == 0 {
 			break
 		} else if time.Now().After(end) {
-			t.Errorf("what was produced is worth %s, the account is %+v", want, a)
+			t.Errorf("the upstream's tokens are worth %s, the account is %+v", want, a)
 			break
 		}
 	}

@@ -8,8 +8,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// The openai package of npm makes and edits pictures as it does with OpenAI,
-// and pays what they cost.
+// The openai package of npm makes and edits pictures as it does with OpenAI, and pays their price.
 func TestLongOpenAINodeImages(t *testing.T) {
 	dir := filepath.Join("bench", "clients", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai")); err != nil {

@@ -44,8 +44,8 @@ func dialectModels() string {
 	return b.String()
 }
 
-// Pictures are made and edited at upstreams of every dialect, in the format that
-// the client wants, and cost what they should.
+// Pictures are made and edited at upstreams of every dialect, in the format that the
+// client wants, and cost the right price.
 func TestPicturesOfEveryDialect(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "sim-key"})
@@ -78,8 +78,8 @@ func TestPicturesOfEveryDialect(t *testing.T) {
 	}
 }
 
-// One farebox is the upstream of another: what the first one's clients get, the
-// second one made, and both charge for it.
+// One farebox is the upstream of another: the second one made every picture that the
+// first one's clients get, and both charge for it.
 func TestOneFareboxBeforeAnother(t *testing.T) {
 	t.Parallel()
 	back := startStudio(t, "100")

@@ -1,7 +1,6 @@
-// Package image tests pictures: how they are made, edited and enlarged, rewritten
-// prompts, in each dialect and format, what hostile pictures and forms do, and that
-// each costs what it should, once.
+// Package image tests pictures: generation, edits, upscales and rewritten prompts, in each
+// dialect and format, hostile pictures and forms, and that each is charged correctly, once.
 //
-// Its set-up is the studio: a gateway before the easel, an upstream that paints
-// what it is asked for and misbehaves on request.
+// Its set-up is the studio: a gateway before the easel, an upstream that paints the
+// ordered pictures and misbehaves on request.
 package image

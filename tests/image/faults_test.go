@@ -8,7 +8,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Pictures are no different: what is no picture is made by the next target.
+// Pictures are treated alike: if an answer is not a picture, the next target makes it.
 func TestBrokenPicturesGoToTheStandby(t *testing.T) {
 	t.Parallel()
 	answers := map[string]func(net.Conn, string){

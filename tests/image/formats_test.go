@@ -99,7 +99,7 @@ func TestPicturesHaveTheFormatAskedFor(t *testing.T) {
 			}
 		}
 	}
-	// WebP is what /image/generate gives without a word.
+	// /image/generate gives WebP by default.
 	if _, header, _ := s.Post("/image/generate", s.key,
 		`{"model":"png-only","prompt":"x","width":320,"height":256,"return_binary":true}`); header.Get(
 		"Content-Type") != "image/webp" {
@@ -153,7 +153,7 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 	if a := s.Settled()["a"]; a.Spent != 0 || a.Held != 0 {
 		t.Errorf("blocked pictures cost: %+v", a)
 	}
-	// What an upstream refuses outright is 422, free as well.
+	// A refusal by the upstream is 422, free as well.
 	status, header, answer := s.Post("/image/generate", s.key, `{"model":"png-only","prompt":"POLICY"}`)
 	if status != 422 || !strings.Contains(string(answer), "CONTENT_POLICY_VIOLATION") ||
 		header.Get("X-Acme-Is-Content-Violation") != "true" {
@@ -164,8 +164,8 @@ func TestBlockedPicturesAreFree(t *testing.T) {
 	}
 }
 
-// JSON is compressed for who asks for it, files never are; who does not ask
-// gets the length beforehand.
+// JSON is compressed for clients that accept it, files never are; other clients get the
+// length beforehand.
 func TestPicturesInJSONAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "10")
@@ -209,8 +209,7 @@ func TestPicturesInJSONAreCompressed(t *testing.T) {
 	}
 }
 
-// A client that stops reading ends the delivery, not the gateway; what was made
-// for it is charged.
+// A client that stops reading ends the delivery, not the gateway; its picture is charged.
 func TestLeavingWhileAPictureComes(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "10")
@@ -250,7 +249,7 @@ func TestWebPIsReadyBeforeItIsNeeded(t *testing.T) {
 		t.Fatalf("%d %.300s", status, answer)
 	}
 	if strings.Contains(g.Log(), ready) {
-		t.Error("the encoder was made ready for nobody")
+		t.Error("the encoder was made ready without a client")
 	}
 	g.WriteConfig(text)
 	g.Signal(rig.Hangup)

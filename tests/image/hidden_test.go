@@ -26,7 +26,7 @@ const hiddenModels = `
   - { id: %[1]s-grow, type: upscale, tier: unlimited, price: { upscale: { 2x: 0.11, 4x: 0.13 } }, targets: [{ upstream: %[1]s, model: %[2]s%[3]s }] }
 `
 
-// hiddenTargets are what the models are called at the upstreams.
+// hiddenTargets are the models' names at the upstreams.
 var hiddenTargets = map[string]string{"openai": "sim-image", "native": "sim-image", "sdapi": "sim.safetensors",
 	"stability": "sd3.5-large", "fal": "fal-ai/sim/dev"}
 
@@ -59,8 +59,8 @@ var written = strings.Fields(`model modelId prompt n size quality output_format 
 	creativity resemblance upscale_factor`)
 
 // "I have you price one small picture, and the upstream make four large ones." Every server
-// behind the gateway reads what was paid, however a body has its members twice.
-func TestEveryPainterReadsWhatWasPriced(t *testing.T) {
+// behind the gateway reads the paid order, however a body has its members twice.
+func TestEveryPainterReadsThePricedOrder(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{Key: "sim-key", Keep: 64})
 	text := "log: { level: error, format: json }\nlimits: { failed_requests: { count: 0 }, unsupported_features: { count: 0 } }\ncompat: { openai_extras: true }" +
@@ -122,12 +122,12 @@ func TestEveryPainterReadsWhatWasPriced(t *testing.T) {
 	h.Run(t, servers.Campaign(600))
 }
 
-// painted is the price of what a request has an upstream make.
+// painted is the price of the pictures that a request orders of an upstream.
 func painted(model, path string, body map[string]any) (int64, error) {
 	d, kind, _ := strings.Cut(model, "-")
 	for name := range body {
 		if !slices.Contains(written, name) {
-			return 0, fmt.Errorf("%s is no member of %s", name, d)
+			return 0, fmt.Errorf("%s is not a member of %s", name, d)
 		}
 	}
 	number := func(names ...string) int64 {

@@ -110,7 +110,7 @@ func TestHostilePictures(t *testing.T) {
 					t.Errorf("as %s: %.300s, want %s", as, answer, c.code)
 				}
 				if q := s.requests(); status == 200 && bytes.Contains(s.last().Files[0], []byte("<script>")) {
-					t.Errorf("as %s: what lies behind the picture reached the upstream in request %d", as, q)
+					t.Errorf("as %s: bytes after the picture reached the upstream in request %d", as, q)
 				}
 			}
 			if took := time.Since(began); took > 20*time.Second {
@@ -127,18 +127,18 @@ func TestHostilePictures(t *testing.T) {
 	}
 }
 
-// A picture of 24 MB stands in memory once, on its way in or out, in either
-// form: as base64 text a third larger, and never as both.
+// A picture of 24 MB is in memory once, on its way in or out, in either form: as base64
+// text a third larger, and never as both.
 func TestLargePicturesAreInMemoryOnce(t *testing.T) {
 	if rig.RaceDetector() {
-		t.Skip("the race detector's memory tells nothing")
+		t.Skip("the race detector's memory shows nothing")
 	}
 	picture := largePicture()
 	text := base64.StdEncoding.EncodeToString(picture)
 	for _, c := range []struct {
 		name, path, body string
 		form             *form
-		size             int // of the form it stands in memory in
+		size             int // of its form in memory
 	}{
 		{"a picture comes in JSON", "/image/edit", `{"prompt":"x","image":"` + text + `"}`, nil, len(text)},
 		{"a picture comes in a form", "/image/edit", "", newForm().field("prompt", "x").file("image", picture),
@@ -151,7 +151,7 @@ func TestLargePicturesAreInMemoryOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := startStudio(t, "10")
-			// What the first request takes in any case.
+			// The fixed cost of the first request.
 			if status, _, answer := s.Post("/image/generate", s.key,
 				`{"model":"pixels","prompt":"x","format":"png"}`); status != 200 {
 				t.Fatalf("%d %.300s", status, answer)
@@ -184,8 +184,7 @@ func scans(photo []byte, n int) []byte {
 	return append(append(bytes.Clone(photo[:at]), bytes.Repeat(scan, n)...), 0xff, 0xd9)
 }
 
-// peakMemory is the most memory in bytes that a process has had, 0 where that
-// cannot be told.
+// peakMemory is the most memory in bytes that a process has had, 0 where it cannot be read.
 func peakMemory(t testing.TB, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -23,8 +23,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// easel is an upstream that speaks OpenAI's images API and paints what it is
-// asked for, in one colour. A word in the prompt makes it misbehave.
+// easel is an upstream that speaks OpenAI's images API and paints the ordered pictures in
+// one colour. A word in the prompt makes it misbehave.
 type easel struct {
 	URL string
 
@@ -34,7 +34,7 @@ type easel struct {
 	wait  chan struct{} // closed: answers go on; nil: at once
 }
 
-// easelRequest is what the easel was asked.
+// easelRequest is a request to the easel.
 type easelRequest struct {
 	Path   string
 	Fields map[string]string
@@ -93,7 +93,7 @@ func (e *easel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	prompt := q.Fields["prompt"]
 	if strings.Contains(prompt, "LATE") {
-		time.Sleep(2 * time.Second) // whether or not anybody waits
+		time.Sleep(2 * time.Second) // whether or not the client waits
 	}
 	switch {
 	case strings.Contains(prompt, "HANG"):
@@ -176,8 +176,7 @@ var largePicture = sync.OnceValue(func() []byte {
 	return pngOf(512, 512, pngChunk("tEXt", make([]byte, size)), pngChunk("IDAT", []byte("pixels")))
 })
 
-// imagesConfig has a model of each kind. Prices are distinct powers, so that a
-// sum tells what it is made of.
+// imagesConfig has a model of each kind. Prices are distinct powers, so that a sum shows its parts.
 const imagesConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
@@ -248,7 +247,7 @@ func startStudio(t testing.TB, balance string) *studio {
 	return &studio{g, e, sim, g.Key("a")}
 }
 
-// spent is what the account was charged, with nothing held any more.
+// spent is the account's charge, with nothing held any more.
 func (s *studio) spent() rig.Money { return s.Settled()["a"].Spent }
 
 func TestPicturesAreMadeAndCharged(t *testing.T) {

@@ -26,8 +26,8 @@ type imageKind struct {
 	each, once rig.Money
 }
 
-// Over random requests with faults of every kind, what the ledger charged is
-// what the pictures in the answers cost, to the nano-dollar; no hold is left.
+// Over random requests with faults of every kind, the charge equals the price of the
+// pictures in the answers, to the nano-dollar; no hold is left.
 func TestImageLedgerIsTheTruth(t *testing.T) { imageLedger(t, 300, 8) }
 
 func TestLongImageLedgerIsTheTruth(t *testing.T) { imageLedger(t, 3000, 16) }
@@ -50,7 +50,7 @@ func imageLedger(t *testing.T, requests, workers int) {
 	}
 	faults := []string{"", "", "", "", "FAIL", "POLICY", "GARBAGE", "BROKEN", "LATE"}
 	var worth, charged, failed, left atomic.Int64
-	prices := sync.Map{} // of what clients left, by its number
+	prices := sync.Map{} // of requests whose clients left, by number
 	var next atomic.Int64
 	var work sync.WaitGroup
 	source := rig.Seeded(t)
@@ -61,7 +61,7 @@ func imageLedger(t *testing.T, requests, workers int) {
 			x := source(uint64(w))
 			for n := next.Add(1); int(n) <= requests; n = next.Add(1) {
 				k, fault := kinds[x.IntN(len(kinds)-2)], faults[x.IntN(len(faults))]
-				if x.IntN(20) == 0 { // what the simulated upstream takes long to paint
+				if x.IntN(20) == 0 { // a picture that the simulated upstream takes long to paint
 					k = kinds[len(kinds)-1-x.IntN(2)]
 				}
 				body := k.body
@@ -104,7 +104,7 @@ func imageLedger(t *testing.T, requests, workers int) {
 	}
 	work.Wait()
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
-	// What was asked of the upstream was made, and is charged.
+	// Pictures asked of the upstream were made, and are charged.
 	for _, q := range s.easel.all() {
 		prompt := q.Fields["prompt"]
 		if price, late := prices.LoadAndDelete(prompt[max(0, strings.LastIndexByte(prompt, ' ')):]); late {
@@ -165,8 +165,8 @@ func countPictures(answer []byte) (n int) {
 	return n
 }
 
-// "Nine of ten clients left before their pictures were there, and nobody paid
-// for them." What an upstream was asked for is made, and charged as made.
+// "Nine of ten clients left before their pictures were there, and nobody paid for them."
+// An ordered picture is made, and charged as made.
 func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "1")
@@ -179,7 +179,7 @@ func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	close(made)
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
 	if a := s.Settled()["a"]; a.Spent != 40_000_000 || a.Held != 0 {
-		t.Errorf("four pictures of 0.01 that were made for nobody: the account is %+v", a)
+		t.Errorf("four pictures of 0.01 whose clients had left: the account is %+v", a)
 	}
 	if n := s.easel.pictures(); n != 4 {
 		t.Errorf("%d pictures were made", n)
@@ -192,8 +192,8 @@ func TestLeavingWhileAPictureIsMade(t *testing.T) {
 	}
 }
 
-// Beyond the most that go on for nobody the upstream is let go, and pictures are
-// charged as they were asked for: it may make them all the same.
+// Above the limit of requests that continue without a client, the upstream is let go, and
+// the ordered pictures are charged: it may make them all the same.
 func TestLeavingWhenTooManyHaveLeft(t *testing.T) {
 	t.Parallel()
 	e := startEasel(t)
@@ -252,8 +252,8 @@ func TestKillWhileAPictureIsMade(t *testing.T) {
 	}
 }
 
-// Who cannot pay for all pictures that are asked for gets none of them, and
-// the upstream is not asked.
+// A client that cannot pay for all requested pictures gets none of them, and the upstream
+// is not asked.
 func TestPicturesNeedTheirPrice(t *testing.T) {
 	t.Parallel()
 	s := startStudio(t, "0.039")

@@ -50,8 +50,8 @@ func TestRewritingKeepsToThePrivacyOfTheKey(t *testing.T) {
 	}
 }
 
-// Many requests at once, whose rewriting works, fails, is slow or withheld, and
-// whose clients leave: each is charged what came of it, and nothing stays held.
+// Many requests at once, whose rewriting works, fails, is slow or withheld, and whose
+// clients leave: each is charged its result, and nothing stays held.
 func TestRewritingUnderLoad(t *testing.T) {
 	t.Parallel()
 	requests := 160
@@ -97,7 +97,7 @@ func TestRewritingUnderLoad(t *testing.T) {
 	}
 	work.Wait()
 	s.MetricIs("farebox_holds_open", func(n float64) bool { return n == 0 })
-	// Who left paid for the rewriting, unless the text model was not asked yet.
+	// Clients that left paid for the rewriting, unless the text model was not asked yet.
 	a := s.Settled()["a"]
 	s.scribe.mu.Lock()
 	least := int64(s.scribe.left)
@@ -105,7 +105,7 @@ func TestRewritingUnderLoad(t *testing.T) {
 	words := int64(a.Spent) - worth.Load()
 	if words%rewrite != 0 || words < least*rewrite || words > left.Load()*rewrite ||
 		a.USD+a.Spent != 1_000_000_000_000 {
-		t.Errorf("charged %s for what is worth %s, and %d to %d prompts that nobody waited for", a.Spent,
+		t.Errorf("charged %s for work worth %s, and %d to %d prompts of clients that left", a.Spent,
 			rig.Money(worth.Load()), least, left.Load())
 	}
 }

@@ -34,7 +34,7 @@ type scribeRequest struct {
 	Most      int    `json:"max_completion_tokens"`
 	Effort    string `json:"reasoning_effort"`
 	Stream    bool
-	Prompt    string `json:"-"` // what stood between the marks
+	Prompt    string `json:"-"` // text between the marks
 	Mark      string `json:"-"`
 	RequestID string `json:"-"`
 }
@@ -129,7 +129,7 @@ type writingStudio struct {
 	scribe *scribe
 }
 
-// Further arguments are pairs of what stands in the config and what is to.
+// Further arguments are pairs of an old text of the config and its replacement.
 func startWritingStudio(t testing.TB, balance string, instead ...string) *writingStudio {
 	t.Helper()
 	e, w := startEasel(t), startScribe(t)
@@ -164,10 +164,10 @@ upstreams:
 	return &writingStudio{&studio{g, e, sim, g.Key("a")}, w}
 }
 
-const rewrite = 40_000_000 // what one rewritten prompt costs
+const rewrite = 40_000_000 // price of one rewritten prompt
 
-// A rewritten prompt makes the picture, is told in a header, and is charged
-// once a request, whatever the endpoint and the form of the body.
+// A rewritten prompt makes the picture, is shown in a header, and is charged once a
+// request, whatever the endpoint and the form of the body.
 func TestPromptsAreRewritten(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "100")
@@ -211,7 +211,7 @@ func TestPromptsAreRewritten(t *testing.T) {
 	made("an edit", "In bright light: a hat", 340_000_000+rewrite,
 		post("/image/edit", `{"prompt":"a hat","image":"`+text+`","enhance_prompt":true,"output_format":"png"}`))
 	if q := s.scribe.last(); !strings.Contains(q.Messages[0].Content, "edits pictures") {
-		t.Errorf("for an edit the text model was told %q", q.Messages[0].Content)
+		t.Errorf("for an edit the text model's instructions are %q", q.Messages[0].Content)
 	}
 	made("an edit as a form", "In bright light: a hat", 340_000_000+rewrite, func() (int, http.Header, []byte) {
 		return newForm().field("prompt", "a hat").field("enhance_prompt", "true").file("image", picture).send(t,
@@ -240,8 +240,8 @@ func TestPromptsAreRewritten(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong with the rewriting, the client's own words make the
-// picture, and cost nothing more. What went wrong is logged without them.
+// Whatever goes wrong with the rewriting, the client's own words make the picture, and
+// cost nothing more. The fault is logged without them.
 func TestPromptsThatAreNotRewritten(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "100")
@@ -259,7 +259,7 @@ func TestPromptsThatAreNotRewritten(t *testing.T) {
 			t.Errorf("%s: %s were charged so far, want %s", word, got, want)
 		}
 	}
-	// 300 characters are what this model takes, of the new prompt as of the old one.
+	// This model takes 300 characters, of the new prompt as of the old one.
 	prompt := strings.Repeat("x", 290)
 	if status, header, answer := s.Post("/image/generate", s.key,
 		`{"model":"simulated-pixels","prompt":"`+prompt+`","enhance_prompt":true,"format":"png"}`); status != 200 ||
@@ -350,7 +350,7 @@ func TestLeavingWhileAPromptIsRewrittenWithAKey(t *testing.T) {
 	}
 }
 
-// The price of the rewriting is held before: who cannot pay for it gets
+// The price of the rewriting is held before: a client that cannot pay for it gets
 // nothing. A picture that is withheld costs neither.
 func TestRewritingIsPaidWithItsPicture(t *testing.T) {
 	t.Parallel()
@@ -446,8 +446,8 @@ func TestReportsShowRewriting(t *testing.T) {
 	}
 }
 
-// Only models that say so let clients turn the reasoning off; the text model is
-// told, and an upstream of our own kind, too.
+// Only models that say so let clients turn the reasoning off; the request of the text
+// model has it off, and so has that of an upstream of our own kind.
 func TestRewritingWithoutReasoning(t *testing.T) {
 	t.Parallel()
 	s := startWritingStudio(t, "10")

@@ -119,7 +119,7 @@ func TestImageRefusals(t *testing.T) {
 			400, bad, "style_references.0", []string{"image and strength"}},
 		{"style reference is a picture alone", generate, tiers(`"style_references":["` + picture + `"]`), 400, bad,
 			"style_references.0", []string{"expected object"}},
-		{"style reference is no picture", generate, tiers(`"style_references":[{"image":"AAAA"}]`), 400,
+		{"style reference is not a picture", generate, tiers(`"style_references":[{"image":"AAAA"}]`), 400,
 			"CORRUPTED_IMAGE", "style_references.0.image", nil},
 		{"model twice", generate, `{"model":"pixels","prompt":"x","model":"tiers"}`, 400, bad, "model",
 			[]string{"more than once"}},
@@ -188,7 +188,7 @@ func TestImageRefusals(t *testing.T) {
 		{"nothing to cut out", cut, `{}`, 400, bad, "image", []string{"image_url"}},
 		{"two to cut out", cut, large(`"image_url":"https://example.com/x.png"`), 400, bad, "image",
 			[]string{"exactly one"}},
-		{"image_url is no link", cut, `{"image_url":"` + picture + `"}`, 400, bad, "image_url", []string{"https://"}},
+		{"image_url not a link", cut, `{"image_url":"` + picture + `"}`, 400, bad, "image_url", []string{"https://"}},
 
 		{"mask", "/images/edits", edits(`"mask":"` + picture + `"`), 400, bad, "mask", []string{"not accepted"}},
 		{"streamed edit", "/images/edits", edits(`"stream":true`), 400, bad, "stream", []string{"one piece"}},
@@ -316,7 +316,7 @@ func TestImageFormRefusals(t *testing.T) {
 			checkRefusal(t, &c.want, status, answer)
 		})
 	}
-	// Content types, and a body that is no form at all.
+	// Content types, and a body that is not a form at all.
 	for contentType, want := range map[string]int{
 		"text/plain": 415, "multipart/form-data": 400, "multipart/form-data; boundary=x": 400,
 		"multipart/mixed; boundary=x": 415, "": 415,

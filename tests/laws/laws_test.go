@@ -25,7 +25,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// pkg is what `go list` says of a package.
+// pkg is a package of `go list`.
 type pkg struct {
 	ImportPath string
 	Dir        string
@@ -74,7 +74,7 @@ var imports = excuses{
 // excuses are exceptions by name, with their reasons.
 type excuses map[string]string
 
-// check reports what is wrong and not excused, and excuses without a use.
+// check reports faults without an excuse, and excuses without a use.
 func (e excuses) check(t *testing.T, wrong map[string]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(keys(wrong)) {
@@ -259,7 +259,7 @@ func lengths(t *testing.T, file string) map[string]int {
 	return of
 }
 
-// What a package exports has a comment that begins with its name, and each package says what it is for.
+// Every exported name has a comment that begins with it, and each package states its purpose.
 func TestExportedIdentifiersAreDocumented(t *testing.T) {
 	for _, p := range listed(t, "farebox/...") {
 		if room(p.ImportPath) == "tests" || strings.HasPrefix(p.ImportPath, "farebox/bench/clients") {
@@ -289,7 +289,7 @@ func TestExportedIdentifiersAreDocumented(t *testing.T) {
 // interfaces are methods that every reader of Go knows.
 var interfaces = []string{"Error", "Unwrap", "String", "GoString", "MarshalJSON", "MarshalYAML"}
 
-// undocumented are the exported names of a declaration without a comment. A comment of a group stands for its members.
+// undocumented are the exported names of a declaration without a comment. The comment of a group covers its members.
 func undocumented(d ast.Decl) []string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -342,7 +342,7 @@ var testPackages = []string{
 	"farebox/bench/upstream/facilitator", "farebox/bench/upstream/node", "farebox/bench/upstream/strict",
 }
 
-// A gateway that sends what vendors refuse is found by tests alone: they ask package strict. Those of bench send to the
+// Requests that vendors refuse are found by tests alone: they ask package strict. Those of bench send to the
 // simulated upstream directly.
 func TestTestsAskStrictUpstreams(t *testing.T) {
 	for _, p := range listed(t, "farebox/...") {
@@ -358,7 +358,7 @@ func TestTestsAskStrictUpstreams(t *testing.T) {
 			name, _ := filepath.Rel(root(t), file)
 			mayBeLenient := strings.HasPrefix(name, "bench/") || name == "main.go" || name == "tests/laws/laws_test.go"
 			if !mayBeLenient && bytes.Contains(text, []byte("upstream.New(")) {
-				t.Errorf("%s starts an upstream that takes what vendors refuse: use strict.New", name)
+				t.Errorf("%s starts an upstream that accepts requests that vendors refuse: use strict.New", name)
 			}
 		}
 	}

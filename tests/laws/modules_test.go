@@ -73,7 +73,7 @@ func TestTheBinaryHasNoModulesOfTests(t *testing.T) {
 	product, _ := moduleIn(t, ".")
 	for _, path := range testModules {
 		if product[path] != "" {
-			t.Errorf("%s is in go.mod: what needs it belongs into tests/", path)
+			t.Errorf("%s is in go.mod: its users belong in tests/", path)
 		}
 	}
 	for _, p := range listed(t, "-deps", "farebox") {

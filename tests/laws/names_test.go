@@ -13,7 +13,7 @@ import (
 // vague are names that a search finds everywhere. In a package one idea may have each.
 var vague = strings.Fields("read begin ask close look own have go stand come leave tell kept told found")
 
-// names are what the functions of a package are called.
+// names are the names of a package's functions.
 type names struct {
 	receivers []string                       // that are not one or two letters of their type
 	vague     map[string]map[string]struct{} // the types that have a vague name; "" for functions
@@ -112,7 +112,7 @@ func TestNamesAreFoundBySearches(t *testing.T) {
 		for name, owners := range n.vague {
 			count++
 			if len(owners) > 1 && !n.shared[name] {
-				t.Errorf("%s: %d types have %s: name it after what it does", p.ImportPath, len(owners), name)
+				t.Errorf("%s: %d types have %s: name it after its action", p.ImportPath, len(owners), name)
 			}
 		}
 	}

@@ -55,8 +55,8 @@ func (s *scarce) limit(t *testing.T, bytes uint64) {
 	}
 }
 
-// startFull starts farebox while the disk is full. It either ends and says what
-// to do, or listens; with room again it is ready, at the latest at the next start.
+// startFull starts farebox while the disk is full. It either ends with a remedy, or
+// listens; with room again it is ready, at the latest at the next start.
 func (s *scarce) startFull(t *testing.T, meanwhile func()) {
 	t.Helper()
 	g := s.g
@@ -184,8 +184,8 @@ func TestFullDiskLosesNoCharge(t *testing.T) {
 	spent()
 }
 
-// withoutJournal starts a farebox that has room for its database but not for
-// its journal: it refuses what it could not record, and serves when it can.
+// withoutJournal starts a farebox that has room for its database but not for its journal:
+// it refuses requests that it could not record, and serves when it can.
 func withoutJournal(t *testing.T, s *scarce, key, body string) {
 	t.Helper()
 	for _, left := range []string{"*.spare", "*.next"} {
@@ -219,8 +219,8 @@ func TestDirectoryThatCannotBeWrittenIsRefusedInWords(t *testing.T) {
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Root may write everywhere, so this needs somebody else, and a place that
-	// he can enter.
+	// Root may write everywhere, so this needs another user, and a directory that the
+	// user can enter.
 	dir, err := os.MkdirTemp("", "farebox-readonly-")
 	if err != nil {
 		t.Fatal(err)

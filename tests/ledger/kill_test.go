@@ -21,7 +21,7 @@ func killEmbedded(t *testing.T, rounds int) {
 	killRounds(t, sim, rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, sim.URL)), rounds)
 }
 
-// The same with the ledger in PostgreSQL: the node's journal brings what the
+// The same with the ledger in PostgreSQL: the node's journal brings the records that the
 // store does not have yet.
 func TestKillLosesAndDoublesNothingOnPostgreSQL(t *testing.T) { killOnPostgreSQL(t, 3) }
 

@@ -12,9 +12,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// Over many mixed requests (whole, streamed, without usage, left, cut, failed,
-// embeddings) what the ledger charged is what was settled is what the upstream
-// says it produced, to the nano-dollar; no hold is left.
+// Many mixed requests: whole, streamed, without usage, left, cut, failed, embeddings. The
+// ledger's charge equals the settled sum and the price of the upstream's own count, to
+// the nano-dollar; no hold is left.
 func TestLedgerIsTheTruthOverMixedRequests(t *testing.T) { mixedRequests(t, 4_000, 64) }
 
 func TestLongLedgerIsTheTruthOverMixedRequests(t *testing.T) {
@@ -71,7 +71,7 @@ models:
 	a := g.Settled()["a"]
 	want := rig.Money(truth.Chat.PromptTokens*1000 + truth.Chat.CompletionTokens*2000 + truth.Embed.PromptTokens*3000)
 	if a.Spent != want {
-		t.Errorf("charged %s for what is worth %s (%d nano apart)", a.Spent, want, int64(a.Spent-want))
+		t.Errorf("charged %s for tokens worth %s (%d nano apart)", a.Spent, want, int64(a.Spent-want))
 	}
 	if a.Held != 0 || a.USD < 0 || a.USD+a.Spent != 1_000_000_000_000 {
 		t.Errorf("the account does not add up: %+v", a)
@@ -79,7 +79,7 @@ models:
 	t.Logf("%d requests at %d in %.1f s: charged %s = settled = produced", truth.Sent, concurrency, truth.Seconds,
 		a.Spent)
 
-	// The same after a restart: what is on disk is what was in memory.
+	// The same after a restart: the disk has the state of the memory.
 	if err := g.Stop(); err != nil {
 		t.Fatal(err)
 	}

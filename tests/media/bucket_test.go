@@ -17,7 +17,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// object is what the bucket has of a job.
+// object is the bucket's object of a job.
 func object(t *testing.T, s *servers.S3, id string) []byte {
 	t.Helper()
 	o, err := s.Client().GetObject(t.Context(), s.Bucket, "production/"+id, minio.GetObjectOptions{})
@@ -45,7 +45,7 @@ func TestTracksWaitInABucket(t *testing.T) {
 	p.NewAccount("b", "100")
 	stranger := p.Key("b")
 
-	t.Run("a link gives them to whoever has it, in one piece and in many", func(t *testing.T) {
+	t.Run("a link gives them to its holder, in one piece and in many", func(t *testing.T) {
 		res, got := get(t, "GET", link)
 		if res.StatusCode != 200 || !bytes.Equal(got, want) || res.Header.Get("Content-Type") != "audio/mpeg" {
 			t.Errorf("%d, %d bytes of %s", res.StatusCode, len(got), res.Header.Get("Content-Type"))
@@ -69,13 +69,13 @@ func TestTracksWaitInABucket(t *testing.T) {
 			t.Error("the parts are not the whole")
 		}
 		if res, got := get(t, "GET", link, "Range", "bytes=5-9", "If-Range", `"other"`); res.StatusCode != 200 || !bytes.Equal(got, want) {
-			t.Errorf("a part of what has changed: %d, %d bytes", res.StatusCode, len(got))
+			t.Errorf("a part of a changed file: %d, %d bytes", res.StatusCode, len(got))
 		}
 		if res, _ := get(t, "GET", link, "Range", fmt.Sprintf("bytes=%d-", len(want))); res.StatusCode != 416 {
-			t.Errorf("behind the end: %d", res.StatusCode)
+			t.Errorf("after the end: %d", res.StatusCode)
 		}
 	})
-	t.Run("nobody else has them", func(t *testing.T) {
+	t.Run("other accounts cannot read them", func(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"song","queue_id":%q}`, j.ID)
 		for _, path := range []string{"/audio/retrieve", "/audio/complete"} {
 			p.Must(404, "POST", path, stranger, body, nil)
@@ -115,7 +115,7 @@ func TestTracksWaitInABucket(t *testing.T) {
 			t.Errorf("retrieve: %d %s, %d bytes", status, header.Get("Content-Type"), len(got))
 		}
 	})
-	t.Run("what is let go is deleted", func(t *testing.T) {
+	t.Run("a released job is deleted", func(t *testing.T) {
 		p.Must(200, "POST", "/audio/complete", p.key, fmt.Sprintf(`{"model":"song","queue_id":%q}`, j.ID), nil)
 		if left := object(t, s, j.ID); len(left) != 0 {
 			t.Errorf("the bucket has %d bytes", len(left))
@@ -181,7 +181,7 @@ func TestLinksLeadToTheBucket(t *testing.T) {
 			t.Errorf("%s: %d", method, res.StatusCode)
 		}
 	}
-	// A link for one download never leads there: nobody would see its end.
+	// A link for one download never leads there: its end would not be seen.
 	_, once := p.film(t, p.key)
 	if res, got := get(t, "GET", once); res.StatusCode != 200 || len(got) < 1000 {
 		t.Errorf("a link for one download: %d", res.StatusCode)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// mediaConfig has what makes tracks, and videos that are had from a link once.
+// mediaConfig has models that make tracks, and videos that are fetched once from a link.
 const mediaConfig = `
 log: { level: info, format: json, sample_above: 0 }
 billing: { minimum_balance: 0 }
@@ -46,7 +46,7 @@ models:
 
 const (
 	jobsConfig = "jobs: { poll_min: 100ms, poll_max: 300ms, timeout: 1m }\n"
-	// briefJobs is for what cannot be kept: it is tried for the whole time.
+	// briefJobs is for media that cannot be kept: each is tried for the whole time.
 	briefJobs = "jobs: { poll_min: 100ms, poll_max: 300ms, timeout: 8s }\n"
 )
 
@@ -145,7 +145,7 @@ var unled = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// get asks for a link as anybody can who has it.
+// get fetches a link, without a key.
 func get(t *testing.T, method, link string, header ...string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequest(method, link, nil)
@@ -160,6 +160,6 @@ func get(t *testing.T, method, link string, header ...string) (*http.Response, [
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, _ := io.ReadAll(res.Body) // what breaks off is as short as it is
+	body, _ := io.ReadAll(res.Body) // a broken body is short
 	return res, body
 }

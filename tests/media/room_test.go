@@ -44,7 +44,7 @@ func TestAnAccountHasSoMuchRoom(t *testing.T) {
 }
 
 // "Twenty tracks came at once, and each was told that it fits." All of them together have
-// so much room, to the byte; what does not fit is given back.
+// so much room, to the byte; tracks without room are refunded.
 func TestAllResultsTogetherHaveSoMuchRoom(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "media")
@@ -75,7 +75,7 @@ func TestAllResultsTogetherHaveSoMuchRoom(t *testing.T) {
 		t.Errorf("%d of %d tracks are kept, %d bytes", kept, len(ids), size)
 	}
 	left := rig.Money(100_000_000_000 - 80_000_000*int64(kept))
-	rig.Await(t, "what did not fit is given back", func() bool { return p.Settled()["a"].USD == left })
+	rig.Await(t, "jobs that did not fit are refunded", func() bool { return p.Settled()["a"].USD == left })
 }
 
 // trackOf waits for a track that was ordered.

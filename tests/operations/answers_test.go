@@ -109,7 +109,7 @@ func wrongly(t *testing.T, r *reader, method, path, key string, operation gjson.
 	return res.StatusCode, string(answer)
 }
 
-// A client that names a model of another type reads what type it is, not that it does not exist.
+// A client that names a model of another type reads its type, not that it does not exist.
 func TestModelsOfOtherTypesAreNamed(t *testing.T) {
 	t.Parallel()
 	r := newReader(t)

@@ -13,9 +13,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// A wrong key, a base_url without /v1 and a dead host were one and the same 503
-// to the first customer, and nothing told the operator before.
-func TestCheckOnlineSaysWhatIsWrongWithEachUpstream(t *testing.T) {
+// A wrong key, a base_url without /v1 and a dead host were one and the same 503 to the
+// first customer, and nothing warned the operator before.
+func TestCheckOnlineNamesTheFaultOfEachUpstream(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-hunter2-of-the-operator"
 	good := rig.StartUpstream(t, upstream.Options{Key: secret})

@@ -34,7 +34,7 @@ func TestConnectionsAreServedOrRefusedWhenTheListenerCloses(t *testing.T) {
 				for {
 					c, err := net.DialTimeout("tcp", g.Addr, rig.CallLimit)
 					if err != nil {
-						return // refused: nobody has sent anything
+						return // refused: no bytes were sent
 					}
 					_ = c.SetDeadline(time.Now().Add(rig.CallLimit))
 					_, err = strings.NewReader(request).WriteTo(c)

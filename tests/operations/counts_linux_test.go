@@ -20,8 +20,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What the data plane may cost at most, in counts that a busy machine does not change much. They
-// are a little above what is measured; tighten them with each gain. Allocations are gated by the
+// The limits of the data plane, in counts that a busy machine does not change much. They are a
+// little above the measured values; tighten them with each gain. Allocations are gated by the
 // allocation_test.go of each package, the size of the binary by size_test.go.
 const (
 	mostCallsOfRequest = 8.0      // system calls of a chat of 1 KB, one after the other on one connection
@@ -101,7 +101,7 @@ func TestRequestsAndEventsCostFewSystemCalls(t *testing.T) {
 		}
 	}
 	ask(50)
-	// The difference of two counts leaves out what runs beside.
+	// The difference of two counts leaves out other work.
 	of := func(f func(n int), few, many int) float64 {
 		least := systemCalls(t, g, func() { f(few) })
 		return float64(systemCalls(t, g, func() { f(many) })-least) / float64(many-few)
@@ -169,7 +169,7 @@ func TestIdleAndOpenStreamsTakeLittleMemory(t *testing.T) {
 	if t.Logf("idle: %d KB", idle); idle > mostIdleKB {
 		t.Errorf("an idle gateway has %d KB, at most %d KB are meant", idle, mostIdleKB)
 	}
-	// The difference of two counts leaves out what the first streams need once.
+	// The difference of two counts leaves out the one-time cost of the first streams.
 	const few, many = 100, 600
 	openStreams(t, g, key, few)
 	begin := 1 << 30
@@ -178,7 +178,7 @@ func TestIdleAndOpenStreamsTakeLittleMemory(t *testing.T) {
 		begin = min(begin, rig.ResidentKB(t, pid, "RssAnon"))
 	}
 	openStreams(t, g, key, many-few)
-	// What opening them took on a busy machine is given back little by little.
+	// Memory of opening them on a busy machine is given back little by little.
 	each := 1 << 30
 	for end := time.Now().Add(40 * time.Second); time.Now().Before(end) && each > mostStreamKB; {
 		time.Sleep(500 * time.Millisecond)

@@ -18,7 +18,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Revenue, shortfall and held money stood on the public address, for anybody.
+// Revenue, shortfall and held money were on the public address, for everyone to read.
 func TestMetricsAreNotOnThePublicAddress(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -94,7 +94,7 @@ func TestSecondSignalEndsAtOnceWithTheChargesOnDisk(t *testing.T) {
 	}
 	began := time.Now()
 	g.Signal(syscall.SIGINT)
-	time.Sleep(2 * time.Second) // two signals at a process that stands still are one
+	time.Sleep(2 * time.Second) // two signals to a stalled process are one
 	if !g.Running() {
 		t.Fatal("it did not wait for the stream")
 	}

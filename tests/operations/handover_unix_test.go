@@ -26,7 +26,7 @@ var successorPID = regexp.MustCompile(`"pid":(\d+)`)
 
 // A restart refused every connection until the successor had the ledger, for
 // 18 seconds and more.
-func TestHandOverRefusesNobodyAndCutsNoStream(t *testing.T) {
+func TestHandOverRefusesNoClientAndCutsNoStream(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.StartGateway(t, strings.ReplaceAll(fmt.Sprintf(rig.PrepaidConfig, sim.URL), "level: warn", "level: info"))
@@ -120,7 +120,7 @@ func TestHandOverRefusesNobodyAndCutsNoStream(t *testing.T) {
 	made := sim.Idle(t).Tokens
 	if a, want := g.Accounts()["a"], rig.Money(made.PromptTokens*1000+made.CompletionTokens*2000); a.Spent != want ||
 		a.Held != 0 || a.USD+a.Spent != 100_000_000_000 {
-		t.Errorf("what was produced is worth %s, the account is %+v", want, a)
+		t.Errorf("the upstream's tokens are worth %s, the account is %+v", want, a)
 	}
 	g.CLI("verify")
 	t.Logf("%d requests on kept connections, %d requests of the upstream in all", kept.Load(), sim.Stats().Requests)
@@ -136,8 +136,8 @@ func logged(g *rig.Gateway, words string) {
 	}
 }
 
-// systemd opens the socket, keeps it through restarts and tells with LISTEN_FDS
-// and LISTEN_PID whom it is for.
+// systemd opens the socket, keeps it through restarts and names its process in LISTEN_FDS
+// and LISTEN_PID.
 const asSystemd = `LISTEN_FDS=%s LISTEN_PID=$$ LISTEN_FDNAMES=farebox.socket exec "$@"`
 
 func TestSocketOfSystemdWaitsThroughARestart(t *testing.T) {
@@ -169,7 +169,7 @@ func TestSocketOfSystemdWaitsThroughARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Whoever comes while there is no process waits in the queue of the socket.
+	// Clients that arrive while there is no process wait in the queue of the socket.
 	came := make(chan error, 1)
 	conn, err := net.Dial("tcp", g.Addr)
 	if err != nil {
@@ -189,15 +189,15 @@ func TestSocketOfSystemdWaitsThroughARestart(t *testing.T) {
 	}()
 	g.Start()
 	if err := <-came; err != nil {
-		t.Errorf("who came between two processes is answered: %v", err)
+		t.Errorf("a client between two processes is answered: %v", err)
 	}
 	if a := g.Settled()["a"]; a.Spent == 0 || a.Held != 0 {
 		t.Errorf("the account is %+v", a)
 	}
 }
 
-// What systemd passes on to another process, or more than farebox listens on,
-// is not taken for its socket.
+// A socket that systemd passes on to another process, or more sockets than farebox
+// listens on, are not taken for its own.
 func TestSocketsThatAreNotForUsAreNotTaken(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -79,7 +79,7 @@ func TestFailuresAreAccountedForInTheLog(t *testing.T) {
 	}
 	for status, n := range answers {
 		if told[status] != n {
-			t.Errorf("%d answers have status %d, the log tells of %d", n, status, told[status])
+			t.Errorf("%d answers have status %d, the log has %d", n, status, told[status])
 		}
 	}
 	for k, n := range lines {
@@ -92,8 +92,8 @@ func TestFailuresAreAccountedForInTheLog(t *testing.T) {
 	}
 }
 
-// "A customer says that he has money and gets a 402; our log has the code and not one
-// sum." The line says what there was, what was held and needed, and which limit refused.
+// "A customer says that he has money and gets a 402; our log has the code and not one sum."
+// The line has the balance, the held and the needed sums, and the limit that refused.
 func TestARefusalForMoneyHasItsSumsInTheLog(t *testing.T) {
 	t.Parallel()
 	rig.OnBothStores(t, func(t *testing.T, store string) {

@@ -26,14 +26,14 @@ func TestForgottenConfigMakesNoLedger(t *testing.T) {
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
 		t.Errorf("there are %v, %v", list, err)
 	}
-	// Who says where may begin before the server does, and is told how to go on.
+	// With --store, commands work before the server first starts, and name the next step.
 	out, err := rig.RunIn(t, dir, "account", "create", "--name", "big corp", "--store", "here")
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	next := regexp.MustCompile(`next: +\S+ (.*)`).FindStringSubmatch(out)
 	if next == nil || next[1] != "account credit 'big corp' 100 --store here" {
-		t.Errorf("what follows is %q in %s", next, out)
+		t.Errorf("the next step is %q in %s", next, out)
 	}
 	if out, err := rig.RunIn(t, dir, "account", "credit", "big corp", "100", "--store", "here"); err != nil ||
 		!strings.Contains(out, "100 USD") {
@@ -64,7 +64,7 @@ func TestMisspeltCommandsFailAndSayHow(t *testing.T) {
 			t.Errorf("%s: %v, %s", line, err, out)
 		}
 	}
-	// Groups alone and mistakes in what was understood show no usage.
+	// Groups alone and mistakes in valid command lines show no usage.
 	if out, err := rig.RunIn(t, dir, "account"); err != nil || !strings.Contains(out, "Available Commands") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -16,8 +16,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// The document says what is served: the command line prints what the server answers, each
-// example in it is carried out, and the answer is as it says.
+// The document matches the server: the command line prints the server's answer, each
+// example in it is carried out, and the answer has the described form.
 func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	t.Parallel()
 	r := newReader(t)

@@ -184,7 +184,7 @@ func (r *reader) run(b *block) (why string, err error) {
 	return "", nil
 }
 
-// completed is a part of a config with what else a config needs.
+// completed is a part of a config with the other required members.
 func completed(text string) string {
 	text = regexp.MustCompile(`\$\{[A-Z_]+\}`).ReplaceAllString(text, "sk-test-of-the-pages")
 	if !regexp.MustCompile(`(?m)^upstreams:`).MatchString(text) {
@@ -277,7 +277,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// What a reader copies from a page works as it stands.
+// Blocks that a reader copies from a page work unchanged.
 func TestBlocksOfPagesWork(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages {

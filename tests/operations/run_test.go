@@ -104,13 +104,13 @@ func TestFirstRunAndSecondStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = models.Body.Close()
-	if models.StatusCode != 401 { // a newcomer who forgot the header reads what is missing
+	if models.StatusCode != 401 { // a newcomer who forgot the header reads its name
 		t.Errorf("the catalog without a key is answered %d", models.StatusCode)
 	}
 	stop(cmd)
 }
 
-// check names every mistake with line, column and what was expected, and fails.
+// check names every mistake with line, column and the expected value, and fails.
 func TestCheckSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// An editor reads what `farebox config schema` prints, with nothing else around it.
+// An editor reads the output of `farebox config schema`, with nothing else around it.
 func TestConfigSchemaIsOneJSONObject(t *testing.T) {
 	t.Parallel()
 	out, err := rig.RunIn(t, t.TempDir(), "config", "schema")

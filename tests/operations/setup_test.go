@@ -54,7 +54,7 @@ func TestInitWritesAConfigThatServes(t *testing.T) {
 	}
 	for _, secret := range []string{openAIKey, anthropicKey} {
 		if strings.Contains(string(text), secret) || strings.Contains(out, secret) {
-			t.Errorf("%s stands in the config or in what init said", secret)
+			t.Errorf("%s is in the config or in the output of init", secret)
 		}
 	}
 	if strings.Contains(string(text), "in-no-list") || strings.Contains(string(text), "gpt-6-luna") {
@@ -118,7 +118,7 @@ func withoutLines(text string, starts ...string) string {
 	return strings.Join(kept, "\n")
 }
 
-// A server of one's own is asked for its models: vLLM's list has the context, Ollama tells it of each model.
+// A server of one's own is asked for its models: vLLM's list has the context, Ollama reports it for each model.
 func TestInitAsksOwnServers(t *testing.T) {
 	t.Parallel()
 	vllm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,15 +165,15 @@ func TestInitAsksOwnServers(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(text), "bad name") {
-		t.Errorf("a name of the server's own stands in the config:\n%s", text)
+		t.Errorf("a name of the server's own is in the config:\n%s", text)
 	}
 	if out, err := runWith(t, dir, nil, "check", "-c", "farebox.yaml"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// What cannot work says what to do.
-func TestInitSaysWhatIsMissing(t *testing.T) {
+// Errors of init say what to do.
+func TestInitNamesMissingParts(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
 	t.Cleanup(refusing.Close)
@@ -246,7 +246,7 @@ models:
 	}
 }
 
-// openai/* has what the list knows, and nothing else.
+// openai/* has the models of the list, and nothing else.
 func TestWildcardsTakeTheList(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

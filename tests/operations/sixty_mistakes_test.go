@@ -32,7 +32,7 @@ models:
 const mark = "§"
 
 // mistake is an edit of plainConfig, or a whole file where old is empty. § marks the place
-// that must be named. words, separated by |, must stand in the message.
+// that must be named. words, separated by |, must be in the message.
 type mistake struct {
 	name, old, new, words string
 }
@@ -165,7 +165,7 @@ var habits = []mistake{
 	{"accept_max_tokens at the top", compatLine, "§accept_max_tokens: true\n", "compat"},
 }
 
-// ownMistakes are typing errors, traps of YAML, and values that nobody means.
+// ownMistakes are typing errors, traps of YAML, and values that are never intended.
 var ownMistakes = []mistake{
 	// YAML
 	{"a tab", compatLine, "compat:\n§\taccept_max_tokens: true\n", "spaces"},
@@ -258,7 +258,7 @@ var ownMistakes = []mistake{
 		"    price: { input: 2, output: 8 }\n    targets: §[{ upstream: main, model: large }]\n", "warning|another price"},
 	{"a target twice", targetLine, "    targets: [{ upstream: main, model: large }, §{ upstream: main, model: large }]\n",
 		"weight"},
-	{"an upstream that nobody uses", "models:\n", "  - name: §spare\n    base_url: https://spare.example.com/v1\nmodels:\n",
+	{"an unused upstream", "models:\n", "  - name: §spare\n    base_url: https://spare.example.com/v1\nmodels:\n",
 		"warning|spare"},
 	{"an upstream that is not there", targetLine, "    targets: [{ upstream: §mian }]\n", "main"},
 	{"agents without tools", "", edited(canLine, "", idLine, "  - §id: chat\n"), "warning|tools: true"},
@@ -275,7 +275,7 @@ var ownMistakes = []mistake{
 		"warning|100000"},
 	{"a tier without limits", targetLine, "    tier: own\n" + targetLine + "limits: { tiers: { own: §{ rpm: 0 } } }\n",
 		"warning|unlimited"},
-	{"a tier that nobody has", upstreams, "limits: { tiers: { §own: { rpm: 10 } } }\n" + upstreams, "warning|tier: own"},
+	{"an unused tier", upstreams, "limits: { tiers: { §own: { rpm: 10 } } }\n" + upstreams, "warning|tier: own"},
 	{"a breaker that never closes", keyLine, keyLine + "    breaker: { open_for: §0s }\n", "1ms"},
 	// Places
 	{"a store in /tmp", storeLine, "store: §/tmp/farebox\n", "warning|/var/lib/farebox"},
@@ -291,7 +291,7 @@ var ownMistakes = []mistake{
 var finding = regexp.MustCompile(`(?m)^farebox\.yaml:(\d+):(\d+): (.*)$`)
 
 // "The config was taken, and the first month was sold at a millionth of the price." Each
-// mistake is one finding with its line, its column and what to write instead.
+// mistake is one finding with its line, its column and its remedy.
 func TestLongSixtyMistakesAreReportedWithLineAndRemedy(t *testing.T) {
 	t.Parallel()
 	if len(habits) < 20 || len(habits)+len(ownMistakes) < 60 {

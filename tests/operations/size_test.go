@@ -12,19 +12,19 @@ import (
 	"farebox/tests/rig"
 )
 
-// mostBinary is what `make build` may make. It is a little above what it makes
-// today: who needs more raises it together with a reason. 10 MB of it read pages
+// mostBinary is the size limit of the output of `make build`. It is a little above
+// today's size: raise it together with a reason. 10 MB of it read pages
 // and documents: PDFium (5), a browser's protocol (2), and office formats. 2 MB are
 // the other forms and dialects of chat, with a JSON schema validator, and 2.5 MB sound, music and videos: jobs, their dialects
 // and a client of S3 (1.2). 1 MB are wallets: signatures and payments of two families
 // of chains, facilitators, and the simulated ones of the demonstration; enclaves; 0.2 MB
-// are the attacks on what customers share (bench attack). 0.4 MB are the operator's books
+// are the attacks on shared resources (bench attack). 0.4 MB are the operator's books
 // (statements, transfers without a payment, their migration) and lists of jobs. 0.3 MB are
 // the tools of agents, the rules of Claude's models, and kept items. 0.4 MB are stored answers, the OpenAPI document
 // and the JSON schema of the config. 0.6 MB are the first config (questions, the list of prices, configs of LiteLLM),
 // warnings with their remedies, the health check, and the sweeps of the comparison. 1.1 MB are the operators' API: its
 // operations, lists, tokens and audit log, their OpenAPI document, profiles of the process, and log files that rotate.
-// 0.7 MB are details of requests, retention and erasure, questions between nodes, steering, and what health looks at.
+// 0.7 MB are details of requests, retention and erasure, questions between nodes, steering, and the checks of health.
 const mostBinary = 54_300_000
 
 // "The binary had grown to 40 MB, a quarter of it tables that few requests need."

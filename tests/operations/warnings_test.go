@@ -59,8 +59,8 @@ func TestServerLogsWarningsOfItsConfigOnce(t *testing.T) {
 	}
 }
 
-// "I gave it LiteLLM's file, and it listed forty mistakes." check and serve say what it is
-// and what converts it.
+// "I gave it LiteLLM's file, and it listed forty mistakes." check and serve name its
+// format and the command that converts it.
 func TestFileOfAnotherGatewayIsOneMistake(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestFileOfAnotherGatewayIsOneMistake(t *testing.T) {
 	}
 }
 
-// Whoever mends a mistake sees the warnings in the same run.
+// A mistake does not hide the warnings of the same run.
 func TestWarningsAreShownBesideMistakes(t *testing.T) {
 	t.Parallel()
 	out, err := checkText(t, strings.NewReplacer("output: 4.00", "output: 0.50", listenLine, "lisen: :8080\n").Replace(plainConfig))
@@ -112,10 +112,10 @@ func TestCheckWarnsOfSecretsThatOthersCanRead(t *testing.T) {
 	literal := "    key: sk-hunter2-1234567\n"
 	if out := check(0o644, keyLine, literal); !strings.Contains(out, "farebox.yaml:7:10: warning: ") || !strings.Contains(out, "0644") ||
 		!strings.Contains(out, "chmod 600") {
-		t.Errorf("a key in a file for everybody: %s", out)
+		t.Errorf("a key in a world-readable file: %s", out)
 	}
 	if out := check(0o644, storeLine, "store: postgres://u:hunter2@10.0.0.1/f\n"); !strings.Contains(out, ":2:8: warning: store") {
-		t.Errorf("a password in a file for everybody: %s", out)
+		t.Errorf("a password in a world-readable file: %s", out)
 	}
 	for name, out := range map[string]string{
 		"a file for its owner": check(0o600, keyLine, literal),
@@ -246,7 +246,7 @@ func TestJSONOfNothingIsAnEmptyList(t *testing.T) {
 }
 
 // "The alarms were silent: another process had the port of the metrics." A taken port is
-// told in the banner and as a warning, and one that was chosen ends the start.
+// shown in the banner and as a warning, and one that was chosen ends the start.
 func TestTakenPortOfMetricsIsReported(t *testing.T) {
 	t.Parallel()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {

@@ -14,15 +14,14 @@ import (
 	"farebox/tests/rig"
 )
 
-// "The alert had never fired: its metric had another name." What the rules and the
-// dashboard ask for is what gateways tell, and what those tell of pages, searches
-// and documents is on the dashboard.
+// "The alert had never fired: its metric had another name." Gateways export all metrics of the
+// rules and the dashboard, and those of pages, searches and documents are on the dashboard.
 func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`\b(?:farebox|gen_ai)_[a-z0-9_]*[a-z0-9]\b`)
 	told, types := map[string]bool{}, map[string]int{}
 	tell := func(g *rig.Gateway) {
-		g.Post("/chat/completions", "", "{}") // statuses are told once they were answered
+		g.Post("/chat/completions", "", "{}") // statuses have series once they were answered
 		help := ""
 		for line := range strings.Lines(g.Metrics()) {
 			if found := name.FindString(line); found != "" && strings.HasPrefix(line, found) {
@@ -32,7 +31,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 				help = rest
 			} else if rest, ok := strings.CutPrefix(line, "# TYPE "); ok && !strings.HasPrefix(rest, "go_") && !strings.HasPrefix(rest, "process_") {
 				if of, text, _ := strings.Cut(strings.TrimSpace(help), " "); !strings.HasPrefix(rest, of+" ") || len(text) < 10 {
-					t.Errorf("nothing says what %s counts", strings.TrimSpace(rest))
+					t.Errorf("%s has no help text", strings.TrimSpace(rest))
 				}
 				types[strings.Fields(rest)[0]]++
 			}
@@ -49,7 +48,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	lone := rig.StartGateway(t, fmt.Sprintf(rig.LoneConfig, sim.URL, "")+fmt.Sprintf("augment: { scrape: {}, text_parser: {}, "+
 		"search: { brave: [{ name: s, format: brave, base_url: %q, key: k }] } }\n", sim.URL)+paidByWallets)
 	lone.NewAccount("a", "1")
-	lone.Must(200, "POST", "/chat/completions", lone.Key("a"), rig.Ask("m", "Hello", ""), nil) // times of upstreams are told then
+	lone.Must(200, "POST", "/chat/completions", lone.Key("a"), rig.Ask("m", "Hello", ""), nil) // this adds the times of upstreams
 	tell(lone)
 	tell(beforeAnEnclave(t))
 
@@ -82,7 +81,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 			n++
 			asked[m] = true
 			if !told[m] {
-				t.Errorf("%s asks for %s, which nobody tells", where, m)
+				t.Errorf("%s asks for %s, which no gateway exports", where, m)
 			}
 		}
 		if n == 0 {

@@ -12,7 +12,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// A page whose own name leads to the listener reads nothing: its name stands in Host.
+// A page whose own name leads to the listener reads nothing: its name is in Host.
 func TestOtherHostNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -159,7 +159,7 @@ func TestGuessingTokensIsSlow(t *testing.T) {
 	for n := range 50 {
 		res := guess(guesser, n)
 		if seen[res.StatusCode]++; res.StatusCode == 429 && res.Header.Get("Retry-After") == "" {
-			t.Errorf("guess %d is not told when to come again", n)
+			t.Errorf("guess %d has no Retry-After", n)
 		}
 	}
 	if seen[401] < 10 || seen[401] > 12 || seen[401]+seen[429] != 50 {
@@ -173,7 +173,7 @@ func TestGuessingTokensIsSlow(t *testing.T) {
 	}
 }
 
-// What two parsers read differently, or nobody knows, is refused and named.
+// Ambiguous and unknown query parameters are refused and named.
 func TestQueriesAreStrict(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// providersBalances are how providers tell what is left, by the first part of the path, and what is read of it.
+// providersBalances are providers' answers about a balance, by the first part of the path, and the parsed result.
 var providersBalances = []struct{ name, path, body, want string }{
 	{"openrouter", "/v1/credits", `{"data":{"total_credits":100.5,"total_usage":25.750000001}}`, `[{"currency":"USD","amount":"74.749999999"}]`},
 	{"owing", "/v1/credits", `{"data":{"total_credits":0,"total_usage":1.5e-05}}`, `[{"currency":"USD","amount":"-0.000015"}]`},
@@ -28,7 +28,7 @@ var providersBalances = []struct{ name, path, body, want string }{
 	{"broken", "/v1/credits", `{"data":`, ""},
 }
 
-// A balance is what the provider says, in decimals; lies make an error in our words, and no provider is asked often.
+// A balance is the provider's, in decimals; lies make an error in our words, and no provider is asked often.
 func TestBalancesAtProviders(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

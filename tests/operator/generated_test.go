@@ -84,7 +84,7 @@ func generatedCalls(t *testing.T, document gjson.Result) (list []generatedCall) 
 
 var keptName = regexp.MustCompile(`"([^"\\]*)((?:\\"[^"\\]*)*)\[(\w+)\]([^"\\]*)((?:\\"[^"\\]*)*)"`)
 
-// literal is a value in TypeScript. Names in brackets are what earlier answers had.
+// literal is a value in TypeScript. Names in brackets are values of earlier answers.
 func literal(v any) string {
 	text, _ := json.Marshal(v)
 	return keptName.ReplaceAllString(string(text), "`$1$2${kept.$3}$4$5`")

@@ -58,8 +58,8 @@ func dial(path string) (net.Conn, error) {
 	return net.Dial("unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// Without a word in the config, the user that runs farebox is the owner, on a socket beside the ledger that nobody
-// else can open, and that goes with the process.
+// By default the user that runs farebox is the owner, on a socket beside the ledger. No other user can open
+// it, and it goes with the process.
 func TestTheSocketIsTheOwners(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

@@ -96,8 +96,8 @@ func TestOneCallSpeaksForAllNodes(t *testing.T) {
 	}
 }
 
-// A node that stands still is named, and costs an operation two seconds.
-func TestANodeThatStandsStillIsMissing(t *testing.T) {
+// A node that is stopped is named, and costs an operation two seconds.
+func TestAStoppedNodeIsMissing(t *testing.T) {
 	t.Parallel()
 	_, d := nodesOf(t, 2, "")
 	d[1].Signal(syscall.SIGSTOP)
@@ -114,7 +114,7 @@ func TestANodeThatStandsStillIsMissing(t *testing.T) {
 			}
 		})
 	}
-	// What does not need the other node does not wait for it.
+	// An operation that does not need the other node does not wait for it.
 	rig.Soon(t, "this node alone", 1500*time.Millisecond, func(int) time.Duration {
 		began := time.Now()
 		if one := d[0].must("GET", "/health?node=n1", ""); nodesIn(one) != "n1" {
@@ -140,7 +140,7 @@ func TestADrainHoldsOnAllNodes(t *testing.T) {
 		}
 		return status == 200
 	}
-	// A turn counts as 100 ms at most, since a busy machine may stand still in it.
+	// A turn counts as 100 ms at most, since a busy machine may stall in it.
 	within := 2 * time.Second
 	if rig.RaceDetector() {
 		within = 10 * time.Second
@@ -212,7 +212,7 @@ func TestADrainHoldsOnAllNodes(t *testing.T) {
 	}
 }
 
-// Health says what each node stands on, and warns of what is wrong with one or among them.
+// Health shows the version and state of each node, and warns of faults within one or among them.
 func TestHealthWarns(t *testing.T) {
 	t.Parallel()
 	_, d := nodesOf(t, 2, "")

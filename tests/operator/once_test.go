@@ -43,7 +43,7 @@ func sentChanges(random *rand.Rand, n int) (list []sentChange) {
 	return list
 }
 
-// try sends a change. An answer that is lost, or comes from a server that stops, is no failure.
+// try sends a change. A lost answer, or one of a server that stops, is not a failure.
 func (d *desk) try(c sentChange) {
 	req, _ := http.NewRequest("POST", d.base+c.path, strings.NewReader(c.body))
 	for name, value := range map[string]string{"X-Forwarded-User": "boss", "X-Farebox-Proxy-Secret": secret, "X-Farebox-Operator": "1",
@@ -194,7 +194,7 @@ func (d *desk) all(path string) (rows []gjson.Result) {
 	}
 }
 
-// booksAgree compares an account's statement, entries, usage and balance with what was sent.
+// booksAgree compares an account's statement, entries, usage and balance with the sent changes.
 func (d *desk) booksAgree(t *testing.T, account string, list []sentChange) {
 	t.Helper()
 	sent, keys := map[string]rig.Money{}, 1

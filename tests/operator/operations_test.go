@@ -10,11 +10,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// step is a call of an operation. Names in brackets are what earlier answers had: [key].
+// step is a call of an operation. Names in brackets are values of earlier answers: [key].
 type step struct {
 	operation, path, body string
 	status                int
-	keep                  string // name=path of what later calls use
+	keep                  string // name=path of values for later calls
 }
 
 // steps call every operation, most of them with success.

@@ -11,8 +11,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// The process tells how it does, without a secret.
-func TestTheProcessTellsHowItDoes(t *testing.T) {
+// The process reports its state, without a secret.
+func TestTheProcessReportsItsState(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	if h := d.must("GET", "/health", "").Get("data.0"); !h.Get("ready").Bool() || h.Get("reasons.#").Int() != 0 || !h.Get("store.up").Bool() ||

@@ -242,7 +242,7 @@ func (d *desk) lists() {
 		}
 	}
 	if status, _, answer := d.as("reader", "GET", "/requests/"+strings.Repeat("0", 32), ""); status != 404 {
-		t.Errorf("an id of none is answered %d %s", status, answer)
+		t.Errorf("an unknown id is answered %d %s", status, answer)
 	}
 }
 
@@ -264,8 +264,8 @@ func (d *desk) stores(text string) {
 	}
 }
 
-// What does a client gain by failing 10,000 times? A few rows a second, which count the others; and
-// a request of another account that failed meanwhile is found.
+// A client that fails 10,000 times writes a few rows a second, which count the others; and a
+// request of another account that failed meanwhile is found.
 func TestAFloodOfRefusalsWritesFewRows(t *testing.T) {
 	t.Parallel()
 	d, _ := newAskedDesk(t)

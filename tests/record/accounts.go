@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// paths are all endpoints, and some that are none.
+// paths are all endpoints, and some unknown ones.
 var paths = strings.Fields(
 	`/chat/completions /embeddings /image/generate /image/edit /image/multi-edit /image/upscale /images/upscale /image/background-remove /image/styles /images/generations /images/edits
 	/models /models/traits /models/compatibility_mapping /models/chat-openai /api_keys /api_keys/generate_web3_key /api_keys/x /api_keys/rate_limits /api_keys/rate_limits/log /billing/balance /billing/usage /billing/usage-history

@@ -74,8 +74,8 @@ func (l *lab) rpcFaults(c *customer) {
 		if err := json.Unmarshal([]byte(text), &faults); err != nil {
 			panic("the script is part of the program: " + err.Error())
 		}
-		// Alone, and with another node that does the same. Batches are left out
-		// there: what is learnt of a node depends on which one had them.
+		// Alone, and with another node that does the same. Batches are left out there:
+		// the knowledge about a node depends on which one had them.
 		for _, network := range []string{"ethereum-mainnet", twoNodes} {
 			bodies := []string{single, batch, large, write(i)}
 			if network == twoNodes {

@@ -16,9 +16,9 @@ func (l *lab) chat(name, key, model, text, more string, headers ...string) *answ
 	return l.post(name, "/chat/completions", key, chatBody(model, text, more), headers...)
 }
 
-// scenarios are the ways in which a simulated upstream answers a chat. What
-// depends on chance is not among them: a reset loses what was sent before it, and
-// a stream that breaks off has a pause before, or it might fail before it began.
+// scenarios are the ways in which a simulated upstream answers a chat. Scenarios of
+// chance are not among them: a reset loses unsent bytes, and a stream that breaks off has
+// a pause before, or it might fail before it began.
 var scenarios = lines("scenarios")
 
 // chats are all scenarios, whole and streamed, at both dialects.
@@ -69,8 +69,7 @@ func (l *lab) chats(c *customer) {
 // odd are values that a member may have, rightly or wrongly.
 var odd = []string{`null`, `true`, `"x"`, `""`, `0`, `1`, `1.5`, `-1`, `1e400`, `{}`, `[]`, `["x"]`, `[1]`, `{"x":1}`}
 
-// chatRules are all members of a chat body with odd values, and what is wrong
-// in places of its own.
+// chatRules are all members of a chat body with odd values, and faults in places of their own.
 func (l *lab) chatRules(c *customer) {
 	post := func(name, body string) {
 		l.post("chat: "+name, "/chat/completions", c.worker, body)
@@ -128,8 +127,8 @@ func (l *lab) chatRules(c *customer) {
 	}
 }
 
-// moreChats are those whose heads differ, and those whose clients leave; drains:
-// what they left is read on, as billing.on_client_gone says.
+// moreChats are those whose heads differ, and those whose clients leave; drains: their
+// answers are read on, as billing.on_client_gone says.
 func (l *lab) moreChats(c *customer, drains bool) {
 	for _, h := range lines("chat-heads") {
 		for _, more := range []string{"", `,"stream":true`} {
@@ -138,9 +137,8 @@ func (l *lab) moreChats(c *customer, drains bool) {
 		l.chat("refused with head "+h, c.worker, "nobody", "hello", "", h)
 		l.chat("large with head "+h, c.worker, "chat-openai", "[[sim big=90000]] hello", "", h)
 	}
-	// Who leaves a model that is held in full is answered to the end, in his
-	// absence; of one that is held in slices the upstream is cut off, after as
-	// many tokens as it holds back behind.
+	// A client that leaves a model held in full is answered to the end without it; of a
+	// model held in slices the upstream is cut off after its hold_after tokens.
 	for _, f := range []struct{ model, text string }{
 		{"chat-openai", "[[sim tokens=60 gap_ms=3]] hello"},
 		{"chat-anthropic", "[[sim tokens=60 reasoning=5 gap_ms=3]] hello"},

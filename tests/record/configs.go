@@ -6,8 +6,8 @@ import (
 	"text/template"
 )
 
-// script is what is sent and configured, as text: lists with an entry a line, and
-// configs. In ‹…› stands what a run or a loop fills in.
+// script is the requests and configs as text: lists with an entry a line, and configs. A
+// run or a loop fills in the names in ‹…›.
 //
 //go:embed script
 var script embed.FS
@@ -30,7 +30,7 @@ func readConfig(name string) string {
 	return string(b)
 }
 
-// lines are the entries of a list; values are names and what stands for them there.
+// lines are the entries of a list; values are placeholders and their values.
 func lines(name string, values ...string) []string {
 	filled := map[string]string{}
 	for i := 0; i < len(values); i += 2 {

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// dumped are the tables of a backup that every run fills alike. Entries, postings
-// and pages gather what was settled at about the same time, which is chance, and
-// keys are as secret as they are random; farebox verify and the reports recount
-// what is there.
+// dumped are the tables of a backup that every run fills alike. Entries, postings and
+// pages gather work settled at about the same time, which is chance, and keys are as
+// secret as they are random; farebox verify and the reports recount the others.
 var dumped = map[string]bool{"account": true, "model": true, "bucket": true, "house": true, "debt": true,
 	"usage_day": true, "violation": true}
 

@@ -139,7 +139,7 @@ func (l *lab) begin(phase, config string) error {
 		return err
 	}
 	var err error
-	for range 5 { // somebody may take the port meanwhile
+	for range 5 { // another process may take the port meanwhile
 		if err = l.start(); err == nil {
 			return nil
 		}
@@ -292,7 +292,7 @@ func (l *lab) heard() {
 	}
 }
 
-// addLog adds what the log says of a request, once it is there.
+// addLog adds the log's line about a request, once it is there.
 func (l *lab) addLog(e *entry, a *answer) {
 	all := l.log.lines()
 	id := headerOf(a.head, "X-Request-Id")
@@ -324,8 +324,8 @@ func (l *lab) cli(args ...string) string {
 	return l.run(nil, append(args, "--store", l.store)...)
 }
 
-// run runs a command, and records it; with keep, keep makes what is kept of
-// what it wrote to standard output.
+// run runs a command, and records it; keep, if given, reduces its standard output for the
+// recording.
 func (l *lab) run(keep func(string) string, args ...string) string {
 	e := &entry{Name: fmt.Sprintf("%04d %s: farebox %s", l.count, l.phase, strings.Join(args, " "))}
 	l.count++

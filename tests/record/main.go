@@ -8,9 +8,9 @@
 // It starts the binary on fresh ledgers before simulated upstreams that always
 // answer alike, sends it some thousand requests of every kind, one at a time
 // and in the same order, and writes down the bytes of each answer, the bytes
-// that upstreams were asked, the line in the log, and what every command of the
-// binary prints. -diff compares two such recordings byte by byte but for what
-// normal.go names, and ends with status 1 when they differ. -show prints one.
+// that upstreams got, the line in the log, and the output of every command of the
+// binary. -diff compares two such recordings byte by byte but for the exceptions of
+// normal.go, and ends with status 1 when they differ. -show prints one.
 package main
 
 import (

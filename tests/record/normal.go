@@ -14,10 +14,10 @@ import (
 	brotli "github.com/molecule-man/go-brrr"
 )
 
-// normal takes out of a recording what no two runs have in common. Its rules
-// are narrow: what is not named here is compared byte by byte.
+// normal takes the values of a single run out of a recording. Its rules are narrow: all
+// else is compared byte by byte.
 //
-//   - Addresses and directories of the run become what they stand for.
+//   - Addresses and directories of the run become placeholders.
 //   - Identifiers (UUIDs, 32 hexadecimal digits, secrets of keys and their last
 //     characters, signed tokens, signatures of wallets, boundaries of forms,
 //     cursors) become a number, in their order of appearance: the same
@@ -27,9 +27,9 @@ import (
 //   - Durations in the members and headers that timed names become a word.
 //   - A balance in a head becomes the difference to the one before it, so that a
 //     charge that differs is shown once.
-//   - What the gateway asks a node for itself is left out; of two nodes that take
+//   - The gateway's own requests to a node are left out; of two nodes that take
 //     turns none is named; the parts of a form that an upstream gets are sorted.
-//   - What is left and used of a minute, and the size of a backup, become a word.
+//   - Remaining and used units of a minute, and the size of a backup, become a word.
 //   - Content-Length of a body with any of these becomes <right> when it is
 //     right. A compressed body is compared unpacked.
 type normal struct {
@@ -62,8 +62,8 @@ func sortedByLength(m map[string]string) []string {
 	return names
 }
 
-// identifiers are the values that are random, and what they are called; UUIDs and
-// 32 hexadecimal digits are found by words. hint is in every text that has one.
+// identifiers are the random values, with their names; UUIDs and 32 hexadecimal digits
+// are found by words. hint is in every text that has one.
 var identifiers = []struct {
 	class, hint string
 	form        *regexp.Regexp // its first group is the value; without one, all of it
@@ -90,7 +90,7 @@ var (
 	dates = regexp.MustCompile(`(?m)^(Date: )[A-Z][a-z]{2}, .*GMT`)
 )
 
-// text is a value without what is of its run alone.
+// text is a value without those of its run alone.
 func (n *normal) text(s string) string {
 	s = n.names.Replace(s)
 	if strings.Contains(s, "Date: ") {
@@ -118,9 +118,9 @@ func (n *normal) text(s string) string {
 var (
 	// columns are how long a request took, in the CSV of usage.
 	columns = regexp.MustCompile(`(,API Inference,<id [0-9]+>,)[0-9]+`)
-	// minutes are what was used in this minute, which may just have begun.
+	// minutes are the uses of this minute, which may just have begun.
 	minutes = regexp.MustCompile(`("minute":\{"limit":[^,]*,"used":)[0-9]+`)
-	// refilled is what is left of the tokens of a minute, which come back each moment.
+	// refilled are the remaining tokens of a minute, which come back each moment.
 	refilled = regexp.MustCompile(`(?m)^(X-Ratelimit-Remaining-Tokens: )[0-9]+`)
 	// sizes are of a backup: how many records share a page is chance.
 	sizes = regexp.MustCompile(`(?m)^((?:bytes|rows) +)[0-9]+$`)
@@ -196,7 +196,7 @@ func replaceGroup(form *regexp.Regexp, s string, with func(string) string) strin
 	return b.String() + s[at:]
 }
 
-// number is what stands for an identifier.
+// number is the placeholder of an identifier.
 func (n *normal) number(class, value string) string {
 	if n.seen[value] == "" {
 		n.next[class]++
@@ -209,7 +209,7 @@ func (n *normal) number(class, value string) string {
 // asks for none in between.
 const near = 400 * 24 * time.Hour
 
-// class is what stands for a time; empty: it is not of the run.
+// class is the placeholder of a time; empty: it is not of the run.
 func (n *normal) class(t time.Time) string {
 	first := n.rec.Start.UTC().Truncate(24 * time.Hour)
 	switch {
@@ -243,7 +243,7 @@ func (n *normal) stamp(s string) string {
 	if c == "" {
 		return s
 	}
-	// The form stays: what is between day and time, fractions, the zone.
+	// The form stays: the separator between day and time, fractions, the zone.
 	fraction := ""
 	if m[4] != "" {
 		fraction = "." + strings.Repeat("0", min(3, len(m[4])-1)) // trailing zeros are left out by some
@@ -279,7 +279,7 @@ func (n *normal) all() []*entry {
 	return out
 }
 
-// entry is an entry without what is of its run alone.
+// entry is an entry without the values of its run alone.
 func (n *normal) entry(e *entry) *entry {
 	out := &entry{Name: n.text(e.Name)}
 	// Those that are named after others come in the same order in both recordings.
@@ -344,8 +344,8 @@ func (n *normal) head(head, body string) string {
 
 var balances = regexp.MustCompile(`(?m)^X-[A-Za-z]+-Balance-[A-Za-z]+: [0-9.]+`)
 
-// balance says a balance as what was taken since the last one that was written, so
-// that a charge that differs is shown once and not in every entry behind it.
+// balance replaces a balance by its difference to the last one that was written. A charge
+// that differs is shown once, and not in every later entry.
 func (n *normal) balance(line string) string {
 	name, text, _ := strings.Cut(line, ": ")
 	whole, fraction, _ := strings.Cut(text, ".")

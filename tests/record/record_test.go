@@ -102,12 +102,11 @@ func TestAnotherOrderAndMissingEntriesAreFound(t *testing.T) {
 	if n := diff(io.Discard, a, recordingOf(noon, 1, func(s string) string {
 		return strings.Replace(s, "rich", "poor", 1)
 	}), 10, map[string]bool{"stdout": true}); n != 0 {
-		t.Errorf("%d differ in what is not compared", n)
+		t.Errorf("%d differ in parts that are not compared", n)
 	}
 }
 
-// A recording is the same after it was written and read, and files that are none
-// are named.
+// A recording is the same after it was written and read, and other files are named.
 func TestRecordingsAreWrittenAndRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// recording is what one binary did: bytes as they came. What must differ from
-// one run to the next is taken out when recordings are compared (normal.go), so
-// that a rule which was wrong can be mended without recording again.
+// recording is the output of one binary: bytes as they came. Values that must differ
+// between runs are taken out when recordings are compared (normal.go). A wrong rule can
+// so be mended without recording again.
 type recording struct {
 	Start, End time.Time
-	// Names stand for what each run has of its own: addresses and directories.
+	// Names are placeholders for a run's own addresses and directories.
 	Names   map[string]string
 	Entries []*entry `json:"-"`
 }
@@ -27,8 +27,8 @@ type entry struct {
 	Parts []part
 }
 
-// part is one side of an entry: what was sent, the head and the body of the
-// answer, what upstreams were asked, the line in the log.
+// part is one side of an entry: the request, the head and the body of the answer, the
+// requests to upstreams, the line in the log.
 type part struct {
 	Name string
 	Data []byte

@@ -54,8 +54,8 @@ func (l *lab) play() error {
 	return nil
 }
 
-// commands are those that need no gateway: the help of every command, and what
-// the examples are found to be.
+// commands are those that need no gateway: the help of every command, and the check of
+// the examples.
 func (l *lab) commands() {
 	l.phase = "commands"
 	l.help()
@@ -118,8 +118,8 @@ func (l *lab) help(path ...string) {
 	}
 }
 
-// books are the ledger at the end: what the commands say beside the server and
-// without it, and all that is stored.
+// books are the ledger at the end: the output of the commands beside the server and
+// without it, and all stored rows.
 func (l *lab) books() {
 	l.settled()
 	l.cli("account", "list", "--json")
@@ -180,7 +180,7 @@ func (l *lab) playPlain() error {
 	return nil
 }
 
-// playCompat is what the switches change.
+// playCompat plays requests whose answers the switches change.
 func (l *lab) playCompat() error {
 	c := l.customer("rich", "1000000")
 	poor := l.customer("poor", "")

@@ -20,7 +20,7 @@ type tap struct {
 	conns []*tapped
 }
 
-// tapped is a connection that keeps what was read from it. Being a *net.TCPConn
+// tapped is a connection that keeps the bytes read from it. Being a *net.TCPConn
 // underneath, it can be reset and half closed as the upstream wants.
 type tapped struct {
 	*net.TCPConn

@@ -30,7 +30,7 @@ const (
 	idleWait  = time.Second
 )
 
-// answer is what came back.
+// answer is an answer on the wire.
 type answer struct {
 	head   string // as it came, with informational answers before it
 	body   []byte // transfer coding removed

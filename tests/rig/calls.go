@@ -13,7 +13,7 @@ import (
 // Web3Path is where wallets make keys.
 const Web3Path = "/api_keys/generate_web3_key"
 
-// Client is what the tests call with.
+// Client is the HTTP client of the tests.
 var Client = &http.Client{Timeout: CallLimit}
 
 // Post sends a JSON body to a path of the API (such as /chat/completions) with

@@ -45,7 +45,7 @@ rpc:
   networks: [{ name: ethereum-sepolia, upstreams: [{ name: only, url: "%s" }] }]
 `
 
-// Cluster is what the nodes share.
+// Cluster is several nodes, and the stores that they share.
 type Cluster struct {
 	T        *testing.T
 	Postgres string // URL, perhaps of a proxy before the server

@@ -123,8 +123,7 @@ models:
     targets: [{ upstream: only, model: sim-chat }]
 `
 
-// LoneConfig has one upstream and one model, m; what follows is further settings of the
-// upstream.
+// LoneConfig has one upstream and one model, m; text after it is further settings of the upstream.
 const LoneConfig = `
 log: { level: info, format: json, sample_above: 0 }
 upstreams:

@@ -88,8 +88,8 @@ func NewGateway(t testing.TB, configText string, args ...string) *Gateway {
 	return g
 }
 
-// ShareJail has a gateway on a store or a node's folder find what its children make once:
-// compiling their programs takes seconds of processor time.
+// ShareJail has a gateway on a store or a node's folder use programs that an earlier
+// child compiled: compiling takes seconds of processor time.
 func ShareJail(t testing.TB, store string) {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("farebox-test-jail-%d", os.Getuid()))
@@ -119,7 +119,7 @@ func (g *Gateway) ListenAndStart() {
 		if err == nil {
 			break
 		}
-		// Between finding a free port and listening on it somebody else may have come.
+		// Between finding a free port and listening on it another process may have taken it.
 		if try < portTries && strings.Contains(g.Log(), "address already in use") {
 			g.log.reset()
 			continue
@@ -141,7 +141,7 @@ func OnBothStores(t *testing.T, test func(t *testing.T, store string)) {
 	})
 }
 
-// FreeAddr is a loopback address that nobody listens on.
+// FreeAddr is a loopback address without a listener.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -164,7 +164,7 @@ func (g *Gateway) WriteConfig(text string) {
 	}
 }
 
-// TryStart is Start for what may not start: it waits until farebox is ready.
+// TryStart is Start for a farebox that may fail to start: it waits until farebox is ready.
 func (g *Gateway) TryStart() error {
 	printed := len(g.out.String())
 	if err := g.launch(); err != nil {
@@ -245,7 +245,7 @@ func (g *Gateway) Start() {
 		if err == nil {
 			return
 		}
-		// A connection of somebody else may have the port for a moment.
+		// A connection of another process may have the port for a moment.
 		if try == portTries || strings.Count(g.Log(), "address already in use") == before {
 			g.T.Fatalf("%v\n%s", err, g.Tail())
 		}
@@ -300,7 +300,7 @@ func (g *Gateway) Kill() {
 	<-g.Done
 }
 
-// faultText is how much of the log a test shows from where the runtime says what is wrong.
+// faultText is how much of the log a test shows from the runtime's report of a fault on.
 const faultText = 6 << 10
 
 // Cleanup stops farebox, and fails the test when it did not stop well or panicked.

@@ -13,20 +13,19 @@ import (
 	"farebox/bench/upstream"
 )
 
-// Hidden sends bodies of a Hider and compares what their upstream reads with what their
-// account paid.
+// Hidden sends bodies of a Hider and compares the upstream's reading with the account's charge.
 type Hidden struct {
 	*Gateway
 	Sim *Simulated
 	Key string // of the account that pays
 	// Body writes one. mark is to be part of an order of a job.
 	Body func(r *rand.Rand, mark string) (path, body, contentType string)
-	// Price is what a server that reads this makes for it, in nano-dollars, or why it must not be
-	// asked for that.
+	// Price is the charge for this body as a server reads it, in nano-dollars, or why it must not
+	// get it.
 	Price func(path string, body map[string]any) (int64, error)
 	Jobs  bool // the upstream is asked after the answer
 
-	left, due Money  // as an answer said, and what was sold since
+	left, due Money  // the balance of an answer, and sales since then
 	sold      string // since then
 }
 
@@ -76,7 +75,7 @@ func (h *Hidden) Run(t *testing.T, times int) {
 	}
 }
 
-// paid compares what was sold before with what an answer says of the balance then.
+// paid compares earlier sales with the balance of an answer.
 func (h *Hidden) paid(t *testing.T, header http.Header, want Money, story string) error {
 	said, late := header.Get("X-Svc-Balance-Usd"), false
 	if said != "" {
@@ -93,20 +92,20 @@ func (h *Hidden) paid(t *testing.T, header http.Header, want Money, story string
 	return nil
 }
 
-// settled compares with the books what was sold since they were compared last.
+// settled compares the sales since the last comparison with the books.
 func (h *Hidden) settled(t *testing.T) (err error) {
 	now := h.balance(t)
 	for end := time.Now().Add(patience); now != h.left-h.due && time.Now().Before(end); now = h.balance(t) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if now != h.left-h.due {
-		err = fmt.Errorf("%s was paid, and what arrived costs %s:\n%s", h.left-now, h.due, h.sold)
+		err = fmt.Errorf("%s was paid, and the upstream's requests cost %s:\n%s", h.left-now, h.due, h.sold)
 	}
 	h.left, h.due, h.sold = now, 0, ""
 	return err
 }
 
-// balance is what the account has.
+// balance is the account's balance.
 func (h *Hidden) balance(t *testing.T) Money {
 	var b struct{ Balances struct{ USD json.Number } }
 	h.Must(200, "GET", "/billing/balance", h.Key, "", &b)
@@ -116,14 +115,14 @@ func (h *Hidden) balance(t *testing.T) Money {
 // beside is in the query and in headers of each body, where no upstream may read it.
 const beside = "webhook=http://hidden.example/"
 
-// price is what a request costs that reached the upstream. What a server of one's own
-// refuses another one may take: it is read, too.
+// price is the price of a request that reached the upstream. One server may accept a body
+// that another refuses: it is read, too.
 func (h *Hidden) price(sent *upstream.Received) (int64, error) {
 	if len(sent.Body) == 0 {
 		return 0, nil
 	}
 	if strings.Contains(sent.Head, "hidden") {
-		return 0, fmt.Errorf("what stood beside the body arrived: %q", sent.Head)
+		return 0, fmt.Errorf("a value beside the body arrived: %q", sent.Head)
 	}
 	body, err := Once(sent)
 	if err != nil {
@@ -136,7 +135,7 @@ func (h *Hidden) price(sent *upstream.Received) (int64, error) {
 	return price, err
 }
 
-// arrived is what reached the upstream of a body.
+// arrived are the upstream's requests for a body.
 func (h *Hidden) arrived(t *testing.T, before int64, mark string, status int) (sent []upstream.Received) {
 	if !h.Jobs {
 		n := int(h.Sim.Idle(t).Requests - before)

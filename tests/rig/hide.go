@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Hider writes bodies in which members stand once more: under their own names, in other
-// letters, or with escapes.
+// Hider writes bodies with repeated members: under their own names, in other letters, or
+// with escapes.
 type Hider struct {
 	Names  []string // that some server reads
 	Values []string // JSON that an attacker writes there
-	// Known are members that the endpoint takes, as name=JSON: they are put in, or in the place
-	// of what is there, more often than the others.
+	// Known are members that the endpoint takes, as name=JSON: they are put in, or replace a
+	// value, more often than the others.
 	Known []string
 	// Draw may give another member for an object with these names; an empty name: none.
 	Draw func(r *rand.Rand, names []string) (name, value string)
 }
 
-// pair is a member of an object, whose key stands as it is to be written.
+// pair is a member of an object, whose key is as it is to be written.
 type pair struct {
 	key   string
 	value any // *[]pair, []any, or JSON as text
@@ -101,7 +101,7 @@ func spelled(r *rand.Rand, name string) string {
 func parse(d *json.Decoder, objects *[]*[]pair) any {
 	token, err := d.Token()
 	if err != nil {
-		panic(err) // an honest body that is none
+		panic(err) // an honest body that is invalid
 	}
 	switch token {
 	case json.Delim('['):
@@ -193,7 +193,7 @@ func (h *Hider) Form(r *rand.Rand, honest []Field) (body, contentType string) {
 		parts = append(parts, "Content-Disposition: "+name+"\r\n\r\n"+f.Value)
 	}
 	for _, part := range more {
-		if r.IntN(8) == 0 { // in the text of another one, behind what some take for a boundary
+		if r.IntN(8) == 0 { // in the text of another one, after a line that some take for a boundary
 			at, line := r.IntN(len(parts)), []string{"\n--" + boundary + "\n", "\r\n--" + boundary + "x\r\n",
 				"\r\n--" + boundary + " \r\n", "\r\n--" + boundary + "--\r\n--" + boundary + "\r\n", "\r--" + boundary + "\r"}[r.IntN(5)]
 			parts[at] += line + part[:min(len(part), 200)] // no second file, which may be heard there
@@ -204,7 +204,7 @@ func (h *Hider) Form(r *rand.Rand, honest []Field) (body, contentType string) {
 	between := "--" + boundary + "\r\n"
 	body = between + strings.Join(parts, "\r\n"+between) + "\r\n--" + boundary + "--\r\n"
 	switch r.IntN(12) {
-	case 0: // before the first boundary and behind the last one there is nothing for anybody
+	case 0: // before the first boundary and after the last one no server reads
 		body = "Content-Disposition: form-data; name=\"n\"\r\n\r\n9\r\n" + body
 	case 1:
 		body += between + "Content-Disposition: form-data; name=\"n\"\r\n\r\n9\r\n--" + boundary + "--\r\n"

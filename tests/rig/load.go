@@ -42,7 +42,7 @@ func NewLoad(t *testing.T, sim *Simulated, g *Gateway, key string) *Load {
 	}
 }
 
-// Produced is what tokens cost at the price of a load.
+// Produced is the price of tokens of a load.
 func Produced(n upstream.Tally) Money { return Money(n.PromptTokens*1000 + n.CompletionTokens*2000) }
 
 // Start lets so many clients call a gateway until end, which waits for them.

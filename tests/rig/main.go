@@ -12,10 +12,9 @@ import (
 	"farebox/bench/servers"
 )
 
-// Main is what TestMain of each package is: paths are those of the project, and
-// the servers that tests shared are ended. These tests wait for processes more
-// than they work, so that more of them run at once than there are processors;
-// go test runs as many packages at once as those.
+// Main is the TestMain of each package: paths are those of the project, and the servers that
+// tests shared are ended. These tests wait for processes more than they work, so that more of
+// them run at once than there are processors; go test runs as many packages at once as those.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := os.Chdir(filepath.Join("..", "..")); err != nil {

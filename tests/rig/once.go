@@ -16,7 +16,7 @@ import (
 )
 
 // Once reads a body that reached an upstream: JSON, or a form whose files are File. Where an
-// object or a form has a name twice, in whatever letters, servers differ in what they read:
+// object or a form has a name twice, in whatever letters, servers differ in their reading:
 // that is an error. A form may have several fields with [], and several images.
 func Once(sent *upstream.Received) (map[string]any, error) {
 	req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(sent.Head)))

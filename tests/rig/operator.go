@@ -13,8 +13,8 @@ import (
 	"farebox/config"
 )
 
-// The operator's side of a gateway under test: its command line, and the
-// accounts as that shows them. What tests do most is asked of the gateway itself.
+// The operator's side of a gateway under test: its command line, and the accounts as that
+// shows them. Most tests ask the gateway itself.
 
 // CLI runs a farebox command on this gateway's store and gives its standard
 // output; it works beside a running gateway and without one.
@@ -39,7 +39,7 @@ func (g *Gateway) TryCLI(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// CLIJSON runs a command with --json and decodes what it printed.
+// CLIJSON runs a command with --json and decodes its output.
 func (g *Gateway) CLIJSON(into any, args ...string) {
 	g.T.Helper()
 	out := g.CLI(append(args, "--json")...)
@@ -176,7 +176,7 @@ func Exact(t *testing.T, n json.Number) Money {
 	t.Helper()
 	var m Money
 	if err := m.UnmarshalJSON([]byte(strconv.Quote(n.String()))); err != nil {
-		t.Fatalf("%q is no exact decimal: %v", n, err)
+		t.Fatalf("%q is not an exact decimal: %v", n, err)
 	}
 	return m
 }

@@ -43,7 +43,7 @@ func StartRaw(t testing.TB, answer func(c net.Conn, body string)) *RawUpstream {
 	return u
 }
 
-// Answer changes what is answered from here on.
+// Answer changes all later answers.
 func (u *RawUpstream) Answer(f func(c net.Conn, body string)) { u.answer.Store(&f) }
 
 // Serve answers one connection.
@@ -67,7 +67,7 @@ func Sends(text string) func(net.Conn, string) {
 func Resets(text string) func(net.Conn, string) {
 	return func(c net.Conn, _ string) {
 		_, _ = io.WriteString(c, text)
-		time.Sleep(20 * time.Millisecond) // a RST overtakes what was not read
+		time.Sleep(20 * time.Millisecond) // a RST overtakes unread bytes
 		_ = c.(*net.TCPConn).SetLinger(0)
 	}
 }
@@ -82,7 +82,7 @@ func HTTPAnswer(status int, kind, body string, more ...string) string {
 		status, kind, length, strings.Join(more, ""), body)
 }
 
-// What a chat upstream that is well answers: whole, and the parts of a stream.
+// Answers of a good chat upstream: whole, and the parts of a stream.
 const (
 	GoodAnswer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"four"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`
 	GoodChunk  = `data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"four"},"finish_reason":null}]}` + "\n\n"

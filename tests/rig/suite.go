@@ -47,9 +47,9 @@ func Counted(t *testing.T, out []byte, pattern string) {
 	t.Logf("%s tests", found[1])
 }
 
-// DocumentTools are what people do with an OpenAPI document, in bench/clients/openapi.
+// DocumentTools are the usual tools for an OpenAPI document, in bench/clients/openapi.
 type DocumentTools struct {
-	Dir string // holds openapi.json and what is made of it
+	Dir string // holds openapi.json and the files made from it
 	t   *testing.T
 	env []string
 }

@@ -33,7 +33,7 @@ func Took(t testing.TB, what string, holds func() bool) time.Duration {
 }
 
 // Soon wants something to take a time at most, ten times as much with the race detector. A busy machine
-// may stand still for longer than that, so one of five tries is enough.
+// may stall for longer than that, so one of five tries is enough.
 func Soon(t testing.TB, what string, limit time.Duration, took func(try int) time.Duration) {
 	t.Helper()
 	if RaceDetector() {
@@ -139,7 +139,7 @@ func (g *Gateway) MetricIs(name string, is func(float64) bool) {
 	}
 }
 
-// Output collects what a process writes while a test reads it.
+// Output collects the output of a process while a test reads it.
 type Output struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

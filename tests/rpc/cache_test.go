@@ -15,8 +15,8 @@ import (
 
 // Answers about finalized blocks, kept (rpc.networks[].cache).
 
-// finalNode is a node with blocks: it answers each call with what it was told,
-// and counts who asked.
+// finalNode is a node with blocks: it answers each call with the configured result, and
+// counts calls.
 type finalNode struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -91,12 +91,12 @@ func (n *finalNode) count(text string) int {
 	return n.asked[text]
 }
 
-// cacheRules end with how often nodes are asked for what is final; what they
-// said counts five times as long.
+// cacheRules end with the interval at which nodes are asked for the final block; an
+// answer counts five times as long.
 const cacheRules = "      head_every: 0s\n      prefer_fast: false\n      cache: { size: 8MB, final_every: %s }\n    " +
 	"  upstreams:\n"
 
-// startFinal starts a gateway that keeps what these nodes answer, on two networks.
+// startFinal starts a gateway that keeps these nodes' answers, on two networks.
 func startFinal(t *testing.T, every string, nodes ...*finalNode) *chain {
 	t.Helper()
 	text := manyFailures + "  networks:\n"
@@ -135,8 +135,8 @@ func call(id, method, params string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":` + params + `}`
 }
 
-// What is kept is what the node said, byte for byte, with the client's id and
-// for the same price; and only for the same method, params and network.
+// A kept answer is the node's, byte for byte, with the client's id and for the same
+// price; and only for the same method, params and network.
 func TestCryptoCache(t *testing.T) {
 	t.Parallel()
 	n := startFinalNode(t)
@@ -180,7 +180,7 @@ func TestCryptoCache(t *testing.T) {
 	}
 	// Batches are asked as ever.
 	if hit, _ := c.hit("[" + call("1", "eth_getTransactionReceipt", `["0xa"]`) + "]"); hit {
-		t.Error("a batch was answered from what is kept")
+		t.Error("a batch was answered from the cache")
 	}
 	// One for the other network, and one for the batch.
 	if after := n.count(`eth_getTransactionReceipt["0xa"]`); after != before+2 {
@@ -199,7 +199,7 @@ func TestCryptoCache(t *testing.T) {
 	c.CLI("verify")
 }
 
-// What may change, or says nothing, is never kept.
+// Answers that may change, or say nothing, are never kept.
 func TestCryptoCacheKeepsNothingElse(t *testing.T) {
 	t.Parallel()
 	n := startFinalNode(t)
@@ -244,11 +244,11 @@ func TestCryptoCacheKeepsNothingElse(t *testing.T) {
 	c.final(call("1", "eth_getTransactionReceipt", `["large"]`))
 	c.final(call("1", "eth_chainId", `[]`))
 	if hit, _ := c.hit(good); !hit {
-		t.Error("what is kept is not given any more")
+		t.Error("the kept answer is not given any more")
 	}
 }
 
-// Nodes that contradict each other, or themselves, end what was kept.
+// Nodes that contradict each other, or themselves, end the kept answers.
 func TestCryptoCacheAndReorganisations(t *testing.T) {
 	t.Parallel()
 	one, two := startFinalNode(t), startFinalNode(t)
@@ -263,7 +263,7 @@ func TestCryptoCacheAndReorganisations(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	if hit, _ := c.hit(receipt); hit {
-		t.Error("an account that reads its own writes was answered from what is kept")
+		t.Error("an account that reads its own writes was answered from the cache")
 	}
 	c.NewAccount("other", "1")
 	c.key = c.Key("other")
@@ -277,7 +277,7 @@ func TestCryptoCacheAndReorganisations(t *testing.T) {
 		misses++
 		return misses > 30
 	})
-	// Both on the other chain: what they say now is kept, not what they said.
+	// Both on the other chain: their new answers are kept, not the old ones.
 	for _, n := range []*finalNode{one, two} {
 		n.set(func() { n.fork, n.result["eth_getTransactionReceipt"] = "f", `{"blockNumber":"0x11"}` })
 	}

@@ -16,7 +16,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Blockchain calls through farebox, with nodes that know what they were asked.
+// Blockchain calls through farebox, with nodes that record their calls.
 
 // chain is a gateway with simulated nodes for ethereum-sepolia, and a customer.
 type chain struct {
@@ -92,7 +92,7 @@ func (c *chain) charged(h http.Header, credits int64) {
 	}
 }
 
-// spent waits for all to be settled and compares what the account paid.
+// spent waits for all to be settled and compares the account's charge.
 func (c *chain) spent(credits int64) {
 	c.t.Helper()
 	if got := c.Settled()["rich"]; got.Spent != rig.Money(credits*700) ||
@@ -120,8 +120,7 @@ func TestCryptoNetworks(t *testing.T) {
 	}
 }
 
-// Calls and batches keep every byte of ids, params and results, and cost what
-// the table says.
+// Calls and batches keep every byte of ids, params and results, and cost the price of the table.
 func TestCryptoCalls(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")
@@ -183,13 +182,13 @@ func TestCryptoCalls(t *testing.T) {
 	}
 	for _, secret := range []string{"secret-path", "secret-query", "0x539"} {
 		if strings.Contains(c.Log(), secret) {
-			t.Errorf("the log tells %q", secret)
+			t.Errorf("the log has %q", secret)
 		}
 	}
 }
 
-// What could be read in two ways, or is no request, is refused, and nothing of
-// it reaches a node.
+// Ambiguous bodies and bodies that are not requests are refused, and nothing of them
+// reaches a node.
 func TestCryptoRefusals(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "")

@@ -12,8 +12,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// A node of another chain in a network gets no turns, and the operator is told;
-// neither a node that is down nor one that is slow holds up anybody.
+// A node of another chain in a network gets no turns, and the log names it; neither a
+// node that is down nor one that is slow holds up the others.
 func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 	t.Parallel()
 	for _, f := range []struct {
@@ -40,7 +40,7 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if !strings.Contains(c.Log(), f.words) || !strings.Contains(c.Log(), `"chain":"5","expected":"1"`) {
-				t.Error("the log does not tell")
+				t.Error("the log does not name it")
 			}
 			for range 40 {
 				c.expect(chainID, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`, 20)
@@ -63,15 +63,15 @@ func TestANodeOfAnotherChainGetsNoTurns(t *testing.T) {
 	}
 }
 
-// A node that is alone has no other to differ from: the chain that the operator
-// expects tells that its address is wrong, before customers meet it and after.
+// A node that is alone has no other to differ from: the chain that the operator expects
+// shows that its address is wrong, before customers meet it and after.
 func TestALoneNodeOfAnotherChainGetsNoTurns(t *testing.T) {
 	t.Parallel()
 	n, url := startSimulated(t, node.Options{Chain: 5})
 	c := startHostile(t, 3, "      chain_id: 0x1\n", url)
 	const words = "a node is on another chain than its network"
 	if log := c.AwaitLog(words); !strings.Contains(log, `"chain":"5","expected":"1"`) {
-		t.Error("the log does not tell the chains")
+		t.Error("the log does not name the chains")
 	}
 	for range 5 {
 		if status, _, answer := c.rpc(chainID); status != 500 || strings.Contains(answer, "result") {
@@ -112,7 +112,7 @@ func TestCheckOnlineComparesTheChainsOfNodes(t *testing.T) {
 			t.Errorf("%q: %v\n%s", id, err, out)
 		}
 	}
-	// The simulated node does not know Solana's methods, and answers with what was asked.
+	// The simulated node does not know Solana's methods, and answers with the question.
 	if out, err := check("family: solana,"); err != nil || !strings.Contains(out, "own: good (200); it does not name its chain") {
 		t.Errorf("a node that names no chain: %v\n%s", err, out)
 	}

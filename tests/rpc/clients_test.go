@@ -56,7 +56,7 @@ func TestLongCryptoClients(t *testing.T) {
 				t.Errorf("the account spent %s of 10 USD and has %s", a.Spent, a.USD)
 			}
 			if strings.Contains(g.Log(), "0x70997970") {
-				t.Error("the log tells what was asked")
+				t.Error("the log has the parameters of a call")
 			}
 		})
 	}

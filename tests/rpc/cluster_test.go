@@ -8,8 +8,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// The limit of blockchain calls holds over all nodes together, and what either
-// of them sold is on one bill.
+// The limit of blockchain calls holds over all nodes together, and the calls of both are
+// on one bill.
 func TestNodesShareTheLimitOfBlockchainCalls(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCluster(t, 2)

@@ -10,8 +10,8 @@ import (
 	"farebox/bench/upstream/node"
 )
 
-// What an account may use of credits in 24 hours: what is refused says so, has
-// none of the minute's headers, and what was not charged can be used again.
+// The limit of an account's credits in 24 hours: refusals say so, and have none of the
+// minute's headers; credits that were not charged can be used again.
 func TestCryptoDailyCredits(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "      head_every: 0s\n", "", "rpc:\n  daily_credits: 100\n")
@@ -65,7 +65,7 @@ func TestCryptoDailyCredits(t *testing.T) {
 	c.spent(85)
 }
 
-// A call that waits for its node counts with what it may cost.
+// A call that waits for its node counts with its highest cost.
 func TestCryptoDailyCreditsUnderWay(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "      head_every: 0s\n      timeouts: { read: 50s }\n", "",

@@ -21,8 +21,8 @@ const (
 	threeAnswers = `[{"jsonrpc":"2.0","id":1,"result":[1]},{"jsonrpc":"2.0","id":2,"result":[2]},{"jsonrpc":"2.0","id":3,"result":[3]}]`
 )
 
-// A node that is busy, broken, slow or gone is somebody else's turn, however it
-// says so, and the client pays once.
+// A request to a node that is busy, broken, slow or gone goes to another one, however the
+// node fails, and the client pays once.
 func TestCryptoFailover(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 3s }\n")
@@ -36,7 +36,7 @@ func TestCryptoFailover(t *testing.T) {
 		"slow":    {Delay: 20 * time.Second},
 		"without": {Without: []string{"eth_chainId", "eth_call"}},
 	}
-	// What a node is without is remembered of it, so that comes last.
+	// A missing method is remembered of a node, so that comes last.
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		c.nodes[0].Fault(faults[name])
 		for range 3 { // by weight, the bad one is asked in half of the cases
@@ -59,7 +59,7 @@ func TestCryptoSlowNode(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      prefer_fast: true\n      timeouts: { read: 50s }\n")
 	c.nodes[0].Fault(node.Faults{Status: 503})
-	c.expect(chainID, chainAnswer, 20) // by the other, whoever was asked first
+	c.expect(chainID, chainAnswer, 20) // by the other, whichever was asked first
 	c.nodes[0].Fault(node.Faults{Delay: time.Second})
 	for range 40 {
 		c.expect(chainID, chainAnswer, 20)
@@ -70,8 +70,7 @@ func TestCryptoSlowNode(t *testing.T) {
 	c.spent(41 * 20)
 }
 
-// When no node answers, the answer says so, costs nothing and tells nothing of
-// the nodes.
+// When no node answers, the answer says so, costs nothing and reveals nothing about the nodes.
 func TestCryptoNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      head_every: 0s\n      timeouts: { read: 3s }\n")
@@ -92,20 +91,20 @@ func TestCryptoNoNodeAnswers(t *testing.T) {
 			}
 		}
 	}
-	// A method that no node has is an answer, and costs what an error costs.
+	// A method that no node has is an answer, and costs the price of an error.
 	for _, n := range c.nodes {
 		n.Fault(node.Faults{Without: []string{"eth_chainId"}})
 	}
 	status, header, answer := c.rpc(chainID)
 	if status != 200 || !strings.Contains(answer, "-32601") {
-		t.Errorf("a method nobody has: %d %s", status, answer)
+		t.Errorf("a method that no node has: %d %s", status, answer)
 	}
 	c.charged(header, 5)
 	c.spent(5)
 }
 
-// A node that refuses a request with a status answers it, for what an error
-// costs; what its status says of itself costs nothing (addendum 13, Upstream).
+// A node that refuses a request with a status answers it, at the price of an error; a
+// status about the node itself costs nothing (addendum 13, Upstream).
 func TestCryptoStatusesOfNodes(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 1, "      head_every: 0s\n")
@@ -180,7 +179,7 @@ func TestCryptoNodesWithoutMethods(t *testing.T) {
 	}
 	// Each was learnt once, or never met.
 	if a, b := c.nodes[0].Stats().Calls["trace_block"], c.nodes[1].Stats().Calls["eth_getLogs"]; a > 1 || b > 1 {
-		t.Errorf("nodes were asked %d and %d times for what they do not have", a, b)
+		t.Errorf("nodes were asked %d and %d times for methods that they do not have", a, b)
 	}
 	c.spent(8 * 60)
 }
@@ -190,7 +189,7 @@ func TestCryptoNodesBehind(t *testing.T) {
 	t.Parallel()
 	c := startChain(t, 2, "      max_lag: 5\n      head_every: 100ms\n")
 	c.nodes[0].Fault(node.Faults{Lag: 50})
-	rig.Await(t, "the node that is behind is passed over", func() bool {
+	rig.Await(t, "the node that is behind is skipped", func() bool {
 		before := c.nodes[0].Stats().Calls["eth_chainId"]
 		for range 16 {
 			if status, _, answer := c.rpc(chainID); status != 200 {
@@ -378,13 +377,13 @@ func TestCryptoLargeAnswers(t *testing.T) {
 	}
 	c.nodes[0].Fault(node.Faults{Large: size, Trailing: true})
 	if got, _, err := read(logs("1")); err == nil {
-		t.Errorf("an answer with garbage behind it looks whole: %d bytes", len(got))
+		t.Errorf("an answer followed by garbage looks whole: %d bytes", len(got))
 	}
 	c.spent(120)
 }
 
-// A batch's answer beyond batch_memory goes to a file that nobody sees, as it
-// came or put together again.
+// A batch's answer beyond batch_memory goes to a file without a name, as it came or put
+// together again.
 func TestCryptoLargeBatches(t *testing.T) {
 	t.Parallel()
 	c := startChainWith(t, 1, "", "", "rpc:\n  rate: { rpm: 0 }\n  batch_memory: 64KB\n")

@@ -17,7 +17,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Customers and nodes that lie: what one of them says must not cost another.
+// Customers and nodes that lie: the lies of one must not cost another.
 
 // startHostile is a gateway before nodes at these addresses. Their healths count
 // when failures is not 0; extra is written into the network's config.
@@ -147,8 +147,8 @@ func TestAMissingMethodIsLearntFromTwoCustomers(t *testing.T) {
 	}
 }
 
-// strayNode is a node whose connections bring answers that nobody asked for:
-// the last one again, each time before the right one (early) or a moment after it.
+// strayNode is a node whose connections bring unrequested answers: the last one again,
+// each time before the right one (early) or a moment after it.
 func strayNode(t *testing.T, early bool) string {
 	t.Helper()
 	n := node.New(node.Options{})
@@ -176,7 +176,7 @@ func strayNode(t *testing.T, early bool) string {
 func TestNoAnswerGoesAstray(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{false, true} {
-		t.Run(map[bool]string{false: "behind the right answer", true: "before the right answer"}[early],
+		t.Run(map[bool]string{false: "after the right answer", true: "before the right answer"}[early],
 			func(t *testing.T) {
 				t.Parallel()
 				_, good := startSimulated(t, node.Options{})
@@ -241,8 +241,8 @@ func TestOurOwnQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// An answer is judged to its end: one that has a second result, or an error
-// behind its result, is no success, however large the result was.
+// An answer is judged to its end: one that has a second result, or an error after its
+// result, is not a success, however large the result was.
 func TestAnswersThatContradictThemselvesFail(t *testing.T) {
 	t.Parallel()
 	large := `["` + strings.Repeat("x", 1<<20) + `"]`

@@ -23,7 +23,7 @@ const (
 	keyedReads = `[{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[1]},{"jsonrpc":"2.0","id":2,"method":"eth_estimateGas","params":["revert"]}]`
 )
 
-// keyed posts with a key; err is what the connection came to.
+// keyed posts with a key; err is the connection's error.
 func (c *chain) keyed(key, body string) (status int, header http.Header, answer string, err error) {
 	return rig.Try(rig.Client, c.URL+"/crypto/rpc/ethereum-sepolia", c.key, body, "Idempotency-Key", key)
 }
@@ -134,8 +134,8 @@ func TestConcurrentKeyedDuplicatesAreOneCall(t *testing.T) {
 	})
 }
 
-// What failed, there or here, is neither kept nor charged; one that waits for
-// it carries the request out.
+// A failure, there or here, is neither kept nor charged; a request that waits for it is
+// carried out.
 func TestFailedKeyedCallCanBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
@@ -318,11 +318,11 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 		// The same holds when only the answer is lost.
 		c.nodes[0].Fault(node.Faults{Drop: true})
 		if _, answer := c.must("lost", write, 500); !strings.Contains(answer, "not known") {
-			t.Errorf("the client whose answer was lost is told %s", answer)
+			t.Errorf("the client whose answer was lost gets %s", answer)
 		}
 		unknown("after a lost answer", "lost", write)
 		ran(3)
-		// What the node refused may be tried again.
+		// A request that the node refused may be tried again.
 		c.nodes[0].Fault(node.Faults{Status: 503})
 		c.must("refused", write, 500)
 		c.nodes[0].Fault(node.Faults{})
@@ -333,7 +333,7 @@ func TestAKeyedWriteOfUnknownOutcomeRunsOnce(t *testing.T) {
 	})
 }
 
-// A key whose limit was used up read what another key of the account had been answered.
+// A key whose limit was used up read the answers of another key of the account.
 func TestAnAPIKeyHasIdempotencyKeysOfItsOwn(t *testing.T) {
 	t.Parallel()
 	withKeys(t, func(t *testing.T, c *chain) {
@@ -452,7 +452,7 @@ func killKeyedCalls(t *testing.T, rounds int) {
 			return repeated < 500
 		})
 		if again := c.nodes[0].Stats().Requests; again != sent {
-			t.Errorf("the node was asked %d times more for what had been answered", again-sent)
+			t.Errorf("the node was asked %d times more for answered calls", again-sent)
 		}
 		c.spent(credits.Load())
 		c.CLI("verify")

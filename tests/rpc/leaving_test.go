@@ -15,7 +15,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// Leaving early is no way to have a node work for nothing.
+// Leaving early does not get a node's work for nothing.
 
 // leave posts a body and closes the connection when the context ends.
 func (c *chain) leave(ctx context.Context, body string, headers ...string) {
@@ -79,7 +79,7 @@ func TestLeavingARunningCallCostsItsPrice(t *testing.T) {
 	c.CLI("verify")
 }
 
-// What never reached a node costs nothing.
+// A request that never reached a node costs nothing.
 func TestLeavingBeforeANodeWasAskedIsFree(t *testing.T) {
 	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // connections are taken, TLS is not spoken

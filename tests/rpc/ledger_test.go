@@ -17,9 +17,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What the answers' headers say was charged is what the ledger has, to the
-// credit, whatever goes wrong at the nodes meanwhile. FAREBOX_RPC_CALLS is how
-// many requests are tried.
+// The charges in the answers' headers match the ledger, to the credit, whatever goes
+// wrong at the nodes meanwhile. FAREBOX_RPC_CALLS is how many requests are tried.
 func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 	t.Parallel()
 	n := 2000
@@ -85,8 +84,7 @@ func TestCryptoHeadersAddUpToTheLedger(t *testing.T) {
 	}
 }
 
-// breakNodes changes what is wrong with the nodes, one of them being well at
-// any time.
+// breakNodes changes the faults of the nodes, one of them being well at any time.
 func breakNodes(nodes []*node.Node, stop chan struct{}) {
 	random := rand.New(rand.NewPCG(4, 4))
 	const large = 200 << 10
@@ -148,7 +146,7 @@ func (x *traffic) body() string {
 	return "[" + strings.Join(calls, ",") + "]"
 }
 
-// chargeFor reckons what a request must have cost by its answer.
+// chargeFor computes the right charge of a request from its answer.
 func chargeFor(t *testing.T, body string, answer []byte) (credits int64) {
 	t.Helper()
 	type call struct {

@@ -53,7 +53,7 @@ func TestLookingForATransactionEndsAtTheLimit(t *testing.T) {
 	c := startHostile(t, 0, "      timeouts: { read: 1s, heavy: 1s, write: 1s, total: 2s }\n", node(), node())
 	tries := int64(0)
 	for _, body := range []string{sendRaw("0x01"), "[" + sendRaw("0x01") + "]"} {
-		var took []time.Duration // a busy machine may stand still: one of three is enough
+		var took []time.Duration // a busy machine may stall: one of three is enough
 		for len(took) == 0 || len(took) < 3 && slices.Min(took) > 2*limit {
 			began := time.Now()
 			status, _, answer := c.rpc(body)
@@ -69,8 +69,8 @@ func TestLookingForATransactionEndsAtTheLimit(t *testing.T) {
 	c.spent(tries * 5)
 }
 
-// A node that took a transaction and drips its answer uses up its time, and
-// what is left is enough to find the transaction at another.
+// A node that took a transaction and drips its answer uses up its time, and the rest is
+// enough to find the transaction at another.
 func TestATransactionIsFoundWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 8 * time.Second

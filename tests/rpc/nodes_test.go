@@ -14,8 +14,8 @@ import (
 	"farebox/bench/upstream/node"
 )
 
-// Nodes that a test makes: one that is well, one that says what the test wants, and one
-// that writes what it wants to its connections.
+// Nodes that a test makes: one that is well, one with the test's answers, and one that
+// writes the test's bytes to its connections.
 
 // startSimulated starts a simulated node.
 func startSimulated(t *testing.T, o node.Options) (*node.Node, string) {
@@ -34,7 +34,7 @@ func under(body, answer string) string {
 	return strings.Replace(answer, `"id":1,`, `"id":`+idOf(body)+",", 1)
 }
 
-// startSaying is a node that answers every request with what say makes of it.
+// startSaying is a node that answers every request with the result of say.
 func startSaying(t *testing.T, say func(body string) string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

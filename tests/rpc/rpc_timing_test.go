@@ -21,8 +21,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// What blockchain calls cost in processor time of the gateway, beside the bare
-// fasthttp relay:
+// The cost of blockchain calls in processor time of the gateway, beside the bare fasthttp relay:
 //
 //	go test -tags nodynamic -run '^$' -bench Crypto -benchtime 30000x .
 
@@ -115,7 +114,7 @@ func BenchmarkCrypto(b *testing.B) {
 	}
 }
 
-// What a large answer needs: time to its first byte, and memory of the gateway.
+// The cost of a large answer: time to its first byte, and memory of the gateway.
 func BenchmarkCryptoLarge(b *testing.B) {
 	n := node.New(node.Options{})
 	url, err := n.Start()

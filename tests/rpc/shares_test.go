@@ -16,8 +16,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// Kept answers are shared by account: nobody takes the idempotency keys of others, with
-// money or without (design.md, P10).
+// Kept answers are shared by account: no account takes the idempotency keys of others,
+// with money or without (design.md, P10).
 
 // withSmallStore runs a story with a store of 1 MB, in files and in Redis.
 func withSmallStore(t *testing.T, story func(t *testing.T, c *chain, r *servers.Redis)) {
@@ -163,7 +163,7 @@ func echo(random *rand.Rand, n int) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["0x` + hex.EncodeToString(b) + `"]}`
 }
 
-// "I spent my last cent on that answer, and lost it on the way." What was paid for is given
+// "I spent my last cent on that answer, and lost it on the way." A paid answer is given
 // again to an account that is empty now.
 func TestAKeptAnswerIsGivenToAnEmptyAccount(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// Large answers to batches are held beside the store: images without a folder
-// for temporary files serve them, too. What cannot be held is in the log.
+// Large answers to batches are held beside the store: images without a folder for
+// temporary files serve them, too. An answer that cannot be held is in the log.
 func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	n, url := startSimulated(t, node.Options{})
@@ -69,7 +69,7 @@ func TestLargeBatchesNeedNoFolderForTemporaryFiles(t *testing.T) {
 		}
 	}
 	if lines := strings.Count(g.Log(), "could not be buffered"); lines != 1 || !strings.Contains(g.Log(), held) {
-		t.Errorf("%d lines in the log tell of it", lines)
+		t.Errorf("%d lines in the log report it", lines)
 	}
 	c.MetricIs("farebox_rpc_spool_failures_total", func(v float64) bool { return v == 3 })
 	c.spent(80)
@@ -117,7 +117,7 @@ func TestAnswersReadDropByDropLeaveSpaceToOthers(t *testing.T) {
 		})
 	}
 	if dripping < 7 {
-		t.Errorf("%d answers are read drop by drop, fewer than what one customer may hold", dripping)
+		t.Errorf("%d answers are read drop by drop, fewer than one customer may hold", dripping)
 	}
 	for i := range 10 {
 		if status, _, answer := g.Post("/crypto/rpc/ethereum-sepolia", honest, batch); status != 200 || len(answer) < 900<<10 {
@@ -130,7 +130,7 @@ func TestAnswersReadDropByDropLeaveSpaceToOthers(t *testing.T) {
 	readers.Wait()
 }
 
-// What an upstream says of when to come back is not told on without bounds.
+// An upstream's Retry-After is bounded before it goes to the client.
 func TestClientsAreNotSentAwayForADay(t *testing.T) {
 	t.Parallel()
 	bounded := func(header http.Header, answer string) {

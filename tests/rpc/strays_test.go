@@ -102,8 +102,8 @@ func sendTwice(t *testing.T, calls int64) {
 	}
 }
 
-// An answer whose id stands behind a large result is not given to anybody before its id
-// is known, where the connection has answered others.
+// An answer whose id follows a large result goes to no client before its id is known, if
+// the connection has answered others.
 func TestALargeAnswerIsKnownByItsIDBeforeItGoesOut(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("secret ", 40_000)

@@ -31,7 +31,7 @@ func TestCryptoRequestsTakeTurns(t *testing.T) {
 	c.spent(n * 20)
 }
 
-// What waited too long for its turn is refused and costs nothing; other
+// A request that waited too long for its turn is refused and costs nothing; other
 // accounts do not wait.
 func TestCryptoTurnThatDoesNotCome(t *testing.T) {
 	t.Parallel()

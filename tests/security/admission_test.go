@@ -76,11 +76,11 @@ type ask struct {
 	path, kind, body string // path: where the row's has a parameter
 	// free says that nothing is sold: the request is answered whatever the account has.
 	free bool
-	// writes are the tables in which a free one leaves what it was sent for.
+	// writes are the tables in which a free request leaves its data.
 	writes []string
 }
 
-// asks are what is asked of each row of the table. A new row needs a place here.
+// asks are the requests to each row of the table. A new row needs a place here.
 func asks(t *testing.T, site string) map[string]ask {
 	t.Helper()
 	sold := func(body string) ask { return ask{kind: "application/json", body: body} }
@@ -217,7 +217,7 @@ func TestARefusedRequestLeavesNothingOnRedis(t *testing.T) {
 
 func refusedEverywhere(t *testing.T, more string, r *servers.Redis) {
 	sim := rig.StartUpstream(t, upstream.Options{})
-	var visits atomic.Int64 // of what links lead to, and of searches
+	var visits atomic.Int64 // to the targets of links, and searches
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		visits.Add(1)
 		_, _ = io.WriteString(w, "<p>a page")
@@ -316,12 +316,12 @@ func send(t *testing.T, g *rig.Gateway, method, path, key, idempotency string, a
 	return res.StatusCode, string(b)
 }
 
-// traces are what requests could have left.
+// traces are the possible effects of requests.
 type traces struct {
 	kept     int64    // bytes of the folder of idempotency keys
 	redis    []string // but the limits' own counters
 	upstream int64    // requests to upstreams
-	visits   int64    // to what links lead to
+	visits   int64    // to the targets of links
 	children float64  // jobs of the children that read documents
 	accounts string
 	tables   map[string]int // rows, but of refusals

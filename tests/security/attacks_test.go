@@ -138,7 +138,7 @@ func attackOn(t *testing.T, g *rig.Gateway, o attack.Options) *attack.Result {
 	return r
 }
 
-// Each attack by itself: what it lets through, and whom it hurts.
+// Each attack by itself: the requests that it gets through, and the customers that it hurts.
 func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	refused := map[string]bool{"odd_heads": true, "dots": true, "random_keys": true, "users": true, "limited": true,
 		"hostile_sound": true, "operator_names": true, "operator_users": true, "operator_pages": true, "operator_tokens": true}
@@ -154,7 +154,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 				least = leastLimited
 			}
 			if c := under.Customers; c.Share < least || c.Astray > 0 {
-				t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", c.Sent, c.Answered,
+				t.Errorf("of %d ordinary requests %d were answered, %d with another's answer: %v", c.Sent, c.Answered,
 					c.Astray, c.Errors)
 			}
 			a := under.Attacks[0]
@@ -172,9 +172,9 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	}
 }
 
-// All attacks at once for a while, each at its rate: 200 ordinary customers are
-// answered, rightly and nearly as fast as without, memory stays within what is
-// configured and comes back, and the books add up.
+// All attacks at once for a while, each at its rate: 200 ordinary customers are answered,
+// rightly and nearly as fast as without, memory stays within its configured limit and
+// comes back, and the books add up.
 func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 	g, o := attacked(t, true)
 	o.Customers, o.Rate, o.Together = 200, 0.5, true
@@ -183,13 +183,13 @@ func TestLongOrdinaryCustomersAreServedBesideAllAttacks(t *testing.T) {
 		n, _ := strconv.Atoi(text)
 		o.Duration = time.Duration(n) * time.Second
 	}
-	// Those that take what is shared fill the processors by themselves; each has its phase in
+	// Attacks on shared resources fill the processors by themselves; each has its phase in
 	// TestLongNoSingleAttackTakesServiceFromOthers.
 	o.Rounds = attack.Lies
 	r := attackOn(t, g, o)
 	quiet, under := r.Phases[0].Customers, r.Phases[1]
 	if under.Customers.Share < leastLimited || under.Customers.Astray > 0 {
-		t.Errorf("of %d ordinary requests %d were answered, %d with what was another's: %v", under.Customers.Sent,
+		t.Errorf("of %d ordinary requests %d were answered, %d with another's answer: %v", under.Customers.Sent,
 			under.Customers.Answered, under.Customers.Astray, under.Customers.Errors)
 	}
 	if under.Customers.P99Ms > max(3*quiet.P99Ms, 100) { // below that a busy machine hides the difference; bench attack shows it

@@ -15,8 +15,7 @@ import (
 
 const tokenAsk = "GET /api/v1" + rig.Web3Path + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
 
-// walletStatus asks for a wallet's token from a local address; begin is what
-// comes before the request.
+// walletStatus asks for a wallet's token from a local address; begin precedes the request.
 func walletStatus(g *rig.Gateway, from, begin, fields string) string {
 	g.T.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -32,8 +31,8 @@ func walletStatus(g *rig.Gateway, from, begin, fields string) string {
 	return strings.SplitN(status+" ", " ", 2)[0]
 }
 
-// Behind a proxy each client has limits of its own, as the proxy tells; what
-// others tell moves nobody's.
+// Behind a proxy each client has limits of its own, by the proxy's header; headers of
+// others change no client's limits.
 func TestLimitsByAddressBehindAProxy(t *testing.T) {
 	t.Parallel()
 	g := rig.StartGateway(t, fmt.Sprintf(rig.PrepaidConfig, "http://127.0.0.1:9")+

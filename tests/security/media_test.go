@@ -112,13 +112,13 @@ func heard(t *testing.T, g *rig.Gateway, key string, file []byte) (status int) {
 const mostForMedia = video.MaxWhole*4/3 + 24<<20
 
 // "I sent a file with ten thousand tracks, one that never ends and one that is none, at
-// each door that takes sound or film." Each is refused, at no cost to anybody.
+// each door that takes sound or film." Each is refused, without a charge.
 func TestHostileMediaAreRefusedAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
 	g := rig.NewGateway(t, fmt.Sprintf(mediaConfig, sim.URL))
-	// By default the heap may double before garbage is collected, so that its size depends
-	// on when that happens. With 2 % the peak is what requests hold at the same time.
+	// By default the heap may double before garbage is collected, so that its size depends on
+	// when that happens. With 2 % the peak is the memory that requests hold at the same time.
 	g.Wrap = []string{"env", "GOGC=2"}
 	g.ListenAndStart()
 	var keys []string // of several accounts, since one may ask for films forty times a minute

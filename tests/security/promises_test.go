@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A promise with a test that is not there is none.
+// A promise counts only if its test exists.
 func TestSecurityNamesTestsAndFilesThatExist(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("SECURITY.md")
@@ -42,7 +42,7 @@ func TestSecurityNamesTestsAndFilesThatExist(t *testing.T) {
 	}
 	for _, m := range named {
 		if name := string(m[1]); !there[name] {
-			t.Errorf("SECURITY.md names %s, which is no test", name)
+			t.Errorf("SECURITY.md names %s, which is not a test", name)
 		}
 	}
 	for _, m := range regexp.MustCompile("`((?:billing|proxy|providers|routes|config)/[\\w/]+\\.go)`").

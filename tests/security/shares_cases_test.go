@@ -16,8 +16,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// shared is a row of the table in SECURITY.md: what customers share, and traffic that
-// shows it.
+// shared is a row of the table in SECURITY.md: a resource that customers share, and
+// traffic that shows it.
 type shared struct {
 	resource string // the row's first column
 	// places is how many pieces of the greedy one may end between an honest request
@@ -32,11 +32,11 @@ type shared struct {
 	full func(s *shares, c *crowd) bool
 	// honest is one request of the honest account; it is answered 200.
 	honest func(s *shares) (status int, answer string)
-	// after gives back what the greedy one holds beyond its pieces.
+	// after frees the resources that the greedy one holds beyond its pieces.
 	after func(s *shares)
 	// apart runs before the others: it counts pieces while the children work, too.
 	apart bool
-	// long is for what needs a program that only long tests have.
+	// long is for cases whose program only long tests have.
 	long bool
 }
 

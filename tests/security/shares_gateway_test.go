@@ -26,8 +26,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// sharesConfig has small amounts of everything that customers share. What unpaid
-// callers can use without money is free.
+// sharesConfig has small amounts of every resource that customers share. Products that
+// unpaid callers can use are free.
 const sharesConfig = `
 log: { level: error, format: json }
 billing: { minimum_balance: 0, on_client_gone: drain, drain: { streams: 64 } }
@@ -218,7 +218,7 @@ func (s *shares) startNode(o node.Options, before func(body []byte)) string {
 	return at.URL
 }
 
-// delaysContracts has a node take a while for what greedy contracts signed.
+// delaysContracts has a node take a while for the signatures of greedy contracts.
 func (s *shares) delaysContracts(body []byte) {
 	c := s.contracts.greedy
 	if c != nil && bytes.Contains(body, []byte("1626ba7e")) && bytes.Contains(bytes.ToLower(body), []byte(c.Address)) {

@@ -17,8 +17,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// The table in SECURITY.md names what customers share; each row has its case here.
-func TestEveryRowOfWhatCustomersShareHasItsCase(t *testing.T) {
+// The table in SECURITY.md names the resources that customers share; each row has its case here.
+func TestEveryRowOfSharedResourcesHasItsCase(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("SECURITY.md")
 	if err != nil {
@@ -26,7 +26,7 @@ func TestEveryRowOfWhatCustomersShareHasItsCase(t *testing.T) {
 	}
 	_, section, found := strings.Cut(string(page), "\n## What customers share\n")
 	if !found {
-		t.Fatal("SECURITY.md has no section of what customers share")
+		t.Fatal("SECURITY.md has no section of shared resources")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows, cases []string
@@ -54,7 +54,7 @@ func TestEveryRowOfWhatCustomersShareHasItsCase(t *testing.T) {
 	}
 }
 
-// waits is the column of the table that says what an honest request may wait for.
+// waits is the table's column of waits of an honest request.
 func (c *shared) waits() string {
 	if c.places == 0 {
 		return "nothing"
@@ -145,7 +145,7 @@ func (c *crowd) aligned(wait bool) int64 {
 	return n
 }
 
-// floor is what a busy machine adds to any p99.
+// floor is the part of any p99 that a busy machine adds.
 const floor = 150 * time.Millisecond
 
 // The walk with times, on both kinds of stores: by hand, since it takes an hour.

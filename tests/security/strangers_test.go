@@ -19,8 +19,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// What strangers and careless clients can do to others with keys that are none,
-// with names of users, and by leaving. The budgets are those of the defaults.
+// Attacks of strangers and careless clients on others with unknown keys, with names of
+// users, and by leaving. The budgets are those of the defaults.
 
 const defaultBudgets = `
 log: { level: warn, format: json }
@@ -81,7 +81,7 @@ func strangers(t *testing.T, connections, rounds int) {
 	}
 	t.Logf("%d tries of %d connections, %d of them refused unread; first uses within %s, refused %s after the "+
 		"revocation", tried.Load(), connections, refused.Load(), news, gone)
-	if slices.Min(news) > time.Second || slices.Min(gone) > time.Second { // others stand still now and then
+	if slices.Min(news) > time.Second || slices.Min(gone) > time.Second { // others stall now and then
 		t.Errorf("first use took %s, revocation %s", news, gone)
 	}
 }

@@ -34,8 +34,8 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	return pair, file
 }
 
-// straying is an upstream that sends every answer twice: the second time alone,
-// on a connection where nobody has asked. sent is told when that is done.
+// straying is an upstream that sends every answer twice: the second time alone, on a
+// connection without a request. sent gets a value when that is done.
 func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sent chan struct{}) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,8 +82,8 @@ func straying(t *testing.T, secure *tls.Config, together bool) (addr string, sen
 	return ln.Addr().String(), sent
 }
 
-// An answer that stands on a connection before the next request is sent there is
-// given to nobody: of 600 that strayed, some 180 once went to other accounts.
+// An answer that is on a connection before the next request is sent there goes to no
+// client: of 600 that strayed, some 180 once went to other accounts.
 func TestStrayAnswersAreGivenToNobody(t *testing.T) {
 	t.Parallel()
 	certificate, file := selfSigned(t)

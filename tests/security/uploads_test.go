@@ -83,7 +83,7 @@ func TestAnnouncedBodiesKeepNobodyOut(t *testing.T) {
 		for range 100 {
 			c := dial(g)
 			_, _ = io.WriteString(c, uploadHead(key, 1<<20)+strings.Repeat(" ", 9<<10))
-			// It is refused at its head, and told so.
+			// It is refused at its head, with an answer.
 			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil ||
 				!strings.HasPrefix(line, "HTTP/1.1 401") {
 				t.Fatalf("%s: %q %v", name, line, err)
@@ -105,7 +105,7 @@ func TestAnnouncedBodiesKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A body that trickles in is cut off long before read_timeout, and its sender told.
+// A body that trickles in is cut off long before read_timeout, and its sender gets an error.
 func TestSendersThatTrickleAreCut(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})
@@ -168,7 +168,7 @@ func TestOneAccountCannotTakeAllRoom(t *testing.T) {
 	}
 }
 
-// What needs no key takes small bodies only.
+// Routes without a key take small bodies only.
 func TestRoutesWithoutAKeyTakeSmallBodies(t *testing.T) {
 	t.Parallel()
 	sim := rig.StartUpstream(t, upstream.Options{})

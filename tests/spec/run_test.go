@@ -39,15 +39,15 @@ type runner struct {
 	mu   sync.Mutex        // of kept
 }
 
-// answer is what a request was answered.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	doc    gjson.Result // the body, or what there is to say of one that is no JSON
+	doc    gjson.Result // the body, or a description of one that is not JSON
 }
 
-// run says what does not hold; empty: all does.
+// run reports failed expectations; empty: all hold.
 func (r *runner) run() (wrong []string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,7 +183,7 @@ func (r *runner) check(st *Step, got *answer) (bad []string) {
 	return bad
 }
 
-// bill is what the usage of an answer costs: prices are those of a million tokens of input,
+// bill is the price of an answer's usage: prices are those of a million tokens of input,
 // output, and where they differ, read from and written to the cache; +USD is for the rest.
 func bill(doc gjson.Result, prices string) string {
 	prices, more, _ := strings.Cut(prices, "+")
@@ -223,8 +223,8 @@ func bill(doc gjson.Result, prices string) string {
 	return rig.Money((prompt-cached-made)*nano(in) + cached*nano(read) + made*nano(written) + completion*nano(out) + int64(extra)).String()
 }
 
-// sent compares what the upstream was sent for this statement, which it notes just after it
-// has answered.
+// sent checks the upstream's record of this statement's request, which it writes just after
+// it has answered.
 func (r *runner) sent(want any) (bad []string) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if bad = r.sentNow(want); len(bad) == 0 || want == "none" || time.Now().After(end) {
@@ -242,7 +242,7 @@ func (r *runner) sentNow(want any) (bad []string) {
 			if !gjson.ValidBytes(in.Body) {
 				members, err := rig.Once(&in)
 				if err != nil {
-					return []string{"what the upstream got: " + err.Error()}
+					return []string{"the upstream's request: " + err.Error()}
 				}
 				text, _ := json.Marshal(members)
 				doc = gjson.ParseBytes(text)

@@ -221,7 +221,7 @@ func coverage(t *testing.T, sections []section, covered map[string]int) {
 
 const pagePath = "routes/DIFFERENCES.md"
 
-// page is what farebox does otherwise, on purpose.
+// page is the page of farebox's differences on purpose.
 func page(sections []section, rows []*row) string {
 	order := func(r *row) (n int) {
 		at := sectionOf(sections, r.At)
@@ -262,6 +262,6 @@ func comparePage(t *testing.T, made string) {
 	}
 	have, err := os.ReadFile(pagePath)
 	if err != nil || string(have) != made {
-		t.Errorf("%s is not what the tables say (%v): run go generate -C tests ./spec", pagePath, err)
+		t.Errorf("%s does not match the tables (%v): run go generate -C tests ./spec", pagePath, err)
 	}
 }

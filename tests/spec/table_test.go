@@ -47,7 +47,7 @@ type row struct {
 	// Differs says that it is so on purpose, and why.
 	Differs *difference
 	Silent  bool   // the specification does not say it
-	Wrong   string // what is not as specified; the row asserts what happens now
+	Wrong   string // the deviation from the specification; the row asserts today's behaviour
 }
 
 // difference is a line of the page.
@@ -59,7 +59,7 @@ type bounds struct {
 	Field    string
 	Min, Max *float64
 	Above    bool    // Min itself is refused
-	Step     float64 // between a bound and what is beyond it; default 0.01, or 1 with Whole
+	Step     float64 // between a bound and a value beyond it; default 0.01, or 1 with Whole
 	Whole    bool    // numbers with a fraction are refused
 }
 
@@ -68,7 +68,7 @@ type cases struct {
 	Good, Bad []any
 }
 
-// Step is a request and what is expected of it.
+// Step is a request and its expected answer.
 type Step struct {
 	Do      string // METHOD path, below the prefix of the API unless it begins with two slashes
 	As      string // whose key: inference, admin, none or another of the world; empty: inference
@@ -82,7 +82,7 @@ type Step struct {
 	Error    string         // a pattern of its text
 	JSON     map[string]any // by paths of gjson
 	Header   map[string]any
-	Upstream any    // by paths of what the upstream got; none: it got nothing
+	Upstream any    // by paths of the upstream's request; none: it got nothing
 	Charged  string // USD, = and prices of tokens, or any; errors are free; checked at the end
 	Keep     map[string]string
 	Until    map[string]any // the request is repeated until it answers so
@@ -122,7 +122,7 @@ func readTables() (list []*chapter, err error) {
 	return list, nil
 }
 
-// over is a request with what another one says.
+// over is a request with the members of another one.
 func (s Step) over(with Step) Step {
 	out := with
 	if out.Do == "" {
@@ -223,7 +223,7 @@ func lastOf(field string) string {
 	return field
 }
 
-// refused is what a request becomes that has to be refused: nobody is asked, and it is free.
+// refused is the step for a request that has to be refused: no upstream is asked, and it is free.
 func (s Step) refused(field string) Step {
 	if s.Status < 400 {
 		s.Status, s.JSON, s.Header, s.Charged, s.Upstream, s.Keep, s.Until = 400, nil, nil, "0", "none", nil, nil

@@ -102,7 +102,7 @@ func (w *world) signIn(name string, words []string) (string, error) {
 	return chain.Header(m), nil
 }
 
-// payment is what a payer signs: NAME, USD and words that change it.
+// payment is a payer's signed payment: NAME, USD and words that change it.
 func (w *world) payment(arg []string) (string, error) {
 	p := w.payer(arg[0])
 	usd, err := strconv.ParseFloat(arg[1], 64)
@@ -170,7 +170,7 @@ func (w *world) payment(arg []string) (string, error) {
 	return base64.StdEncoding.EncodeToString(text), err
 }
 
-// encrypted is what a client of encrypted chats sends.
+// encrypted is the request of a client of encrypted chats.
 func (w *world) encrypted(arg []string) (string, error) {
 	var err error
 	w.e2ee.once.Do(func() {

@@ -40,7 +40,7 @@ var variants = map[string]struct{ more, x402 string }{
 		"idempotency: { malformed: ignore }\nresponses: { keep: 1h }\nimages: { branded_styles: true, prompt_model: sim-plain }\n" +
 		"system_prompt: Be kind.\ntop_up_url: https://shop.test/pay\ndocs_url: https://shop.test/docs",
 		"  inference: true\n  discovery: true\n  top_up_auth: none"},
-	// bare sells what needs no further settings, under another name.
+	// bare sells products that need no further settings, under another name.
 	"bare": {more: "brand: acme"},
 	// limits has the limits and budgets of a fresh installation.
 	"limits": {},
@@ -77,7 +77,7 @@ type world struct {
 	}
 }
 
-// debt is what a request must have cost in the end.
+// debt is the expected charge of a request in the end.
 type debt struct{ usd, row string }
 
 func startWorld(t *testing.T, name string) *world {
@@ -180,7 +180,7 @@ var cast = map[string]string{
 		"categories: [writing]\nwebEnabled: true\nadult: true\npro: true\ncreatedAt: 2026-10-02T08:15:00Z\nupdatedAt: 2026-10-02T08:15:00Z\nprompt: You are Dr Quill.\n",
 }
 
-// key is the secret of whoever asks. Customers come into being when they ask first.
+// key is the client's secret. A customer is created at its first request.
 func (w *world) key(as string) string {
 	switch as = strings.TrimSuffix(as, "-admin"); as {
 	case "none":
@@ -289,7 +289,7 @@ func (w *world) walletCustomer(as string) string {
 	return made.Data.APIKey
 }
 
-// bookkeeper is an ADMIN key of an account, with which settle reads what it paid.
+// bookkeeper is an ADMIN key of an account, with which settle reads its payments.
 func (w *world) bookkeeper(account string) string {
 	key := w.Key(account, "--type", "ADMIN")
 	w.mu.Lock()
@@ -300,7 +300,7 @@ func (w *world) bookkeeper(account string) string {
 
 func (w *world) received() []upstream.Received { return w.sim.Last() }
 
-// owes notes what a request has to cost.
+// owes notes the expected charge of a request.
 func (w *world) owes(request, usd, row string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -320,7 +320,7 @@ func (w *world) payer(name string) *chain.Payer {
 	return w.payers[name]
 }
 
-// value is what a variable stands for: NAME or NAME:ARGUMENT:ARGUMENT.
+// value is the value of a variable: NAME or NAME:ARGUMENT:ARGUMENT.
 func (w *world) value(name string) (string, error) {
 	name, args, _ := strings.Cut(name, ":")
 	arg := strings.Split(args, ":")
@@ -381,7 +381,7 @@ func (w *world) value(name string) (string, error) {
 	return "", fmt.Errorf("there is no variable %q", name)
 }
 
-// settle compares what requests cost with what they had to.
+// settle compares the charges of requests with the expected ones.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -420,7 +420,7 @@ func (w *world) settle(t *testing.T) {
 	}
 }
 
-// sums are what each request cost.
+// sums are the charges of each request.
 func (w *world) sums(t *testing.T) map[string]rig.Money {
 	t.Helper()
 	sums := map[string]rig.Money{}

@@ -10,9 +10,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// "I want to see for myself": the report comes as the enclave wrote it, with our word
-// beside it, to anybody, for nothing.
-func TestAnybodySeesWhatAnEnclaveProves(t *testing.T) {
+// "I want to see for myself": the report is relayed as the enclave wrote it, with our
+// verdict beside it, without a key or a charge.
+func TestAttestationsNeedNoKey(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "")
 	before := s.Settled()["a"].USD
@@ -91,8 +91,8 @@ func TestAttestationsAreRefusedByTheirReason(t *testing.T) {
 	}
 }
 
-// Each lie is seen, told by its name, and keeps requests away once the gateway has seen
-// it itself; an honest enclave is used again.
+// Each lie is found, named, and keeps requests away once the gateway has seen it itself;
+// an honest enclave is used again.
 func TestLiesOfEnclavesAreReported(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "").verified()
@@ -130,6 +130,6 @@ func TestAttestationsAreLimitedByAddress(t *testing.T) {
 		return status == 429 && header.Get("Retry-After") != ""
 	})
 	if status, _, body := s.Get("/tee/attestation?model="+model+"&nonce=x", ""); status != 400 {
-		t.Errorf("what is wrong counts, too: %d %s", status, body)
+		t.Errorf("wrong requests count, too: %d %s", status, body)
 	}
 }

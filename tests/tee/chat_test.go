@@ -17,9 +17,9 @@ import (
 
 const secret = "the-launch-code-is-swordfish"
 
-// "Nobody but the model may read it": what a client sealed is read by the enclave alone,
-// its answer by the client alone; what was relayed is what was sent, to the byte, what
-// was sent is signed for, and it costs what it says.
+// "Nobody but the model may read it": only the enclave reads a client's sealed text, and
+// only the client its answer; bytes are relayed unchanged and signed for, and the charge
+// equals the reported cost.
 func TestOnlyTheEnclaveAndTheClientRead(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "").verified()
@@ -79,7 +79,7 @@ func TestOnlyTheEnclaveAndTheClientRead(t *testing.T) {
 	}
 }
 
-// signature asks for what the enclave signed.
+// signature asks for the enclave's signature of a chat.
 func (s *shop) signature(key, id string) gjson.Result {
 	s.T.Helper()
 	status, _, body := s.Get("/tee/signature?model="+model+"&request_id="+id, key)
@@ -89,8 +89,8 @@ func (s *shop) signature(key, id string) gjson.Result {
 	return gjson.ParseBytes(body)
 }
 
-// "Somebody asked for my signature": records are their account's, and for whoever else
-// asks there is none; lies of the enclave are told.
+// "Somebody asked for my signature": records are their account's, and other accounts get
+// a 404; lies of the enclave become errors.
 func TestSignaturesAreTheirAccounts(t *testing.T) {
 	t.Parallel()
 	rig.OnBothStores(t, func(t *testing.T, store string) {
@@ -174,8 +174,8 @@ func TestAPlainAnswerIsWithheld(t *testing.T) {
 	}
 }
 
-// Two enclaves have two keys: who is sealed to gets the chat, and its signature is asked
-// of the same; a key that none has proven is refused before anything is held.
+// Two enclaves have two keys: the one that a chat is sealed to gets the chat, and its signature
+// is asked of the same; a key that none has proven is refused before anything is held.
 func TestChatsGoToTheirKey(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "", enclave.Options{}, enclave.Options{}).verified()
@@ -187,7 +187,7 @@ func TestChatsGoToTheirKey(t *testing.T) {
 	c := meets(t, stranger.Public())
 	if res, body := c.chats(s, s.key, []turn{{"user", "hello"}}, ""); res.StatusCode != 400 ||
 		gjson.GetBytes(body, "error.code").Str != "e2ee_model_key_mismatch" {
-		t.Errorf("a key that nobody has: %s %s", res.Status, body)
+		t.Errorf("a key that no enclave has: %s %s", res.Status, body)
 	}
 	if after := s.Settled()["a"].USD; after != before || len(s.enclaves[0].Requests())+len(s.enclaves[1].Requests()) > 0 {
 		t.Errorf("it cost %s", before-after)

@@ -82,7 +82,7 @@ func (c *client) opens(text string) string {
 	c.t.Helper()
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) < 93 {
-		c.t.Fatalf("a delta is no sealed text: %.80q", text)
+		c.t.Fatalf("a delta is not a sealed text: %.80q", text)
 	}
 	from, err := secp256k1.ParsePubKey(raw[:65])
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *client) chats(s *shop, key string, turns []turn, more string) (*http.Re
 	return c.posts(s, key, c.body(turns, more))
 }
 
-// reads what a stream says, opened, and its id and usage.
+// reads returns a stream's text, opened, and its id and usage.
 func (c *client) reads(stream []byte) (text, id string, usage gjson.Result) {
 	c.t.Helper()
 	lines := bufio.NewScanner(bytes.NewReader(stream))

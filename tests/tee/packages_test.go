@@ -22,7 +22,7 @@ func needPackages(t *testing.T) {
 	}
 }
 
-// runs starts a program with an environment, and gives what it says.
+// runs starts a program with an environment, and returns its output.
 func runs(t *testing.T, environment []string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

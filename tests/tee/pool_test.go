@@ -6,8 +6,8 @@ import (
 	"farebox/bench/upstream/enclave"
 )
 
-// Several enclaves stand behind one upstream, whose report shows all of them. A client may
-// have been told of any by another node; each node learns them from its own proof.
+// One upstream has several enclaves, and its report shows all of them. Another node may
+// have named any of them to a client; each node learns them from its own proof.
 func TestEnclavesBehindOneUpstreamAreAllKnown(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "")

@@ -11,9 +11,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// Where nobody says any more what is published of processors, what is kept holds until its
-// end, and not a moment longer. It is fetched again as soon as somebody does.
-func TestWhatIsPublishedHoldsUntilItsEnd(t *testing.T) {
+// While Intel's data about processors cannot be fetched, the kept data are valid until
+// their end, and not a moment longer. They are fetched again as soon as that is possible.
+func TestPublishedDataHoldUntilTheirEnd(t *testing.T) {
 	t.Parallel()
 	const holds = 15 * time.Second
 	s := open(t, "", "", enclave.Options{CollateralFor: time.Minute + holds}) // it was issued a minute ago
@@ -28,7 +28,7 @@ func TestWhatIsPublishedHoldsUntilItsEnd(t *testing.T) {
 	for a := s.attest(""); a.Get("verified").Bool(); a = s.attest("") {
 		said := a.Get("server_verification.validUntil").Time()
 		if !until.IsZero() && !said.Equal(until) {
-			t.Fatalf("what ended %s ends %s, with nobody to say so", until, said)
+			t.Fatalf("data that ended %s end %s, without a new fetch", until, said)
 		}
 		until = said
 		if status := ask(); status != 200 && time.Now().Before(until) {
@@ -47,17 +47,17 @@ func TestWhatIsPublishedHoldsUntilItsEnd(t *testing.T) {
 	}
 	a := s.attest("")
 	if failed := a.Get("server_verification.failed").Raw; a.Get("verified").Bool() || !strings.Contains(failed, "tcb_info") {
-		t.Errorf("what fails is called %s", failed)
+		t.Errorf("the failed check is %s", failed)
 	}
 	e.Away(false)
 	s.verified()
 	if status := ask(); status != 200 {
-		t.Errorf("with somebody to say so a chat gets %d", status)
+		t.Errorf("with an answer of the service a chat gets %d", status)
 	}
 }
 
-// Proofs go to who asks for them, and nowhere else: quotes and serials say which machine
-// it is, nonces and keys who asked.
+// Proofs go to the clients that ask for them, and nowhere else: quotes and serials
+// identify the machine, nonces and keys the client.
 func TestProofsAreNotInTheLog(t *testing.T) {
 	t.Parallel()
 	s := open(t, "log: { level: debug, format: json, sample_above: 0 }", "").verified()

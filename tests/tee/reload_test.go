@@ -9,8 +9,8 @@ import (
 	"farebox/tests/rig"
 )
 
-// "I moved the model to another host, and for ten minutes it counted as verified": what one
-// host has proven is not the word of another, whatever the upstream is called.
+// "I moved the model to another host, and for ten minutes it counted as verified": the
+// proof of one host is not valid for another, whatever the upstream is called.
 func TestAnotherHostProvesItself(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "").verified()
@@ -36,6 +36,6 @@ func TestAnotherHostProvesItself(t *testing.T) {
 		return status == 503
 	})
 	if n := len(other.Requests()); n != 0 {
-		t.Errorf("a host that nobody has verified had %d chats", n)
+		t.Errorf("an unverified host had %d chats", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // telling has the log say everything, a prompt of the operator's that enclaves must not get,
-// and nobody blocked for what was refused.
+// and no account blocked for refused requests.
 const telling = `log: { level: debug, format: json, sample_above: 0 }
 system_prompt: "Speak of the operator."
 limits: { failed_requests: { count: 0 }, aborted_requests: { count: 0 } }`
@@ -79,7 +79,7 @@ func TestUnverifiedEnclavesGetNoChats(t *testing.T) {
 		t.Errorf("the unverified one had %d chats", n)
 	}
 	two.Tell(enclave.Debug)
-	rig.Await(t, "nobody is asked", func() bool {
+	rig.Await(t, "no enclave is asked", func() bool {
 		status, _, answer := s.Post("/chat/completions", s.key, rig.Ask(model, "Hello", ""))
 		return status == 503 && gjson.GetBytes(answer, "code").Str == "MODEL_OFFLINE"
 	})
@@ -150,7 +150,7 @@ func TestOnlyTheOutcomeOfAKeyedChatIsKept(t *testing.T) {
 	}
 }
 
-// Neither the log nor the store has anything of what was said, sealed or not, nor a key.
+// Neither the log nor the store has any text of the chats, sealed or not, nor a key.
 func TestNothingOfEncryptedChatsStays(t *testing.T) {
 	t.Parallel()
 	s := open(t, telling, "").verified()
@@ -226,9 +226,9 @@ func TestNoSilentDowngrade(t *testing.T) {
 	}
 }
 
-// Version 1 of the protocol binds a message to the enclave's key alone: who has it and may
-// ask can have it opened, under a key of their own. SECURITY.md says so; where this does not
-// hold any more, it says too little of us.
+// Version 1 of the protocol binds a message to the enclave's key alone: an attacker who has
+// a message and may send requests can have it opened, under a key of their own. SECURITY.md
+// says so; where this does not hold any more, it says too little of us.
 func TestWhatTheProtocolDoesNotKeep(t *testing.T) {
 	t.Parallel()
 	s := open(t, telling, "").verified()

@@ -128,7 +128,7 @@ func (s *shop) attest(query string) gjson.Result {
 	return gjson.ParseBytes(body)
 }
 
-// spent is what a call costs.
+// spent is the charge of a call.
 func (s *shop) spent(call func()) rig.Money {
 	s.T.Helper()
 	before := s.Settled()["a"].Spent

@@ -13,7 +13,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// says tells whether a list of texts has one that begins so.
+// says reports whether a list of texts has one with this beginning.
 func says(list gjson.Result, begin string) bool {
 	for _, one := range list.Array() {
 		if strings.HasPrefix(one.Str, begin) {
@@ -75,7 +75,7 @@ func TestDroppedEvidenceOfGraphicsProcessorsIsNotVerified(t *testing.T) {
 	})
 }
 
-// "Verified means what?" Every verdict names the checks that nobody made, and why.
+// "Verified means what?" Every verdict names the omitted checks, and why.
 func TestChecksThatWereNotMadeAreInTheVerdict(t *testing.T) {
 	t.Parallel()
 	s := open(t, "", "", enclave.Options{Devices: -1}).verified()
@@ -117,7 +117,7 @@ func TestChecksThatWereNotMadeAreInTheVerdict(t *testing.T) {
 		t.Errorf("tee verify says %v\n%s", err, out)
 	}
 
-	// What follows a check that fails is not called good.
+	// A check after a failed one is not called good.
 	s.enclaves[0].Tell(enclave.StaleNonce)
 	a = s.attest("&nonce=" + nonce)
 	if a.Get("verified").Bool() || a.Get("server_verification.failed.0").Str != "nonce_bound" {

@@ -22,8 +22,8 @@ func TestAFullQueueSaysSo(t *testing.T) {
 	s.spent(t, key, "0.5")
 }
 
-// Clients of the original service compare other words, and other status codes; and links
-// in place of what was made.
+// Clients of the original service compare other words, and other status codes; and expect
+// links in place of media.
 func TestOtherFormsOfAnswers(t *testing.T) {
 	t.Parallel()
 	s := start(t, "", "", "compat: { job_status: upper, job_failure: http }")
@@ -53,7 +53,7 @@ func TestOtherFormsOfAnswers(t *testing.T) {
 	s.spent(t, key, "0.085")
 }
 
-// With media.links answers carry where what was made is had, and until when.
+// With media.links answers carry the link of the media, and its expiry.
 func TestLinksInPlaceOfFilms(t *testing.T) {
 	t.Parallel()
 	s := start(t, "", ", links: true", "")

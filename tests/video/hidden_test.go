@@ -30,8 +30,8 @@ var hider = rig.Hider{
 const still = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
 
 // "You price five seconds, and the upstream makes ten." The same for the size, the sound, and
-// what is enlarged.
-func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
+// enlarged videos.
+func TestEveryFilmMakerReadsThePricedOrder(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, ", per_account: 100000", "", "", "", `
   - id: parts
@@ -72,7 +72,7 @@ func TestEveryFilmMakerReadsWhatWasPriced(t *testing.T) {
 	h.Run(t, servers.Campaign(200))
 }
 
-// filmed is the price of what a request has an upstream make.
+// filmed is the price of the video that a request orders of an upstream.
 func filmed(model string, body map[string]any, clips map[string]int64) (int64, error) {
 	if input, nested := body["input"].(map[string]any); nested && len(body) == 1 {
 		body = input

@@ -41,7 +41,7 @@ func (s *cinema) jobs(t *testing.T, key, query string) (list []listed, next stri
 }
 
 // "The answer to my order was lost. Where is my film?" The account's own jobs are listed,
-// newest first, and nobody else's.
+// newest first, and no others.
 func TestAnAccountFindsItsJobs(t *testing.T) {
 	rig.OnBothStores(t, func(t *testing.T, store string) {
 		s := startOn(t, store, "", "", "", "", "")

@@ -30,18 +30,18 @@ func TestVideos(t *testing.T) {
 	for _, one := range []struct{ door, model, price string }{
 		{"fal", "by-second", "0.05"}, {"replicate", "by-piece", "0.085"}, {"native", "either", "0.12"},
 	} {
-		t.Run("what failed is given back once at "+one.door, func(t *testing.T) {
+		t.Run("a failed job is refunded once at "+one.door, func(t *testing.T) {
 			t.Parallel()
 			s.failures(t, one.door, one.model)
 		})
 	}
 	for name, test := range map[string]func(*testing.T){
-		"a repeated order is one job":                   s.repeatedOrder,
-		"a film is deleted once it was fetched":         s.fetchedOnce,
-		"what was let go is cancelled":                  s.letGo,
-		"a film with inputs that are no business of it": s.inputs,
-		"consents": s.consents,
-		"refusals": s.refusals,
+		"a repeated order is one job":           s.repeatedOrder,
+		"a film is deleted once it was fetched": s.fetchedOnce,
+		"a released job is cancelled":           s.letGo,
+		"a film with inputs of its client":      s.inputs,
+		"consents":                              s.consents,
+		"refusals":                              s.refusals,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func (s *cinema) fetched(t *testing.T, key, model, id string) {
 	}
 }
 
-// foreign asks for a job with what is not its own.
+// foreign asks for a job with another model, id and account.
 func (s *cinema) foreign(t *testing.T, door, key, model, id string) {
 	for _, body := range []string{
 		fmt.Sprintf(`{"model":"linked","queue_id":%q}`, id), // another model
@@ -224,8 +224,8 @@ func (s *cinema) fetchedOnce(t *testing.T) {
 	})
 }
 
-// "I do not want it any more." The upstream is told, and what it does not charge is given
-// back; a second release finds nothing.
+// "I do not want it any more." The upstream gets a cancellation, and the uncharged part
+// is refunded; a second release finds nothing.
 func (s *cinema) letGo(t *testing.T) {
 	key := s.account("release")
 	q := s.queue(t, key, `{"model":"by-second","prompt":"[[sim polls=1000]] not wanted","duration":"5s"}`)
@@ -268,7 +268,7 @@ func (s *cinema) consents(t *testing.T) {
 	s.spent(t, key, "0.5")
 }
 
-// What a model does not take is refused by its name, whatever it costs, and costs nothing.
+// Members that a model does not support are rejected by name, whatever it costs, and cost nothing.
 func (s *cinema) refusals(t *testing.T) {
 	key := s.account("refusals")
 	for _, one := range []struct {
@@ -313,7 +313,7 @@ func (s *cinema) refusals(t *testing.T) {
 	s.spent(t, key, "0")
 }
 
-// What clients give is handed to the upstream as it was, and stays out of the ledger.
+// Clients' inputs reach the upstream unchanged, and stay out of the ledger.
 func (s *cinema) inputs(t *testing.T) {
 	key := s.account("inputs")
 	image := "data:image/png;base64,iVBORw0KGgo" + strings.Repeat("qmux", 100_000)

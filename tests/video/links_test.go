@@ -33,7 +33,7 @@ func TestLinksForOneDownload(t *testing.T) {
 	completed := func(q queued) {
 		status, _, body := s.await(t, key, "linked", q.ID, "")
 		if !strings.HasPrefix(string(body), `{"status":"completed",`) || status != 200 || strings.Contains(string(body), "url") {
-			t.Errorf("what is had from its link is %d %.200s", status, body)
+			t.Errorf("a job whose media are fetched by link is %d %.200s", status, body)
 		}
 	}
 	t.Run("one whole download", func(t *testing.T) {

@@ -158,7 +158,7 @@ func (s *cinema) await(t *testing.T, key, model, id, more string) (status int, h
 	})
 }
 
-// until retrieves until what a job is answered holds, as often as an account may.
+// until retrieves a job until its answer holds, as often as an account may.
 func (s *cinema) until(t *testing.T, key, model, id, more string, holds func(body []byte) bool) (
 	status int, header http.Header, body []byte,
 ) {
@@ -179,7 +179,7 @@ func (s *cinema) until(t *testing.T, key, model, id, more string, holds func(bod
 // refunded says that an answer about a job that failed says so.
 func refunded(body []byte) bool { return bytes.Contains(body, []byte(`"credits_refunded":true`)) }
 
-// spent awaits what the account of a key has paid in the end.
+// spent awaits the final payments of a key's account.
 func (s *cinema) spent(t *testing.T, key, want string) {
 	t.Helper()
 	var b struct{ Balances struct{ USD json.Number } }
@@ -193,7 +193,7 @@ func (s *cinema) spent(t *testing.T, key, want string) {
 	t.Errorf("%s was paid, not %s", last, want)
 }
 
-// kept says that the media store has what a job made.
+// kept reports whether the media store has a job's media.
 func (s *cinema) kept(id string) (found bool) {
 	_ = filepath.WalkDir(s.media, func(path string, d fs.DirEntry, err error) error {
 		found = found || err == nil && !d.IsDir() && strings.Contains(path, id)

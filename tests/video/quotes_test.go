@@ -11,9 +11,9 @@ import (
 	"farebox/tests/rig"
 )
 
-// What a quote says is what a job costs, to the last digit: for random orders of every
-// model and every shape of price.
-func TestQuotesAreWhatIsCharged(t *testing.T) {
+// A quote equals the cost of the job, to the last digit: for random orders of every model
+// and every shape of price.
+func TestQuotesEqualCharges(t *testing.T) {
 	t.Parallel()
 	s := start(t, ", per_account: 1000", "", "")
 	random := rig.Seeded(t)
@@ -40,7 +40,7 @@ func TestQuotesAreWhatIsCharged(t *testing.T) {
 	}
 }
 
-// anOrder is a random one, and what is asked for its quote.
+// anOrder is a random order, and the request for its quote.
 func anOrder(x *rand.Rand) (quote, order string) {
 	one := func(list ...string) string { return list[x.IntN(len(list))] }
 	member := func(name string, list ...string) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // release orders a film of a prompt, waits until its upstream says so, lets it go, and waits
-// until the upstream is told.
+// until the upstream has stopped or made it.
 func (s *cinema) release(t *testing.T, key, model, directive, name string, polls int) {
 	t.Helper()
 	q := s.queue(t, key, fmt.Sprintf(`{"model":%q,"prompt":"[[sim %s]] %s","duration":"5s"}`, model, directive, name))
@@ -18,7 +18,7 @@ func (s *cinema) release(t *testing.T, key, model, directive, name string, polls
 		return len(o) == 1 && o[0].Polls >= polls
 	})
 	s.Must(200, "POST", "/video/complete", key, fmt.Sprintf(`{"model":%q,"queue_id":%q}`, model, q.ID), nil)
-	rig.Await(t, "its upstream is told", func() bool {
+	rig.Await(t, "its upstream has stopped or made it", func() bool {
 		o := s.ordered(name)
 		return len(o) == 1 && (o[0].Cancelled || o[0].Made)
 	})
@@ -31,8 +31,8 @@ func (s *cinema) release(t *testing.T, key, model, directive, name string, polls
 	})
 }
 
-// "It only waited in the queue, and I let it go." What its upstream had not begun costs
-// nothing, once; what had begun, or begins at that moment, costs what it cost.
+// "It only waited in the queue, and I let it go." A job that its upstream had not begun
+// costs nothing, once; one that had begun, or begins at that moment, costs its price.
 func TestAFilmThatOnlyWaitsIsFree(t *testing.T) {
 	t.Parallel()
 	s := start(t, "", "", "")
@@ -73,7 +73,7 @@ func TestAFilmThatOnlyWaitedIsGivenBackOnceAcrossKills(t *testing.T) {
 		name := fmt.Sprintf("killed %d", i)
 		q := s.queue(t, key, fmt.Sprintf(`{"model":"by-second","prompt":"[[sim job=late_cancel polls=1000]] %s","duration":"5s"}`, name))
 		s.Must(200, "POST", "/video/complete", key, fmt.Sprintf(`{"model":"by-second","queue_id":%q}`, q.ID), nil)
-		rig.Await(t, "its upstream is told", func() bool {
+		rig.Await(t, "its upstream has stopped", func() bool {
 			o := s.ordered(name)
 			return len(o) == 1 && o[0].Cancelled
 		})

@@ -13,7 +13,7 @@ import (
 	"farebox/bench/upstream/film"
 )
 
-// listeners hear what is said in videos, at 100,000 nano-USD a second.
+// listeners transcribe videos, at 100,000 nano-USD a second.
 const listeners = `
   - id: ears
     type: asr
@@ -26,8 +26,8 @@ const listeners = `
 `
 
 // "I name a video, and am given what is said in it." It costs its seconds, and nothing
-// where nothing was heard.
-func TestWhatIsSaidInVideosOnTheWeb(t *testing.T) {
+// without a transcript.
+func TestVideosOnTheWebAreTranscribed(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, "", "", "", `
   - { name: ears, base_url: "%[1]s/v1", breaker: { failures: 0 } }

@@ -18,8 +18,8 @@ import (
 )
 
 // The campaign: wallets pay while the facilitator, a node of each chain and the wallets
-// themselves do what they should not, and farebox is killed again and again. When all is
-// quiet, every transfer that a chain holds is somebody's credit, once, and nothing else is.
+// themselves misbehave, and farebox is killed again and again. When all is quiet, every
+// transfer that a chain holds is some account's credit, once, and nothing else is.
 
 const (
 	payersAtOnce = 24
@@ -168,7 +168,7 @@ func (c *campaign) round(payments int) {
 	}
 }
 
-// run makes so many payments, in rounds of so many, and asserts what must hold then.
+// run makes so many payments, in rounds of so many, and checks the rules after them.
 func runCampaign(t *testing.T, store string, payments, each int, forks bool) {
 	t.Helper()
 	s := openShopOn(t, store, options{network: ", final_depth: 30",
@@ -179,7 +179,7 @@ func runCampaign(t *testing.T, store string, payments, each int, forks bool) {
 	for left := payments; left > 0; left -= each {
 		c.round(min(left, each))
 	}
-	// Quiet: everybody tells the truth, and what was signed and never used is over.
+	// Quiet: all services tell the truth, and signed but unused payments are over.
 	s.facilitator.Always("")
 	s.evmNode[0].Fault(node.Faults{})
 	s.solanaNode[0].Fault(node.Faults{})
@@ -189,7 +189,7 @@ func runCampaign(t *testing.T, store string, payments, each int, forks bool) {
 	for ; !c.even(nil) && time.Now().Before(wait); time.Sleep(time.Second) {
 	}
 	if !c.even(t) {
-		t.Errorf("the ledger is not what the chains hold")
+		t.Errorf("the ledger does not match the chains")
 	}
 	for _, odd := range c.odd {
 		t.Error(odd)
@@ -199,7 +199,7 @@ func runCampaign(t *testing.T, store string, payments, each int, forks bool) {
 		len(c.onChain()), s.facilitator.Calls("settle"))
 }
 
-// onChain is what each wallet paid, by what the chains hold.
+// onChain is each wallet's payments on the chains.
 func (c *campaign) onChain() map[string]int64 {
 	held := map[string]int64{}
 	for _, m := range c.evm.Moves() {
@@ -216,8 +216,8 @@ func (c *campaign) onChain() map[string]int64 {
 	return held
 }
 
-// even says whether each wallet has exactly what the chains hold of it; with t it says
-// what differs.
+// even reports whether each wallet has exactly its payments on the chains; with t it
+// reports differences.
 func (c *campaign) even(t *testing.T) bool {
 	c.T.Helper()
 	held, accounts, right := c.onChain(), c.Accounts(), true

@@ -8,12 +8,12 @@ import (
 	"farebox/tests/rig"
 )
 
-// Who sends no payment is told what is taken: an EVM, then Solana under the name of the
-// specification, then under its own.
-func TestWithoutAPaymentTheChallengeSaysWhatIsTaken(t *testing.T) {
+// A client that sends no payment gets the accepted kinds: an EVM, then Solana under the
+// name of the specification, then under its own.
+func TestWithoutAPaymentTheChallengeListsAcceptedPayments(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
-	// Who pays fees on Solana is asked in the background.
+	// The fee payer on Solana is fetched in the background.
 	rig.Await(t, "Solana is offered", func() bool { return s.tell("POST", topUp, "").Get("accepts.#").Int() == 3 })
 	for _, body := range []string{"", "{}"} {
 		r := s.tell("POST", topUp, body)
@@ -71,8 +71,8 @@ func TestTopUpsAskForAKeyByDefault(t *testing.T) {
 	}
 }
 
-// A request without any credential is told both ways to pay, where the operator wants
-// that; otherwise it is answered 401 as ever.
+// A request without any credential gets both ways to pay, if the operator wants that;
+// otherwise it is answered 401 as ever.
 func TestDiscoveryIsTheOperatorsChoice(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{x402: "discovery: true"})
@@ -102,8 +102,8 @@ func TestDiscoveryIsTheOperatorsChoice(t *testing.T) {
 	}
 }
 
-// What wallets pay for is nowhere where nothing is configured.
-func TestWithoutX402NobodyPays(t *testing.T) {
+// Without a config, no path asks for a payment by wallet.
+func TestWithoutX402NoPaymentIsAccepted(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	text := s.config(options{})

@@ -8,8 +8,8 @@ import (
 	"farebox/bench/upstream/facilitator"
 )
 
-// What a wallet signed is as good as money or a key: no log has any of it, good or bad.
-func TestNoLogHasWhatWalletsSigned(t *testing.T) {
+// A wallet's signed message is as good as money or a key: no log has any of it, good or bad.
+func TestNoLogHasSignaturesOfWallets(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", auth: bearer, token: facilitator-secret-token"})
 	s.facilitator.Key = "facilitator-secret-token"

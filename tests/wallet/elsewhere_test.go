@@ -13,7 +13,7 @@ import (
 // Money also reaches pay_to without us: others settle authorizations for us, wallets send
 // plain transfers, and a restored backup has forgotten payments.
 
-// settledElsewhere is a payment that somebody else brought onto the chain.
+// settledElsewhere is a payment that another party brought onto the chain.
 func (w *world) settledElsewhere(p *chain.Payer, units int64) *signed {
 	w.t.Helper()
 	payment := w.sign(p, units)
@@ -93,7 +93,7 @@ func TestAPaymentThatSomebodyElseSettledIsCreditedOnceByThreeNodes(t *testing.T)
 			}
 		}
 		if credited == 0 {
-			t.Error("nobody was told that it was credited")
+			t.Error("no answer says that it was credited")
 		}
 		for _, s := range nodes {
 			s.has(p, "5")
@@ -102,8 +102,8 @@ func TestAPaymentThatSomebodyElseSettledIsCreditedOnceByThreeNodes(t *testing.T)
 	nodes[0].verified()
 }
 
-// A store that was restored from a backup has forgotten the payments since. Whoever sends
-// one again is credited, also when its authorization or its blockhash has expired.
+// A store that was restored from a backup has forgotten the payments since. A payment that
+// is sent again is credited, also when its authorization or its blockhash has expired.
 func TestAPaymentThatARestoredStoreHasForgottenIsCreditedAgain(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -138,7 +138,7 @@ func TestAPaymentThatARestoredStoreHasForgottenIsCreditedAgain(t *testing.T) {
 		}
 		s.has(payment.payer, "7")
 	}
-	// What expired and was never paid is refused as before.
+	// A payment that expired and was never paid is refused as before.
 	late := s.signAuthorization(p, p.Authorization(payEVM, 7*usd, time.Now().Add(-time.Minute)))
 	if r := s.pay(late); r.status != 402 || r.Get("details.reason").Str != "authorization_expired" {
 		t.Errorf("an expired payment is answered %s", r)
@@ -146,7 +146,7 @@ func TestAPaymentThatARestoredStoreHasForgottenIsCreditedAgain(t *testing.T) {
 	s.verified()
 }
 
-// A credit by what others settled follows the chain like any other.
+// A credit for a payment settled by others follows the chain like any other.
 func TestLongAPaymentThatSomebodyElseSettledIsTakenBackWithItsBlock(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{network: ", final_depth: 3000"})

@@ -32,8 +32,7 @@ func openChain(t *testing.T, nodes int, o options) []*shop {
 	return all
 }
 
-// The same payment that comes to three nodes at once is credited once, and every node
-// says so.
+// The same payment sent to three nodes at once is credited once, and every node says so.
 func TestAPaymentSentToThreeNodesAtOnceIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	nodes := openChain(t, 3, options{})
@@ -63,7 +62,7 @@ func TestAPaymentSentToThreeNodesAtOnceIsCreditedOnce(t *testing.T) {
 				}
 			}
 			if credited == 0 {
-				t.Error("nobody was told that it was credited")
+				t.Error("no answer says that it was credited")
 			}
 			for _, s := range nodes {
 				s.has(p, "5")
@@ -97,7 +96,7 @@ func TestANonceCountsOnceOnAllNodes(t *testing.T) {
 		for range cap(statuses) {
 			got[<-statuses]++
 		}
-		// Who comes sixth meanwhile is told so before the nonce is looked at.
+		// The sixth meanwhile gets a 429 before the nonce is looked at.
 		if got[200] != 1 || got[401]+got[429] != cap(statuses)-1 {
 			t.Errorf("one sign-in sent to two nodes was answered %v", got)
 		}

@@ -21,8 +21,7 @@ import (
 
 var packages = filepath.Join("bench", "clients", "wallets")
 
-// house is a chain with a facilitator, as the programs of bench/clients/wallets/chain
-// tell of it.
+// house is a chain with a facilitator, as the programs of bench/clients/wallets/chain describe it.
 type house struct {
 	URL         string `json:"url"`
 	RPC         string `json:"rpc"`

@@ -245,7 +245,7 @@ func decoded(header string) gjson.Result {
 	return gjson.ParseBytes(b)
 }
 
-// signed is a payment that a wallet signed, and what a client sends of it.
+// signed is a payment that a wallet signed, and the client's request for it.
 type signed struct {
 	payer   *chain.Payer
 	units   int64
@@ -350,7 +350,7 @@ func (s *shop) verified() {
 		s.T.Errorf("farebox verify: %v\n%s", err, out)
 	}
 	if wrong := s.facilitator.Complaints(); len(wrong) > 0 {
-		s.T.Errorf("the facilitator was sent what is no x402: %q", wrong)
+		s.T.Errorf("the facilitator got a request that is not x402: %q", wrong)
 	}
 }
 

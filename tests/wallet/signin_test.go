@@ -82,7 +82,7 @@ func TestWalletsSignInAsTheyAreUsedTo(t *testing.T) {
 	}
 }
 
-// Each refusal has its code, and what was not signed for us opens nothing.
+// Each refusal has its code, and a signature for another site opens nothing.
 func TestSignInsAreRefusedByTheirCode(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -237,7 +237,7 @@ func TestStrangersLeaveNothingBehind(t *testing.T) {
 	for range 20 {
 		p := chain.NewPayer()
 		header := signIn(p)
-		for range 2 { // the second is no reuse, since nothing was kept
+		for range 2 { // the second is not reuse, since nothing was kept
 			if r := s.tell("GET", "/x402/balance/"+p.Address, "", signInHeader, header); r.status != 404 {
 				t.Errorf("answered %s", r)
 			}
@@ -252,8 +252,8 @@ func TestStrangersLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// Keys for wallets are made as ever, beside x402; and spend what the wallet paid.
-func TestAWalletsKeySpendsWhatTheWalletPaid(t *testing.T) {
+// Keys for wallets are made as ever, beside x402; and spend the wallet's payments.
+func TestAWalletsKeySpendsTheWalletsPayments(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{inference: "false", more: "web3_keys: { require: ledger, per_ip: 0 }"})
 	p := chain.NewPayer()

@@ -26,7 +26,7 @@ func nano(t *testing.T, n gjson.Result) rig.Money {
 	abs, below := strings.CutPrefix(text, "-")
 	v, err := config.ParseNano(abs)
 	if err != nil {
-		t.Fatalf("%q is no amount: %v", text, err)
+		t.Fatalf("%q is not an amount: %v", text, err)
 	}
 	if below {
 		v = -v
@@ -99,7 +99,7 @@ func TestAWalletPaysForEverythingThatIsSold(t *testing.T) {
 			}
 		}
 		if sum != left || charges < 7 {
-			t.Errorf("%d charges and what was paid make %s, and there are %s", charges, sum, left)
+			t.Errorf("%d charges and the payments make %s, and the balance is %s", charges, sum, left)
 		}
 	}
 	s.verified()
@@ -217,7 +217,7 @@ func TestAPaymentElsewhereIsNotUsed(t *testing.T) {
 	}
 }
 
-// Transactions come newest first, page by page, each with what was left after it.
+// Transactions come newest first, page by page, each with the balance after it.
 func TestTransactionsComePageByPage(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -300,7 +300,7 @@ func TestALinkedWalletSpendsItsAccount(t *testing.T) {
 	}
 	at := origin + "/api/v1/x402/link"
 	if r := link(p, plain, at); r.status != 403 && r.status != 401 {
-		t.Errorf("with a key that is no ADMIN's: %s", r)
+		t.Errorf("with a key other than ADMIN: %s", r)
 	}
 	if r := link(p, admin, origin+"/api/v1"); r.status != 401 {
 		t.Errorf("with a message for something else: %s", r)
@@ -323,7 +323,7 @@ func TestALinkedWalletSpendsItsAccount(t *testing.T) {
 		t.Errorf("the wallet sees %s", r)
 	}
 	s.verified()
-	// And an operator links without anybody's key.
+	// And an operator links without a key of either.
 	q := chain.NewPayer()
 	s.CLI("wallet", "link", q.Address, "team")
 	if r := s.spend(q, ""); r.status != 200 {

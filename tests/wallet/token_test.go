@@ -51,12 +51,12 @@ func TestATokenWithAnotherDomainIsFoundAtStart(t *testing.T) {
 	s.WriteConfig(strings.Replace(good, "network: base,", `network: base, asset: "0x`+strings.Repeat("12", 20)+
 		`", name: "USDC", version: "1",`, 1))
 	if out, err := check(); err == nil || !strings.Contains(out, "has no DOMAIN_SEPARATOR()") {
-		t.Errorf("of an asset that is no token, check says %s (%v)", out, err)
+		t.Errorf("of an asset that is not a token, check says %s (%v)", out, err)
 	}
 	s.WriteConfig(good)
 	s.Signal(syscall.SIGHUP)
 	is(0)
-	// Nodes that cannot be reached prove nothing, and keep nobody from starting.
+	// Nodes that cannot be reached prove nothing, and do not keep a gateway from starting.
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,8 @@ func shortAccepted(p *signed) string {
 		"resource": map[string]any{"url": "http://somewhere.else/"}})
 }
 
-// What is not a payment to us, for us, of the right token and amount is refused by its
-// code, and nobody is asked about it.
+// A header other than a payment to us, for us, of the right token and amount is refused
+// by its code. Neither the facilitator nor a node is asked about it.
 func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{x402: "max_top_up: 100"})
@@ -76,7 +76,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		var m map[string]any
 		b, err := base64.StdEncoding.DecodeString(good.header())
 		if err != nil || json.Unmarshal(b, &m) != nil {
-			t.Fatal("cannot read what was written")
+			t.Fatal("cannot read the written payment")
 		}
 		change(m)
 		return encoded(m)
@@ -130,7 +130,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 		{"another token", elsewhere(), 400, "UNSUPPORTED_TOKEN"},
 		{"another receiver", to("0x" + strings.Repeat("12", 20)), 400, "INVALID_PAYMENT_RECIPIENT"},
 		{"from us to us", auth("from", payEVM), 400, "INVALID_PAYMENT_PAYER"},
-		{"from nobody", auth("from", "0x"+strings.Repeat("0", 40)), 400, "INVALID_PAYMENT_PAYER"},
+		{"from the zero address", auth("from", "0x"+strings.Repeat("0", 40)), 400, "INVALID_PAYMENT_PAYER"},
 		{"too little", s.sign(p, 5*usd-1).header(), 400, "AMOUNT_TOO_LOW"},
 		{"too much", s.sign(p, 100*usd+1).header(), 400, "AMOUNT_TOO_HIGH"},
 		{"a fraction", auth("value", "5000000.5"), 400, "INVALID_AMOUNT"},
@@ -160,7 +160,7 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 			t.Errorf("%s: %.300s, not %d %s", c.name, r, c.status, c.code)
 		}
 		if r.status == 402 && (!r.Get("accepts.0").Exists() || r.header.Get("PAYMENT-REQUIRED") == "") {
-			t.Errorf("%s: a 402 does not say what would do: %s", c.name, r)
+			t.Errorf("%s: a 402 does not name the accepted payments: %s", c.name, r)
 		}
 	}
 	if n := s.facilitator.Calls("verify") + s.facilitator.Calls("settle"); n != 0 {
@@ -174,9 +174,9 @@ func TestPaymentsAreRefusedByTheirCode(t *testing.T) {
 	}
 }
 
-// A wallet without the funds, and one that took its authorization back, are told so by the
-// chain.
-func TestTheChainSaysWhatCannotBePaid(t *testing.T) {
+// A payment of a wallet without the funds, or with a canceled authorization, is refused by
+// the chain.
+func TestTheChainRefusesUnpayablePayments(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	poor, poorer := chain.NewPayer(), chain.NewSolanaPayer()
@@ -264,7 +264,7 @@ func TestAPaymentSentAgainIsCreditedOnce(t *testing.T) {
 	})
 }
 
-// Of many that send the payment at once all get the one result, or are told to wait.
+// Of many that send the payment at once all get the one result, or an error that asks them to wait.
 func TestAPaymentSentManyTimesAtOnceIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -292,7 +292,7 @@ func TestAPaymentSentManyTimesAtOnceIsCreditedOnce(t *testing.T) {
 	s.verified()
 }
 
-// Who is listed may not pay, or only who is listed may.
+// Listed wallets may not pay, or only listed ones may.
 func TestWalletsMayBeDeniedOrAllowed(t *testing.T) {
 	t.Parallel()
 	bad, good, other := chain.NewPayer(), chain.NewPayer(), chain.NewPayer()

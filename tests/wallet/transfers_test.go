@@ -9,7 +9,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// transfer is what `farebox wallet transfers --json` prints of one.
+// transfer is a transfer in the output of `farebox wallet transfers --json`.
 type transfer struct {
 	Transaction, Network, Payer, PaymentID, State string
 	Index                                         int
@@ -18,7 +18,7 @@ type transfer struct {
 	At                                            time.Time
 }
 
-// transfers lists what reached pay_to on a network.
+// transfers lists the transfers to pay_to on a network.
 func (s *shop) transfers(network string, args ...string) map[string]transfer {
 	s.T.Helper()
 	var list []transfer
@@ -33,7 +33,7 @@ func (s *shop) transfers(network string, args ...string) map[string]transfer {
 	return found
 }
 
-// foreign is money on Solana that came by a transaction of somebody else's making.
+// foreign is money on Solana that came by another party's transaction.
 func (w *world) foreign(p *chain.Payer, units int64) (signature string) {
 	w.t.Helper()
 	helper := chain.NewSolanaPayer()
@@ -97,16 +97,16 @@ func TestMoneyThatReachedPayToOtherwiseIsListedAndAssignedOnce(t *testing.T) {
 		if usd := s.Settled()["acme"].USD.String(); usd != "5" {
 			t.Errorf("acme has %s, not 5", usd)
 		}
-		// Whoever sends what was assigned is credited nothing.
+		// An assigned payment that is sent again is credited nothing.
 		for _, payment := range []*signed{bySigned, onSolana} {
 			if r := s.pay(payment); r.status == 200 {
-				t.Errorf("what was assigned is credited once more: %s", r)
+				t.Errorf("an assigned payment is credited once more: %s", r)
 			}
 		}
-		// What was credited cannot be assigned.
+		// A credited payment cannot be assigned.
 		credited := s.evm.Moves()[0].Hash
 		if err := assign(credited, "acme", "base"); err == nil {
-			t.Error("what was credited is assigned")
+			t.Error("a credited payment is assigned")
 		}
 		left := s.evm.Transfer(exchange.Address, payEVM, usd)
 		// Listings go by the second of a block.

@@ -14,7 +14,7 @@ import (
 	"farebox/tests/rig"
 )
 
-// What a facilitator says moves no money: the chain decides, whatever it says.
+// A facilitator's word moves no money: the chain decides, whatever it says.
 func TestTheChainDecidesWhateverTheFacilitatorSays(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", settle_timeout: 3s, verify_timeout: 20s"})
@@ -75,9 +75,9 @@ func TestTheChainDecidesWhateverTheFacilitatorSays(t *testing.T) {
 	s.verified()
 }
 
-// verify's word is a hint, too: yes to what does not hold credits nothing, and no to
-// what it settled behind our back loses nothing.
-func TestVerifyLiesAndNobodyLosesAnything(t *testing.T) {
+// verify's word is a hint, too: a yes to an invalid payment credits nothing, and a no to
+// one that it settled behind our back loses nothing.
+func TestLiesOfVerifyCostNothing(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
 	p := chain.NewPayer()
@@ -113,8 +113,8 @@ func TestAFacilitatorThatIsAwayCostsNothing(t *testing.T) {
 	s.verified()
 }
 
-// While a payment settles, another request with it is told to wait, and a payer who
-// leaves changes nothing.
+// While a payment settles, another request with it gets an error that asks it to wait,
+// and a payer who leaves changes nothing.
 func TestAPaymentThatSettlesSlowlyIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", settle_timeout: 10s"})
@@ -143,14 +143,14 @@ func TestAPaymentThatSettlesSlowlyIsNotSentTwice(t *testing.T) {
 		t.Errorf("meanwhile: %s", r)
 	}
 	s.facilitator.Always("")
-	s.has(p, "5") // by nobody's doing but the gateway's own
+	s.has(p, "5") // by the gateway alone
 	if moves := s.evm.Moves(); len(moves) != 1 {
 		t.Errorf("the chain has %+v", moves)
 	}
 	s.verified()
 }
 
-// One node that lies gains nothing, and one that is behind holds nobody up for ever.
+// One node that lies gains nothing, and one that is behind delays a payment for a while only.
 func TestOneLyingNodeGainsNothing(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{})
@@ -231,13 +231,13 @@ func TestLongAReversedPaymentBecomesADebt(t *testing.T) {
 		if !s.evm.Reorganise(hash) {
 			t.Fatal("the payment was not there")
 		}
-		// What is gone is looked at for a minute, since forks come and go.
-		s.hasWithin(3*time.Minute, p, "0") // and what was spent is owed
+		// A transaction that disappeared is polled for a minute, since forks come and go.
+		s.hasWithin(3*time.Minute, p, "0") // and spent money is owed
 		if r := s.balance(p); r.Get("data.canConsume").Bool() {
-			t.Errorf("who owes may consume: %s", r)
+			t.Errorf("an account in debt may consume: %s", r)
 		}
 		if r := s.spend(p, ""); r.status != 402 || r.Get("reason").Str != "insufficient_balance" {
-			t.Errorf("who owes is answered %s", r)
+			t.Errorf("an account in debt gets %s", r)
 		}
 		s.verified()
 		if !s.evm.Restore(hash) {
@@ -248,8 +248,8 @@ func TestLongAReversedPaymentBecomesADebt(t *testing.T) {
 	})
 }
 
-// A payment that is pending survives a restart and a new config, and is finished by
-// whoever comes after.
+// A payment that is pending survives a restart and a new config, and is finished by the
+// next process.
 func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 	t.Parallel()
 	rig.OnBothStores(t, func(t *testing.T, store string) {
@@ -261,7 +261,7 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 				}
 				return ""
 			})
-			for _, n := range s.evmNode { // nobody can say what became of it
+			for _, n := range s.evmNode { // the outcome cannot be found out
 				n.Fault(node.Faults{Lag: 10_000})
 			}
 			p := chain.NewPayer()
@@ -293,9 +293,9 @@ func TestAPendingPaymentSurvivesRestartAndReload(t *testing.T) {
 	})
 }
 
-// An authorization that nobody brought onto the chain is over when its time is, and
+// An authorization that was not brought onto the chain is over when its time is, and
 // signed anew it is paid.
-func TestAPaymentThatNobodySettledIsOver(t *testing.T) {
+func TestAnUnsettledPaymentIsOver(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", settle_timeout: 2s"})
 	s.facilitator.Draw(func(call string) chain.Lie {

@@ -62,7 +62,7 @@ func TestRowsRefuseWhatTheyCannotDo(t *testing.T) {
 }
 
 // "bench rows --store postgres://… booked made-up revenue into the live ledger."
-func TestRowsTakeNoLedgerOfAnybodyElse(t *testing.T) {
+func TestRowsTakeNoLedgerOfOthers(t *testing.T) {
 	store := t.TempDir()
 	l, err := billing.Open(billing.Options{Dir: store, Brand: "svc"})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const payTo = "0x2670b922ef37c7df47158725c0cc407b5382293f"
 
-// The vectors of viem and @x402/svm that everybody agrees on.
+// The vectors on which viem and @x402/svm agree.
 func TestSignaturesAreThoseOfTheStandards(t *testing.T) {
 	e := NewEVM(EVMOptions{})
 	if got := hexOf(e.Separator()); got != "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f" {

@@ -91,7 +91,7 @@ func TestASolanaPaymentMovesOnce(t *testing.T) {
 	if _, said, err := ask(t, url+"/verify", body); !said.Get("isValid").Bool() || said.Get("payer").Str != p.Address {
 		t.Fatalf("verify says %s, %v", said, err)
 	}
-	f.Rotate() // a payer that was told of before is still its own
+	f.Rotate() // a fee payer that was offered before is still its own
 	_, said, _ := ask(t, url+"/settle", body)
 	if !said.Get("success").Bool() {
 		t.Fatalf("settle says %s", said)
@@ -106,7 +106,7 @@ func TestASolanaPaymentMovesOnce(t *testing.T) {
 	}
 }
 
-// What differs from the protocol is refused and kept.
+// A request that differs from the protocol is refused and kept.
 func TestTheFacilitatorIsStrict(t *testing.T) {
 	f, url := startFacilitator(t)
 	p := chain.NewPayer()
@@ -164,7 +164,7 @@ func TestLiesAreReportedByName(t *testing.T) {
 	}
 }
 
-// A contract wallet's signature counts by what its contract says.
+// A contract wallet's signature counts by its contract's verdict.
 func TestContractsSign(t *testing.T) {
 	f, url := startFacilitator(t)
 	contract := "0x" + strings.Repeat("c0", 20)

@@ -18,7 +18,7 @@ import (
 // "The player showed four of the five seconds." ffprobe finds the length, the size and
 // the rate that were ordered, in each track, and ffmpeg decodes every picture without a
 // complaint.
-func TestFilmsAreWhatWasOrdered(t *testing.T) {
+func TestFilmsMatchTheirOrders(t *testing.T) {
 	ffprobe, ffmpeg := servers.Tool(t, "ffprobe"), servers.Tool(t, "ffmpeg")
 	for _, f := range []film.Film{
 		{Length: 5 * time.Second},

@@ -60,7 +60,7 @@ func TestClipsAreAsLongAsTheyAreMeantToBe(t *testing.T) {
 	}
 }
 
-// What is read piece by piece is what a whole clip has, and as much as was announced.
+// A clip read piece by piece equals the whole clip, and has the announced length.
 func TestAClipIsTheSameHoweverItIsRead(t *testing.T) {
 	for _, format := range sound.Formats {
 		for _, length := range []time.Duration{0, 10 * time.Millisecond, 2345 * time.Millisecond} {

@@ -37,7 +37,7 @@ func asks(t *testing.T, base, method, path, auth, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// Each API takes only what it would take, with the key where it wants it.
+// Each API takes only its vendor's requests, with the key in its vendor's place.
 func TestJobsAreTakenStrictly(t *testing.T) {
 	t.Parallel()
 	s := strict.New(upstream.Options{Key: "k"})
@@ -76,7 +76,7 @@ func TestJobsAreTakenStrictly(t *testing.T) {
 	f(401, "/v1/music", bearer, `{"prompt":"x"}`)
 }
 
-// The truth of a job is what was made and charged, whoever asked after it.
+// The truth of a job is its media and its charge, whichever client asked after it.
 func TestTheTruthOfJobs(t *testing.T) {
 	t.Parallel()
 	s := strict.New(upstream.Options{})
@@ -94,7 +94,7 @@ func TestTheTruthOfJobs(t *testing.T) {
 	select {
 	case <-told:
 	case <-time.After(10 * time.Second):
-		t.Error("nobody was told")
+		t.Error("the hook got no call")
 	}
 	for _, want := range []string{"IN_PROGRESS", "COMPLETED", "COMPLETED"} {
 		if _, text = asks(t, base, "GET", at, "Authorization: Key k", ""); gjson.Get(text, "status").Str != want {
@@ -122,7 +122,7 @@ func TestTheTruthOfJobs(t *testing.T) {
 	}
 }
 
-// newHook is a server that is told of changes.
+// newHook is a server for webhooks of changes.
 func newHook(t *testing.T, told chan<- string) string {
 	t.Helper()
 	srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.URL.Path })}

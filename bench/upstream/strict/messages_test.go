@@ -13,7 +13,7 @@ func TestMessagesAreJudgedAsTheRealServerDoes(t *testing.T) {
 		t.Helper()
 		body := `{"model":"` + model + `","max_tokens":2000,` + members + `}`
 		if !gjson.Valid(body) {
-			t.Fatalf("%s is no JSON", body)
+			t.Fatalf("%s is not JSON", body)
 		}
 		if got := messagesFault(gjson.Parse(body), ""); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s\n got %q\nwant %q", body, got, want)

@@ -74,7 +74,7 @@ var samples = []sample{
 	{name: "film.mov", film: true, args: []string{"-c:v", "mpeg4", "-c:a", "aac"}},
 }
 
-// made is a file of 3.21 seconds, and what ffmpeg reads of it.
+// made is a file of 3.21 seconds, and ffmpeg's data about it.
 type made struct {
 	bytes         []byte
 	length        time.Duration // 0: it does not say
@@ -116,7 +116,7 @@ var makeOnce = sync.OnceValues(func() (map[string]made, error) {
 	if out, err := exec.Command("ffmpeg", args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("ffmpeg: %v %s", err, out)
 	}
-	// Without anything to make it fails, once it has said what all of its inputs are.
+	// Without an output ffmpeg fails, after it has described all of its inputs.
 	said, _ := exec.Command("ffmpeg", read...).CombinedOutput()
 	inputs := regexp.MustCompile(`(?m)^Input #\d+, `).Split(string(said), -1)[1:]
 	if len(inputs) != len(samples) {
@@ -138,7 +138,7 @@ var (
 	filmSaid   = regexp.MustCompile(`Video: .*, (\d+)x(\d+).*, ([\d.]+) fps`)
 )
 
-// readMade reads what ffmpeg says of a file.
+// readMade parses ffmpeg's description of a file.
 func readMade(said string) (m made) {
 	number := func(text string) float64 {
 		n, _ := strconv.ParseFloat(text, 64)
@@ -167,7 +167,7 @@ func samplesOf(t *testing.T, names ...string) map[string][]byte {
 // near says that two lengths are within a tenth of a second.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= 100*time.Millisecond }
 
-// What jobs make is known by its beginning.
+// The results of jobs are recognised by their beginning.
 func TestLengthsAtAGlance(t *testing.T) {
 	t.Parallel()
 	all := makeAll(t)
@@ -186,8 +186,8 @@ func TestLengthsAtAGlance(t *testing.T) {
 	}
 }
 
-// Every format is as long as ffmpeg says, and its bytes allow no more than that
-// unless nobody can tell without decoding them.
+// Every format has ffmpeg's length, and its bytes allow no more than that unless the
+// length is unknown without decoding them.
 func TestLengthsAreThoseOfFFmpeg(t *testing.T) {
 	t.Parallel()
 	all := makeAll(t)

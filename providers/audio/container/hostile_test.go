@@ -35,7 +35,7 @@ func wav(rate, size uint32, tail ...byte) []byte {
 	return append(b, tail...)
 }
 
-// Ten thousand tracks, streams or boxes are refused, and so is what is none of them.
+// Ten thousand tracks, streams or boxes are refused, and so are unknown formats.
 func TestTooMuchOfAnythingIsRefused(t *testing.T) {
 	t.Parallel()
 	many := func(part []byte, n int) []byte { return bytes.Repeat(part, n) }
@@ -90,11 +90,11 @@ func TestHeadersThatLieDoNotHideTheSound(t *testing.T) {
 	short := wav(8000, 16000, minute...)
 	i, err := container.Read(short)
 	if err != nil || i.Bound() < time.Minute || i.Length < time.Minute {
-		t.Errorf("a minute behind a header of a second: %+v %v", i, err)
+		t.Errorf("a minute after a header of a second: %+v %v", i, err)
 	}
 	i, err = container.Read(wav(8000, 1<<32-1, make([]byte, 16000)...))
 	if err != nil || i.Length != time.Second || i.Most != time.Second {
-		t.Errorf("a second behind a header of days: %+v %v", i, err)
+		t.Errorf("a second after a header of days: %+v %v", i, err)
 	}
 
 	files := samplesOf(t, "a.m4a", "opus.ogg", "a.flac", "vbr.mp3", "cbr.mp3", "a.aac", "opus.webm")
@@ -136,7 +136,7 @@ func TestHeadersThatLieDoNotHideTheSound(t *testing.T) {
 
 	i, err = container.Read(append(bytes.Clone(files["a.aac"][:200]), files["cbr.mp3"]...))
 	if err != nil || i.Bound() < 3*time.Second {
-		t.Errorf("MP3 behind a little AAC: %+v %v", i, err)
+		t.Errorf("MP3 after a little AAC: %+v %v", i, err)
 	}
 
 	mp3 := files["vbr.mp3"]

@@ -2,7 +2,7 @@ package container
 
 import "testing"
 
-// FuzzPictures: what a codec says of its pictures is a size that can be, or none.
+// FuzzPictures: a codec's picture size is a possible one, or zero.
 func FuzzPictures(f *testing.F) {
 	f.Add([]byte("\x01\x64\x00\x0a\xff\xe1\x00\x07\x67\x64\x00\x0a\xac\xb2\x00"))
 	f.Add([]byte("\x81\x00\x0c\x00\x0a\x0a\x00\x00\x00\x02\xaf\xff\x9b\x5f\x30\x08"))

@@ -27,8 +27,8 @@ var codedFilms = map[string][]string{
 	"vp9.webm":       {"-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8"},
 }
 
-// "The header says 16 lines, and the film has a thousand, which we were billed for." What
-// a container says of pictures only makes them larger; the pictures say how large they are.
+// "The header says 16 lines, and the film has a thousand, which we were billed for." A container's
+// size of pictures only makes them larger; the pictures themselves have the true size.
 func TestPicturesSayHowLargeTheyAre(t *testing.T) {
 	t.Parallel()
 	servers.FFmpeg(t)
@@ -84,8 +84,8 @@ func understated(file []byte) []byte {
 	return bytes.Replace(file, []byte{0xBA, 0x81, 50}, []byte{0xBA, 0x81, 2}, 1)
 }
 
-// Films whose pictures cannot be asked, or of which a description was taken out, are no
-// smaller than they say, and are known for it.
+// Films whose pictures cannot be read, or that lack a description, have at least their
+// stated size, and are not marked as coded.
 func TestPicturesThatSayNothing(t *testing.T) {
 	t.Parallel()
 	film := samplesOf(t, "film.mp4")["film.mp4"]

@@ -8,7 +8,7 @@ import (
 	"farebox/providers/audio/elevenlabs"
 )
 
-// answer is what POST /v1/speech-to-text sends, with timestamps_granularity=character.
+// answer is the answer of POST /v1/speech-to-text, with timestamps_granularity=character.
 const answer = `{"language_code":"eng","language_probability":0.98,"text":"Hi you. (laughter) Bye","words":[
 {"text":"Hi","start":0.1,"end":0.3,"type":"word","speaker_id":"speaker_0","logprob":-0.1,
 "characters":[{"text":"H","start":0.1,"end":0.2},{"text":"i","start":0.2,"end":0.3}]},
@@ -42,7 +42,7 @@ func TestWhatElevenLabsHears(t *testing.T) {
 	same("segments", got.Segments, audio.Heard{Text: "Hi you.", Start: 0.1, End: 0.6}, audio.Heard{Text: "Bye", Start: 1.6, End: 1.9})
 	same("characters", got.Chars, audio.Heard{Text: "H", Start: 0.1, End: 0.2}, audio.Heard{Text: "i", Start: 0.2, End: 0.3},
 		audio.Heard{Text: " ", Start: 0.3, End: 0.35})
-	// Older models do not say how long it is, and nobody asked for characters.
+	// Older models do not report the length, and characters were not requested.
 	got = elevenlabs.Dialect{}.Heard([]byte(`{"language_code":"deu","text":"","words":[]}`), &audio.Hearing{})
 	if got == nil || got.Measured != 0 || got.Words != nil || got.Segments != nil {
 		t.Errorf("silence: %+v", got)
@@ -68,6 +68,6 @@ func TestHowElevenLabsRefuses(t *testing.T) {
 		t.Errorf("too many are %+v", f)
 	}
 	if f := (elevenlabs.Dialect{}).Error(401, 0, []byte(`{"detail":{"status":"invalid_api_key","message":"Invalid API key k-123"}}`)); f.Status < 500 {
-		t.Errorf("a wrong key is told as %+v", f)
+		t.Errorf("a wrong key becomes %+v", f)
 	}
 }

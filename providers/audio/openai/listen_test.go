@@ -8,7 +8,7 @@ import (
 	"farebox/providers/audio/openai"
 )
 
-// What OpenAI and the servers that follow it send in each form.
+// Answers of OpenAI and of servers that follow it in each format.
 func TestWhatOpenAIHears(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

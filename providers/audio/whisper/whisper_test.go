@@ -12,7 +12,7 @@ import (
 	"farebox/proxy"
 )
 
-// answer is what the server sends for response_format verbose_json.
+// answer is the server's answer for response_format verbose_json.
 const answer = `{"task":"transcribe","language":"english","duration":11.0,
 "text":" And so, my fellow Americans.\n 漢字\n","segments":[
 {"id":0,"text":" And so, my fellow Americans.","start":0.0,"end":7.94,"tokens":[400,370,11,452,7177,6280,13],

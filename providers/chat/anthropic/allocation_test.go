@@ -9,7 +9,7 @@ import (
 	"farebox/proxy"
 )
 
-// A translated event must not allocate, and a request only for what it decodes.
+// A translated event must not allocate, and a request only for the parts that it decodes.
 func TestEventsDoNotAllocate(t *testing.T) {
 	c := chatOf(t, prompt)
 	s := Dialect{}.Stream(c, target(c))

@@ -8,7 +8,7 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// What an answer cites is told where it stands in the text of all blocks.
+// Citations have their place in the text of all blocks.
 func TestCitationsBecomeAnnotations(t *testing.T) {
 	t.Parallel()
 	const (

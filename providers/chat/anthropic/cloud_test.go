@@ -9,7 +9,7 @@ import (
 )
 
 // A cloud gets only the betas it knows, under its own names.
-func TestCloudsGetWhatTheyKnow(t *testing.T) {
+func TestCloudsGetKnownMembers(t *testing.T) {
 	t.Parallel()
 	known := CloudBetas{"effort-2025-11-24": "effort-2025-11-24", "advanced-tool-use-2025-11-20": "tool-search"}
 	for given, want := range map[string][2]string{

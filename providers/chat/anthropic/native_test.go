@@ -52,8 +52,8 @@ func sentAsTold(t testing.TB, c *dialect.Chat, drops ...string) string {
 	return string(out)
 }
 
-// An upstream that takes Messages gets the client's own bytes, but for what the gateway
-// answers for.
+// An upstream that takes Messages gets the client's own bytes, but for the members that
+// the gateway sets.
 func TestBodiesGoOutAsTheyCame(t *testing.T) {
 	t.Parallel()
 	f := func(body, want string, change func(c *dialect.Chat), drops ...string) {
@@ -151,7 +151,7 @@ func TestOnlyKnownBetasGoOut(t *testing.T) {
 		string(r.Path) != "/messages" || c.LeftOut.String() != "anthropic-beta" {
 		t.Errorf("%+v, %s is left out", r, &c.LeftOut)
 	}
-	// What costs nothing goes out whole, and a message of the system's brings its own.
+	// Members that cost nothing go out whole, and a message of the system's brings its own.
 	c = toldOf(t, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"},{"role":"system","content":"b"}]}`)
 	const all = "claude-code-20250219,context-management-2025-06-27,effort-2025-11-24,interleaved-thinking-2025-05-14," +
 		"mid-conversation-system-2026-04-07,prompt-caching-scope-2026-01-05,thinking-token-count-2026-05-13"
@@ -203,7 +203,7 @@ func TestAnswersComeBackAsTheyAre(t *testing.T) {
 	}
 }
 
-// relayed is what a client gets of a stream, and what was metered.
+// relayed is the client's side of a stream, and its metered usage.
 func relayed(t testing.TB, input string, complete bool, cuts ...int) result {
 	c := toldOf(t, `{"model":"m","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 	s := Native{}.Stream(c, target(c))
@@ -234,8 +234,8 @@ func TestEventsComeBackAsTheyAre(t *testing.T) {
 	}
 }
 
-// What an upstream reports of a failure is told in words that name nothing of the
-// operator's, once, and nothing follows it.
+// An upstream's failure is reported in words that name nothing of the operator's, once,
+// and nothing follows it.
 func TestFailuresAreInOurWords(t *testing.T) {
 	t.Parallel()
 	begin := start(startUsage) + open("0", `{"type":"text","text":""}`) + text("0", "a")

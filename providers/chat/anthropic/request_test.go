@@ -101,7 +101,7 @@ func TestRequestsBecomeMessages(t *testing.T) {
 		`"messages":[{"role":"assistant","content":"a","reasoning_content":"mind","thought_signature":"s1"}]`,
 		most+`"messages":[`+began+
 			`{"role":"assistant","content":[{"type":"thinking","thinking":"mind","signature":"s1"},{"type":"text","text":"a"}]}]`)
-	f("a thought nobody signed", `"messages":[{"role":"assistant","content":"a","reasoning_content":"mind"}]`,
+	f("an unsigned thought", `"messages":[{"role":"assistant","content":"a","reasoning_content":"mind"}]`,
 		most+`"messages":[`+began+`{"role":"assistant","content":[{"type":"text","text":"a"}]}]`)
 }
 

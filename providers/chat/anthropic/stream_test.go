@@ -46,7 +46,7 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// chunk is what the client gets for one delta.
+// chunk is the client's chunk for one delta.
 func chunk(delta string) string {
 	return head + `{"index":0,"delta":{` + delta + `},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 }
@@ -268,8 +268,8 @@ func TestMessagesBecomeCompletions(t *testing.T) {
 	}
 }
 
-// What a model thought in one turn must come back to it unchanged in the next,
-// also through a client that only joins chunks.
+// A model's thought of one turn must come back to it unchanged in the next, also through
+// a client that only joins chunks.
 func TestThoughtsSurviveARoundTrip(t *testing.T) {
 	var text, signature string
 	var details []json.RawMessage

@@ -20,8 +20,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// judge asks the strict simulated Messages API what it says of a request for a
-// model; status 0 says that the dialect itself refused it.
+// judge has the strict simulated Messages API check a request for a model; status 0 says
+// that the dialect itself refused it.
 type judge struct {
 	url string
 }
@@ -162,19 +162,19 @@ func TestNoTranslationIsRefusedByTheMessagesAPI(t *testing.T) {
 			`,"tools":[{"type":"function","function":{"name":"look","parameters":{"properties":{}}}}]`,
 		"a schema of another type": hi +
 			`,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"string"}}}]`,
-		"a tool name with dots":        hi + `,"tools":[{"type":"function","function":{"name":"a.look"}}]`,
-		"a custom tool":                hi + `,"tools":[{"type":"custom","custom":{"name":"x"}}]`,
-		"calls":                        called(""),
-		"calls with thoughts":          called(`,"reasoning_content":"hm","thought_signature":"c2ln"`),
-		"ids with other characters":    strings.ReplaceAll(called(""), "c1", "functions.look:0"),
-		"ids that are empty":           strings.ReplaceAll(called(""), "c1", ""),
-		"calls without results":        `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"user","content":"x"}]`,
-		"calls at the end":             `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]}]`,
-		"results without calls":        `"messages":[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
-		"results behind other words":   `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"user","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
-		"the same result twice":        `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
-		"arguments that are no object": strings.Replace(called(""), `{\"a\":1}`, `[1]`, 1),
-		"an id in every turn":          `"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"assistant","tool_calls":[` + call + `,` + call + `]},{"role":"tool","tool_call_id":"c1","content":"y"},{"role":"tool","tool_call_id":"c1","content":"z"},{"role":"user","content":"go on"}]`,
+		"a tool name with dots":          hi + `,"tools":[{"type":"function","function":{"name":"a.look"}}]`,
+		"a custom tool":                  hi + `,"tools":[{"type":"custom","custom":{"name":"x"}}]`,
+		"calls":                          called(""),
+		"calls with thoughts":            called(`,"reasoning_content":"hm","thought_signature":"c2ln"`),
+		"ids with other characters":      strings.ReplaceAll(called(""), "c1", "functions.look:0"),
+		"ids that are empty":             strings.ReplaceAll(called(""), "c1", ""),
+		"calls without results":          `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"user","content":"x"}]`,
+		"calls at the end":               `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]}]`,
+		"results without calls":          `"messages":[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
+		"results behind other words":     `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"user","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
+		"the same result twice":          `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
+		"arguments other than an object": strings.Replace(called(""), `{\"a\":1}`, `[1]`, 1),
+		"an id in every turn":            `"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"assistant","tool_calls":[` + call + `,` + call + `]},{"role":"tool","tool_call_id":"c1","content":"y"},{"role":"tool","tool_call_id":"c1","content":"z"},{"role":"user","content":"go on"}]`,
 		"cached results": strings.Replace(called(""), `"content":"x"`,
 			`"content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral","ttl":"1h"}}]`, 1),
 		"five marks": `"messages":[{"role":"user","content":[` +
@@ -186,7 +186,7 @@ func TestNoTranslationIsRefusedByTheMessagesAPI(t *testing.T) {
 		"members the dialect has not": hi +
 			`,"seed":1,"frequency_penalty":1,"service_tier":"priority","thinking":{"type":"enabled"},"logit_bias":{}`,
 		"a cap":                         hi + `,"max_completion_tokens":1`,
-		"thoughts that nobody signed":   `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a","reasoning_details":[{"type":"reasoning.text","text":"x"},{"type":"reasoning.encrypted","data":""}]},{"role":"user","content":"hi"}]`,
+		"unsigned thoughts":             `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"a","reasoning_details":[{"type":"reasoning.text","text":"x"},{"type":"reasoning.encrypted","data":""}]},{"role":"user","content":"hi"}]`,
 		"an assistant that said naught": `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""},{"role":"user","content":"hi"}]`,
 	}
 	efforts := []string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}
@@ -225,8 +225,8 @@ func TestNoTranslationIsRefusedByTheMessagesAPI(t *testing.T) {
 	}
 }
 
-// What can be said in the dialect is said, not refused.
-func TestWhatTheMessagesAPICanSayIsTranslated(t *testing.T) {
+// Members that the dialect supports are translated, not refused.
+func TestSupportedMembersAreTranslated(t *testing.T) {
 	j := newJudge(t)
 	f := func(model, members, want string) {
 		t.Helper()
@@ -270,7 +270,7 @@ func TestWhatTheMessagesAPICanSayIsTranslated(t *testing.T) {
 	f("claude-opus-4-6", `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]`, "messages: ")
 }
 
-// An operator's word goes before what a name says.
+// The operator's setting has priority over the model's name.
 func TestATargetsThinkingGoesBeforeItsName(t *testing.T) {
 	f := func(thinking, want string) {
 		t.Helper()

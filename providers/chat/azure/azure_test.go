@@ -10,8 +10,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What is wrong with a deployment, a version or a key is the operator's, with
-// whatever status; what the filter refuses is the client's.
+// A wrong deployment, version or key is the operator's fault, with whatever status; a
+// refusal of the filter is the client's.
 func TestErrorsOfAzure(t *testing.T) {
 	t.Parallel()
 	f := func(status int, body string, want int, code string) {
@@ -22,7 +22,7 @@ func TestErrorsOfAzure(t *testing.T) {
 		}
 		for _, secret := range []string{"operator-res", "microsoft", "azure", "deployment"} {
 			if strings.Contains(strings.ToLower(got.Message), secret) {
-				t.Errorf("it is told %q", got.Message)
+				t.Errorf("the message is %q", got.Message)
 			}
 		}
 	}
@@ -42,8 +42,7 @@ func TestErrorsOfAzure(t *testing.T) {
 	f(500, `<html>operator-res</html>`, 500, "INFERENCE_FAILED")
 }
 
-// Models stand in the address where the API has a dated version, and in the body
-// behind /openai/v1.
+// The model is in the address if the API has a dated version, and in the body with /openai/v1.
 func TestModelsAreInTheAddressOfTheirDeployment(t *testing.T) {
 	t.Parallel()
 	for version, path := range map[string]string{"": "/chat/completions", "preview": "/chat/completions",

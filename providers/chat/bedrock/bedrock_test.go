@@ -8,8 +8,8 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// AWS answers for itself in a form of its own, with 403 and 400 for most of what is
-// about the operator's account. None of it is about the client's request.
+// AWS reports faults in a form of its own, with 403 and 400 for most faults of the
+// operator's account. None of it is about the client's request.
 func TestErrorsOfAWSAreTheOperators(t *testing.T) {
 	t.Parallel()
 	f := func(status int, body string, want int, code string) {
@@ -21,7 +21,7 @@ func TestErrorsOfAWSAreTheOperators(t *testing.T) {
 			}
 			for _, secret := range []string{"arn:", "123456789012", "operator-role"} {
 				if strings.Contains(got.Message, secret) {
-					t.Errorf("%T tells %q", d, got.Message)
+					t.Errorf("%T: the message is %q", d, got.Message)
 				}
 			}
 		}
@@ -41,7 +41,7 @@ func TestErrorsOfAWSAreTheOperators(t *testing.T) {
 	f(500, `<html>arn:aws:123456789012</html>`, 500, "INFERENCE_FAILED")
 }
 
-// What a model's endpoint says of the request goes the way of its own dialect.
+// An error of a model's endpoint about the request goes the way of its own dialect.
 func TestErrorsOfModelsAreTheClients(t *testing.T) {
 	t.Parallel()
 	for _, d := range []dialect.Dialect{OpenAI{}, Anthropic{}, Native{}} {

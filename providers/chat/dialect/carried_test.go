@@ -9,7 +9,7 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// sorted is what became of the strings of an answer.
+// sorted is the classification of an answer's strings.
 type sorted struct {
 	text, unknown string
 	media, worth  int64
@@ -29,7 +29,7 @@ func base(n int) string {
 const words = "The small river moves past old stone houses, and nobody looks at it for long today. "
 
 // How a string counts does not depend on where it was split.
-func TestStringsCountByWhatTheyAre(t *testing.T) {
+func TestStringsCountByTheirKind(t *testing.T) {
 	picture, long := base(9000), strings.Repeat(words, 40)
 	url := "data:image/png;base64," + picture
 	f := func(name string, way Way, text string, want sorted) {
@@ -97,7 +97,7 @@ func TestCarriedNamesEachMemberOnce(t *testing.T) {
 	}
 }
 
-// What is no text contradicts no usage, and is priced by its size where none was told.
+// Media contradict no usage, and are priced by their size without a report.
 func TestMediaArePricedByTheReportOrTheirSize(t *testing.T) {
 	c := &Chat{Cap: 16384, MostPrompt: 100, Model: &Model{Tokenizer: "o200k_base"}}
 	reported := Usage{Prompt: 5, Completion: 8, Seen: true}

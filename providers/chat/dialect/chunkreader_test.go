@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// said is a ChunkWriter that notes what it is given.
+// said is a ChunkWriter that notes its calls.
 type said struct {
 	ChunkReader
 	strings.Builder
@@ -32,8 +32,8 @@ func (s *said) Call(index int64, custom bool, id, name, input []byte) {
 	fmt.Fprintf(s, "call %d %t %s %s %s\n", index, custom, id, name, input)
 }
 
-// all is what the chunks of an answer say, one a line. Without quick each is read as if it
-// were the first of its kind.
+// all is the content of an answer's chunks, one a line. Without quick each is read as if
+// it were the first of its kind.
 func all(chunks []byte, quick bool) string {
 	s := &said{ChunkReader: ChunkReader{Brand: "svc"}}
 	for line := range bytes.Lines(chunks) {

@@ -10,14 +10,14 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-func TestTextsOfUpstreamsLoseWhatIsNotTheClients(t *testing.T) {
+func TestTextsOfUpstreamsLoseInternals(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
 		if got := SafeText(in); got != want {
 			t.Errorf("%q\n got %q\nwant %q", in, got, want)
 		}
 	}
-	// What helps stays.
+	// Helpful messages stay.
 	for _, text := range []string{
 		"Invalid value for 'temperature': expected a number between 0.0 and 2.0, got 2.5.",
 		"messages.0.content.1.image_url: field required",
@@ -164,7 +164,7 @@ func FuzzWalk(f *testing.F) {
 			if at, ok = jsontext.NextMember(b, at, &m); ok {
 				got[string(m.Key)] = string(b[m.From:m.To])
 				if at <= before {
-					t.Fatalf("%q: the walk stands still", s)
+					t.Fatalf("%q: the walk does not advance", s)
 				}
 			}
 		}
@@ -198,7 +198,7 @@ func TestFailuresDoNotRepeatPromptsOfOthers(t *testing.T) {
 		f := FailureOf(400, 0, body)
 		f.Veil(prompt)
 		if f.Message != textRejected && f.Message != textPolicy {
-			t.Errorf("%q is told as %q", text, f.Message)
+			t.Errorf("%q becomes %q", text, f.Message)
 		}
 		if words := FirstWords(body, nil, prompt); words != "…" {
 			t.Errorf("%q is logged as %q", text, words)
@@ -208,7 +208,7 @@ func TestFailuresDoNotRepeatPromptsOfOthers(t *testing.T) {
 	f := FailureOf(400, 0, own)
 	f.Veil(prompt)
 	if !strings.HasPrefix(f.Message, "temperature: expected") {
-		t.Errorf("words that repeat nothing are told as %q", f.Message)
+		t.Errorf("words that repeat nothing become %q", f.Message)
 	}
 	if words := FirstWords(own, nil, prompt); !strings.HasPrefix(words, "temperature: expected") {
 		t.Errorf("words that repeat nothing are logged as %q", words)

@@ -2,7 +2,7 @@ package dialect
 
 import "testing"
 
-// A request that has the same thing left out many times tells it once, and the list of
+// A request that has the same member left out many times reports it once, and the list of
 // one request is bounded.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
@@ -15,12 +15,12 @@ func TestLeftOut(t *testing.T) {
 		l.Add("tools.web_search")
 	}
 	if got := l.String(); got != "context_management, tools.web_search" {
-		t.Errorf("it tells %q", got)
+		t.Errorf("the list is %q", got)
 	}
 	for i := range 100 {
 		l.Add(Omission(rune('a' + i)))
 	}
 	if len(l.All()) != maxOmissions {
-		t.Errorf("it tells %d names", len(l.All()))
+		t.Errorf("the list has %d names", len(l.All()))
 	}
 }

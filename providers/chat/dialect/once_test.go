@@ -8,9 +8,9 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What was written for an upstream is refused where two readers could read it differently,
-// or where a member stands in it that nobody knows.
-func TestWhatWasWrittenIsReadAgain(t *testing.T) {
+// A body written for an upstream is refused if two readers could read it differently, or
+// if it has an unknown member.
+func TestWrittenBodiesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	shape := nested(below{"tool": names("type", "name")}, "model", "tool")
 	var s Scratch

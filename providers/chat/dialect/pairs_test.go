@@ -39,7 +39,7 @@ var pairs = []pair{
 	{"responses", "native", responses.Native{}, true, []string{"responses", "spec"}},
 }
 
-// answer is what an upstream sends: `stream|whole [cut] [strip] [hide] [choices=n] "bytes"`.
+// answer is an upstream's answer: `stream|whole [cut] [strip] [hide] [choices=n] "bytes"`.
 type answer struct {
 	words []string
 	body  string
@@ -117,7 +117,7 @@ func asked(t *testing.T, form string, a *answer) *dialect.Chat {
 	return c
 }
 
-// whole is what a client gets for a whole answer, and what it is charged for.
+// whole is the client's whole answer, and the charged usage.
 func (p *pair) whole(t *testing.T, form string, a *answer) string {
 	c, s := asked(t, form, a), dialect.Scratch{}
 	out, u, err := p.of.Answer([]byte(a.body), c, targetOf(c), &s)
@@ -133,7 +133,7 @@ func (p *pair) whole(t *testing.T, form string, a *answer) string {
 	return string(out) + p.notes(form, "%+v", u)
 }
 
-// streamed is what a client gets for a stream that comes in pieces of so many bytes.
+// streamed is the client's stream, from an upstream's stream in pieces of so many bytes.
 func (p *pair) streamed(t *testing.T, form string, a *answer, piece int) string {
 	c := asked(t, form, a)
 	s := p.of.Stream(c, targetOf(c))

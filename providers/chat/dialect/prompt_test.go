@@ -100,8 +100,8 @@ func TestAttachmentsCountOnceInTheTightBound(t *testing.T) {
 	}
 }
 
-// Nothing a client writes outside the counted text, or far behind its
-// beginning, may lower the tight bound below what an upstream will count.
+// No text of a client outside the counted text, or far behind its beginning, may lower
+// the tight bound below an upstream's count.
 func TestTightBoundCannotBeTalkedDown(t *testing.T) {
 	f := func(name, b string, least int64) {
 		t.Helper()
@@ -140,7 +140,7 @@ func TestHostilePromptsAreCountedInTime(t *testing.T) {
 	} {
 		c := chatOf(t, body(message("user", text)))
 		var n int64
-		var took []time.Duration // a busy machine may stand still: one of three is enough
+		var took []time.Duration // a busy machine may stall: one of three is enough
 		for len(took) == 0 || len(took) < 3 && slices.Min(took) > 2*time.Second {
 			began := time.Now()
 			n = CountPrompt(c)
@@ -179,8 +179,8 @@ func TestTokensAreThoseOfTheVocabulary(t *testing.T) {
 	}
 }
 
-// Of a sealed content counts what is sealed in it: as much as a token a byte in the
-// bound, a token for four where nothing better is known. Turns in the clear are counted.
+// The sealed bytes of a sealed content count: as much as a token a byte in the bound, a
+// token for four in the estimate. Turns in the clear are counted.
 func TestSealedContentsInTheBound(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("the small river moves past old stone houses ", 20)
@@ -205,7 +205,7 @@ func TestSealedContentsInTheBound(t *testing.T) {
 	if n, want := CountPrompt(mixed), CountTokens("", []byte(text))+int64(len(text)/tokenBytes)+fixed; n != want {
 		t.Errorf("beside a turn in the clear: counted %d, want %d", n, want)
 	}
-	// What only looks sealed is text where nothing is.
+	// Content that only looks sealed counts as text if the request is not sealed.
 	closed.Sealed = false
 	if u, _ := EstimatePrompt(closed, 85); u < int64(2*len(sealed)) {
 		t.Errorf("digits are free: %d", u)

@@ -51,8 +51,8 @@ func writings(r *rand.Rand, size int) map[string]string {
 }
 
 // A usage that cannot be true was answered with the tokenising of up to 8 KB, each time. Above
-// a rate, at most 768 bytes are tokenised, whatever the text. That never comes to more than the
-// whole count, and to no less than two thirds where tokens are shorter than what is looked at.
+// a rate, at most 768 bytes are tokenised, whatever the text. The result never exceeds the
+// whole count, and is at least two thirds of it where tokens are shorter than the sample.
 func TestASampleIsSmallAndNeverTooMuch(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -82,8 +82,8 @@ func TestASampleIsSmallAndNeverTooMuch(t *testing.T) {
 	}
 }
 
-// An upstream that lies of every answer has few of them counted whole. What one answer is
-// charged does not change.
+// An upstream that lies in every answer has few of them counted whole. The charge of a
+// single answer does not change.
 func TestAnUpstreamThatAlwaysLiesCostsBoundedWork(t *testing.T) {
 	t.Parallel()
 	c := &Chat{Model: &Model{}}

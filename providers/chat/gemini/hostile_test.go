@@ -13,7 +13,7 @@ import (
 	"farebox/proxy/scan"
 )
 
-// What an upstream of ill will may send, and how much of it reaches the client.
+// Answers of hostile upstreams, and the parts of them that reach the client.
 
 // whole translates a whole answer.
 func whole(t testing.TB, body string, choices int64) (string, dialect.Usage, error) {
@@ -55,7 +55,7 @@ func TestOnlyTheChoicesThatWereAskedForAreGiven(t *testing.T) {
 	}
 }
 
-// No count is larger than what the request allowed, nor smaller than what came.
+// No count is larger than the request's limits, nor smaller than the received text.
 func TestCountsOfIllWillAreBounded(t *testing.T) {
 	for usage, want := range map[string]dialect.Usage{
 		`{"promptTokenCount": 99999999999999999999999,"candidatesTokenCount": 1e300,"thoughtsTokenCount": 9223372036854775807,"toolUsePromptTokenCount": 1e18,"cachedContentTokenCount": 1e30}`: {
@@ -80,7 +80,7 @@ func TestCountsOfIllWillAreBounded(t *testing.T) {
 	}
 }
 
-// Events that cannot be read end the answer: what they said would be missing.
+// Events that cannot be read end the answer: their content would be missing.
 func TestEventsThatCannotBeReadEndTheAnswer(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
 	for name, bad := range map[string]string{
@@ -99,7 +99,7 @@ func TestEventsThatCannotBeReadEndTheAnswer(t *testing.T) {
 			}
 		}
 	}
-	// Other servers' word for the end is none of them.
+	// The end marker of other servers does not end this dialect's stream.
 	got := translate(t, text("the")+last("STOP", "")+"data: [DONE]\n\n", true, nil)
 	if got.failed || !strings.HasSuffix(got.out, finish("stop")+usageEvent+done) {
 		t.Errorf("%s", got.out)
@@ -203,7 +203,7 @@ func TestLongListsOfClientsTakeNoLongTime(t *testing.T) {
 		c.Model = chatOf(t, prompt).Model
 		var r proxy.Request
 		var err error
-		var took []time.Duration // a busy machine may stand still: one of three is enough
+		var took []time.Duration // a busy machine may stall: one of three is enough
 		for len(took) == 0 || len(took) < 3 && slices.Min(took) > time.Second {
 			r = proxy.Request{}
 			began := time.Now()

@@ -160,7 +160,7 @@ func TestCallsGoBackWithTheirNamesIdsAndSignatures(t *testing.T) {
 	f("a signature of nothing", newer,
 		`{"role":"assistant","content":"","thought_signature":"c2ln"},{"role":"user","content":"b"}`,
 		`{"role":"model","parts":[{"text":"","thoughtSignature":"c2ln"}]},{"role":"user","parts":[{"text":"b"}]}`)
-	f("thoughts of nobody", newer,
+	f("thoughts without a signature", newer,
 		`{"role":"assistant","content":"t","reasoning_content":"mind"},{"role":"user","content":"b"}`,
 		`{"role":"model","parts":[{"text":"t"}]},{"role":"user","parts":[{"text":"b"}]}`)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A client that takes one call at a time gets the first one, with its signature and with
-// what the whole answer used.
+// the usage of the whole answer.
 func TestOneCallAtATime(t *testing.T) {
 	const (
 		one  = `{"functionCall": {"id": "a","name": "look"},"thoughtSignature": "c2ln"}`

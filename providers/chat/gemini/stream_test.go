@@ -11,7 +11,7 @@ import (
 	"farebox/providers/chat/dialect"
 )
 
-// event is one event of the dialect: an answer with what is new.
+// event is one event of the dialect: an answer with the new content.
 func event(data string) string { return "data: " + data + "\r\n\r\n" }
 
 const (
@@ -41,7 +41,7 @@ const (
 	role       = `"role":"assistant","content":""`
 )
 
-// chunk is what the client gets for one part.
+// chunk is the client's chunk for one part.
 func chunk(delta string) string {
 	return head + `{"index":0,"delta":{` + delta + `},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 }
@@ -347,7 +347,7 @@ func TestErrorsAreJudged(t *testing.T) {
 	if rejected.Message != "Multiple candidates is not enabled for this model." || rejected.Status != 400 {
 		t.Errorf("%+v", rejected)
 	}
-	// A client's words are no ground for blaming the operator.
+	// A client's words are not a reason to blame the operator.
 	if got := (Dialect{}).Error(400, 0, []byte(`{"error": {"code": 400,"message": "bad value API_KEY_INVALID","status": "INVALID_ARGUMENT"}}`)); got.Status != 400 {
 		t.Errorf("%+v", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"farebox/proxy"
 )
 
-// An operator's word goes before what a name says.
+// The operator's setting has priority over the model's name.
 func TestATargetsThinkingGoesBeforeItsName(t *testing.T) {
 	f := func(name, thinking, want string) {
 		t.Helper()

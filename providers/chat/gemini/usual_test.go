@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The short way through usual events gives what the scan of them gives: a member
-// that nobody knows in front of each event makes it take the long way.
+// The fast path of usual events gives the same as the scan: an unknown member at the
+// front of each event makes it take the scan.
 func TestUsualEventsAreReadAsAllOthers(t *testing.T) {
 	texts := []string{``, `a`, ` \"b\\`, `ü😀`, `{"text": `, `}],\"role\": `, `<think>`}
 	usages := []string{`{"promptTokenCount": 4,"candidatesTokenCount": 3,"totalTokenCount": 7}`, `{"promptTokenCount": 9,"x": [{"a": "}"}]}`,

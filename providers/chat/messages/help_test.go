@@ -13,7 +13,7 @@ import (
 
 var chatShape = dialect.ChatShape("svc", nil, nil)
 
-// read gives what a client's body becomes.
+// read returns the chat of a client's body.
 func read(t testing.TB, body string) (*Form, string, []dialect.Unsupported) {
 	t.Helper()
 	doc := &scan.Document{}

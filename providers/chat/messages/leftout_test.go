@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is left out of a chat body is named, unless its absence changes nothing.
-func TestReadTellsWhatItLeavesOut(t *testing.T) {
+// Members left out of a chat body are named, unless their absence changes nothing.
+func TestReadReportsOmittedMembers(t *testing.T) {
 	t.Parallel()
 	edits := func(list string) string { return with(`"context_management":{"edits":[` + list + `]}`) }
 	for body, want := range map[string]string{
@@ -75,6 +75,6 @@ func TestDeferredToolsWaitForTheirSearch(t *testing.T) {
 		t.Errorf("a tool that is defined in a message: %v", wrong)
 	}
 	if !strings.Contains(after, `"tool_call_id":"t","content":[{"type":"text","text":"{\"type\":\"tool_reference\",\"tool_name\":\"g\"}"}]`) {
-		t.Errorf("the result is not told: %s", after)
+		t.Errorf("the result is not reported: %s", after)
 	}
 }

@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 			with(`"temperature":0.5,"top_p":0.9,"top_k":40,"stop_sequences":["a","b"],"stream":true,"metadata":{"user_id":"u1"}`),
 			inChat(`"temperature":0.5,"top_p":0.9,"top_k":40,"stop":["a","b"],"stream":true,"user":"u1"`),
 		},
-		"what is null is not said": {with(`"temperature":null,"tools":null,"system":null,"thinking":null`), chat + "}"},
+		"nulls are left out": {with(`"temperature":null,"tools":null,"system":null,"thinking":null`), chat + "}"},
 		"a system prompt": {
 			with(`"system":"be good"`),
 			said(`{"role":"system","content":"be good"},{"role":"user","content":"hi"}`),
@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 			talk(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},{"type":"text","text":"well?"}]}`),
 			said(`{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]},{"role":"user","content":"well?"}`),
 		},
-		"a picture of what failed": {
+		"a picture of a failed call": {
 			talk(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}]},{"type":"tool_result","tool_use_id":"b","is_error":true,"content":[{"type":"image","source":{"type":"url","url":"https://x"}},{"type":"text","text":"no"},{"type":"text","text":"y"}]}]}`),
 			said(`{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"Error: "}]},{"role":"tool","tool_call_id":"b","content":[{"type":"image_url","image_url":{"url":"https://x"}},{"type":"text","text":"Error: no"},{"type":"text","text":"y"}]}`),
 		},
@@ -123,8 +123,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// What only an upstream of the form itself takes does not keep the client from asking
-// one.
+// Members that only an upstream of the form itself supports do not keep the client from asking one.
 func TestReadLeavesToNatives(t *testing.T) {
 	t.Parallel()
 	for path, body := range map[string]string{
@@ -146,7 +145,7 @@ func TestReadLeavesToNatives(t *testing.T) {
 	}
 }
 
-// A complaint about the chat body names what the client wrote.
+// A complaint about the chat body names the client's own member.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	f, _, wrong := read(t, `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"s"},{"type":"text","text":"t"}],"output_config":{"effort":"low"},"messages":[

@@ -11,7 +11,7 @@ import (
 	"farebox/proxy"
 )
 
-// What happens for every event or every request must not allocate.
+// Work for every event or every request must not allocate.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	f := func(name string, run func()) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// An open stream holds what it must and no more.
+// An open stream needs little memory.
 func TestStreamsAreSmall(t *testing.T) {
 	c := chatOf(t, prompt)
 	target := targetOf(c.Model, "m", config.Quirks{})

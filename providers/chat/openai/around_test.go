@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Text that hides around the texts of a stream is text once it is more than usual streams
-// have there; what usual streams have there is none.
+// Text that hides around the texts of a stream counts once there is more of it than in
+// usual streams; usual amounts do not count.
 func TestTextAroundTheTextsIsPaid(t *testing.T) {
 	usage := strings.Replace(usageChunk, `"completion_tokens":7,"total_tokens":18`,
 		`"completion_tokens":1000,"total_tokens":1011`, 1)
@@ -38,7 +38,7 @@ func TestTextAroundTheTextsIsPaid(t *testing.T) {
 	f("ids", true, func(i int) string {
 		return strings.Replace(chunk("the"), "chatcmpl-1", fmt.Sprint(i, novel, novel), 1)
 	})
-	f("logprobs that nobody asked for", true, func(i int) string {
+	f("unrequested logprobs", true, func(i int) string {
 		return strings.Replace(chunk("the"), `"logprobs":null`, fmt.Sprintf(`"logprobs":{"content":[{"token":"%d%s%s"}]}`,
 			i, novel, novel), 1)
 	})

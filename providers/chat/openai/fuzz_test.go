@@ -50,7 +50,7 @@ func FuzzMeter(f *testing.F) {
 			out := strings.TrimSuffix(want.out, done)
 			if told := `"choices":[],"usage":` + string(dialect.AppendUsage(nil, &want.usage)) +
 				"}\n\n"; !want.usage.Seen && strings.Contains(want.out, told) {
-				// Nobody else told the client what it used.
+				// The upstream did not report the usage to the client.
 				head, tail, _ := strings.Cut(want.out, told)
 				out = strings.TrimSuffix(head[:strings.LastIndex(head, "\ndata: ")+1]+tail, done)
 			}

@@ -2,7 +2,7 @@ package openai
 
 import "runtime"
 
-// heapPer is what n calls of f leave on the heap, each.
+// heapPer is the heap growth of n calls of f, each.
 func heapPer(n int, f func(i int)) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()

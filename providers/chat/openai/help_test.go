@@ -68,7 +68,7 @@ func sent(t testing.TB, c *dialect.Chat, target *dialect.Target) string {
 	}
 	out := proxy.AppendPatched(nil, r.Body, r.Patches)
 	if !json.Valid(out) {
-		t.Fatalf("the patched body is no JSON: %s", out)
+		t.Fatalf("the patched body is not JSON: %s", out)
 	}
 	return string(out)
 }
@@ -92,7 +92,7 @@ func run(s dialect.Stream, input string, complete bool, cuts ...int) string {
 
 const prompt = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 
-// promptTokens is what prompt counts: 3 and 1 for the message, 1 for hi, 3 for the reply.
+// promptTokens is the count of prompt: 3 and 1 for the message, 1 for hi, 3 for the reply.
 const promptTokens = 8
 
 // chunk is a plain event with a text.
@@ -154,7 +154,7 @@ func messageOf(t testing.TB, body string) string {
 
 var configQuirks config.Quirks
 
-// usageEvent is the event that tells a client what it is charged for.
+// usageEvent is the event with the usage that a client is charged for.
 func usageEvent(u dialect.Usage) string {
 	return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[],"usage":` + string(dialect.AppendUsage(nil, &u)) + "}\n\n"
 }

@@ -80,9 +80,9 @@ func TestLargeAnswerIsMeteredInFlatMemory(t *testing.T) {
 	f("", dialect.Usage{Prompt: promptTokens, Completion: 4096 * 1600, Estimated: true})
 }
 
-// Of an answer that broke off, what came is charged, even when its usage had
-// been reported as zero so far.
-func TestBrokenAnswersAreChargedForWhatCame(t *testing.T) {
+// A broken answer is charged for the received text, even when its usage had been reported
+// as zero so far.
+func TestBrokenAnswersAreChargedForTheirTokens(t *testing.T) {
 	f := func(input string, want dialect.Usage) {
 		t.Helper()
 		sc := streamCase{input: input}

@@ -11,7 +11,7 @@ import (
 
 type change func(c *dialect.Chat, t *dialect.Target)
 
-func TestRequestsChangeOnlyWhatMust(t *testing.T) {
+func TestRequestsChangeOnlyRequiredMembers(t *testing.T) {
 	f := func(name, in, want string, changes ...change) {
 		t.Helper()
 		c := chatOf(t, in)
@@ -154,8 +154,8 @@ func TestEmbeddingsGoOutAsTheyCame(t *testing.T) {
 	f(`{"input":["a"],"user":"u","model":"ada"}`, `{"input":["a"],"model":"m"}`)
 }
 
-// Whatever a body looks like, what goes out is JSON, and members that nobody
-// has a reason to change keep their bytes.
+// Whatever a body looks like, the upstream gets JSON, and members that need no change
+// keep their bytes.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`,

@@ -28,7 +28,7 @@ func sealedChat(t testing.TB) *dialect.Chat {
 	return c
 }
 
-// guarded is what a client gets of a sealed stream.
+// guarded is the client's side of a sealed stream.
 func guarded(t testing.TB, input string, complete bool, cuts ...int) (out string, s *stream) {
 	t.Helper()
 	c := sealedChat(t)
@@ -127,7 +127,7 @@ func TestVerbatimStreamsAreNotRewritten(t *testing.T) {
 	}
 }
 
-// plainEvents hold a text that nobody sealed, each in another way.
+// plainEvents hold an unsealed text, each in another way.
 func plainEvents() map[string]string {
 	const text = `"` + marker + ` is in the clear"`
 	long := `"` + strings.Repeat(marker, 30) + `"`
@@ -192,7 +192,7 @@ func plainEvents() map[string]string {
 		"two lines":             "data: {\"choices\":\ndata: [{\"delta\":{\"content\":" + text + "}}]}\n\n",
 		"two lines, sealed": strings.Replace(sealedDelta(`"content":"`+sealedText(2)+`"`), `,"choices"`,
 			",\ndata: \"choices\"", 1),
-		"a line that is none": " data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
+		"a line with a space": " data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
 		"a line in capitals":  "DATA: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
 		"behind a line":       "data: {\"choices\":[]}\n data: {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
 		"a comment":           ": {\"choices\":[{\"delta\":{\"content\":" + text + "}}]}\n\n",
@@ -206,8 +206,8 @@ func plainEvents() map[string]string {
 	return events
 }
 
-// contents are those of them whose content is in the clear. All others some parameter of
-// a client's may have caused, which must not take the enclave from everybody else.
+// contents are those of them whose content is in the clear. Some parameter of a client's
+// may have caused any other, which must not take the enclave from other clients.
 var contents = map[string]bool{"content": true, "one letter": true, "odd digits": true, "few digits": true,
 	"no digit": true, "escaped digits": true, "message": true, "a number": true, "a number below": true, "a truth": true,
 	"twice, one plain": true, "second choice": true}
@@ -249,7 +249,7 @@ func TestNoPlainEventReachesTheClient(t *testing.T) {
 	}
 }
 
-// What an upstream says of its failure may quote what it has opened.
+// An upstream's error may quote the opened text.
 func TestFailuresInSealedStreamsAreOurs(t *testing.T) {
 	t.Parallel()
 	first := sealedDelta(`"content":"` + sealedText(5) + `"`)
@@ -264,7 +264,7 @@ func TestFailuresInSealedStreamsAreOurs(t *testing.T) {
 	}
 }
 
-// "I was charged for the number of pieces": what counts is how much is in them.
+// "I was charged for the number of pieces": the charge counts the bytes in them.
 func TestSealedTextsAreChargedByTheirBytes(t *testing.T) {
 	t.Parallel()
 	for _, piece := range []int{1, 4, 40, 400} {
@@ -281,8 +281,7 @@ func TestSealedTextsAreChargedByTheirBytes(t *testing.T) {
 	}
 }
 
-// An upstream that reports less than half of what it sent is not believed, one that
-// reports more no further than the cap.
+// A report below half of the sent bytes is not believed, a larger one is bounded by the cap.
 func TestUsageOfSealedStreamsIsBelievedWithinReason(t *testing.T) {
 	t.Parallel()
 	for reported, want := range map[int]int64{1000: 1000, 800: 800, 700: 1500, 1: 1500, 0: 1500, 100_000: 2000} {
@@ -299,9 +298,9 @@ func TestUsageOfSealedStreamsIsBelievedWithinReason(t *testing.T) {
 	}
 }
 
-// FuzzGuard looks at what is let through with readers that are less exact than the guard:
-// one that takes the first of two members, one that takes the last and minds no case, and
-// one that takes any line for data.
+// FuzzGuard reads the passed events with readers that are less exact than the guard: one
+// that takes the first of two members, one that takes the last and minds no case, and one
+// that takes any line for data.
 func FuzzGuard(f *testing.F) {
 	f.Add([]byte(sealedAnswer()), uint16(37))
 	f.Add([]byte(strings.ReplaceAll(sealedAnswer(), "\n", "\r\n")), uint16(1))

@@ -179,7 +179,7 @@ func TestMissingDoneIsWritten(t *testing.T) {
 	f(body+strings.TrimSuffix(usageChunk, "\n\n"), body+usageChunk+done, true, true)
 	// Without a finish_reason the answer was cut off, whatever transport says.
 	f(roleChunk+chunk("the"), roleChunk+chunk("the"), true, false)
-	// Half an event helps nobody.
+	// Half an event is of no use to a client.
 	f(roleChunk+chunk("the")[:60], roleChunk, true, false)
 	f(body, body, false, false)
 	early := strings.Replace(chunk("the"), `"delta":{"content":"the"},"logprobs":null,"finish_reason":null`,
@@ -187,8 +187,8 @@ func TestMissingDoneIsWritten(t *testing.T) {
 	f(early, early+told+done, true, true)
 }
 
-// What an upstream says of its failure names its hosts, so the client gets our
-// words, and what was produced until then is charged.
+// An upstream's error text may name its hosts, so the client gets our words, and the
+// tokens until then are charged.
 func TestErrorsInsideStreamsAreOurs(t *testing.T) {
 	f := func(event, code string) {
 		t.Helper()

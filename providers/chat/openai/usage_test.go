@@ -26,7 +26,7 @@ func TestUsageOfStreams(t *testing.T) {
 		defer s.Release()
 		sent := stream
 		if !want.Seen {
-			// Nobody told the client, who is told what it is charged for.
+			// The upstream reports no usage, so the client gets the charged one.
 			sent = strings.Replace(stream, done, usageEvent(want)+done, 1)
 		}
 		if out := run(s, stream, true); out != sent {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What happens for every event must not allocate, nor the beginning and the end of an
-// answer when its memory is there.
+// Work for every event must not allocate, nor the beginning and the end of an answer when
+// its memory is there.
 func TestEventsDoNotAllocate(t *testing.T) {
 	f := formOf(t, sdk, request)
 	c := chatOf(t, f)

@@ -59,8 +59,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// sentAsRead fails unless what goes to an upstream of the form itself is read by the scan,
-// without members that are not known, and has the client's own tools only.
+// sentAsRead fails unless the body for an upstream of the form itself is read by the scan,
+// without unknown members, and has the client's own tools only.
 func sentAsRead(t *testing.T, body []byte, doc *scan.Document) {
 	t.Helper()
 	c := &dialect.Chat{Told: body, ToldDoc: doc, MaxCompletion: 9, Model: &dialect.Model{ID: "m"}}
@@ -75,7 +75,7 @@ func sentAsRead(t *testing.T, body []byte, doc *scan.Document) {
 		t.Fatalf("%s\nis sent as\n%s\n%v", body, sent, err)
 	}
 	if int(again.Named(-1)) != again.Members {
-		t.Fatalf("%s\nis sent with what is not known:\n%s", body, sent)
+		t.Fatalf("%s\nis sent with unknown members:\n%s", body, sent)
 	}
 	tools := again.TopIndex(TopTools)
 	if tools < 0 || again.Fields[tools].Kind != scan.Array {

@@ -83,7 +83,7 @@ const (
 
 const request = `{"model":"m","input":"Hi","stream":true,"tools":[{"type":"function","name":"f","parameters":null}]}`
 
-// events are what a stream's chunks become, in pieces that end at the given offsets.
+// events are the events of a stream's chunks, in pieces that end at the given offsets.
 func events(t testing.TB, o *Options, body, chunks string, cuts ...int) string {
 	t.Helper()
 	f := formOf(t, o, body)

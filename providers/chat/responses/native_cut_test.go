@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Thoughts that an open model tells as content end, too. What does not fit what was told
-// before has no end of ours.
+// Thoughts that an open model sends as content end, too. Events that do not fit the
+// earlier ones get no end of ours.
 func TestOddResponsesThatAreCut(t *testing.T) {
 	t.Parallel()
 	event := func(kind, members string) string {
@@ -32,7 +32,7 @@ func TestOddResponsesThatAreCut(t *testing.T) {
 		"no part":               {thinks + said, nil},
 		"an item out of turn":   {created + event("response.output_item.added", `"output_index":1,"item":{"type":"message"}`), nil},
 		"a part out of turn":    {thinks + part + part, nil},
-		"what has ended":        {thinks + event("response.output_item.done", `"output_index":0,"item":{"type":"reasoning"}`) + hm, nil},
+		"an ended item":         {thinks + event("response.output_item.done", `"output_index":0,"item":{"type":"reasoning"}`) + hm, nil},
 		"the end of the answer": {created + event("response.completed", `"response":{"id":"gen-1","output":[]}`), nil},
 	} {
 		chat := nativeOf(t, request)

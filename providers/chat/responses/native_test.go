@@ -47,13 +47,13 @@ func sentOf(t testing.TB, c *dialect.Chat, target *dialect.Target) string {
 	}
 	out := proxy.AppendPatched(nil, r.Body, r.Patches)
 	if !json.Valid(out) {
-		t.Fatalf("the patched body is no JSON: %s", out)
+		t.Fatalf("the patched body is not JSON: %s", out)
 	}
 	return string(out)
 }
 
-// An upstream that takes the form gets the client's own body, but for what would reach
-// into the operator's account.
+// An upstream that takes the form gets the client's own body, but for members that would
+// reach into the operator's account.
 func TestBodiesGoOutAsTheyCame(t *testing.T) {
 	t.Parallel()
 	f := func(name, body, want string, change ...func(c *dialect.Chat)) {
@@ -66,11 +66,11 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 	}
 	const cap = `"max_output_tokens":100,`
 	f("a text", `{"model":"m","input":"Hi","top_k":5}`, `{`+`"store":false,`+cap+`"model":"there","input":"Hi","top_k":5}`)
-	f("what is not known", `{ "x":1,"model":"m", "y" : {"z":[1]} , "input":"Hi","w":[],"store":false,"v":2}`,
+	f("unknown members", `{ "x":1,"model":"m", "y" : {"z":[1]} , "input":"Hi","w":[],"store":false,"v":2}`,
 		`{`+cap+`"model":"there","input":"Hi","store":false}`)
-	f("what has more done", `{"model":"m","store":false,"input":"Hi","context_management":[{"type":"compaction"}],"y":1}`,
+	f("more work", `{"model":"m","store":false,"input":"Hi","context_management":[{"type":"compaction"}],"y":1}`,
 		`{`+cap+`"model":"there","store":false,"input":"Hi"}`)
-	f("what is cut", `{"previous_response_id":"resp_1","model":"m","conversation":{"id":"c"},"background":true,"user":"u",
+	f("cut members", `{"previous_response_id":"resp_1","model":"m","conversation":{"id":"c"},"background":true,"user":"u",
 		"input":"Hi","store":true,"fallbacks":[{"model":"dear"}],"svc_parameters":{},"other_parameters":{},"n":1,"stop":null,
 		"seed":1,"web_search":false,"anon_user_id":"x","service_tier":"priority","metadata":{"a":"b"},"include":["x"]}`,
 		`{`+cap+`"model":"there","input":"Hi","store":false,"metadata":{"a":"b"},"include":["x"]}`)
@@ -106,7 +106,7 @@ func TestBodiesGoOutAsTheyCame(t *testing.T) {
 		"tool_choice":{"type":"function","name":"f"}}`)
 	c := nativeOf(t, `{"model":"m","input":"Hi","store":false,"max_output_tokens":500,"stream":true,"service_tier":"x"}`)
 	c.AskedCompletion = 500
-	same(t, "the cap in spite of a list of what chats are not to have", sentOf(t, c, targetOf(c, "there", "service_tier",
+	same(t, "the cap in spite of a list of forbidden members", sentOf(t, c, targetOf(c, "there", "service_tier",
 		"max_output_tokens", "stream", "store")),
 		`{"model":"there","input":"Hi","store":false,"max_output_tokens":100,"stream":true}`)
 	const own, hi = `{"type":"reasoning","id":"r","summary":[],"encrypted_content":"rd1_W10"}`, `{"role":"user","content":"Hi"}`
@@ -197,7 +197,7 @@ func nativeEvents(usage string, words ...string) string {
 
 const nativeUsage = `{"input_tokens":9,"output_tokens":3,"total_tokens":12}`
 
-// passed is what a stream becomes, in pieces that end at the given offsets.
+// passed is the output of a stream, in pieces that end at the given offsets.
 func passed(s dialect.Stream, stream string, cuts ...int) string {
 	var out strings.Builder
 	from := 0
@@ -249,7 +249,7 @@ func TestNativeStreams(t *testing.T) {
 		}
 		s.Release()
 	}
-	// A text that is told in the last event alone counts as well.
+	// A text that is in the last event alone counts as well.
 	s = Native{}.Stream(c, targetOf(c, "m"))
 	whole := nativeEvents("null", long...)
 	passed(s, whole[strings.Index(whole, "event: response.completed"):])
@@ -362,8 +362,8 @@ func FuzzNative(f *testing.F) {
 	})
 }
 
-// Deltas are read the same way whether they are like the one before or not, and what
-// ends a stream that broke off has the number behind the last.
+// Deltas are read the same way whether or not they are like the one before. The event
+// that ends a broken stream has the number after the last.
 func TestDeltasLikeTheOneBefore(t *testing.T) {
 	t.Parallel()
 	delta := func(kind, item, words string, number int) string {

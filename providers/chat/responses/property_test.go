@@ -114,8 +114,8 @@ func again(t testing.TB, output string, calls []map[string]any) *said {
 	return &chat.Messages[1].said
 }
 
-// What a model said, called and thought comes to it again as it was, through the items
-// of a response and a client that hands them back, whole or streamed.
+// A model's texts, calls and thoughts come back to it unchanged, through the items of a
+// response and a client that hands them back, whole or streamed.
 func TestMessagesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1500) {
@@ -163,7 +163,7 @@ func checkedOnce(t testing.TB, chunks string) string {
 	return string(last.Response.Output)
 }
 
-// asked is a random request: every word of it stands in a chat body once.
+// asked is a random request: the chat body has every word of it once.
 type asked struct {
 	r       *rand.Rand
 	marks   []string
@@ -238,7 +238,7 @@ func (a *asked) body() string {
 		strings.Join(append(a.members, `"stream":true}`), ",")
 }
 
-// Every word of a request stands in the chat body that it becomes, once.
+// The chat body has every word of its request, once.
 func TestRequestsLoseNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1500) {
@@ -250,7 +250,7 @@ func TestRequestsLoseNothing(t *testing.T) {
 		}
 		for _, mark := range a.marks {
 			if strings.Count(chat, mark) != 1 || strings.Contains(chat, "unknown") {
-				t.Fatalf("seed %d: %s stands %d times in\n%s\nof\n%s", seed, mark, strings.Count(chat, mark), chat, a.body())
+				t.Fatalf("seed %d: %s is %d times in\n%s\nof\n%s", seed, mark, strings.Count(chat, mark), chat, a.body())
 			}
 		}
 		chatOf(t, f)
@@ -258,8 +258,8 @@ func TestRequestsLoseNothing(t *testing.T) {
 	}
 }
 
-// What no chat body can say is refused by its name, wherever it stands.
-func TestWhatCannotBeSaidIsNamedAnywhere(t *testing.T) {
+// Members that no chat body can express are rejected by name, wherever they are.
+func TestUnsupportedMembersAreNamedAnywhere(t *testing.T) {
 	t.Parallel()
 	inMessage := func(part string) string {
 		return `{"role":"user","content":[{"type":"input_text","text":"x"},` + part + `]}`

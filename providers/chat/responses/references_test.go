@@ -14,8 +14,8 @@ type keeperFunc func(id, item []byte)
 
 func (k keeperFunc) KeepItem(id, item []byte) { k(id, item) }
 
-// An item is kept, as the client gets it, before the event that tells its end. Items whose
-// end is not told are not.
+// An item is kept, as the client gets it, before the event of its end. Items without an
+// end are not kept.
 func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	t.Parallel()
 	var kept []string
@@ -29,7 +29,7 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	}
 	out := string(s.Pass([]byte(finish("stop") + done)))
 	if len(kept) != 1 || !strings.Contains(out, `"item":`+kept[0]) || !strings.Contains(kept[0], "Hello") {
-		t.Errorf("kept is %q, told is %s", kept, out)
+		t.Errorf("kept is %q, sent is %s", kept, out)
 	}
 	kept = nil
 	failing := f.Stream(chatOf(t, f))

@@ -26,10 +26,10 @@ func TestBodiesBecomeChatBodies(t *testing.T) {
 		"reasoning":{"effort":"low","summary":"auto"},"prompt_cache_key":"k","user":"u","fallbacks":[{"model":"x"}]}`,
 		`{"model":"m",`+user+`,"stream":true,"max_completion_tokens":9,"temperature":0.5,"top_p":1,
 		"reasoning":{"effort":"low","summary":"auto"},"fallbacks":[{"model":"x"}],"user":"u","prompt_cache_key":"k"}`)
-	f("what has no effect", `{"model":"m","input":"Hi","previous_response_id":"resp_1","store":true,"background":true,
+	f("no effect", `{"model":"m","input":"Hi","previous_response_id":"resp_1","store":true,"background":true,
 		"n":3,"stop":["x"],"seed":1,"truncation":"auto","metadata":{"a":"b"},"stream_options":{"include_obfuscation":false},
 		"max_tool_calls":3,"include":["reasoning.encrypted_content"],"temperature":null}`, `{"model":"m",`+user+`}`)
-	f("what is not known", `{"model":"m","input":"Hi","service_tier":"flex","x":{"y":[1]},"client_metadata":{"a":"b"},
+	f("unknown members", `{"model":"m","input":"Hi","service_tier":"flex","x":{"y":[1]},"client_metadata":{"a":"b"},
 		"context_management":[{"type":"compaction"}],"reasoning":{"summary":"auto","context":"all_turns"}}`,
 		`{"model":"m",`+user+`,"service_tier":"flex"}`)
 	f("messages", `{"model":"m","input":[{"role":"user","content":"a"},{"type":"message","role":"developer",
@@ -135,7 +135,7 @@ func TestBodiesBecomeChatBodies(t *testing.T) {
 		`{"model":"m",`+user+`,"svc_parameters":{"enable_web_search":"off"}}`)
 }
 
-// What a chat body cannot say is refused by the client's own name for it.
+// Members that a chat body cannot express are rejected by the client's own name for them.
 func TestWhatCannotBeSaidIsNamed(t *testing.T) {
 	t.Parallel()
 	f := func(o *Options, body string, paths ...string) {
@@ -174,7 +174,7 @@ func TestWhatCannotBeSaidIsNamed(t *testing.T) {
 	f(sdk, `"input":"x","text":{"format":{"type":"json_schema"}}`, "text.format.name", "text.format.schema")
 }
 
-// What is wrong with the chat body is told by the client's names.
+// Faults of the chat body are reported under the client's names.
 func TestPathsLeadBackToTheClientsBody(t *testing.T) {
 	t.Parallel()
 	form := formOf(t, sdk, `{"model":"m","instructions":"i","input":[{"role":"user","content":[{"type":"input_text","text":""}]},

@@ -72,7 +72,7 @@ func passThrough(b *testing.B, event string) {
 
 func BenchmarkNativeText(b *testing.B) { passThrough(b, nativeText) }
 
-// nativeBegin is what stands before the first text.
+// nativeBegin are the events before the first text.
 const nativeBegin = `data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","status":"in_progress"}}
 
 data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"message","id":"msg_1"}}

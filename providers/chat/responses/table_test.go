@@ -74,7 +74,7 @@ func TestToolsOfAgentsAreFunctions(t *testing.T) {
 	}
 }
 
-// Names that are too long, have odd characters or would stand for two tools end in a hash.
+// Names that are too long, have odd characters or would mean two tools end in a hash.
 func TestFunctionNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 40)
@@ -96,7 +96,7 @@ func TestFunctionNamesAreUnique(t *testing.T) {
 	}
 	for name := range names {
 		if of := f.toolOf([]byte(name)); of != nil && string(of.flat) != name {
-			t.Errorf("%s stands for %s", name, of.flat)
+			t.Errorf("%s means %s", name, of.flat)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestCallsOfFunctionsAreCallsOfTools(t *testing.T) {
 	}
 }
 
-// A call that was cut off is told in JSON, whatever stands in it.
+// A call that was cut off is sent as JSON, whatever its arguments.
 func TestACallThatBreaksOffIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range modelCalls {

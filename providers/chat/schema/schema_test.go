@@ -88,11 +88,11 @@ func TestBadSchemasSayWhy(t *testing.T) {
 	}
 }
 
-// What takes forever together is ended, and the next check is not held up.
+// A check that would take forever is ended, and the next check is not held up.
 func TestEndlessChecksEnd(t *testing.T) {
 	c := New(zerolog.Nop())
 	defer c.Close()
-	// Each level of the answer doubles what there is to look at.
+	// Each level of the answer doubles the work.
 	const doubling = `{"$ref":"#/$defs/n","$defs":{"n":{"anyOf":[
 		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["x"]},
 		{"properties":{"a":{"$ref":"#/$defs/n"}},"required":["y"]}]}}}`

@@ -12,8 +12,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// The body is the client's own, with the version in the place of the model,
-// wherever it stands, and the model in the address.
+// The body is the client's own, with the version replacing the model, wherever that is,
+// and the model in the address.
 func TestTheVersionReplacesTheModel(t *testing.T) {
 	t.Parallel()
 	f := func(body, want, path string, stream bool, drop ...string) {
@@ -46,8 +46,8 @@ func TestTheVersionReplacesTheModel(t *testing.T) {
 		"/models/claude@2:rawPredict", false, "temperature", "top_k")
 }
 
-// Google answers for itself, in front of the model, with names of the operator's; what
-// the model says is about the request.
+// Google's own errors, in front of the model, have names of the operator's; errors of the
+// model are about the request.
 func TestErrorsOfGoogleAreTheOperators(t *testing.T) {
 	t.Parallel()
 	f := func(status int, body string, want int, code string) {

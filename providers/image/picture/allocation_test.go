@@ -15,7 +15,7 @@ func TestReadingIsCheap(t *testing.T) {
 	}
 }
 
-// What claims too many pixels is refused before anything is decoded.
+// A file that claims too many pixels is refused before anything is decoded.
 func TestBombsAreNotDecoded(t *testing.T) {
 	bomb := claims(60_000, 60_000)
 	h, err := Read(nil, bomb)

@@ -10,13 +10,13 @@ import (
 	"farebox/bench/servers"
 )
 
-// A note is in the file, and the pixels are what they were.
+// A note is in the file, and the pixels are unchanged.
 func TestNotesLeaveThePixelsAlone(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
 	for name, file := range files() {
 		if strings.HasPrefix(name, "large") {
-			continue // decoding them tells nothing more
+			continue // decoding them shows nothing more
 		}
 		h, err := Read(nil, file)
 		if err != nil {

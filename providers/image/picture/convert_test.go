@@ -86,7 +86,7 @@ func TestPixelsSurvive(t *testing.T) {
 	}
 	white, _, _ := stdimage.Decode(bytes.NewReader(out))
 	if r, g, b, _ := white.At(5, 5).RGBA(); r < 0xfe00 || g < 0xfe00 || b < 0xfe00 {
-		t.Error("what is transparent is not white")
+		t.Error("a transparent pixel is not white")
 	}
 }
 
@@ -101,8 +101,8 @@ func pixelsOf(b []byte) (stdimage.Image, string, error) {
 	return stdimage.Decode(bytes.NewReader(b))
 }
 
-// What would cost too much is not decoded at all, and what cannot be decoded is
-// an error.
+// A picture that would cost too much is not decoded at all, and one that cannot be
+// decoded is an error.
 func TestConversionsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := NewConverter(1)
@@ -209,7 +209,7 @@ func TestDecodeGivesTheFile(t *testing.T) {
 	}
 }
 
-// What is shrunk has the wanted size and looks the same.
+// A shrunk picture has the wanted size and looks the same.
 func TestImagesShrink(t *testing.T) {
 	t.Parallel()
 	c := NewConverter(0)

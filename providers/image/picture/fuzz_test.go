@@ -17,8 +17,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// FuzzRead: raw bytes and base64 tell the same, sizes stay within the file, and
-// what decoders read of an accepted file is what we read.
+// FuzzRead: raw bytes and base64 give the same result, sizes stay within the file, and
+// decoders agree with us about an accepted file.
 func FuzzRead(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, file []byte) {

@@ -13,7 +13,7 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// files are whole images of all kinds, some larger than what is looked at at once.
+// files are whole images of all kinds, some larger than the first part that is read.
 var files = sync.OnceValue(func() map[string][]byte {
 	return map[string][]byte{
 		"png": pngOf(150, 130), "jpeg": jpegOf(150, 140), "webp": webpOf(100, 90), "lossless": lossless(60, 70),
@@ -22,8 +22,8 @@ var files = sync.OnceValue(func() map[string][]byte {
 	}
 })
 
-// What is read of a file is what decoders read, from raw bytes and from base64.
-func TestHeadersAreWhatDecodersRead(t *testing.T) {
+// A file's header is read as decoders read it, from raw bytes and from base64.
+func TestHeadersAreReadAsByDecoders(t *testing.T) {
 	t.Parallel()
 	for name, file := range files() {
 		cfg, format, err := stdimage.DecodeConfig(bytes.NewReader(file))
@@ -61,9 +61,8 @@ func TestCutFilesAreRefused(t *testing.T) {
 	}
 }
 
-// What stands behind an image is no part of it, what stands before it makes it
-// none.
-func TestWhatIsNotPartOfTheImage(t *testing.T) {
+// Bytes after an image are not part of it; with bytes before it, the file is not an image.
+func TestBytesAroundAnImageAreNotPartOfIt(t *testing.T) {
 	t.Parallel()
 	for name, file := range files() {
 		for _, tail := range []string{"\x00", "<script>alert(1)</script>", "PK\x03\x04zip",
@@ -73,14 +72,13 @@ func TestWhatIsNotPartOfTheImage(t *testing.T) {
 				t.Errorf("%s with a tail: %+v, %v", name, h, err)
 			}
 			if _, err := Read(nil, append([]byte(tail), file...)); err == nil {
-				t.Errorf("%s behind %.9q is accepted", name, tail)
+				t.Errorf("%s after %.9q is accepted", name, tail)
 			}
 		}
 	}
 }
 
-// Files that cost a decoder dear, or are something else, are told by their
-// structure alone.
+// Files that cost a decoder dear, or are something else, are found by their structure alone.
 func TestHostileFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	small := jpegOf(300, 300)

@@ -42,7 +42,7 @@ func started(t *testing.T, o fetch.Options, refuse func(string) error) *guardPro
 func asked(c *http.Client, to string) string {
 	resp, err := c.Get(to)
 	if err != nil {
-		// What CONNECT answered is in the words.
+		// The answer to CONNECT is in the words.
 		if at := strings.LastIndex(err.Error(), ": "); at >= 0 {
 			return err.Error()[at+2:]
 		}

@@ -21,7 +21,7 @@ import (
 	"farebox/providers/scrape"
 )
 
-// inside counts whoever reaches what is internal: the gateway's own machine.
+// inside counts connections to internal addresses: the gateway's own machine.
 type inside struct {
 	tcp, udp atomic.Int32
 	port     int
@@ -211,7 +211,7 @@ b.fill(7); keep.push(b) }, 5)</script>`)
 			}
 		}
 	})
-	t.Run("what is no page", func(t *testing.T) {
+	t.Run("not a page", func(t *testing.T) {
 		var e *scrape.Error
 		if _, _, err := get(t, "/nothing", time.Minute); !errors.As(err, &e) || e.Reason != scrape.Status || e.Status != 404 {
 			t.Error(err)
@@ -254,7 +254,7 @@ b.fill(7); keep.push(b) }, 5)</script>`)
 		}
 		t.Error("it still runs")
 	})
-	t.Run("in somebody else's browser, too", func(t *testing.T) {
+	t.Run("in a remote browser, too", func(t *testing.T) {
 		address := servers.StartChromium(t, path)
 		if r, err = New(Options{Fetch: client, NoSandbox: r.o.NoSandbox, Remote: address, Agent: "farebox/1", Settle: 6 * time.Second}); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"farebox/providers/tee/teetest"
 )
 
-// capture is what real devices answered.
+// capture is an answer of real devices.
 type capture struct {
 	name    string
 	payload *Payload
@@ -41,7 +41,7 @@ func captures(t testing.TB) (list []capture) {
 	return list
 }
 
-// What real devices answered holds, for their nonce alone.
+// Answers of real devices are valid, for their nonce alone.
 func TestEvidenceOfRealDevicesHolds(t *testing.T) {
 	t.Parallel()
 	devices := 0
@@ -67,7 +67,7 @@ func TestEvidenceOfRealDevicesHolds(t *testing.T) {
 	t.Logf("%d devices", devices)
 }
 
-// No byte of what a device signed may be another.
+// No byte that a device signed may be changed.
 func TestNoByteOfEvidenceMayBeAnother(t *testing.T) {
 	t.Parallel()
 	c := captures(t)[0]

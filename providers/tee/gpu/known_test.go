@@ -43,8 +43,8 @@ func rootOf(t testing.TB, text []byte) Root {
 	return sha256.Sum256(block.Bytes)
 }
 
-// "Eight devices cost forty signatures of 0.7 ms each, at every question": what leads to
-// the root is checked once, for all devices and for the next answer.
+// "Eight devices cost forty signatures of 0.7 ms each, at every question": a chain to the
+// root is checked once, for all devices and for the next answer.
 func TestCertificatesAreCheckedOnce(t *testing.T) {
 	t.Parallel()
 	nonce, now := [32]byte{7}, time.Now()
@@ -55,7 +55,7 @@ func TestCertificatesAreCheckedOnce(t *testing.T) {
 		if err := k.Check(p, nonce, root, now); err != nil {
 			t.Fatal(err)
 		}
-		if len(k.links) != 8+2 { // each device, who certified them, the root
+		if len(k.links) != 8+2 { // each device, its issuer, the root
 			t.Errorf("%d certificates are known", len(k.links))
 		}
 		for name, l := range first {
@@ -67,8 +67,8 @@ func TestCertificatesAreCheckedOnce(t *testing.T) {
 	}
 }
 
-// What is known lets nothing pass that would not pass otherwise.
-func TestWhatIsKnownProvesNothingElse(t *testing.T) {
+// A known link lets nothing pass that would not pass otherwise.
+func TestKnownLinksProveNothingElse(t *testing.T) {
 	t.Parallel()
 	nonce, now := [32]byte{7}, time.Now()
 	p, root := eight(t, nonce)
@@ -88,8 +88,8 @@ func TestWhatIsKnownProvesNothingElse(t *testing.T) {
 	refused("another root", p, nonce, Root{1}, now)
 	refused("a stranger's root", p, nonce, strangers, now)
 	refused("a stranger", stranger, nonce, root, now)
-	refused("what has ended", p, nonce, root, now.AddDate(11, 0, 0))
-	refused("what has not begun", p, nonce, root, now.AddDate(0, 0, -2))
+	refused("an expired certificate", p, nonce, root, now.AddDate(11, 0, 0))
+	refused("a certificate of the future", p, nonce, root, now.AddDate(0, 0, -2))
 	with := func(change func(e *Evidence)) *Payload {
 		other := *p
 		other.Evidence = slices.Clone(p.Evidence)
@@ -116,7 +116,7 @@ func TestWhatIsKnownProvesNothingElse(t *testing.T) {
 		t.Error(err)
 	}
 	if len(k.links) != size {
-		t.Errorf("%d became known of what does not lead to the root", len(k.links)-size)
+		t.Errorf("%d links became known that do not lead to the root", len(k.links)-size)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestADeviceAnswersOnce(t *testing.T) {
 	}
 }
 
-// Signatures that are no pair of numbers below the order of the curve, or nothing, are none.
+// A signature that is not a pair of numbers from 1 to below the order of the curve is invalid.
 func TestOddSignaturesOfDevices(t *testing.T) {
 	t.Parallel()
 	nonce, now := [32]byte{7}, time.Now()
@@ -192,7 +192,7 @@ func joined(blocks ...string) string {
 	return base64.StdEncoding.EncodeToString([]byte(strings.Join(blocks, "")))
 }
 
-// Reports of many enclaves come at once, and there are bounds to what is kept of them.
+// Reports of many enclaves come at once, and the kept links are bounded.
 func TestManyDevicesAtOnce(t *testing.T) {
 	t.Parallel()
 	nonce, now := [32]byte{7}, time.Now()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// "The host showed us the evidence of its devices, and the client that of others": what
-// parsers read in two ways is not read.
+// "The host showed us the evidence of its devices, and the client that of others":
+// payloads with two readings are rejected.
 func TestPayloadsWithTwoReadings(t *testing.T) {
 	t.Parallel()
 	const good = `{"nonce":"ab","arch":"HOPPER","evidence_list":[{"certificate":"AA==","evidence":"EQ==","arch":"HOPPER"}],"x":{}}`
@@ -31,21 +31,21 @@ func TestPayloadsWithTwoReadings(t *testing.T) {
 		"evidence in other letters":     `{"nonce":"ab","evidence_list":[{"certificate":"AA==","evidence":"EQ==","Evidence":"AA=="}]}`,
 		"no list":                       `{"nonce":"ab"}`,
 		"an empty list":                 `{"nonce":"ab","evidence_list":[]}`,
-		"a list that is none":           `{"nonce":"ab","evidence_list":{"certificate":"AA==","evidence":"EQ=="}}`,
+		"an invalid list":               `{"nonce":"ab","evidence_list":{"certificate":"AA==","evidence":"EQ=="}}`,
 		"devices that are none":         `{"nonce":"ab","evidence_list":[null]}`,
-		"one that is none":              `{"nonce":"ab","evidence_list":[null,` + one + `]}`,
+		"an invalid entry":              `{"nonce":"ab","evidence_list":[null,` + one + `]}`,
 		"one that is a number":          `{"nonce":"ab","evidence_list":[` + one + `,1]}`,
 		"devices within devices":        `{"nonce":"ab","evidence_list":[[` + one + `]]}`,
 		"no certificate":                `{"nonce":"ab","evidence_list":[{"evidence":"EQ=="}]}`,
-		"a certificate that is none":    `{"nonce":"ab","evidence_list":[{"certificate":["AA=="],"evidence":"EQ=="}]}`,
-		"a nonce that is none":          `{"nonce":1,"evidence_list":[` + one + `]}`,
+		"an invalid certificate":        `{"nonce":"ab","evidence_list":[{"certificate":["AA=="],"evidence":"EQ=="}]}`,
+		"an invalid nonce":              `{"nonce":1,"evidence_list":[` + one + `]}`,
 		"too many devices":              `{"nonce":"ab","evidence_list":[` + strings.Repeat(one+",", maxDevices) + one + `]}`,
 		"something behind it":           `{"nonce":"ab","evidence_list":[` + one + `]} {}`,
 		"an array":                      `[` + one + `]`,
 		"nothing":                       ``,
 		"a wrong escape":                `{"nonce":"a\x","evidence_list":[` + one + `]}`,
 		"a wrong escape that is unread": `{"x":"\x","nonce":"ab","evidence_list":[` + one + `]}`,
-		"what is not UTF-8":             "{\"x\":\"\xff\",\"nonce\":\"ab\",\"evidence_list\":[" + one + `]}`,
+		"invalid UTF-8":                 "{\"x\":\"\xff\",\"nonce\":\"ab\",\"evidence_list\":[" + one + `]}`,
 		"very deep":                     `{"x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `,"nonce":"ab","evidence_list":[` + one + `]}`,
 	} {
 		if p, err := Read([]byte(text)); err == nil {
@@ -54,7 +54,7 @@ func TestPayloadsWithTwoReadings(t *testing.T) {
 	}
 }
 
-// FuzzPayload: what is read, Go's decoder reads alike.
+// FuzzPayload: Go's decoder reads an accepted payload alike.
 func FuzzPayload(f *testing.F) {
 	for _, s := range []string{`{"nonce":"ab","evidence_list":[{"certificate":"AA==","evidence":"EQ==","arch":"HOPPER"}]}`,
 		`{"nonce":"\u0061","arch":null,"evidence_list":[{"certificate":"","evidence":"\/","x":[]}],"y":1e9}`, `{"evidence_list":[{}]}`} {

@@ -35,7 +35,7 @@ func evidenceOf(t testing.TB, base string, nonce [32]byte) string {
 	return f.Payload
 }
 
-// What the service says counts where it is signed, in time, for this question and of all
+// The service's verdict counts if it is signed, in time, for this question and about all
 // devices, and only then.
 func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
 	t.Parallel()
@@ -83,8 +83,8 @@ func TestTheServiceIsBelievedWhereItSigned(t *testing.T) {
 	}
 }
 
-// Who waited for keys that nobody gave does not ask for them again, one after the other.
-func TestKeysThatNobodyGivesAreAskedForOnce(t *testing.T) {
+// Judgements that waited for missing keys do not ask for them again, one after the other.
+func TestMissingKeysAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	e, err := enclave.New(enclave.Options{})
 	if err != nil {
@@ -135,8 +135,7 @@ type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// FuzzAnswer: no answer of the service panics, and none counts in which its own token
-// does not stand.
+// FuzzAnswer: no answer of the service panics, and none counts without its own token.
 func FuzzAnswer(f *testing.F) {
 	e, err := enclave.New(enclave.Options{Devices: 2})
 	if err != nil {

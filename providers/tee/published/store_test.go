@@ -46,7 +46,7 @@ func fmspcOf(t *testing.T, e *enclave.Enclave) [6]byte {
 	return [6]byte(raw)
 }
 
-// What a service publishes is fetched once for all who ask, and checked.
+// A service's data are fetched once for all requests, and checked.
 func TestAServiceIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	e, base, root, fmspc := enclaveAt(t, enclave.Options{})
@@ -68,12 +68,12 @@ func TestAServiceIsAskedOnce(t *testing.T) {
 		t.Errorf("it ends %s", ends)
 	}
 	if _, err := s.Collateral(t.Context(), [6]byte{9}, "platform"); err == nil {
-		t.Error("of a kind that nobody published")
+		t.Error("of an unpublished kind")
 	}
 }
 
-// What nobody trusted signed, or of another kind, is not kept.
-func TestWhatIsForeignIsNotKept(t *testing.T) {
+// Data signed below another root, or of another kind, are not kept.
+func TestForeignDataAreNotKept(t *testing.T) {
 	t.Parallel()
 	_, base, _, fmspc := enclaveAt(t, enclave.Options{})
 	s := New(&Service{Base: base + "/pcs", HTTP: http.DefaultClient}, tdx.Intel, zerolog.Nop(), nil)
@@ -127,9 +127,9 @@ func (f *fake) Fetch(context.Context, [6]byte, string) (*tdx.Collateral, error) 
 	return tdx.ParseCollateral(file)
 }
 
-// "Intel's service was down for a week": what is kept is asked for again every day, holds
-// until it ends while nobody answers, and not a moment longer.
-func TestWhatIsKeptHoldsUntilItEnds(t *testing.T) {
+// "Intel's service was down for a week": kept data are fetched again every day, are valid
+// until they end while no answer comes, and not a moment longer.
+func TestKeptDataHoldUntilTheyEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, err := enclave.New(enclave.Options{CollateralFor: 10 * 24 * time.Hour})
@@ -185,13 +185,13 @@ func TestWhatIsKeptHoldsUntilItEnds(t *testing.T) {
 		source.mu.Unlock()
 		time.Sleep(retryAfter + time.Second)
 		if err := get(); err != nil {
-			t.Errorf("%v when somebody answers again", err)
+			t.Errorf("%v when the service answers again", err)
 		}
 	})
 }
 
-// "The mirror went back to last week, when the hole was not known": what was published
-// before takes the place of nothing that holds.
+// "The mirror went back to last week, when the hole was not known": older data never
+// replace newer valid data.
 func TestAMirrorCannotGoBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAMirrorCannotGoBack(t *testing.T) {
 			t.Errorf("it was asked %d times in three days", source.asked)
 		}
 		time.Sleep(8 * 24 * time.Hour)
-		if c := get(); c == first { // what is old is better than what has ended
+		if c := get(); c == first { // old data are better than expired data
 			t.Error("it holds after its end")
 		}
 	})

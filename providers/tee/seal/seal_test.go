@@ -9,7 +9,7 @@ import (
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 )
 
-// open is what an enclave does.
+// open decrypts as an enclave does.
 func open(t testing.TB, own *secp256k1.PrivateKey, text string) []byte {
 	t.Helper()
 	raw, err := hex.DecodeString(text)
@@ -49,7 +49,7 @@ func TestSealedAsOthersDo(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	if !Sealed([]byte(want)) || Plain(len(want)) != 5 || string(open(t, private(0x11), want)) != "hello" {
-		t.Error("it is not seen as what it is")
+		t.Error("it is not recognised as a sealed text")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestWhatLooksSealed(t *testing.T) {
 	}
 }
 
-// Each byte that is no digit is seen, wherever it stands.
+// Each byte that is not a digit is found, wherever it is.
 func TestEveryByteIsLookedAt(t *testing.T) {
 	t.Parallel()
 	text := []byte(strings.Repeat("09afAF5c", LeastDigits/8+1))[:LeastDigits+2]
@@ -137,7 +137,7 @@ func TestTextsOfOneBox(t *testing.T) {
 	}
 }
 
-// FuzzSealed: what looks sealed is hexadecimal digits and long enough, and nothing else.
+// FuzzSealed: a text that looks sealed is hexadecimal digits and long enough, and nothing else.
 func FuzzSealed(f *testing.F) {
 	least := strings.Repeat("aF", LeastDigits/2)
 	for _, s := range []string{least, least + "0", least[2:], least[:20] + "\x80" + least[21:], strings.Repeat("\u00e4", LeastDigits), ""} {

@@ -12,7 +12,7 @@ import (
 	"farebox/providers/tee/teetest"
 )
 
-// capture is an attestation of a real service with what Intel published at that time.
+// capture is an attestation of a real service with Intel's data of that time.
 type capture struct {
 	teetest.Capture
 	collateral *Collateral
@@ -99,7 +99,7 @@ func unhex(t testing.TB, text string) []byte {
 	return raw
 }
 
-// Logs of real domains come to the registers of their quotes, and only those.
+// Logs of real domains replay to the registers of their quotes, and only those.
 func TestLogsOfRealDomainsAreReplayed(t *testing.T) {
 	t.Parallel()
 	replayed, composed := 0, 0

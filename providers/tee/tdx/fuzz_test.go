@@ -12,7 +12,7 @@ import (
 	"farebox/bench/upstream/enclave"
 )
 
-// FuzzProcessor: no extension panics, and what it names stands in it.
+// FuzzProcessor: no extension panics, and its bytes contain the FMSPC and the PCE id.
 func FuzzProcessor(f *testing.F) {
 	q, _, _ := made(f, enclave.Options{})
 	certs, err := certificates(q.chain, 3)
@@ -42,8 +42,7 @@ func FuzzProcessor(f *testing.F) {
 	})
 }
 
-// FuzzCollateral: no file panics, and none is believed that says another thing than what
-// was signed.
+// FuzzCollateral: no file panics, and none is believed that differs from the signed data.
 func FuzzCollateral(f *testing.F) {
 	q, c, p := made(f, enclave.Options{Published: enclave.Published{Status: OutOfDate}})
 	e, err := enclave.New(enclave.Options{})
@@ -74,7 +73,7 @@ func FuzzCollateral(f *testing.F) {
 			return
 		}
 		if q.Verify(other, p, time.Now()).Valid() {
-			t.Error("what is out of date is valid")
+			t.Error("expired collateral is valid")
 		}
 		if _, err := other.Check(p.Root, fmspc, time.Now()); err == nil &&
 			(!bytes.Equal(other.TCBInfo, c.TCBInfo) || !bytes.Equal(other.QEIdentity, c.QEIdentity)) {

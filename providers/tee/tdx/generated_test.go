@@ -9,7 +9,7 @@ import (
 	"farebox/bench/upstream/enclave"
 )
 
-// made is a quote of a test enclave, with what is published of it.
+// made is a quote of a test enclave, with its published collateral.
 func made(t testing.TB, o enclave.Options) (*Quote, *Collateral, *Policy) {
 	t.Helper()
 	e, err := enclave.New(o)
@@ -49,9 +49,9 @@ func failed(v *Verdict) (names []string) {
 	return names
 }
 
-// What is published of a processor decides: each state that Intel names, of the
-// platform, of its module and of the quoting enclave.
-func TestWhatIsPublishedDecides(t *testing.T) {
+// The published state decides: each state that Intel names, of the platform, of its
+// module and of the quoting enclave.
+func TestThePublishedStateDecides(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -75,9 +75,9 @@ func TestWhatIsPublishedDecides(t *testing.T) {
 			Revoked, []string{CheckTCB}},
 		"each to be something else": {enclave.Options{Published: enclave.Published{Status: SWHardening, ModuleStatus: Configuration}},
 			ConfigurationAndSW, []string{CheckTCB}},
-		"a state nobody knows, and old": {enclave.Options{Published: enclave.Published{Status: "Splendid", QEStatus: OutOfDate}},
+		"an unknown state, and old": {enclave.Options{Published: enclave.Published{Status: "Splendid", QEStatus: OutOfDate}},
 			"Splendid", []string{CheckTCB}},
-		"a state nobody knows":   {enclave.Options{Published: enclave.Published{QEStatus: "Splendid"}}, "Splendid", []string{CheckTCB}},
+		"an unknown state":       {enclave.Options{Published: enclave.Published{QEStatus: "Splendid"}}, "Splendid", []string{CheckTCB}},
 		"a debugged domain":      {enclave.Options{Lie: enclave.Debug}, UpToDate, []string{CheckDebug}},
 		"a module with holes":    {enclave.Options{Lie: enclave.OldModule}, OutOfDate, []string{CheckTCB}},
 		"a revoked processor":    {enclave.Options{Published: enclave.Published{RevokePCK: true}}, UpToDate, []string{CheckRevocation}},
@@ -104,8 +104,8 @@ func TestWhatIsPublishedDecides(t *testing.T) {
 	}
 }
 
-// An operator may accept what is not up to date, and never what is revoked.
-func TestPolicyAcceptsWhatItNames(t *testing.T) {
+// An operator may accept processors that are not up to date, and never revoked ones.
+func TestPolicyAcceptsNamedStates(t *testing.T) {
 	t.Parallel()
 	for _, status := range append(slices.Clone(Statuses), Revoked) {
 		q, c, p := made(t, enclave.Options{Published: enclave.Published{Status: status}})
@@ -116,7 +116,7 @@ func TestPolicyAcceptsWhatItNames(t *testing.T) {
 	}
 }
 
-// What is foreign, missing or changed proves nothing.
+// Foreign, missing or changed evidence proves nothing.
 func TestForeignEvidenceProvesNothing(t *testing.T) {
 	t.Parallel()
 	q, c, p := made(t, enclave.Options{})

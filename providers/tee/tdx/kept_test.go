@@ -9,7 +9,7 @@ import (
 	"farebox/bench/upstream/enclave"
 )
 
-// fetched is made with the collateral checked, as the store of what is published has it.
+// fetched is made with the collateral checked, as the store of published data has it.
 func fetched(t testing.TB, o enclave.Options) (*Quote, *Collateral, *Policy) {
 	t.Helper()
 	q, c, p := made(t, o)
@@ -24,8 +24,8 @@ func fetched(t testing.TB, o enclave.Options) (*Quote, *Collateral, *Policy) {
 }
 
 // "Every question of a client cost the signatures of what Intel published last month":
-// they are checked once, by whoever fetches it.
-func TestWhatIsPublishedIsCheckedOnce(t *testing.T) {
+// they are checked once, by the fetcher.
+func TestPublishedDataAreCheckedOnce(t *testing.T) {
 	t.Parallel()
 	q, c, p := fetched(t, enclave.Options{})
 	first := c.kept.parsedCollateral
@@ -36,7 +36,7 @@ func TestWhatIsPublishedIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// What is remembered is of these bytes, this root and any time, and of nothing else.
+// A remembered verdict is for these bytes, this root and any time, and for nothing else.
 func TestWhatIsRememberedIsTakenForNothingElse(t *testing.T) {
 	t.Parallel()
 	q, c, p := fetched(t, enclave.Options{Published: enclave.Published{Status: OutOfDate}})
@@ -69,8 +69,8 @@ func TestWhatIsRememberedIsTakenForNothingElse(t *testing.T) {
 	}
 }
 
-// What is remembered says what was found at first, whatever that was.
-func TestWhatIsRememberedIsWhatWasFound(t *testing.T) {
+// A remembered verdict equals the first one, whatever that was.
+func TestARememberedVerdictEqualsTheFirst(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, p := range map[string]enclave.Published{
@@ -115,7 +115,7 @@ func TestManyAskAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A verdict costs what is the quote's own, its three certificates most of all: 385
+// A verdict costs the checks of the quote itself, its three certificates most of all: 385
 // allocations of 1,100.
 func TestAllocationsOfAVerdict(t *testing.T) {
 	q, c, p := fetched(t, enclave.Options{})

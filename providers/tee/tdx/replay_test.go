@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// "We replayed one log, and the client another": what parsers read in two ways is none.
+// "We replayed one log, and the client another": logs with two readings are rejected.
 func TestLogsWithTwoReadings(t *testing.T) {
 	t.Parallel()
 	one := `{"imr":3,"event_type":134217729,"digest":"00","event":"a","event_payload":"","x":[1]}`
@@ -63,7 +63,7 @@ func must(raw []byte, err error) []byte {
 	return raw
 }
 
-// FuzzReadEvents: what is read, Go's decoder reads alike, and no log panics.
+// FuzzReadEvents: Go's decoder reads accepted events alike, and no log panics.
 func FuzzReadEvents(f *testing.F) {
 	for _, s := range []string{`[{"imr":3,"event_type":134217729,"digest":"","event":"a","event_payload":"00"}]`,
 		`"[{\"imr\":0,\"event_type\":1,\"digest\":\"` + strings.Repeat("ab", 48) + `\"}]"`, `[]`, `[{}]`, `"`} {

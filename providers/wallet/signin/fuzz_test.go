@@ -14,7 +14,7 @@ import (
 	"farebox/providers/wallet"
 )
 
-// original is a header that its wallet made, and what it says.
+// original is a header that its wallet made, and its contents.
 type original struct {
 	header []byte
 	wallet wallet.Address
@@ -42,14 +42,14 @@ func originals(t testing.TB, r *Rules) (list []original) {
 	return list
 }
 
-// same says whether what was read is what an original says.
+// same reports whether a header was read as the original.
 func (o *original) same(s *SignIn) bool {
 	return s.Wallet == o.wallet && s.Chain == o.chain && s.Nonce == o.nonce && s.IssuedAt.Equal(o.issued) &&
 		s.Until.Equal(o.until) && !s.Unproven
 }
 
-// FuzzRead: nobody else's keys are at hand, so that what is taken says what an
-// original says.
+// FuzzRead: other wallets' keys are not at hand, so that every accepted header has an
+// original's contents.
 func FuzzRead(f *testing.F) {
 	r := rules()
 	list := originals(f, r)
@@ -83,7 +83,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHeader: a header is decoded to what a decoder of its alphabet reads.
+// FuzzHeader: a header is decoded as by a decoder of its alphabet.
 func FuzzHeader(f *testing.F) {
 	for _, s := range []string{"e30=", "e30", "_-_-", "+/+/", "e31=", "e3=0", "====", "=", "A", "e30=\n", "e3 0"} {
 		f.Add([]byte(s))
@@ -101,7 +101,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzFields: no field of a header can say what another one must say.
+// FuzzFields: no field of a header can set another one.
 func FuzzFields(f *testing.F) {
 	f.Add("api.example.com", "Sign in", "https://api.example.com", "8453abcd", "2026-11-20T12:00:00Z",
 		"2026-11-20T12:05:00Z", "x", "ipfs://a", true)
@@ -143,7 +143,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// FuzzOrigin: what passes has an origin that net/url sees as well.
+// FuzzOrigin: an accepted text has an origin that net/url sees as well.
 func FuzzOrigin(f *testing.F) {
 	for _, s := range []string{"https://api.example.com", "https://api.example.com:443/x?y#z", "https://a@api.example.com",
 		"https://api.example.com\\@b", "HTTPS://API.EXAMPLE.COM", "http://api.example.com:80", "https://api.example.com%2f",
@@ -257,7 +257,7 @@ func readMutations(t *testing.T, seed uint64, n int) {
 	}
 }
 
-// A changed header proves nothing but what its wallet signed.
+// A changed header proves only its wallet's signed text.
 func TestChangedHeadersSayNothingNew(t *testing.T) { readMutations(t, 1, 10_000) }
 
 func TestLongChangedHeadersSayNothingNew(t *testing.T) {

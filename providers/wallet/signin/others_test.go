@@ -18,7 +18,7 @@ import (
 // judged is how many headers others are asked about.
 const judged = 5_000
 
-// verdict is what siwe, viem, ethers, tweetnacl and @x402/extensions say of a header.
+// verdict is the verdict of siwe, viem, ethers, tweetnacl and @x402/extensions about a header.
 type verdict struct {
 	Header  string
 	Signer  string
@@ -27,9 +27,9 @@ type verdict struct {
 	Refused string
 }
 
-// "Two parsers, two wallets": whatever is taken here is taken by the packages that
-// clients sign with, of the same wallet with the same nonce; and what they take is
-// refused here for known reasons alone.
+// "Two parsers, two wallets": the packages that clients sign with accept every header
+// accepted here, of the same wallet with the same nonce; headers that only they accept
+// are refused here for known reasons alone.
 func TestLongSignInsAreJudgedAsByOthers(t *testing.T) {
 	r, judged := rules(), servers.Campaign(judged)
 	taken, refused, stricter := 0, 0, 0
@@ -44,7 +44,7 @@ func TestLongSignInsAreJudgedAsByOthers(t *testing.T) {
 		case no == nil:
 			taken++
 		case v.Refused == "" && v.Odd == "":
-			t.Errorf("others take what is refused here: %s %s\n%q", no.Code, no.Message, body)
+			t.Errorf("others accept a header that is refused here: %s %s\n%q", no.Code, no.Message, body)
 		case v.Refused == "":
 			stricter++
 		default:

@@ -316,7 +316,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 	signed("a time without zone", InvalidMessage, "T12:00:00.000Z", "T12:00:00")
 	signed("a comma in a time", InvalidMessage, "T12:00:00.000Z", "T12:00:00,000Z")
 	signed("the 32nd", InvalidMessage, "11-20T12:05", "11-32T12:05")
-	signed("a resource that is none", InvalidMessage, "T12:05:00.000Z", "T12:05:00.000Z\nResources:\n- a b")
+	signed("an invalid resource", InvalidMessage, "T12:05:00.000Z", "T12:05:00.000Z\nResources:\n- a b")
 	f("a line in a field", InvalidMessage,
 		with(evm.fields(evm.text()), "statement", "Sign in to farebox\n\nURI: https://evil.example"))
 	f("a line in a resource", InvalidMessage, with(evm.fields(evm.text()), "resources", []string{"a:b\n- c:d"}))

@@ -130,10 +130,10 @@ func TestOnlyItsOwnTransferPays(t *testing.T) {
 		"paid": {[]string{used(4, 1), transfer(5, to, 7_000_000)}, onchain.Paid, true},
 		"paid among others": {[]string{used(1, 2), transfer(2, stranger, 7_000_000), used(3, 1), transfer(4, to,
 			7_000_000), transfer(5, to, 1)}, onchain.Paid, true},
-		"too little":    {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
-		"too much":      {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
-		"somebody else": {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
-		"no transfer":   {[]string{used(4, 1)}, elsewhere, true},
+		"too little":       {[]string{used(4, 1), transfer(5, to, 6_999_999)}, elsewhere, true},
+		"too much":         {[]string{used(4, 1), transfer(5, to, 7_000_001)}, elsewhere, true},
+		"another receiver": {[]string{used(4, 1), transfer(5, stranger, 7_000_000)}, elsewhere, true},
+		"no transfer":      {[]string{used(4, 1)}, elsewhere, true},
 		"another one's, behind": {[]string{used(1, 1), transfer(2, stranger, 7_000_000), used(3, 2), transfer(4, to,
 			7_000_000)}, elsewhere, true},
 		"another one's, before": {[]string{used(1, 2), transfer(2, to, 7_000_000), used(3, 1), transfer(4, stranger,
@@ -337,7 +337,7 @@ func TestLookSeesNonceAndMoney(t *testing.T) {
 	}
 }
 
-// A node that is a moment behind the head that it told is asked again, once.
+// A node that is a moment behind its own head is asked again, once.
 func TestNodesMayBeAMomentBehind(t *testing.T) {
 	for _, c := range []struct {
 		behind int // so many calls
@@ -392,7 +392,7 @@ func TestOnlyTheMagicWordIsASignature(t *testing.T) {
 	}
 }
 
-// Whatever a node answers, nothing panics, and what is found is not paid unless the
+// Whatever a node answers, nothing panics, and a found transaction is not paid unless the
 // answers hold both logs.
 func FuzzEVMNode(f *testing.F) {
 	f.Add(fmt.Sprintf(`{"number":"%#x","timestamp":"0x1"}`, head), `"0x`+strings.Repeat("0", 63)+`1"`,

@@ -24,8 +24,8 @@ func solanaWallet(fill byte) *payer.Solana {
 	return payer.NewSolana([32]byte(bytes.Repeat([]byte{fill}, 32)))
 }
 
-// transaction is a payment with a memo, as it is submitted, and as it lands with the
-// fee payer's signature and under what name.
+// transaction is a payment with a memo, as it is submitted, and as it lands with the fee
+// payer's signature and its name.
 func transaction(t testing.TB, memo string) (o *x402.Order, landed, name string) {
 	t.Helper()
 	d := svm.Draft{FeePayer: solanaWallet(9).Address(), Payer: solanaWallet(7).Address(), PayTo: solanaWallet(8).Address(),
@@ -112,7 +112,7 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 		if f.is == onchain.Paid && f.transaction != name {
 			t.Errorf("%s: %+v", what, f)
 		}
-		// Where somebody says it is, nobody need look for it; and it is no more than a hint.
+		// With a given name no search is needed; and the name is no more than a hint.
 		s["getSignaturesForAddress"] = says(listing())
 		if f, err = (&Chain{}).findSolana(context.Background(), s.node(), o, name); err == nil && f.is == onchain.Paid &&
 			c.want != onchain.Paid && !strings.Contains(what, "name") && what != "long ago" {
@@ -121,8 +121,8 @@ func TestOnlyTheSignedTransactionPays(t *testing.T) {
 	}
 }
 
-// A payment is over once its blockhash is too old for what is final, and it did not
-// come in the meantime.
+// A payment is over once its blockhash is too old for the final slot, and it did not come
+// in the meantime.
 func TestBlockhashEndsAPayment(t *testing.T) {
 	o, wire, name := transaction(t, "mine")
 	looks := 0
@@ -203,7 +203,7 @@ func TestLookSeesTransactionAndMoney(t *testing.T) {
 	}
 }
 
-// Whatever a node answers, nothing panics, and what is paid is what was signed.
+// Whatever a node answers, nothing panics, and only the signed transfer counts as paid.
 func FuzzSolanaNode(f *testing.F) {
 	o, wire, name := transaction(f, "mine")
 	f.Add(listing(name), got(wire, "null"), status("finalized", "null"), hashValid(true, slot))

@@ -46,7 +46,7 @@ func TestBlockOfATimeIsFoundByHeaders(t *testing.T) {
 	}
 }
 
-// A transfer is of an authorization only when that stands right before it.
+// A transfer belongs to an authorization only if that comes right before it.
 func TestTransfersOfAReceiptAreReadAsTheTokenLogsThem(t *testing.T) {
 	c := base(t)
 	c.payTo = parsed(t, to)
@@ -58,13 +58,13 @@ func TestTransfersOfAReceiptAreReadAsTheTokenLogsThem(t *testing.T) {
 		"plain":               {[]string{transfer(4, to, 7)}, []int{0}, ""},
 		"by an authorization": {[]string{used(4, 1), transfer(5, to, 7)}, []int{1}, nonce(1)},
 		"not at once":         {[]string{used(3, 1), transfer(5, to, 7)}, []int{1}, ""},
-		"of somebody else's": {[]string{strings.Replace(used(4, 1), padded(from), padded(stranger), 1), transfer(5, to, 7)},
+		"of another payer": {[]string{strings.Replace(used(4, 1), padded(from), padded(stranger), 1), transfer(5, to, 7)},
 			[]int{1}, ""},
 		"of another token": {[]string{strings.Replace(used(4, 1), asset, stranger, 1), transfer(5, to, 7)},
 			[]int{1}, ""},
-		"to somebody else": {[]string{used(4, 1), transfer(5, stranger, 7)}, nil, ""},
-		"another token":    {[]string{strings.Replace(transfer(5, to, 7), asset, stranger, 1)}, nil, ""},
-		"nothing":          {[]string{transfer(5, to, 0)}, nil, ""},
+		"to another receiver": {[]string{used(4, 1), transfer(5, stranger, 7)}, nil, ""},
+		"another token":       {[]string{strings.Replace(transfer(5, to, 7), asset, stranger, 1)}, nil, ""},
+		"nothing":             {[]string{transfer(5, to, 0)}, nil, ""},
 		"more than there is": {[]string{strings.Replace(transfer(5, to, 0), fmt.Sprintf("0x%064x", 0), "0x"+strings.Repeat("f", 64),
 			1)}, nil, ""},
 		"removed": {[]string{strings.Replace(transfer(5, to, 7), `"removed":false`, `"removed":true`, 1)}, nil, ""},
@@ -92,11 +92,11 @@ func TestTransfersOfAReceiptAreReadAsTheTokenLogsThem(t *testing.T) {
 	}
 	lying := script{"eth_getLogs": says("[" + strings.Replace(transfer(4, to, 7), paidIn, "0x12", 1) + "]")}
 	if list, err := c.moving(context.Background(), lying.node(), head-100, head); err == nil {
-		t.Errorf("a hash that is none is listed: %v", list)
+		t.Errorf("an invalid hash is listed: %v", list)
 	}
 }
 
-// What the token says of itself is compared, and told with what to write.
+// The token's own values are compared with the config; an error has the right value.
 func TestTokensAreComparedWithTheConfig(t *testing.T) {
 	text := func(s string) string {
 		return fmt.Sprintf("%064x%064x%x%s", 32, len(s), s, strings.Repeat("00", 32-len(s)))
@@ -159,12 +159,12 @@ func TestTokensAreComparedWithTheConfig(t *testing.T) {
 	}
 }
 
-// What used a nonce long before is not looked for in the whole chain.
+// A transaction that used a nonce long before is not searched in the whole chain.
 func TestAnAuthorizationThatWasUsedLongBeforeIsSpent(t *testing.T) {
 	s := truthful(t, true)
 	o := order(head - 100)
 	if _, err := base(t).findEVM(context.Background(), s.node(), o, ""); err == nil {
-		t.Error("a node that hides what used a nonce is believed")
+		t.Error("a node that hides the use of a nonce is believed")
 	}
 	o.Past = true
 	if f, err := base(t).findEVM(context.Background(), s.node(), o, ""); err != nil || f.is != onchain.Spent {

@@ -43,7 +43,7 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 		}
 		w.until("final", func() bool { f, err := w.Find(soon(t), p, ""); return err == nil && f.Final })
 		if _, refused, err := w.Prepare(soon(t), p); err != nil || refused == nil || refused.Reason != onchain.ReasonNonceUsed {
-			t.Errorf("%s: what was paid would be taken again: %v %v", p.Network, refused, err)
+			t.Errorf("%s: a paid payment would be accepted again: %v %v", p.Network, refused, err)
 		}
 	}
 	if c := w.helper.Complaints(); len(c) != 0 {
@@ -51,7 +51,7 @@ func TestPaymentsGoTheWholeWay(t *testing.T) {
 	}
 }
 
-// What the chain would refuse is refused before anybody is sent anything.
+// A payment that the chain would refuse is refused before anything is sent.
 func TestChainIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
@@ -126,7 +126,7 @@ func TestContractWalletsPay(t *testing.T) {
 	}
 }
 
-// What a facilitator says is one thing and what is found on the chain another.
+// A facilitator's word is one thing, the chain's state another.
 func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
@@ -152,7 +152,7 @@ func TestChainDecidesWhateverFacilitatorsSay(t *testing.T) {
 				}
 			default:
 				if known || r.OK {
-					t.Errorf("%s: what is not clear counts as an answer: %+v %v", lie, r, err)
+					t.Errorf("%s: an unclear outcome counts as an answer: %+v %v", lie, r, err)
 				}
 			}
 			want := onchain.Paid
@@ -221,8 +221,8 @@ func TestDisagreementIsNotAFinding(t *testing.T) {
 	}
 }
 
-// What was not paid in time never will be, and what was canceled neither; a chain that
-// is reorganised loses what it had.
+// A payment that was not paid in time never will be, and neither will a canceled one; a
+// chain that is reorganised loses its payments.
 func TestPaymentsEnd(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
@@ -292,8 +292,8 @@ func TestLatePaymentsAreFound(t *testing.T) {
 	}
 }
 
-// The operator's try tells every step, and which one failed.
-func TestTryTellsEveryStep(t *testing.T) {
+// The operator's try reports every step, and which one failed.
+func TestTryReportsEveryStep(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
 	secret := chain.NewPayer().Secret()
@@ -361,8 +361,8 @@ func TestSimulatedFacilitatorsAreRefused(t *testing.T) {
 	}
 }
 
-// A transaction whose fee payer no facilitator has is refused, and where it is not known
-// whose it is nobody says no: the payer would sign another one.
+// A transaction whose fee payer no facilitator has is refused; while the owner of the fee
+// payer is unknown it is not, for the payer would sign another one.
 func TestFeePayersOfOthersAreRefused(t *testing.T) {
 	w := begin(t, 2, nil)
 	from := chain.NewSolanaPayer()

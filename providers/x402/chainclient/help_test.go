@@ -91,7 +91,7 @@ func begin(t testing.TB, witnesses int, change func(c *config.X402)) *world {
 	}
 	w.Start()
 	t.Cleanup(func() { w.Close(nil) })
-	w.until("the facilitator says who pays fees", func() bool { return w.Facilitators.Offer(solana) != "" })
+	w.until("the facilitator names its fee payer", func() bool { return w.Facilitators.Offer(solana) != "" })
 	return w
 }
 

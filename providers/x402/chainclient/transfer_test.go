@@ -12,7 +12,7 @@ import (
 	look "farebox/providers/x402/chain"
 )
 
-// elsewhere are payments of both chains that somebody else settled, with the transactions
+// elsewhere are payments of both chains that another party settled, with the transactions
 // that they were settled by.
 func (w *world) elsewhere() map[string]*onchain.Payment {
 	w.t.Helper()
@@ -36,9 +36,9 @@ func (w *world) elsewhere() map[string]*onchain.Payment {
 		name: w.read(header(w.t, solana, chain.SolanaPayload(wire)))}
 }
 
-// A payment that somebody else settled is known for what it is by the chain alone, also
-// when one node of three lies; and it is the same payment for an operator who assigns it.
-func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
+// A payment settled by another party is recognised by the chain alone, also when one node
+// of three lies; and it is the same payment for an operator who assigns it.
+func TestPaymentsSettledByOthersAreProvenByWitnesses(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, nil)
 	for _, fault := range []node.Faults{{}, {Lie: chain.Hides}, {Lie: chain.Inflates}, {Lie: chain.Diverts},
@@ -61,7 +61,7 @@ func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
 				t.Fatalf("%+v: on %s is proven %+v %+v %v, not %+v", fault, p.Network, got, f, err, p)
 			}
 			if _, err := w.Verify(soon(t), got); err == nil && p.Network == solana {
-				t.Error("a facilitator was asked about what nobody signed to us for")
+				t.Error("a facilitator was asked about a transfer that was not signed for us")
 			}
 			w.until("final", func() bool { f, err := w.Find(soon(t), got, ""); return err == nil && f.Final })
 		}
@@ -73,7 +73,7 @@ func TestWhatOthersSettledIsProvenByWitnesses(t *testing.T) {
 		w.nodes[at].Fault(node.Faults{Lie: chain.Hides})
 		w.nodes[at+1].Fault(node.Faults{Lie: chain.Hides})
 		if _, _, err := w.Proven(soon(t), p.Network, transaction, -1); !errors.Is(err, look.ErrNoTransfer) {
-			t.Errorf("what two of three nodes do not have is proven: %v", err)
+			t.Errorf("a transfer that two of three nodes do not have is proven: %v", err)
 		}
 		w.nodes[at].Fault(node.Faults{})
 		w.nodes[at+1].Fault(node.Faults{})
@@ -101,7 +101,7 @@ func TestAnotherAuthorizationWithItsNonceIsNotPaid(t *testing.T) {
 
 // Whatever reached pay_to is listed with the payment that it is, though a node fails; and
 // a plain transfer is gone when its block is.
-func TestWhateverReachedPayToIsListed(t *testing.T) {
+func TestEveryTransferToPayToIsListed(t *testing.T) {
 	t.Parallel()
 	w := begin(t, 2, func(c *config.X402) { c.Networks[0].FinalDepth = 10_000 })
 	w.nodes[0].Fault(node.Faults{Status: 503})

@@ -23,7 +23,7 @@ func base(t testing.TB) *Domain {
 	return &Domain{"USD Coin", "2", big.NewInt(8453), address(t, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")}
 }
 
-// What viem signs for an authorization is what this signs, to the byte.
+// This signs an authorization as viem does, to the byte.
 func TestDigestIsThatOfViem(t *testing.T) {
 	separator := base(t).Separator()
 	if got := hex.EncodeToString(separator[:]); got !=

@@ -7,8 +7,7 @@ import (
 	"farebox/config/onchain"
 )
 
-// Answers are read by their members, whatever their status; who says something unclear
-// has said nothing.
+// Answers are read by their members, whatever their status; an unclear answer counts as none.
 func TestAnswersAreReadByTheirMembers(t *testing.T) {
 	const hash = "0xabc"
 	for name, c := range map[string]struct {
@@ -80,7 +79,7 @@ func TestAnswersAreReadByTheirMembers(t *testing.T) {
 	}
 }
 
-// What is supported is version 2 of the scheme exact, with who pays fees.
+// Version 2 of the scheme exact is supported, with its fee payers.
 func TestSupportIsRead(t *testing.T) {
 	s, err := readSupported(200, []byte(`{"kinds":[
 		{"x402Version":1,"scheme":"exact","network":"base"},
@@ -118,7 +117,7 @@ func TestSupportIsRead(t *testing.T) {
 	}
 }
 
-// No answer makes a reader panic or keep much, and OK is only what says so.
+// No answer makes a reader panic or keep much, and OK is set only by an answer that says so.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, []byte(`{"isValid":true,"success":false,"transaction":"0x1","errorReason":"a"}`))
 	f.Add(500, []byte(`{"success":false,"errorReason":"settlement_pending"}`))

@@ -27,7 +27,7 @@ import (
 const supported = `{"kinds":[{"x402Version":2,"scheme":"exact","network":"n:1"},` +
 	`{"x402Version":2,"scheme":"exact","network":"s:1","extra":{"feePayer":"payer"}}],"extensions":[],"signers":{}}`
 
-// fake is a facilitator that answers as it is told.
+// fake is a facilitator with configured answers.
 type fake struct {
 	*httptest.Server
 	calls  atomic.Int64 // but those to supported
@@ -71,7 +71,7 @@ func newTestSet(t *testing.T, list ...config.X402Facilitator) *Set {
 
 var question = &Question{ID: "pay_1", Network: "n:1", Body: []byte(`{"x402Version":2}`)}
 
-// closedPort is an address at which nobody answers.
+// closedPort is an address without a listener.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,8 +82,8 @@ func closedPort(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-// Another facilitator is asked to settle only while nobody can have heard of the
-// payment; who verified it settles it.
+// Another facilitator is asked to settle only while no other can have heard of the
+// payment; the one that verified it settles it.
 func TestNobodySettlesWhatAnotherMayHave(t *testing.T) {
 	first, second := newFake(t), newFake(t)
 	ctx := context.Background()
@@ -122,27 +122,27 @@ func TestNobodySettlesWhatAnotherMayHave(t *testing.T) {
 			t.Errorf("%s, to verify: %+v %v", name, r, err)
 		}
 		if r, err := s.Settle(ctx, question); err != nil || !r.OK || second.calls.Load() != before+2 {
-			t.Errorf("%s: who verified does not settle: %+v %v", name, r, err)
+			t.Errorf("%s: the one that verified does not settle: %+v %v", name, r, err)
 		}
 		s.mu.Lock()
 		clear(s.verified)
 		s.order = nil
 		s.mu.Unlock()
 	}
-	// Where the first cannot be connected to, nobody heard.
+	// If the first cannot be connected to, no facilitator has heard of it.
 	gone := first.config("gone")
 	gone.URL = config.Secret(closedPort(t))
 	s = newTestSet(t, gone, second.config("second"))
 	s.list[0].known.Store(&support{networks: map[string]string{"n:1": ""}})
 	if r, err := s.Settle(ctx, question); err != nil || !r.OK {
-		t.Errorf("behind one that is not there: %+v %v", r, err)
+		t.Errorf("after one that is not there: %+v %v", r, err)
 	}
 	if r, err := s.Settle(ctx, &Question{ID: "p", Network: "n:2"}); err == nil || r.Unclear {
-		t.Errorf("a network that nobody supports: %+v %v", r, err)
+		t.Errorf("an unsupported network: %+v %v", r, err)
 	}
 	if _, err := s.Verify(ctx, &Question{ID: "p", Network: "s:1", FeePayer: "stranger"}); err == nil ||
 		!strings.Contains(err.Error(), "account") {
-		t.Errorf("a fee payer of nobody: %v", err)
+		t.Errorf("a fee payer of no facilitator: %v", err)
 	}
 	if r, err := s.Verify(ctx, &Question{ID: "p", Network: "s:1", FeePayer: "payer"}); err != nil || !r.OK {
 		t.Errorf("a fee payer that is announced: %+v %v", r, err)
@@ -222,7 +222,7 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 		}
 	}
 	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("behind a facilitator that hangs it took %v", took)
+		t.Errorf("after a facilitator that hangs it took %v", took)
 	}
 }
 
@@ -235,8 +235,8 @@ func pemOf(t *testing.T, kind string, der []byte, err error) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// Credentials are shown as their service wants them: a token that is signed for this
-// one request, or the one that stands in the config.
+// Credentials are sent as their service wants them: a token that is signed for this one
+// request, or the one in the config.
 func TestCredentialsAreShown(t *testing.T) {
 	f := newFake(t)
 	var header atomic.Pointer[http.Header]
@@ -319,7 +319,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 	}
 }
 
-// Fee payers that rotate are offered soon, and a reload keeps what did not change.
+// Fee payers that rotate are offered soon, and a reload keeps unchanged facilitators.
 func TestReloadKeepsFacilitators(t *testing.T) {
 	f := newFake(t)
 	one, two := f.config("one"), f.config("two")
@@ -327,7 +327,7 @@ func TestReloadKeepsFacilitators(t *testing.T) {
 	s.Start()
 	for end := time.Now().Add(time.Minute); s.Offer("s:1") != "payer"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("nobody pays fees: %+v", s.States())
+			t.Fatalf("no facilitator pays fees: %+v", s.States())
 		}
 	}
 	next, err := NewSet(&config.X402{Facilitators: []config.X402Facilitator{two, one}}, s)
@@ -337,7 +337,7 @@ func TestReloadKeepsFacilitators(t *testing.T) {
 	next.Start()
 	s.Close(next)
 	if next.list[1] != s.list[0] || next.list[0] == s.list[0] || !takes(t, next, "s:1", "payer") {
-		t.Error("what did not change was not kept")
+		t.Error("the unchanged facilitator was not kept")
 	}
 	next.Close(nil)
 	if list := next.States(); len(list) != 2 || !list[1].Known || list[1].Err != "" {

@@ -49,7 +49,7 @@ func owner(fill byte) wallet.Address {
 	return wallet.SolanaAddress([32]byte(key(fill).Public().(ed25519.PublicKey)))
 }
 
-// The wallets of made: who pays, who is paid, and who pays the fee.
+// The wallets of made: payer, receiver, and payer of the fee.
 var payer, payTo, sponsor = owner(7), owner(8), owner(9)
 
 func pays(t testing.TB, wire []byte) (*Payment, error) {
@@ -61,8 +61,8 @@ func pays(t testing.TB, wire []byte) (*Payment, error) {
 	return tx.Payment(address(t, usdc), payTo)
 }
 
-// What the npm package makes is taken, and says what it pays; written again it is the
-// same to the byte.
+// Transactions of the npm package are accepted, with their payment; written again they
+// are the same to the byte.
 func TestTransactionsOfThePackageAreTaken(t *testing.T) {
 	for i, wire := range made(t) {
 		p, err := pays(t, wire)
@@ -143,13 +143,13 @@ func TestEveryRuleRefuses(t *testing.T) {
 		"another mint":         {func(tx *Transaction) { tx.Keys[7][0]++ }, ErrToken, ""},
 		"nine decimals":        {func(tx *Transaction) { tx.Instructions[2].Data[9] = 9 }, ErrToken, "6 decimals"},
 		"to the wallet itself": {func(tx *Transaction) { tx.Keys[3] = payTo.Key() }, ErrRecipient, ""},
-		"to somebody else":     {func(tx *Transaction) { tx.Keys[3][0]++ }, ErrRecipient, ""},
+		"to another receiver":  {func(tx *Transaction) { tx.Keys[3][0]++ }, ErrRecipient, ""},
 		"to the other program's account": {func(tx *Transaction) {
 			tx.Keys[3] = Associated(payTo, wallet.SolanaAddress(token2022), wallet.SolanaAddress(tx.Keys[7])).Key()
 		}, ErrRecipient, ""},
-		"from somebody else's account": {func(tx *Transaction) { tx.Keys[2][0]++ }, ErrRules, "associated token account"},
-		"to where it comes from":       {func(tx *Transaction) { tx.Instructions[2].Accounts[2] = 2 }, ErrRecipient, ""},
-		"authority is no signer": {func(tx *Transaction) { tx.Instructions[2].Accounts[3] = 6 }, ErrRules,
+		"from another's account": {func(tx *Transaction) { tx.Keys[2][0]++ }, ErrRules, "associated token account"},
+		"to where it comes from": {func(tx *Transaction) { tx.Instructions[2].Accounts[2] = 2 }, ErrRecipient, ""},
+		"authority is not a signer": {func(tx *Transaction) { tx.Instructions[2].Accounts[3] = 6 }, ErrRules,
 			"second signer"},
 		"fee payer owns the money": {func(tx *Transaction) { tx.Instructions[2].Accounts[3] = 0 }, ErrFeePayer, ""},
 		"fee payer in a memo":      {func(tx *Transaction) { tx.Instructions[3].Accounts = []int{0} }, ErrFeePayer, ""},
@@ -189,7 +189,7 @@ func TestEveryRuleRefuses(t *testing.T) {
 	if _, err := pays(t, wire); !errors.Is(err, ErrSignature) {
 		t.Errorf("a signature with another bit: %v", err)
 	}
-	// The point of order 4 verifies any message under some signatures; it is nobody's.
+	// The point of order 4 verifies any message under some signatures; it belongs to no wallet.
 	tx := draft(t)
 	tx.Keys[1] = [32]byte{}
 	tx.Keys[2] = Associated(wallet.SolanaAddress([32]byte{}), wallet.SolanaAddress(token), address(t, usdc)).Key()
@@ -258,7 +258,7 @@ func TestWireFormHasOneSpelling(t *testing.T) {
 	}
 }
 
-// What is taken pays exactly what stands in it, and no bit of it can change.
+// An accepted transaction pays exactly its stated amount, and no bit of it can change.
 func FuzzTransaction(f *testing.F) {
 	for _, wire := range made(f) {
 		f.Add(wire)

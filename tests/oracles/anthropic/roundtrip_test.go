@@ -51,8 +51,8 @@ func TestMessagesThroughChatLoseNothing(t *testing.T) {
 	}
 }
 
-// The chat body that was made of Messages comes back as it was when what the dialect
-// writes of it is read as a client's.
+// A chat body made from Messages survives the way back: the dialect writes it as
+// Messages, and reading that as a client's request gives the same chat.
 func TestChatsThroughMessagesLoseNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -70,8 +70,8 @@ func TestChatsThroughMessagesLoseNothing(t *testing.T) {
 	}
 }
 
-// What chat completions have no word for, and what changes the price or what a tool may do,
-// is refused by its name, wherever in a conversation it stands.
+// Parts that chat completions cannot express, and members that change the price or a tool's
+// powers, are rejected by name, anywhere in a conversation.
 func TestWhatIsNotCarriedIsNamed(t *testing.T) {
 	t.Parallel()
 	blocks := map[string]object{
@@ -208,8 +208,8 @@ func (r *talker) events(t testing.TB, m object) string {
 	return out.String()
 }
 
-// An answer comes through chat completions as it was, whole and in a stream that was cut
-// anywhere, and its events are what Anthropic's package can read.
+// An answer comes through chat completions unchanged, whole and in a stream that was cut
+// anywhere, and Anthropic's package can read its events.
 func TestAnswersThroughChatLoseNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

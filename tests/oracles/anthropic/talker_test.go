@@ -15,7 +15,7 @@ func parse(t testing.TB, text string) (o object) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
 	if d.UseNumber(); d.Decode(&o) != nil {
-		t.Fatalf("this is no object: %s", text)
+		t.Fatalf("this is not an object: %s", text)
 	}
 	return o
 }
@@ -148,7 +148,7 @@ func (r *talker) said() object {
 	return r.text()
 }
 
-// answered is what an assistant said, and the results of what it called.
+// answered is an assistant's message, and the results of its calls.
 func (r *talker) answered() (blocks, results []any) {
 	for range r.IntN(2) {
 		blocks = append(blocks, object{"type": "thinking", "thinking": r.words(), "signature": fmt.Sprint("s", r.IntN(100))})

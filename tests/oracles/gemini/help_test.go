@@ -1,4 +1,4 @@
-// Package gemini_test has genai read what farebox makes of chat completions for Google, and the answers back.
+// Package gemini_test has genai read farebox's translation of chat completions for Google, and the answers back.
 package gemini_test
 
 import (
@@ -66,7 +66,7 @@ func run(s dialect.Stream, input string, complete bool, cuts ...int) string {
 
 const prompt = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 
-// event is one event of the dialect: an answer with what is new.
+// event is one event of the dialect: an answer with the new content.
 func event(data string) string { return "data: " + data + "\r\n\r\n" }
 
 const (
@@ -87,7 +87,7 @@ func last(reason, list string) string {
 	return event(`{"candidates": [{` + content + `"finishReason": "` + reason + `","index": 0}],` + usage2 + tail)
 }
 
-// translated is what a client gets of a stream.
+// translated is the client's side of a stream.
 func translated(t testing.TB, input string, cuts ...int) string {
 	c := chatOf(t, prompt)
 	s := gemini.Dialect{}.Stream(c, targetOf(c, newer))

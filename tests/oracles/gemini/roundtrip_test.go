@@ -15,7 +15,7 @@ import (
 	"farebox/providers/chat/gemini"
 )
 
-// answerOf draws what a model says in one turn, in the order in which it does.
+// answerOf draws a model's parts of one turn, in the model's order.
 func answerOf(r *rapid.T) []*genai.Part {
 	text := rapid.StringMatching(`[a-zü😀"\\\n<>]{0,12}x`)
 	signature := func(name string) []byte {
@@ -46,8 +46,8 @@ func answerOf(r *rapid.T) []*genai.Part {
 	return list
 }
 
-// message is an assistant's message as a client keeps it of a stream: it joins texts
-// and collects lists, and knows nothing of what is in them.
+// message is an assistant's message as a client keeps it of a stream: it joins texts and
+// collects lists, and does not look at the items.
 func message(t testing.TB, out string) string {
 	t.Helper()
 	m := map[string]any{"role": "assistant", "content": nil}
@@ -78,10 +78,10 @@ func message(t testing.TB, out string) string {
 	return string(b)
 }
 
-// What a model said in one turn comes back to it in the next as it was: texts,
-// thoughts, calls with their ids, arguments and signatures. A client may have
-// read it whole or streamed, in pieces of any size.
-func TestWhatAModelSaidComesBackUnchanged(t *testing.T) {
+// A model's parts of one turn come back to it unchanged in the next: texts, thoughts,
+// calls with their ids, arguments and signatures. A client may have read it whole or
+// streamed, in pieces of any size.
+func TestAModelsPartsComeBackUnchanged(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		said := answerOf(r)
 		if len(said) == 0 {
@@ -141,8 +141,8 @@ func TestWhatAModelSaidComesBackUnchanged(t *testing.T) {
 }
 
 func compare(r *rapid.T, said []*genai.Part, contents []*genai.Content, kept string) {
-	// Thoughts go back with some signature of this dialect only: what nobody signed
-	// may be another model's.
+	// Thoughts go back with some signature of this dialect only: an unsigned one may be
+	// another model's.
 	signed := false
 	for _, p := range said {
 		signed = signed || len(p.ThoughtSignature) > 0

@@ -23,8 +23,8 @@ import (
 	"farebox/proxy"
 )
 
-// judge asks the strict simulated generateContent what it says of a request for a
-// model; status 0 says that the dialect itself refused it.
+// judge has the strict simulated generateContent check a request for a model; status 0
+// says that the dialect itself refused it.
 type judge struct {
 	url string
 }
@@ -75,7 +75,7 @@ func parse(t testing.TB, body []byte) {
 		ToolConfig        *genai.ToolConfig       `json:"toolConfig"`
 		GenerationConfig  *genai.GenerationConfig `json:"generationConfig"`
 	}
-	// The word for a lost signature is no base64, as which the types read them.
+	// The word for a lost signature is not base64, as which the types read it.
 	d := json.NewDecoder(bytes.NewReader(bytes.ReplaceAll(body, []byte("skip_thought_signature_validator"), []byte("c2ln"))))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&typed); err != nil {
@@ -179,7 +179,7 @@ func TestNoTranslationIsRefusedByGenerateContent(t *testing.T) {
 		"results without calls":            `"messages":[{"role":"user","content":"hi"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
 		"results behind other words":       `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"user","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
 		"the same result twice":            `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"tool","tool_call_id":"c1","content":"x"}]`,
-		"arguments that are no object":     strings.Replace(called(""), `{\"a\":1}`, `[1]`, 1),
+		"arguments other than an object":   strings.Replace(called(""), `{\"a\":1}`, `[1]`, 1),
 		"an id in every turn":              `"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"c1","content":"x"},{"role":"assistant","tool_calls":[` + call + `,` + call + `]},{"role":"tool","tool_call_id":"c1","content":"y"},{"role":"tool","tool_call_id":"c1","content":"z"},{"role":"user","content":"go on"}]`,
 		"a refusal":                        `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]},{"role":"user","content":"hi"}]`,
 		"more than one choice":             hi + `,"n":2`,

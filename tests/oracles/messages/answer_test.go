@@ -11,7 +11,7 @@ import (
 	"farebox/providers/chat/messages"
 )
 
-// message has the official package read what a completion becomes.
+// message has the official package read the translated completion.
 func message(t testing.TB, f *messages.Form, c *dialect.Chat, completion string) (string, *anthropic.Message) {
 	t.Helper()
 	out, err := f.Answer([]byte(completion), c)
@@ -85,7 +85,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A stop sequence that the server names is told.
+// The answer names the server's stop sequence.
 func TestAnswerNamesStopSequences(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, with(`"stop_sequences":["END","\n\n"]`))
@@ -101,8 +101,8 @@ func TestAnswerNamesStopSequences(t *testing.T) {
 	}
 }
 
-// What was searched stands before the answer, as searches of that API do.
-func TestAnswerTellsSearches(t *testing.T) {
+// Searches precede the answer, as in that API.
+func TestAnswerReportsSearches(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, hello)
 	whole := completion(`"content":"a"`, `"finish_reason":"stop"`)

@@ -1,4 +1,4 @@
-// Package messages_test has anthropic-sdk-go read what farebox makes of chat completions for clients of Messages.
+// Package messages_test has anthropic-sdk-go read farebox's translation of chat completions for clients of Messages.
 package messages_test
 
 import (
@@ -14,7 +14,7 @@ import (
 
 var chatShape = dialect.ChatShape("svc", nil, nil)
 
-// read gives what a client's body becomes.
+// read returns the chat of a client's body.
 func read(t testing.TB, body string) (*messages.Form, string, []dialect.Unsupported) {
 	t.Helper()
 	doc := &scan.Document{}

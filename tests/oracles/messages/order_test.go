@@ -24,7 +24,7 @@ const (
 
 // Claude Code prints the last block of an answer, so no thought may follow the text. A
 // signature that follows the text goes before the next call.
-func TestThoughtsPrecedeWhatFollows(t *testing.T) {
+func TestThoughtsPrecedeTheText(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, with(`"stream":true,`+thinking))
 	for _, s := range []struct{ in, want string }{
@@ -43,9 +43,9 @@ func TestThoughtsPrecedeWhatFollows(t *testing.T) {
 	}
 }
 
-// A client that did not ask for thoughts gets none, but what a model wants back with its
-// calls.
-func TestThoughtsAreForThoseWhoAsk(t *testing.T) {
+// A client that did not ask for thoughts gets none, except those that a model wants back
+// with its calls.
+func TestThoughtsAreSentOnRequest(t *testing.T) {
 	t.Parallel()
 	const (
 		own  = `"reasoning_details":[{"type":"reasoning.text","text":"h","signature":"s","format":"anthropic-claude-v1","index":0}]`

@@ -31,7 +31,7 @@ func passed(t testing.TB, f *messages.Form, c *dialect.Chat, chunks string, cuts
 	return out.String()
 }
 
-// told has the official package put the events together. It fails where it would.
+// heard has the official package put the events together. It fails where the package would.
 func heard(t testing.TB, events string) (m anthropic.Message, failed string) {
 	t.Helper()
 	open := map[int64]bool{}
@@ -258,8 +258,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// Searches stand before the text, as blocks of their own.
-func TestStreamTellsSearches(t *testing.T) {
+// Searches precede the text, as blocks of their own.
+func TestStreamReportsSearches(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, with(`"stream":true,`+thinking))
 	first := strings.Replace(chunk(`"role":"assistant","content":""`, "null", ""), "data: {",

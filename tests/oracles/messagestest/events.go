@@ -20,9 +20,8 @@ func CheckMessage(body []byte) (*anthropic.Message, error) {
 	return &m, nil
 }
 
-// Check reads a whole stream of events and returns the message that they add up to;
-// failed says that its end is an error. What is wrong is what a client of Anthropic's
-// packages would stumble over.
+// Check reads a whole stream of events and returns the message that they add up to; failed says
+// that its end is an error. err lists faults that would break a client of Anthropic's packages.
 func Check(stream string) (m *anthropic.Message, failed bool, err error) {
 	return check(stream, Members)
 }

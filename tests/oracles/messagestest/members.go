@@ -8,7 +8,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/respjson"
 )
 
-// allowed are members that messages have beside those of the types: what an answer cost.
+// allowed are members of messages beyond those of the types: the cost of an answer.
 var allowed = map[string]bool{"Message.cost": true, "MessageDeltaEvent.cost": true}
 
 // nullable are members that are required and null where there is nothing to say.
@@ -24,8 +24,8 @@ var nullable = map[string]bool{
 // where there is nothing to say.
 var absent = map[string]bool{"TextBlock.Citations": true}
 
-// Members lists what is wrong with the members of a value that anthropic-sdk-go has
-// decoded: required ones that are missing or of another type, and unknown ones.
+// Members lists the faulty members of a value that anthropic-sdk-go has decoded: required
+// ones that are missing or of another type, and unknown ones.
 func Members(value any) (wrong []string) {
 	visit(reflect.ValueOf(value), &wrong)
 	return wrong

@@ -62,8 +62,8 @@ func TestCompletionsBecomeResponses(t *testing.T) {
 	}
 }
 
-// A response repeats what was asked, in the form that typed clients read.
-func TestResponsesRepeatWhatWasAsked(t *testing.T) {
+// A response repeats the request's members, in the form that typed clients read.
+func TestResponsesRepeatTheRequest(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"alias","input":"Hi","instructions":"i","metadata":{"a":"b"},"temperature":0.5,"top_p":0.9,"max_output_tokens":7,
 		"parallel_tool_calls":false,"reasoning":{"effort":"low"},"truncation":"auto","user":"u","prompt_cache_key":"k",

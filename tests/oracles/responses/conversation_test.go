@@ -65,13 +65,13 @@ func newConversation(seed uint64) *conversation {
 	return c
 }
 
-// input is what a model may write to a tool.
+// input is a model's input for a tool.
 func (c *conversation) input() string {
 	return []string{"", "ls -l", "*** Begin\n+é \"x\"\n", `{"a":[1]}`, "\\n", "😀\t"}[c.IntN(6)]
 }
 
 // A tool that an agent declares, by whatever name, is called by that name, whole and
-// streamed, in the published types; and what the agent hands back is the model's own call.
+// streamed, in the published types; and the agent hands back the model's own call.
 func TestConversationsWithToolsComeBack(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(servers.Campaign(300)) {

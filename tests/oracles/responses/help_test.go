@@ -1,4 +1,4 @@
-// Package responses_test has openai-go read what farebox makes of chat completions for clients of Responses.
+// Package responses_test has openai-go read farebox's translation of chat completions for clients of Responses.
 package responses_test
 
 import (
@@ -109,7 +109,7 @@ const (
 
 const request = `{"model":"m","input":"Hi","stream":true,"tools":[{"type":"function","name":"f","parameters":null}]}`
 
-// events are what a stream's chunks become, in pieces that end at the given offsets.
+// events are the events of a stream's chunks, in pieces that end at the given offsets.
 func events(t testing.TB, o *farebox.Options, body, chunks string, cuts ...int) string {
 	t.Helper()
 	f := formOf(t, o, body)
@@ -163,7 +163,7 @@ const searched = `"svc_parameters":{"enable_web_search":"on","web_search_citatio
 
 func quoted(text string) string { return string(jsontext.AppendString(nil, text)) }
 
-// streamed is what a client gets of chunks.
+// streamed is the client's stream of chunks.
 func streamed(f *form, c *dialect.Chat, chunks string) string {
 	s := f.Stream(c)
 	defer s.Release()

@@ -70,7 +70,7 @@ func TestChunksBecomeEvents(t *testing.T) {
 	}
 }
 
-// What upstreams do beside the rule: usage late, twice or none, calls without a name or
+// Habits of upstreams beside the rule: usage late, twice or none, calls without a name or
 // a number, thoughts under two names, parts, two members in a delta.
 func TestOddChunks(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestOddChunks(t *testing.T) {
 	}
 }
 
-// Thoughts go on from what the client hands back: text, signature and all.
+// Thoughts continue from the items that the client hands back: text, signature and all.
 func TestThoughtsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	r := checked(t, request, delta(`"reasoning_content":"one"`)+

@@ -9,7 +9,7 @@ import (
 )
 
 // Check reads a whole stream of events and returns the response that the last one
-// carries; the error says what a client of OpenAI's packages would stumble over.
+// carries; the error names faults that would break a client of OpenAI's packages.
 func Check(stream string) (*responses.Response, error) {
 	c := checker{}
 	rest := stream
@@ -251,7 +251,7 @@ func (a *added) end(e *responses.ResponseStreamEventUnion) error {
 			}
 		}
 		if said != "" && parts == 0 {
-			return fmt.Errorf("a summary was not told")
+			return fmt.Errorf("a summary was not sent")
 		}
 	case "function_call":
 		return equal("the item's arguments", item.Arguments.OfString, a.input.String())

@@ -8,8 +8,8 @@ import (
 	"github.com/openai/openai-go/v3/packages/respjson"
 )
 
-// allowed are members that responses have beside those of the types: what an answer
-// cost, what was looked up, and what an earlier version of the packages requires.
+// allowed are members of responses beyond those of the types: the cost of an answer, its
+// searches, and members that an earlier version of the packages requires.
 var allowed = map[string]bool{
 	"Response.cost": true, "Response.svc_parameters": true, "Response.store": true,
 	"ResponseFunctionCallArgumentsDoneEvent.name": true, "ResponseTextDeltaEventLogprob.bytes": true,
@@ -24,8 +24,8 @@ var nullable = map[string]bool{
 	"ResponseErrorEvent.Param": true,
 }
 
-// Members lists what is wrong with the members of a value that openai-go has decoded:
-// required ones that are missing or of another type, and unknown ones.
+// Members lists the faulty members of a value that openai-go has decoded: required ones
+// that are missing or of another type, and unknown ones.
 func Members(value any) (wrong []string) {
 	visit(reflect.ValueOf(value), &wrong)
 	return wrong

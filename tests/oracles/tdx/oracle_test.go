@@ -22,8 +22,8 @@ import (
 	"farebox/providers/tee/tdx"
 )
 
-// oracle is what Google's library says of a quote's signatures and certificates; it asks
-// nobody. It panics at some lengths: that is a refusal, too.
+// oracle is the verdict of Google's library about a quote's signatures and certificates;
+// it sends no requests. It panics at some lengths: that is a refusal, too.
 func oracle(raw []byte, roots *x509.CertPool, now time.Time) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -53,7 +53,7 @@ func ours(raw []byte, root tdx.Root, now time.Time) error {
 	return nil
 }
 
-// stricter are our rules that the library does not have, by what we say then.
+// stricter are our rules that the library does not have, by our error's words.
 var stricter = map[string]string{
 	"quote: something follows it":    "nothing but zeros follows a quote",
 	"quoting enclave is not Intel's": "the header names Intel's quoting enclave",
@@ -168,7 +168,7 @@ func agree(t *testing.T, quotes int, seed uint64) {
 	}
 }
 
-// Each bit of what a certificate says of the processor is read as the library reads it.
+// Each bit of a certificate's data about the processor is read as the library reads it.
 func TestEachBitOfAProcessor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

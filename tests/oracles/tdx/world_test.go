@@ -17,7 +17,7 @@ import (
 	"farebox/providers/tee/tdx"
 )
 
-// world is what makes quotes: a machine, another of the same authority, and a stranger.
+// world makes quotes: a machine, another of the same authority, and a stranger.
 type world struct {
 	t                  testing.TB
 	rand               *rand.Rand
@@ -96,7 +96,7 @@ var parts = map[string][2]int{"header": {0, atBody}, "body": {atBody, atSize}, "
 
 var orderP256 = elliptic.P256().Params().N
 
-// kinds are ways to make a quote, by what they are called.
+// kinds are ways to make a quote, by name.
 func (w *world) kinds() map[string]func() []byte {
 	k := map[string]func() []byte{}
 	for i := range 4 {

@@ -33,9 +33,8 @@ var both = []struct {
 	{"cl100k_base", 100_256, tokens.CL100k, codec.NewCl100kBase},
 }
 
-// pack writes tokens, by rank, in the order of their bytes: what each shares
-// with the one before, the length of the rest, its rank in three columns, and
-// the rests.
+// pack writes tokens, by rank, in the order of their bytes: the length of the prefix shared
+// with the token before, the length of the rest, its rank in three columns, and the rests.
 func pack(list []string) []byte {
 	order := make([]int, len(list))
 	for i := range order {
@@ -99,9 +98,8 @@ func TestVocabulariesAreThoseOfTheirMakers(t *testing.T) {
 	}
 }
 
-// blankLines are lines of nothing but spaces. The other implementation's regular
-// expressions end a piece before them, where \s* should take them in; what they
-// are split into is shown by TestBlankLinesAreOnePiece.
+// blankLines are lines of nothing but spaces. The other implementation's regular expressions end
+// a piece before them, where \s* should take them in; TestBlankLinesAreOnePiece shows the pieces.
 var blankLines = regexp.MustCompile(`([\r\n])[\s\v\x{85}\p{Z}]+([\r\n])`)
 
 // same compares a text's tokens with those of the other implementation, which

@@ -32,8 +32,8 @@ func google(t *testing.T, o upstream.Options, key string) (*genai.Client, *stric
 	return c, s
 }
 
-// What the simulated server says is what the vendor's own parser reads, and what
-// its client sends is taken.
+// The vendor's own parser reads the simulated server's answers, and the server accepts
+// requests of the vendor's client.
 func TestGooglesClientReadsTheSimulatedServer(t *testing.T) {
 	t.Parallel()
 	c, s := google(t, upstream.Options{Key: "k"}, "k")

@@ -11,7 +11,7 @@ import (
 	"farebox/bench/upstream/strict"
 )
 
-// The official client decodes what we send, so its types vouch for the shapes.
+// The official client decodes our answers, so its types vouch for the shapes.
 func TestOfficialClientReadsEverything(t *testing.T) {
 	s := strict.New(upstream.Options{Key: "sk-right"})
 	url, err := s.Start()

@@ -30,8 +30,8 @@ func askResponses(t *testing.T, url, members string) (int, string) {
 	return res.StatusCode, string(answer)
 }
 
-// OpenAI's own types read what the simulated server answers, whole and event by event,
-// and its usage is what it made.
+// OpenAI's own types read the simulated server's answers, whole and event by event, and
+// its usage matches its tokens.
 func TestOpenAIsTypesReadSimulatedResponses(t *testing.T) {
 	t.Parallel()
 	s := strict.New(upstream.Options{})
@@ -75,9 +75,9 @@ func TestOpenAIsTypesReadSimulatedResponses(t *testing.T) {
 	}
 }
 
-// Whatever would leave something in the account behind the key, or take something out of
-// it, is refused, and so is what the documentation does not know.
-func TestSimulatedResponsesRefuseWhatTheVendorRefuses(t *testing.T) {
+// Requests that would leave data in the account behind the key, or read data from it, are
+// refused. So are members that the documentation does not have.
+func TestSimulatedResponsesRefuseLikeTheVendor(t *testing.T) {
 	t.Parallel()
 	s := strict.New(upstream.Options{})
 	url, err := s.Start()
